@@ -1,0 +1,256 @@
+package capabilities
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is one entry of the closed, append-only list of error codes. Each maps to
+// a public message, a hint and an HTTP-like class in codeTable; unknown codes
+// become CodeInternal at the edges.
+type Code string
+
+// The list. Append only: clients and policies depend on the names.
+const (
+	CodeInvalidRequest   Code = "invalid_request"
+	CodeInvalidArguments Code = "invalid_arguments"
+	CodeUnknownTool      Code = "unknown_tool"
+	CodeBodyTooLarge     Code = "body_too_large"
+	CodeUnauthenticated  Code = "unauthenticated"
+	CodeForbidden        Code = "forbidden"
+	CodeOriginRefused    Code = "origin_refused"
+	CodeNotFound         Code = "not_found"
+	CodeConflict         Code = "conflict"
+	CodeOverloaded       Code = "overloaded"
+
+	CodeNodeNotFound             Code = "node_not_found"
+	CodeNodeNotPaired            Code = "node_not_paired"
+	CodeCapabilityNotAdvertised  Code = "capability_not_advertised"
+	CodeCapabilityNotAllowlisted Code = "capability_not_allowlisted"
+	CodeNodeNotReady             Code = "node_not_ready"
+	CodeNodeDeniedByPolicy       Code = "node_denied_by_policy"
+	CodeAmbiguousNode            Code = "ambiguous_node_selection"
+
+	CodeDeniedByPolicy       Code = "denied_by_policy"
+	CodeConsentUnavailable   Code = "consent_unavailable"
+	CodeConsentDenied        Code = "consent_denied"
+	CodeApprovalPending      Code = "approval_pending"
+	CodeIsolationUnavailable Code = "isolation_unavailable"
+	CodeStopped              Code = "stopped"
+	CodeRequestIDConflict    Code = "request_id_conflict"
+
+	CodeLedgerUnavailable Code = "ledger_unavailable"
+	CodeNodeDisconnected  Code = "node_disconnected"
+	CodeUnknownOutcome    Code = "unknown_outcome"
+	CodeDeadlineExceeded  Code = "deadline_exceeded"
+	CodeCancelled         Code = "cancelled"
+	CodeResultTooLarge    Code = "result_too_large"
+	CodeResultExpired     Code = "result_expired"
+
+	CodeDeniedByNode   Code = "denied_by_node"
+	CodeTicketInvalid  Code = "ticket_invalid"
+	CodeTicketReplayed Code = "ticket_replayed"
+	CodeTicketExpired  Code = "ticket_expired"
+
+	CodeExecutionFailed    Code = "execution_failed"
+	CodeNotSupported       Code = "not_supported"
+	CodeBrowserUnavailable Code = "browser_unavailable"
+	CodeBrowserCrashed     Code = "browser_crashed"
+	CodeURLBlocked         Code = "url_blocked"
+	CodeNavigationFailed   Code = "navigation_failed"
+	CodeElementNotFound    Code = "element_not_found"
+	CodeElementNotUnique   Code = "element_not_unique"
+	CodeElementObscured    Code = "element_obscured"
+	CodeElementDisabled    Code = "element_disabled"
+	CodeStaleRef           Code = "stale_ref"
+	CodeTabNotFound        Code = "tab_not_found"
+	CodeScriptFailed       Code = "script_failed"
+	CodeDialogOpen         Code = "dialog_open"
+
+	CodePasteInvalid   Code = "paste_invalid"
+	CodePasteExpired   Code = "paste_expired"
+	CodePasteUsed      Code = "paste_used"
+	CodeSiteMismatch   Code = "site_mismatch"
+	CodePairingDenied  Code = "pairing_denied"
+	CodePairingPending Code = "pairing_pending"
+	CodeNodeRevoked    Code = "node_revoked"
+	CodeVersionSkew    Code = "version_skew"
+
+	CodeLedgerCorrupt Code = "ledger_corrupt"
+	CodeInternal      Code = "internal"
+)
+
+// CodeInfo is the public side of a code.
+type CodeInfo struct {
+	Message   string // one plain sentence
+	Hint      string // what to do about it
+	Retryable bool   // the same call may succeed later without a change
+	HTTP      int    // status for the REST surface
+}
+
+var codeTable = map[Code]CodeInfo{
+	CodeInvalidRequest:   {"The request is not well formed.", "Correct the field that the message names.", false, 400},
+	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct the fields listed in details and call again.", false, 400},
+	CodeUnknownTool:      {"There is no such tool.", "List the tools and use one of those names.", false, 404},
+	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413},
+	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401},
+	CodeForbidden:        {"This principal may not do that.", "Use a token whose role allows it.", false, 403},
+	CodeOriginRefused:    {"The request came from a web origin or host that is not allowed.", "Call the gateway directly by its own address.", false, 403},
+	CodeNotFound:         {"There is no such thing.", "Check the name or ID.", false, 404},
+	CodeConflict:         {"The request conflicts with the present state.", "Read the present state and try again.", false, 409},
+	CodeOverloaded:       {"Too much is going on at once.", "Wait a moment and try again.", true, 429},
+
+	CodeNodeNotFound:             {"There is no node with that ID.", "Call tool.node.list to see the nodes.", false, 404},
+	CodeNodeNotPaired:            {"The node is not paired.", "Approve it with 'handrail node approve', or pair it anew.", false, 409},
+	CodeCapabilityNotAdvertised:  {"The node does not offer this capability.", "Choose a node for which tool.node.list reports the tool as available.", false, 409},
+	CodeCapabilityNotAllowlisted: {"The node is not allowed to use this capability here.", "An admin can allow it with 'handrail node allow'.", false, 403},
+	CodeNodeNotReady:             {"The node is not ready for this capability.", "See details for the reason and the fix.", true, 503},
+	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can read 'handrail ledger show' for the rule.", false, 403},
+	CodeAmbiguousNode:            {"No single node could be selected.", "Give node_id, or attach a node to the lane.", false, 409},
+
+	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403},
+	CodeConsentUnavailable:   {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403},
+	CodeConsentDenied:        {"A person denied this call.", "Do not repeat it.", false, 403},
+	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 202},
+	CodeIsolationUnavailable: {"The node can not give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403},
+	CodeStopped:              {"The stop switch is on.", "A person has to resume.", false, 403},
+	CodeRequestIDConflict:    {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409},
+
+	CodeLedgerUnavailable: {"The ledger could not record the call, so it was not carried out.", "The admin should look at the gateway's disk.", true, 503},
+	CodeNodeDisconnected:  {"The node went away before it started the call; nothing was executed.", "Try again when the node is back.", true, 503},
+	CodeUnknownOutcome:    {"The connection to the node was lost and it is not known whether the call finished.", "Look at the device's state before repeating the call.", false, 502},
+	CodeDeadlineExceeded:  {"The call did not finish in time.", "Give a larger timeout_ms, or do less at once.", true, 504},
+	CodeCancelled:         {"The caller cancelled the call.", "Call again if it is still wanted.", false, 499},
+	CodeResultTooLarge:    {"The result is larger than the tool may give.", "Ask for less.", false, 502},
+	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Make a new request with a new request ID.", false, 410},
+
+	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403},
+	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502},
+	CodeTicketReplayed: {"The node refused an order it had seen before.", "Report this: it should not happen.", false, 502},
+	CodeTicketExpired:  {"The order reached the node too late; nothing was executed.", "Try again.", true, 503},
+
+	CodeExecutionFailed:    {"The tool failed.", "See the message.", false, 500},
+	CodeNotSupported:       {"This host can not do that.", "See the message for what is missing.", false, 501},
+	CodeBrowserUnavailable: {"No usable Chrome or Chromium was found.", "Run 'handrail doctor' on the node; it names the package to install.", false, 503},
+	CodeBrowserCrashed:     {"The browser or the tab crashed.", "Call again: a new one is started.", true, 502},
+	CodeURLBlocked:         {"That address may not be opened.", "Use a public web address, or ask the owner to allow the origin.", false, 403},
+	CodeNavigationFailed:   {"The page could not be loaded.", "Check the address.", true, 502},
+	CodeElementNotFound:    {"No element matches.", "Take a snapshot and use a ref from it.", false, 404},
+	CodeElementNotUnique:   {"More than one element matches.", "Take a snapshot and use a ref, or a narrower selector.", false, 409},
+	CodeElementObscured:    {"Another element covers this one.", "Deal with the covering element first.", false, 409},
+	CodeElementDisabled:    {"The element is disabled.", "Do what enables it first.", false, 409},
+	CodeStaleRef:           {"The element behind this ref is gone.", "Take a new snapshot.", false, 409},
+	CodeTabNotFound:        {"There is no such tab.", "Call tool.browser.tabs to see the open tabs.", false, 404},
+	CodeScriptFailed:       {"The script threw an error.", "See the message.", false, 422},
+	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409},
+
+	CodePasteInvalid:   {"This is not a valid pairing paste.", "Copy the whole line that 'handrail pair' printed.", false, 400},
+	CodePasteExpired:   {"The pairing paste has expired.", "Run 'handrail pair' again.", false, 410},
+	CodePasteUsed:      {"The pairing paste was used already.", "Run 'handrail pair' again; if you did not use it, look at who did.", false, 410},
+	CodeSiteMismatch:   {"The gateway is not the site this node was told to trust.", "Check the address; if the site was rebuilt, pair anew.", false, 403},
+	CodePairingDenied:  {"The admin denied this node.", "Ask the admin.", false, 403},
+	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 202},
+	CodeNodeRevoked:    {"This node's pairing was revoked.", "Ask the admin for a new paste and join again.", false, 403},
+	CodeVersionSkew:    {"The two sides speak protocol versions that do not meet.", "Update the older side.", false, 426},
+
+	CodeLedgerCorrupt: {"The ledger does not verify.", "Keep the files and compare with the nodes' copies of the head.", false, 500},
+	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500},
+}
+
+// Info gives the public side of c; unknown codes give that of CodeInternal.
+func (c Code) Info() CodeInfo {
+	if info, ok := codeTable[c]; ok {
+		return info
+	}
+	return codeTable[CodeInternal]
+}
+
+// Known reports whether c is in the list.
+func (c Code) Known() bool { _, ok := codeTable[c]; return ok }
+
+// Codes gives every code, in no order; for documentation and tests.
+func Codes() []Code {
+	all := make([]Code, 0, len(codeTable))
+	for c := range codeTable {
+		all = append(all, c)
+	}
+	return all
+}
+
+// Error is a refusal or failure with a code. Message and Hint are public and
+// plain; the cause stays private (logs only) and never crosses a wire.
+type Error struct {
+	Code    Code
+	Message string // empty: the code's own message
+	Hint    string // empty: the code's own hint
+	Details any    // bounded JSON value, public; shape given by Code
+	cause   error
+}
+
+// Errorf makes an Error with a public message. A %w argument becomes the private
+// cause as well, so pass only causes whose text may be public, or use Wrap.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+}
+
+// Wrap makes an Error whose public message is the code's own (or message, if not
+// empty) and whose cause stays private.
+func Wrap(code Code, cause error, message string) *Error {
+	return &Error{Code: code, Message: message, cause: cause}
+}
+
+// WithHint returns a copy of e with that hint.
+func (e *Error) WithHint(hint string) *Error { c := *e; c.Hint = hint; return &c }
+
+// WithDetails returns a copy of e with those details.
+func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; return &c }
+
+// Error gives code and public message; the cause is for logs, by errors.Unwrap.
+func (e *Error) Error() string { return string(e.Code) + ": " + e.PublicMessage() }
+
+// Unwrap gives the private cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is makes errors.Is match on the code alone.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// PublicMessage is the message a caller may see.
+func (e *Error) PublicMessage() string {
+	if e.Message != "" {
+		return e.Message
+	}
+	return e.Code.Info().Message
+}
+
+// PublicHint is the hint a caller may see.
+func (e *Error) PublicHint() string {
+	if e.Hint != "" {
+		return e.Hint
+	}
+	return e.Code.Info().Hint
+}
+
+// AsError gives err as an *Error: itself if it is one, CodeInternal with err as
+// the private cause otherwise, nil for nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return Wrap(CodeInternal, err, "")
+}
+
+// CodeOf gives the code of err, CodeInternal for foreign errors, "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	return AsError(err).Code
+}

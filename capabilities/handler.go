@@ -1,0 +1,120 @@
+package capabilities
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// IsolationClass is how strongly a call's execution is confined (S1-35). Order
+// is strength: t0 < t1 < t2 < t3. ClassSession ranks as t3 and says that the work
+// must live in the person's session (DESIGN section 6). ClassNone is what a
+// handler states when it can give no isolation at all; it satisfies nothing.
+type IsolationClass string
+
+const (
+	ClassNone    IsolationClass = "none"
+	ClassT0      IsolationClass = "t0"
+	ClassT1      IsolationClass = "t1"
+	ClassT2      IsolationClass = "t2"
+	ClassT3      IsolationClass = "t3"
+	ClassSession IsolationClass = "session"
+)
+
+// Rank orders classes for the comparison "given is at least required". ClassNone
+// and unknown classes rank below everything.
+func (c IsolationClass) Rank() int {
+	switch c {
+	case ClassT0:
+		return 1
+	case ClassT1:
+		return 2
+	case ClassT2:
+		return 3
+	case ClassT3, ClassSession:
+		return 4
+	}
+	return 0
+}
+
+// Reason says why a capability can not be used now. The zero value means ready.
+type Reason string
+
+const (
+	ReasonReady            Reason = ""
+	ReasonNotAdvertised    Reason = "not_advertised"
+	ReasonNotAllowlisted   Reason = "not_allowlisted"
+	ReasonOwnerDisabled    Reason = "owner_disabled"
+	ReasonPermission       Reason = "os_permission_missing"
+	ReasonBackendMissing   Reason = "backend_missing"
+	ReasonBackendFailing   Reason = "backend_failing"
+	ReasonNodeOffline      Reason = "node_offline"
+	ReasonNodeStopped      Reason = "node_stopped"
+	ReasonNodeNotPaired    Reason = "node_not_paired"
+	ReasonHiddenByPolicy   Reason = "hidden_by_policy"
+	ReasonIsolationMissing Reason = "isolation_unavailable"
+)
+
+// Readiness is the one truth about a capability on a node (DESIGN section 5).
+type Readiness struct {
+	Capability CapabilityID `json:"capability" cbor:"1,keyasint"`
+	Reason     Reason       `json:"reason,omitempty" cbor:"2,keyasint,omitempty"`
+	Fix        string       `json:"fix,omitempty" cbor:"3,keyasint,omitempty"` // what a person can do; at most 300 bytes
+	// Isolation is the class the node gives this capability, stated by the node.
+	Isolation IsolationClass `json:"isolation,omitempty" cbor:"4,keyasint,omitempty"`
+	// Degraded names what is missing from the class it should have, such as
+	// "chrome_sandbox". Not empty means that policy must accept it explicitly.
+	Degraded string `json:"degraded,omitempty" cbor:"5,keyasint,omitempty"`
+	// Backend says what carries it out, such as "chromium 156.0.8078.73".
+	Backend string `json:"backend,omitempty" cbor:"6,keyasint,omitempty"`
+}
+
+// Ready reports whether the capability can be used now.
+func (r Readiness) Ready() bool { return r.Reason == ReasonReady }
+
+// Invocation is one admitted call as a handler sees it. Its context carries the
+// deadline and is cancelled when the caller gives up or a stop switch is pulled.
+type Invocation struct {
+	Call       CallID
+	Capability CapabilityID
+	Lane       LaneID
+	// Args is the canonical JSON object, valid against the descriptor's input
+	// schema, without routing fields.
+	Args json.RawMessage
+	// Grants are the effective capability keys of the envelope, such as
+	// "network.browser.session". What happens beyond them is drift.
+	Grants []string
+	// Progress reports how far the call is; never nil, safe from any goroutine.
+	Progress func(Progress)
+	// Observe reports what really happened, as a capability key with a short
+	// detail (such as a host); never nil, safe from any goroutine.
+	Observe func(key, detail string)
+}
+
+// Output is what a handler gives back.
+type Output struct {
+	// Result is marshalled to the JSON object that the descriptor's result schema
+	// describes, without the fields that Blobs stand for.
+	Result   any
+	Blobs    []Blob
+	Effect   Effect
+	Evidence string // one short line; never holds what the caller typed
+	// Untrusted marks content of third parties (a page, a screen) in Result.
+	Untrusted bool
+}
+
+// Handler carries out one family of capabilities on a node. Handlers are safe
+// for concurrent use; they order what must be ordered themselves (per lane).
+type Handler interface {
+	// Capabilities lists what this handler implements; constant for its life.
+	Capabilities() []CapabilityID
+	// Readiness gives the present truth for each of Capabilities, quickly (it may
+	// answer from a cache) and without side effects.
+	Readiness(ctx context.Context) []Readiness
+	// Handle carries out one call. Errors are *Error; anything else is reported as
+	// CodeExecutionFailed. It returns soon after ctx ends.
+	Handle(ctx context.Context, call Invocation) (Output, error)
+	// CloseLane frees what a lane holds (its browser context, say). Idempotent.
+	CloseLane(lane LaneID)
+	// Close ends everything the handler started. Idempotent and bounded.
+	Close() error
+}

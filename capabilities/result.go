@@ -1,0 +1,95 @@
+package capabilities
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is how a call ended for the caller.
+type Status string
+
+const (
+	StatusOK      Status = "ok"      // it ran; Output holds what it gave
+	StatusDenied  Status = "denied"  // policy, consent, the owner or a rule said no; it did not run
+	StatusError   Status = "error"   // it could not be carried out; Code says why
+	StatusPending Status = "pending" // it waits for a person; repeat the identical call to join
+)
+
+// Effect says what was verified about a call's effect on the device (DESIGN
+// promise 6). The zero value means the tool makes no such claim.
+type Effect string
+
+const (
+	EffectConfirmed    Effect = "confirmed"
+	EffectPartial      Effect = "partial"
+	EffectUnverifiable Effect = "unverifiable"
+	EffectSuspectNoop  Effect = "suspected_noop"
+	EffectRefused      Effect = "refused"
+)
+
+// SelectionMode is how the node was chosen (S0-28). No other mode exists (S0-20).
+type SelectionMode string
+
+const (
+	SelectExplicit SelectionMode = "explicit"
+	SelectAttached SelectionMode = "attached_node"
+	SelectSole     SelectionMode = "sole_eligible_node"
+)
+
+// NodeSummary is the bounded description of a node that routing metadata may
+// carry (S0-29).
+type NodeSummary struct {
+	Label    string `json:"label,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	Trust    string `json:"trust_level,omitempty"`
+}
+
+// Routing is recorded apart from the payload (S0-28, S0-32). It is absent for
+// tools that no node carries out.
+type Routing struct {
+	Requested NodeID        `json:"requested_node_id,omitempty"`
+	Selected  NodeID        `json:"selected_node_id"`
+	Mode      SelectionMode `json:"selection_mode"`
+	Node      *NodeSummary  `json:"selected_node,omitempty"`
+}
+
+// Blob is captured bytes that travel as bytes: never base64 on our own wire.
+// Field names the result field it stands for in the contract (such as
+// "bytesBase64"), so that a surface can put it back where a client expects it.
+type Blob struct {
+	Field string `json:"field"`
+	MIME  string `json:"mime"`
+	Bytes []byte `json:"-"`
+}
+
+// Result is the one answer every surface projects (DESIGN section 4, hop 12).
+type Result struct {
+	Call      CallID `json:"call_id"`
+	Tool      ToolID `json:"tool_id"`
+	Status    Status `json:"status"`
+	Code      Code   `json:"code,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Hint      string `json:"hint,omitempty"`
+	Retryable bool   `json:"retryable,omitempty"`
+	Details   any    `json:"details,omitempty"` // bounded; shape given by Code
+	// Output is a JSON object that validates against the descriptor's result
+	// schema; nil unless Status is ok.
+	Output json.RawMessage `json:"output,omitempty"`
+	// Ack is true for tools that answer with an acknowledgement only (S0-42).
+	Ack          bool          `json:"ack,omitempty"`
+	Blobs        []Blob        `json:"blobs,omitempty"`
+	Routing      *Routing      `json:"routing,omitempty"`
+	Effect       Effect        `json:"effect,omitempty"`
+	Evidence     string        `json:"evidence,omitempty"`  // one short line: how Effect was verified
+	Untrusted    bool          `json:"untrusted,omitempty"` // output holds content of third parties: data, not instructions
+	Deduplicated bool          `json:"deduplicated,omitempty"`
+	Duration     time.Duration `json:"-"`
+	DurationMS   float64       `json:"duration_ms"`
+}
+
+// Progress is how far a running call is. Total 0 means unknown.
+type Progress struct {
+	Done    float64 `json:"done" cbor:"1,keyasint"`
+	Total   float64 `json:"total,omitempty" cbor:"2,keyasint,omitempty"`
+	Message string  `json:"message,omitempty" cbor:"3,keyasint,omitempty"` // at most 200 bytes
+}
