@@ -1,0 +1,118 @@
+package route
+
+import (
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Roster states as route reads them; pairing owns their transitions.
+const (
+	StatePending  = "pending"
+	StateApproved = "approved"
+	StateDenied   = "denied"
+	StateRevoked  = "revoked"
+)
+
+// Node is one row of the roster as node selection sees it. It is a snapshot:
+// nothing in it changes after it was handed out, so maps may be shared.
+type Node struct {
+	ID        capabilities.NodeID
+	Summary   capabilities.NodeSummary // described, never weighed (S0-19)
+	Labels    []string                 // for policy (resource labels); never weighed
+	Paired    string                   // roster state; only StateApproved is paired
+	Revoked   bool                     // wins over Paired
+	Connected bool
+	Stopped   bool // the owner's stop switch is on
+	// Allow reports whether the admin's allowlist has the capability. nil allows
+	// nothing. AllowPatterns makes one.
+	Allow func(capabilities.CapabilityID) bool
+	// Readiness holds what the node advertised last, by capability. What is not in
+	// it is not advertised.
+	Readiness map[capabilities.CapabilityID]capabilities.Readiness
+	// Denied shuts the node out of every call by policy, whatever the tool is.
+	Denied bool
+}
+
+// AllowPatterns makes an allowlist of exact capability IDs, families written
+// "tyrum.browser.*", and "*" for everything. Nothing else is a wildcard.
+func AllowPatterns(patterns ...string) func(capabilities.CapabilityID) bool {
+	exact := make(map[string]bool, len(patterns))
+	var prefixes []string
+	all := false
+	for _, p := range patterns {
+		switch {
+		case p == "*":
+			all = true
+		case strings.HasSuffix(p, ".*"):
+			prefixes = append(prefixes, strings.TrimSuffix(p, "*"))
+		default:
+			exact[p] = true
+		}
+	}
+	return func(c capabilities.CapabilityID) bool {
+		if all || exact[string(c)] {
+			return true
+		}
+		for _, p := range prefixes {
+			if strings.HasPrefix(string(c), p) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Verdict says whether a node is eligible for a capability (S0-14) and, if not,
+// why not. The zero value means eligible.
+type Verdict struct {
+	Code   capabilities.Code
+	Reason capabilities.Reason
+	Fix    string
+}
+
+// Eligible reports whether nothing stands in the way.
+func (v Verdict) Eligible() bool { return v.Code == "" }
+
+// Check looks at one node for one capability: paired, advertised, allowlisted,
+// ready, not denied by policy, in that order, so that the first cause in a
+// person's way is the one that is named. policyDenied may be nil; it is asked
+// last and only when everything else holds.
+func Check(n *Node, capability capabilities.CapabilityID, policyDenied func(capabilities.NodeID) bool) Verdict {
+	if n.Revoked || n.Paired != StateApproved {
+		return Verdict{capabilities.CodeNodeNotPaired, capabilities.ReasonNodeNotPaired, pairFix(n)}
+	}
+	ready, advertised := n.Readiness[capability]
+	// A node that is away and never told us anything may well offer it: say what
+	// is known, that it is away.
+	silent := !n.Connected && len(n.Readiness) == 0
+	if !silent && (!advertised || ready.Reason == capabilities.ReasonNotAdvertised) {
+		return Verdict{capabilities.CodeCapabilityNotAdvertised, capabilities.ReasonNotAdvertised, ready.Fix}
+	}
+	if n.Allow == nil || !n.Allow(capability) {
+		return Verdict{capabilities.CodeCapabilityNotAllowlisted, capabilities.ReasonNotAllowlisted,
+			"An admin can allow it: handrail node allow " + string(n.ID) + " " + string(capability)}
+	}
+	switch {
+	case !n.Connected:
+		return Verdict{capabilities.CodeNodeNotReady, capabilities.ReasonNodeOffline, "Start 'handrail node' on the device and see that it reaches the gateway."}
+	case n.Stopped:
+		return Verdict{capabilities.CodeNodeNotReady, capabilities.ReasonNodeStopped, "The owner has to resume the device."}
+	case !ready.Ready():
+		return Verdict{capabilities.CodeNodeNotReady, ready.Reason, ready.Fix}
+	}
+	if n.Denied || (policyDenied != nil && policyDenied(n.ID)) {
+		return Verdict{capabilities.CodeNodeDeniedByPolicy, capabilities.ReasonHiddenByPolicy, "Ask the admin; 'handrail policy explain' names the rule."}
+	}
+	return Verdict{}
+}
+
+func pairFix(n *Node) string {
+	switch {
+	case n.Revoked || n.Paired == StateRevoked:
+		return "Its pairing was revoked: pair it anew."
+	case n.Paired == StatePending:
+		return "An admin can approve it: handrail node approve " + string(n.ID)
+	}
+	return "Pair it anew."
+}
