@@ -1,0 +1,263 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Ticket is the gateway's one-time order to a node (DESIGN section 4, hop 8). The
+// connection authenticates it; sequence, lifetime and stop epoch keep a delayed
+// or repeated one from running. Its times are relative, because clocks differ.
+type Ticket struct {
+	Call       capabilities.CallID       `cbor:"1,keyasint"`
+	Tool       capabilities.ToolID       `cbor:"2,keyasint"`
+	Capability capabilities.CapabilityID `cbor:"3,keyasint"`
+	Lane       capabilities.LaneID       `cbor:"4,keyasint"`
+	Node       capabilities.NodeID       `cbor:"5,keyasint"`
+	// Args is the canonical JSON object of the call, without routing fields.
+	Args []byte `cbor:"6,keyasint"`
+	// ArgsDigest is SHA-256 of Args.
+	ArgsDigest [32]byte `cbor:"7,keyasint"`
+	// Envelope is the sealed envelope's bytes; the node hashes them, it never
+	// derives them again (hop 9).
+	Envelope []byte   `cbor:"8,keyasint,omitempty"`
+	Grants   []string `cbor:"9,keyasint,omitempty"`
+	Sequence uint64   `cbor:"10,keyasint"`
+	// LifetimeMS is how long after arrival the ticket may still start.
+	LifetimeMS uint32 `cbor:"11,keyasint"`
+	// DeadlineMS is how long after its start the call may run.
+	DeadlineMS uint32 `cbor:"12,keyasint"`
+	StopEpoch  uint64 `cbor:"13,keyasint"`
+}
+
+// Progress is how far a running call is.
+type Progress struct {
+	Done    float64 `cbor:"1,keyasint"`
+	Total   float64 `cbor:"2,keyasint,omitempty"`
+	Message string  `cbor:"3,keyasint,omitempty"` // at most 200 bytes
+}
+
+// BlobHead announces bytes that follow the answer as chunks, in this order.
+type BlobHead struct {
+	Field  string   `cbor:"1,keyasint"`
+	MIME   string   `cbor:"2,keyasint"`
+	Size   uint32   `cbor:"3,keyasint"`
+	SHA256 [32]byte `cbor:"4,keyasint"`
+}
+
+// Observation is what really happened during a call, as a capability key with a
+// short detail such as a host, and how often.
+type Observation struct {
+	Key    string `cbor:"1,keyasint"`
+	Detail string `cbor:"2,keyasint,omitempty"`
+	Count  uint32 `cbor:"3,keyasint"`
+}
+
+// Answer is how a call ended on the node.
+type Answer struct {
+	Status    capabilities.Status `cbor:"1,keyasint"`
+	Code      capabilities.Code   `cbor:"2,keyasint,omitempty"`
+	Message   string              `cbor:"3,keyasint,omitempty"` // at most 2 KiB
+	Hint      string              `cbor:"4,keyasint,omitempty"` // at most 2 KiB
+	Details   []byte              `cbor:"5,keyasint,omitempty"` // JSON, at most MaxDetails
+	Output    []byte              `cbor:"6,keyasint,omitempty"` // JSON object, at most MaxOutput
+	Effect    capabilities.Effect `cbor:"7,keyasint,omitempty"`
+	Evidence  string              `cbor:"8,keyasint,omitempty"` // at most 2 KiB
+	Untrusted bool                `cbor:"9,keyasint,omitempty"`
+	Blobs     []BlobHead          `cbor:"10,keyasint,omitempty"`
+	// Isolation is the class the node gave the call.
+	Isolation  capabilities.IsolationClass `cbor:"11,keyasint,omitempty"`
+	Observed   []Observation               `cbor:"12,keyasint,omitempty"`
+	DurationUS uint64                      `cbor:"13,keyasint,omitempty"`
+}
+
+// JournalAsk asks what became of calls, after a crash or a lost connection.
+type JournalAsk struct {
+	Calls []capabilities.CallID `cbor:"1,keyasint"` // 1 to MaxJournal
+}
+
+// CallState is what a node's journal says about a call. The zero value is none.
+type CallState string
+
+// The states. A node that can not tell says StateUnknown: its journal was lost
+// or pruned past the call.
+const (
+	StateNeverStarted CallState = "never_started"
+	StateRunning      CallState = "running"
+	StateFinished     CallState = "finished"
+	StateUnknown      CallState = "unknown"
+)
+
+// JournalState is the journal's word on one call. Answer comes with
+// StateFinished if it is still kept; the bytes of its blobs do not come again.
+type JournalState struct {
+	Call   capabilities.CallID `cbor:"1,keyasint"`
+	State  CallState           `cbor:"2,keyasint"`
+	Answer *Answer             `cbor:"3,keyasint,omitempty"`
+}
+
+// Kind is KindTicket.
+func (*Ticket) Kind() Kind { return KindTicket }
+
+// Kind is KindProgress.
+func (*Progress) Kind() Kind { return KindProgress }
+
+// Kind is KindAnswer.
+func (*Answer) Kind() Kind { return KindAnswer }
+
+// Kind is KindJournalAsk.
+func (*JournalAsk) Kind() Kind { return KindJournalAsk }
+
+// Kind is KindJournalState.
+func (*JournalState) Kind() Kind { return KindJournalState }
+
+func (t *Ticket) check() error {
+	switch {
+	case t.Call == "":
+		return errors.New("call is missing")
+	case t.Tool == "" || t.Capability == "" || t.Node == "":
+		return errors.New("tool, capability and node must be given")
+	case len(t.Call) > maxName || len(t.Tool) > maxName || len(t.Capability) > maxName || len(t.Lane) > maxName || len(t.Node) > maxName:
+		return fmt.Errorf("an identifier is longer than %d bytes", maxName)
+	case len(t.Args) == 0 || len(t.Args) > MaxArgs:
+		return fmt.Errorf("args must be 1 to %d bytes", MaxArgs)
+	case len(t.Envelope) > MaxEnvelope:
+		return fmt.Errorf("envelope is larger than %d bytes", MaxEnvelope)
+	case len(t.Grants) > maxGrants:
+		return fmt.Errorf("more than %d grants", maxGrants)
+	}
+	for _, g := range t.Grants {
+		if g == "" || len(g) > maxName {
+			return fmt.Errorf("a grant must be 1 to %d bytes", maxName)
+		}
+	}
+	return nil
+}
+
+func (p *Progress) check() error {
+	if !finite(p.Done) || !finite(p.Total) {
+		return errors.New("not a number")
+	}
+	if len(p.Message) > 200 {
+		return errors.New("message is longer than 200 bytes")
+	}
+	return nil
+}
+
+func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+func (a *Answer) check() error {
+	switch a.Status {
+	case capabilities.StatusOK, capabilities.StatusDenied, capabilities.StatusError, capabilities.StatusPending:
+	default:
+		return fmt.Errorf("status must be ok, denied, error or pending")
+	}
+	switch {
+	case len(a.Code) > maxName || len(a.Effect) > maxName || len(a.Isolation) > maxName:
+		return fmt.Errorf("a name is longer than %d bytes", maxName)
+	case len(a.Message) > maxText || len(a.Hint) > maxText || len(a.Evidence) > maxText:
+		return fmt.Errorf("a text is longer than %d bytes", maxText)
+	case len(a.Details) > MaxDetails:
+		return fmt.Errorf("details are larger than %d bytes", MaxDetails)
+	case len(a.Output) > MaxOutput:
+		return fmt.Errorf("output is larger than %d bytes", MaxOutput)
+	case len(a.Blobs) > MaxBlobs:
+		return fmt.Errorf("more than %d blobs", MaxBlobs)
+	case len(a.Observed) > maxObserved:
+		return fmt.Errorf("more than %d observations", maxObserved)
+	}
+	// A newer node may know codes that this side does not: they become internal
+	// (STYLE, Errors) instead of reaching a caller as something unheard of.
+	if a.Code != "" && !a.Code.Known() {
+		a.Code = capabilities.CodeInternal
+	}
+	var total uint64
+	for _, b := range a.Blobs {
+		if len(b.Field) > maxName || len(b.MIME) > maxName {
+			return fmt.Errorf("a blob's name is longer than %d bytes", maxName)
+		}
+		total += uint64(b.Size)
+	}
+	if total > MaxBlobBytes {
+		return fmt.Errorf("blobs of %d bytes are larger than %d", total, MaxBlobBytes)
+	}
+	for _, o := range a.Observed {
+		if o.Key == "" || len(o.Key) > maxName || len(o.Detail) > maxName {
+			return fmt.Errorf("an observation's key must be 1 to %d bytes and its detail at most that", maxName)
+		}
+	}
+	return nil
+}
+
+// Clip shortens the texts of an answer to what a frame may carry, at rune
+// borders, so that a talkative handler does not lose its whole answer. Output
+// that is too large is not cut: it becomes CodeResultTooLarge without it.
+func (a *Answer) Clip() {
+	a.Message = clip(a.Message, maxText)
+	a.Hint = clip(a.Hint, maxText)
+	a.Evidence = clip(a.Evidence, maxText)
+	if len(a.Details) > MaxDetails {
+		a.Details = nil
+	}
+	if len(a.Observed) > maxObserved {
+		a.Observed = a.Observed[:maxObserved]
+	}
+	for i := range a.Observed {
+		a.Observed[i].Detail = clip(a.Observed[i].Detail, maxName)
+	}
+	var total uint64
+	for _, b := range a.Blobs {
+		total += uint64(b.Size)
+	}
+	if len(a.Output) > MaxOutput || len(a.Blobs) > MaxBlobs || total > MaxBlobBytes {
+		*a = Answer{Status: capabilities.StatusError, Code: capabilities.CodeResultTooLarge, Effect: a.Effect,
+			Evidence: a.Evidence, Isolation: a.Isolation, Observed: a.Observed, DurationUS: a.DurationUS}
+	}
+}
+
+// Clip shortens the message to what a frame may carry.
+func (p *Progress) Clip() { p.Message = clip(p.Message, 200) }
+
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+func (j *JournalAsk) check() error {
+	if len(j.Calls) == 0 || len(j.Calls) > MaxJournal {
+		return fmt.Errorf("calls must be 1 to %d", MaxJournal)
+	}
+	for _, c := range j.Calls {
+		if c == "" || len(c) > maxName {
+			return fmt.Errorf("a call must be 1 to %d bytes", maxName)
+		}
+	}
+	return nil
+}
+
+func (j *JournalState) check() error {
+	if j.Call == "" || len(j.Call) > maxName {
+		return fmt.Errorf("call must be 1 to %d bytes", maxName)
+	}
+	switch j.State {
+	case StateNeverStarted, StateRunning, StateFinished, StateUnknown:
+	default:
+		return fmt.Errorf("state must be %s, %s, %s or %s", StateNeverStarted, StateRunning, StateFinished, StateUnknown)
+	}
+	if j.Answer == nil {
+		return nil
+	}
+	if j.State != StateFinished {
+		return errors.New("an answer comes with a finished call only")
+	}
+	return j.Answer.check()
+}

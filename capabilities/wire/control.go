@@ -1,0 +1,265 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Head is the signed head of one side's hash chain; the other side keeps the
+// latest, so that truncation shows (DESIGN section 7). The zero value is none.
+type Head struct {
+	Seq  uint64   `cbor:"1,keyasint,omitempty"`
+	Hash [32]byte `cbor:"2,keyasint"`
+	Time int64    `cbor:"3,keyasint,omitempty"` // Unix milliseconds
+	Sig  []byte   `cbor:"4,keyasint,omitempty"` // Ed25519, 64 bytes, or none
+}
+
+// Hello opens the control stream. Nothing else is sent before its HelloAck: a
+// dial that succeeded may still be refused (quic-go's accept queue).
+type Hello struct {
+	Version     uint32              `cbor:"1,keyasint"` // newest the node speaks
+	MinVersion  uint32              `cbor:"2,keyasint"` // oldest it still speaks
+	Node        capabilities.NodeID `cbor:"3,keyasint"`
+	CatalogHash [32]byte            `cbor:"4,keyasint"`
+	Agent       string              `cbor:"5,keyasint,omitempty"` // version of the node agent
+	StopEpoch   uint64              `cbor:"6,keyasint,omitempty"`
+	Stopped     bool                `cbor:"7,keyasint,omitempty"`
+	Platform    string              `cbor:"8,keyasint,omitempty"` // goos
+	Arch        string              `cbor:"9,keyasint,omitempty"` // goarch
+	Host        string              `cbor:"10,keyasint,omitempty"`
+	LogKey      []byte              `cbor:"11,keyasint,omitempty"` // Ed25519 key that signs LogHead
+	LogHead     *Head               `cbor:"12,keyasint,omitempty"`
+}
+
+// HelloAck makes the connection usable.
+type HelloAck struct {
+	Version uint32 `cbor:"1,keyasint"` // the version both speak from now on
+	Gateway string `cbor:"2,keyasint"`
+	// Epoch counts the connections of this node; a newer one has taken over from
+	// every older.
+	Epoch       uint64 `cbor:"3,keyasint"`
+	HeartbeatMS uint32 `cbor:"4,keyasint"`
+	// SequenceFloor: tickets of this connection have a higher sequence.
+	SequenceFloor uint64   `cbor:"5,keyasint,omitempty"`
+	GatewayHead   *Head    `cbor:"6,keyasint,omitempty"`
+	Allow         []string `cbor:"7,keyasint,omitempty"` // capability IDs the roster allows
+	CatalogSkew   bool     `cbor:"8,keyasint,omitempty"` // the two sides' catalogs differ
+}
+
+// Heartbeat goes from node to gateway every HeartbeatMS.
+type Heartbeat struct {
+	Seq     uint64 `cbor:"1,keyasint"`
+	Active  uint32 `cbor:"2,keyasint,omitempty"` // calls running
+	UptimeS uint64 `cbor:"3,keyasint,omitempty"`
+	Head    *Head  `cbor:"4,keyasint,omitempty"`
+}
+
+// HeartbeatAck answers a Heartbeat with its sequence.
+type HeartbeatAck struct {
+	Seq  uint64 `cbor:"1,keyasint"`
+	Head *Head  `cbor:"2,keyasint,omitempty"` // the gateway's
+}
+
+// Readiness is the whole present truth of a node; each replaces the one before.
+type Readiness struct {
+	Capabilities []capabilities.Readiness `cbor:"1,keyasint"`
+}
+
+// Allowlist is the roster's list for this node; each replaces the one before.
+type Allowlist struct {
+	Capabilities []string `cbor:"1,keyasint"`
+}
+
+// Approved ends the wait of a joining node: its ID and its certificate.
+type Approved struct {
+	Node  capabilities.NodeID `cbor:"1,keyasint"`
+	Cert  []byte              `cbor:"2,keyasint"` // DER
+	Trust string              `cbor:"3,keyasint,omitempty"`
+	Label string              `cbor:"4,keyasint,omitempty"`
+	Allow []string            `cbor:"5,keyasint,omitempty"`
+}
+
+// Stop is a change of the stop switch, either way. Epoch only grows.
+type Stop struct {
+	Epoch uint64 `cbor:"1,keyasint"`
+	On    bool   `cbor:"2,keyasint"`
+}
+
+// Rotate asks for a certificate for a new leaf key. Proof is the new key's
+// signature over this connection (pairing.RotationStatement).
+type Rotate struct {
+	PublicKey []byte `cbor:"1,keyasint"` // Ed25519, 32 bytes
+	Proof     []byte `cbor:"2,keyasint"` // 64 bytes
+}
+
+// RotateAnswer carries the new certificate, or the code of the refusal.
+type RotateAnswer struct {
+	Cert []byte            `cbor:"1,keyasint,omitempty"` // DER
+	Code capabilities.Code `cbor:"2,keyasint,omitempty"`
+}
+
+// LaneClosed tells the node to free what a lane holds.
+type LaneClosed struct {
+	Lane capabilities.LaneID `cbor:"1,keyasint"`
+}
+
+// Kind is KindHello.
+func (*Hello) Kind() Kind { return KindHello }
+
+// Kind is KindHelloAck.
+func (*HelloAck) Kind() Kind { return KindHelloAck }
+
+// Kind is KindHeartbeat.
+func (*Heartbeat) Kind() Kind { return KindHeartbeat }
+
+// Kind is KindHeartbeatAck.
+func (*HeartbeatAck) Kind() Kind { return KindHeartbeatAck }
+
+// Kind is KindReadiness.
+func (*Readiness) Kind() Kind { return KindReadiness }
+
+// Kind is KindAllowlist.
+func (*Allowlist) Kind() Kind { return KindAllowlist }
+
+// Kind is KindApproved.
+func (*Approved) Kind() Kind { return KindApproved }
+
+// Kind is KindStop.
+func (*Stop) Kind() Kind { return KindStop }
+
+// Kind is KindRotate.
+func (*Rotate) Kind() Kind { return KindRotate }
+
+// Kind is KindRotateAnswer.
+func (*RotateAnswer) Kind() Kind { return KindRotateAnswer }
+
+// Kind is KindLaneClosed.
+func (*LaneClosed) Kind() Kind { return KindLaneClosed }
+
+func (h *Head) check() error {
+	if h != nil && len(h.Sig) != 0 && len(h.Sig) != 64 {
+		return errors.New("a head's signature has 64 bytes or none")
+	}
+	return nil
+}
+
+func names(what string, limit int, list ...string) error {
+	for _, s := range list {
+		if len(s) > limit {
+			return fmt.Errorf("%s is longer than %d bytes", what, limit)
+		}
+	}
+	return nil
+}
+
+func (h *Hello) check() error {
+	if h.Version == 0 || h.MinVersion == 0 || h.MinVersion > h.Version {
+		return errors.New("versions must be at least 1 and in order")
+	}
+	if h.Node == "" {
+		return errors.New("node is missing")
+	}
+	if len(h.LogKey) != 0 && len(h.LogKey) != 32 {
+		return errors.New("log key has 32 bytes or none")
+	}
+	if err := names("a name", maxName, string(h.Node), h.Agent, h.Platform, h.Arch, h.Host); err != nil {
+		return err
+	}
+	return h.LogHead.check()
+}
+
+func (h *HelloAck) check() error {
+	if h.Version == 0 || h.Gateway == "" || h.HeartbeatMS == 0 {
+		return errors.New("version, gateway and heartbeat must be given")
+	}
+	if len(h.Allow) > maxEntries {
+		return fmt.Errorf("more than %d capabilities", maxEntries)
+	}
+	if err := names("a name", maxName, h.Gateway); err != nil {
+		return err
+	}
+	if err := names("a capability", maxName, h.Allow...); err != nil {
+		return err
+	}
+	return h.GatewayHead.check()
+}
+
+func (h *Heartbeat) check() error    { return h.Head.check() }
+func (h *HeartbeatAck) check() error { return h.Head.check() }
+
+func (r *Readiness) check() error {
+	if len(r.Capabilities) > maxEntries {
+		return fmt.Errorf("more than %d capabilities", maxEntries)
+	}
+	for _, c := range r.Capabilities {
+		if c.Capability == "" {
+			return errors.New("a capability has no ID")
+		}
+		if err := names("a name", maxName, string(c.Capability), string(c.Reason), string(c.Isolation), c.Degraded, c.Backend); err != nil {
+			return err
+		}
+		if len(c.Fix) > maxFix {
+			return fmt.Errorf("a fix is longer than %d bytes", maxFix)
+		}
+	}
+	return nil
+}
+
+// Clip shortens the texts of each entry to what a frame may carry.
+func (r *Readiness) Clip() {
+	for i := range r.Capabilities {
+		c := &r.Capabilities[i]
+		c.Fix, c.Backend, c.Degraded = clip(c.Fix, maxFix), clip(c.Backend, maxName), clip(c.Degraded, maxName)
+	}
+}
+
+func (a *Allowlist) check() error {
+	if len(a.Capabilities) > maxEntries {
+		return fmt.Errorf("more than %d capabilities", maxEntries)
+	}
+	return names("a capability", maxName, a.Capabilities...)
+}
+
+func (a *Approved) check() error {
+	if a.Node == "" || len(a.Cert) == 0 || len(a.Cert) > maxCert {
+		return fmt.Errorf("node and a certificate of at most %d bytes must be given", maxCert)
+	}
+	if len(a.Allow) > maxEntries {
+		return fmt.Errorf("more than %d capabilities", maxEntries)
+	}
+	if err := names("a name", maxName, string(a.Node), a.Trust, a.Label); err != nil {
+		return err
+	}
+	return names("a capability", maxName, a.Allow...)
+}
+
+func (*Stop) check() error { return nil }
+
+func (r *Rotate) check() error {
+	if len(r.PublicKey) != 32 || len(r.Proof) != 64 {
+		return errors.New("the key has 32 bytes, the proof 64")
+	}
+	return nil
+}
+
+func (r *RotateAnswer) check() error {
+	if (len(r.Cert) == 0) == (r.Code == "") {
+		return errors.New("either a certificate or a code must be given")
+	}
+	if len(r.Cert) > maxCert {
+		return fmt.Errorf("certificate is larger than %d bytes", maxCert)
+	}
+	if r.Code != "" && !r.Code.Known() {
+		r.Code = capabilities.CodeInternal
+	}
+	return nil
+}
+
+func (l *LaneClosed) check() error {
+	if l.Lane == "" || len(l.Lane) > maxName {
+		return fmt.Errorf("lane must be 1 to %d bytes", maxName)
+	}
+	return nil
+}
