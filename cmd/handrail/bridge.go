@@ -1,0 +1,639 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// The stdio bridge relays JSON-RPC messages as they are; it understands only
+// what the transports themselves need: which message is a request, the protocol
+// version, sessions, and cancellation. So every protocol revision passes, also
+// ones newer than this program.
+//
+//	stdin line ──POST──▶ /mcp/l/{lane} ──JSON or event stream──▶ stdout line
+//	                     GET /mcp/l/{lane} (revisions with sessions) ──▶ stdout line
+const (
+	maxMessage   = 4 << 20 // of one line of standard input; the gateway takes 1 MiB
+	maxInFlight  = 256
+	drainTimeout = 10 * time.Second // for running calls after standard input ends
+
+	headerProtocol = "Mcp-Protocol-Version"
+	headerSession  = "Mcp-Session-Id"
+
+	// From this revision on there are no sessions; the method and name of a request
+	// are repeated in headers, and closing its response stream cancels it.
+	revisionStateless = "2026-07-28"
+	metaProtocol      = "io.modelcontextprotocol/protocolVersion"
+)
+
+type bridgeOptions struct {
+	Connect func() (*client, error) // required; finds the gateway, again after it moved
+	Path    string                  // required; path and query of the endpoint
+	In      io.Reader               // required; one JSON-RPC message a line
+	Out     io.Writer               // required
+	Log     io.Writer               // required; words for a person
+}
+
+// bridge is one conversation. Run may be called once.
+type bridge struct {
+	o    bridgeOptions
+	work sync.WaitGroup // requests under way
+	side sync.WaitGroup // the standing stream
+
+	outMu sync.Mutex // guards writes to o.Out
+
+	renewMu sync.Mutex // held while a lost session is opened anew
+
+	mu          sync.Mutex // guards what follows
+	client      *client
+	running     map[string]context.CancelFunc // by request ID as JSON
+	version     string                        // negotiated; "" before initialize
+	session     string
+	initialize  []byte // the client's own initialize, to open the session anew
+	initialized []byte
+	standing    bool // the standing stream was started
+}
+
+func newBridge(o bridgeOptions) *bridge {
+	return &bridge{o: o, running: map[string]context.CancelFunc{}}
+}
+
+// message is what the bridge reads of a JSON-RPC message.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Name      string                     `json:"name"`
+		URI       string                     `json:"uri"`
+		RequestID json.RawMessage            `json:"requestId"`
+		Meta      map[string]json.RawMessage `json:"_meta"`
+	} `json:"params"`
+}
+
+func (m message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null" }
+
+// version is the revision the message itself names, as newer ones do.
+func (m message) version() string {
+	var v string
+	_ = json.Unmarshal(m.Params.Meta[metaProtocol], &v)
+	return v
+}
+
+// Run relays until standard input ends or ctx does.
+func (b *bridge) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer b.side.Wait()
+	defer cancel()
+
+	lines := make(chan []byte)
+	ended := make(chan error, 1)
+	go func() { ended <- readLines(ctx, b.o.In, lines) }() // ends with the input; a blocked read ends with the process
+	for {
+		select {
+		case <-ctx.Done():
+			b.cancelAll()
+			b.work.Wait()
+			b.endSession()
+			return ctx.Err()
+		case line := <-lines:
+			b.take(ctx, line)
+		case err := <-ended:
+			b.drain()
+			b.endSession()
+			return err
+		}
+	}
+}
+
+func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 0, 64<<10), maxMessage)
+	for scanner.Scan() {
+		line := bytes.TrimSpace(scanner.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		select {
+		case lines <- bytes.Clone(line):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
+		return capabilities.Errorf(capabilities.CodeBodyTooLarge, "a message on standard input is larger than %d MiB", maxMessage>>20)
+	}
+	return scanner.Err()
+}
+
+// drain gives running calls a bounded time to finish, then cancels them.
+func (b *bridge) drain() {
+	done := make(chan struct{})
+	go func() { b.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(drainTimeout):
+		b.cancelAll()
+		<-done
+	}
+}
+
+func (b *bridge) cancelAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, cancel := range b.running {
+		cancel()
+	}
+}
+
+// take relays one line. Requests run side by side; what opens the conversation,
+// and notifications, keep their order.
+func (b *bridge) take(ctx context.Context, line []byte) {
+	var one message
+	if line[0] == '[' { // batches exist in revision 2025-03-26
+		var all []message
+		if err := json.Unmarshal(line, &all); err != nil {
+			b.refuseLine()
+			return
+		}
+		var ids []json.RawMessage
+		for _, m := range all {
+			if m.isRequest() {
+				ids = append(ids, m.ID)
+			}
+		}
+		b.start(ctx, line, message{}, ids)
+		return
+	}
+	if err := json.Unmarshal(line, &one); err != nil {
+		b.refuseLine()
+		return
+	}
+	switch {
+	case one.Method == "initialize":
+		b.mu.Lock()
+		b.initialize = line
+		b.mu.Unlock()
+		b.post(ctx, line, one, []json.RawMessage{one.ID})
+	case one.isRequest():
+		b.start(ctx, line, one, []json.RawMessage{one.ID})
+	case one.Method == "notifications/cancelled":
+		b.cancelled(ctx, line, one)
+	default: // other notifications, and answers to the gateway's own requests
+		if one.Method == "notifications/initialized" {
+			b.mu.Lock()
+			b.initialized = line
+			b.mu.Unlock()
+		}
+		b.post(ctx, line, one, nil)
+		if one.Method == "notifications/initialized" {
+			b.listen(ctx)
+		}
+	}
+}
+
+// refuseLine answers what is not JSON-RPC as the specification says (code -32700).
+func (b *bridge) refuseLine() {
+	b.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message"}}`))
+}
+
+// start posts a request in its own goroutine, under a context that a
+// cancellation ends.
+func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
+	ctx, cancel := context.WithCancel(ctx)
+	b.mu.Lock()
+	full := len(b.running) >= maxInFlight
+	if !full {
+		for _, id := range ids {
+			b.running[string(id)] = cancel
+		}
+	}
+	b.mu.Unlock()
+	if full {
+		cancel()
+		b.fail(ids, &capabilities.Error{Code: capabilities.CodeOverloaded})
+		return
+	}
+	b.work.Go(func() {
+		defer cancel()
+		b.post(ctx, line, m, ids)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, id := range ids {
+			delete(b.running, string(id))
+		}
+	})
+}
+
+// cancelled passes a cancellation on: as the notification where there are
+// sessions, and by closing the request, which is the cancellation where there
+// are none, and covers a request that has not left yet.
+func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
+	b.mu.Lock()
+	cancel, known := b.running[string(m.Params.RequestID)]
+	sessions := b.session != ""
+	b.mu.Unlock()
+	if sessions {
+		b.post(ctx, line, m, nil)
+	}
+	if known {
+		cancel()
+	}
+}
+
+// post sends one line and relays what comes back. Every ID in ids is answered:
+// by the gateway, or here with the reason why it could not be.
+func (b *bridge) post(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
+	open := newIDs(ids)
+	err := b.exchange(ctx, line, m, open)
+	var lost *sessionLost
+	if errors.As(err, &lost) { // the gateway was restarted: open the session anew, once
+		if err = b.renew(ctx, lost.session); err == nil {
+			err = b.exchange(ctx, line, m, open)
+		}
+	}
+	if ctx.Err() != nil {
+		return // cancelled: nobody waits for an answer
+	}
+	if err == nil && len(open) > 0 {
+		err = capabilities.Errorf(capabilities.CodeUnknownOutcome, "the gateway ended the connection without an answer")
+	}
+	if err == nil {
+		return
+	}
+	if len(ids) == 0 {
+		fmt.Fprintf(b.o.Log, "handrail mcp: %s was not delivered: %v\n", m.Method, err)
+		return
+	}
+	b.fail(open.list(), err)
+}
+
+// idSet are the requests of a line that have no answer yet.
+type idSet map[string]json.RawMessage
+
+func newIDs(ids []json.RawMessage) idSet {
+	s := idSet{}
+	for _, id := range ids {
+		s[string(id)] = id
+	}
+	return s
+}
+
+func (s idSet) list() []json.RawMessage {
+	var all []json.RawMessage
+	for _, id := range s {
+		all = append(all, id)
+	}
+	return all
+}
+
+// sessionLost says that the gateway no longer knows the session.
+type sessionLost struct{ session string }
+
+func (e *sessionLost) Error() string { return "the session has ended" }
+
+// request builds a POST (body) or GET (no body) with what the transport needs.
+func (b *bridge) request(ctx context.Context, c *client, method string, body []byte, m message) (*http.Request, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base.String()+b.o.Path, bytes.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	b.mu.Lock()
+	version, session := b.version, b.session
+	b.mu.Unlock()
+	h := req.Header
+	h.Set("Authorization", "Bearer "+c.token)
+	h.Set("Accept", "application/json, text/event-stream")
+	if method == http.MethodPost {
+		h.Set("Content-Type", "application/json")
+	}
+	if v := m.version(); v != "" {
+		version = v
+	}
+	if m.Method == "initialize" {
+		version, session = "", ""
+	}
+	if version != "" {
+		h.Set(headerProtocol, version)
+	}
+	if session != "" && version < revisionStateless {
+		h.Set(headerSession, session)
+	}
+	if version >= revisionStateless && m.Method != "" {
+		h.Set("Mcp-Method", m.Method)
+		switch m.Method {
+		case "tools/call", "prompts/get":
+			h.Set("Mcp-Name", headerText(m.Params.Name))
+		case "resources/read":
+			h.Set("Mcp-Name", headerText(m.Params.URI))
+		}
+	}
+	return req, session, nil
+}
+
+// headerText encodes what a header can not carry as it is.
+func headerText(s string) string {
+	for i, r := range []byte(s) {
+		if r < 0x20 || r > 0x7e || (r == ' ' && (i == 0 || i == len(s)-1)) {
+			return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
+		}
+	}
+	return s
+}
+
+// send does the request, finding the gateway again if it does not answer where
+// it was: a request that was never accepted can be sent again.
+func (b *bridge) send(ctx context.Context, method string, body []byte, m message, more http.Header) (*http.Response, string, error) {
+	b.mu.Lock()
+	c := b.client
+	b.mu.Unlock()
+	for fresh := c == nil; ; fresh = true {
+		if fresh {
+			var err error
+			if c, err = b.o.Connect(); err != nil {
+				return nil, "", err
+			}
+			b.mu.Lock()
+			b.client = c
+			b.mu.Unlock()
+		}
+		req, session, err := b.request(ctx, c, method, body, m)
+		if err != nil {
+			return nil, "", err
+		}
+		for k, v := range more {
+			req.Header[k] = v
+		}
+		resp, err := c.http.Do(req)
+		if err == nil {
+			return resp, session, nil
+		}
+		if fresh || ctx.Err() != nil || !neverSent(err) {
+			return nil, "", c.unreachable(ctx, err)
+		}
+	}
+}
+
+// exchange posts line and relays the answer, taking each answered ID out of open.
+func (b *bridge) exchange(ctx context.Context, line []byte, m message, open idSet) error {
+	resp, session, err := b.send(ctx, http.MethodPost, line, m, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound && session != "" {
+		return &sessionLost{session}
+	}
+	if id := resp.Header.Get(headerSession); id != "" && m.Method == "initialize" {
+		b.mu.Lock()
+		b.session = id
+		b.mu.Unlock()
+	}
+	return b.relay(ctx, resp, m, open)
+}
+
+// relay writes the messages of an answer, of either form, to standard output.
+func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open idSet) error {
+	pass := func(data []byte) {
+		b.note(data, m, open)
+		b.write(data)
+	}
+	switch kind := mediaType(resp); {
+	case kind == "text/event-stream" && resp.StatusCode == http.StatusOK:
+		last, err := readEvents(resp.Body, pass)
+		for len(open) > 0 && err == nil && last.id != "" && ctx.Err() == nil {
+			last, err = b.resume(ctx, last, pass) // the gateway closed the stream; it goes on where it was
+		}
+		return err
+	case kind == "application/json":
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+		if err != nil {
+			return err
+		}
+		if isRPC(data) {
+			pass(data)
+			return nil
+		}
+		if resp.StatusCode < 300 && len(bytes.TrimSpace(data)) == 0 {
+			return nil
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(data))
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return nil
+	}
+	return decodeError(resp)
+}
+
+// note learns from an answer: the negotiated revision, and which IDs are settled.
+func (b *bridge) note(data []byte, m message, open idSet) {
+	type reply struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Result struct {
+			Version string `json:"protocolVersion"`
+		} `json:"result"`
+	}
+	var replies []reply
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
+		_ = json.Unmarshal(trimmed, &replies)
+	} else {
+		var one reply
+		_ = json.Unmarshal(data, &one) // another form of result only leaves Version empty
+		replies = append(replies, one)
+	}
+	for _, r := range replies {
+		if r.Method != "" {
+			continue // the gateway's own request or notification
+		}
+		delete(open, string(r.ID))
+		if m.Method == "initialize" && r.Result.Version != "" {
+			b.mu.Lock()
+			b.version = r.Result.Version
+			b.mu.Unlock()
+		}
+	}
+}
+
+// renew opens a session the gateway has forgotten again, with the client's own
+// first messages, and tells the client that the tools may have changed.
+func (b *bridge) renew(ctx context.Context, lost string) error {
+	b.renewMu.Lock()
+	defer b.renewMu.Unlock()
+	b.mu.Lock()
+	first, second, now := b.initialize, b.initialized, b.session
+	if now == lost {
+		b.session, b.version = "", ""
+	}
+	b.mu.Unlock()
+	if now != lost {
+		return nil // another request has done it
+	}
+	if first == nil {
+		return &sessionLost{lost}
+	}
+	resp, _, err := b.send(ctx, http.MethodPost, first, message{Method: "initialize"}, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return decodeError(resp)
+	}
+	learn := func(data []byte) { b.note(data, message{Method: "initialize"}, idSet{}) }
+	if mediaType(resp) == "text/event-stream" {
+		if _, err := readEvents(resp.Body, learn); err != nil {
+			return err
+		}
+	} else if data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply)); err == nil {
+		learn(data)
+	}
+	b.mu.Lock()
+	b.session = resp.Header.Get(headerSession)
+	b.mu.Unlock()
+	if second != nil {
+		if err := b.exchange(ctx, second, message{Method: "notifications/initialized"}, idSet{}); err != nil {
+			return err
+		}
+	}
+	b.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+	return nil
+}
+
+// listen keeps the stream open on which a gateway with sessions sends what
+// belongs to no request.
+func (b *bridge) listen(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.standing || b.session == "" {
+		return
+	}
+	b.standing = true
+	b.side.Go(func() {
+		var last event
+		for wait := time.Duration(0); ; wait = min(max(2*wait, 500*time.Millisecond), 15*time.Second) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait + rand.N(wait/4+time.Millisecond)):
+			}
+			stream, session, err := b.stream(ctx, last)
+			switch {
+			case errors.Is(err, errNoStream):
+				return
+			case err == nil:
+				wait = 0
+				last, _ = readEvents(stream.Body, b.write)
+				stream.Body.Close()
+			default:
+				var lost *sessionLost
+				if errors.As(err, &lost) && b.renew(ctx, session) == nil {
+					wait, last = 0, event{}
+				}
+			}
+		}
+	})
+}
+
+// errNoStream says that the gateway offers no standing stream.
+var errNoStream = errors.New("no standing stream")
+
+// stream opens a GET stream, after the event last if it has an ID.
+func (b *bridge) stream(ctx context.Context, last event) (*http.Response, string, error) {
+	more := http.Header{"Accept": {"text/event-stream"}}
+	if last.id != "" {
+		more["Last-Event-Id"] = []string{last.id}
+	}
+	resp, session, err := b.send(ctx, http.MethodGet, nil, message{}, more)
+	if err != nil {
+		return nil, session, err
+	}
+	if resp.StatusCode == http.StatusOK && mediaType(resp) == "text/event-stream" {
+		return resp, session, nil
+	}
+	resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return nil, session, &sessionLost{session}
+	case http.StatusMethodNotAllowed:
+		return nil, session, errNoStream
+	}
+	return nil, session, fmt.Errorf("the gateway answered %s", resp.Status)
+}
+
+// resume goes on with the answer of a request after its stream was closed.
+func (b *bridge) resume(ctx context.Context, last event, pass func([]byte)) (event, error) {
+	select {
+	case <-ctx.Done():
+		return last, ctx.Err()
+	case <-time.After(max(last.retry, 100*time.Millisecond)):
+	}
+	resp, _, err := b.stream(ctx, last)
+	if err != nil {
+		return last, err
+	}
+	defer resp.Body.Close()
+	next, err := readEvents(resp.Body, pass)
+	if next.id == "" {
+		next.id = last.id
+	}
+	return next, err
+}
+
+// endSession tells the gateway that nothing more comes.
+func (b *bridge) endSession() {
+	b.mu.Lock()
+	session := b.session
+	b.mu.Unlock()
+	if session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if resp, _, err := b.send(ctx, http.MethodDelete, nil, message{}, nil); err == nil {
+		resp.Body.Close()
+	}
+}
+
+// write puts one message on one line.
+func (b *bridge) write(data []byte) {
+	var line bytes.Buffer
+	if json.Compact(&line, data) != nil {
+		fmt.Fprintf(b.o.Log, "handrail mcp: the gateway sent something that is not JSON (%d bytes)\n", len(data))
+		return
+	}
+	line.WriteByte('\n')
+	b.outMu.Lock()
+	defer b.outMu.Unlock()
+	_, _ = b.o.Out.Write(line.Bytes())
+}
+
+// fail answers requests that the gateway did not.
+func (b *bridge) fail(ids []json.RawMessage, err error) {
+	coded := capabilities.AsError(err)
+	message := coded.PublicMessage()
+	if coded.Code == capabilities.CodeInternal {
+		message = err.Error()
+	}
+	for _, id := range ids {
+		data, _ := json.Marshal(map[string]any{
+			"jsonrpc": "2.0", "id": id,
+			"error": map[string]any{
+				"code": -32000, "message": message + " " + coded.PublicHint(),
+				"data": map[string]any{"code": coded.Code, "hint": coded.PublicHint()},
+			},
+		})
+		b.write(data)
+	}
+}

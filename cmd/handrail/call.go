@@ -1,0 +1,290 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+type callOptions struct {
+	args      string
+	pairs     []string
+	node      string
+	lane      string
+	requestID string
+	out       string
+}
+
+func newCallCmd() *cobra.Command {
+	var o callOptions
+	cmd := &cobra.Command{
+		Use:   "call TOOL",
+		Short: "Call a tool and print what it gave",
+		Example: "  handrail call tool.browser.navigate --arg url=https://example.com/\n" +
+			"  handrail call tool.browser.screenshot --out .",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTools,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.args, "args", "", "arguments as a JSON object; - reads them from standard input")
+	f.StringArrayVar(&o.pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
+	f.StringVar(&o.node, "node", "", "the node that shall carry it out")
+	f.StringVar(&o.lane, "lane", "", "the lane it belongs to (default: the token's)")
+	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
+	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCall(cmd, args[0], o) }
+	return cmd
+}
+
+func runCall(cmd *cobra.Command, tool string, o callOptions) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	args, err := o.arguments(cmd, c, tool)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		if info, err := os.Stat(o.out); err != nil || !info.IsDir() {
+			return usageError("--out %s is not a directory", o.out)
+		}
+	}
+	request := body("tool", tool, "lane", o.lane, "request_id", o.requestID)
+	request["args"] = args
+	var raw json.RawMessage
+	stop := showWaiting(cmd, "waiting for "+tool)
+	err = c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw)
+	stop()
+	if err != nil {
+		return err
+	}
+	return printResult(cmd, raw, o.out)
+}
+
+// arguments merges --args and --arg into one object. It stays raw JSON where the
+// caller wrote JSON: the gateway, not this program, judges it.
+func (o callOptions) arguments(cmd *cobra.Command, c *client, tool string) (json.RawMessage, error) {
+	text := o.args
+	if text == "-" {
+		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<20+1))
+		if err != nil {
+			return nil, err
+		}
+		text = string(data)
+	}
+	if len(o.pairs) == 0 && o.node == "" {
+		if strings.TrimSpace(text) == "" {
+			return json.RawMessage("{}"), nil
+		}
+		if !json.Valid([]byte(text)) {
+			return nil, usageError("--args is not JSON; write an object such as --args '{\"url\":\"https://example.com/\"}'")
+		}
+		return json.RawMessage(text), nil
+	}
+	merged := map[string]json.RawMessage{}
+	if strings.TrimSpace(text) != "" {
+		if err := json.Unmarshal([]byte(text), &merged); err != nil || merged == nil {
+			return nil, usageError("--args is not a JSON object")
+		}
+	}
+	var types map[string]string
+	if len(o.pairs) > 0 {
+		t, _, err := c.tool(cmd, o.lane, tool)
+		if err != nil {
+			return nil, err
+		}
+		types = propertyTypes(t.Input)
+	}
+	for _, pair := range o.pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usageError("--arg %q is not name=value", pair)
+		}
+		if _, twice := merged[name]; twice {
+			return nil, usageError("argument %q is given twice", name)
+		}
+		typed, err := typedValue(types[name], value)
+		if err != nil {
+			return nil, usageError("--arg %s: %v", name, err)
+		}
+		merged[name] = typed
+	}
+	if o.node != "" {
+		if _, twice := merged["node_id"]; twice {
+			return nil, usageError("node_id is given twice")
+		}
+		merged["node_id"], _ = json.Marshal(o.node)
+	}
+	return json.Marshal(merged)
+}
+
+// propertyTypes gives the JSON type of each top-level property of a schema;
+// properties whose type is not one plain word are left out.
+func propertyTypes(schema json.RawMessage) map[string]string {
+	var s struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	types := map[string]string{}
+	for name, p := range s.Properties {
+		if word, ok := p.Type.(string); ok {
+			types[name] = word
+		}
+	}
+	return types
+}
+
+// typedValue turns a word of the command line into JSON of the schema's type. A
+// property without one is JSON where the word is JSON, else a string.
+func typedValue(kind, word string) (json.RawMessage, error) {
+	switch kind {
+	case "string":
+		return json.Marshal(word)
+	case "":
+		if json.Valid([]byte(word)) {
+			return json.RawMessage(word), nil
+		}
+		return json.Marshal(word)
+	}
+	if !json.Valid([]byte(word)) {
+		return nil, fmt.Errorf("%q is not a JSON %s", word, kind)
+	}
+	return json.RawMessage(word), nil
+}
+
+// printResult shows how a call ended and gives the error that sets the exit code.
+func printResult(cmd *cobra.Command, raw json.RawMessage, dir string) error {
+	var r capabilities.Result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+	}
+	output := map[string]any{}
+	if len(r.Output) > 0 {
+		if err := json.Unmarshal(r.Output, &output); err != nil {
+			return fmt.Errorf("the result is not a JSON object: %w", err)
+		}
+	}
+	saved := false
+	for i, b := range r.Blobs {
+		file, err := takeBlob(output, b, dir, fmt.Sprintf("%s-%d", r.Call, i+1))
+		if err != nil {
+			return err
+		}
+		saved = saved || file != ""
+	}
+	failure := resultError(r)
+	out := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		if err := printJSON(out, withOutput(raw, output, saved)); err != nil {
+			return err
+		}
+		if failure != nil { // the object above has said it
+			return &exitError{code: exitCode(failure), err: failure, silent: true}
+		}
+		return nil
+	}
+	if failure != nil {
+		return failure
+	}
+	for _, b := range r.Blobs {
+		if text, ok := output[b.Field].(string); ok && dir == "" {
+			output[b.Field] = fmt.Sprintf("(%s, %d bytes; --out DIR saves it)", b.MIME, base64.StdEncoding.DecodedLen(len(text)))
+		}
+	}
+	if r.Ack && len(output) == 0 {
+		fmt.Fprintln(out, "done")
+	}
+	printValue(out, "", output)
+	if r.Effect != "" {
+		fmt.Fprintln(out, plain(strings.TrimSuffix(fmt.Sprintf("effect: %s (%s)", r.Effect, r.Evidence), " ()")))
+	}
+	return nil
+}
+
+// withOutput gives the result as it came, with its output replaced if changed.
+func withOutput(raw json.RawMessage, output map[string]any, changed bool) any {
+	if !changed {
+		return raw
+	}
+	var fields map[string]any
+	if json.Unmarshal(raw, &fields) != nil {
+		return raw
+	}
+	fields["output"] = output
+	return fields
+}
+
+// takeBlob saves the bytes of one blob below dir and puts the file's name in
+// their place. Without dir the output stays as it is.
+func takeBlob(output map[string]any, b capabilities.Blob, dir, name string) (string, error) {
+	text, ok := output[b.Field].(string)
+	if !ok || dir == "" {
+		return "", nil
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return "", fmt.Errorf("the bytes in %q do not decode: %w", b.Field, err)
+	}
+	// The name comes from the call ID, never from the other side's text.
+	file := filepath.Join(dir, filepath.Base(filepath.Clean("/"+name))+extension(b.MIME))
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return "", err
+	}
+	output[b.Field] = file
+	return file, nil
+}
+
+func extension(mime string) string {
+	switch mime {
+	case "image/png":
+		return ".png"
+	case "image/jpeg":
+		return ".jpg"
+	case "image/webp":
+		return ".webp"
+	case "audio/wav", "audio/x-wav":
+		return ".wav"
+	case "audio/ogg":
+		return ".ogg"
+	case "video/webm":
+		return ".webm"
+	case "video/mp4":
+		return ".mp4"
+	}
+	return ".bin"
+}
+
+// resultError is nil for a call that did what was asked.
+func resultError(r capabilities.Result) error {
+	if r.Status == capabilities.StatusOK {
+		return nil
+	}
+	err := &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Details: r.Details}
+	if err.Code == "" {
+		err.Code = capabilities.CodeInternal
+	}
+	if _, mapped := exitCodes[err.Code]; mapped {
+		return err
+	}
+	switch r.Status {
+	case capabilities.StatusDenied:
+		return &exitError{code: exitDenied, err: err}
+	case capabilities.StatusPending:
+		return &exitError{code: exitPending, err: err}
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Exit codes. Scripts rely on them; docs/cli.md lists them.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // the work failed
+	exitUsage       = 2 // the command line or the arguments are wrong
+	exitDenied      = 3 // policy, the device's owner or a person said no
+	exitUnreachable = 4 // the gateway or the node can not be reached
+	exitForbidden   = 5 // no valid token, or its role does not allow it
+	exitPending     = 6 // it waits for a person
+	exitIntegrity   = 7 // the ledger does not verify
+	exitInterrupted = 130
+)
+
+// exitError carries an exit code that differs from what the error's own code
+// would give.
+type exitError struct {
+	code   int
+	err    error
+	silent bool // the command has already said what is wrong
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError marks a wrong command line.
+func usageError(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...).WithHint("See --help.")}
+}
+
+// exitCodes maps the closed list of codes; what is absent ends with exitFailed.
+// A test holds it against capabilities.Codes.
+var exitCodes = map[capabilities.Code]int{
+	capabilities.CodeInvalidRequest:   exitUsage,
+	capabilities.CodeInvalidArguments: exitUsage,
+	capabilities.CodeUnknownTool:      exitUsage,
+	capabilities.CodeBodyTooLarge:     exitUsage,
+	capabilities.CodePasteInvalid:     exitUsage,
+
+	capabilities.CodeNodeDeniedByPolicy:       exitDenied,
+	capabilities.CodeCapabilityNotAllowlisted: exitDenied,
+	capabilities.CodeDeniedByPolicy:           exitDenied,
+	capabilities.CodeConsentUnavailable:       exitDenied,
+	capabilities.CodeConsentDenied:            exitDenied,
+	capabilities.CodeIsolationUnavailable:     exitDenied,
+	capabilities.CodeStopped:                  exitDenied,
+	capabilities.CodeDeniedByNode:             exitDenied,
+	capabilities.CodeURLBlocked:               exitDenied,
+	capabilities.CodePairingDenied:            exitDenied,
+	capabilities.CodeNodeRevoked:              exitDenied,
+
+	capabilities.CodeNodeDisconnected: exitUnreachable,
+	capabilities.CodeNodeNotReady:     exitUnreachable,
+
+	capabilities.CodeUnauthenticated: exitForbidden,
+	capabilities.CodeForbidden:       exitForbidden,
+	capabilities.CodeOriginRefused:   exitForbidden,
+
+	capabilities.CodeApprovalPending: exitPending,
+	capabilities.CodePairingPending:  exitPending,
+
+	capabilities.CodeLedgerCorrupt: exitIntegrity,
+	capabilities.CodeSiteMismatch:  exitIntegrity,
+}
+
+// exitCode gives the process's exit code for err.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var own *exitError
+	if errors.As(err, &own) {
+		return own.code
+	}
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
+	if code, ok := exitCodes[capabilities.CodeOf(err)]; ok {
+		return code
+	}
+	return exitFailed
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newLaneCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lane",
+		Short: "See lanes, and attach nodes to them",
+		Long: "A lane is one agent conversation. A node attached to it is the one its calls go to\n" +
+			"when they name none, as long as it is the only one that can do the work.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLaneListCmd(),
+		newLaneNodeCmd("attach", "Attach a node to a lane", http.MethodPut, "node %s is attached to lane %s"),
+		newLaneNodeCmd("detach", "Detach a node from a lane", http.MethodDelete, "node %s is detached from lane %s"))
+	return cmd
+}
+
+func newLaneListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the lanes and the nodes attached to them",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			raw, err := c.list(cmd, path("lanes"), "lanes")
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printItems(out, raw)
+			}
+			lanes, err := decodeAll[struct {
+				Lane     string    `json:"lane"`
+				Nodes    []string  `json:"nodes"`
+				LastUsed time.Time `json:"last_used"`
+			}](raw)
+			if err != nil {
+				return err
+			}
+			if len(lanes) == 0 {
+				fmt.Fprintln(out, "No lanes yet.")
+				return nil
+			}
+			t := newTable(out, "LANE", "NODES", "USED")
+			for _, l := range lanes {
+				t.row(l.Lane, strings.Join(l.Nodes, ", "), ago(time.Now(), l.LastUsed))
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newLaneNodeCmd(verb, short, method, done string) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " LANE NODE",
+		Short: short,
+		Args:  cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			if len(args) != 1 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeNodes(2)(cmd, args, toComplete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), method, path("lanes", args[0], "nodes", args[1]), nil, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, done, args[1], args[0])
+		},
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without the process: it never exits by itself.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		if ctx.Err() != nil && exitCode(err) == exitFailed {
+			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
+		}
+		report(stderr, err, cmd != nil && commonOf(cmd).json)
+	}
+	return exitCode(err)
+}
+
+// newRootCmd builds the whole command tree; docs and completions are tested
+// against it.
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "handrail",
+		Short: "Hands for AI agents, on rails their owners control",
+		Long: "Handrail lets AI agents use devices through one gateway that routes, decides, asks and records.\n\n" +
+			"Start with 'handrail up': it runs a gateway and a paired node on this machine.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentFlags().String("data", "", "data directory (default: handrail below the user's state directory)")
+	root.PersistentFlags().Bool("json", false, "print one JSON object a line instead of text")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%s", err.Error()) })
+
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run:"},
+		&cobra.Group{ID: groupUse, Title: "Use:"},
+		&cobra.Group{ID: groupManage, Title: "Manage:"},
+	)
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
+	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newLedgerCmd(), newDoctorCmd())
+	root.AddCommand(newVersionCmd())
+	wrapArgs(root)
+	return root
+}
+
+const (
+	groupRun    = "run"
+	groupUse    = "use"
+	groupManage = "manage"
+)
+
+// wrapArgs makes a wrong number of arguments, and an unknown subcommand, a usage
+// error everywhere.
+func wrapArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError("%s", err.Error())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// common is what every command shares.
+type common struct {
+	data string // as given; "" means the default
+	json bool
+}
+
+func commonOf(cmd *cobra.Command) common {
+	flags := cmd.Flags()
+	data, _ := flags.GetString("data")
+	asJSON, _ := flags.GetBool("json")
+	return common{data: data, json: asJSON}
+}
+
+// dataDirOf gives the data directory the command was told, or the default.
+func dataDirOf(cmd *cobra.Command) (dataDir, error) {
+	if dir := commonOf(cmd).data; dir != "" {
+		return dataDir(dir), nil
+	}
+	return defaultDataDir(runtime.GOOS, os.Getenv)
+}
+
+// report says what is wrong and what to do, on stderr; with --json as one object.
+func report(w io.Writer, err error, asJSON bool) {
+	var own *exitError
+	if errors.As(err, &own) && own.silent {
+		return
+	}
+	// Errors of this package itself (files, flags) have no code of the list and no
+	// hint: their text is the whole story.
+	code, message, hint, details := "failed", err.Error(), "", any(nil)
+	var coded *capabilities.Error
+	switch {
+	case errors.As(err, &coded):
+		code, message, hint, details = string(coded.Code), coded.PublicMessage(), coded.PublicHint(), coded.Details
+	case errors.Is(err, context.Canceled):
+		code, message = "interrupted", "interrupted"
+	}
+	if asJSON {
+		body := map[string]any{"code": code, "message": message}
+		if hint != "" {
+			body["hint"] = hint
+		}
+		if details != nil {
+			body["details"] = details
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": body})
+		return
+	}
+	fmt.Fprintf(w, "handrail: %s\n", plain(message))
+	if details != nil {
+		printValue(w, "  ", details)
+	}
+	if hint != "" {
+		fmt.Fprintf(w, "  -> %s\n", plain(hint))
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func newMCPCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Speak MCP on standard input and output, for clients that start a program",
+		Long: "Relays MCP between standard input and output and the gateway. One process is one lane:\n" +
+			"a fresh one, unless --lane names it. Uses the token in HANDRAIL_TOKEN, else gateway/agent.token of the\n" +
+			"data directory if there is one, else gateway/admin.token.",
+		Args: cobra.NoArgs,
+	}
+	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
+	tools := cmd.Flags().String("tools", "", "families to offer, such as browser,desktop (default: all)")
+	names := cmd.Flags().String("names", "", "canonical gives dotted tool names")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *lane == "" {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return err
+			}
+			*lane = "stdio-" + id.String()
+		}
+		if err := capabilities.ValidateName("--lane", *lane, 128); err != nil {
+			return err
+		}
+		if *names != "" && *names != "canonical" {
+			return usageError("--names is %q; the only choice is canonical", *names)
+		}
+		connect := func() (*client, error) { return findGateway(cmd, dataDir.agentTokenPath) }
+		if _, err := connect(); err != nil {
+			return err
+		}
+		bridge := newBridge(bridgeOptions{
+			Connect: connect,
+			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names),
+			In:      cmd.InOrStdin(),
+			Out:     cmd.OutOrStdout(),
+			Log:     cmd.ErrOrStderr(),
+		})
+		return bridge.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// agentTokenPath is the token for agents if the gateway keeps one, else the
+// admin's.
+func (d dataDir) agentTokenPath() string {
+	if _, err := os.Stat(d.gateway("agent.token")); !errors.Is(err, fs.ErrNotExist) {
+		return d.gateway("agent.token")
+	}
+	return d.tokenPath()
+}

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// nodeView is a node as the REST surface shows it; fields this version does not
+// know are kept for --json by printing the raw object.
+type nodeView struct {
+	ID           capabilities.NodeID `json:"node_id"`
+	Label        string              `json:"label"`
+	Trust        string              `json:"trust"`
+	State        string              `json:"state"`
+	Platform     string              `json:"platform"`
+	Arch         string              `json:"arch"`
+	Host         string              `json:"host"`
+	Version      string              `json:"agent_version"`
+	Fingerprint  string              `json:"key_fingerprint"`
+	Connected    bool                `json:"connected"`
+	LastSeen     time.Time           `json:"last_seen"`
+	Allow        []string            `json:"allow"`
+	Labels       []string            `json:"labels"`
+	Capabilities []capabilityView    `json:"capabilities"`
+}
+
+type capabilityView struct {
+	Capability capabilities.CapabilityID `json:"capability"`
+	Tool       capabilities.ToolID       `json:"tool_id"`
+	Available  bool                      `json:"available"`
+	Reason     capabilities.Reason       `json:"reason"`
+	Fix        string                    `json:"fix"`
+	Isolation  string                    `json:"isolation"`
+	Degraded   string                    `json:"degraded"`
+	Backend    string                    `json:"backend"`
+}
+
+func (n nodeView) ready() string {
+	ready := 0
+	for _, c := range n.Capabilities {
+		if c.Available {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%d of %d", ready, len(n.Capabilities))
+}
+
+// decodeAll turns the raw objects of a list into values for the printed form.
+func decodeAll[T any](raw []json.RawMessage) ([]T, error) {
+	all := make([]T, len(raw))
+	for i, r := range raw {
+		if err := json.Unmarshal(r, &all[i]); err != nil {
+			return nil, fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// list fetches path and gives the raw objects under field.
+func (c *client) list(cmd *cobra.Command, path, field string) ([]json.RawMessage, error) {
+	var answer map[string]json.RawMessage
+	if err := c.get(cmd.Context(), path, &answer); err != nil {
+		return nil, err
+	}
+	var items []json.RawMessage
+	if raw := answer[field]; len(raw) > 0 {
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+	}
+	return items, nil
+}
+
+func newNodesCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "nodes [NODE]",
+		Short:             "List the nodes, or show one with what it can do",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeNodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return showNode(cmd, args[0])
+			}
+			return listNodes(cmd)
+		},
+	}
+}
+
+func listNodes(cmd *cobra.Command) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	raw, err := c.list(cmd, path("nodes"), "nodes")
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		return printItems(out, raw)
+	}
+	nodes, err := decodeAll[nodeView](raw)
+	if err != nil {
+		return err
+	}
+	if len(nodes) == 0 {
+		fmt.Fprintln(out, "No nodes yet. 'handrail pair' lets one in.")
+		return nil
+	}
+	t := newTable(out, "NODE", "LABEL", "STATE", "SEEN", "TRUST", "PLATFORM", "READY")
+	for _, n := range nodes {
+		seen := ago(time.Now(), n.LastSeen)
+		if n.Connected {
+			seen = "connected"
+		}
+		t.row(string(n.ID), n.Label, n.State, seen, n.Trust, strings.TrimSuffix(n.Platform+"/"+n.Arch, "/"), n.ready())
+	}
+	t.flush()
+	return nil
+}
+
+func showNode(cmd *cobra.Command, id string) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.get(cmd.Context(), path("nodes", id), &raw); err != nil {
+		return err
+	}
+	if commonOf(cmd).json {
+		return printJSON(cmd.OutOrStdout(), raw)
+	}
+	nodes, err := decodeAll[nodeView]([]json.RawMessage{raw})
+	if err != nil {
+		return err
+	}
+	printNode(cmd, nodes[0])
+	return nil
+}
+
+func printNode(cmd *cobra.Command, n nodeView) {
+	out := cmd.OutOrStdout()
+	seen := ago(time.Now(), n.LastSeen)
+	if n.Connected {
+		seen = "connected"
+	}
+	for _, line := range [][2]string{
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"seen", seen}, {"trust", n.Trust},
+		{"host", n.Host}, {"platform", strings.TrimSuffix(n.Platform+"/"+n.Arch, "/")}, {"key", n.Fingerprint},
+		{"version", n.Version}, {"allowed", strings.Join(n.Allow, ", ")}, {"labels", strings.Join(n.Labels, ", ")},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(out, "%-9s %s\n", line[0], plain(line[1]))
+		}
+	}
+	if len(n.Capabilities) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out, "TOOL", "READY", "ISOLATION", "BACKEND", "REASON AND FIX")
+	for _, c := range n.Capabilities {
+		t.row(c.row()...)
+	}
+	t.flush()
+}
+
+func (c capabilityView) row() []string {
+	name := string(c.Tool)
+	if name == "" {
+		name = string(c.Capability)
+	}
+	ready := "no"
+	if c.Available {
+		ready = "yes"
+	}
+	isolation := c.Isolation
+	if c.Degraded != "" {
+		isolation += " without " + c.Degraded
+	}
+	why := string(c.Reason)
+	if c.Fix != "" {
+		why = strings.TrimPrefix(why+": "+c.Fix, ": ")
+	}
+	return []string{name, ready, isolation, c.Backend, why}
+}
+
+// addNodeAdminCmds adds the commands that manage a gateway's nodes.
+func addNodeAdminCmds(parent *cobra.Command) {
+	list := newNodesCmd()
+	list.Use = "list [NODE]"
+	list.Aliases = []string{"show"}
+
+	approve := &cobra.Command{Use: "approve NODE", Short: "Let a pending node in"}
+	approveAllow := approve.Flags().StringSlice("allow", nil, "capabilities it may use (default: those of its invite)")
+	approveTrust := approve.Flags().String("trust", "", "trust level")
+	approveLabel := approve.Flags().String("label", "", "name for people")
+	nodeAction(approve, "approve", "is let in", func() map[string]any {
+		return body("allow", *approveAllow, "trust", *approveTrust, "label", *approveLabel)
+	})
+
+	deny := &cobra.Command{Use: "deny NODE", Short: "Turn a pending node away"}
+	nodeAction(deny, "deny", "is turned away", func() map[string]any { return body() })
+
+	revoke := &cobra.Command{Use: "revoke NODE", Short: "End a node's pairing at once and for good"}
+	reason := revoke.Flags().String("reason", "", "why, for the record")
+	nodeAction(revoke, "revoke", "is revoked; its connection is closed", func() map[string]any { return body("reason", *reason) })
+
+	parent.AddCommand(list, approve, deny, revoke, newNodeAllowCmd(),
+		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label"),
+		newNodePatchCmd("trust NODE LEVEL", "Set a node's trust level", "trust"))
+}
+
+// body builds a request from (name, value) pairs, leaving out empty values.
+func body(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		switch v := pairs[i+1].(type) {
+		case string:
+			if v == "" {
+				continue
+			}
+		case []string:
+			if len(v) == 0 {
+				continue
+			}
+		case int:
+			if v == 0 {
+				continue
+			}
+		case bool:
+			if !v {
+				continue
+			}
+		}
+		m[pairs[i].(string)] = pairs[i+1]
+	}
+	return m
+}
+
+// nodeAction completes cmd as POST /v1/nodes/{id}/{action}.
+func nodeAction(cmd *cobra.Command, action, done string, request func() map[string]any) {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.ValidArgsFunction = completeNodes(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("nodes", args[0], action), request(), &raw); err != nil {
+			return err
+		}
+		return confirmed(cmd, raw, "node %s %s", args[0], done)
+	}
+}
+
+// confirmed prints the gateway's answer with --json, else the sentence.
+func confirmed(cmd *cobra.Command, raw json.RawMessage, format string, args ...any) error {
+	if !commonOf(cmd).json {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), plain(fmt.Sprintf(format, args...)))
+		return err
+	}
+	if len(raw) == 0 {
+		return printJSON(cmd.OutOrStdout(), map[string]bool{"ok": true})
+	}
+	return printJSON(cmd.OutOrStdout(), raw)
+}
+
+func newNodePatchCmd(use, short, field string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeNodes(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return patchNode(cmd, args[0], map[string]any{field: args[1]}, "node %s: %s is now %q", args[0], field, args[1])
+		},
+	}
+}
+
+func patchNode(cmd *cobra.Command, id string, change map[string]any, format string, args ...any) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.do(cmd.Context(), http.MethodPatch, path("nodes", id), change, &raw); err != nil {
+		return err
+	}
+	return confirmed(cmd, raw, format, args...)
+}
+
+func newNodeAllowCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "allow NODE [CAPABILITY…]",
+		Short: "Change which capabilities a node may use here",
+		Long: "Adds the named capabilities to the node's allowlist; with --remove takes them away, with --set makes them the whole list.\n" +
+			"Without a capability, prints the list.",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodes(1),
+	}
+	remove := cmd.Flags().Bool("remove", false, "take the named capabilities away")
+	set := cmd.Flags().Bool("set", false, "make the named capabilities the whole list")
+	cmd.MarkFlagsMutuallyExclusive("remove", "set")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		id, named := args[0], args[1:]
+		var node nodeView
+		if err := c.get(cmd.Context(), path("nodes", id), &node); err != nil {
+			return err
+		}
+		if len(named) == 0 && !*set {
+			if commonOf(cmd).json {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"node_id": node.ID, "allow": node.Allow})
+			}
+			for _, a := range node.Allow {
+				fmt.Fprintln(cmd.OutOrStdout(), plain(a))
+			}
+			return nil
+		}
+		allow := changeList(node.Allow, named, *remove, *set)
+		return patchNode(cmd, id, map[string]any{"allow": allow}, "node %s may use: %s", id, strings.Join(allow, ", "))
+	}
+	return cmd
+}
+
+// changeList gives the sorted list after adding, removing or setting named.
+func changeList(have, named []string, remove, set bool) []string {
+	list := slices.Clone(have)
+	switch {
+	case set:
+		list = slices.Clone(named)
+	case remove:
+		list = slices.DeleteFunc(list, func(s string) bool { return slices.Contains(named, s) })
+	default:
+		list = append(list, named...)
+	}
+	slices.Sort(list)
+	if list = slices.Compact(list); list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// completeNodes completes the first limit arguments with node IDs of a running
+// gateway; without one it offers nothing.
+func completeNodes(limit int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var answer struct {
+			Nodes []nodeView `json:"nodes"`
+		}
+		c, err := newClient(cmd)
+		if err != nil || c.get(cmd.Context(), path("nodes"), &answer) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, n := range answer.Nodes {
+			ids = append(ids, cobra.CompletionWithDesc(string(n.ID), n.Label))
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
+}

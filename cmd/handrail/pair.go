@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mdp/qrterminal/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+type pairOptions struct {
+	label, trust string
+	allow, tags  []string
+	yes, noWait  bool
+	noQR         bool
+	ttl          time.Duration
+	uses         int
+}
+
+func newPairCmd() *cobra.Command {
+	var o pairOptions
+	cmd := &cobra.Command{
+		Use:   "pair",
+		Short: "Let a device in: print a one-time paste for it and confirm who joined",
+		Long: "Prints a paste and a QR code. Give it to 'handrail node join' on the device, within its time.\n" +
+			"Then shows who joined and asks once whether to let it in. Ctrl-C withdraws a paste nobody used.",
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.label, "label", "", "name of the device for people")
+	f.StringVar(&o.trust, "trust", "", "trust level of the device")
+	f.StringSliceVar(&o.allow, "allow", nil, "capabilities it may use here (default: all it offers)")
+	f.StringSliceVar(&o.tags, "labels", nil, "labels that policy can refer to")
+	f.BoolVar(&o.yes, "yes", false, "let in whoever proves the paste, without asking")
+	f.BoolVar(&o.noWait, "no-wait", false, "print the paste and end")
+	f.BoolVar(&o.noQR, "no-qr", false, "print no QR code")
+	f.DurationVar(&o.ttl, "ttl", 10*time.Minute, "how long the paste is valid")
+	f.IntVar(&o.uses, "uses", 1, "how many devices may use it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runPair(cmd, o) }
+	return cmd
+}
+
+type inviteView struct {
+	ID        string          `json:"invite_id"`
+	Paste     string          `json:"paste"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	Uses      int             `json:"uses"`
+	UsedBy    json.RawMessage `json:"used_by"`
+}
+
+// usedBy reads the node IDs, whether one, a list, or a list of objects.
+func (i inviteView) usedBy() []string {
+	var one string
+	if json.Unmarshal(i.UsedBy, &one) == nil {
+		if one == "" {
+			return nil
+		}
+		return []string{one}
+	}
+	var many []string
+	if json.Unmarshal(i.UsedBy, &many) == nil {
+		return many
+	}
+	var objects []struct {
+		Node string `json:"node_id"`
+	}
+	_ = json.Unmarshal(i.UsedBy, &objects)
+	for _, o := range objects {
+		many = append(many, o.Node)
+	}
+	return many
+}
+
+func runPair(cmd *cobra.Command, o pairOptions) error {
+	if o.uses < 1 {
+		return usageError("--uses must be at least 1")
+	}
+	if o.ttl < time.Second {
+		return usageError("--ttl must be at least a second")
+	}
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	var invite inviteView
+	request := body("label", o.label, "trust", o.trust, "allow", o.allow, "labels", o.tags,
+		"auto_approve", o.yes, "ttl_s", int(o.ttl.Seconds()), "uses", o.uses)
+	if err := c.do(ctx, http.MethodPost, path("invites"), request, &invite); err != nil {
+		return err
+	}
+	out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
+	if asJSON {
+		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses}); err != nil {
+			return err
+		}
+	} else {
+		printInvite(out, invite, !o.noQR && isTerminal(out))
+	}
+	if o.noWait {
+		return nil
+	}
+
+	p := pairing{cmd: cmd, client: c, answers: bufio.NewReader(cmd.InOrStdin()), yes: o.yes}
+	joined, err := p.wait(ctx, invite, o.uses)
+	if ctx.Err() != nil && joined < o.uses {
+		return p.withdraw(invite, ctx.Err())
+	}
+	return err
+}
+
+func printInvite(w io.Writer, invite inviteView, qr bool) {
+	fmt.Fprintf(w, "On the device, run 'handrail node join' and give it this paste (valid until %s):\n\n%s\n\n",
+		invite.ExpiresAt.Local().Format(time.TimeOnly), plain(invite.Paste))
+	if qr {
+		qrterminal.GenerateWithConfig(invite.Paste, qrterminal.Config{
+			Level: qrterminal.L, Writer: w, HalfBlocks: true, QuietZone: 2,
+			BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE,
+			BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK,
+		})
+		fmt.Fprintln(w)
+	}
+}
+
+// pairing is one run of the pair command after its invite exists.
+type pairing struct {
+	cmd     *cobra.Command
+	client  *client
+	answers *bufio.Reader
+	yes     bool
+}
+
+// wait handles each device that joins until all uses are spent or time is up; it
+// gives how many joined.
+func (p pairing) wait(ctx context.Context, invite inviteView, uses int) (int, error) {
+	stop := showWaiting(p.cmd, "waiting for the device")
+	defer func() { stop() }()
+	seen := map[string]bool{}
+	var outcome error
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for len(seen) < uses {
+		select {
+		case <-ctx.Done():
+			return len(seen), ctx.Err()
+		case <-tick.C:
+		}
+		now, err := p.client.invite(ctx, invite.ID)
+		if err != nil {
+			return len(seen), err
+		}
+		for _, id := range now.usedBy() {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			stop()
+			if err := p.meet(ctx, id); err != nil {
+				outcome = err
+			}
+			stop = showWaiting(p.cmd, "waiting for the device")
+		}
+		if len(seen) < uses && time.Now().After(invite.ExpiresAt) {
+			if len(seen) > 0 {
+				return len(seen), outcome
+			}
+			return 0, capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the paste in its time").
+				WithHint("Run 'handrail pair' again for a new one.")
+		}
+	}
+	return len(seen), outcome
+}
+
+func (c *client) invite(ctx context.Context, id string) (inviteView, error) {
+	var answer struct {
+		Invites []inviteView `json:"invites"`
+	}
+	if err := c.get(ctx, path("invites"), &answer); err != nil {
+		return inviteView{}, err
+	}
+	for _, i := range answer.Invites {
+		if i.ID == id {
+			return i, nil
+		}
+	}
+	return inviteView{}, capabilities.Errorf(capabilities.CodePasteExpired, "the paste was withdrawn or has expired").
+		WithHint("Run 'handrail pair' again for a new one.")
+}
+
+// meet shows who joined and settles whether it is let in.
+func (p pairing) meet(ctx context.Context, id string) error {
+	out, asJSON := p.cmd.OutOrStdout(), commonOf(p.cmd).json
+	var raw json.RawMessage
+	if err := p.client.get(ctx, path("nodes", id), &raw); err != nil {
+		return err
+	}
+	nodes, err := decodeAll[nodeView]([]json.RawMessage{raw})
+	if err != nil {
+		return err
+	}
+	n := nodes[0]
+	if asJSON {
+		if err := printJSON(out, map[string]any{"event": "joined", "node": raw}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(out, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n",
+			plain(id), plain(n.Host), plain(strings.TrimSuffix(n.Platform+"/"+n.Arch, "/")), plain(n.Fingerprint))
+	}
+	if n.State != "pending" {
+		return p.settled(id, n.State)
+	}
+	action := "approve"
+	if !p.yes {
+		answer, err := p.ask(ctx, "Compare the key with what the device shows. Let it in? [y/N] ")
+		if err == io.EOF {
+			return capabilities.Errorf(capabilities.CodePairingPending, "node %s waits for a decision", id).
+				WithHint("Decide with 'handrail node approve " + id + "' or 'handrail node deny " + id + "'.")
+		}
+		if err != nil {
+			return err
+		}
+		if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
+			action = "deny"
+		}
+	}
+	if err := p.client.do(ctx, http.MethodPost, path("nodes", id, action), map[string]any{}, nil); err != nil {
+		return err
+	}
+	return p.settled(id, map[string]string{"approve": "approved", "deny": "denied"}[action])
+}
+
+func (p pairing) settled(id, state string) error {
+	out := p.cmd.OutOrStdout()
+	if commonOf(p.cmd).json {
+		if err := printJSON(out, map[string]any{"event": state, "node_id": id}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(out, "Node %s is %s.\n", plain(id), plain(state))
+	}
+	if state != "approved" {
+		return &exitError{code: exitDenied, silent: true, err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state)}
+	}
+	return nil
+}
+
+// ask reads one line, or gives up with the context. The reading goroutine ends
+// with the process; nothing else reads standard input.
+func (p pairing) ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(p.cmd.ErrOrStderr(), question)
+	type read struct {
+		line string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() {
+		line, err := p.answers.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			err = nil
+		}
+		got <- read{line, err}
+	}()
+	select {
+	case r := <-got:
+		return r.line, r.err
+	case <-ctx.Done():
+		fmt.Fprintln(p.cmd.ErrOrStderr())
+		return "", ctx.Err()
+	}
+}
+
+// withdraw makes the rest of an interrupted invite worthless.
+func (p pairing) withdraw(invite inviteView, cause error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if err := p.client.do(ctx, http.MethodDelete, path("invites", invite.ID), nil, nil); err != nil {
+		fmt.Fprintf(p.cmd.ErrOrStderr(), "the paste could not be withdrawn (%v); it expires by itself\n", err)
+		return cause
+	}
+	fmt.Fprintln(p.cmd.ErrOrStderr(), "the paste is withdrawn")
+	return cause
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newTokenCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Create, list and revoke the tokens callers use",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenCreateCmd(), newTokenListCmd(), newTokenRevokeCmd())
+	return cmd
+}
+
+func newTokenCreateCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create PRINCIPAL",
+		Short: "Create a token for a caller; it is shown once",
+		Long: "Creates a token for the principal and prints it. The gateway keeps only its hash, so it can not be shown again.\n" +
+			"Roles: agent calls tools; operator also manages nodes and lanes and reads the ledger; admin may do everything.",
+		Args: cobra.ExactArgs(1),
+	}
+	role := cmd.Flags().String("role", "agent", "agent, operator or admin")
+	lane := cmd.Flags().String("lane", "", "lane its calls use when they name none")
+	ttl := cmd.Flags().Duration("ttl", 0, "how long it is valid, such as 24h (default: until revoked)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch *role {
+		case "agent", "operator", "admin":
+		default:
+			return usageError("--role is %q; want agent, operator or admin", *role)
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		request := body("principal", args[0], "role", *role, "lane", *lane, "ttl_s", int(ttl.Seconds()))
+		if err := c.do(cmd.Context(), http.MethodPost, path("tokens"), request, &raw); err != nil {
+			return err
+		}
+		if commonOf(cmd).json {
+			return printJSON(cmd.OutOrStdout(), raw)
+		}
+		var made struct {
+			ID    string `json:"token_id"`
+			Token string `json:"token"`
+		}
+		if err := json.Unmarshal(raw, &made); err != nil {
+			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+		// The token alone goes to standard output, so that a script can capture it.
+		fmt.Fprintf(cmd.ErrOrStderr(), "token %s for %s (%s); it is not shown again:\n", plain(made.ID), plain(args[0]), *role)
+		fmt.Fprintln(cmd.OutOrStdout(), plain(made.Token))
+		return nil
+	}
+	return cmd
+}
+
+func newTokenListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, without their secrets",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			raw, err := c.list(cmd, path("tokens"), "tokens")
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printItems(out, raw)
+			}
+			tokens, err := decodeAll[struct {
+				ID        string     `json:"token_id"`
+				Principal string     `json:"principal"`
+				Role      string     `json:"role"`
+				Lane      string     `json:"lane"`
+				ExpiresAt *time.Time `json:"expires_at"`
+				RevokedAt *time.Time `json:"revoked_at"`
+				Revoked   bool       `json:"revoked"`
+			}](raw)
+			if err != nil {
+				return err
+			}
+			t := newTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE")
+			for _, k := range tokens {
+				state := "valid"
+				switch {
+				case k.Revoked || (k.RevokedAt != nil && !k.RevokedAt.IsZero()):
+					state = "revoked"
+				case k.ExpiresAt == nil || k.ExpiresAt.IsZero():
+				case k.ExpiresAt.Before(time.Now()):
+					state = "expired"
+				default:
+					state = "valid until " + k.ExpiresAt.Local().Format(time.DateTime)
+				}
+				t.row(k.ID, k.Principal, k.Role, k.Lane, state)
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newTokenRevokeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke TOKEN_ID",
+		Short: "Make a token worthless at once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodDelete, path("tokens", args[0]), nil, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "token %s is revoked", args[0])
+		},
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+type toolView struct {
+	ID          capabilities.ToolID `json:"tool_id"`
+	WireName    string              `json:"wire_name"`
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	Input       json.RawMessage     `json:"input_schema"`
+	Result      json.RawMessage     `json:"result_schema"`
+}
+
+func newToolsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tools [TOOL]",
+		Short: "List the tools this token may call, or show one with its arguments",
+		Args:  cobra.MaximumNArgs(1),
+	}
+	lane := cmd.Flags().String("lane", "", "the lane to ask for (default: the token's)")
+	all := cmd.Flags().Bool("all", false, "the whole catalog, whether callable or not (admin)")
+	cmd.ValidArgsFunction = completeTools
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		everything := ""
+		if *all {
+			everything = "1"
+		}
+		raw, err := c.list(cmd, query(path("tools"), "lane", *lane, "all", everything), "tools")
+		if err != nil {
+			return err
+		}
+		tools, err := decodeAll[toolView](raw)
+		if err != nil {
+			return err
+		}
+		out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
+		if len(args) == 1 {
+			for i, t := range tools {
+				if string(t.ID) != args[0] && t.WireName != args[0] {
+					continue
+				}
+				if asJSON {
+					return printJSON(out, raw[i])
+				}
+				return t.print(cmd)
+			}
+			return capabilities.Errorf(capabilities.CodeUnknownTool, "no tool %q for this token", args[0]).
+				WithHint("'handrail tools' lists those it may call, 'handrail nodes NODE' says what keeps others from being ready.")
+		}
+		if asJSON {
+			return printItems(out, raw)
+		}
+		if len(tools) == 0 {
+			fmt.Fprintln(out, "No tools: no node is ready, or policy allows this token none. 'handrail doctor' says more.")
+			return nil
+		}
+		t := newTable(out, "TOOL", "WHAT IT DOES")
+		for _, tool := range tools {
+			t.row(string(tool.ID), tool.Title)
+		}
+		t.flush()
+		return nil
+	}
+	return cmd
+}
+
+func (t toolView) print(cmd *cobra.Command) error {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s (MCP name %s)\n%s\n", plain(string(t.ID)), plain(t.WireName), plainBlock(t.Description))
+	for _, schema := range []struct {
+		name string
+		json json.RawMessage
+	}{{"Arguments", t.Input}, {"Result", t.Result}} {
+		var text bytes.Buffer
+		if json.Indent(&text, schema.json, "  ", "  ") == nil && text.Len() > 0 {
+			fmt.Fprintf(out, "\n%s:\n  %s\n", schema.name, plainBlock(text.String()))
+		}
+	}
+	return nil
+}
+
+// tool finds one tool by either of its names.
+func (c *client) tool(cmd *cobra.Command, lane, name string) (toolView, bool, error) {
+	raw, err := c.list(cmd, query(path("tools"), "lane", lane), "tools")
+	if err != nil {
+		return toolView{}, false, err
+	}
+	tools, err := decodeAll[toolView](raw)
+	for _, t := range tools {
+		if string(t.ID) == name || t.WireName == name {
+			return t, true, nil
+		}
+	}
+	return toolView{}, false, err
+}
+
+func completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var answer struct {
+		Tools []toolView `json:"tools"`
+	}
+	c, err := newClient(cmd)
+	if err != nil || c.get(cmd.Context(), path("tools"), &answer) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []string
+	for _, t := range answer.Tools {
+		ids = append(ids, cobra.CompletionWithDesc(string(t.ID), t.Title))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
