@@ -1,0 +1,14 @@
+// Package store is the gateway's one database: it opens SQLite, brings every
+// room's tables up to date, and owns the single group-commit writer through
+// which all changes pass.
+//
+// Promises: when Write returns nil, what its function wrote is on disk (WAL,
+// synchronous FULL); callers that arrive together share one fsync, and one that
+// fails takes nobody with it; a failed fsync ends all writing for good, because
+// after it nobody knows what the disk holds; disk for terminal packets is kept
+// in reserve (DESIGN sections 4, 12). SQL is written with $1 … $n in order, so
+// that the same text can serve PostgreSQL.
+//
+// It must never import another room of the gateway: rooms hand in their
+// migrations and their functions. No other package may import SQLite.
+package store

@@ -1,0 +1,419 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"modernc.org/sqlite"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// job is one Write on its way through the writer.
+type job struct {
+	fn       func(*Tx) error
+	terminal bool
+	onCommit []func()
+	err      error
+	panicked any
+	state    jobState      // guarded by Store.mu
+	wake     chan struct{} // buffered 1: done, or lead
+}
+
+type jobState uint8
+
+const (
+	jobQueued jobState = iota
+	jobLeader          // at the head of the queue; its caller runs the next group
+	jobDone
+)
+
+// Write runs fn in a transaction and returns once it is durable. Functions of
+// callers that arrive together share one commit, in order of arrival.
+//
+// fn may run more than once: when another function of the group fails, the
+// group is rolled back and run again. So fn touches nothing but tx, and acts on
+// the outside only through Tx.OnCommit. An error of fn rolls back what fn wrote
+// and is returned as it is. Trouble with the disk is CodeLedgerUnavailable. ctx
+// ends the wait for a turn only: once fn may have run, Write waits for the truth.
+func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.write(ctx, fn, false)
+}
+
+// WriteTerminal is Write for what must be recorded although the disk is full:
+// the results of calls that are running already. It may use the reserve. Keep it
+// small: packets, no results.
+func (s *Store) WriteTerminal(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.write(ctx, fn, true)
+}
+
+func (s *Store) write(ctx context.Context, fn func(tx *Tx) error, terminal bool) error {
+	if err := ctx.Err(); err != nil {
+		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
+	}
+	j := &job{fn: fn, terminal: terminal}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return capabilities.Errorf(capabilities.CodeLedgerUnavailable, "the store is closed")
+	}
+	s.queue = append(s.queue, j)
+	if !s.busy {
+		s.busy = true
+		s.mu.Unlock()
+		s.lead()
+		return j.result()
+	}
+	j.wake = make(chan struct{}, 1)
+	s.mu.Unlock()
+
+	select {
+	case <-j.wake:
+	case <-ctx.Done():
+		if s.withdraw(j) {
+			return capabilities.Wrap(capabilities.CodeCancelled, ctx.Err(), "")
+		}
+		<-j.wake
+	}
+	if s.leads(j) {
+		s.lead()
+	}
+	return j.result()
+}
+
+func (j *job) result() error {
+	if j.panicked != nil {
+		panic(j.panicked)
+	}
+	return j.err
+}
+
+// withdraw takes j out of the queue if nobody has taken it up yet.
+func (s *Store) withdraw(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.state != jobQueued {
+		return false
+	}
+	for i, q := range s.queue {
+		if q == j {
+			s.queue = append(s.queue[:i], s.queue[i+1:]...)
+			return true
+		}
+	}
+	return false // in the running group
+}
+
+func (s *Store) leads(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return j.state == jobLeader
+}
+
+// lead runs one group, its own job among it, and hands the lead to the first
+// that came meanwhile. There is no writer goroutine: a single caller pays for no
+// switch, and the caller who waits does the work.
+func (s *Store) lead() {
+	s.mu.Lock()
+	if s.last > 1 {
+		// The callers of the last group were just woken; let those that come back
+		// at once join this commit instead of waiting for the next.
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
+	n := min(len(s.queue), s.maxGroup)
+	group := append(s.batch[:0], s.queue[:n]...)
+	rest := copy(s.queue, s.queue[n:])
+	clear(s.queue[rest:])
+	s.queue = s.queue[:rest]
+	s.mu.Unlock()
+
+	s.runGroup(group)
+
+	s.mu.Lock()
+	for _, j := range group {
+		j.state = jobDone
+		if j.wake != nil {
+			j.wake <- struct{}{}
+		}
+	}
+	s.last = n
+	clear(group)
+	s.batch = group
+	if len(s.queue) == 0 {
+		s.busy = false
+	} else {
+		next := s.queue[0]
+		next.state = jobLeader
+		next.wake <- struct{}{}
+	}
+	s.mu.Unlock()
+}
+
+// awaitIdle returns when no group runs; called once closed is set.
+func (s *Store) awaitIdle() {
+	j := &job{fn: func(*Tx) error { return nil }}
+	s.mu.Lock()
+	if !s.busy {
+		s.busy = true // nobody leads any more
+		s.mu.Unlock()
+		return
+	}
+	j.wake = make(chan struct{}, 1)
+	s.queue = append(s.queue, j)
+	s.mu.Unlock()
+	<-j.wake
+	if s.leads(j) {
+		s.lead()
+	}
+}
+
+// runGroup gives every job of the group its result.
+func (s *Store) runGroup(group []*job) {
+	if p := s.poison.Load(); p != nil {
+		fail(group, p)
+		return
+	}
+	if s.walLarge.Load() {
+		s.walLarge.Store(false)
+		if err := s.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+			s.checkpointFailed(err)
+		}
+	}
+	group = s.admit(group)
+	if len(group) == 0 {
+		return
+	}
+	err := s.commit(group)
+	if isDiskFull(err) {
+		// Ordinary writes fail now; what is terminal gets the reserve.
+		terminal := group[:0:0]
+		for _, j := range group {
+			if j.terminal {
+				terminal = append(terminal, j)
+			} else {
+				j.err = unavailable(err)
+			}
+		}
+		s.log.Error("store.disk.full", "err", err, "terminal", len(terminal))
+		if group = terminal; len(group) == 0 {
+			return
+		}
+		s.reserve.spend()
+		err = s.commit(group)
+	}
+	if err != nil {
+		fail(group, s.judge(err))
+		return
+	}
+	s.groups.Add(1)
+	for _, j := range group {
+		s.announce(j)
+	}
+}
+
+// announce runs what waited for the commit. A panic there must not stop the
+// writer: the others' work is durable already.
+func (s *Store) announce(j *job) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("store.oncommit.panic", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	for _, f := range j.onCommit {
+		f()
+	}
+}
+
+// admit refuses ordinary jobs while the reserve is spent: the room it left
+// belongs to terminal packets.
+func (s *Store) admit(group []*job) []*job {
+	if s.reserve.restored() {
+		return group
+	}
+	admitted := group[:0:0]
+	for _, j := range group {
+		if j.terminal {
+			admitted = append(admitted, j)
+		} else {
+			j.err = capabilities.Errorf(capabilities.CodeLedgerUnavailable, "The gateway's disk is full.")
+		}
+	}
+	return admitted
+}
+
+// commit runs the group in one transaction. Jobs whose function failed have
+// their error and wrote nothing; a returned error means that none of the group
+// is recorded.
+func (s *Store) commit(group []*job) error {
+	err, again := s.attempt(group, false)
+	if again {
+		// Somebody's function failed. Run the group once more with a savepoint
+		// around each, so that it fails alone and the others still share a commit.
+		err, _ = s.attempt(group, true)
+	}
+	return err
+}
+
+// attempt reports again if, without savepoints, a function failed: nothing is
+// written then.
+func (s *Store) attempt(group []*job, savepoints bool) (err error, again bool) {
+	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
+		s.epoch++
+		return err, false
+	}
+	wrote := false
+	for _, j := range group {
+		j.onCommit, j.err, j.panicked = j.onCommit[:0], nil, nil
+		if savepoints {
+			if err := s.exec("SAVEPOINT one"); err != nil {
+				return s.rollback(err), false
+			}
+		}
+		s.tx.job = j
+		s.runOne(j)
+		s.tx.job = nil
+		if s.tx.fault != nil {
+			return s.rollback(s.tx.fault), false
+		}
+		if j.err == nil && j.panicked == nil {
+			wrote = true
+		} else if !savepoints && len(group) > 1 {
+			s.rollback(nil)
+			return nil, true
+		} else if savepoints {
+			if err := s.exec("ROLLBACK TO one"); err != nil {
+				return s.rollback(err), false
+			}
+			s.epoch++
+			j.onCommit = nil
+		}
+		if savepoints {
+			if err := s.exec("RELEASE one"); err != nil {
+				return s.rollback(err), false
+			}
+		}
+	}
+	if !wrote {
+		s.rollback(nil)
+		for _, j := range group {
+			j.onCommit = nil
+		}
+		return nil, false
+	}
+	if err := s.exec("COMMIT"); err != nil {
+		if isFailedSync(err) {
+			s.judge(err) // before anything else touches the file
+		}
+		return s.rollback(err), false
+	}
+	return nil, false
+}
+
+// runOne keeps a panic of fn for its own caller.
+func (s *Store) runOne(j *job) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+		}
+	}()
+	j.err = j.fn(&s.tx)
+}
+
+// rollback ends the transaction and hands back err. SQLite may have rolled back
+// by itself, so its own answer says nothing.
+func (s *Store) rollback(err error) error {
+	s.exec("ROLLBACK")
+	s.tx.fault = nil
+	s.epoch++
+	return err
+}
+
+func fail(group []*job, err error) {
+	for _, j := range group {
+		j.err = err
+	}
+}
+
+// judge turns a disk's answer into what callers get, and poisons the store when
+// nobody can know any more what the disk holds.
+func (s *Store) judge(err error) error {
+	if isFailedSync(err) && s.poison.CompareAndSwap(nil,
+		capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The gateway's disk failed to keep what was written; the gateway has to be restarted.")) {
+		s.log.Error("store.poisoned", "err", err)
+		close(s.fault)
+	}
+	if p := s.poison.Load(); p != nil {
+		return p
+	}
+	return unavailable(err)
+}
+
+// checkpointFailed is no loss by itself, for the WAL still holds everything;
+// unless a sync failed: trying again would then succeed without the pages that
+// the kernel dropped.
+func (s *Store) checkpointFailed(err error) {
+	if isFailedSync(err) {
+		s.judge(err)
+		return
+	}
+	s.log.Warn("store.checkpoint.failed", "err", err)
+}
+
+func unavailable(err error) error {
+	return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+}
+
+// SQLite's result codes that matter here (sqlite.org/rescode.html).
+const (
+	sqliteBusy    = 5
+	sqliteNoMem   = 7
+	sqliteIOErr   = 10
+	sqliteCorrupt = 11
+	sqliteFull    = 13
+	sqliteNotADB  = 26
+
+	ioErrWrite    = sqliteIOErr | 3<<8
+	ioErrFsync    = sqliteIOErr | 4<<8
+	ioErrDirFsync = sqliteIOErr | 5<<8
+)
+
+func codeOf(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// isFault reports an error of the machine, after which the transaction can not
+// go on, as opposed to one of the statement.
+func isFault(err error) bool {
+	switch codeOf(err) & 0xff {
+	case sqliteNoMem, sqliteIOErr, sqliteCorrupt, sqliteFull, sqliteNotADB:
+		return true
+	}
+	return false
+}
+
+// isDiskFull includes a quota or a limit on the file's size, which SQLite
+// reports as a failed write.
+func isDiskFull(err error) bool {
+	c := codeOf(err)
+	return c&0xff == sqliteFull || c == ioErrWrite
+}
+
+// isFailedSync is what can not be tried again: the kernel may have dropped the
+// pages that it failed to write. A database that is not one any more belongs
+// here too.
+func isFailedSync(err error) bool {
+	switch c := codeOf(err); {
+	case c == ioErrFsync, c == ioErrDirFsync, c&0xff == sqliteCorrupt, c&0xff == sqliteNotADB:
+		return true
+	}
+	return false
+}
