@@ -1,0 +1,133 @@
+package pairing
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Paste is what an admin hands to a device: where the gateway is, which site to
+// trust, and a one-time secret.
+//
+//	hr1:  base32 of
+//	+-------+-----------------------+---------+-----------+----------+
+//	| count | count × (len u8, addr)| site 20 | secret 20 | check 4  |
+//	+-------+-----------------------+---------+-----------+----------+
+//
+// check is the beginning of SHA-256 over all before it. base32 because a QR code
+// packs it denser than base64url, and because case does not matter then.
+type Paste struct {
+	Addrs  []string // host:port, 1 to MaxAddrs, in the order to try
+	Site   capabilities.SiteID
+	Secret Secret
+}
+
+const (
+	pastePrefix = "hr1:"
+	// MaxPaste is the longest a paste may be, in characters.
+	MaxPaste = 512
+	// MaxAddrs is how many addresses a paste can hold.
+	MaxAddrs   = 6
+	maxAddrLen = 100
+	checkBytes = 4
+)
+
+// Encode gives the text of the paste: the one place the secret leaves by.
+func (p Paste) Encode() (string, error) {
+	if len(p.Addrs) == 0 || len(p.Addrs) > MaxAddrs {
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "a paste needs 1 to %d addresses", MaxAddrs)
+	}
+	b := []byte{byte(len(p.Addrs))}
+	for _, a := range p.Addrs {
+		if err := checkAddr(a); err != nil {
+			return "", err
+		}
+		b = append(append(b, byte(len(a))), a...)
+	}
+	_, site, err := parse("site ID", kindSite, siteBytes, string(p.Site))
+	if err != nil {
+		return "", err
+	}
+	if len(p.Secret.bytes()) != secretBytes {
+		return "", capabilities.Errorf(capabilities.CodeInternal, "the paste has no secret")
+	}
+	b = append(append(b, site...), p.Secret.bytes()...)
+	sum := sha256.Sum256(b)
+	text := pastePrefix + encoding.EncodeToString(append(b, sum[:checkBytes]...))
+	if len(text) > MaxPaste {
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the addresses are too long for a paste of %d characters", MaxPaste)
+	}
+	return text, nil
+}
+
+// QRText gives the paste in the characters that a QR code packs densest.
+func (p Paste) QRText() (string, error) {
+	text, err := p.Encode()
+	return strings.ToUpper(text), err
+}
+
+// ParsePaste reads a paste as people hand it over: with blanks and line breaks
+// in it, in either case. Every error is CodePasteInvalid and names no secret.
+func ParsePaste(text string) (Paste, error) {
+	bad := func(why string) (Paste, error) {
+		return Paste{}, capabilities.Errorf(capabilities.CodePasteInvalid, "This is not a valid pairing paste: %s.", why)
+	}
+	if len(text) > 2*MaxPaste {
+		return bad("it is too long")
+	}
+	text = strings.ToLower(strings.Join(strings.Fields(text), ""))
+	rest, ok := strings.CutPrefix(text, pastePrefix)
+	if !ok {
+		return bad("it must begin with " + pastePrefix)
+	}
+	if len(text) > MaxPaste {
+		return bad("it is too long")
+	}
+	b, err := encoding.DecodeString(rest)
+	if err != nil {
+		return bad("it has a character that pastes do not use")
+	}
+	if encoding.EncodeToString(b) != rest || len(b) < 1+checkBytes {
+		return bad("it is not complete")
+	}
+	b, check := b[:len(b)-checkBytes], b[len(b)-checkBytes:]
+	if sum := sha256.Sum256(b); !bytes.Equal(sum[:checkBytes], check) {
+		return bad("a part of it is missing or changed")
+	}
+	count, b := int(b[0]), b[1:]
+	if count == 0 || count > MaxAddrs {
+		return bad("it has no address, or too many")
+	}
+	var p Paste
+	for range count {
+		if len(b) == 0 || len(b) < 1+int(b[0]) {
+			return bad("it is not complete")
+		}
+		addr := string(b[1 : 1+int(b[0])])
+		if checkAddr(addr) != nil {
+			return bad("its address is not host:port")
+		}
+		p.Addrs = append(p.Addrs, addr)
+		b = b[1+int(b[0]):]
+	}
+	if len(b) != siteBytes+secretBytes {
+		return bad("it is not complete")
+	}
+	p.Site = capabilities.SiteID(format(kindSite, b[:siteBytes]))
+	p.Secret = secretFrom(append([]byte(nil), b[siteBytes:]...))
+	return p, nil
+}
+
+func checkAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && host != "" && len(addr) <= maxAddrLen && !strings.ContainsFunc(addr, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil && n > 0 {
+			return nil
+		}
+	}
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is not host:port with a host of at most %d printable ASCII characters", addr, maxAddrLen)
+}
