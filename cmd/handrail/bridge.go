@@ -534,8 +534,11 @@ func (b *bridge) listen(ctx context.Context) {
 				return
 			case err == nil:
 				wait = 0
-				last, _ = readEvents(stream.Body, b.write)
+				next, _ := readEvents(stream.Body, b.write)
 				stream.Body.Close()
+				if next.id != "" {
+					last = next
+				}
 			default:
 				var lost *sessionLost
 				if errors.As(err, &lost) && b.renew(ctx, session) == nil {

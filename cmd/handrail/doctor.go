@@ -1,5 +1,136 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"runtime"
 
-func newDoctorCmd() *cobra.Command { return &cobra.Command{Use: "doctor"} }
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// finding is one line of the doctor's report.
+type finding struct {
+	Part   string `json:"part"` // host, gateway or node
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+func newDoctorCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what works here, what does not, and how to mend it",
+		Long: "Checks this host, the gateway of the data directory if one runs, and what each node reports of itself.\n" +
+			"Ends with 1 if something is not in order.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			stop := showWaiting(cmd, "looking")
+			findings := append(hostFindings(cmd.Context(), runtime.GOOS), gatewayFindings(cmd)...)
+			stop()
+			if commonOf(cmd).json {
+				if err := printItems(cmd.OutOrStdout(), findings); err != nil {
+					return err
+				}
+			} else {
+				printFindings(cmd, findings)
+			}
+			for _, f := range findings {
+				if !f.OK {
+					return &exitError{code: exitFailed, silent: true, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something is not in order")}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func printFindings(cmd *cobra.Command, findings []finding) {
+	out := cmd.OutOrStdout()
+	t := newTable(out, "PART", "WHAT", "STATE", "DETAIL")
+	for _, f := range findings {
+		state := "ok"
+		if !f.OK {
+			state = "not ok"
+		}
+		t.row(f.Part, f.Name, state, f.Detail)
+	}
+	t.flush()
+	for _, f := range findings {
+		if f.Fix != "" {
+			fmt.Fprintf(out, "\n%s: %s\n", plain(f.Name), plain(f.Fix))
+		}
+	}
+}
+
+// gatewayFindings asks the gateway of the data directory. None running is not a
+// fault: a node's device has none.
+func gatewayFindings(cmd *cobra.Command) []finding {
+	c, err := newClient(cmd)
+	if err != nil {
+		return []finding{problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)}
+	}
+	var status struct {
+		Site    string `json:"site_id"`
+		Version string `json:"version"`
+		HTTP    string `json:"http_addr"`
+		QUIC    string `json:"quic_addr"`
+	}
+	if err := c.get(cmd.Context(), path("status"), &status); err != nil {
+		return []finding{problem("gateway", "gateway", err, false)}
+	}
+	findings := []finding{{Part: "gateway", Name: "gateway", OK: true,
+		Detail: fmt.Sprintf("site %s, version %s, HTTP %s, QUIC %s", status.Site, status.Version, status.HTTP, status.QUIC)}}
+	if status.Version != "" && status.Version != programVersion() {
+		findings = append(findings, finding{Part: "gateway", Name: "version", OK: true,
+			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, programVersion())})
+	}
+	var answer struct {
+		Nodes []nodeView `json:"nodes"`
+	}
+	if err := c.get(cmd.Context(), path("nodes"), &answer); err != nil {
+		return append(findings, problem("node", "nodes", err, false))
+	}
+	if len(answer.Nodes) == 0 {
+		findings = append(findings, finding{Part: "node", Name: "nodes", OK: false, Detail: "none is paired",
+			Fix: "Run 'handrail pair' here and 'handrail node join' on the device."})
+	}
+	for _, n := range answer.Nodes {
+		findings = append(findings, nodeFindings(n)...)
+	}
+	return findings
+}
+
+func problem(part, name string, err error, fine bool) finding {
+	coded := capabilities.AsError(err)
+	return finding{Part: part, Name: name, OK: fine, Detail: coded.PublicMessage(), Fix: coded.PublicHint()}
+}
+
+func nodeFindings(n nodeView) []finding {
+	name := string(n.ID)
+	if n.Label != "" {
+		name += " (" + n.Label + ")"
+	}
+	switch {
+	case n.State == "revoked" || n.State == "denied":
+		return nil // a person decided that; nothing to mend
+	case n.State == "pending":
+		return []finding{{Part: "node", Name: name, OK: false, Detail: "waits for a decision",
+			Fix: "Run 'handrail node approve " + string(n.ID) + "' or 'handrail node deny " + string(n.ID) + "'."}}
+	case !n.Connected:
+		return []finding{{Part: "node", Name: name, OK: false, Detail: "not connected",
+			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
+	}
+	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.ready() + " capabilities ready"}}
+	for _, c := range n.Capabilities {
+		row := c.row()
+		switch {
+		case !c.Available:
+			findings = append(findings, finding{Part: "node", Name: name + " " + row[0], OK: false, Detail: string(c.Reason), Fix: c.Fix})
+		case c.Degraded != "":
+			findings = append(findings, finding{Part: "node", Name: name + " " + row[0], OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
+		}
+	}
+	return findings
+}

@@ -1,5 +1,191 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
 
-func newLedgerCmd() *cobra.Command { return &cobra.Command{Use: "ledger"} }
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func newLedgerCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "Read, export and verify the record of every call",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLedgerShowCmd(), newLedgerExportCmd())
+	return cmd
+}
+
+func newLedgerShowCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show packets of the ledger",
+		Args:  cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	call := f.String("call", "", "only packets of this call, in full")
+	kind := f.String("kind", "", "only packets of this kind, such as tool.call.decision")
+	after := f.Uint64("after", 0, "only packets after this sequence number")
+	limit := f.Int("limit", 50, "how many at most")
+	full := f.Bool("full", false, "print each packet's body")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *limit < 1 {
+			return usageError("--limit must be at least 1")
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		from := ""
+		if cmd.Flags().Changed("after") {
+			from = strconv.FormatUint(*after, 10)
+		}
+		raw, err := c.list(cmd, query(path("ledger", "packets"), "call", *call, "kind", *kind, "after", from, "limit", strconv.Itoa(*limit)), "packets")
+		if err != nil {
+			return err
+		}
+		if commonOf(cmd).json {
+			return printItems(cmd.OutOrStdout(), raw)
+		}
+		return printPackets(cmd.OutOrStdout(), raw, *full || *call != "")
+	}
+	return cmd
+}
+
+type packetView struct {
+	Seq       uint64         `json:"seq"`
+	Time      time.Time      `json:"time"`
+	Kind      string         `json:"kind"`
+	Call      string         `json:"call"`
+	Tool      string         `json:"tool"`
+	Principal string         `json:"principal"`
+	Lane      string         `json:"lane"`
+	Node      string         `json:"node"`
+	Body      map[string]any `json:"body"`
+}
+
+// outcome is the one word of a packet's body that says how it went.
+func (p packetView) outcome() string {
+	for _, field := range []string{"effect", "code", "status", "state"} {
+		if word, ok := p.Body[field].(string); ok && word != "" {
+			return word
+		}
+	}
+	return ""
+}
+
+func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
+	packets, err := decodeAll[packetView](raw)
+	if err != nil {
+		return err
+	}
+	if len(packets) == 0 {
+		fmt.Fprintln(w, "No packets.")
+		return nil
+	}
+	if !full {
+		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
+		for _, p := range packets {
+			t.row(strconv.FormatUint(p.Seq, 10), p.Time.Local().Format(time.DateTime), p.Kind, p.Tool, p.Principal, p.Node, p.outcome(), p.Call)
+		}
+		t.flush()
+		return nil
+	}
+	for _, p := range packets {
+		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time.Local().Format(time.RFC3339Nano), plain(p.Kind))
+		for _, field := range [][2]string{{"tool", p.Tool}, {"who", p.Principal}, {"lane", p.Lane}, {"node", p.Node}, {"call", p.Call}} {
+			if field[1] != "" {
+				fmt.Fprintf(w, "    %s: %s\n", field[0], plain(field[1]))
+			}
+		}
+		printValue(w, "    ", p.Body)
+	}
+	return nil
+}
+
+func newLedgerExportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Export the whole ledger, one JSON object a line, for 'handrail ledger verify'",
+		Args:  cobra.NoArgs,
+	}
+	file := cmd.Flags().String("out", "", "file to write (default: standard output)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		stop := showWaiting(cmd, "exporting")
+		defer func() { stop() }()
+		body, err := c.open(cmd.Context(), http.MethodGet, path("ledger", "export"), nil)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		if *file == "" {
+			_, err := io.Copy(cmd.OutOrStdout(), body)
+			return err
+		}
+		lines, err := exportTo(*file, body)
+		stop()
+		stop = func() {}
+		if err != nil {
+			return err
+		}
+		return confirmed(cmd, nil, "%d lines written to %s", lines, *file)
+	}
+	return cmd
+}
+
+// exportTo writes body to a file that appears under its name only when whole.
+func exportTo(file string, body io.Reader) (lines int, err error) {
+	temp := file + ".part"
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(temp)
+		}
+	}()
+	counter := &lineCounter{w: bufio.NewWriter(f)}
+	if _, err = io.Copy(counter, body); err != nil {
+		return 0, capabilities.Errorf(capabilities.CodeExecutionFailed, "the export broke off: %v", err)
+	}
+	if err = counter.w.Flush(); err != nil {
+		return 0, err
+	}
+	if err = f.Sync(); err != nil {
+		return 0, err
+	}
+	if err = f.Close(); err != nil {
+		return 0, err
+	}
+	return counter.lines, os.Rename(temp, file)
+}
+
+type lineCounter struct {
+	w     *bufio.Writer
+	lines int
+}
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	for _, b := range p {
+		if b == '\n' {
+			c.lines++
+		}
+	}
+	return c.w.Write(p)
+}

@@ -310,8 +310,10 @@ func newNodeAllowCmd() *cobra.Command {
 	}
 	remove := cmd.Flags().Bool("remove", false, "take the named capabilities away")
 	set := cmd.Flags().Bool("set", false, "make the named capabilities the whole list")
-	cmd.MarkFlagsMutuallyExclusive("remove", "set")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *remove && *set {
+			return usageError("--remove and --set exclude each other")
+		}
 		c, err := newClient(cmd)
 		if err != nil {
 			return err

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func TestExitCodes(t *testing.T) {
+	for code := range exitCodes {
+		if !code.Known() {
+			t.Errorf("%q is not in the list of codes", code)
+		}
+	}
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, exitOK},
+		{errors.New("disk"), exitFailed},
+		{usageError("x"), exitUsage},
+		{fmt.Errorf("wrapped: %w", capabilities.Errorf(capabilities.CodeDeniedByNode, "x")), exitDenied},
+		{capabilities.Errorf(capabilities.CodeLedgerCorrupt, "x"), exitIntegrity},
+		{&exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound, "x")}, exitUnreachable},
+		{context.Canceled, exitInterrupted},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%v ends with %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestDefaultDataDir(t *testing.T) {
+	abs := filepath.Join(t.TempDir(), "state")
+	for name, c := range map[string]struct {
+		goos string
+		env  map[string]string
+		want string
+	}{
+		"XDG":                {"linux", map[string]string{"XDG_STATE_HOME": abs, "HOME": "h"}, filepath.Join(abs, "handrail")},
+		"relative XDG is no": {"linux", map[string]string{"XDG_STATE_HOME": "state", "HOME": "h"}, filepath.Join("h", ".local", "state", "handrail")},
+		"mac":                {"darwin", map[string]string{"HOME": "h"}, filepath.Join("h", "Library", "Application Support", "handrail")},
+		"windows":            {"windows", map[string]string{"LOCALAPPDATA": "l"}, filepath.Join("l", "handrail")},
+	} {
+		got, err := defaultDataDir(c.goos, func(k string) string { return c.env[k] })
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, c.want)
+		}
+	}
+	if _, err := defaultDataDir("linux", func(string) string { return "" }); err == nil {
+		t.Error("no home directory gave a data directory")
+	}
+}
+
+// What others named (a device, a page) must not drive the terminal.
+func TestPlainText(t *testing.T) {
+	for in, want := range map[string]string{
+		"desk":           "desk",
+		"a\x1b[31mb":     "a\uFFFD[31mb",
+		"a\nb":           "a\uFFFDb",
+		"x\u202etxt.exe": "x\uFFFDtxt.exe",
+		"é ü 漢":          "é ü 漢",
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("plain(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := plainBlock("a\tb\nc\r"); got != "a\tb\nc\uFFFD" {
+		t.Errorf("plainBlock kept %q", got)
+	}
+}
