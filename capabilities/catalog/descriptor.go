@@ -1,0 +1,221 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// Descriptor describes one tool. Fields are read only after Load; callers must
+// not change what the slices hold.
+type Descriptor struct {
+	// Capability is what a node advertises; empty for the gateway's own tools.
+	Capability capabilities.CapabilityID `json:"capability,omitempty"`
+	// Tool is the canonical ID; for a capability it is Capability.Tool() (S0-01).
+	Tool        capabilities.ToolID `json:"tool"`
+	Title       string              `json:"title"`
+	Description string              `json:"description"` // what a model reads: what it does and when to use it
+	Version     string              `json:"version"`     // semver
+	Tags        []string            `json:"tags"`
+	SideEffects SideEffects         `json:"side_effects"`
+	ModelFacing bool                `json:"model_facing"` // false: never listed to or callable by agents
+	Nature      Nature              `json:"nature"`
+	// Input and Result are JSON Schemas (2020-12), closed and bounded. Input holds
+	// business fields only (S0-04); ModelInput adds the routing ones.
+	Input       json.RawMessage `json:"input"`
+	Result      json.RawMessage `json:"result"`
+	Manifest    Categories      `json:"categories"`
+	Defaults    Defaults        `json:"defaults"`
+	Evidence    Evidence        `json:"evidence"`
+	Routing     Routing         `json:"routing"`
+	Idempotency Idempotency     `json:"idempotency"`
+	Limits      Limits          `json:"limits"`
+	Annotations Annotations     `json:"annotations"`
+	Consent     Consent         `json:"consent"`
+	// Ack is true for tools whose result is an acknowledgement only (S0-42).
+	Ack      bool      `json:"ack,omitempty"`
+	Examples []Example `json:"examples,omitempty"`
+
+	compileOnce sync.Once
+	compiled    *compiled
+	compileErr  error
+}
+
+// SideEffects is where a call leaves traces (S4-33). The zero value is invalid.
+type SideEffects string
+
+// The side effect classes.
+const (
+	EffectsNone     SideEffects = "none"     // it only reads
+	EffectsLocal    SideEffects = "local"    // it changes the device
+	EffectsExternal SideEffects = "external" // it can change something beyond the device
+)
+
+// Nature tells tools from plumbing (S3-22).
+type Nature string
+
+// The natures.
+const (
+	NatureTool     Nature = "tool"
+	NaturePlumbing Nature = "plumbing"
+)
+
+// Consent is the longest permission a person may give when policy makes them
+// asked (DESIGN section 6).
+type Consent string
+
+// The consent classes.
+const (
+	ConsentNone    Consent = "none"    // nothing to ask a person about
+	ConsentCall    Consent = "call"    // one call with exactly these arguments
+	ConsentLease   Consent = "lease"   // minutes, this node, this lane, counted
+	ConsentSession Consent = "session" // until the lane ends; safe tools only
+)
+
+// Categories are the declared capability keys in the five categories of S1-11,
+// without the category prefix.
+type Categories struct {
+	Execution  []string `json:"execution,omitempty"`
+	UI         []string `json:"ui,omitempty"`
+	Data       []string `json:"data,omitempty"`
+	Network    []string `json:"network,omitempty"`
+	Privileged []string `json:"privileged,omitempty"`
+}
+
+// Keys gives the full keys, sorted, such as "network.browser.session".
+func (c Categories) Keys() []string {
+	keys := make([]string, 0, 4)
+	for _, cat := range c.all() {
+		for _, k := range cat.keys {
+			keys = append(keys, cat.name+"."+k)
+		}
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+type category struct {
+	name string
+	keys []string
+}
+
+func (c Categories) all() [5]category {
+	return [5]category{
+		{"execution", c.Execution}, {"ui", c.UI}, {"data", c.Data},
+		{"network", c.Network}, {"privileged", c.Privileged},
+	}
+}
+
+// Defaults are the manifest's defaults (S1-24). Isolation is never below what
+// the declared keys derive to.
+type Defaults struct {
+	Isolation        capabilities.IsolationClass `json:"isolation_class"`
+	RequiresApproval bool                        `json:"requires_approval"`
+	CacheEligible    bool                        `json:"cache_eligible"`
+}
+
+// Evidence says which arguments may leave the sealed store, as JSON pointers.
+type Evidence struct {
+	Args   []string `json:"args,omitempty"`   // scalars that may be recorded and that policy may see
+	Secret []string `json:"secret,omitempty"` // never recorded, shown or logged; "*" stands for any index
+}
+
+// Target is who carries a tool out.
+type Target string
+
+// The targets.
+const (
+	TargetNode    Target = "node"
+	TargetGateway Target = "gateway"
+)
+
+// Routing says how a call finds its place.
+type Routing struct {
+	Target Target `json:"target"`
+	// Implicit lists the ways a node may be chosen when node_id is absent (S0-20,
+	// S0-21); empty means that node_id is needed.
+	Implicit []capabilities.SelectionMode `json:"implicit,omitempty"`
+	// Via is the capability a composed gateway tool is carried out through (S0-12).
+	Via capabilities.CapabilityID `json:"via,omitempty"`
+	// TimeoutArg is the name of the routing field that bounds the dispatch:
+	// "timeout_ms", another name where the action owns that one, or "" for none.
+	TimeoutArg string `json:"timeout_arg,omitempty"`
+}
+
+// NodeCapability is the capability a node must offer for this tool: its own, or
+// the one it is composed of. Empty if no node is involved.
+func (d *Descriptor) NodeCapability() capabilities.CapabilityID {
+	switch {
+	case d.Routing.Target == TargetNode:
+		return d.Capability
+	default:
+		return d.Routing.Via
+	}
+}
+
+// Idempotency says what a repeated call may do. A retry under the same request
+// ID is deduplicated always; this is about everything else.
+type Idempotency struct {
+	Mode     IdempotencyMode `json:"mode"`
+	WindowMS int             `json:"window_ms,omitempty"` // for reuse
+}
+
+// IdempotencyMode is one of the modes below.
+type IdempotencyMode string
+
+// The modes.
+const (
+	IdempotencyReuse IdempotencyMode = "reuse" // the same principal, lane and arguments within the window get the recorded result
+	IdempotencyGuard IdempotencyMode = "guard" // it has effects: never started again by us, not even after a crash
+	IdempotencyNone  IdempotencyMode = "none"  // it reads: harmless to start again, never worth reusing
+)
+
+// Limits bounds one call.
+type Limits struct {
+	TimeoutMS    int `json:"timeout_ms"`     // default
+	MaxTimeoutMS int `json:"max_timeout_ms"` // at most
+	// DurationArg is the pointer of an argument by which the call says how long it
+	// means to take, in milliseconds; SlackMS is added to it. A recording of 300 s
+	// must not die of a 30 s default.
+	DurationArg    string `json:"duration_arg,omitempty"`
+	SlackMS        int    `json:"slack_ms,omitempty"`
+	MaxResultBytes int    `json:"max_result_bytes"`
+	MaxBlobBytes   int    `json:"max_blob_bytes,omitempty"`
+}
+
+// Timeout is the default bound of a call.
+func (l Limits) Timeout() time.Duration { return time.Duration(l.TimeoutMS) * time.Millisecond }
+
+// MaxTimeout is the largest bound of a call.
+func (l Limits) MaxTimeout() time.Duration { return time.Duration(l.MaxTimeoutMS) * time.Millisecond }
+
+// Annotations are the MCP hints.
+type Annotations struct {
+	ReadOnly    bool `json:"read_only"`
+	Destructive bool `json:"destructive"`
+	Idempotent  bool `json:"idempotent"`
+	OpenWorld   bool `json:"open_world"`
+}
+
+// Example is a call that the input schema accepts.
+type Example struct {
+	Title string          `json:"title"`
+	Args  json.RawMessage `json:"args"`
+}
+
+// Hash is the SHA-256 of the canonical descriptor: the manifest_hash of an
+// envelope, so that a changed descriptor is a changed envelope.
+func (d *Descriptor) Hash() [32]byte {
+	data, err := d.canonical()
+	if err != nil {
+		return [32]byte{} // only a descriptor that Load would have refused
+	}
+	return sha256.Sum256(data)
+}
+
+func (d *Descriptor) canonical() ([]byte, error) { return canonical.Marshal(d) }

@@ -1,0 +1,13 @@
+// Package catalog is the one description of every tool: what a model reads, what
+// a node advertises, what policy and the ledger know about it. The data lies in
+// data/*.json, one file per family; code elsewhere asks a descriptor and never
+// branches on a tool's name.
+//
+// Promises: the embedded catalog loads or the build's tests fail; a model-facing
+// tool ID mirrors its capability ID (S0-01); every schema is closed and bounded;
+// descriptors are immutable once loaded and safe for concurrent use; arguments
+// that pass SplitArgs are canonical, valid, and free of routing fields.
+//
+// It must never import anything of this module but the capabilities root and
+// capabilities/canonical, and never do I/O beyond the file systems it is given.
+package catalog

@@ -1,0 +1,178 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// Args is what a caller's arguments split into: what the tool gets and what only
+// routing needs (S0-32).
+type Args struct {
+	// Canonical is the business arguments: an RFC 8785 object, valid against Input.
+	// Defaults of the schema are not filled in: what is digested is what was asked.
+	Canonical []byte
+	// NodeID is empty if the caller named none.
+	NodeID capabilities.NodeID
+	// Timeout bounds the dispatch; always positive and at most the descriptor's
+	// maximum. It is what the caller gave, or else the default, stretched to what
+	// the call itself says it will take (a recording's duration).
+	Timeout time.Duration
+	// TimeoutGiven is true if the caller chose Timeout.
+	TimeoutGiven bool
+}
+
+// Violation is one way in which a value does not fit its schema.
+type Violation struct {
+	Path    string `json:"path"` // JSON pointer, "" for the whole
+	Message string `json:"message"`
+}
+
+// maxViolations bounds what a hostile value can make us say.
+const maxViolations = 32
+
+// ModelInput is the input schema a model sees: Input and the routing fields
+// (S0-04), in a form every known client accepts: no references, and no anyOf,
+// oneOf or not at the root (the Claude API refuses a tool list with one there).
+// What a root combinator asks for is said in the description and enforced by
+// SplitArgs. The bytes are shared; do not change them.
+func (d *Descriptor) ModelInput() json.RawMessage {
+	c, err := d.schemas()
+	if err != nil {
+		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	}
+	return c.model
+}
+
+// SplitArgs reads a caller's raw arguments: strictly, against the schema, every
+// violation named (at most 32). No arguments at all are an empty object. If
+// there are violations or an error, Args is empty; the error is
+// CodeInvalidRequest for what is no strict JSON, and never names a value.
+func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
+	c, err := d.schemas()
+	if err != nil {
+		return Args{}, nil, capabilities.AsError(err)
+	}
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	v, err := canonical.Decode(raw, canonical.Limits{})
+	if err != nil {
+		return Args{}, nil, err
+	}
+	if bad := c.input.violations(v); bad != nil {
+		return Args{}, bad, nil
+	}
+	args := Args{Timeout: d.Limits.Timeout()}
+	if d.Limits.DurationArg != "" {
+		if own, ok := lookup(v, d.Limits.DurationArg); ok && own.Kind == canonical.Number {
+			args.Timeout = max(args.Timeout, milliseconds(own.Num)+milliseconds(float64(d.Limits.SlackMS)))
+		}
+	}
+	business := v
+	if c.routing {
+		business.Members = make([]canonical.Member, 0, len(v.Members))
+		for _, m := range v.Members {
+			switch {
+			case m.Key == nodeField:
+				args.NodeID = capabilities.NodeID(m.Value.Str)
+			case m.Key == d.Routing.TimeoutArg:
+				args.Timeout, args.TimeoutGiven = milliseconds(m.Value.Num), true
+			default:
+				business.Members = append(business.Members, m)
+			}
+		}
+	}
+	args.Timeout = min(args.Timeout, d.Limits.MaxTimeout())
+	args.Canonical = business.Append(make([]byte, 0, len(raw)+8))
+	return args, nil, nil
+}
+
+func milliseconds(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
+
+// ValidateResult checks the JSON object a handler gave against Result. Nil means
+// that it fits.
+func (d *Descriptor) ValidateResult(result []byte) []Violation {
+	c, err := d.schemas()
+	if err != nil {
+		return []Violation{{"", err.Error()}}
+	}
+	limit := d.Limits.MaxResultBytes
+	v, err := canonical.Decode(result, canonical.Limits{MaxBytes: limit, MaxValues: limit, Foreign: true})
+	if err != nil {
+		return []Violation{{"", capabilities.AsError(err).PublicMessage()}}
+	}
+	return c.result.violations(v)
+}
+
+// maxEvidenceRunes caps one recorded string.
+const maxEvidenceRunes = 256
+
+// EvidenceArgs gives the scalars that the descriptor's allowlist lets out of
+// canonical arguments, by the pointer's name ("/position/x" is "position_x"):
+// bool, string (at most 256 characters, the rest cut), int64, or float64 for
+// fractions. Nothing else of the arguments may be recorded or reach policy.
+func (d *Descriptor) EvidenceArgs(args []byte) map[string]any {
+	if len(d.Evidence.Args) == 0 {
+		return nil
+	}
+	v, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]any, len(d.Evidence.Args))
+	for _, pointer := range d.Evidence.Args {
+		found, ok := lookup(v, pointer)
+		if !ok {
+			continue
+		}
+		name := evidenceName(pointer)
+		switch found.Kind {
+		case canonical.Bool:
+			out[name] = found.True
+		case canonical.String:
+			out[name] = cut(found.Str, maxEvidenceRunes)
+		case canonical.Number:
+			if found.Integer() {
+				out[name] = int64(found.Num)
+			} else {
+				out[name] = found.Num
+			}
+		}
+	}
+	return out
+}
+
+func evidenceName(pointer string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", "_")
+}
+
+// cut keeps the first n characters of s.
+func cut(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i]
+		}
+		count++
+	}
+	return s
+}
+
+// lookup follows a pointer of object keys; our data has no escapes or indexes.
+func lookup(v canonical.Value, pointer string) (canonical.Value, bool) {
+	for key := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		var ok bool
+		if v, ok = v.Get(key); !ok {
+			return canonical.Value{}, false
+		}
+	}
+	return v, true
+}

@@ -1,0 +1,353 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// The routing fields of the model-facing schema (S0-04).
+const (
+	nodeField       = "node_id"
+	nodeSchema      = `{"type":"string","description":"Target node, from tool.node.list.","minLength":1,"maxLength":128,"pattern":"^[^:]+$"}`
+	timeoutSchema   = `{"type":"integer","minimum":1,"maximum":600000}`
+	maxDescription  = 500
+	maxTitle        = 60
+	maxWireName     = 64 // the shortest limit among clients
+	maxBlobCeiling  = 1 << 30
+	maxTimeoutTotal = 900_000
+)
+
+// forbiddenFields are transport details that agents never send (S0-05).
+var forbiddenFields = []string{"capability", "action_name", "op"}
+
+var (
+	semver    = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	keyFormat = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+	tagFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+)
+
+// compiled is what a descriptor's schemas become, once.
+type compiled struct {
+	input   *schema // business and routing fields, every constraint
+	result  *schema
+	model   json.RawMessage
+	routing bool // there are routing fields to split off
+}
+
+// schemas compiles on first use. Load has done so for what it returns; a
+// Descriptor made by hand pays here and keeps its error.
+func (d *Descriptor) schemas() (*compiled, error) {
+	d.compileOnce.Do(func() { d.compiled, d.compileErr = d.compile() })
+	return d.compiled, d.compileErr
+}
+
+func (d *Descriptor) compile() (*compiled, error) {
+	input, err := canonical.Decode(d.Input, canonical.Limits{})
+	if err != nil {
+		return nil, refuse(d, "input: %v", err)
+	}
+	result, err := canonical.Decode(d.Result, canonical.Limits{})
+	if err != nil {
+		return nil, refuse(d, "result: %v", err)
+	}
+	c := &compiled{}
+	full, err := d.withRouting(input, c)
+	if err != nil {
+		return nil, refuse(d, "input: %v", err)
+	}
+	if c.input, err = compileSchema(full, false); err != nil {
+		return nil, refuse(d, "input: %v", err)
+	}
+	if c.result, err = compileSchema(result, true); err != nil {
+		return nil, refuse(d, "result: %v", err)
+	}
+	shown := canonical.Value{Kind: canonical.Object}
+	for _, m := range full.Members {
+		switch m.Key {
+		case "anyOf", "oneOf", "$schema", "title":
+		default:
+			shown.Members = append(shown.Members, m)
+		}
+	}
+	c.model = shown.Append(nil)
+	return c, nil
+}
+
+// withRouting adds the routing fields to the input schema.
+func (d *Descriptor) withRouting(input canonical.Value, c *compiled) (canonical.Value, error) {
+	add := map[string]any{}
+	if d.NodeCapability() != "" {
+		add[nodeField] = json.RawMessage(nodeSchema)
+	}
+	if d.Routing.TimeoutArg != "" {
+		add[d.Routing.TimeoutArg] = json.RawMessage(timeoutSchema)
+	}
+	if len(add) == 0 {
+		return input, nil
+	}
+	c.routing = true
+	doc, ok := input.Interface().(map[string]any)
+	if !ok {
+		return input, fmt.Errorf("an object was expected")
+	}
+	properties, _ := doc["properties"].(map[string]any)
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	for name, schema := range add {
+		if _, taken := properties[name]; taken {
+			return input, fmt.Errorf("the action owns %s, so routing can not", name)
+		}
+		properties[name] = schema
+	}
+	doc["properties"] = properties
+	if _, needed := add[nodeField]; needed && len(d.Routing.Implicit) == 0 {
+		required, _ := doc["required"].([]any)
+		doc["required"] = append(required, nodeField)
+	}
+	text, err := canonical.Marshal(doc)
+	if err != nil {
+		return input, err
+	}
+	return canonical.Decode(text, canonical.Limits{})
+}
+
+// validate refuses a descriptor that breaks a rule of the catalog.
+func (d *Descriptor) validate() error {
+	for _, check := range []func() error{
+		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Descriptor) validateIdentity() error {
+	if err := d.Tool.Validate(); err != nil {
+		return refuse(d, "%v", err)
+	}
+	if len(d.Tool.WireName()) > maxWireName {
+		return refuse(d, "its wire name is longer than %d", maxWireName)
+	}
+	if d.Capability == "" {
+		return nil
+	}
+	if err := d.Capability.Validate(); err != nil {
+		return refuse(d, "%v", err)
+	}
+	if d.Tool != d.Capability.Tool() { // S0-01, S0-13
+		return refuse(d, "the tool ID must mirror %s: %s", d.Capability, d.Capability.Tool())
+	}
+	return nil
+}
+
+func (d *Descriptor) validateText() error {
+	switch {
+	case d.Title == "" || len(d.Title) > maxTitle || !plain(d.Title):
+		return refuse(d, "title must be 1 to %d plain characters", maxTitle)
+	case d.Description == "" || len(d.Description) > maxDescription || !plain(d.Description):
+		return refuse(d, "description must be 1 to %d plain characters", maxDescription)
+	case !semver.MatchString(d.Version):
+		return refuse(d, "version %q is not x.y.z", d.Version)
+	case len(d.Tags) == 0:
+		return refuse(d, "tags are required (S4-38)")
+	}
+	for _, tag := range d.Tags {
+		if !tagFormat.MatchString(tag) {
+			return refuse(d, "tag %q must match %s", tag, tagFormat)
+		}
+	}
+	for _, schema := range [][]byte{d.Input, d.Result} {
+		var doc any
+		if err := json.Unmarshal(schema, &doc); err != nil {
+			return refuse(d, "a schema is not JSON")
+		}
+		if text, ok := foul(doc); ok {
+			return refuse(d, "a schema holds the text %+q", text)
+		}
+	}
+	return nil
+}
+
+// plain is text without control, bidirectional, zero-width or private
+// characters, in which an instruction could hide from a reviewer's eyes.
+func plain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// foul finds a string in a schema that is not plain.
+func foul(node any) (string, bool) {
+	switch n := node.(type) {
+	case string:
+		return n, !plain(n)
+	case []any:
+		for _, child := range n {
+			if text, bad := foul(child); bad {
+				return text, true
+			}
+		}
+	case map[string]any:
+		for key, child := range n {
+			if !plain(key) {
+				return key, true
+			}
+			if text, bad := foul(child); bad {
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (d *Descriptor) validateManifest() error {
+	for _, cat := range d.Manifest.all() {
+		for _, key := range cat.keys {
+			if !keyFormat.MatchString(key) || strings.HasPrefix(key, cat.name+".") {
+				return refuse(d, "categories.%s: the key %q must match %s without the category", cat.name, key, keyFormat)
+			}
+		}
+	}
+	switch {
+	case d.Defaults.Isolation.Rank() == 0:
+		return refuse(d, "defaults.isolation_class %q is no class", d.Defaults.Isolation)
+	case !slices.Contains([]SideEffects{EffectsNone, EffectsLocal, EffectsExternal}, d.SideEffects):
+		return refuse(d, "side_effects %q", d.SideEffects)
+	case d.Nature != NatureTool && d.Nature != NaturePlumbing:
+		return refuse(d, "nature %q", d.Nature)
+	case !slices.Contains([]Consent{ConsentNone, ConsentCall, ConsentLease, ConsentSession}, d.Consent):
+		return refuse(d, "consent %q", d.Consent)
+	case len(d.Manifest.Privileged) > 0 && d.Defaults.CacheEligible: // S1-23
+		return refuse(d, "a privileged tool is not cacheable")
+	case d.Annotations.ReadOnly && d.SideEffects != EffectsNone:
+		return refuse(d, "annotations.read_only with side_effects %s", d.SideEffects)
+	case d.Annotations.ReadOnly && d.Annotations.Destructive:
+		return refuse(d, "annotations.read_only and destructive")
+	}
+	return nil
+}
+
+func (d *Descriptor) validateRouting() error {
+	switch d.Routing.Target {
+	case TargetNode:
+		if d.Capability == "" || d.Routing.Via != "" {
+			return refuse(d, "a tool that nodes carry out has a capability of its own")
+		}
+	case TargetGateway:
+		if d.Capability != "" {
+			return refuse(d, "a gateway tool has no capability")
+		}
+	default:
+		return refuse(d, "routing.target %q", d.Routing.Target)
+	}
+	for _, mode := range d.Routing.Implicit { // S0-20
+		if mode != capabilities.SelectAttached && mode != capabilities.SelectSole {
+			return refuse(d, "routing.implicit %q", mode)
+		}
+	}
+	switch d.Idempotency.Mode {
+	case IdempotencyGuard:
+	case IdempotencyReuse:
+		if d.Idempotency.WindowMS <= 0 || len(d.Manifest.Privileged) > 0 {
+			return refuse(d, "idempotency reuse needs a window and no privileged key")
+		}
+	case IdempotencyNone:
+		if d.SideEffects != EffectsNone {
+			return refuse(d, "a tool with side effects is guarded")
+		}
+	default:
+		return refuse(d, "idempotency.mode %q", d.Idempotency.Mode)
+	}
+	return nil
+}
+
+func (d *Descriptor) validateLimits() error {
+	l := d.Limits
+	switch {
+	case l.TimeoutMS <= 0 || l.MaxTimeoutMS < l.TimeoutMS || l.MaxTimeoutMS > maxTimeoutTotal:
+		return refuse(d, "limits: 0 < timeout_ms <= max_timeout_ms <= %d", maxTimeoutTotal)
+	case l.MaxResultBytes <= 0 || l.MaxResultBytes > maxBlobCeiling:
+		return refuse(d, "limits.max_result_bytes")
+	case l.MaxBlobBytes < 0 || l.MaxBlobBytes > maxBlobCeiling:
+		return refuse(d, "limits.max_blob_bytes")
+	}
+	return nil
+}
+
+func (d *Descriptor) validateSchemas() error {
+	c, err := d.schemas()
+	if err != nil {
+		return err
+	}
+	if name, ok := transportField(c.input); ok {
+		return refuse(d, "the input field %s is a transport detail (S0-05)", name)
+	}
+	for _, pointer := range append(slices.Clone(d.Evidence.Args), d.Evidence.Secret...) {
+		if !c.input.has(strings.Split(strings.TrimPrefix(pointer, "/"), "/")) {
+			return refuse(d, "evidence names %s, which the input does not have", pointer)
+		}
+	}
+	for _, pointer := range d.Evidence.Args {
+		if slices.ContainsFunc(d.Evidence.Secret, func(s string) bool { return covers(s, pointer) }) {
+			return refuse(d, "evidence would record the secret %s", pointer)
+		}
+	}
+	if arg := d.Limits.DurationArg; arg != "" && !c.input.has(strings.Split(strings.TrimPrefix(arg, "/"), "/")) {
+		return refuse(d, "limits.duration_arg names %s, which the input does not have", arg)
+	}
+	for _, example := range d.Examples {
+		if _, bad, err := d.SplitArgs(example.Args); err != nil || bad != nil {
+			return refuse(d, "the example %q does not fit: %v %v", example.Title, err, bad)
+		}
+	}
+	return nil
+}
+
+// covers reports whether the pointer is below (or is) the secret one.
+func covers(secret, pointer string) bool {
+	return pointer == secret || strings.HasPrefix(pointer, secret+"/")
+}
+
+// transportField finds a forbidden field at any depth.
+func transportField(s *schema) (string, bool) {
+	for name, prop := range s.props {
+		if slices.Contains(forbiddenFields, name) {
+			return name, true
+		}
+		if found, ok := transportField(prop); ok {
+			return found, true
+		}
+	}
+	for _, child := range append(append([]*schema{}, s.anyOf...), s.oneOf...) {
+		if found, ok := transportField(child); ok {
+			return found, true
+		}
+	}
+	if s.items != nil {
+		return transportField(s.items)
+	}
+	return "", false
+}
+
+// has reports whether some value that fits has something at the steps.
+func (s *schema) has(steps []string) bool {
+	if len(steps) == 0 {
+		return true
+	}
+	if prop, ok := s.props[steps[0]]; ok && prop.has(steps[1:]) {
+		return true
+	}
+	if s.items != nil && steps[0] == "*" && s.items.has(steps[1:]) {
+		return true
+	}
+	return slices.ContainsFunc(append(append([]*schema{}, s.anyOf...), s.oneOf...),
+		func(b *schema) bool { return b.has(steps) })
+}
