@@ -1,0 +1,382 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	cedar "github.com/cedar-policy/cedar-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Effect is the outcome of a decision. The zero value denies.
+type Effect int
+
+// The effects, from strictest to most lenient.
+const (
+	Deny Effect = iota
+	Ask
+	Allow
+)
+
+var effectNames = [...]string{"deny", "ask", "allow"}
+
+// String gives "deny", "ask" or "allow".
+func (f Effect) String() string {
+	if f < Deny || f > Allow {
+		return "deny"
+	}
+	return effectNames[f]
+}
+
+// ParseEffect reads what String gives.
+func ParseEffect(s string) (Effect, error) {
+	if i := slices.Index(effectNames[:], s); i >= 0 {
+		return Effect(i), nil
+	}
+	return Deny, capabilities.Errorf(capabilities.CodeInvalidRequest, "effect must be deny, ask or allow")
+}
+
+// MarshalText gives what String gives.
+func (f Effect) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads what MarshalText gives.
+func (f *Effect) UnmarshalText(text []byte) (err error) {
+	*f, err = ParseEffect(string(text))
+	return err
+}
+
+// Node is a node as policy sees it.
+type Node struct {
+	ID       capabilities.NodeID
+	Label    string
+	Platform string
+	Trust    string
+	Labels   []string
+}
+
+// Request is one call to be judged.
+type Request struct {
+	Principal capabilities.PrincipalID
+	User      bool // the principal is a person, not an agent
+	Role      string
+	Tool      capabilities.ToolID
+	// Node carries the call out. Left empty for tools of the gateway.
+	Node Node
+	Lane capabilities.LaneID
+	// Args is the canonical JSON object of the business arguments; policy sees the
+	// allowlisted ones only.
+	Args []byte
+	// Given is the class that the node gives, Degraded what that class lacks; both
+	// from the node's readiness. Ignored for tools of the gateway.
+	Given    capabilities.IsolationClass
+	Degraded string
+	// Required raises the class the call needs (an escalation's envelope). Default:
+	// what the declared keys derive to; a weaker one changes nothing.
+	Required capabilities.IsolationClass
+	// Consented says that a live grant, bound to this snapshot, covers this call.
+	// It turns an ask into an allow and nothing else: a deny stays one.
+	Consented bool
+	Time      time.Time
+}
+
+// Decision is the outcome for one call.
+type Decision struct {
+	Effect Effect `json:"effect"`
+	// Determining are the IDs of the policies that made it so; empty for a deny that
+	// rests on nothing permitting.
+	Determining []string          `json:"determining_policies"`
+	Code        capabilities.Code `json:"reason_code,omitempty"` // set for deny
+	Reason      string            `json:"reason"`                // one plain sentence
+	LogOnly     []string          `json:"log_only_effects,omitempty"`
+	Errors      []string          `json:"errors,omitempty"`
+	Snapshot    string            `json:"policy_snapshot_id"`
+}
+
+// Stricter gives the stricter of two decisions; of two equal ones the first,
+// with the policies of both.
+func Stricter(a, b Decision) Decision {
+	switch {
+	case a.Effect < b.Effect:
+		return a
+	case b.Effect < a.Effect:
+		return b
+	}
+	a.Determining = merge(a.Determining, b.Determining)
+	return a
+}
+
+func merge(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Decide judges a call. Each call is evaluated without a person's consent and,
+// if that does not permit it, with it: permitted → allow, permitted only with
+// consent → ask, else deny (DESIGN section 6).
+func (e *Engine) Decide(r Request) Decision { return e.judge(r, e.evaluate) }
+
+// Possible judges a call whose arguments are not known yet, for lists: what the
+// arguments could fulfil counts as fulfilled for permits and as not fulfilled
+// for forbids. Whatever Decide allows or asks for some arguments, Possible does
+// not deny.
+func (e *Engine) Possible(r Request) Decision {
+	r.Args = nil
+	return e.judge(r, e.evaluatePossible)
+}
+
+// evaluator judges the enforced rules of a partition.
+type evaluator func(p *partition, env *environment, consent bool) outcome
+
+// outcome is one evaluation.
+type outcome struct {
+	permits []string // permits that apply
+	forbids []string // forbids that apply, or that failed
+	errors  []string
+	failed  bool // a forbid failed
+}
+
+func (o *outcome) permitted() bool { return len(o.permits) > 0 && len(o.forbids) == 0 }
+
+// environment is a request in Cedar's terms.
+type environment struct {
+	request  cedar.Request
+	entities entities
+	fields   cedar.RecordMap // of context, without consent
+}
+
+// entities serves the two entities of a request beside the engine's actions.
+type entities struct {
+	principal, resource cedar.Entity
+	actions             map[cedar.EntityUID]cedar.Entity
+}
+
+func (g *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
+	switch uid {
+	case g.principal.UID:
+		return g.principal, true
+	case g.resource.UID:
+		return g.resource, true
+	}
+	entity, ok := g.actions[uid]
+	return entity, ok
+}
+
+func (e *Engine) environment(r *Request, t *tool, withArgs bool) *environment {
+	kind := typeAgent
+	if r.User {
+		kind = typeUser
+	}
+	env := &environment{entities: entities{actions: e.entities}}
+	env.entities.principal = cedar.Entity{
+		UID:        cedar.NewEntityUID(kind, cedar.String(r.Principal)),
+		Attributes: cedar.NewRecord(cedar.RecordMap{"role": cedar.String(r.Role)}),
+	}
+	given, degraded := string(r.Given), r.Degraded
+	if t.onNode {
+		env.entities.resource = nodeEntity(&r.Node)
+	} else {
+		env.entities.resource = cedar.Entity{UID: cedar.NewEntityUID(typeProvider, gatewayProvider)}
+		given, degraded = "", ""
+	}
+	env.request = cedar.Request{
+		Principal: env.entities.principal.UID,
+		Action:    t.action,
+		Resource:  env.entities.resource.UID,
+	}
+	env.fields = cedar.RecordMap{
+		"tool":      cedar.String(r.Tool),
+		"lane":      cedar.String(r.Lane),
+		"keys":      t.keys,
+		"risk":      cedar.String(t.profile.Risk),
+		"isolation": cedar.String(r.required(t)),
+		"given":     cedar.String(given),
+		"degraded":  cedar.String(degraded),
+		"time":      cedar.Long(r.Time.Unix()),
+		"args":      cedar.Record{},
+	}
+	if withArgs {
+		env.fields["args"] = t.args.record(r.Args)
+	}
+	return env
+}
+
+func (r *Request) required(t *tool) capabilities.IsolationClass {
+	return strongerClass(t.profile.Isolation, r.Required)
+}
+
+func nodeEntity(n *Node) cedar.Entity {
+	labels := make([]cedar.Value, len(n.Labels))
+	for i, l := range n.Labels {
+		labels[i] = cedar.String(l)
+	}
+	return cedar.Entity{
+		UID: cedar.NewEntityUID(typeNode, cedar.String(n.ID)),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"label":    cedar.String(n.Label),
+			"platform": cedar.String(n.Platform),
+			"trust":    cedar.String(n.Trust),
+			"labels":   cedar.NewSet(labels...),
+		}),
+	}
+}
+
+// withConsent gives the request under one value of consent.
+func (env *environment) withConsent(consent bool) cedar.Request {
+	env.fields["consent"] = cedar.Boolean(consent)
+	r := env.request
+	r.Context = cedar.NewRecord(env.fields)
+	return r
+}
+
+// judge is the whole decision; only how rules are evaluated differs between a
+// call and a list.
+func (e *Engine) judge(r Request, evaluate evaluator) Decision {
+	t, ok := e.tools[r.Tool]
+	if !ok {
+		return Decision{Effect: Deny, Code: capabilities.CodeUnknownTool, Reason: "There is no such tool.", Snapshot: e.snapshot, Determining: []string{}}
+	}
+	p := e.byAction[r.Tool]
+	env := e.environment(&r, t, p.consults.args || len(p.logOnly) > 0)
+	d := twoSteps(p, env, r.Consented, evaluate)
+	d.Snapshot = e.snapshot
+	d.LogOnly = e.observe(p, env, d.LogOnly)
+	if d.Effect == Deny {
+		return d
+	}
+	// S1-22, S1-64: no permit makes a privileged call plain; only a live grant does.
+	if t.profile.Privileged && !r.Consented && d.Effect == Allow {
+		d.Effect = Ask
+		d.Reason = "A tool with privileged keys always asks a person."
+	}
+	if !t.onNode {
+		return d
+	}
+	return e.isolation(r, t, env, d, evaluate)
+}
+
+// isolation denies a call whose class the node does not give in full, unless a
+// policy accepts that by name (S1-37, S1-63).
+func (e *Engine) isolation(r Request, t *tool, env *environment, d Decision, evaluate evaluator) Decision {
+	need := r.required(t)
+	if r.Degraded == "" && r.Given.Rank() >= need.Rank() {
+		return d
+	}
+	env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
+	env.fields["args"] = cedar.Record{}
+	accepted := twoSteps(e.degraded, env, r.Consented, evaluate)
+	accepted.Snapshot = e.snapshot
+	accepted.LogOnly = merge(d.LogOnly, e.observe(e.degraded, env, nil))
+	accepted.Errors = merge(d.Errors, accepted.Errors)
+	if accepted.Effect == Deny {
+		accepted.Code = capabilities.CodeIsolationUnavailable
+		accepted.Reason = fmt.Sprintf("The call needs isolation class %s, the node gives %s", need, orNone(r.Given))
+		if r.Degraded != "" {
+			accepted.Reason += " without " + r.Degraded
+		}
+		accepted.Reason += ", and no policy accepts that."
+		return accepted
+	}
+	out := Stricter(d, accepted)
+	out.Determining = merge(d.Determining, accepted.Determining)
+	out.LogOnly, out.Errors = accepted.LogOnly, accepted.Errors
+	return out
+}
+
+func orNone(c capabilities.IsolationClass) capabilities.IsolationClass {
+	if c == "" {
+		return capabilities.ClassNone
+	}
+	return c
+}
+
+// twoSteps evaluates without consent, then with it.
+func twoSteps(p *partition, env *environment, consented bool, evaluate evaluator) Decision {
+	var first outcome
+	if !consented {
+		first = evaluate(p, env, false)
+		if first.permitted() {
+			return Decision{Effect: Allow, Determining: first.permits, Errors: first.errors, Reason: "Policy permits it."}
+		}
+	}
+	second := first
+	if consented || p.consults.consent {
+		second = evaluate(p, env, true)
+	}
+	errs := merge(first.errors, second.errors)
+	// An erroring forbid denies in whichever step it failed: what it would have
+	// said is not known.
+	if second.permitted() && !first.failed {
+		if consented {
+			return Decision{Effect: Allow, Determining: second.permits, Errors: errs, Reason: "A person granted it, and policy permits it with that."}
+		}
+		return Decision{Effect: Ask, Determining: merge(second.permits, first.forbids), Errors: errs, Reason: "Policy wants a person to confirm it."}
+	}
+	d := Decision{Effect: Deny, Code: capabilities.CodeDeniedByPolicy, Determining: merge(second.forbids, nil), Errors: errs}
+	switch {
+	case first.failed:
+		d.Determining = merge(first.forbids, second.forbids)
+		d.Reason = "A policy that forbids could not be evaluated."
+	case second.failed:
+		d.Reason = "A policy that forbids could not be evaluated."
+	case len(d.Determining) > 0:
+		d.Reason = "Policy forbids it."
+	default:
+		d.Determining = []string{}
+		d.Reason = "No policy permits it."
+	}
+	return d
+}
+
+// evaluate is Cedar's own evaluation.
+func (e *Engine) evaluate(p *partition, env *environment, consent bool) outcome {
+	return e.outcome(cedar.Authorize(p.enforced, &env.entities, env.withConsent(consent)))
+}
+
+func (e *Engine) outcome(verdict cedar.Decision, diag cedar.Diagnostic) outcome {
+	var o outcome
+	ids := make([]string, len(diag.Reasons))
+	for i, r := range diag.Reasons {
+		ids[i] = string(r.PolicyID)
+	}
+	if verdict == cedar.Allow {
+		o.permits = ids
+	} else {
+		o.forbids = ids
+	}
+	for _, failure := range diag.Errors {
+		o.fail(e.byID[failure.PolicyID], failure.Message)
+	}
+	return o
+}
+
+func (o *outcome) fail(r *rule, message string) {
+	o.errors = append(o.errors, fmt.Sprintf("%s (%s:%d): %s", r.id, r.source, r.line, message))
+	if !r.permit {
+		o.failed = true
+		o.forbids = append(o.forbids, string(r.id))
+	}
+}
+
+// observe names the log-only rules that would have applied, as "forbid ID" or
+// "permit ID"; they change nothing.
+func (e *Engine) observe(p *partition, env *environment, seen []string) []string {
+	for _, r := range p.logOnly {
+		request := env.withConsent(false)
+		_, diag := cedar.Authorize(list{r}, &env.entities, request)
+		if len(diag.Reasons) > 0 {
+			effect := "forbid "
+			if r.permit {
+				effect = "permit "
+			}
+			seen = append(seen, effect+string(r.id))
+		}
+	}
+	return seen
+}

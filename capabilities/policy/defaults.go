@@ -1,0 +1,86 @@
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// File names of the shipped sources.
+const (
+	DefaultName = "default.cedar"
+	OwnerName   = "owner.cedar"
+)
+
+//go:embed default.cedar
+var defaultSource []byte
+
+//go:embed owner.cedar
+var ownerSource []byte
+
+// DefaultSource is the shipped policy of a gateway, commented for its admin.
+func DefaultSource() []byte { return append([]byte(nil), defaultSource...) }
+
+// DefaultOwnerSource is the shipped policy of a node, commented for its owner.
+func DefaultOwnerSource() []byte { return append([]byte(nil), ownerSource...) }
+
+// OriginPermit is the text of a policy file that lets the isolated browser open
+// one origin that the shipped policy denies, such as "http://127.0.0.1:3000".
+// why is one line that says who wanted it and for what.
+func OriginPermit(origin, why string) ([]byte, error) {
+	d := ClassifyURL(origin)
+	switch {
+	case d.Scheme != "http" && d.Scheme != "https", d.Host == "":
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "an origin looks like http://127.0.0.1:3000")
+	case strings.TrimRight(origin, "/") != d.Origin:
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "write the origin as %s, without a path", d.Origin)
+	}
+	return fmt.Appendf(nil, `// %s
+// Lets the isolated browser open %s. Delete this file to take it back.
+@id("%s")
+permit (
+  principal,
+  action in [Action::"tool.browser.navigate", Action::"tool.browser.tabs"],
+  resource
+)
+when { context.given != "session" && context.args.origin == %q };
+`, comment(why), d.Origin, originID(d), d.Origin), nil
+}
+
+func originID(d Destination) string {
+	id := fmt.Sprintf("origin-%s-%s-%d", d.Scheme, strings.ReplaceAll(d.Host, ":", "."), d.Port)
+	return id[:min(len(id), 64)]
+}
+
+// NoSandboxPermit is the text of a policy file that accepts Chrome without its
+// sandbox. why is one line that says where that is needed.
+func NoSandboxPermit(why string) []byte {
+	return fmt.Appendf(nil, `// %s
+// Accepts devices whose Chrome runs without its own sandbox. A page that breaks
+// out of Chrome is then held by nothing but the device's user account. Delete
+// this file to take it back.
+@id("accept-chrome-without-sandbox")
+permit (
+  principal,
+  action == Action::"isolation.accept-degraded",
+  resource
+)
+when { context.degraded == "chrome_sandbox" };
+`, comment(why))
+}
+
+// comment makes a text safe to stand behind "// ".
+func comment(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "")
+	}
+	return text
+}

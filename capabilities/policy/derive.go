@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// Risk is derived from the keys of a call, never declared (S1-08). The zero
+// value is invalid.
+type Risk string
+
+// The risk levels, in order.
+const (
+	RiskLow      Risk = "low"
+	RiskMedium   Risk = "medium"
+	RiskHigh     Risk = "high"
+	RiskCritical Risk = "critical"
+)
+
+// rank orders risks; unknown ones rank highest, so that nothing new is taken for
+// harmless.
+func (r Risk) rank() int {
+	switch r {
+	case RiskLow:
+		return 0
+	case RiskMedium:
+		return 1
+	case RiskHigh:
+		return 2
+	}
+	return 3
+}
+
+// keyRisks lists the keys whose risk differs from their category's. The most
+// specific entry holds: a key itself, then its prefixes.
+var keyRisks = map[string]Risk{
+	"execution":              RiskLow,
+	"execution.proc.spawn":   RiskHigh,
+	"execution.browser":      RiskMedium,
+	"ui":                     RiskLow,
+	"data":                   RiskMedium,
+	"data.read.tool_cache":   RiskLow,
+	"data.write.temp":        RiskLow,
+	"data.read.screen":       RiskHigh,
+	"data.read.clipboard":    RiskHigh,
+	"data.read.location":     RiskHigh,
+	"data.capture":           RiskHigh,
+	"network":                RiskMedium,
+	"network.ingress":        RiskHigh,
+	"privileged":             RiskCritical,
+	"privileged.input":       RiskHigh,
+	"ui.action":              RiskMedium,
+	"data.access.pii_masked": RiskMedium,
+}
+
+// DeriveRisk gives the highest risk among the keys; no keys at all are low.
+func DeriveRisk(keys []string) Risk {
+	risk := RiskLow
+	for _, k := range keys {
+		if r := riskOf(k); r.rank() > risk.rank() {
+			risk = r
+		}
+	}
+	return risk
+}
+
+func riskOf(key string) Risk {
+	for k := key; k != ""; {
+		if r, ok := keyRisks[k]; ok {
+			return r
+		}
+		dot := strings.LastIndexByte(k, '.')
+		if dot < 0 {
+			break
+		}
+		k = k[:dot]
+	}
+	return RiskCritical
+}
+
+// DeriveIsolation gives the weakest class that may carry the keys (S1-35, S1-36,
+// DESIGN section 6): t3 if any is privileged, else t2 if any is network, else t1
+// if any is data or may start processes, else t0. A key of no known category
+// needs t3.
+func DeriveIsolation(keys []string) capabilities.IsolationClass {
+	class := capabilities.ClassT0
+	for _, k := range keys {
+		need := capabilities.ClassT3
+		switch category(k) {
+		case "execution":
+			need = capabilities.ClassT0
+			if k == "execution.proc.spawn" {
+				need = capabilities.ClassT1
+			}
+		case "ui":
+			need = capabilities.ClassT0
+		case "data":
+			need = capabilities.ClassT1
+		case "network":
+			need = capabilities.ClassT2
+		}
+		if need.Rank() > class.Rank() {
+			class = need
+		}
+	}
+	return class
+}
+
+// ProfileID is the content hash of a set of keys (S1-08 capability_profile_id):
+// the same keys give the same ID, in whatever order they come.
+func ProfileID(keys []string) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
+	b := appendStrings(nil, sorted)
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Privileged reports whether any key is privileged.
+func Privileged(keys []string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return category(k) == "privileged" })
+}
+
+// category is the part before the first dot.
+func category(key string) string {
+	c, _, _ := strings.Cut(key, ".")
+	return c
+}
+
+// categories are the five of S1-11, in canonical order.
+var categories = [...]string{"data", "execution", "network", "privileged", "ui"}
+
+// validKey reports whether key is category.rest in one of the five categories.
+func validKey(key string) bool {
+	if len(key) > 128 {
+		return false
+	}
+	c, rest, ok := strings.Cut(key, ".")
+	if !ok || rest == "" || !slices.Contains(categories[:], c) {
+		return false
+	}
+	for _, r := range []byte(rest) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Profile is what every call of one tool shares: its declared keys and what is
+// derived from them. It is made once per tool; callers must not change it.
+type Profile struct {
+	Tool         capabilities.ToolID
+	Version      string
+	ManifestHash string   // "sha256:" + hex of the canonical descriptor
+	Keys         []string // declared, full form, sorted: the maximum (S1-02)
+	ID           string   // capability_profile_id
+	Risk         Risk
+	Isolation    capabilities.IsolationClass // the least class that may carry it
+	Privileged   bool
+}
+
+// NewProfile derives the profile of a descriptor. The descriptor's own default
+// class can raise the derived one, never lower it.
+func NewProfile(d *catalog.Descriptor) *Profile {
+	keys := d.Manifest.Keys()
+	hash := d.Hash()
+	return &Profile{
+		Tool:         d.Tool,
+		Version:      d.Version,
+		ManifestHash: "sha256:" + hex.EncodeToString(hash[:]),
+		Keys:         keys,
+		ID:           ProfileID(keys),
+		Risk:         DeriveRisk(keys),
+		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),
+		Privileged:   Privileged(keys),
+	}
+}
+
+// strongerClass takes the stronger of the two. ClassSession as a default says
+// where a tool must live, not how strongly it is confined, so it raises nothing.
+func strongerClass(derived, declared capabilities.IsolationClass) capabilities.IsolationClass {
+	if declared != capabilities.ClassSession && declared.Rank() > derived.Rank() {
+		return declared
+	}
+	return derived
+}

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The canonical form of an envelope is RFC 8785 JSON. It is written by hand
+// because it stands on the path of every call; a test holds it against the
+// canonical package.
+
+func (e *Envelope) append(b []byte) []byte {
+	b = append(b, `{"action":`...)
+	b = appendString(b, e.Action)
+	b = appendField(b, "args_digest", e.ArgsDigest)
+	b = append(b, `,"capabilities":{`...)
+	for i, group := range e.Capabilities.all() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, group.name)
+		b = append(b, ':')
+		b = appendStrings(b, group.keys)
+	}
+	b = append(b, '}')
+	b = appendField(b, "capability_profile_id", e.Profile)
+	b = appendField(b, "created_at", e.Created)
+	b = append(b, `,"effective_grants":`...)
+	b = appendStrings(b, e.Grants)
+	if x := e.Escalation; x != nil {
+		b = append(b, `,"escalation":{"delta":`...)
+		b = appendStrings(b, x.Delta)
+		b = appendOptional(b, "grant_id", x.Grant)
+		b = appendField(b, "reason", x.Reason)
+		b = append(b, '}')
+	}
+	b = appendField(b, "expires_at", e.Expires)
+	b = appendField(b, "isolation_class", string(e.Isolation))
+	b = appendField(b, "manifest_hash", e.ManifestHash)
+	b = appendField(b, "policy_snapshot_id", e.Snapshot)
+	b = appendField(b, "principal", string(e.Principal))
+	b = appendOptional(b, "requested_node_id", string(e.Requested))
+	b = appendField(b, "risk_level", string(e.Risk))
+	b = appendOptional(b, "selected_node_id", string(e.Selected))
+	b = appendOptional(b, "selection_mode", string(e.Mode))
+	b = appendField(b, "thread_id", string(e.Lane))
+	b = appendField(b, "tool_id", string(e.Tool))
+	b = appendField(b, "tool_slug", e.ToolSlug)
+	b = append(b, `,"v":1`...) // check admits no other
+	b = appendField(b, "version", e.Version)
+	return append(b, '}')
+}
+
+// keyGroup is one category with its keys.
+type keyGroup struct {
+	name string
+	keys []string
+}
+
+func (c *ByCategory) all() [5]keyGroup {
+	return [5]keyGroup{
+		{"data", c.Data}, {"execution", c.Execution}, {"network", c.Network},
+		{"privileged", c.Privileged}, {"ui", c.UI},
+	}
+}
+
+// groupKeys sorts full keys into their categories.
+func groupKeys(keys []string) ByCategory {
+	var c ByCategory
+	lists := [...]*[]string{&c.Data, &c.Execution, &c.Network, &c.Privileged, &c.UI}
+	for i, list := range lists {
+		*list = []string{}
+		prefix := categories[i] + "."
+		for _, k := range keys {
+			if rest, ok := strings.CutPrefix(k, prefix); ok {
+				*list = append(*list, rest)
+			}
+		}
+	}
+	return c
+}
+
+func appendField(b []byte, name, value string) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return appendString(b, value)
+}
+
+func appendOptional(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	return appendField(b, name, value)
+}
+
+func appendStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return append(b, ']')
+}
+
+// appendString writes a JSON string as RFC 8785 3.2.2.2 wants it.
+func appendString(b []byte, s string) []byte {
+	const hexDigits = "0123456789abcdef"
+	b = append(b, '"')
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c >= 0x20:
+			b = append(b, c)
+		case c == '\b':
+			b = append(b, '\\', 'b')
+		case c == '\t':
+			b = append(b, '\\', 't')
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		case c == '\f':
+			b = append(b, '\\', 'f')
+		case c == '\r':
+			b = append(b, '\\', 'r')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(b, '"')
+}
+
+// plainText is valid UTF-8 without control characters.
+func plainText(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || (r >= 0x7f && r < 0xa0) }) < 0
+}
+
+const stampLayout = "2006-01-02T15:04:05.000Z"
+
+func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
+
+func isStamp(s string) bool {
+	t, err := time.Parse(stampLayout, s)
+	return err == nil && stamp(t) == s
+}

@@ -1,0 +1,354 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// EnvelopeVersion is the v of the envelopes made here.
+const EnvelopeVersion = 1
+
+// MaxEnvelopeBytes bounds what OpenEnvelope reads.
+const MaxEnvelopeBytes = 16 << 10
+
+// maxKeys bounds each list of keys.
+const maxKeys = 64
+
+// Envelope fixes what one execution may touch (S1-08, S1-09). It holds no
+// argument and no result, only the keyed digest of the arguments.
+type Envelope struct {
+	V            int                         `json:"v"`
+	ToolSlug     string                      `json:"tool_slug"`
+	Action       string                      `json:"action"`
+	Tool         capabilities.ToolID         `json:"tool_id"`
+	Version      string                      `json:"version"`
+	ManifestHash string                      `json:"manifest_hash"`
+	Capabilities ByCategory                  `json:"capabilities"` // declared
+	Profile      string                      `json:"capability_profile_id"`
+	Risk         Risk                        `json:"risk_level"`
+	Isolation    capabilities.IsolationClass `json:"isolation_class"` // derived minimum
+	// Snapshot addresses what the decision stood on: policy text, the entities it
+	// looked at, and the one-time delta of an escalation (S1-38).
+	Snapshot  string                     `json:"policy_snapshot_id"`
+	Grants    []string                   `json:"effective_grants"` // full keys, sorted
+	Principal capabilities.PrincipalID   `json:"principal"`
+	Lane      capabilities.LaneID        `json:"thread_id"`
+	Requested capabilities.NodeID        `json:"requested_node_id,omitempty"`
+	Selected  capabilities.NodeID        `json:"selected_node_id,omitempty"`
+	Mode      capabilities.SelectionMode `json:"selection_mode,omitempty"`
+	// ArgsDigest is the hex HMAC of the canonical arguments under the call's key.
+	ArgsDigest string      `json:"args_digest"`
+	Escalation *Escalation `json:"escalation,omitempty"`
+	Created    string      `json:"created_at"` // RFC 3339, UTC, milliseconds
+	Expires    string      `json:"expires_at"`
+}
+
+// ByCategory holds keys without their category prefix, in exactly the five
+// categories of S1-11; each list is sorted and never null.
+type ByCategory struct {
+	Data       []string `json:"data"`
+	Execution  []string `json:"execution"`
+	Network    []string `json:"network"`
+	Privileged []string `json:"privileged"`
+	UI         []string `json:"ui"`
+}
+
+// Escalation is a one-time addition to the effective grants that a person
+// granted for this execution (S1-38). The envelope before it stays as it was.
+type Escalation struct {
+	Reason string   `json:"reason"`             // one plain line, at most 300 bytes
+	Delta  []string `json:"delta"`              // full keys, sorted
+	Grant  string   `json:"grant_id,omitempty"` // a reference; no authority by itself
+}
+
+// EnvelopeInput is what an envelope is made from.
+type EnvelopeInput struct {
+	Profile   *Profile                   // required
+	Principal capabilities.PrincipalID   // required
+	Role      string                     // part of the snapshot's entities
+	Lane      capabilities.LaneID        // required
+	Requested capabilities.NodeID        // "" = the caller named none
+	Selected  capabilities.NodeID        // "" = no node carries it out
+	Mode      capabilities.SelectionMode // required with Selected
+	Node      Node                       // as policy saw it; part of the snapshot's entities
+	// ArgsDigest is the HMAC of the canonical arguments. Required.
+	ArgsDigest []byte
+	// Policy is Engine.SnapshotID of the engine that decides. Required.
+	Policy string
+	// Withheld are declared keys that this call does not get (S1-32).
+	Withheld   []string
+	Escalation *Escalation // nil = none
+	Created    time.Time   // required
+	Expires    time.Time   // required; after Created
+}
+
+// Sealed is an envelope with its canonical bytes and their SHA-256, which is its
+// address. Treat it as read only; Verify finds out whether someone did not.
+type Sealed struct {
+	Envelope
+	Bytes []byte
+	Hash  [32]byte
+}
+
+// HashHex is the address as text.
+func (s *Sealed) HashHex() string { return hex.EncodeToString(s.Hash[:]) }
+
+// Verify reports whether the envelope, its bytes and its hash still belong
+// together.
+func (s *Sealed) Verify() error {
+	b := s.append(nil)
+	sum := sha256.Sum256(b)
+	if !bytes.Equal(b, s.Bytes) || subtle.ConstantTimeCompare(sum[:], s.Hash[:]) != 1 {
+		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope was changed after it was sealed")
+	}
+	return nil
+}
+
+// BuildEnvelope computes, in the order of S1-34, the effective grants (declared,
+// less what is withheld, plus the escalation's delta), the risk, the isolation
+// class and the profile, and seals them. The same input gives the same bytes.
+func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
+	if in.Profile == nil {
+		return nil, badEnvelope("profile is missing")
+	}
+	p := in.Profile
+	grants := p.Keys
+	isolation, risk := p.Isolation, p.Risk
+	if len(in.Withheld) > 0 || in.Escalation != nil {
+		var err error
+		if grants, err = effectiveGrants(p.Keys, in.Withheld, in.Escalation); err != nil {
+			return nil, err
+		}
+		// What is withheld lowers nothing: a class or a risk below what the tool
+		// declares would rest on nobody ever asking for the key.
+		if in.Escalation != nil {
+			isolation = strongerClass(isolation, DeriveIsolation(in.Escalation.Delta))
+			if r := DeriveRisk(in.Escalation.Delta); r.rank() > risk.rank() {
+				risk = r
+			}
+		}
+	}
+	s := &Sealed{Envelope: Envelope{
+		V:            EnvelopeVersion,
+		ToolSlug:     p.Tool.Family(),
+		Action:       p.Tool.Action(),
+		Tool:         p.Tool,
+		Version:      p.Version,
+		ManifestHash: p.ManifestHash,
+		Capabilities: groupKeys(p.Keys),
+		Profile:      p.ID,
+		Risk:         risk,
+		Isolation:    isolation,
+		Grants:       slices.Clone(grants),
+		Principal:    in.Principal,
+		Lane:         in.Lane,
+		Requested:    in.Requested,
+		Selected:     in.Selected,
+		Mode:         in.Mode,
+		ArgsDigest:   hex.EncodeToString(in.ArgsDigest),
+		Created:      stamp(in.Created),
+		Expires:      stamp(in.Expires),
+	}}
+	if s.Grants == nil {
+		s.Grants = []string{}
+	}
+	if in.Escalation != nil {
+		s.Escalation = &Escalation{Reason: in.Escalation.Reason, Grant: in.Escalation.Grant, Delta: sortedKeys(in.Escalation.Delta)}
+	}
+	s.Snapshot = snapshotID(in, s.Escalation)
+	if in.Policy == "" {
+		return nil, badEnvelope("policy is missing")
+	}
+	if !in.Expires.After(in.Created) {
+		return nil, badEnvelope("expires_at must be after created_at")
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s.Bytes = s.append(make([]byte, 0, 1024))
+	s.Hash = sha256.Sum256(s.Bytes)
+	return s, nil
+}
+
+// OpenEnvelope reads the bytes of an envelope as a node receives them. Only the
+// exact canonical form is accepted, so that hash and content are one thing; what
+// it says is not derived again: it is the gateway's decision, and the caller
+// compares it with the call (DESIGN section 4, hop 9).
+func OpenEnvelope(data []byte) (*Sealed, error) {
+	if len(data) > MaxEnvelopeBytes {
+		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope is larger than %d bytes", MaxEnvelopeBytes)
+	}
+	s := &Sealed{}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s.Envelope); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeTicketInvalid, err, "the envelope can not be read")
+	}
+	if err := s.check(); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeTicketInvalid, err, "the envelope is not valid")
+	}
+	// Writing it again finds duplicate or case-folded keys, other spellings of the
+	// same value and anything after the end.
+	again := s.append(make([]byte, 0, len(data)))
+	if !bytes.Equal(again, data) {
+		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope is not in canonical form")
+	}
+	s.Bytes = again
+	s.Hash = sha256.Sum256(again)
+	return s, nil
+}
+
+// check holds for every envelope that is built or opened.
+func (e *Envelope) check() error {
+	if e.V != EnvelopeVersion {
+		return badEnvelope("v must be 1")
+	}
+	if e.Tool.Validate() != nil || e.ToolSlug != e.Tool.Family() || e.Action != e.Tool.Action() {
+		return badEnvelope("tool_id, tool_slug and action do not fit")
+	}
+	texts := [...]struct {
+		name, value string
+		max         int
+		empty       bool
+	}{
+		{"version", e.Version, 64, false},
+		{"manifest_hash", e.ManifestHash, 128, false},
+		{"capability_profile_id", e.Profile, 128, false},
+		{"policy_snapshot_id", e.Snapshot, 128, false},
+		{"principal", string(e.Principal), 128, false},
+		{"thread_id", string(e.Lane), 128, false},
+		{"requested_node_id", string(e.Requested), 128, true},
+		{"selected_node_id", string(e.Selected), 128, true},
+		{"args_digest", e.ArgsDigest, 128, false},
+	}
+	for _, t := range texts {
+		if (t.value == "" && !t.empty) || len(t.value) > t.max || !plainText(t.value) {
+			return badEnvelope(t.name + " is missing, too long or not plain text")
+		}
+	}
+	if _, err := hex.DecodeString(e.ArgsDigest); err != nil {
+		return badEnvelope("args_digest is not hex")
+	}
+	if r := e.Risk; r != RiskLow && r != RiskMedium && r != RiskHigh && r != RiskCritical {
+		return badEnvelope("risk_level is unknown")
+	}
+	if e.Isolation.Rank() == 0 || e.Isolation == capabilities.ClassSession {
+		return badEnvelope("isolation_class must be t0 to t3")
+	}
+	switch e.Mode {
+	case "":
+		if e.Selected != "" {
+			return badEnvelope("selection_mode is missing")
+		}
+	case capabilities.SelectExplicit, capabilities.SelectAttached, capabilities.SelectSole:
+		// Explicit names the node that was asked for, implicit ones had none.
+		explicit := e.Mode == capabilities.SelectExplicit
+		if e.Selected == "" || (explicit && e.Requested != e.Selected) || (!explicit && e.Requested != "") {
+			return badEnvelope("selection_mode and node IDs do not fit")
+		}
+	default:
+		return badEnvelope("selection_mode is unknown")
+	}
+	if err := checkKeys("effective_grants", e.Grants); err != nil {
+		return err
+	}
+	for _, group := range e.Capabilities.all() {
+		if len(group.keys) > maxKeys || group.keys == nil {
+			return badEnvelope("capabilities." + group.name + " is missing or too long")
+		}
+		for i, k := range group.keys {
+			if !validKey(group.name+"."+k) || (i > 0 && group.keys[i-1] >= k) {
+				return badEnvelope("capabilities." + group.name + " is not a sorted list of keys")
+			}
+		}
+	}
+	if x := e.Escalation; x != nil {
+		if x.Reason == "" || len(x.Reason) > 300 || !plainText(x.Reason) || len(x.Grant) > 128 || !plainText(x.Grant) {
+			return badEnvelope("escalation needs a reason of one plain line")
+		}
+		if len(x.Delta) == 0 {
+			return badEnvelope("escalation.delta is empty")
+		}
+		if err := checkKeys("escalation.delta", x.Delta); err != nil {
+			return err
+		}
+	}
+	if !isStamp(e.Created) || !isStamp(e.Expires) {
+		return badEnvelope("created_at and expires_at must be UTC times with milliseconds")
+	}
+	return nil
+}
+
+func checkKeys(name string, keys []string) error {
+	if keys == nil || len(keys) > maxKeys {
+		return badEnvelope(name + " is missing or too long")
+	}
+	for i, k := range keys {
+		if !validKey(k) || (i > 0 && keys[i-1] >= k) {
+			return badEnvelope(name + " is not a sorted list of keys")
+		}
+	}
+	return nil
+}
+
+// effectiveGrants is declared less withheld plus delta. Withholding what was
+// never declared, or adding what is there already, is a mistake of the caller.
+func effectiveGrants(declared, withheld []string, x *Escalation) ([]string, error) {
+	grants := slices.Clone(declared)
+	for _, k := range withheld {
+		i := slices.Index(grants, k)
+		if i < 0 {
+			return nil, badEnvelope("withheld key " + k + " is not declared")
+		}
+		grants = slices.Delete(grants, i, i+1)
+	}
+	if x != nil {
+		for _, k := range x.Delta {
+			if !validKey(k) {
+				return nil, badEnvelope("escalation.delta holds a key of no category")
+			}
+			if !slices.Contains(grants, k) {
+				grants = append(grants, k)
+			}
+		}
+	}
+	slices.Sort(grants)
+	return grants, nil
+}
+
+func sortedKeys(keys []string) []string {
+	out := slices.Clone(keys)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// snapshotID addresses {policy, entities, delta} (DESIGN section 4, hop 4).
+func snapshotID(in EnvelopeInput, x *Escalation) string {
+	b := make([]byte, 0, 512)
+	b = append(b, `{"delta":`...)
+	if x != nil {
+		b = appendStrings(b, x.Delta)
+	} else {
+		b = append(b, "[]"...)
+	}
+	b = append(b, `,"entities":`...)
+	b = appendStrings(b, []string{string(in.Principal), in.Role, string(in.Node.ID), in.Node.Label, in.Node.Platform, in.Node.Trust})
+	b = append(b, `,"labels":`...)
+	b = appendStrings(b, sortedKeys(in.Node.Labels))
+	b = append(b, `,"policy":`...)
+	b = appendString(b, in.Policy)
+	b = append(b, '}')
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func badEnvelope(message string) error {
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "envelope: %s", message)
+}

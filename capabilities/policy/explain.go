@@ -1,0 +1,94 @@
+package policy
+
+import (
+	cedar "github.com/cedar-policy/cedar-go"
+)
+
+// Explanation answers "would this call pass, and by which rule".
+type Explanation struct {
+	Decision Decision      `json:"decision"`
+	Rules    []RuleOutcome `json:"rules"` // every rule that can apply to the tool, in file order
+	// Derived is what policy saw of the arguments, as context.args.
+	Derived map[string]any `json:"args,omitempty"`
+}
+
+// RuleOutcome is one rule under both values of consent.
+type RuleOutcome struct {
+	ID             string `json:"id"`
+	Source         string `json:"source"`
+	Line           int    `json:"line"`
+	Effect         string `json:"effect"` // permit or forbid
+	Why            string `json:"why,omitempty"`
+	LogOnly        bool   `json:"log_only,omitempty"`
+	Applies        bool   `json:"applies"`         // without a person's consent
+	AppliesConsent bool   `json:"applies_consent"` // with it
+	Error          string `json:"error,omitempty"`
+}
+
+// Explain judges a call and reports how each rule that can apply to its tool
+// came out, with those for a weaker isolation if they were asked.
+func (e *Engine) Explain(r Request) Explanation {
+	x := Explanation{Decision: e.Decide(r), Rules: []RuleOutcome{}}
+	t, ok := e.tools[r.Tool]
+	if !ok {
+		return x
+	}
+	env := e.environment(&r, t, true)
+	args := env.fields["args"].(cedar.Record)
+	if args.Len() > 0 {
+		x.Derived = map[string]any{}
+		for name, v := range args.All() {
+			x.Derived[string(name)] = plain(v)
+		}
+	}
+	p := e.byAction[r.Tool]
+	x.Rules = e.outcomes(x.Rules, p, env)
+	if t.onNode && (r.Degraded != "" || r.Given.Rank() < r.required(t).Rank()) {
+		env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
+		env.fields["args"] = cedar.Record{}
+		x.Rules = e.outcomes(x.Rules, e.degraded, env)
+	}
+	return x
+}
+
+func (e *Engine) outcomes(out []RuleOutcome, p *partition, env *environment) []RuleOutcome {
+	for _, rules := range []list{p.enforced, p.logOnly} {
+		for _, r := range rules {
+			o := RuleOutcome{ID: string(r.id), Source: r.source, Line: r.line, Effect: "forbid", Why: r.why, LogOnly: r.logOnly}
+			if r.permit {
+				o.Effect = "permit"
+			}
+			for _, consent := range []bool{false, true} {
+				_, diag := cedar.Authorize(list{r}, &env.entities, env.withConsent(consent))
+				for _, failure := range diag.Errors {
+					o.Error = failure.Message
+				}
+				if consent {
+					o.AppliesConsent = len(diag.Reasons) > 0
+				} else {
+					o.Applies = len(diag.Reasons) > 0
+				}
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func plain(v cedar.Value) any {
+	switch v := v.(type) {
+	case cedar.String:
+		return string(v)
+	case cedar.Boolean:
+		return bool(v)
+	case cedar.Long:
+		return int64(v)
+	case cedar.Set:
+		list := make([]any, 0, v.Len())
+		for item := range v.All() {
+			list = append(list, plain(item))
+		}
+		return list
+	}
+	return nil
+}

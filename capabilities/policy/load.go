@@ -1,0 +1,376 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+
+	cedar "github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// Bounds of what Load reads.
+const (
+	MaxSourceBytes = 256 << 10
+	MaxSources     = 64
+	MaxPolicies    = 1000
+	maxNesting     = 100
+	maxComplaints  = 20
+)
+
+// Source is one policy file.
+type Source struct {
+	Name string `json:"name"` // file name; stands in errors and in IDs
+	Data []byte `json:"-"`
+}
+
+// Engine judges calls by one set of policy files. It never changes; a new set is
+// a new Engine.
+type Engine struct {
+	tools    map[capabilities.ToolID]*tool
+	entities map[cedar.EntityUID]cedar.Entity // actions
+	rules    []*rule
+	byID     map[cedar.PolicyID]*rule
+	byAction map[capabilities.ToolID]*partition
+	degraded *partition
+	sources  []Source
+	snapshot string
+	schema   string
+}
+
+// rule is one policy of a file.
+type rule struct {
+	id       cedar.PolicyID
+	source   string
+	line     int
+	why      string
+	permit   bool
+	logOnly  bool
+	consults uses
+	policy   *cedar.Policy
+	ast      *ast.Policy
+}
+
+// uses says what the conditions of rules look at.
+type uses struct{ args, consent bool }
+
+// partition holds the rules that can apply to one action, in file order.
+type partition struct {
+	enforced list
+	logOnly  list
+	consults uses
+}
+
+// list makes rules a cedar.PolicyIterator.
+type list []*rule
+
+func (l list) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
+		for _, r := range l {
+			if !yield(r.id, r.policy) {
+				return
+			}
+		}
+	}
+}
+
+// Load parses and checks policy files. The order of the sources does not matter.
+// What it refuses it names by file and line: text that is no Cedar, a type that
+// does not fit, an unknown tool, attribute, argument or annotation, an ID used
+// twice. No sources at all are allowed and deny everything.
+func Load(sources []Source, cat *catalog.Catalog) (*Engine, error) {
+	if len(sources) > MaxSources {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)
+	}
+	e := &Engine{
+		tools:    map[capabilities.ToolID]*tool{},
+		entities: map[cedar.EntityUID]cedar.Entity{},
+		byID:     map[cedar.PolicyID]*rule{},
+		byAction: map[capabilities.ToolID]*partition{},
+	}
+	for _, d := range cat.All() {
+		t := newTool(d)
+		e.tools[d.Tool] = t
+		e.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
+	}
+	e.schema = schemaText(e.tools)
+	resolved, err := resolveSchema(e.schema)
+	if err != nil {
+		return nil, err
+	}
+	check := &checker{validator: validate.New(resolved), names: e.knownNames()}
+
+	e.sources = slices.Clone(sources)
+	slices.SortFunc(e.sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	var complaints []error
+	for i, s := range e.sources {
+		if i > 0 && e.sources[i-1].Name == s.Name {
+			complaints = append(complaints, fmt.Errorf("%s: two files have this name", s.Name))
+			continue
+		}
+		complaints = append(complaints, e.read(s, check)...)
+	}
+	if len(e.rules) > MaxPolicies {
+		complaints = append(complaints, fmt.Errorf("%d policies are more than %d", len(e.rules), MaxPolicies))
+	}
+	if len(complaints) > 0 {
+		return nil, refuse(complaints)
+	}
+	e.index()
+	e.snapshot = snapshot(e.sources)
+	return e, nil
+}
+
+func refuse(complaints []error) error {
+	shown := complaints
+	if len(shown) > maxComplaints {
+		shown = append(slices.Clip(shown[:maxComplaints]), fmt.Errorf("and %d more", len(complaints)-maxComplaints))
+	}
+	lines := make([]string, len(shown))
+	for i, c := range shown {
+		lines[i] = c.Error()
+	}
+	return (&capabilities.Error{
+		Code:    capabilities.CodeInvalidRequest,
+		Message: "policy does not load: " + strings.Join(lines, "; "),
+		Hint:    "Correct the lines named; the policy in force has not changed.",
+	}).WithDetails(lines)
+}
+
+// SnapshotID addresses the policy text: the same files give the same ID.
+func (e *Engine) SnapshotID() string { return e.snapshot }
+
+// Sources gives the files the engine was loaded from, sorted by name.
+func (e *Engine) Sources() []Source { return slices.Clone(e.sources) }
+
+// Schema is the Cedar schema that the files were checked against.
+func (e *Engine) Schema() string { return e.schema }
+
+// Profile gives what all calls of a tool share; nil for an unknown tool.
+func (e *Engine) Profile(id capabilities.ToolID) *Profile {
+	if t, ok := e.tools[id]; ok {
+		return t.profile
+	}
+	return nil
+}
+
+func snapshot(sources []Source) string {
+	h := sha256.New()
+	var n [8]byte
+	field := func(b []byte) {
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
+	field([]byte("handrail policy 1"))
+	for _, s := range sources {
+		field([]byte(s.Name))
+		field(s.Data)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// read parses and checks one file and adds its rules.
+func (e *Engine) read(s Source, check *checker) []error {
+	switch {
+	case s.Name == "" || len(s.Name) > 128 || !plainText(s.Name):
+		return []error{errors.New("a file needs a plain name of at most 128 bytes")}
+	case len(s.Data) > MaxSourceBytes:
+		return []error{fmt.Errorf("%s: larger than %d bytes", s.Name, MaxSourceBytes)}
+	case nesting(s.Data) > maxNesting:
+		return []error{fmt.Errorf("%s: brackets are nested deeper than %d", s.Name, maxNesting)}
+	}
+	policies, err := cedar.NewPolicyListFromBytes(s.Name, s.Data)
+	if err != nil {
+		return []error{parseComplaint(s.Name, err)}
+	}
+	var complaints []error
+	for i, p := range policies {
+		r := &rule{
+			source: s.Name,
+			line:   p.Position().Line,
+			permit: p.Effect() == cedar.Permit,
+			policy: p,
+			ast:    (*ast.Policy)(p.AST()),
+			id:     cedar.PolicyID(fmt.Sprintf("%s#%d", s.Name, i+1)),
+		}
+		at := fmt.Sprintf("%s:%d: ", s.Name, r.line)
+		for _, problem := range check.rule(r) {
+			complaints = append(complaints, errors.New(at+problem))
+		}
+		if other, taken := e.byID[r.id]; taken {
+			complaints = append(complaints, fmt.Errorf("%s@id(%q) is used at %s:%d already", at, r.id, other.source, other.line))
+			continue
+		}
+		e.byID[r.id] = r
+		e.rules = append(e.rules, r)
+	}
+	return complaints
+}
+
+// nesting is the deepest level of brackets, outside strings and comments only
+// roughly: it guards the parser's stack, nothing else.
+func nesting(text []byte) int {
+	depth, deepest := 0, 0
+	for _, c := range text {
+		switch c {
+		case '(', '[', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ')', ']', '}':
+			depth--
+		}
+	}
+	return deepest
+}
+
+var cedarPosition = regexp.MustCompile(`at <input>:(\d+):(\d+)`)
+
+// parseComplaint turns cedar's position into file:line.
+func parseComplaint(name string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "parser error: ")
+	if m := cedarPosition.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s:%s: column %s: %s", name, m[1], m[2],
+			strings.TrimSpace(cedarPosition.ReplaceAllString(strings.TrimPrefix(text, "parse error"), "")))
+	}
+	return fmt.Errorf("%s: %s", name, text)
+}
+
+// checker holds a rule against the schema and against our own stricter rules.
+type checker struct {
+	validator *validate.Validator
+	names     map[string]bool
+}
+
+// knownNames are all attribute names a policy can look at.
+func (e *Engine) knownNames() map[string]bool {
+	names := map[string]bool{"args": true}
+	for name := range entityAttributes {
+		names[name] = true
+	}
+	for _, f := range contextFields {
+		names[f.name] = true
+	}
+	for _, a := range derivedArgs {
+		names[a.name] = true
+	}
+	for _, t := range e.tools {
+		for _, a := range t.args.args {
+			names[a.name] = true
+		}
+	}
+	return names
+}
+
+func (c *checker) rule(r *rule) []string {
+	var problems []string
+	for _, a := range r.ast.Annotations {
+		value := string(a.Value)
+		switch a.Key {
+		case "id":
+			if err := capabilities.ValidateName("@id", value, 64); err != nil {
+				problems = append(problems, capabilities.AsError(err).PublicMessage())
+				continue
+			}
+			r.id = cedar.PolicyID(value)
+		case "why":
+			if len(value) > 300 || !plainText(value) {
+				problems = append(problems, "@why must be one plain line of at most 300 bytes")
+			}
+			r.why = value
+		case "mode":
+			if value != "log_only" {
+				problems = append(problems, fmt.Sprintf("@mode(%q) is unknown; the only mode is log_only", value))
+			}
+			r.logOnly = true
+		default:
+			// Cedar ignores an annotation it does not know; a misspelled one must not
+			// change what a file means unseen.
+			problems = append(problems, fmt.Sprintf("annotation @%s is unknown; known are @id, @why, @mode", a.Key))
+		}
+	}
+	if err := c.validator.Policy("", r.ast); err != nil {
+		problems = append(problems, strings.Split(err.Error(), "\n")...)
+	}
+	for _, cond := range r.ast.Conditions {
+		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
+			switch n := n.(type) {
+			case ast.NodeTypeHas:
+				// "has" of a name that nothing has is false for ever, so the type checker
+				// is content; the author is not.
+				if !c.names[string(n.Value)] {
+					problems = append(problems, fmt.Sprintf("no tool, node or principal has %q", n.Value))
+				}
+				r.consults.args = r.consults.args || n.Value == "args"
+			case ast.NodeTypeAccess:
+				r.consults.args = r.consults.args || n.Value == "args"
+				r.consults.consent = r.consults.consent || n.Value == "consent"
+			}
+			return true
+		})
+		if mentionsBareContext(cond.Body) {
+			r.consults = uses{args: true, consent: true}
+		}
+	}
+	return problems
+}
+
+// index sorts the rules into partitions by action, so that a decision only looks
+// at rules that can apply.
+func (e *Engine) index() {
+	for id, t := range e.tools {
+		p := &partition{}
+		for _, r := range e.rules {
+			if scopeCovers(r.ast.Action, t.action, t.groups, true) {
+				p.add(r)
+			}
+		}
+		e.byAction[id] = p
+	}
+	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
+	e.entities[degraded] = cedar.Entity{UID: degraded}
+	e.degraded = &partition{}
+	for _, r := range e.rules {
+		// A permit for everything is no acceptance of a weaker class: that has to be
+		// said in so many words (DESIGN section 14, last row).
+		if scopeCovers(r.ast.Action, degraded, nil, !r.permit) {
+			e.degraded.add(r)
+		}
+	}
+}
+
+func (p *partition) add(r *rule) {
+	if r.logOnly {
+		p.logOnly = append(p.logOnly, r)
+		return
+	}
+	p.enforced = append(p.enforced, r)
+	p.consults.args = p.consults.args || r.consults.args
+	p.consults.consent = p.consults.consent || r.consults.consent
+}
+
+func scopeCovers(scope ast.IsActionScopeNode, action cedar.EntityUID, groups []cedar.EntityUID, unnamed bool) bool {
+	within := func(uid cedar.EntityUID) bool { return uid == action || slices.Contains(groups, uid) }
+	switch s := scope.(type) {
+	case ast.ScopeTypeAll:
+		return unnamed
+	case ast.ScopeTypeEq:
+		return s.Entity == action
+	case ast.ScopeTypeIn:
+		return within(s.Entity)
+	case ast.ScopeTypeInSet:
+		return slices.ContainsFunc(s.Entities, within)
+	}
+	// A kind of scope this code does not know: let Cedar judge it.
+	return true
+}
