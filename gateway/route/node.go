@@ -79,40 +79,59 @@ func (v Verdict) Eligible() bool { return v.Code == "" }
 // person's way is the one that is named. policyDenied may be nil; it is asked
 // last and only when everything else holds.
 func Check(n *Node, capability capabilities.CapabilityID, policyDenied func(capabilities.NodeID) bool) Verdict {
+	v := usable(n, capability)
+	if v.Eligible() && (n.Denied || (policyDenied != nil && policyDenied(n.ID))) {
+		v = Verdict{Code: capabilities.CodeNodeDeniedByPolicy, Reason: capabilities.ReasonHiddenByPolicy}
+	}
+	if !v.Eligible() && v.Fix == "" {
+		v.Fix = fix(n, capability, v)
+	}
+	return v
+}
+
+// usable is Check without policy and without words; it runs over the whole
+// roster for a call that names no node.
+func usable(n *Node, capability capabilities.CapabilityID) Verdict {
 	if n.Revoked || n.Paired != StateApproved {
-		return Verdict{capabilities.CodeNodeNotPaired, capabilities.ReasonNodeNotPaired, pairFix(n)}
+		return Verdict{Code: capabilities.CodeNodeNotPaired, Reason: capabilities.ReasonNodeNotPaired}
 	}
 	ready, advertised := n.Readiness[capability]
 	// A node that is away and never told us anything may well offer it: say what
 	// is known, that it is away.
 	silent := !n.Connected && len(n.Readiness) == 0
 	if !silent && (!advertised || ready.Reason == capabilities.ReasonNotAdvertised) {
-		return Verdict{capabilities.CodeCapabilityNotAdvertised, capabilities.ReasonNotAdvertised, ready.Fix}
+		return Verdict{Code: capabilities.CodeCapabilityNotAdvertised, Reason: capabilities.ReasonNotAdvertised, Fix: ready.Fix}
 	}
 	if n.Allow == nil || !n.Allow(capability) {
-		return Verdict{capabilities.CodeCapabilityNotAllowlisted, capabilities.ReasonNotAllowlisted,
-			"An admin can allow it: handrail node allow " + string(n.ID) + " " + string(capability)}
+		return Verdict{Code: capabilities.CodeCapabilityNotAllowlisted, Reason: capabilities.ReasonNotAllowlisted}
 	}
 	switch {
 	case !n.Connected:
-		return Verdict{capabilities.CodeNodeNotReady, capabilities.ReasonNodeOffline, "Start 'handrail node' on the device and see that it reaches the gateway."}
+		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: capabilities.ReasonNodeOffline}
 	case n.Stopped:
-		return Verdict{capabilities.CodeNodeNotReady, capabilities.ReasonNodeStopped, "The owner has to resume the device."}
+		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: capabilities.ReasonNodeStopped}
 	case !ready.Ready():
-		return Verdict{capabilities.CodeNodeNotReady, ready.Reason, ready.Fix}
-	}
-	if n.Denied || (policyDenied != nil && policyDenied(n.ID)) {
-		return Verdict{capabilities.CodeNodeDeniedByPolicy, capabilities.ReasonHiddenByPolicy, "Ask the admin; 'handrail policy explain' names the rule."}
+		return Verdict{Code: capabilities.CodeNodeNotReady, Reason: ready.Reason, Fix: ready.Fix}
 	}
 	return Verdict{}
 }
 
-func pairFix(n *Node) string {
-	switch {
-	case n.Revoked || n.Paired == StateRevoked:
-		return "Its pairing was revoked: pair it anew."
-	case n.Paired == StatePending:
-		return "An admin can approve it: handrail node approve " + string(n.ID)
+// fix says what a person can do about a verdict that brought no advice itself.
+func fix(n *Node, capability capabilities.CapabilityID, v Verdict) string {
+	switch v.Reason {
+	case capabilities.ReasonNodeNotPaired:
+		if !n.Revoked && n.Paired == StatePending {
+			return "An admin can approve it: handrail node approve " + string(n.ID)
+		}
+		return "Its pairing was refused or revoked: pair it anew."
+	case capabilities.ReasonNotAllowlisted:
+		return "An admin can allow it: handrail node allow " + string(n.ID) + " " + string(capability)
+	case capabilities.ReasonNodeOffline:
+		return "Start 'handrail node' on the device and see that it reaches the gateway."
+	case capabilities.ReasonNodeStopped:
+		return "The owner has to resume the device."
+	case capabilities.ReasonHiddenByPolicy:
+		return "Ask the admin, who can see the rule."
 	}
-	return "Pair it anew."
+	return ""
 }

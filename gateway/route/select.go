@@ -57,8 +57,8 @@ type Candidate struct {
 // Ambiguity is the Details of CodeAmbiguousNode.
 type Ambiguity struct {
 	Detail     string      `json:"detail"`
-	Candidates []Candidate `json:"candidates"`
-	Omitted    int         `json:"omitted,omitempty"` // how many more there are
+	Candidates []Candidate `json:"candidates"`     // by node ID, at most MaxCandidates
+	More       bool        `json:"more,omitempty"` // there are others
 }
 
 // Select picks the node or says exactly why it can not.
@@ -76,24 +76,21 @@ func Select(in Input) (Selection, *capabilities.Error) {
 			return Selection{n.ID, capabilities.SelectAttached, n.Summary}, nil
 		}
 	}
-	// S0-17 (b), S0-21: exactly one eligible node exists.
-	var eligible, rest []Candidate
-	for i := range in.Nodes {
+	// S0-17 (b), S0-21: exactly one eligible node exists. Two settle it, so policy
+	// is not asked about a third.
+	var sole *Node
+	eligible := 0
+	for i := 0; i < len(in.Nodes) && eligible < 2; i++ {
 		n := &in.Nodes[i]
-		v := Check(n, in.Capability, in.PolicyDenied)
-		c := Candidate{Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix}
-		switch {
-		case v.Eligible():
-			eligible = append(eligible, c)
-		case !gone(n):
-			rest = append(rest, c)
+		if usable(n, in.Capability).Eligible() && Check(n, in.Capability, in.PolicyDenied).Eligible() {
+			sole = n
+			eligible++
 		}
 	}
-	if len(eligible) == 1 && allows(capabilities.SelectSole) {
-		n := find(in.Nodes, eligible[0].Node)
-		return Selection{n.ID, capabilities.SelectSole, n.Summary}, nil
+	if eligible == 1 && allows(capabilities.SelectSole) {
+		return Selection{sole.ID, capabilities.SelectSole, sole.Summary}, nil
 	}
-	return Selection{}, ambiguous(eligible, rest)
+	return Selection{}, ambiguous(in, eligible)
 }
 
 // explicit targets the named node and no other (S0-15, S0-16).
@@ -106,45 +103,80 @@ func explicit(in Input) (Selection, *capabilities.Error) {
 	if v.Eligible() {
 		return Selection{n.ID, capabilities.SelectExplicit, n.Summary}, nil
 	}
-	err := &capabilities.Error{Code: v.Code, Hint: v.Fix, Details: Candidate{
-		Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix,
-	}}
-	return Selection{}, err
+	return Selection{}, &capabilities.Error{Code: v.Code, Hint: v.Fix, Details: candidate(n, v)}
 }
 
 // ambiguous is the one error for "otherwise" (S0-18); its details say whether
 // none or several were eligible and, for none, what each node lacks.
-func ambiguous(eligible, rest []Candidate) *capabilities.Error {
-	err := &capabilities.Error{Code: capabilities.CodeAmbiguousNode}
-	a := Ambiguity{Detail: DetailSeveral, Candidates: eligible}
+func ambiguous(in Input, eligible int) *capabilities.Error {
+	byID := make([]*Node, len(in.Nodes))
+	for i := range in.Nodes {
+		byID[i] = &in.Nodes[i]
+	}
+	slices.SortFunc(byID, func(a, b *Node) int { return strings.Compare(string(a.ID), string(b.ID)) })
+
+	a := Ambiguity{Detail: DetailSeveral, Candidates: []Candidate{}}
+	if eligible == 0 {
+		a.Detail = DetailNone
+	}
+	for _, n := range byID {
+		// Nodes that were turned away for good are nothing to repair.
+		if gone(n) || (eligible > 0 && !usable(n, in.Capability).Eligible()) {
+			continue
+		}
+		v := Check(n, in.Capability, in.PolicyDenied)
+		if v.Eligible() != (eligible > 0) {
+			continue
+		}
+		if len(a.Candidates) == MaxCandidates {
+			a.More = true
+			break
+		}
+		a.Candidates = append(a.Candidates, candidate(n, v))
+	}
+	err := &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: a}
 	switch {
-	case len(eligible) > 1:
+	case eligible > 1:
 		err.Message = "Several nodes could do this, and none was named."
-		err.Hint = "Give node_id with one of the candidates, or attach one node to the lane."
-	case len(eligible) == 1:
-		// Only for a descriptor that allows no implicit mode that fits.
+		err.Hint = "Give node_id: " + listIDs(a) + "."
+		if slices.Contains(in.Implicit, capabilities.SelectAttached) {
+			err.Hint = "Give node_id (" + listIDs(a) + "), or attach one node to the lane."
+		}
+	case eligible == 1:
+		// Only where the descriptor allows no implicit mode that fits.
 		err.Message = "This tool wants the node named."
-		err.Hint = "Give node_id."
+		err.Hint = "Give node_id: " + listIDs(a) + "."
+	case len(a.Candidates) == 0:
+		err.Message = "There is no node yet."
+		err.Hint = "Pair one: 'handrail pair' on the gateway, then 'handrail node join' on the device."
+	case len(a.Candidates) == 1:
+		err.Message = "The only node can not do this now: " + string(a.Candidates[0].Reason) + "."
+		err.Hint = a.Candidates[0].Fix
 	default:
-		a = Ambiguity{Detail: DetailNone, Candidates: rest}
 		err.Message = "No node can do this now."
 		err.Hint = "See the reason and the fix of each candidate."
-		if len(rest) == 0 {
-			err.Hint = "Pair a node: run 'handrail pair', then 'handrail node join' on the device."
-		}
 	}
-	slices.SortFunc(a.Candidates, func(x, y Candidate) int { return strings.Compare(string(x.Node), string(y.Node)) })
-	if extra := len(a.Candidates) - MaxCandidates; extra > 0 {
-		a.Candidates, a.Omitted = a.Candidates[:MaxCandidates], extra
-	}
-	if a.Candidates == nil {
-		a.Candidates = []Candidate{}
-	}
-	err.Details = a
 	return err
 }
 
-// gone nodes were turned away for good; they are no candidates to repair.
+// listIDs names the first few candidates, for clients that show text only.
+func listIDs(a Ambiguity) string {
+	const few = 4
+	var ids []string
+	for _, c := range a.Candidates[:min(few, len(a.Candidates))] {
+		ids = append(ids, string(c.Node))
+	}
+	if a.More || len(a.Candidates) > few {
+		ids = append(ids, "and others")
+	}
+	return strings.Join(ids, ", ")
+}
+
+func candidate(n *Node, v Verdict) Candidate {
+	return Candidate{Node: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Code: v.Code, Reason: v.Reason, Fix: v.Fix}
+}
+
+// gone nodes were turned away for good.
 func gone(n *Node) bool {
 	return n.Revoked || n.Paired == StateRevoked || n.Paired == StateDenied
 }
