@@ -1,0 +1,65 @@
+# Bare `make` lists what there is. Every target installs what it needs first.
+
+export CGO_ENABLED ?= 0
+export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
+DATA    ?=
+UP      := bin/handrail up --demo $(if $(DATA),--data $(DATA))
+
+.PHONY: help setup build up demo test check format lint arch bench fuzz cross conformance clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what running needs (Go, a browser) and say so
+	@.ci/setup run
+
+build: ## build bin/handrail
+	@.ci/setup build
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
+
+up: setup build ## start a gateway and a paired node here, do a first task, and stay up
+	@exec $(UP)
+
+demo: setup build ## the same, and exit
+	@exec $(UP) --exit
+
+test: ## install what the tests need and run all of them, race detector and real browser included
+	@.ci/setup test
+	CGO_ENABLED=1 go test -race -timeout 20m ./...
+
+check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
+	go test -short ./...
+
+format: ## fail if a file is not gofmt-clean
+	@.ci/setup build
+	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-clean:" $$files; exit 1; }
+
+lint: ## go vet
+	@.ci/setup build
+	go vet ./...
+
+arch: ## import rules, rooms, documents
+	@.ci/setup build
+	go test -short ./test/arch
+
+bench: ## the measurements of docs/benchmarks.md, floors in the same run
+	@.ci/setup run
+	go test -run '^$$' -bench . -benchtime 2s ./test/bench/...
+
+fuzz: ## every fuzz target for a short time each (SECONDS=5)
+	@.ci/setup build
+	@.ci/fuzz $(or $(SECONDS),5)
+
+cross: ## compile for every supported system
+	@.ci/setup build
+	go test -run CrossCompile -v ./test/arch
+
+conformance: build ## the official MCP conformance suite and inspector against a running gateway
+	@.ci/setup run
+	@.ci/conformance
+
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,151 @@
+package arch
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// language are the packages both sides of the wire speak; all without I/O.
+var language = []string{
+	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain",
+}
+
+// room says what the packages of a folder may import of this module. The first
+// room whose folder matches holds. "x/**" means x and everything below.
+type room struct {
+	dir  string
+	may  []string
+	std  bool // no third-party module either (tests are free)
+	why  string
+	test []string // what its tests may import besides
+}
+
+var rooms = []room{
+	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**"},
+		why: "cmd wires everything; only what exists for tests stays out of the binary"},
+	{dir: "test/**", may: []string{"**"}, why: "tests may look at everything"},
+	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
+		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
+	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**"}, language...),
+		why: "the gateway process holds no tool code, no OS code and nothing of the edge (DESIGN section 3)"},
+	{dir: "capabilities", std: true, why: "the root of the shared language is imported by everything, so it pulls nothing in"},
+	{dir: "capabilities/canonical", may: []string{"capabilities"}, std: true, why: "bytes that are hashed on both sides depend on nothing that can drift"},
+	{dir: "capabilities/chain", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "an offline verifier must stay small enough to read"},
+	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
+	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
+	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node (DESIGN section 6)"},
+	{dir: "capabilities/**", may: []string{"capabilities", "platform"},
+		why: "a handler states what it needs as small interfaces; it knows neither wire nor policy nor the system it runs on"},
+	{dir: "pairing/**", may: []string{"capabilities", "pairing/**"}, std: true, why: "pairing works over any byte stream and is read by auditors"},
+	{dir: "platform", std: true, why: "the types of the OS seam are imported by handlers and the edge"},
+	{dir: "platform/**", may: []string{"capabilities", "platform/**"}, why: "OS code serves handlers; it knows none of them"},
+}
+
+// fences keep a third-party module in its rooms; each with its reason. A module
+// below the path counts too. Modules not named here may be used where needed,
+// with a reason in docs/dependencies.md.
+var fences = []struct {
+	module string
+	rooms  []string
+	why    string
+}{
+	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "cmd/handrail"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
+	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
+	{"github.com/chromedp", []string{"capabilities/browser"}, "only the browser handler drives Chrome"},
+	{"modernc.org/sqlite", []string{"gateway/store"}, "one writer, one place where pragmas and failed fsyncs are handled"},
+	{"github.com/fxamacker/cbor/v2", []string{"capabilities/wire", "pairing", "agent/journal"}, "byte layouts live beside their decoders"},
+	{"github.com/google/jsonschema-go", []string{"capabilities/catalog", "gateway/front/**"}, "arguments are validated in one place"},
+	{"github.com/prometheus/client_golang", []string{"gateway/**", "cmd/handrail"}, "the edge exports nothing"},
+	{"github.com/spf13/cobra", []string{"cmd/handrail"}, "the command line is the binary's own"},
+	{"github.com/mdp/qrterminal/v3", []string{"cmd/handrail"}, "terminals are the binary's own"},
+	{"golang.org/x/term", []string{"cmd/handrail"}, "terminals are the binary's own"},
+	{"github.com/ebitengine/purego", nil, "it makes Linux binaries dynamic; it enters with the first macOS code, behind a build tag"},
+}
+
+// covers reports whether pattern ("a/b", "a/**" or "**") names dir.
+func covers(pattern, dir string) bool {
+	if pattern == "**" || pattern == dir {
+		return true
+	}
+	base, deep := strings.CutSuffix(pattern, "/**")
+	return deep && (dir == base || strings.HasPrefix(dir, base+"/"))
+}
+
+func coversAny(patterns []string, dir string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, dir) })
+}
+
+// broken lists the rules that a file in dir with these imports breaks.
+func broken(dir string, imports []string, test bool) []string {
+	i := slices.IndexFunc(rooms, func(r room) bool { return covers(r.dir, dir) })
+	if i < 0 {
+		return []string{"no room of test/arch covers this folder: give it its import rule"}
+	}
+	r := rooms[i]
+	var all []string
+	for _, p := range imports {
+		first, _, _ := strings.Cut(p, "/")
+		inside, ours := strings.CutPrefix(p, module+"/")
+		switch {
+		case ours && covers("cmd/**", inside) && !covers("cmd/**", dir):
+			all = append(all, "imports "+inside+": nothing imports cmd, it is the top")
+		case ours && inside != dir && !coversAny(r.may, inside):
+			all = append(all, "imports "+inside+", which "+r.dir+" may not: "+r.why)
+		case !ours && strings.Contains(first, ".") && r.std && !test:
+			all = append(all, "imports "+p+", but "+r.dir+" keeps to the standard library: "+r.why)
+		}
+		for _, f := range fences {
+			if (p == f.module || strings.HasPrefix(p, f.module+"/")) && !coversAny(f.rooms, dir) && !covers("test/**", dir) {
+				all = append(all, "imports "+p+", which is kept to "+strings.Join(f.rooms, ", ")+": "+f.why)
+			}
+		}
+	}
+	return all
+}
+
+func TestImports(t *testing.T) {
+	all := readTree(t)
+	for _, s := range all.code {
+		for _, b := range broken(s.dir(), s.imports, s.isTest()) {
+			t.Errorf("%s %s", s.file, b)
+		}
+	}
+}
+
+// The rules themselves are tested: a rule that forbids nothing is a defect.
+func TestRulesForbid(t *testing.T) {
+	ours := func(p string) string { return path.Join(module, p) }
+	for _, c := range []struct {
+		dir, imports string
+		ok           bool
+	}{
+		{"agent/link", ours("capabilities/wire"), true},
+		{"agent/link", ours("gateway/nodes"), false},
+		{"agent/runner", ours("platform/chrome"), false},
+		{"agent/runner", "github.com/quic-go/quic-go", false},
+		{"agent/link", "github.com/quic-go/quic-go/http3", true},
+		{"gateway/nodes", ours("agent/link"), false},
+		{"gateway/dispatch", ours("capabilities/browser"), false},
+		{"gateway/dispatch", ours("platform"), false},
+		{"gateway/dispatch", "github.com/modelcontextprotocol/go-sdk/mcp", false},
+		{"gateway/front/mcp", "github.com/modelcontextprotocol/go-sdk/mcp", true},
+		{"gateway/ledger", "modernc.org/sqlite", false},
+		{"gateway/policy", ours("cmd/handrail"), false},
+		{"capabilities", "github.com/google/uuid", false},
+		{"capabilities/browser", ours("capabilities/wire"), false},
+		{"capabilities/browser", "github.com/chromedp/chromedp", true},
+		{"capabilities/catalog", "github.com/cedar-policy/cedar-go/types", false},
+		{"pairing", "golang.org/x/crypto/hkdf", false},
+		{"platform/chrome", ours("platform"), true},
+		{"platform", "golang.org/x/sys/unix", false},
+		{"cmd/handrail", ours("test/arch"), false},
+		{"nowhere", "fmt", false},
+	} {
+		if got := broken(c.dir, []string{c.imports}, false); (len(got) == 0) != c.ok {
+			t.Errorf("%s importing %s: broken rules %q, want none: %v", c.dir, c.imports, got, c.ok)
+		}
+	}
+}
