@@ -39,6 +39,11 @@ func (d dataDir) make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	return private(dir)
+}
+
+// private refuses a directory that other users can enter.
+func private(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +25,12 @@ func newDoctorCmd() *cobra.Command {
 			"Ends with 1 if something is not in order.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := dataDirOf(cmd)
+			if err != nil {
+				return err
+			}
 			stop := showWaiting(cmd, "looking")
-			findings := append(hostFindings(cmd.Context(), runtime.GOOS), gatewayFindings(cmd)...)
+			findings := append(hostFindings(cmd.Context(), localBrowser(), data), gatewayFindings(cmd)...)
 			stop()
 			if commonOf(cmd).json {
 				if err := printItems(cmd.OutOrStdout(), findings); err != nil {

@@ -1,6 +1,65 @@
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
 
-// hostFindings looks at this host, without changing it.
-func hostFindings(context.Context, string) []finding { return nil }
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/chrome"
+)
+
+// hostFindings looks at this host, without changing it: the browser, its
+// sandbox, and the data directory.
+func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
+	return append(browserFindings(ctx, finder), dataFindings(data)...)
+}
+
+func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
+
+func browserFindings(ctx context.Context, finder platform.BrowserFinder) []finding {
+	b, err := finder.Find(ctx)
+	var missing *platform.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return []finding{{Part: "host", Name: "browser", Detail: missing.What, Fix: missing.Fix}}
+	case err != nil:
+		return []finding{{Part: "host", Name: "browser", Detail: err.Error()}}
+	}
+	found := []finding{{Part: "host", Name: "browser", OK: true, Detail: strings.TrimSpace(fmt.Sprintf("%s %s, %s", b.Product, b.Version, b.Path))}}
+	if b.Version == "" {
+		found[0].OK, found[0].Fix = false, "It is there but does not tell its version; run it by hand to see why."
+	}
+	if b.NoSandbox != "" {
+		found = append(found, finding{Part: "host", Name: "browser sandbox", Detail: b.NoSandbox, Fix: b.SandboxFix})
+	} else {
+		detail := "user namespaces are available"
+		if b.RunAs != nil {
+			detail += fmt.Sprintf("; runs as uid %d, not as root", b.RunAs.UID)
+		}
+		found = append(found, finding{Part: "host", Name: "browser sandbox", OK: true, Detail: detail})
+	}
+	if b.SmallShm {
+		found = append(found, finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
+	}
+	return found
+}
+
+// dataFindings checks that nobody else can read the keys. A data directory that
+// is not there yet is made with its first use.
+func dataFindings(data dataDir) []finding {
+	var found []finding
+	for _, dir := range []string{data.gateway(), data.node()} {
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		f := finding{Part: "host", Name: "data directory", OK: true, Detail: dir}
+		if err := private(dir); err != nil {
+			f.OK, f.Detail, f.Fix = false, err.Error(), "The keys inside belong to you alone."
+		}
+		found = append(found, f)
+	}
+	return found
+}

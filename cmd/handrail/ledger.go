@@ -64,15 +64,17 @@ func newLedgerShowCmd() *cobra.Command {
 
 type packetView struct {
 	Seq       uint64         `json:"seq"`
-	Time      time.Time      `json:"time"`
+	TimeUS    int64          `json:"time_us"` // microseconds since 1970, UTC
 	Kind      string         `json:"kind"`
-	Call      string         `json:"call"`
-	Tool      string         `json:"tool"`
+	Call      string         `json:"call_id"`
+	Tool      string         `json:"tool_id"`
 	Principal string         `json:"principal"`
 	Lane      string         `json:"lane"`
-	Node      string         `json:"node"`
+	Node      string         `json:"node_id"`
 	Body      map[string]any `json:"body"`
 }
+
+func (p packetView) time() time.Time { return time.UnixMicro(p.TimeUS).Local() }
 
 // outcome is the one word of a packet's body that says how it went.
 func (p packetView) outcome() string {
@@ -96,13 +98,13 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	if !full {
 		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.row(strconv.FormatUint(p.Seq, 10), p.Time.Local().Format(time.DateTime), p.Kind, p.Tool, p.Principal, p.Node, p.outcome(), p.Call)
+			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(time.DateTime), p.Kind, p.Tool, p.Principal, p.Node, p.outcome(), p.Call)
 		}
 		t.flush()
 		return nil
 	}
 	for _, p := range packets {
-		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time.Local().Format(time.RFC3339Nano), plain(p.Kind))
+		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.time().Format("2006-01-02 15:04:05.000000"), plain(p.Kind))
 		for _, field := range [][2]string{{"tool", p.Tool}, {"who", p.Principal}, {"lane", p.Lane}, {"node", p.Node}, {"call", p.Call}} {
 			if field[1] != "" {
 				fmt.Fprintf(w, "    %s: %s\n", field[0], plain(field[1]))

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/pairing"
+)
 
 func newNodeCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -10,5 +17,8 @@ func newNodeCmd() *cobra.Command {
 		RunE:  func(*cobra.Command, []string) error { return errNotBuilt },
 	}
 	addNodeAdminCmds(cmd)
+	cmd.AddCommand(newJoinCmd(func(context.Context, *cobra.Command, dataDir, pairing.Paste, func(string)) (capabilities.NodeID, error) {
+		return "", errNotBuilt
+	}))
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/pairing"
 )
 
 type pairOptions struct {
@@ -109,7 +110,7 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 		return nil
 	}
 
-	p := pairing{cmd: cmd, client: c, answers: bufio.NewReader(cmd.InOrStdin()), yes: o.yes}
+	p := admission{cmd: cmd, client: c, answers: bufio.NewReader(cmd.InOrStdin()), yes: o.yes}
 	joined, err := p.wait(ctx, invite, o.uses)
 	if ctx.Err() != nil && joined < o.uses {
 		return p.withdraw(invite, ctx.Err())
@@ -121,7 +122,11 @@ func printInvite(w io.Writer, invite inviteView, qr bool) {
 	fmt.Fprintf(w, "On the device, run 'handrail node join' and give it this paste (valid until %s):\n\n%s\n\n",
 		invite.ExpiresAt.Local().Format(time.TimeOnly), plain(invite.Paste))
 	if qr {
-		qrterminal.GenerateWithConfig(invite.Paste, qrterminal.Config{
+		code := invite.Paste
+		if paste, err := pairing.ParsePaste(code); err == nil {
+			code, _ = paste.QRText()
+		}
+		qrterminal.GenerateWithConfig(code, qrterminal.Config{
 			Level: qrterminal.L, Writer: w, HalfBlocks: true, QuietZone: 2,
 			BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE,
 			BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK,
@@ -130,8 +135,8 @@ func printInvite(w io.Writer, invite inviteView, qr bool) {
 	}
 }
 
-// pairing is one run of the pair command after its invite exists.
-type pairing struct {
+// admission is one run of the pair command after its invite exists.
+type admission struct {
 	cmd     *cobra.Command
 	client  *client
 	answers *bufio.Reader
@@ -140,7 +145,7 @@ type pairing struct {
 
 // wait handles each device that joins until all uses are spent or time is up; it
 // gives how many joined.
-func (p pairing) wait(ctx context.Context, invite inviteView, uses int) (int, error) {
+func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, error) {
 	stop := showWaiting(p.cmd, "waiting for the device")
 	defer func() { stop() }()
 	seen := map[string]bool{}
@@ -196,7 +201,7 @@ func (c *client) invite(ctx context.Context, id string) (inviteView, error) {
 }
 
 // meet shows who joined and settles whether it is let in.
-func (p pairing) meet(ctx context.Context, id string) error {
+func (p admission) meet(ctx context.Context, id string) error {
 	out, asJSON := p.cmd.OutOrStdout(), commonOf(p.cmd).json
 	var raw json.RawMessage
 	if err := p.client.get(ctx, path("nodes", id), &raw); err != nil {
@@ -238,7 +243,7 @@ func (p pairing) meet(ctx context.Context, id string) error {
 	return p.settled(id, map[string]string{"approve": "approved", "deny": "denied"}[action])
 }
 
-func (p pairing) settled(id, state string) error {
+func (p admission) settled(id, state string) error {
 	out := p.cmd.OutOrStdout()
 	if commonOf(p.cmd).json {
 		if err := printJSON(out, map[string]any{"event": state, "node_id": id}); err != nil {
@@ -255,7 +260,7 @@ func (p pairing) settled(id, state string) error {
 
 // ask reads one line, or gives up with the context. The reading goroutine ends
 // with the process; nothing else reads standard input.
-func (p pairing) ask(ctx context.Context, question string) (string, error) {
+func (p admission) ask(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(p.cmd.ErrOrStderr(), question)
 	type read struct {
 		line string
@@ -279,7 +284,7 @@ func (p pairing) ask(ctx context.Context, question string) (string, error) {
 }
 
 // withdraw makes the rest of an interrupted invite worthless.
-func (p pairing) withdraw(invite inviteView, cause error) error {
+func (p admission) withdraw(invite inviteView, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if err := p.client.do(ctx, http.MethodDelete, path("invites", invite.ID), nil, nil); err != nil {
