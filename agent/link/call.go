@@ -1,0 +1,188 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+const (
+	// ticketTimeout bounds how long a ticket may take to arrive whole.
+	ticketTimeout = 30 * time.Second
+	// answerTimeout bounds how long an answer may take to leave.
+	answerTimeout = 60 * time.Second
+	// progressEvery is the closest two progress frames follow each other.
+	progressEvery = 50 * time.Millisecond
+)
+
+// serve takes one call stream from its first frame to its end.
+func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) {
+	_ = stream.SetReadDeadline(time.Now().Add(ticketTimeout))
+	in := &ending{Reader: stream}
+	m, err := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk).Next()
+	if err != nil {
+		code := quic.StreamErrorCode(wire.ResetRefused)
+		var refused *capabilities.Error
+		if errors.As(err, &refused) {
+			l.log.Warn("node.protocol", "hop", "link", "err", err)
+			code = wire.ResetProtocol
+		}
+		stream.CancelRead(code)
+		stream.CancelWrite(code)
+		return
+	}
+	switch m := m.(type) {
+	case *wire.JournalAsk:
+		l.tell(ctx, stream, m.Calls)
+	case *wire.Ticket:
+		l.call(ctx, conn, stream, m)
+	}
+	in.finish(stream)
+}
+
+func (l *Link) tell(ctx context.Context, stream *quic.Stream, calls []capabilities.CallID) {
+	_ = stream.SetWriteDeadline(time.Now().Add(answerTimeout))
+	for _, state := range l.opts.Journal(ctx, calls) {
+		if err := wire.Write(stream, &state); err != nil {
+			stream.CancelWrite(wire.ResetProtocol)
+			return
+		}
+	}
+	_ = stream.Close()
+}
+
+// call runs one ticket. Its context ends when the gateway resets the stream or
+// puts the node out. A lost connection ends nothing: the gateway asks the journal
+// later, and deadline and stop switch bound the call.
+func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, t *wire.Ticket) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unwatch := context.AfterFunc(stream.Context(), func() {
+		if cause := context.Cause(stream.Context()); givenUp(cause) || givenUp(context.Cause(conn.Context())) {
+			cancel(capabilities.Wrap(capabilities.CodeCancelled, cause, ""))
+		}
+	})
+	l.active.Add(1)
+	defer l.active.Add(-1)
+	sink := &sink{stream: stream, log: func(err error) {
+		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
+	}, before: func() { unwatch() }}
+	l.opts.Serve(ctx, t, sink)
+	// A call without an answer would leave the gateway waiting.
+	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)
+}
+
+// givenUp tells "nobody wants this call any more" from "the network failed".
+func givenUp(cause error) bool {
+	var reset *quic.StreamError
+	if errors.As(cause, &reset) && reset.Remote {
+		return true
+	}
+	code, closed := refusal(cause)
+	return closed && code.Permanent()
+}
+
+// sink writes a call's progress and its answer to the stream.
+type sink struct {
+	stream *quic.Stream
+	log    func(error)
+	before func() // runs before the answer: the stream's end is ours from then on
+
+	mu       sync.Mutex
+	answered bool
+	last     time.Time
+}
+
+func (s *sink) Progress(p wire.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.answered || now.Sub(s.last) < progressEvery {
+		return
+	}
+	s.last = now
+	p.Clip()
+	_ = s.stream.SetWriteDeadline(now.Add(writeTimeout))
+	_ = wire.Write(s.stream, &p) // progress is news, not a record
+}
+
+func (s *sink) Answer(a wire.Answer, blobs [][]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered {
+		return
+	}
+	s.answered = true
+	s.before()
+	a.Clip()
+	if len(a.Blobs) == 0 {
+		blobs = nil // clipped, or none
+	}
+	if !announced(a.Blobs, blobs) {
+		a, blobs = wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil
+	}
+	_ = s.stream.SetWriteDeadline(time.Now().Add(answerTimeout))
+	err := wire.Write(s.stream, &a)
+	var refused *capabilities.Error
+	if errors.As(err, &refused) { // not an answer a frame can carry, and nothing was written
+		s.log(err)
+		blobs = nil
+		err = wire.Write(s.stream, &wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal, Isolation: a.Isolation})
+	}
+	if err == nil {
+		err = wire.WriteBlobs(s.stream, blobs)
+	}
+	if err != nil {
+		s.log(err)
+		s.stream.CancelWrite(wire.ResetCancelled)
+		return
+	}
+	_ = s.stream.Close()
+}
+
+// announced reports whether the bytes are those that the heads speak of.
+func announced(heads []wire.BlobHead, blobs [][]byte) bool {
+	if len(heads) != len(blobs) {
+		return false
+	}
+	for i, h := range heads {
+		if int(h.Size) != len(blobs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// ending notes whether the gateway's direction was read to its end.
+type ending struct {
+	io.Reader
+	seen bool
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if err == io.EOF {
+		e.seen = true
+	}
+	return n, err
+}
+
+// finish reads the end of the gateway's direction, which mostly came with the
+// ticket; the stream would stay otherwise. More than the end is refused.
+func (e *ending) finish(stream *quic.Stream) {
+	if e.seen {
+		return
+	}
+	_ = stream.SetReadDeadline(time.Now().Add(writeTimeout))
+	var b [1]byte
+	if _, err := e.Read(b[:]); err != io.EOF {
+		stream.CancelRead(wire.ResetDone)
+	}
+}

@@ -1,0 +1,294 @@
+package link
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Sink takes what a call gives: progress while it runs, one answer at its end.
+// Safe for concurrent use. What can not be delivered is dropped: the journal has
+// it.
+type Sink interface {
+	Progress(p wire.Progress)
+	// Answer sends the end. blobs are the bytes that a.Blobs announces, in order.
+	Answer(a wire.Answer, blobs [][]byte)
+}
+
+// Options of New; required unless a default is named.
+type Options struct {
+	Dir string // where Join keeps the identity
+	// Serve carries out a ticket and gives one answer to sink before it returns. Its
+	// context ends when the gateway resets the call or puts the node out, and when
+	// Run ends; not when the connection is lost.
+	Serve func(ctx context.Context, t *wire.Ticket, sink Sink)
+	// Journal tells what became of calls, one state for each in the same order.
+	Journal func(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+	// Hello gives what the hello says beside identity and version: CatalogHash,
+	// Agent, StopEpoch, Stopped, Platform, Arch, Host, LogKey, LogHead.
+	Hello func() wire.Hello
+	// Readiness gives the present truth of every capability. It is asked after each
+	// hello, when ReadinessChanged fires, and every few seconds; only changes are
+	// sent.
+	Readiness        func(ctx context.Context) []capabilities.Readiness
+	ReadinessChanged <-chan struct{} // default: never
+	// Stop gives the stop switch; StopChanged is closed at its next change (as of
+	// guard.StopSwitch). Default: never stopped.
+	Stop        func() (epoch uint64, stopped bool)
+	StopChanged func() <-chan struct{}
+	// OnStop, OnAllow, OnLaneClosed and OnGatewayHead take what the gateway says.
+	// Default: dropped. They must not block.
+	OnStop        func(epoch uint64, on bool)
+	OnAllow       func(allow []string)
+	OnLaneClosed  func(lane capabilities.LaneID)
+	OnGatewayHead func(gateway string, head wire.Head)
+	// OnFloor is told, before any ticket of a connection arrives, that sequences of
+	// this connection are higher.
+	OnFloor func(sequence uint64)
+	// Head gives the signed head of the node's own log for heartbeats; default none.
+	Head func() *wire.Head
+	// OnState is told each change of the connection; default: nobody.
+	OnState func(State)
+	// Addrs replaces the addresses the node joined with; default: those.
+	Addrs []string
+	// Profile is for a node that still waits for its approval.
+	Profile pairing.Profile
+	// RotateBefore is how long before the end of its certificate the node asks for a
+	// new key; default half of pairing.LeafLifetime.
+	RotateBefore time.Duration
+	// ReadinessEvery is how often Readiness is asked without being told; default 5 s.
+	ReadinessEvery time.Duration
+	Backoff        Backoff
+	Log            *slog.Logger // default: discards
+}
+
+// State is how the connection is.
+type State struct {
+	Connected bool
+	Pending   bool // waiting for a person to approve
+	Node      capabilities.NodeID
+	Gateway   string
+	Err       error // why not connected; its code is the gateway's if it gave one
+}
+
+// Link keeps a node connected to its gateway.
+type Link struct {
+	opts    Options
+	log     *slog.Logger
+	started time.Time
+
+	id        *Identity // owned by Run, as is rotatedAt
+	rotatedAt time.Time
+
+	active atomic.Int32   // calls that run
+	calls  sync.WaitGroup // they may outlive their connection
+}
+
+// New makes a Link; it reads nothing and starts nothing.
+func New(o Options) (*Link, error) {
+	if o.Dir == "" || o.Serve == nil || o.Journal == nil || o.Hello == nil || o.Readiness == nil {
+		return nil, errors.New("link: Dir, Serve, Journal, Hello and Readiness are required")
+	}
+	if o.Stop == nil {
+		o.Stop = func() (uint64, bool) { return 0, false }
+	}
+	if o.StopChanged == nil {
+		o.StopChanged = func() <-chan struct{} { return nil }
+	}
+	if o.OnStop == nil {
+		o.OnStop = func(uint64, bool) {}
+	}
+	if o.OnAllow == nil {
+		o.OnAllow = func([]string) {}
+	}
+	if o.OnLaneClosed == nil {
+		o.OnLaneClosed = func(capabilities.LaneID) {}
+	}
+	if o.OnGatewayHead == nil {
+		o.OnGatewayHead = func(string, wire.Head) {}
+	}
+	if o.OnFloor == nil {
+		o.OnFloor = func(uint64) {}
+	}
+	if o.Head == nil {
+		o.Head = func() *wire.Head { return nil }
+	}
+	if o.OnState == nil {
+		o.OnState = func(State) {}
+	}
+	if o.RotateBefore == 0 {
+		o.RotateBefore = pairing.LeafLifetime / 2
+	}
+	if o.ReadinessEvery == 0 {
+		o.ReadinessEvery = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Link{opts: o, log: o.Log, started: time.Now()}, nil
+}
+
+// Run keeps the connection until ctx ends (nil), or until only a person can help:
+// the error then has the code node_revoked, pairing_denied, node_not_paired,
+// site_mismatch or version_skew. It waits for the calls it started.
+func (l *Link) Run(ctx context.Context) error {
+	id, err := LoadIdentity(l.opts.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return capabilities.Errorf(capabilities.CodeNodeNotPaired, "This device has not joined a site.").WithHint("Get a paste with 'handrail pair' and run 'handrail node join'.")
+	}
+	if err != nil {
+		return err
+	}
+	if len(l.opts.Addrs) > 0 {
+		id.Addrs = l.opts.Addrs
+	}
+	l.id = id
+	runCtx, cancel := context.WithCancel(ctx)
+	defer l.calls.Wait()
+	defer cancel()
+
+	wait := l.opts.Backoff.start()
+	showKey := false // with our own signature, because the certificate was refused
+	for {
+		began := time.Now()
+		ended := l.once(runCtx, wait, showKey)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if ended == nil {
+			continue // rotated or approved: again at once
+		}
+		told := explain(ended)
+		l.opts.OnState(State{Node: id.Node, Err: told})
+		if permanent(ended) {
+			l.log.Error("node.out", "node", id.Node, "code", capabilities.CodeOf(told), "err", told)
+			return told
+		}
+		code, closed := refusal(ended)
+		if closed && code == wire.CloseTakenOver {
+			// Two processes with one identity would throw each other out forever.
+			l.log.Warn("node.taken_over", "node", id.Node, "hint", "the same identity is used twice")
+			wait.slow()
+		}
+		showKey = badCertificate(ended)
+		l.log.Warn("node.disconnected", "node", id.Node, "after", time.Since(began).Round(time.Millisecond), "err", ended)
+		if !wait.pause(runCtx) {
+			return nil
+		}
+	}
+}
+
+// once makes one connection and serves it to its end. nil means that the next
+// should follow at once.
+func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
+	if l.id.Pending() || showKey || time.Now().After(l.id.Cert.NotAfter) {
+		j := &joining{id: l.id, dir: l.opts.Dir, profile: l.opts.Profile, step: func(s JoinStep) {
+			l.opts.OnState(State{Node: s.Node, Pending: s.State == pairing.StatePending})
+		}}
+		return j.attempt(ctx)
+	}
+	conn, err := dial(ctx, l.id.Addrs, l.id.Site, l.id.Key, l.id.Cert)
+	if err != nil {
+		return err
+	}
+	defer closeWith(conn, wire.CloseDone)
+	s, err := l.hello(ctx, conn)
+	if err != nil {
+		return connError(conn, err)
+	}
+	wait.reset()
+	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "remote", conn.RemoteAddr().String(), "epoch", s.ack.Epoch)
+	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway})
+	return s.run(ctx)
+}
+
+// hello opens the control stream. Only its acknowledgement makes a connection: the
+// gateway may have refused it after the dial succeeded.
+func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	control, err := conn.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { closeWith(conn, wire.CloseDone) })
+	defer stop()
+	h := l.opts.Hello()
+	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
+	h.StopEpoch, h.Stopped = l.opts.Stop()
+	if err := wire.Write(control, &h); err != nil {
+		return nil, err
+	}
+	s := &session{l: l, conn: conn, control: control, reader: wire.NewReader(control, wire.KindHelloAck), stopEpoch: h.StopEpoch, stopped: h.Stopped}
+	m, err := s.reader.Next()
+	if err != nil {
+		return nil, err
+	}
+	s.ack = m.(*wire.HelloAck)
+	if s.ack.Version < wire.MinVersion || s.ack.Version > wire.Version {
+		return nil, capabilities.Errorf(capabilities.CodeVersionSkew, "the gateway wants protocol version %d", s.ack.Version)
+	}
+	if s.ack.CatalogSkew {
+		l.log.Warn("node.catalog_skew", "node", l.id.Node, "hint", "node and gateway are of different builds; calls that differ are refused")
+	}
+	l.opts.OnFloor(s.ack.SequenceFloor)
+	l.opts.OnAllow(s.ack.Allow)
+	if s.ack.GatewayHead != nil {
+		l.opts.OnGatewayHead(s.ack.Gateway, *s.ack.GatewayHead)
+	}
+	return s, nil
+}
+
+// rotateAgain is the least time between two rotations: a gateway whose clock is far
+// off would make every certificate look old.
+const rotateAgain = time.Hour
+
+// rotation is a new key on its way.
+type rotation struct{ key ed25519.PrivateKey }
+
+// beginRotation makes the new key, durable before the gateway hears of it.
+func (l *Link) beginRotation(conn *quic.Conn) (*rotation, *wire.Rotate, error) {
+	key, _, err := pairing.LoadOrCreateKey(filepath.Join(l.opts.Dir, nextKeyFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	state := conn.ConnectionState().TLS
+	binding, err := state.ExportKeyingMaterial(pairing.ExporterLabel, nil, 32)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &rotation{key}, &wire.Rotate{
+		PublicKey: key.Public().(ed25519.PublicKey),
+		Proof:     ed25519.Sign(key, pairing.RotationStatement(l.id.Site, l.id.Node, binding)),
+	}, nil
+}
+
+// finish takes the new key and certificate over.
+func (r *rotation) finish(l *Link, der []byte) error {
+	var cert *x509.Certificate
+	cert, err := certificateFor(der, r.key, l.id.Site)
+	if err != nil {
+		return err
+	}
+	next := *l.id
+	next.Key, next.Cert = r.key, cert
+	if err := next.save(l.opts.Dir); err != nil {
+		return err
+	}
+	*l.id = next
+	l.log.Info("node.key_rotated", "node", l.id.Node, "key", fingerprintOf(r.key))
+	return nil
+}

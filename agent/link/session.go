@@ -1,0 +1,229 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// session is one acknowledged connection. Its main goroutine sends, another reads
+// the control stream, a third accepts calls.
+type session struct {
+	l       *Link
+	conn    *quic.Conn
+	control *quic.Stream
+	reader  *wire.Reader
+	ack     *wire.HelloAck
+
+	// Owned by the main goroutine.
+	beat      uint64
+	acked     time.Time
+	sent      []capabilities.Readiness // last readiness that was sent
+	sentAny   bool
+	stopEpoch uint64
+	stopped   bool
+	rotating  *rotation
+	rotated   bool
+}
+
+// minHeartbeat bounds what a gateway can ask of a node.
+const minHeartbeat = 20 * time.Millisecond
+
+var (
+	errSilent  = errors.New("the gateway does not answer heartbeats")
+	errRotated = errors.New("the new key is to be used")
+)
+
+// run serves the connection to its end. nil means: connect again at once.
+func (s *session) run(runCtx context.Context) error {
+	ctx, cancel := context.WithCancelCause(runCtx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { closeWith(s.conn, wire.CloseDone) })
+	defer stop()
+
+	var readers sync.WaitGroup
+	frames := make(chan wire.Message)
+	readers.Go(func() { cancel(s.read(ctx, frames)) })
+	readers.Go(func() { cancel(s.accept(ctx, runCtx)) })
+	err := s.main(ctx, frames)
+	cancel(err)
+	if errors.Is(err, errSilent) {
+		closeWith(s.conn, wire.CloseHeartbeat)
+	}
+	closeWith(s.conn, wire.CloseDone)
+	readers.Wait()
+	if errors.Is(err, errRotated) {
+		return nil
+	}
+	return connError(s.conn, err)
+}
+
+// read passes the control stream's frames to the main goroutine.
+func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
+	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed)
+	for {
+		m, err := s.reader.Next()
+		if err != nil {
+			var refused *capabilities.Error
+			if errors.As(err, &refused) {
+				s.l.log.Warn("node.protocol", "err", err)
+				closeWith(s.conn, wire.CloseProtocol)
+			}
+			return err
+		}
+		select {
+		case frames <- m:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// main sends what has to be sent until something ends.
+func (s *session) main(ctx context.Context, frames <-chan wire.Message) error {
+	l := s.l
+	every := max(time.Duration(s.ack.HeartbeatMS)*time.Millisecond, minHeartbeat)
+	beats := time.NewTicker(every)
+	defer beats.Stop()
+	ready := time.NewTicker(l.opts.ReadinessEvery)
+	defer ready.Stop()
+	s.acked = time.Now()
+	stopChanged := l.opts.StopChanged()
+	if err := errors.Join(s.sendReadiness(ctx), s.sendStop(), s.rotateIfDue()); err != nil {
+		return err
+	}
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case m := <-frames:
+			err = s.handle(m)
+		case <-beats.C:
+			if time.Since(s.acked) > 3*every {
+				return errSilent
+			}
+			err = errors.Join(s.sendBeat(), s.rotateIfDue())
+		case <-ready.C:
+			err = s.sendReadiness(ctx)
+		case <-l.opts.ReadinessChanged:
+			err = s.sendReadiness(ctx)
+		case <-stopChanged:
+			stopChanged = l.opts.StopChanged()
+			err = s.sendStop()
+		}
+		if err != nil {
+			return err
+		}
+		// The old key stays good until the new one is used, so there is no hurry: a
+		// call is not cut off for it.
+		if s.rotated && l.active.Load() == 0 {
+			return errRotated
+		}
+	}
+}
+
+func (s *session) handle(m wire.Message) error {
+	l := s.l
+	switch m := m.(type) {
+	case *wire.HeartbeatAck:
+		s.acked = time.Now()
+		if m.Head != nil {
+			l.opts.OnGatewayHead(s.ack.Gateway, *m.Head)
+		}
+	case *wire.Allowlist:
+		l.opts.OnAllow(m.Capabilities)
+	case *wire.Stop:
+		l.opts.OnStop(m.Epoch, m.On)
+	case *wire.LaneClosed:
+		l.opts.OnLaneClosed(m.Lane)
+	case *wire.RotateAnswer:
+		if s.rotating == nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway answered a rotation nobody asked for")
+		}
+		r := s.rotating
+		s.rotating = nil
+		if m.Code != "" {
+			l.log.Warn("node.rotate", "code", m.Code)
+			return nil // asked again at the next heartbeat
+		}
+		if err := r.finish(l, m.Cert); err != nil {
+			return err
+		}
+		s.rotated = true
+		l.rotatedAt = time.Now()
+	}
+	return nil
+}
+
+func (s *session) send(m wire.Message) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return wire.Write(s.control, m)
+}
+
+func (s *session) sendBeat() error {
+	s.beat++
+	return s.send(&wire.Heartbeat{
+		Seq: s.beat, Active: uint32(s.l.active.Load()), UptimeS: uint64(time.Since(s.l.started).Seconds()), Head: s.l.opts.Head(),
+	})
+}
+
+func (s *session) sendReadiness(ctx context.Context) error {
+	now := slices.Clone(s.l.opts.Readiness(ctx))
+	if s.sentAny && slices.Equal(now, s.sent) {
+		return nil
+	}
+	frame := &wire.Readiness{Capabilities: slices.Clone(now)}
+	frame.Clip()
+	if err := s.send(frame); err != nil {
+		return err
+	}
+	s.sent, s.sentAny = now, true
+	return nil
+}
+
+func (s *session) sendStop() error {
+	epoch, on := s.l.opts.Stop()
+	if epoch == s.stopEpoch && on == s.stopped {
+		return nil
+	}
+	s.stopEpoch, s.stopped = epoch, on
+	return s.send(&wire.Stop{Epoch: epoch, On: on})
+}
+
+func (s *session) rotateIfDue() error {
+	l := s.l
+	if s.rotating != nil || s.rotated || time.Since(l.rotatedAt) < rotateAgain || time.Until(l.id.Cert.NotAfter) > l.opts.RotateBefore {
+		return nil
+	}
+	r, frame, err := l.beginRotation(s.conn)
+	if err != nil {
+		l.log.Error("node.rotate", "err", err) // the disk's trouble is no reason to leave
+		return nil
+	}
+	s.rotating = r
+	return s.send(frame)
+}
+
+// accept takes the gateway's call streams. Calls live in runCtx: they may outlast
+// this connection.
+func (s *session) accept(ctx, runCtx context.Context) error {
+	for {
+		stream, err := s.conn.AcceptStream(ctx)
+		if err != nil {
+			return err
+		}
+		s.l.calls.Add(1)
+		go func() {
+			defer s.l.calls.Done()
+			s.l.serve(runCtx, s.conn, stream)
+		}()
+	}
+}

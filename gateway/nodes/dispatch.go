@@ -1,0 +1,245 @@
+package nodes
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// Dispatch sends a ticket on a stream of its own and waits for the answer. It
+// fills in Sequence if that is 0, and raises StopEpoch to the node's latest.
+// progress may be nil; it is called on this goroutine.
+//
+// Errors: CodeNodeDisconnected only if no handler can have started; the code of
+// ctx's cause, CodeDeadlineExceeded or CodeCancelled if ctx ended first (the node
+// then saw both directions of the stream reset); otherwise CodeUnknownOutcome.
+func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	s := n.session(node)
+	if s == nil {
+		return wire.Answer{}, nil, disconnected(nil)
+	}
+	if t.Sequence == 0 {
+		t.Sequence = n.sequence.Add(1)
+	}
+	t.StopEpoch = max(t.StopEpoch, s.stopEpoch.Load())
+	c, err := open(ctx, s.conn)
+	if err != nil {
+		return wire.Answer{}, nil, err
+	}
+	defer c.end()
+	if err := wire.Write(c, t); err != nil {
+		if ended := ending(ctx); ended != nil {
+			return wire.Answer{}, nil, ended
+		}
+		var refused *capabilities.Error
+		if errors.As(err, &refused) {
+			return wire.Answer{}, nil, err // not a ticket that a frame can carry
+		}
+		if !c.whole {
+			return wire.Answer{}, nil, disconnected(err) // a part of a ticket starts nothing
+		}
+		return wire.Answer{}, nil, c.lost(ctx, err)
+	}
+	// The end of our direction usually shares the ticket's packet.
+	_ = c.stream.Close()
+
+	c.reader.Accept(wire.KindProgress, wire.KindAnswer)
+	for {
+		m, err := c.reader.Next()
+		if err != nil {
+			return wire.Answer{}, nil, c.lost(ctx, err)
+		}
+		switch m := m.(type) {
+		case *wire.Progress:
+			if progress != nil {
+				progress(capabilities.Progress{Done: m.Done, Total: m.Total, Message: m.Message})
+			}
+		case *wire.Answer:
+			blobs, err := c.blobs(m.Blobs)
+			if err != nil {
+				return wire.Answer{}, nil, c.lost(ctx, err)
+			}
+			c.done = true
+			return *m, blobs, nil
+		}
+	}
+}
+
+// Ask asks a node's journal what became of calls, at most wire.MaxJournal. It
+// gives one state for each, in the order asked.
+func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	s := n.session(node)
+	if s == nil {
+		return nil, disconnected(nil)
+	}
+	c, err := open(ctx, s.conn)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	fail := func(err error) ([]wire.JournalState, error) {
+		if ended := ending(ctx); ended != nil {
+			return nil, ended
+		}
+		return nil, disconnected(err)
+	}
+	if err := wire.Write(c, &wire.JournalAsk{Calls: calls}); err != nil {
+		return fail(err)
+	}
+	_ = c.stream.Close()
+	c.reader.Accept(wire.KindJournalState)
+	states := make([]wire.JournalState, 0, len(calls))
+	for _, call := range calls {
+		m, err := c.reader.Next()
+		if err != nil {
+			return fail(err)
+		}
+		state := m.(*wire.JournalState)
+		if state.Call != call {
+			return fail(errors.New("the node answered about another call than was asked"))
+		}
+		states = append(states, *state)
+	}
+	c.done = true
+	return states, nil
+}
+
+// exchange is one call stream, seen from the gateway.
+type exchange struct {
+	stream *quic.Stream
+	reader *wire.Reader
+	stop   func() bool
+	whole  bool // all we wrote was taken over by the connection
+	eof    bool // the node's direction was read to its end
+	done   bool // all we wanted was read
+}
+
+// open opens a stream whose both directions are reset when ctx ends.
+func open(ctx context.Context, conn *quic.Conn) (*exchange, error) {
+	if ended := ending(ctx); ended != nil {
+		return nil, ended
+	}
+	stream, err := conn.OpenStream()
+	var limit *quic.StreamLimitReachedError
+	if errors.As(err, &limit) {
+		stream, err = conn.OpenStreamSync(ctx)
+	}
+	if err != nil {
+		if ended := ending(ctx); ended != nil {
+			return nil, ended
+		}
+		return nil, disconnected(err)
+	}
+	c := &exchange{stream: stream}
+	c.reader = wire.NewReader(c)
+	c.stop = context.AfterFunc(ctx, func() { c.reset(wire.ResetCancelled) })
+	return c, nil
+}
+
+// Write counts what the connection took over, because a ticket that is not whole
+// can not start anything.
+func (c *exchange) Write(p []byte) (int, error) {
+	written, err := c.stream.Write(p)
+	c.whole = written == len(p)
+	return written, err
+}
+
+func (c *exchange) Read(p []byte) (int, error) {
+	read, err := c.stream.Read(p)
+	if err == io.EOF {
+		c.eof = true
+	}
+	return read, err
+}
+
+func (c *exchange) reset(code quic.StreamErrorCode) {
+	c.stream.CancelRead(code)
+	c.stream.CancelWrite(code)
+}
+
+// end frees the stream. Mostly the end came with the answer; if it is still on
+// its way somebody has to read it, or the stream would stay.
+func (c *exchange) end() {
+	stopped := c.stop()
+	switch {
+	case !stopped || c.eof && c.done:
+	case !c.done:
+		c.reset(wire.ResetProtocol)
+	default:
+		go c.drain()
+	}
+}
+
+// drain reads the end of the node's direction. More than the end is refused.
+func (c *exchange) drain() {
+	_ = c.stream.SetReadDeadline(time.Now().Add(writeTimeout))
+	var b [1]byte
+	if _, err := c.stream.Read(b[:]); err != io.EOF {
+		c.stream.CancelRead(wire.ResetDone)
+	}
+}
+
+func (c *exchange) blobs(heads []wire.BlobHead) ([]capabilities.Blob, error) {
+	if len(heads) == 0 {
+		return nil, nil
+	}
+	blobs := make([]capabilities.Blob, len(heads))
+	for i, h := range heads {
+		b, err := c.reader.Blob(int(h.Size))
+		if err != nil {
+			return nil, err
+		}
+		if sha256.Sum256(b) != h.SHA256 {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the bytes of %q are not those that were announced", h.Field)
+		}
+		blobs[i] = capabilities.Blob{Field: h.Field, MIME: h.MIME, Bytes: b}
+	}
+	return blobs, nil
+}
+
+// lost says what is known about a call whose ticket may have arrived.
+func (c *exchange) lost(ctx context.Context, err error) error {
+	if ended := ending(ctx); ended != nil {
+		return ended
+	}
+	var reset *quic.StreamError
+	if errors.As(err, &reset) && reset.Remote {
+		switch reset.ErrorCode {
+		case wire.ResetRefused: // the node's word that it never started
+			return disconnected(err)
+		case wire.ResetProtocol: // it could not read the ticket
+			return capabilities.Wrap(capabilities.CodeTicketInvalid, err, "")
+		}
+	}
+	return capabilities.Wrap(capabilities.CodeUnknownOutcome, err, "")
+}
+
+func disconnected(cause error) error {
+	return capabilities.Wrap(capabilities.CodeNodeDisconnected, cause, "")
+}
+
+// ending gives the error for a context that ended, nil for one that did not.
+func ending(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	var coded *capabilities.Error
+	switch {
+	case errors.As(cause, &coded):
+		return coded
+	case errors.Is(cause, context.DeadlineExceeded):
+		return capabilities.Wrap(capabilities.CodeDeadlineExceeded, cause, "")
+	}
+	return capabilities.Wrap(capabilities.CodeCancelled, cause, "")
+}

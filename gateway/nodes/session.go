@@ -1,0 +1,356 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// readinessSet is what a node advertises; never changed once it is made, because
+// nodes that advertise the same share one.
+type readinessSet map[capabilities.CapabilityID]capabilities.Readiness
+
+// presence is what a node said last. It outlives the session, so that a node that
+// reconnects is there at once.
+type presence struct {
+	readiness readinessSet // nil: nothing said since the gateway started
+	stopEpoch uint64
+	stopped   bool
+	skew      bool
+}
+
+// session is one connected node.
+type session struct {
+	node  capabilities.NodeID
+	conn  *quic.Conn
+	epoch uint64
+	// stopEpoch is the node's, for tickets: written by the session's goroutine.
+	stopEpoch atomic.Uint64
+
+	writing sync.Mutex
+	control *quic.Stream
+}
+
+func (n *Nodes) session(id capabilities.NodeID) *session {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.sessions[id]
+}
+
+// send writes one frame to the control stream.
+func (s *session) send(m wire.Message) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return wire.Write(s.control, m)
+}
+
+// drop closes what a node has open.
+func (n *Nodes) drop(id capabilities.NodeID, code wire.CloseCode) {
+	n.mu.RLock()
+	s, w := n.sessions[id], n.waiting[id]
+	n.mu.RUnlock()
+	if s != nil {
+		closeWith(s.conn, code)
+	}
+	if w != nil {
+		closeWith(w.conn, code)
+	}
+}
+
+// attend serves a node with a certificate of the site, from its hello to its end.
+func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known func()) wire.CloseCode {
+	if code := n.standing(n.lookup(peer.Node), peer.Key); code != wire.CloseDone {
+		return code
+	}
+	ctx, cancel := context.WithTimeout(conn.Context(), helloTimeout)
+	control, err := conn.AcceptStream(ctx)
+	cancel()
+	if err != nil {
+		return wire.CloseProtocol
+	}
+	reader := wire.NewReader(control, wire.KindHello)
+	_ = control.SetReadDeadline(time.Now().Add(helloTimeout))
+	m, err := reader.Next()
+	if err != nil {
+		return n.brokenBy(peer.Node, err)
+	}
+	hello := m.(*wire.Hello)
+	if hello.Node != peer.Node {
+		return wire.CloseProtocol
+	}
+	if hello.MinVersion > wire.Version || hello.Version < wire.MinVersion {
+		return wire.CloseVersion
+	}
+	if err := n.settle(conn.Context(), peer, hello); err != nil {
+		n.log.Error("node.hello", "node", peer.Node, "err", err)
+		return wire.CloseInternal
+	}
+	s := &session{node: peer.Node, conn: conn, epoch: n.epochs.Add(1), control: control}
+	floor := n.sequence.Load()
+	r, code := n.enter(s, peer.Key, hello)
+	if r == nil {
+		return code
+	}
+	known()
+	defer n.exit(s)
+	err = s.send(&wire.HelloAck{
+		Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
+		HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: floor, GatewayHead: n.opts.Head(),
+		Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash,
+	})
+	if err != nil {
+		return n.brokenBy(s.node, err)
+	}
+	n.log.Info("node.connected", "node", s.node, "remote", conn.RemoteAddr().String(), "epoch", s.epoch, "agent", hello.Agent)
+	if hello.LogHead != nil {
+		n.opts.OnNodeHead(s.node, hello.LogKey, *hello.LogHead)
+	}
+	return n.listenTo(s, reader, hello.LogKey)
+}
+
+// standing says whether the roster lets a node with that key in: CloseDone if so.
+func (n *Nodes) standing(r *record, key ed25519.PublicKey) wire.CloseCode {
+	switch {
+	case r == nil:
+		return wire.CloseNotInRoster
+	case r.state == pairing.StateRevoked:
+		return wire.CloseRevoked
+	case r.state == pairing.StateDenied:
+		return wire.CloseDenied
+	case r.state != pairing.StateApproved:
+		return wire.CloseNotInRoster
+	case !key.Equal(r.key) && !key.Equal(r.nextKey):
+		return wire.CloseStaleKey
+	}
+	return wire.CloseDone
+}
+
+// settle writes down what a hello changes: the first use of a rotated key ends
+// the old one, and what the device is may be news. Most hellos change nothing.
+func (n *Nodes) settle(ctx context.Context, peer pairing.Peer, hello *wire.Hello) error {
+	r := n.lookup(peer.Node)
+	if r == nil {
+		return nil
+	}
+	rotated := r.nextKey != nil && peer.Key.Equal(r.nextKey)
+	told := pairing.Profile{
+		Label: r.profile.Label, Offers: r.profile.Offers,
+		Host: printable(hello.Host), Platform: printable(hello.Platform), Arch: printable(hello.Arch), Agent: printable(hello.Agent),
+	}
+	same := told.Host == r.profile.Host && told.Platform == r.profile.Platform && told.Arch == r.profile.Arch && told.Agent == r.profile.Agent
+	if !rotated && same {
+		return nil
+	}
+	kind := ""
+	var body any
+	if rotated {
+		kind, body = "node.key_rotated", map[string]any{"key": pairing.Fingerprint(peer.Key), "old_key": pairing.Fingerprint(r.key)}
+	}
+	_, err := n.change(ctx, peer.Node, kind, body, func(r *record) error {
+		r.profile = told
+		if r.nextKey != nil && peer.Key.Equal(r.nextKey) {
+			r.key, r.nextKey = r.nextKey, nil
+		}
+		return nil
+	})
+	return err
+}
+
+// enter makes s the node's session and ends the one before. The roster is looked
+// at again under the same lock that a revocation takes, so that none slips through
+// between the two.
+func (n *Nodes) enter(s *session, key ed25519.PublicKey, hello *wire.Hello) (*record, wire.CloseCode) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.roster[s.node]
+	if code := n.standing(r, key); code != wire.CloseDone {
+		return nil, code
+	}
+	if old := n.sessions[s.node]; old != nil {
+		n.log.Warn("node.taken_over", "node", s.node, "remote", s.conn.RemoteAddr().String(), "old_remote", old.conn.RemoteAddr().String())
+		closeWith(old.conn, wire.CloseTakenOver)
+	}
+	n.sessions[s.node] = s
+	s.stopEpoch.Store(hello.StopEpoch)
+	p := n.presence[s.node]
+	p.stopEpoch, p.stopped, p.skew = hello.StopEpoch, hello.Stopped, hello.CatalogHash != n.opts.CatalogHash
+	n.presence[s.node] = p
+	n.notifyLocked()
+	return r, wire.CloseDone
+}
+
+// exit ends the session's place in the map, unless a newer one has it.
+func (n *Nodes) exit(s *session) {
+	closeWith(s.conn, wire.CloseDone) // nothing may be sent on it any more; a no-op if it is closed
+	n.mu.Lock()
+	mine := n.sessions[s.node] == s
+	if mine {
+		delete(n.sessions, s.node)
+		n.notifyLocked()
+	}
+	n.mu.Unlock()
+	n.log.Info("node.disconnected", "node", s.node, "epoch", s.epoch, "cause", context.Cause(s.conn.Context()))
+	if !mine {
+		return
+	}
+	// When it was last here is worth a try, no more.
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := n.seen(ctx, s.node); err != nil {
+		n.log.Warn("node.last_seen", "node", s.node, "err", err)
+	}
+}
+
+func (n *Nodes) seen(ctx context.Context, id capabilities.NodeID) error {
+	now := n.opts.Now()
+	n.mu.Lock()
+	if r := n.roster[id]; r != nil {
+		c := *r
+		c.lastSeen = now
+		n.roster[id] = &c
+		n.snapshot.Store(nil)
+	}
+	n.mu.Unlock()
+	return n.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE node SET last_seen = $1 WHERE node_id = $2`, millis(now), string(id))
+		return err
+	})
+}
+
+// listenTo reads the control stream until it ends. It is the one goroutine of
+// ours that an idle node costs.
+func (n *Nodes) listenTo(s *session, reader *wire.Reader, logKey ed25519.PublicKey) wire.CloseCode {
+	reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate)
+	for {
+		_ = s.control.SetReadDeadline(time.Now().Add(3 * n.opts.Heartbeat))
+		m, err := reader.Next()
+		if err != nil {
+			return n.brokenBy(s.node, err)
+		}
+		switch m := m.(type) {
+		case *wire.Heartbeat:
+			if m.Head != nil {
+				n.opts.OnNodeHead(s.node, logKey, *m.Head)
+			}
+			err = s.send(&wire.HeartbeatAck{Seq: m.Seq, Head: n.opts.Head()})
+		case *wire.Readiness:
+			n.setReadiness(s, m)
+		case *wire.Stop:
+			n.setStop(s, m)
+		case *wire.Rotate:
+			err = s.send(n.rotate(s, m))
+		}
+		if err != nil {
+			return n.brokenBy(s.node, err)
+		}
+	}
+}
+
+// brokenBy gives the code to close with after an error of the control stream.
+func (n *Nodes) brokenBy(node capabilities.NodeID, err error) wire.CloseCode {
+	var refused *capabilities.Error
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &refused):
+		n.log.Warn("node.protocol", "node", node, "err", err)
+		return wire.CloseProtocol
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return wire.CloseHeartbeat
+	}
+	return wire.CloseDone
+}
+
+// maxShared bounds the table of shared readiness. Beyond it sets are no longer
+// shared with the ones before; nothing else changes.
+const maxShared = 256
+
+func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
+	slices.SortFunc(m.Capabilities, func(a, b capabilities.Readiness) int {
+		return bytes.Compare([]byte(a.Capability), []byte(b.Capability))
+	})
+	frame, err := wire.Encode(m)
+	if err != nil {
+		return // it was decoded a moment ago
+	}
+	digest := sha256.Sum256(frame)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.sessions[s.node] != s {
+		return
+	}
+	set, ok := n.shared[digest]
+	if !ok {
+		set = make(readinessSet, len(m.Capabilities))
+		for _, c := range m.Capabilities {
+			set[c.Capability] = c
+		}
+		if len(n.shared) >= maxShared {
+			clear(n.shared)
+		}
+		n.shared[digest] = set
+	}
+	p := n.presence[s.node]
+	if p.readiness != nil && maps.Equal(p.readiness, set) {
+		return
+	}
+	p.readiness = set
+	n.presence[s.node] = p
+	n.notifyLocked()
+}
+
+func (n *Nodes) setStop(s *session, m *wire.Stop) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.presence[s.node]
+	if n.sessions[s.node] != s || m.Epoch < p.stopEpoch {
+		return
+	}
+	p.stopEpoch, p.stopped = m.Epoch, m.On
+	n.presence[s.node] = p
+	s.stopEpoch.Store(m.Epoch)
+	n.notifyLocked()
+}
+
+// rotate certifies a node's new key. The old one stays good until the new one is
+// used for the first time: an answer can get lost.
+func (n *Nodes) rotate(s *session, m *wire.Rotate) *wire.RotateAnswer {
+	key := ed25519.PublicKey(m.PublicKey)
+	tls := s.conn.ConnectionState().TLS
+	binding, err := tls.ExportKeyingMaterial(pairing.ExporterLabel, nil, 32)
+	if err != nil || !ed25519.Verify(key, pairing.RotationStatement(n.opts.Site.ID(), s.node, binding), m.Proof) {
+		return &wire.RotateAnswer{Code: capabilities.CodeInvalidRequest}
+	}
+	if other := n.lookupKey(key); other != nil && (other.id != s.node || key.Equal(other.key)) {
+		return &wire.RotateAnswer{Code: capabilities.CodeConflict}
+	}
+	_, err = n.change(s.conn.Context(), s.node, "node.key_certified", map[string]any{"key": pairing.Fingerprint(key)}, func(r *record) error {
+		if r.state != pairing.StateApproved {
+			return &capabilities.Error{Code: capabilities.CodeNodeNotPaired}
+		}
+		r.nextKey = key
+		return nil
+	})
+	if err != nil {
+		return &wire.RotateAnswer{Code: capabilities.CodeOf(err)}
+	}
+	cert, err := n.opts.Site.CertifyNode(s.node, key, n.opts.Now())
+	if err != nil {
+		return &wire.RotateAnswer{Code: capabilities.CodeOf(err)}
+	}
+	return &wire.RotateAnswer{Cert: cert.Raw}
+}

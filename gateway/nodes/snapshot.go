@@ -1,0 +1,117 @@
+package nodes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Snapshot gives the roster as node selection sees it, sorted by ID. It is built
+// once after each change and shared: nobody may change it.
+func (n *Nodes) Snapshot() []route.Node {
+	if s := n.snapshot.Load(); s != nil {
+		return *s
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.snapshot.Load(); s != nil {
+		return *s
+	}
+	list := make([]route.Node, 0, len(n.roster))
+	for id, r := range n.roster {
+		p := n.presence[id]
+		list = append(list, route.Node{
+			ID:      id,
+			Summary: capabilities.NodeSummary{Label: r.label, Platform: r.profile.Platform, Trust: r.trust},
+			Labels:  r.labels,
+			Paired:  string(r.state),
+			Revoked: r.state == pairing.StateRevoked,
+			// A node counts as connected once it has said what it offers; until then
+			// nothing could be routed to it anyway.
+			Connected: n.sessions[id] != nil && p.readiness != nil,
+			Stopped:   p.stopped,
+			Allow:     r.allows,
+			Readiness: p.readiness,
+		})
+	}
+	slices.SortFunc(list, func(a, b route.Node) int { return cmp.Compare(a.ID, b.ID) })
+	n.snapshot.Store(&list)
+	return list
+}
+
+// Views gives every node as people see it, sorted by ID.
+func (n *Nodes) Views() []View {
+	n.mu.RLock()
+	records := make([]*record, 0, len(n.roster))
+	for _, r := range n.roster {
+		records = append(records, r)
+	}
+	n.mu.RUnlock()
+	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
+	views := make([]View, len(records))
+	for i, r := range records {
+		views[i] = n.view(r)
+	}
+	return views
+}
+
+// View gives one node; CodeNodeNotFound if there is none.
+func (n *Nodes) View(id capabilities.NodeID) (View, error) {
+	r := n.lookup(id)
+	if r == nil {
+		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", printable(string(id)))
+	}
+	return n.view(r), nil
+}
+
+func (n *Nodes) view(r *record) View {
+	n.mu.RLock()
+	p, connected := n.presence[r.id], n.sessions[r.id] != nil
+	n.mu.RUnlock()
+	v := View{
+		ID: r.id, Label: r.label, Trust: r.trust, State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch, Host: r.profile.Host,
+		Agent: r.profile.Agent, Fingerprint: pairing.Fingerprint(r.key), Connected: connected && p.readiness != nil, LastSeen: r.lastSeen,
+		JoinedAt: r.joinedAt, DecidedAt: r.decidedAt, DecidedBy: r.decidedBy, Reason: r.reason,
+		Allow: append([]string{}, r.allow...), Labels: append([]string{}, r.labels...),
+		Invite: r.invite, Offers: slices.Clone(r.profile.Offers), Stopped: p.stopped, StopEpoch: p.stopEpoch, CatalogSkew: p.skew,
+	}
+	if connected {
+		v.LastSeen = n.opts.Now()
+	}
+	for _, c := range p.readiness {
+		v.Readiness = append(v.Readiness, c)
+		if c.Reason != capabilities.ReasonNotAdvertised && !r.allows(c.Capability) {
+			v.Wants = append(v.Wants, c.Capability)
+		}
+	}
+	slices.SortFunc(v.Readiness, func(a, b capabilities.Readiness) int { return cmp.Compare(a.Capability, b.Capability) })
+	slices.Sort(v.Wants)
+	return v
+}
+
+// Stop turns a node's stop switch from here. The node itself decides whether it
+// releases.
+func (n *Nodes) Stop(id capabilities.NodeID, on bool) error {
+	s := n.session(id)
+	if s == nil {
+		return capabilities.Errorf(capabilities.CodeNodeDisconnected, "node %s is not connected", printable(string(id)))
+	}
+	if err := s.send(&wire.Stop{Epoch: s.stopEpoch.Load() + 1, On: on}); err != nil {
+		return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "")
+	}
+	return nil
+}
+
+// CloseLane tells a node to free what a lane holds. A node that is away frees it
+// itself when it is idle for long.
+func (n *Nodes) CloseLane(id capabilities.NodeID, lane capabilities.LaneID) {
+	if s := n.session(id); s != nil {
+		if err := s.send(&wire.LaneClosed{Lane: lane}); err != nil {
+			n.log.Debug("node.lane_closed", "node", id, "lane", lane, "err", err)
+		}
+	}
+}
