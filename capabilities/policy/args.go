@@ -1,13 +1,13 @@
 package policy
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	cedar "github.com/cedar-policy/cedar-go"
 
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
@@ -31,9 +31,9 @@ type arg struct {
 // argSpec is what policy may see of a tool's arguments.
 type argSpec struct {
 	args []arg
-	// url is the argument that names where to go, nil if there is none. For such a
-	// tool scheme, host, origin, port and address are always there.
-	url *arg
+	// url is the index of the argument that names where to go, -1 if there is none.
+	// For such a tool scheme, host, origin, port and address are always there.
+	url int
 }
 
 // derivedArgs are what a URL argument adds to context.args.
@@ -55,11 +55,11 @@ type inputSchema struct {
 // newArgSpec finds the types of the arguments that the descriptor's evidence
 // allowlist names. What is not a scalar or a list of strings is left out.
 func newArgSpec(d *catalog.Descriptor) argSpec {
+	spec := argSpec{url: -1}
 	var root inputSchema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
-		return argSpec{}
+		return spec
 	}
-	var spec argSpec
 	for _, pointer := range d.Evidence.Args {
 		path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 		node, ok := root, true
@@ -76,11 +76,11 @@ func newArgSpec(d *catalog.Descriptor) argSpec {
 			continue
 		}
 		a := arg{path: path, name: strings.ReplaceAll(strings.Join(path, "_"), "-", "_"), kind: kind}
-		spec.args = append(spec.args, a)
 		// The contract's word for "where to go" is url; format says it outright.
-		if spec.url == nil && kind == argString && (node.Format == "uri" || a.name == "url") {
-			spec.url = &a
+		if spec.url < 0 && kind == argString && (node.Format == "uri" || a.name == "url") {
+			spec.url = len(spec.args)
 		}
+		spec.args = append(spec.args, a)
 	}
 	return spec
 }
@@ -110,76 +110,69 @@ func (s inputSchema) kind() (argKind, bool) {
 
 // record makes context.args. It reads the arguments themselves, not their
 // shortened form for the ledger: a URL cut short could hide where it leads.
-func (spec argSpec) record(canonical []byte) cedar.Record {
-	if len(spec.args) == 0 {
-		return cedar.Record{}
+// false means that the arguments do not fit what the schema said of them; then
+// nothing can be judged.
+func (spec *argSpec) record(args []byte) (cedar.Record, bool) {
+	var root canonical.Value
+	if len(args) > 0 && len(spec.args) > 0 {
+		var err error
+		if root, err = canonical.Decode(args, canonical.Limits{}); err != nil || root.Kind != canonical.Object {
+			return cedar.Record{}, false
+		}
 	}
 	values := make(cedar.RecordMap, len(spec.args)+len(derivedArgs))
 	dest := Destination{Address: AddressNone}
 	for i := range spec.args {
 		a := &spec.args[i]
-		raw := lookup(canonical, a.path)
-		if raw == nil {
+		v, given := root, true
+		for _, step := range a.path {
+			if v, given = v.Get(step); !given {
+				break
+			}
+		}
+		if !given {
 			continue
 		}
-		v, ok := a.value(raw)
+		value, ok := a.value(v)
 		if !ok {
-			continue
+			return cedar.Record{}, false
 		}
-		values[cedar.String(a.name)] = v
-		if spec.url != nil && a.name == spec.url.name {
-			dest = ClassifyURL(string(v.(cedar.String)))
+		values[cedar.String(a.name)] = value
+		if i == spec.url {
+			dest = ClassifyURL(v.Str)
 		}
 	}
-	if spec.url != nil {
+	if spec.url >= 0 {
 		values["address"] = cedar.String(dest.Address)
 		values["host"] = cedar.String(dest.Host)
 		values["origin"] = cedar.String(dest.Origin)
 		values["port"] = cedar.Long(dest.Port)
 		values["scheme"] = cedar.String(dest.Scheme)
 	}
-	return cedar.NewRecord(values)
+	if len(values) == 0 {
+		return cedar.Record{}, true
+	}
+	return cedar.NewRecord(values), true
 }
 
-func (a *arg) value(raw []byte) (cedar.Value, bool) {
-	switch a.kind {
-	case argString:
-		var s string
-		err := json.Unmarshal(raw, &s)
-		return cedar.String(s), err == nil && raw[0] == '"'
-	case argBool:
-		var b bool
-		err := json.Unmarshal(raw, &b)
-		return cedar.Boolean(b), err == nil && raw[0] != 'n'
-	case argLong:
-		var n int64
-		err := json.Unmarshal(raw, &n)
-		return cedar.Long(n), err == nil && raw[0] != 'n'
-	case argSet:
-		var list []string
-		if err := json.Unmarshal(raw, &list); err != nil || raw[0] != '[' {
-			return nil, false
-		}
-		values := make([]cedar.Value, len(list))
-		for i, s := range list {
-			values[i] = cedar.String(s)
+func (a *arg) value(v canonical.Value) (cedar.Value, bool) {
+	switch {
+	case a.kind == argString && v.Kind == canonical.String:
+		return cedar.String(v.Str), true
+	case a.kind == argBool && v.Kind == canonical.Bool:
+		return cedar.Boolean(v.True), true
+	case a.kind == argLong && v.Integer():
+		const most = 1 << 53
+		return cedar.Long(max(-most, min(v.Num, most))), true
+	case a.kind == argSet && v.Kind == canonical.Array:
+		values := make([]cedar.Value, len(v.Items))
+		for i, item := range v.Items {
+			if item.Kind != canonical.String {
+				return nil, false
+			}
+			values[i] = cedar.String(item.Str)
 		}
 		return cedar.NewSet(values...), true
 	}
 	return nil, false
-}
-
-// lookup finds the raw value at path, nil if there is none.
-func lookup(object []byte, path []string) []byte {
-	for _, step := range path {
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(object, &fields); err != nil {
-			return nil
-		}
-		object = bytes.TrimSpace(fields[step])
-		if len(object) == 0 {
-			return nil
-		}
-	}
-	return object
 }

@@ -128,7 +128,9 @@ func (e *Engine) Decide(r Request) Decision { return e.judge(r, e.evaluate) }
 // not deny.
 func (e *Engine) Possible(r Request) Decision {
 	r.Args = nil
-	return e.judge(r, e.evaluatePossible)
+	d := e.judge(r, e.evaluatePossible)
+	d.LogOnly = nil // what is only watched says nothing without arguments
+	return d
 }
 
 // evaluator judges the enforced rules of a partition.
@@ -168,7 +170,9 @@ func (g *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return entity, ok
 }
 
-func (e *Engine) environment(r *Request, t *tool, withArgs bool) *environment {
+// environment translates a request; false means that its arguments can not be
+// read.
+func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, bool) {
 	kind := typeAgent
 	if r.User {
 		kind = typeUser
@@ -202,9 +206,13 @@ func (e *Engine) environment(r *Request, t *tool, withArgs bool) *environment {
 		"args":      cedar.Record{},
 	}
 	if withArgs {
-		env.fields["args"] = t.args.record(r.Args)
+		args, ok := t.args.record(r.Args)
+		if !ok {
+			return nil, false
+		}
+		env.fields["args"] = args
 	}
-	return env
+	return env, true
 }
 
 func (r *Request) required(t *tool) capabilities.IsolationClass {
@@ -240,25 +248,37 @@ func (env *environment) withConsent(consent bool) cedar.Request {
 func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	t, ok := e.tools[r.Tool]
 	if !ok {
-		return Decision{Effect: Deny, Code: capabilities.CodeUnknownTool, Reason: "There is no such tool.", Snapshot: e.snapshot, Determining: []string{}}
+		return e.refusal(capabilities.CodeUnknownTool, "There is no such tool.")
 	}
 	p := e.byAction[r.Tool]
-	env := e.environment(&r, t, p.consults.args || len(p.logOnly) > 0)
-	d := twoSteps(p, env, r.Consented, evaluate)
+	env, ok := e.environment(&r, t, p.consults.args || len(p.logOnly) > 0)
+	if !ok {
+		return e.refusal(capabilities.CodeInvalidArguments, "The arguments do not fit the tool's schema, so policy can not judge them.")
+	}
+	d := twoSteps(p, env, evaluate)
 	d.Snapshot = e.snapshot
-	d.LogOnly = e.observe(p, env, d.LogOnly)
+	d.LogOnly = e.observe(p, env, nil)
 	if d.Effect == Deny {
 		return d
 	}
 	// S1-22, S1-64: no permit makes a privileged call plain; only a live grant does.
-	if t.profile.Privileged && !r.Consented && d.Effect == Allow {
+	if t.profile.Privileged && d.Effect == Allow {
 		d.Effect = Ask
 		d.Reason = "A tool with privileged keys always asks a person."
 	}
-	if !t.onNode {
-		return d
+	if t.onNode {
+		d = e.isolation(r, t, env, d, evaluate)
 	}
-	return e.isolation(r, t, env, d, evaluate)
+	if r.Consented && d.Effect == Ask {
+		d.Effect = Allow
+		d.Reason = "A person granted it, and policy permits it with that."
+	}
+	return d
+}
+
+// refusal is a denial that rests on no policy.
+func (e *Engine) refusal(code capabilities.Code, reason string) Decision {
+	return Decision{Effect: Deny, Code: code, Reason: reason, Determining: []string{}, Snapshot: e.snapshot}
 }
 
 // isolation denies a call whose class the node does not give in full, unless a
@@ -270,7 +290,7 @@ func (e *Engine) isolation(r Request, t *tool, env *environment, d Decision, eva
 	}
 	env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
 	env.fields["args"] = cedar.Record{}
-	accepted := twoSteps(e.degraded, env, r.Consented, evaluate)
+	accepted := twoSteps(e.degraded, env, evaluate)
 	accepted.Snapshot = e.snapshot
 	accepted.LogOnly = merge(d.LogOnly, e.observe(e.degraded, env, nil))
 	accepted.Errors = merge(d.Errors, accepted.Errors)
@@ -297,25 +317,19 @@ func orNone(c capabilities.IsolationClass) capabilities.IsolationClass {
 }
 
 // twoSteps evaluates without consent, then with it.
-func twoSteps(p *partition, env *environment, consented bool, evaluate evaluator) Decision {
-	var first outcome
-	if !consented {
-		first = evaluate(p, env, false)
-		if first.permitted() {
-			return Decision{Effect: Allow, Determining: first.permits, Errors: first.errors, Reason: "Policy permits it."}
-		}
+func twoSteps(p *partition, env *environment, evaluate evaluator) Decision {
+	first := evaluate(p, env, false)
+	if first.permitted() {
+		return Decision{Effect: Allow, Determining: first.permits, Errors: first.errors, Reason: "Policy permits it."}
 	}
 	second := first
-	if consented || p.consults.consent {
+	if p.consults.consent {
 		second = evaluate(p, env, true)
 	}
 	errs := merge(first.errors, second.errors)
 	// An erroring forbid denies in whichever step it failed: what it would have
 	// said is not known.
 	if second.permitted() && !first.failed {
-		if consented {
-			return Decision{Effect: Allow, Determining: second.permits, Errors: errs, Reason: "A person granted it, and policy permits it with that."}
-		}
 		return Decision{Effect: Ask, Determining: merge(second.permits, first.forbids), Errors: errs, Reason: "Policy wants a person to confirm it."}
 	}
 	d := Decision{Effect: Deny, Code: capabilities.CodeDeniedByPolicy, Determining: merge(second.forbids, nil), Errors: errs}

@@ -11,6 +11,6 @@
 // concurrent use. Files that name an unknown tool, key, attribute or annotation
 // do not load.
 //
-// It must never import anything of this module but the capabilities root and the
-// catalog. Cedar types stay inside it.
+// It must never import anything of this module but the capabilities root, the
+// catalog and canonical. Cedar types stay inside it.
 package policy

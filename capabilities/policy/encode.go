@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
 // The canonical form of an envelope is RFC 8785 JSON. It is written by hand
@@ -12,14 +14,14 @@ import (
 
 func (e *Envelope) append(b []byte) []byte {
 	b = append(b, `{"action":`...)
-	b = appendString(b, e.Action)
+	b = canonical.AppendString(b, e.Action)
 	b = appendField(b, "args_digest", e.ArgsDigest)
 	b = append(b, `,"capabilities":{`...)
 	for i, group := range e.Capabilities.all() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, group.name)
+		b = canonical.AppendString(b, group.name)
 		b = append(b, ':')
 		b = appendStrings(b, group.keys)
 	}
@@ -85,7 +87,7 @@ func appendField(b []byte, name, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
 	b = append(b, '"', ':')
-	return appendString(b, value)
+	return canonical.AppendString(b, value)
 }
 
 func appendOptional(b []byte, name, value string) []byte {
@@ -101,37 +103,9 @@ func appendStrings(b []byte, list []string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, s)
+		b = canonical.AppendString(b, s)
 	}
 	return append(b, ']')
-}
-
-// appendString writes a JSON string as RFC 8785 3.2.2.2 wants it.
-func appendString(b []byte, s string) []byte {
-	const hexDigits = "0123456789abcdef"
-	b = append(b, '"')
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c >= 0x20:
-			b = append(b, c)
-		case c == '\b':
-			b = append(b, '\\', 'b')
-		case c == '\t':
-			b = append(b, '\\', 't')
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c == '\f':
-			b = append(b, '\\', 'f')
-		case c == '\r':
-			b = append(b, '\\', 'r')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return append(b, '"')
 }
 
 // plainText is valid UTF-8 without control characters.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
 // EnvelopeVersion is the v of the envelopes made here.
@@ -343,7 +344,7 @@ func snapshotID(in EnvelopeInput, x *Escalation) string {
 	b = append(b, `,"labels":`...)
 	b = appendStrings(b, sortedKeys(in.Node.Labels))
 	b = append(b, `,"policy":`...)
-	b = appendString(b, in.Policy)
+	b = canonical.AppendString(b, in.Policy)
 	b = append(b, '}')
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -33,7 +33,10 @@ func (e *Engine) Explain(r Request) Explanation {
 	if !ok {
 		return x
 	}
-	env := e.environment(&r, t, true)
+	env, ok := e.environment(&r, t, true)
+	if !ok {
+		return x
+	}
 	args := env.fields["args"].(cedar.Record)
 	if args.Len() > 0 {
 		x.Derived = map[string]any{}

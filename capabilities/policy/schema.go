@@ -122,16 +122,16 @@ func schemaText(tools map[capabilities.ToolID]*tool) string {
 			resource = typeNode
 		}
 		fmt.Fprintf(&b, "\naction %q in [%s] appliesTo {\n  principal: [Agent, User],\n  resource: [%s],\n", id, strings.Join(parents, ", "), resource)
-		writeContext(&b, t.args)
+		writeContext(&b, &t.args)
 		b.WriteString("};\n")
 	}
 	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Node],\n", AcceptDegraded)
-	writeContext(&b, argSpec{})
+	writeContext(&b, &argSpec{url: -1})
 	b.WriteString("};\n")
 	return b.String()
 }
 
-func writeContext(b *strings.Builder, spec argSpec) {
+func writeContext(b *strings.Builder, spec *argSpec) {
 	b.WriteString("  context: {\n")
 	for _, f := range contextFields {
 		fmt.Fprintf(b, "    %s: %s,\n", f.name, f.kind)
@@ -142,7 +142,7 @@ func writeContext(b *strings.Builder, spec argSpec) {
 		fmt.Fprintf(b, "%s %q?: %s", sep, a.name, a.kind)
 		sep = ","
 	}
-	if spec.url != nil {
+	if spec.url >= 0 {
 		for _, a := range derivedArgs {
 			fmt.Fprintf(b, "%s %s: %s", sep, a.name, a.kind)
 		}
