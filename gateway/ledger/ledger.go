@@ -1,0 +1,393 @@
+package ledger
+
+import (
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Migrations are the ledger's tables. packet_store keeps its name from S4-32.
+var Migrations = []store.Migration{{Room: "ledger", Version: 1, SQL: `
+CREATE TABLE packet_store (
+	seq       INTEGER PRIMARY KEY,
+	time_us   INTEGER NOT NULL,
+	kind      TEXT NOT NULL,
+	call_id   TEXT NOT NULL,
+	tool_id   TEXT NOT NULL,
+	principal TEXT NOT NULL,
+	lane      TEXT NOT NULL,
+	node_id   TEXT NOT NULL,
+	body      TEXT NOT NULL,
+	prev      BLOB NOT NULL,
+	hash      BLOB NOT NULL
+);
+CREATE INDEX packet_store_call ON packet_store (call_id) WHERE call_id <> '';
+CREATE TRIGGER packet_store_immutable BEFORE UPDATE ON packet_store
+BEGIN SELECT RAISE(ABORT, 'packets are immutable'); END;
+CREATE TABLE ledger_head (
+	chain     TEXT PRIMARY KEY,
+	head      BLOB NOT NULL,
+	open_from INTEGER NOT NULL
+);
+CREATE TABLE ledger_segment (
+	first   INTEGER PRIMARY KEY,
+	last    INTEGER NOT NULL UNIQUE,
+	prev    BLOB NOT NULL,
+	hash    BLOB NOT NULL,
+	since   INTEGER NOT NULL,
+	until   INTEGER NOT NULL,
+	key     BLOB NOT NULL,
+	sig     BLOB NOT NULL,
+	pruned  INTEGER NOT NULL
+);
+CREATE TABLE ledger_node_head (
+	node_id TEXT PRIMARY KEY,
+	head    BLOB NOT NULL,
+	by      TEXT NOT NULL,
+	at_seq  INTEGER NOT NULL,
+	time_us INTEGER NOT NULL,
+	key     BLOB NOT NULL,
+	sig     BLOB NOT NULL
+);
+`}}
+
+// Options of Open.
+type Options struct {
+	Store          *store.Store       // required; opened with Migrations
+	Chain          string             // required: the gateway's ID, the chain's name
+	Key            ed25519.PrivateKey // required: signs heads and segments
+	Log            *slog.Logger       // default: discards
+	SegmentEntries uint64             // entries per segment; default 4096
+	Retention      time.Duration      // Run prunes segments older than this; default 0: keep all
+	Now            func() time.Time   // default time.Now
+}
+
+// signEvery is the number of entries after which Run signs the head without
+// waiting for the second to end (DESIGN section 7).
+const signEvery = 1000
+
+// Ledger is the gateway's chain. All methods are safe for concurrent use.
+type Ledger struct {
+	store          *store.Store
+	chain          string
+	key            ed25519.PrivateKey
+	log            *slog.Logger
+	now            func() time.Time
+	segmentEntries uint64
+	retention      time.Duration
+	kick           chan struct{}
+
+	// The writer's: touched only inside transactions.
+	tail  tail
+	epoch uint64 // tx.Epoch that tail belongs to
+	buf   []byte
+	args  []any
+
+	mu        sync.Mutex
+	committed tail
+	signed    chain.Head                     // the latest signature, in the store too
+	open      map[capabilities.CallID]uint64 // dispatched and not ended: seq of the dispatch
+	changed   chan struct{}                  // closed at the next commit; nil if nobody asked
+}
+
+// tail is where the chain ends.
+type tail struct {
+	seq  uint64
+	time int64
+	hash chain.Hash
+}
+
+// Open reads where the chain ends and checks that its end still fits the last
+// signed head: a ledger that was cut or changed there is CodeLedgerCorrupt.
+func Open(ctx context.Context, o Options) (*Ledger, error) {
+	if o.Store == nil || o.Chain == "" || len(o.Key) != ed25519.PrivateKeySize {
+		return nil, errors.New("ledger: Store, Chain and Key are required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.SegmentEntries == 0 {
+		o.SegmentEntries = 4096
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Ledger{
+		store: o.Store, chain: o.Chain, key: o.Key, log: o.Log, now: o.Now,
+		segmentEntries: o.SegmentEntries, retention: o.Retention,
+		kick: make(chan struct{}, 1), open: map[capabilities.CallID]uint64{},
+	}
+	if err := l.load(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+type rower interface {
+	QueryRow(query string, args ...any) *sql.Row
+}
+
+func (l *Ledger) readTail(db rower) (tail, error) {
+	var t tail
+	var hash []byte
+	err := db.QueryRow("SELECT seq, time_us, hash FROM packet_store ORDER BY seq DESC LIMIT 1").Scan(&t.seq, &t.time, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tail{hash: chain.Genesis(l.chain)}, nil
+	}
+	copy(t.hash[:], hash)
+	return t, err
+}
+
+func (l *Ledger) load(ctx context.Context) error {
+	db := l.store.Read()
+	end, err := l.readTail(db)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	l.committed = end
+	var encoded []byte
+	var openFrom uint64
+	switch err := db.QueryRowContext(ctx, "SELECT head, open_from FROM ledger_head WHERE chain = $1", l.chain).Scan(&encoded, &openFrom); {
+	case errors.Is(err, sql.ErrNoRows):
+		l.signed = chain.Head{Chain: l.chain, Hash: chain.Genesis(l.chain)}
+	case err != nil:
+		return fmt.Errorf("ledger: %w", err)
+	default:
+		if l.signed, err = chain.DecodeHead(encoded); err != nil || l.signed.Chain != l.chain {
+			return corrupt("the signed head in the store is not valid")
+		}
+	}
+	if end.seq < l.signed.Seq {
+		return corrupt("the ledger ends at entry %d, before its signed head %d", end.seq, l.signed.Seq)
+	}
+	return l.loadEnd(ctx, openFrom)
+}
+
+// loadEnd walks the end of the chain: from its signed head, to check it, and
+// from the oldest call that was open then, to know which are open now.
+func (l *Ledger) loadEnd(ctx context.Context, openFrom uint64) error {
+	walk := chain.Walker{Next: l.signed.Seq + 1, Prev: l.signed.Hash}
+	after := l.signed.Seq
+	if openFrom > 0 && openFrom <= after {
+		after = openFrom - 1
+	} else if after > 0 {
+		after-- // so that the signed entry itself is read
+	}
+	return l.scan(ctx, "WHERE seq > $1 ORDER BY seq", []any{after}, func(p *Packet) error {
+		if got := chain.Sum(p.appendPreimage(nil)); got != p.Hash {
+			return corrupt("entry %d was changed", p.Seq)
+		}
+		switch {
+		case p.Seq == l.signed.Seq && p.Hash != l.signed.Hash:
+			return corrupt("entry %d is not the one whose head was signed", p.Seq)
+		case p.Seq > l.signed.Seq:
+			if err := walk.Step(p.Seq, p.Prev, p.TimeUS, p.Hash); err != nil {
+				return corrupt("%v", err)
+			}
+		}
+		l.track(p)
+		return nil
+	})
+}
+
+func corrupt(format string, args ...any) error {
+	return capabilities.Errorf(capabilities.CodeLedgerCorrupt, format, args...)
+}
+
+// AppendIn puts packets at the end of the chain, as part of tx. They exist once
+// the transaction is durable; their sequence numbers and hashes hold only then.
+func (l *Ledger) AppendIn(tx *store.Tx, drafts ...Draft) ([]Packet, error) {
+	if len(drafts) == 0 {
+		return nil, nil
+	}
+	end := l.tail
+	if tx.Epoch() != l.epoch {
+		// Something was rolled back, perhaps with our packets in it.
+		var err error
+		if end, err = l.readTail(tx); err != nil {
+			return nil, fmt.Errorf("ledger: %w", err)
+		}
+	}
+	l.epoch = 0 // whatever fails from here on, the tail is read again
+	packets := make([]Packet, len(drafts))
+	now := max(l.now().UnixMicro(), end.time)
+	for i := range drafts {
+		d := &drafts[i]
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+		body, err := Encode(d.Body)
+		if err != nil {
+			return nil, err
+		}
+		p := &packets[i]
+		*p = Packet{
+			Seq: end.seq + 1, TimeUS: now, Kind: d.Kind, Call: d.Call, Tool: d.Tool,
+			Principal: d.Principal, Lane: d.Lane, Node: d.Node, Body: []byte(body), Prev: end.hash,
+		}
+		l.buf = p.appendPreimage(l.buf[:0])
+		p.Hash = chain.Sum(l.buf)
+		end = tail{seq: p.Seq, time: now, hash: p.Hash}
+	}
+	if err := l.insert(tx, packets); err != nil {
+		return nil, err
+	}
+	l.tail, l.epoch = end, tx.Epoch()
+	tx.OnCommit(func() { l.publish(end, packets) })
+	return packets, nil
+}
+
+const (
+	columns   = "seq, time_us, kind, call_id, tool_id, principal, lane, node_id, body, prev, hash"
+	perInsert = 8 // most rows in one statement
+)
+
+// inserts holds the statement for each number of rows: one statement for the
+// packets of a call costs much less than one each.
+var inserts = func() (texts [perInsert + 1]string) {
+	width := strings.Count(columns, ",") + 1
+	for n := 1; n <= perInsert; n++ {
+		var b strings.Builder
+		b.WriteString("INSERT INTO packet_store (" + columns + ") VALUES ")
+		for i := range n {
+			for c := range width {
+				sep := ", "
+				if c == 0 {
+					sep = strings.Repeat(", ", min(i, 1)) + "("
+				}
+				fmt.Fprintf(&b, "%s$%d", sep, i*width+c+1)
+			}
+			b.WriteByte(')')
+		}
+		texts[n] = b.String()
+	}
+	return texts
+}()
+
+func (l *Ledger) insert(tx *store.Tx, packets []Packet) error {
+	for rows := range slices.Chunk(packets, perInsert) {
+		args := l.args[:0]
+		for i := range rows {
+			p := &rows[i]
+			args = append(args, int64(p.Seq), p.TimeUS, string(p.Kind), string(p.Call), string(p.Tool),
+				string(p.Principal), string(p.Lane), string(p.Node), string(p.Body), p.Prev[:], p.Hash[:])
+		}
+		_, err := tx.Exec(inserts[len(rows)], args...)
+		clear(args)
+		l.args = args
+		if err != nil {
+			return fmt.Errorf("ledger: %w", err)
+		}
+	}
+	return nil
+}
+
+// Append records packets in a transaction of their own and returns once they
+// are durable. Packets that end calls may use the disk reserve.
+func (l *Ledger) Append(ctx context.Context, drafts ...Draft) ([]Packet, error) {
+	write := l.store.WriteTerminal
+	for i := range drafts {
+		body, err := Encode(drafts[i].Body)
+		if err != nil {
+			return nil, err
+		}
+		if !drafts[i].Kind.Terminal() {
+			write = l.store.Write
+		}
+		drafts[i].Body = body
+	}
+	var packets []Packet
+	err := write(ctx, func(tx *store.Tx) (err error) {
+		packets, err = l.AppendIn(tx, drafts...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return packets, nil
+}
+
+// publish makes committed packets known; it runs in the writer.
+func (l *Ledger) publish(end tail, packets []Packet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.committed = end
+	for i := range packets {
+		l.track(&packets[i])
+	}
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+	if end.seq-l.signed.Seq >= signEvery {
+		select {
+		case l.kick <- struct{}{}:
+		default: // Run knows already
+		}
+	}
+}
+
+// track keeps the set of open calls.
+func (l *Ledger) track(p *Packet) {
+	switch {
+	case p.Call == "":
+	case p.Kind == KindCallDispatch:
+		l.open[p.Call] = p.Seq
+	case p.Kind.Terminal():
+		delete(l.open, p.Call)
+	}
+}
+
+// OpenCalls gives the calls that were dispatched and have no end on record, in
+// order of dispatch: after a start, those a crash left behind.
+func (l *Ledger) OpenCalls() []capabilities.CallID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := slices.Collect(maps.Keys(l.open))
+	slices.SortFunc(calls, func(a, b capabilities.CallID) int { return int(l.open[a]) - int(l.open[b]) })
+	return calls
+}
+
+// Tip is the sequence number and hash of the last durable packet.
+func (l *Ledger) Tip() (seq uint64, hash chain.Hash) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.committed.seq, l.committed.hash
+}
+
+// Head is the latest signed head; at most a second or 1,000 packets behind Tip
+// while Run runs.
+func (l *Ledger) Head() chain.Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.signed
+}
+
+// Key is the public key that signs now.
+func (l *Ledger) Key() chain.Key { return chain.PublicKey(l.key) }
+
+// Chain is the chain's name.
+func (l *Ledger) Chain() string { return l.chain }
+
+// Changed gives a channel that is closed when the next packet is durable. Take
+// it before reading, so that nothing is missed.
+func (l *Ledger) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}

@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Query selects packets. Empty fields match all.
+type Query struct {
+	After     uint64 // packets with a larger sequence number
+	Before    uint64 // packets with a smaller one; 0: no bound
+	Limit     int    // default 100, at most 1000
+	Newest    bool   // the last ones, newest first, instead of the first
+	Call      capabilities.CallID
+	Kind      Kind // a kind, or the beginning of one that ends with "."
+	Tool      capabilities.ToolID
+	Principal capabilities.PrincipalID
+	Lane      capabilities.LaneID
+	Node      capabilities.NodeID
+}
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// Packets gives what q selects, from durable packets only.
+func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
+	where := []string{"seq > $1"}
+	args := []any{int64(q.After)}
+	add := func(cond string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf(cond, len(args)))
+	}
+	if q.Before > 0 {
+		add("seq < $%d", int64(q.Before))
+	}
+	if prefix := string(q.Kind); strings.HasSuffix(prefix, ".") {
+		add("kind >= $%d", prefix)
+		add("kind < $%d", prefix[:len(prefix)-1]+"/") // '/' follows '.'
+	} else if prefix != "" {
+		add("kind = $%d", prefix)
+	}
+	for _, f := range [...]struct{ cond, value string }{
+		{"call_id = $%d AND call_id <> ''", string(q.Call)}, // as the index wants it
+		{"tool_id = $%d", string(q.Tool)},
+		{"principal = $%d", string(q.Principal)},
+		{"lane = $%d", string(q.Lane)},
+		{"node_id = $%d", string(q.Node)},
+	} {
+		if f.value != "" {
+			add(f.cond, f.value)
+		}
+	}
+	order := " ORDER BY seq"
+	if q.Newest {
+		order += " DESC"
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	args = append(args, min(limit, maxLimit))
+	var packets []Packet
+	err := l.scan(ctx, "WHERE "+strings.Join(where, " AND ")+order+fmt.Sprintf(" LIMIT $%d", len(args)), args, func(p *Packet) error {
+		packets = append(packets, *p)
+		return nil
+	})
+	return packets, err
+}
+
+// scan reads packets one by one.
+func (l *Ledger) scan(ctx context.Context, tail string, args []any, each func(*Packet) error) error {
+	rows, err := l.store.Read().QueryContext(ctx, "SELECT "+columns+" FROM packet_store "+tail, args...)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p Packet
+		if err := scanPacket(rows, &p); err != nil {
+			return err
+		}
+		if err := each(&p); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	return nil
+}
+
+func scanPacket(rows interface{ Scan(...any) error }, p *Packet) error {
+	var body string
+	var prev, hash []byte
+	if err := rows.Scan(&p.Seq, &p.TimeUS, &p.Kind, &p.Call, &p.Tool, &p.Principal, &p.Lane, &p.Node, &body, &prev, &hash); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if len(prev) != len(p.Prev) || len(hash) != len(p.Hash) {
+		return corrupt("entry %d has no proper hash", p.Seq)
+	}
+	p.Body = []byte(body)
+	copy(p.Prev[:], prev)
+	copy(p.Hash[:], hash)
+	return nil
+}
+
+// Follow gives every durable packet after the given sequence number, and waits
+// for more until ctx ends. A slow reader falls behind but loses nothing.
+func (l *Ledger) Follow(ctx context.Context, after uint64) iter.Seq2[Packet, error] {
+	return func(yield func(Packet, error) bool) {
+		for {
+			changed := l.Changed()
+			packets, err := l.Packets(ctx, Query{After: after, Limit: maxLimit})
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				yield(Packet{}, err)
+				return
+			}
+			for _, p := range packets {
+				if !yield(p, nil) {
+					return
+				}
+				after = p.Seq
+			}
+			if len(packets) > 0 {
+				continue
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
