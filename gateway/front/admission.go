@@ -1,0 +1,187 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+const (
+	// MaxBody is the largest request body (DESIGN section 4, hop 1).
+	MaxBody = 1 << 20
+	// bodyTime is how long a client may take to send one.
+	bodyTime = 30 * time.Second
+)
+
+// Authenticator gives the identity a token stands for, without I/O. Errors are
+// CodeUnauthenticated.
+type Authenticator interface {
+	Authenticate(token string) (principal.Identity, error)
+}
+
+type visitKey struct{}
+
+// visit is what admission learned about a request; one context value for all of it.
+type visit struct {
+	who      principal.Identity
+	draining <-chan struct{}
+}
+
+// From gives the identity that admission found. Only handlers behind Bearer have one.
+func From(ctx context.Context) principal.Identity {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		return v.who
+	}
+	return principal.Identity{}
+}
+
+// Draining is closed when the server wants streams that would never end by
+// themselves to end.
+func Draining(ctx context.Context) <-chan struct{} {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		return v.draining
+	}
+	return nil
+}
+
+// checkPlace refuses requests that a web page made the browser send: a Host that
+// is a foreign name is DNS rebinding, an Origin that is not ours is a foreign
+// page (ClawJacked, CVE-2026-25253).
+func (s *Server) checkPlace(r *http.Request) error {
+	host := hostname(r.Host)
+	if !s.hostAllowed(r, host) {
+		return capabilities.Errorf(capabilities.CodeOriginRefused, "the Host of the request is not an address of this gateway")
+	}
+	if origins := r.Header["Origin"]; len(origins) > 0 {
+		if len(origins) != 1 || !s.originAllowed(r, origins[0]) {
+			return capabilities.Errorf(capabilities.CodeOriginRefused, "the request came from a web page of another origin")
+		}
+		return nil
+	}
+	// Browsers leave Origin out of some cross-site requests but never this.
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return capabilities.Errorf(capabilities.CodeOriginRefused, "the request came from a web page of another origin")
+	}
+	return nil
+}
+
+// hostAllowed: a loopback connection must name loopback (or a configured name),
+// any other may also name any IP address, which no foreign name can rebind to.
+func (s *Server) hostAllowed(r *http.Request, host string) bool {
+	if s.hosts[host] {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	if addr.IsLoopback() {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return err == nil && !at.Addr().Unmap().IsLoopback()
+}
+
+// originAllowed: the origin the request was sent to (its Host has been checked),
+// or a configured one.
+func (s *Server) originAllowed(r *http.Request, origin string) bool {
+	if s.origins[origin] {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.Path != "" {
+		return false // "null" among others
+	}
+	return strings.EqualFold(u.Host, r.Host)
+}
+
+// hostname is the name or address of a Host header in lower case, without port,
+// brackets, zone and the root's dot.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// authenticate finds out who sends r. Every way to fail passes the same limiter.
+func (s *Server) authenticate(r *http.Request) (principal.Identity, error) {
+	who, err := s.identify(r)
+	if err == nil {
+		return who, nil
+	}
+	if !s.failed.allow(r.RemoteAddr) {
+		return principal.Identity{}, capabilities.Errorf(capabilities.CodeOverloaded, "too many requests without a valid token came from this address")
+	}
+	s.opts.Log.Warn("front.unauthenticated", "remote", r.RemoteAddr, "method", r.Method, "reason", capabilities.AsError(err).PublicMessage())
+	return principal.Identity{}, err
+}
+
+func (s *Server) identify(r *http.Request) (principal.Identity, error) {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "no token came with the request")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
+		return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the Authorization header must be one 'Bearer TOKEN'")
+	}
+	return s.opts.Tokens.Authenticate(strings.TrimSpace(token))
+}
+
+// gateBody bounds the body before anything reads it.
+func (s *Server) gateBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	if r.ContentLength > MaxBody {
+		w.Header().Set("Connection", "close") // what follows is not read either
+		return capabilities.Errorf(capabilities.CodeBodyTooLarge, "the request of %d bytes is larger than 1 MiB", r.ContentLength)
+	}
+	control := http.NewResponseController(w)
+	// A body that trickles must not hold a connection for ever. The deadline is
+	// lifted at its end, because the answer may rightly take longer.
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, MaxBody), control: control}
+	return nil
+}
+
+type timedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	lifted  bool
+}
+
+// Read lifts the deadline at the end of the body.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !b.lifted {
+		b.lifted = true
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// BodyError gives the coded form of an error from reading a request's body.
+func BodyError(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return capabilities.Errorf(capabilities.CodeBodyTooLarge, "the request is larger than 1 MiB")
+	}
+	return capabilities.Wrap(capabilities.CodeInvalidRequest, err, "the request's body could not be read")
+}

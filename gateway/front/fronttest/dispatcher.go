@@ -1,0 +1,151 @@
+package fronttest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+// Behaviour is what a tool does in a test.
+type Behaviour func(ctx context.Context, r front.Request) capabilities.Result
+
+// Dispatcher validates arguments as the real one does and answers by Behaviour;
+// a tool without one gives an empty output. Every tool but ToolHidden is visible
+// until Show says otherwise.
+type Dispatcher struct {
+	Catalog *catalog.Catalog
+
+	calls atomic.Int64
+
+	mu        sync.RWMutex
+	does      map[capabilities.ToolID]Behaviour
+	visible   []*catalog.Descriptor
+	seen      []front.Request
+	changes   map[int]chan struct{}
+	nextWatch int
+}
+
+// NewDispatcher makes one over cat.
+func NewDispatcher(cat *catalog.Catalog) *Dispatcher {
+	d := &Dispatcher{Catalog: cat, does: make(map[capabilities.ToolID]Behaviour), changes: make(map[int]chan struct{})}
+	for _, t := range cat.All() {
+		if t.ModelFacing && t.Tool != ToolHidden {
+			d.visible = append(d.visible, t)
+		}
+	}
+	return d
+}
+
+// Do sets what a tool does.
+func (d *Dispatcher) Do(id capabilities.ToolID, b Behaviour) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.does[id] = b
+}
+
+// Show makes exactly these tools visible and says that something changed.
+func (d *Dispatcher) Show(ids ...capabilities.ToolID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.visible = nil
+	for _, id := range ids {
+		if t, ok := d.Catalog.Get(id); ok {
+			d.visible = append(d.visible, t)
+		}
+	}
+	for _, ch := range d.changes {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Seen gives the requests that came, without their Progress.
+func (d *Dispatcher) Seen() []front.Request {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Clone(d.seen)
+}
+
+// Visible implements front.Dispatcher.
+func (d *Dispatcher) Visible(context.Context, front.Caller) []*catalog.Descriptor {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Clone(d.visible)
+}
+
+// Changed implements front.Dispatcher.
+func (d *Dispatcher) Changed() (<-chan struct{}, func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nextWatch++
+	id, ch := d.nextWatch, make(chan struct{}, 1)
+	d.changes[id] = ch
+	return ch, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.changes, id)
+	}
+}
+
+// Call implements front.Dispatcher.
+func (d *Dispatcher) Call(ctx context.Context, r front.Request) capabilities.Result {
+	call := capabilities.CallID("c" + strconv.FormatInt(d.calls.Add(1), 10))
+	out := d.call(ctx, r)
+	out.Call, out.Tool = call, r.Tool
+	return out
+}
+
+func (d *Dispatcher) call(ctx context.Context, r front.Request) capabilities.Result {
+	if r.Tool == ToolNoop { // the benchmark's: as little as can be
+		return OK(`{}`)
+	}
+	d.mu.Lock()
+	if len(d.seen) < 1000 {
+		kept := r
+		kept.Progress = nil
+		d.seen = append(d.seen, kept)
+	}
+	does := d.does[r.Tool]
+	allowed := slices.ContainsFunc(d.visible, func(t *catalog.Descriptor) bool { return t.Tool == r.Tool })
+	d.mu.Unlock()
+	t, ok := d.Catalog.Get(r.Tool)
+	if !ok {
+		return Fail(capabilities.CodeUnknownTool, nil)
+	}
+	if _, violations, err := t.SplitArgs(r.Args); err != nil {
+		return Fail(capabilities.CodeOf(err), nil)
+	} else if len(violations) > 0 {
+		return Fail(capabilities.CodeInvalidArguments, map[string]any{"violations": violations})
+	}
+	if !allowed {
+		res := Fail(capabilities.CodeDeniedByPolicy, nil)
+		res.Status = capabilities.StatusDenied
+		return res
+	}
+	if does == nil {
+		return OK(`{}`)
+	}
+	return does(ctx, r)
+}
+
+// OK is a result with that output.
+func OK(output string, blobs ...capabilities.Blob) capabilities.Result {
+	return capabilities.Result{Status: capabilities.StatusOK, Output: json.RawMessage(output), Blobs: blobs}
+}
+
+// Fail is a result with that code.
+func Fail(code capabilities.Code, details any) capabilities.Result {
+	info := code.Info()
+	return capabilities.Result{
+		Status: capabilities.StatusError, Code: code, Message: info.Message, Hint: info.Hint, Retryable: info.Retryable, Details: details,
+	}
+}

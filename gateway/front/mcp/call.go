@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+// call hands one tools/call to the dispatcher. Its context ends when the client
+// cancels, and here also when the client goes away or the token is revoked.
+func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor) (*sdk.CallToolResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	if req.Extra != nil {
+		if id := req.Extra.Header[visitHeader]; len(id) == 1 {
+			if visit, ok := v.s.visits.Load(id[0]); ok {
+				defer context.AfterFunc(visit.(context.Context), cancel)()
+			}
+		}
+	}
+	r := front.Request{
+		Principal: v.caller.Principal, Role: v.caller.Role, Lane: v.caller.Lane,
+		Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp",
+	}
+	if len(r.Args) == 0 {
+		r.Args = json.RawMessage(`{}`)
+	}
+	if id, ok := req.Params.Meta[metaRequest]; ok {
+		text, _ := id.(string)
+		if err := capabilities.ValidateName(metaRequest, text, 128); err != nil {
+			return failure(d.Tool, err), nil
+		}
+		r.RequestID = capabilities.RequestID(text)
+	}
+	if token := req.Params.GetProgressToken(); token != nil {
+		p := startProgress(ctx, req.Session, token)
+		defer p.stop()
+		r.Progress = p.report
+	}
+	result := v.s.opts.Dispatcher.Call(ctx, r)
+	return project(&result), nil
+}
+
+func failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {
+	e := front.ViewError(err)
+	return project(&capabilities.Result{
+		Tool: tool, Status: capabilities.StatusError, Code: e.Code, Message: e.Message, Hint: e.Hint,
+		Retryable: e.Retryable, Details: e.Details,
+	})
+}
+
+const maxProgressQueue = 16
+
+// progress passes a call's progress on without ever holding the call up: a
+// client that reads slowly gets the newest.
+type progress struct {
+	wake chan struct{}
+	done chan struct{}
+
+	mu    sync.Mutex
+	queue []capabilities.Progress
+	ended bool
+}
+
+func startProgress(ctx context.Context, session *sdk.ServerSession, token any) *progress {
+	p := &progress{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		sent := -1.0
+		for range p.wake {
+			p.mu.Lock()
+			queue, ended := p.queue, p.ended
+			p.queue = nil
+			p.mu.Unlock()
+			for _, step := range queue {
+				if step.Done <= sent { // MCP: each must be larger than the one before
+					continue
+				}
+				sent = step.Done
+				// Without a stream to carry it nobody waits for it.
+				_ = session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+					ProgressToken: token, Progress: step.Done, Total: step.Total, Message: strings.ToValidUTF8(step.Message, "�"),
+				})
+			}
+			if ended {
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// report is safe from any goroutine and does not block.
+func (p *progress) report(step capabilities.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	if len(p.queue) == maxProgressQueue {
+		p.queue = append(p.queue[:0], p.queue[1:]...)
+	}
+	p.queue = append(p.queue, step)
+	p.nudge()
+}
+
+func (p *progress) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop sends what is left and ends: no progress comes after the result.
+func (p *progress) stop() {
+	p.mu.Lock()
+	p.ended = true
+	p.nudge()
+	p.mu.Unlock()
+	<-p.done
+}

@@ -1,0 +1,243 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+const (
+	// firstStateless is the revision from which a request stands alone: no
+	// session, no handshake. The SDK serves it by another handler.
+	firstStateless = "2026-07-28"
+
+	defaultSessionTimeout = 4 * time.Hour
+	sweepEvery            = time.Minute
+	closeTime             = 3 * time.Second
+
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+	// visitHeader ties a tool call to the HTTP request it came with. It is ours
+	// alone: what a client sends under it is overwritten.
+	visitHeader = "Handrail-Visit"
+)
+
+// Tokens is what the surface asks about tokens whose streams outlive a request.
+type Tokens interface {
+	// Valid reports whether the token would still be let in.
+	Valid(tokenID string) bool
+	// OnRevoke has fn called after each revocation; fn does not block.
+	OnRevoke(fn func(tokenID string)) (cancel func())
+}
+
+// Options of New.
+type Options struct {
+	Dispatcher front.Dispatcher // required
+	Tools      front.Tools      // required
+	Lanes      front.Lanes      // required
+	Tokens     Tokens           // required
+	Version    string           // of this program, shown to clients; default "dev"
+	// SessionTimeout ends a session that sent nothing for so long; default 4 h.
+	SessionTimeout time.Duration
+	Log            *slog.Logger     // default: discards
+	Now            func() time.Time // default time.Now
+}
+
+// Server is the MCP surface. Mount it, then Run it.
+type Server struct {
+	opts      Options
+	stateful  http.Handler // 2025-03-26 … 2025-11-25
+	stateless http.Handler // 2026-07-28 and later
+	tools     sync.Map     // toolKey → *sdk.Tool
+	closers   sync.WaitGroup
+
+	visits    sync.Map // string → context.Context of the HTTP request
+	nextVisit atomic.Uint64
+
+	mu    sync.RWMutex
+	views map[viewKey]*view
+}
+
+// New makes the surface; it starts nothing.
+func New(o Options) (*Server, error) {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil {
+		return nil, errors.New("mcp: Options.Dispatcher, Tools, Lanes and Tokens are required")
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.SessionTimeout <= 0 {
+		o.SessionTimeout = defaultSessionTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{opts: o, views: make(map[viewKey]*view)}
+	server := func(r *http.Request) *sdk.Server { return viewOf(r.Context()).server }
+	log := slog.New(warnings{o.Log.Handler()})
+	// The SDK binds a session to the user it is told; ours is token and lane.
+	bind := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+		return viewOf(ctx).info, nil // admission has checked the token
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	s.stateful = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
+		JSONResponse:               true,
+		SessionTimeout:             o.SessionTimeout,
+		Logger:                     log,
+		DisableLocalhostProtection: true, // admission checks Host, for every surface
+		MaxRequestBodyBytes:        front.MaxBody,
+	}))
+	// Not JSONResponse: here progress can only travel on the call's own stream.
+	s.stateless = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
+		Stateless:                    true,
+		Logger:                       log,
+		DisableLocalhostProtection:   true,
+		MaxRequestBodyBytes:          front.MaxBody,
+		PropagateRequestCancellation: true,
+	}))
+	return s, nil
+}
+
+// Mount puts the surface at its addresses.
+func (s *Server) Mount(f *front.Server) {
+	f.Handle("/mcp", front.Bearer, s)
+	f.Handle("/mcp/l/{lane...}", front.Bearer, s)
+}
+
+// ServeHTTP serves one admitted request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	v, err := s.open(ctx, front.From(ctx), capabilities.LaneID(r.PathValue("lane")), r.URL.RawQuery)
+	if err != nil {
+		front.WriteError(w, err)
+		return
+	}
+	r = r.WithContext(context.WithValue(ctx, viewCtxKey{}, v))
+	if r.Header.Get(versionHeader) >= firstStateless {
+		v.touch(s.opts.Now())
+		s.stateless.ServeHTTP(w, r)
+		return
+	}
+	id := r.Header.Get(sessionHeader)
+	if r.Method == http.MethodPost {
+		if id == "" {
+			v.makeRoom()
+		}
+		// A session's calls outlive their requests in the SDK. An answer that
+		// nobody waits for can not be delivered later (responses are plain JSON,
+		// nothing is replayed), so a client that goes away cancels its call.
+		visit := strconv.FormatUint(s.nextVisit.Add(1), 36)
+		s.visits.Store(visit, r.Context())
+		defer s.visits.Delete(visit)
+		r.Header[visitHeader] = []string{visit}
+	}
+	v.enter(id, s.opts.Now())
+	defer func() { v.leave(id, w.Header().Get(sessionHeader), s.opts.Now()) }()
+	s.stateful.ServeHTTP(w, r)
+}
+
+// Run keeps lists up to date and sessions in bounds until ctx ends; then it ends
+// every session.
+func (s *Server) Run(ctx context.Context) error {
+	changes, cancel := s.opts.Dispatcher.Changed()
+	defer cancel()
+	defer s.opts.Tokens.OnRevoke(func(id string) {
+		s.drop(func(v *view) bool { return v.who.TokenID == id })
+	})()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	// What changed before we listened.
+	s.refresh()
+	for {
+		select {
+		case <-ctx.Done():
+			s.drop(func(*view) bool { return true })
+			ended := make(chan struct{})
+			go func() { s.closers.Wait(); close(ended) }()
+			select {
+			case <-ended:
+			case <-time.After(closeTime): // a tool that does not heed its context
+			}
+			return nil
+		case <-changes:
+			s.refresh()
+		case <-tick.C:
+			s.sweep()
+		}
+	}
+}
+
+// refresh brings every view's tools up to date; the SDK tells the clients.
+func (s *Server) refresh() {
+	for _, v := range s.snapshot() {
+		v.refresh()
+	}
+}
+
+// sweep ends the views of ended tokens and forgets those nobody uses.
+func (s *Server) sweep() {
+	now := s.opts.Now()
+	s.drop(func(v *view) bool { return !s.opts.Tokens.Valid(v.who.TokenID) || v.idle(now) })
+	for _, v := range s.snapshot() {
+		v.prune()
+	}
+}
+
+// drop removes the views that match, cancels their calls and closes their
+// sessions.
+func (s *Server) drop(match func(*view) bool) {
+	var out []*view
+	s.mu.Lock()
+	for k, v := range s.views {
+		if match(v) {
+			delete(s.views, k)
+			out = append(out, v)
+		}
+	}
+	s.mu.Unlock()
+	for _, v := range out {
+		v.cancel()
+		for session := range v.server.Sessions() {
+			s.closers.Go(func() { _ = session.Close() }) // waits for the session's calls
+		}
+	}
+}
+
+func (s *Server) snapshot() []*view {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*view, 0, len(s.views))
+	for _, v := range s.views {
+		all = append(all, v)
+	}
+	return all
+}
+
+// warnings passes on what the SDK says from warnings up; its own steps are noise.
+type warnings struct{ slog.Handler }
+
+// Enabled reports whether the level is passed on.
+func (h warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs keeps the threshold.
+func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps the threshold.
+func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }

@@ -1,0 +1,201 @@
+package front
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+const (
+	maxConnections = 4096
+	maxHeader      = 32 << 10
+	headerTime     = 10 * time.Second
+	idleTime       = 3 * time.Minute
+	drainTime      = 5 * time.Second
+)
+
+// Access says what admission asks of a request before its handler sees it. The
+// zero value asks for a token.
+type Access int
+
+// The kinds of access.
+const (
+	Bearer Access = iota // a valid bearer token
+	Open                 // Host and Origin only: for what tells a stranger nothing
+)
+
+// Options of New.
+type Options struct {
+	Addr   string        // required: TCP address to listen on, such as "127.0.0.1:7480"
+	Tokens Authenticator // required
+	// TLS serves HTTPS. Needed beyond loopback, unless PlainBeyondLoopback says
+	// that something else in front (a proxy) does it.
+	TLS                 *tls.Config
+	PlainBeyondLoopback bool
+	Hosts               []string // names besides loopback ones by which clients may call; default: none
+	Origins             []string // web origins besides our own that may call; default: none
+	Log                 *slog.Logger
+	Now                 func() time.Time // default time.Now
+}
+
+// Server is the gateway's HTTP server. Mount surfaces with Handle, then Listen,
+// then Run.
+type Server struct {
+	opts     Options
+	mux      *http.ServeMux
+	hosts    map[string]bool
+	origins  map[string]bool
+	failed   failures
+	listener net.Listener
+	draining chan struct{}
+	drain    sync.Once
+}
+
+// New makes a server; it listens to nothing yet.
+func New(o Options) (*Server, error) {
+	if o.Tokens == nil {
+		return nil, errors.New("front: Options.Tokens is required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{
+		opts: o, mux: http.NewServeMux(),
+		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{},
+		failed:   failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
+		draining: make(chan struct{}),
+	}
+	for _, h := range o.Hosts {
+		s.hosts[hostname(h)] = true
+	}
+	for _, origin := range o.Origins {
+		s.origins[strings.TrimSuffix(origin, "/")] = true
+	}
+	s.Handle("/", Open, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		WriteError(w, capabilities.Errorf(capabilities.CodeNotFound, "there is nothing at this address").
+			WithHint("MCP is at /mcp, the API at /v1/ (see /v1/openapi.json)."))
+	}))
+	return s, nil
+}
+
+// Handle mounts h at a pattern of http.ServeMux, behind the access it asks for.
+// All mounting comes before Run.
+func (s *Server) Handle(pattern string, access Access, h http.Handler) {
+	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{draining: s.draining}
+		if access == Bearer {
+			who, err := s.authenticate(r)
+			if err != nil {
+				WriteError(w, err)
+				return
+			}
+			v.who = who
+		}
+		if err := s.gateBody(w, r); err != nil {
+			WriteError(w, err)
+			return
+		}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	}))
+}
+
+// ServeHTTP admits and serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["X-Content-Type-Options"] = noSniff
+	if err := s.checkPlace(r); err != nil {
+		s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", r.Host, "origin", r.Header.Get("Origin"))
+		WriteError(w, err)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+var noSniff = []string{"nosniff"}
+
+// Listen binds the address, so that Addr is known before Run.
+func (s *Server) Listen() error {
+	if s.listener != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.opts.Addr)
+	if err != nil {
+		return fmt.Errorf("front: %w", err)
+	}
+	if !loopback(l.Addr()) && s.opts.TLS == nil {
+		if !s.opts.PlainBeyondLoopback {
+			_ = l.Close()
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not loopback, and tokens must not cross a network unencrypted", s.opts.Addr).
+				WithHint("Listen on loopback, give a certificate, or say that a TLS proxy stands in front.")
+		}
+		s.opts.Log.Warn("front.plain", "addr", l.Addr().String(), "why", "tokens cross this listener unencrypted unless a TLS proxy stands in front")
+	}
+	s.listener = l
+	return nil
+}
+
+func loopback(a net.Addr) bool {
+	ap, err := netip.ParseAddrPort(a.String())
+	return err == nil && ap.Addr().Unmap().IsLoopback()
+}
+
+// Addr is the address Listen bound, or nil before.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// Run serves until ctx ends, then lets running requests finish for a few
+// seconds. It listens first if Listen was not called.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+		TLSConfig:         s.opts.TLS,
+	}
+	listener := netutil.LimitListener(s.listener, maxConnections)
+	done := make(chan error, 1)
+	go func() {
+		if s.opts.TLS != nil {
+			done <- server.ServeTLS(listener, "", "")
+			return
+		}
+		done <- server.Serve(listener)
+	}()
+	select {
+	case err := <-done:
+		return fmt.Errorf("front: %w", err)
+	case <-ctx.Done():
+	}
+	s.drain.Do(func() { close(s.draining) })
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		_ = server.Close()
+	}
+	<-done
+	return nil
+}

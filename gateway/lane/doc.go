@@ -1,0 +1,11 @@
+// Package lane keeps the lanes: which conversation belongs to which principal,
+// and which nodes are attached to it.
+//
+// Promises: a lane belongs to the first principal that uses it, because what
+// lives in it (a browser's cookies, say) must not be met by another agent; the
+// nodes of a lane are answered from memory, on every call's path; attaching and
+// detaching is durable before it is answered.
+//
+// It must never import a surface (gateway/front), the dispatcher, or choose a
+// node: selection is gateway/route's.
+package lane

@@ -1,0 +1,126 @@
+package principal
+
+import "github.com/handrail-dev/handrail/capabilities"
+
+// Role is what kind of caller a token stands for. The zero value may do nothing.
+type Role string
+
+// The roles, each with all that the one before it may do.
+const (
+	RoleAgent    Role = "agent"    // calls tools in its own lanes
+	RoleOperator Role = "operator" // also nodes, lanes, events and reading the ledger
+	RoleAdmin    Role = "admin"    // also tokens, invites, policy and the ledger's export
+)
+
+// ParseRole reads a role's name.
+func ParseRole(s string) (Role, error) {
+	switch r := Role(s); r {
+	case RoleAgent, RoleOperator, RoleAdmin:
+		return r, nil
+	}
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be agent, operator or admin")
+}
+
+// String gives the role's name.
+func (r Role) String() string { return string(r) }
+
+func (r Role) rank() int {
+	switch r {
+	case RoleAgent:
+		return 1
+	case RoleOperator:
+		return 2
+	case RoleAdmin:
+		return 3
+	}
+	return 0
+}
+
+// Covers reports whether r may do all that other may.
+func (r Role) Covers(other Role) bool { return other.rank() > 0 && r.rank() >= other.rank() }
+
+// Action is one thing a surface lets callers do. Every entry point of every
+// surface names exactly one (users-and-incidents: one authorisation function).
+type Action string
+
+// The actions.
+const (
+	ActCall         Action = "call"          // call tools the policy permits, in a lane of one's own
+	ActReadTools    Action = "tools.read"    // list the tools one may use
+	ActReadCalls    Action = "calls.read"    // list one's own calls
+	ActReadLanes    Action = "lanes.read"    // list one's own lanes
+	ActReadStatus   Action = "status.read"   // addresses, counts and versions
+	ActReadAllCalls Action = "calls.all"     // list everybody's calls
+	ActAnyLane      Action = "lanes.any"     // list, and call in, lanes of other principals
+	ActManageLanes  Action = "lanes.manage"  // attach and detach nodes
+	ActReadNodes    Action = "nodes.read"    // roster and readiness
+	ActManageNodes  Action = "nodes.manage"  // approve, deny, revoke, edit
+	ActReadEvents   Action = "events.read"   // the event stream
+	ActReadLedger   Action = "ledger.read"   // packets and head
+	ActReadMetrics  Action = "metrics.read"  // Prometheus metrics
+	ActExportLedger Action = "ledger.export" // the whole ledger
+	ActReadAllTools Action = "tools.all"     // the catalog beyond what one may use
+	ActReadPolicy   Action = "policy.read"   // policy text and explain
+	ActInvite       Action = "invites"       // pastes and enrolment keys
+	ActTokens       Action = "tokens"        // create, list, revoke
+)
+
+// least is the smallest role that may do each action. An action that is missing
+// here is refused to everybody.
+var least = map[Action]Role{
+	ActCall:         RoleAgent,
+	ActReadTools:    RoleAgent,
+	ActReadCalls:    RoleAgent,
+	ActReadLanes:    RoleAgent,
+	ActReadStatus:   RoleOperator,
+	ActReadAllCalls: RoleOperator,
+	ActAnyLane:      RoleOperator,
+	ActManageLanes:  RoleOperator,
+	ActReadNodes:    RoleOperator,
+	ActManageNodes:  RoleOperator,
+	ActReadEvents:   RoleOperator,
+	ActReadLedger:   RoleOperator,
+	ActReadMetrics:  RoleOperator,
+	ActExportLedger: RoleAdmin,
+	ActReadAllTools: RoleAdmin,
+	ActReadPolicy:   RoleAdmin,
+	ActInvite:       RoleAdmin,
+	ActTokens:       RoleAdmin,
+}
+
+// Allow is the one authorisation function of the surfaces: it reports whether
+// role may do action. Unknown roles and unknown actions may not.
+func Allow(role Role, action Action) bool {
+	need, known := least[action]
+	return known && role.Covers(need)
+}
+
+// Actions gives every action, in no order; for documentation and tests.
+func Actions() []Action {
+	all := make([]Action, 0, len(least))
+	for a := range least {
+		all = append(all, a)
+	}
+	return all
+}
+
+// Identity is who a request comes from, as the token's record says.
+type Identity struct {
+	TokenID   string
+	Principal capabilities.PrincipalID
+	Role      Role
+	Lane      capabilities.LaneID // the token's default lane
+}
+
+// Require gives CodeForbidden unless the identity's role may do action.
+func (id Identity) Require(action Action) error {
+	if Allow(id.Role, action) {
+		return nil
+	}
+	need, known := least[action]
+	if !known {
+		return capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
+	}
+	return capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s may not do that", id.Role).
+		WithHint("Use a token whose role is " + string(need) + ".")
+}

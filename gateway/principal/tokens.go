@@ -1,0 +1,373 @@
+package principal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+const (
+	tokenPrefix = "hrt_"
+	tokenBytes  = 32 // 256 bits: nothing to guess, so a plain SHA-256 is enough to store
+	maxTokens   = 10_000
+	// keepEnded is how long a revoked or expired token stays listed.
+	keepEnded = 90 * 24 * time.Hour
+	maxTTL    = 10 * 365 * 24 * time.Hour
+)
+
+// Secret is a token as its holder sends it. It prints as its prefix only.
+type Secret struct{ text string }
+
+// Reveal gives the token itself; for showing it once, at its creation.
+func (s Secret) Reveal() string { return s.text }
+
+// String hides the token.
+func (s Secret) String() string { return tokenPrefix + "…" }
+
+// GoString hides the token.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the token.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+func newSecret() Secret {
+	var b [tokenBytes]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return Secret{tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])}
+}
+
+// Token is the record of one token, without its secret.
+type Token struct {
+	ID        string                   `json:"token_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      Role                     `json:"role"`
+	Lane      capabilities.LaneID      `json:"lane"`
+	CreatedAt time.Time                `json:"created_at"`
+	CreatedBy capabilities.PrincipalID `json:"created_by"`
+	ExpiresAt time.Time                `json:"expires_at,omitzero"` // zero: never
+	RevokedAt time.Time                `json:"revoked_at,omitzero"`
+}
+
+func (t *Token) identity() Identity {
+	return Identity{TokenID: t.ID, Principal: t.Principal, Role: t.Role, Lane: t.Lane}
+}
+
+func (t *Token) refusal(now time.Time) error {
+	switch {
+	case !t.RevokedAt.IsZero():
+		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the token was revoked")
+	case !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt):
+		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the token has expired")
+	}
+	return nil
+}
+
+// Spec is what a new token is to be.
+type Spec struct {
+	Principal capabilities.PrincipalID // required
+	Role      Role                     // required
+	Lane      capabilities.LaneID      // default: named like the principal
+	TTL       time.Duration            // default: never expires
+}
+
+// Site is the identity that makes the first token of a site; no token stands for it.
+var Site = Identity{Principal: "site", Role: RoleAdmin}
+
+// Options of New.
+type Options struct {
+	Store *store.Store // required, opened with Migrations
+	// Record writes a packet in the same transaction as the change; default: none.
+	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
+	Now    func() time.Time // default time.Now
+	Log    *slog.Logger     // default: discards
+}
+
+// Tokens is the set of all tokens. Its methods are safe for concurrent use.
+// Authentication is answered from memory: the database is read once, by Load.
+type Tokens struct {
+	opts Options
+
+	writing sync.Mutex // one change at a time: checks and writes belong together
+
+	mu       sync.RWMutex
+	byHash   map[[sha256.Size]byte]*Token // records are replaced, never changed
+	hashes   map[string][sha256.Size]byte // by token ID
+	watchers map[int]func(tokenID string)
+	nextID   int
+}
+
+// Migrations are the tables of this room.
+func Migrations() []store.Migration {
+	return []store.Migration{{Room: "principal", Version: 1, SQL: `
+		CREATE TABLE token (
+			token_id   TEXT PRIMARY KEY,
+			hash       BLOB NOT NULL UNIQUE,
+			principal  TEXT NOT NULL,
+			role       TEXT NOT NULL,
+			lane       TEXT NOT NULL,
+			created_at INTEGER NOT NULL,
+			created_by TEXT NOT NULL,
+			expires_at INTEGER NOT NULL,
+			revoked_at INTEGER NOT NULL
+		) STRICT`}}
+}
+
+// New makes an empty set; call Load before use.
+func New(o Options) (*Tokens, error) {
+	if o.Store == nil {
+		return nil, errors.New("principal: Options.Store is required")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Tokens{
+		opts:     o,
+		byHash:   make(map[[sha256.Size]byte]*Token),
+		hashes:   make(map[string][sha256.Size]byte),
+		watchers: make(map[int]func(string)),
+	}, nil
+}
+
+// Load reads the tokens and forgets those that ended long ago.
+func (t *Tokens) Load(ctx context.Context) error {
+	horizon := t.opts.Now().Add(-keepEnded).UnixMilli()
+	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.Exec(`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2)`, horizon, horizon)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rows, err := t.opts.Store.Read().QueryContext(ctx,
+		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at FROM token`)
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	defer rows.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rows.Next() {
+		var (
+			rec                       Token
+			hash                      []byte
+			created, expires, revoked int64
+		)
+		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked); err != nil {
+			return capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
+		if len(hash) != sha256.Size {
+			return capabilities.Errorf(capabilities.CodeInternal, "token %s has a damaged record", rec.ID)
+		}
+		t.putLocked([sha256.Size]byte(hash), &rec)
+	}
+	if err := rows.Err(); err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return nil
+}
+
+func (t *Tokens) putLocked(hash [sha256.Size]byte, rec *Token) {
+	t.byHash[hash] = rec
+	t.hashes[rec.ID] = hash
+}
+
+// Authenticate gives the identity a token stands for. Errors are
+// CodeUnauthenticated. It does no I/O: it is on every request's path.
+func (t *Tokens) Authenticate(token string) (Identity, error) {
+	if !strings.HasPrefix(token, tokenPrefix) || len(token) > 2*tokenBytes {
+		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
+	}
+	// A lookup by the hash leaks nothing useful through its timing: an attacker
+	// can not choose a token's hash prefix by prefix.
+	hash := sha256.Sum256([]byte(token))
+	t.mu.RLock()
+	rec := t.byHash[hash]
+	t.mu.RUnlock()
+	if rec == nil {
+		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
+	}
+	if err := rec.refusal(t.opts.Now()); err != nil {
+		return Identity{}, err
+	}
+	return rec.identity(), nil
+}
+
+// Valid reports whether the token with that ID would still be let in. Surfaces
+// ask it for streams that outlive the request they came with.
+func (t *Tokens) Valid(tokenID string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	rec := t.byHash[t.hashes[tokenID]]
+	return rec != nil && rec.refusal(t.opts.Now()) == nil
+}
+
+// Create makes a token for by, whose role must cover the new one's: nobody
+// makes a token that may do more than its maker. The secret is given this once.
+func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Secret, error) {
+	if err := by.Require(ActTokens); err != nil {
+		return Token{}, Secret{}, err
+	}
+	if spec.Lane == "" {
+		spec.Lane = capabilities.LaneID(spec.Principal)
+	}
+	if err := errors.Join(
+		capabilities.ValidateName("principal", string(spec.Principal), 128),
+		capabilities.ValidateName("lane", string(spec.Lane), 128),
+	); err != nil {
+		return Token{}, Secret{}, err
+	}
+	if _, err := ParseRole(string(spec.Role)); err != nil {
+		return Token{}, Secret{}, err
+	}
+	if !by.Role.Covers(spec.Role) {
+		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s can not make one of role %s", by.Role, spec.Role)
+	}
+	if spec.TTL < 0 || spec.TTL > maxTTL {
+		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a token may live for up to ten years")
+	}
+	now := t.opts.Now()
+	rec := Token{
+		ID: "t" + strings.ToLower(rand.Text()[:15]), Principal: spec.Principal, Role: spec.Role, Lane: spec.Lane,
+		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: by.Principal,
+	}
+	if spec.TTL > 0 {
+		rec.ExpiresAt = now.Add(spec.TTL).Truncate(time.Millisecond).UTC()
+	}
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.RLock()
+	full := len(t.hashes) >= maxTokens
+	t.mu.RUnlock()
+	if full {
+		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeOverloaded, "there are %d tokens already", maxTokens).
+			WithHint("Revoke some; ended ones leave the list after 90 days.")
+	}
+	secret := newSecret()
+	hash := sha256.Sum256([]byte(secret.text))
+	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
+			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
+			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt)); err != nil {
+			return err
+		}
+		return t.record(tx, "token.created", by.Principal, rec)
+	})
+	if err != nil {
+		return Token{}, Secret{}, err
+	}
+	t.mu.Lock()
+	t.putLocked(hash, &rec)
+	t.mu.Unlock()
+	t.opts.Log.Info("token.created", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", by.Principal)
+	return rec, secret, nil
+}
+
+// Revoke ends a token at once and for good. Revoking an ended token is not an error.
+func (t *Tokens) Revoke(ctx context.Context, by Identity, tokenID string) (Token, error) {
+	if err := by.Require(ActTokens); err != nil {
+		return Token{}, err
+	}
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.RLock()
+	hash, ok := t.hashes[tokenID]
+	old := t.byHash[hash]
+	t.mu.RUnlock()
+	if !ok {
+		return Token{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no token with that ID")
+	}
+	if !old.RevokedAt.IsZero() {
+		return *old, nil
+	}
+	rec := *old
+	rec.RevokedAt = t.opts.Now().Truncate(time.Millisecond).UTC()
+	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Exec(`UPDATE token SET revoked_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.RevokedAt.UnixMilli(), rec.ID); err != nil {
+			return err
+		}
+		return t.record(tx, "token.revoked", by.Principal, rec)
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	t.mu.Lock()
+	t.putLocked(hash, &rec)
+	watchers := make([]func(string), 0, len(t.watchers))
+	for _, fn := range t.watchers {
+		watchers = append(watchers, fn)
+	}
+	t.mu.Unlock()
+	for _, fn := range watchers {
+		fn(rec.ID)
+	}
+	t.opts.Log.Info("token.revoked", "token_id", rec.ID, "principal", rec.Principal, "by", by.Principal)
+	return rec, nil
+}
+
+func (t *Tokens) record(tx *store.Tx, kind string, by capabilities.PrincipalID, rec Token) error {
+	if t.opts.Record == nil {
+		return nil
+	}
+	return t.opts.Record(tx, kind, by, rec)
+}
+
+// List gives every kept record, oldest first.
+func (t *Tokens) List() []Token {
+	t.mu.RLock()
+	list := make([]Token, 0, len(t.byHash))
+	for _, rec := range t.byHash {
+		list = append(list, *rec)
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(list, func(a, b Token) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return list
+}
+
+// OnRevoke has fn called after each revocation, from the revoking goroutine; fn
+// must not block. cancel ends it.
+func (t *Tokens) OnRevoke(fn func(tokenID string)) (cancel func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.nextID++
+	id := t.nextID
+	t.watchers[id] = fn
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.watchers, id)
+	}
+}
+
+func milli(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+func fromMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
