@@ -1,0 +1,111 @@
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var mapRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|")
+
+// docs/architecture.md is the map: every package is on it, and nothing else.
+func TestMapIsTrue(t *testing.T) {
+	all := readTree(t)
+	var mapped []string
+	for _, m := range mapRow.FindAllStringSubmatch(string(all.read(t, "docs/architecture.md")), -1) {
+		mapped = append(mapped, m[1])
+	}
+	packages := all.packages()
+	for _, dir := range packages {
+		if !slices.Contains(mapped, dir) {
+			t.Errorf("docs/architecture.md does not show %s", dir)
+		}
+	}
+	for _, dir := range mapped {
+		if !slices.Contains(packages, dir) {
+			t.Errorf("docs/architecture.md shows %s, which does not exist", dir)
+		}
+	}
+}
+
+// Each direct dependency has its reason (docs/dependencies.md), and no reason
+// outlives its dependency.
+func TestDependenciesHaveReasons(t *testing.T) {
+	all := readTree(t)
+	required := map[string]bool{}
+	for line := range strings.Lines(string(all.read(t, "go.mod"))) {
+		f := strings.Fields(line)
+		if len(f) == 2 && strings.Contains(f[0], "/") && strings.HasPrefix(f[1], "v") || len(f) == 2 && f[0] == "rsc.io/qr" {
+			required[f[0]] = true // an indirect one has a comment, so more fields
+		}
+	}
+	given := map[string]bool{}
+	for line := range strings.Lines(string(all.read(t, "docs/dependencies.md"))) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			given[m[1]] = true
+		}
+	}
+	for m := range required {
+		if !given[m] {
+			t.Errorf("docs/dependencies.md gives no reason for %s", m)
+		}
+	}
+	for m := range given {
+		if !required[m] {
+			t.Errorf("docs/dependencies.md explains %s, which go.mod does not require directly", m)
+		}
+	}
+	if len(required) == 0 {
+		t.Error("no direct dependency found in go.mod: the test is broken")
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`)
+
+// Links between documents lead somewhere, and the index names every document.
+func TestDocumentLinksResolve(t *testing.T) {
+	all := readTree(t)
+	index := string(all.read(t, "docs/README.md"))
+	for _, name := range all.files {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		if filepath.ToSlash(filepath.Dir(name)) == "docs" && name != "docs/README.md" && !strings.Contains(index, "("+filepath.Base(name)+")") {
+			t.Errorf("docs/README.md does not name %s", name)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(all.read(t, name)), -1) {
+			target := filepath.Join(all.root, filepath.Dir(filepath.FromSlash(name)), filepath.FromSlash(m[1]))
+			if _, err := os.Stat(target); err != nil {
+				if _, ok := err.(*fs.PathError); ok {
+					t.Errorf("%s links to %s, which does not exist", name, m[1])
+				}
+			}
+		}
+	}
+}
+
+// The host a package comes from is a setting of the machine, not of the project.
+// (The names are written in two parts so that this file does not match.)
+func TestNoFileNamesARegistry(t *testing.T) {
+	hosts := []string{"proxy.golang" + ".org", "registry.npmjs" + ".org", "deb.debian" + ".org", "sum.golang" + ".org"}
+	all := readTree(t)
+	for _, name := range all.files {
+		data := all.read(t, name)
+		if !isText(data) {
+			continue
+		}
+		for _, host := range hosts {
+			if strings.Contains(string(data), host) {
+				t.Errorf("%s names the registry host %s", name, host)
+			}
+		}
+	}
+}
