@@ -18,7 +18,7 @@ setup: ## install what running needs (Go, a browser) and say so
 
 build: ## build bin/handrail
 	@.ci/setup build
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
+	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
 
 up: setup build ## start a gateway and a paired node here, do a first task, and stay up
 	@exec $(UP)
