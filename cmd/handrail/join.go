@@ -5,53 +5,86 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// joinFunc joins the site of a paste and keeps the identity below data. It waits
-// for the admin's decision; say tells the person how far it is.
-type joinFunc func(ctx context.Context, cmd *cobra.Command, data dataDir, paste pairing.Paste, say func(string)) (capabilities.NodeID, error)
-
-// newJoinCmd makes `handrail node join`. The paste is a secret, so it comes from
+// newJoinCmd makes `handrail node join`. offers lists what this device could do,
+// for the person who sets its allowlist. The paste is a secret, so it comes from
 // standard input or a prompt and never from the command line, which every
 // process of the machine can read.
-func newJoinCmd(join joinFunc) *cobra.Command {
-	return &cobra.Command{
+func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
+	cmd := &cobra.Command{
 		Use:   "join",
 		Short: "Pair this device with a gateway, with the paste from 'handrail pair'",
 		Long: "Asks for the paste, or reads it from standard input, proves it to the gateway and waits until the admin\n" +
 			"confirms. Compare the key it shows with what the admin sees. Then 'handrail node' runs the node.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			data, err := dataDirOf(cmd)
-			if err != nil {
-				return err
-			}
-			text, err := readPaste(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			paste, err := pairing.ParsePaste(text)
-			if err != nil {
-				return err
-			}
-			say := func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), plain(what)) }
-			node, err := join(cmd.Context(), cmd, data, paste, say)
-			if err != nil {
-				return err
-			}
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"event": "approved", "node_id": node, "site_id": paste.Site})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "This device is node %s of site %s. Run 'handrail node' to start it.\n", node, paste.Site)
-			return nil
-		},
+	}
+	label := cmd.Flags().String("label", "", "name of this device for people (default: the one of the invite)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return err
+		}
+		text, err := readPaste(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		paste, err := pairing.ParsePaste(text)
+		if err != nil {
+			return err
+		}
+		if err := data.make(data.node()); err != nil {
+			return err
+		}
+		id, err := link.Join(cmd.Context(), paste, link.JoinOptions{
+			Dir: data.node(), Profile: profile(*label, offers()), Progress: joinProgress(cmd),
+		})
+		if err != nil {
+			return err
+		}
+		if commonOf(cmd).json {
+			return printJSON(cmd.OutOrStdout(), map[string]any{"event": "approved", "node_id": id.Node, "site_id": id.Site})
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "This device is node %s of site %s. Run 'handrail node' to start it.\n", id.Node, id.Site)
+		return nil
+	}
+	return cmd
+}
+
+// profile is what the admin sees of this device.
+func profile(label string, offers []capabilities.CapabilityID) pairing.Profile {
+	host, _ := os.Hostname()
+	return pairing.Profile{Label: label, Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: programVersion(), Offers: offers}
+}
+
+// joinProgress tells each step once, and each failed attempt.
+func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
+	out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
+	said := pairing.State("")
+	return func(s link.JoinStep) {
+		if s.Err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "the connection was lost (%v); trying again\n", s.Err)
+			return
+		}
+		if s.State == said || s.State != pairing.StatePending {
+			return
+		}
+		said = s.State
+		if asJSON {
+			_ = printJSON(out, map[string]any{"event": "pending", "node_id": s.Node, "key_fingerprint": s.Fingerprint})
+			return
+		}
+		fmt.Fprintf(out, "The gateway took the paste. Waiting for its admin to let this device in.\n  node  %s\n  key   %s\n", s.Node, s.Fingerprint)
 	}
 }
 

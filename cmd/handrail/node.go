@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/pairing"
 )
 
 func newNodeCmd() *cobra.Command {
@@ -17,8 +14,6 @@ func newNodeCmd() *cobra.Command {
 		RunE:  func(*cobra.Command, []string) error { return errNotBuilt },
 	}
 	addNodeAdminCmds(cmd)
-	cmd.AddCommand(newJoinCmd(func(context.Context, *cobra.Command, dataDir, pairing.Paste, func(string)) (capabilities.NodeID, error) {
-		return "", errNotBuilt
-	}))
+	cmd.AddCommand(newJoinCmd(func() []capabilities.CapabilityID { return nil }))
 	return cmd
 }
