@@ -251,13 +251,13 @@ func (l *Ledger) AppendIn(tx *store.Tx, drafts ...Draft) ([]Packet, error) {
 
 const (
 	columns   = "seq, time_us, kind, call_id, tool_id, principal, lane, node_id, body, prev, hash"
-	perInsert = 8 // most rows in one statement
+	width     = 11 // columns
+	perInsert = 8  // most rows in one statement
 )
 
 // inserts holds the statement for each number of rows: one statement for the
 // packets of a call costs much less than one each.
 var inserts = func() (texts [perInsert + 1]string) {
-	width := strings.Count(columns, ",") + 1
 	for n := 1; n <= perInsert; n++ {
 		var b strings.Builder
 		b.WriteString("INSERT INTO packet_store (" + columns + ") VALUES ")
@@ -279,10 +279,42 @@ var inserts = func() (texts [perInsert + 1]string) {
 func (l *Ledger) insert(tx *store.Tx, packets []Packet) error {
 	for rows := range slices.Chunk(packets, perInsert) {
 		args := l.args[:0]
+		// The packets of a call say the same in most columns; the boxed value of
+		// the row before is used again instead of making a new one.
+		above := func() any {
+			if len(args) < width {
+				return nil
+			}
+			return args[len(args)-width]
+		}
+		text := func(s string) {
+			v := above()
+			if was, ok := v.(string); !ok || was != s {
+				v = s
+			}
+			args = append(args, v)
+		}
 		for i := range rows {
 			p := &rows[i]
-			args = append(args, int64(p.Seq), p.TimeUS, string(p.Kind), string(p.Call), string(p.Tool),
-				string(p.Principal), string(p.Lane), string(p.Node), string(p.Body), p.Prev[:], p.Hash[:])
+			args = append(args, int64(p.Seq))
+			if i > 0 {
+				args = append(args, above()) // one time for all
+			} else {
+				args = append(args, p.TimeUS)
+			}
+			text(string(p.Kind))
+			text(string(p.Call))
+			text(string(p.Tool))
+			text(string(p.Principal))
+			text(string(p.Lane))
+			text(string(p.Node))
+			args = append(args, string(p.Body))
+			if i > 0 {
+				args = append(args, args[len(args)-width+1]) // the hash of the row before
+			} else {
+				args = append(args, p.Prev[:])
+			}
+			args = append(args, p.Hash[:])
 		}
 		_, err := tx.Exec(inserts[len(rows)], args...)
 		clear(args)

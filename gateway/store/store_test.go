@@ -403,3 +403,18 @@ func TestClose(t *testing.T) {
 		t.Error("the row is gone")
 	}
 }
+
+func TestPositional(t *testing.T) {
+	for in, want := range map[string]string{
+		"SELECT 1":                        "SELECT 1",
+		"VALUES ($1, $2, $3)":             "VALUES (?, ?, ?)",
+		"a = $1 OR b = $1":                "a = $1 OR b = $1",
+		"a = $2 AND b = $1":               "a = $2 AND b = $1",
+		"a = '$1 it''s $2' AND b = $1":    "a = '$1 it''s $2' AND b = ?",
+		"$1$2$3$4$5$6$7$8$9$10 AND c = $": "$1$2$3$4$5$6$7$8$9$10 AND c = $",
+	} {
+		if got := positional(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
