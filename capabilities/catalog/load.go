@@ -71,7 +71,10 @@ func readFamily(text []byte) ([]*Descriptor, error) {
 	if family.Str == "" || tools.Kind != canonical.Array {
 		return nil, fmt.Errorf("family and tools are required")
 	}
-	known, _ := defs.Interface().(map[string]any)
+	known, err := settleDefs(defs)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]*Descriptor, 0, len(tools.Items))
 	for i, tool := range tools.Items {
 		d, err := readTool(common, tool, known)
@@ -86,22 +89,19 @@ func readFamily(text []byte) ([]*Descriptor, error) {
 	return list, nil
 }
 
-func readTool(common, tool canonical.Value, defs map[string]any) (*Descriptor, error) {
+func readTool(common, tool canonical.Value, defs definitions) (*Descriptor, error) {
 	fields := map[string]any{}
 	for _, source := range []canonical.Value{common, tool} {
 		for _, m := range source.Members {
 			fields[m.Key] = m.Value.Interface()
 		}
 	}
-	var err error
-	// A client may not know references, so inputs have none; results may, for
-	// trees need them.
-	if fields["input"], err = inline(fields["input"], defs, nil); err != nil {
-		return nil, err
+	// A client may not know references, so schemas have none; only the result that
+	// is a tree keeps one.
+	for _, name := range []string{"input", "result"} {
+		fields[name] = inline(fields[name], defs)
 	}
-	if fields["result"], err = attach(fields["result"], defs); err != nil {
-		return nil, err
-	}
+	fields["result"] = attach(fields["result"], defs)
 	text, err := canonical.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -126,99 +126,109 @@ func refName(node map[string]any) (string, bool) {
 	return ref[len(defsPrefix):], true
 }
 
-// inline replaces every reference by what it refers to; a description beside it
-// stays.
-func inline(node any, defs map[string]any, open []string) (any, error) {
+// definitions are the "$defs" of a family, inlined into each other as far as
+// they are not circular.
+type definitions struct {
+	byName   map[string]any
+	circular map[string]bool
+}
+
+func settleDefs(defs canonical.Value) (definitions, error) {
+	d := definitions{byName: map[string]any{}, circular: map[string]bool{}}
+	for _, m := range defs.Members {
+		d.byName[m.Key] = m.Value.Interface()
+	}
+	for name := range d.byName {
+		for reached := range d.reach(name, map[string]bool{}) {
+			if _, ok := d.byName[reached]; !ok {
+				return d, fmt.Errorf("$defs/%s: $ref to %s leads nowhere", name, reached)
+			}
+			d.circular[name] = d.circular[name] || reached == name
+		}
+	}
+	settled := make(map[string]any, len(d.byName))
+	for name, def := range d.byName {
+		settled[name] = inline(def, d)
+	}
+	d.byName = settled
+	return d, nil
+}
+
+// reach collects the names a definition refers to, directly or not.
+func (d definitions) reach(name string, seen map[string]bool) map[string]bool {
+	for _, next := range refs(d.byName[name]) {
+		if !seen[next] {
+			seen[next] = true
+			d.reach(next, seen)
+		}
+	}
+	return seen
+}
+
+// refs lists the names a schema refers to directly.
+func refs(node any) []string {
+	var names []string
+	switch n := node.(type) {
+	case []any:
+		for _, child := range n {
+			names = append(names, refs(child)...)
+		}
+	case map[string]any:
+		if name, isRef := refName(n); isRef {
+			names = append(names, name)
+		}
+		for _, child := range n {
+			names = append(names, refs(child)...)
+		}
+	}
+	return names
+}
+
+// inline replaces every reference by what it refers to, but for circular ones
+// and unknown ones, which the compiler refuses. A description beside it wins.
+func inline(node any, defs definitions) any {
 	switch n := node.(type) {
 	case []any:
 		out := make([]any, len(n))
 		for i := range n {
-			var err error
-			if out[i], err = inline(n[i], defs, open); err != nil {
-				return nil, err
-			}
+			out[i] = inline(n[i], defs)
 		}
-		return out, nil
+		return out
 	case map[string]any:
-		name, isRef := refName(n)
-		if isRef {
-			def, ok := defs[name]
-			if !ok || len(open) > 16 {
-				return nil, fmt.Errorf("$ref to %s leads nowhere or in a circle", name)
-			}
-			got, err := inline(def, defs, append(open, name))
-			if err != nil {
-				return nil, err
-			}
+		if name, isRef := refName(n); isRef && !defs.circular[name] && defs.byName[name] != nil {
+			got := inline(defs.byName[name], defs)
 			if text, ok := n["description"]; ok {
 				if m, ok := got.(map[string]any); ok {
 					m["description"] = text
 				}
 			}
-			return got, nil
+			return got
 		}
 		out := make(map[string]any, len(n))
 		for key, child := range n {
-			var err error
-			if out[key], err = inline(child, defs, open); err != nil {
-				return nil, err
-			}
+			out[key] = inline(child, defs)
 		}
-		return out, nil
+		return out
 	}
-	return node, nil
+	return node
 }
 
-// attach puts the definitions that a schema uses, directly or not, under its
+// attach puts the circular definitions that a schema still refers to under its
 // own "$defs".
-func attach(node any, defs map[string]any) (any, error) {
+func attach(node any, defs definitions) any {
 	root, ok := node.(map[string]any)
 	if !ok {
-		return node, nil
-	}
-	if name, isRef := refName(root); isRef { // clients want "type":"object" at the root
-		if root, ok = defs[name].(map[string]any); !ok {
-			return nil, fmt.Errorf("$ref to %s leads nowhere", name)
-		}
+		return node
 	}
 	used := map[string]any{}
-	var collect func(node any) error
-	collect = func(node any) error {
-		switch n := node.(type) {
-		case []any:
-			for _, child := range n {
-				if err := collect(child); err != nil {
-					return err
-				}
-			}
-		case map[string]any:
-			if name, isRef := refName(n); isRef {
-				def, ok := defs[name]
-				if !ok {
-					return fmt.Errorf("$ref to %s leads nowhere", name)
-				}
-				if _, seen := used[name]; !seen {
-					used[name] = def
-					return collect(def)
-				}
-			}
-			for _, child := range n {
-				if err := collect(child); err != nil {
-					return err
-				}
-			}
+	for _, name := range refs(root) {
+		used[name] = defs.byName[name]
+		for next := range defs.reach(name, map[string]bool{}) {
+			used[next] = defs.byName[next]
 		}
-		return nil
 	}
-	if err := collect(root); err != nil {
-		return nil, err
+	if len(used) > 0 {
+		root["$defs"] = used
 	}
-	if len(used) == 0 {
-		return root, nil
-	}
-	out := map[string]any{"$defs": used}
-	for key, child := range root {
-		out[key] = child
-	}
-	return out, nil
+	return root
 }

@@ -36,16 +36,27 @@ type Violation struct {
 const maxViolations = 32
 
 // ModelInput is the input schema a model sees: Input and the routing fields
-// (S0-04), in a form every known client accepts: no references, and no anyOf,
-// oneOf or not at the root (the Claude API refuses a tool list with one there).
-// What a root combinator asks for is said in the description and enforced by
-// SplitArgs. The bytes are shared; do not change them.
+// (S0-04), closed, in a form every known client accepts: no references, no
+// combinator at the root, no bounds of text and lists. What it leaves out,
+// SplitArgs enforces all the same. The bytes are shared; do not change them.
 func (d *Descriptor) ModelInput() json.RawMessage {
 	c, err := d.schemas()
 	if err != nil {
 		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
 	return c.model
+}
+
+// ModelResult is the result schema as surfaces list it: closed, without
+// references (so that it may be put inside another schema), without bounds of
+// text and lists, and without the field that stands for captured bytes, which
+// such surfaces carry as bytes. The bytes are shared; do not change them.
+func (d *Descriptor) ModelResult() json.RawMessage {
+	c, err := d.schemas()
+	if err != nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return c.modelResult
 }
 
 // SplitArgs reads a caller's raw arguments: strictly, against the schema, every
