@@ -112,7 +112,7 @@ func readTool(common, tool canonical.Value, defs definitions) (*Descriptor, erro
 	if err := dec.Decode(d); err != nil {
 		return nil, err
 	}
-	return d, d.validate()
+	return d, d.Validate()
 }
 
 const defsPrefix = "#/$defs/"

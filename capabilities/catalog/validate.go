@@ -185,8 +185,9 @@ func (d *Descriptor) withRouting(input canonical.Value, c *compiled) (canonical.
 	return canonical.Decode(text, canonical.Limits{})
 }
 
-// validate refuses a descriptor that breaks a rule of the catalog.
-func (d *Descriptor) validate() error {
+// Validate refuses a descriptor that breaks a rule of the catalog. Load has done
+// so for what it returns.
+func (d *Descriptor) Validate() error {
 	for _, check := range []func() error{
 		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas,
 	} {
