@@ -1,0 +1,113 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// Options of New; every field is required.
+type Options struct {
+	Node  func() policy.Node    // this node as the owner's rules see it
+	Owner func() *policy.Engine // the owner's rules in force
+	Stop  *StopSwitch
+}
+
+// Guard checks tickets. All methods are safe for concurrent use.
+type Guard struct {
+	opts Options
+
+	mu   sync.Mutex
+	seen window // sequences of the present connection
+}
+
+// New makes a Guard.
+func New(o Options) *Guard { return &Guard{opts: o} }
+
+// Connected starts a new connection: its tickets have sequences above floor.
+// What an older connection sent cannot arrive on it; TLS sees to that.
+func (g *Guard) Connected(floor uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = window{top: floor}
+}
+
+// Check says why a ticket must not run here, or nil. ready is what this node
+// says about the capability now.
+func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error {
+	if epoch, stopped := g.opts.Stop.State(); stopped || t.StopEpoch < epoch {
+		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on")
+	}
+	self := g.opts.Node()
+	if t.Node != self.ID {
+		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the ticket is for another node")
+	}
+	sum := sha256.Sum256(t.Args)
+	if subtle.ConstantTimeCompare(sum[:], t.ArgsDigest[:]) != 1 {
+		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the arguments are not the ones that were decided on")
+	}
+	envelope, err := policy.OpenEnvelope(t.Envelope)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	if envelope.Tool != t.Tool || envelope.Selected != self.ID {
+		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope is for another call")
+	}
+	if !covered(t.Grants, envelope.Grants) {
+		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the ticket grants more than its envelope")
+	}
+	if !g.take(t.Sequence) {
+		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
+	}
+	if !ready.Ready() {
+		return capabilities.Errorf(capabilities.CodeNodeNotReady, "%s", ready.Reason).WithHint(ready.Fix)
+	}
+	// S1-37, S1-63: a class this host does not give is a denial, unless the order
+	// says in so many words that policy accepts it.
+	if short := ready.Degraded != "" || ready.Isolation.Rank() < envelope.Isolation.Rank(); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
+	}
+	return g.owner(t, envelope, self, ready)
+}
+
+// owner applies the owner's rules with the gateway's own policy library: the
+// stricter of the two decisions holds (DESIGN section 4, hop 9). Nobody can be
+// asked on a node without a person's session, so asking is a no.
+func (g *Guard) owner(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
+	d := g.opts.Owner().Decide(policy.Request{
+		Principal: e.Principal, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
+		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
+	})
+	switch {
+	case d.Effect == policy.Allow:
+		return nil
+	case d.Effect == policy.Ask:
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "the device's owner wants to be asked, and nobody can be asked here")
+	case d.Code == capabilities.CodeIsolationUnavailable:
+		return capabilities.Errorf(d.Code, "the device's owner does not accept it: %s", d.Reason)
+	}
+	return capabilities.Errorf(capabilities.CodeDeniedByNode, "the device's owner: %s", d.Reason)
+}
+
+func (g *Guard) take(seq uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen.take(seq)
+}
+
+// covered reports whether every grant of the ticket is one of the envelope's, or
+// the acceptance of a degraded isolation.
+func covered(ticket, envelope []string) bool {
+	for _, k := range ticket {
+		if k != policy.AcceptDegraded && !slices.Contains(envelope, k) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package observe
+
+import (
+	"sort"
+	"strings"
+	"sync"
+)
+
+// Severity of a difference between observed and granted (S1-50). The zero value
+// means no difference.
+type Severity string
+
+const (
+	SeverityNone      Severity = ""
+	SeverityViolation Severity = "violation" // happened outside the grants
+	SeverityCritical  Severity = "critical"  // a privileged key outside the grants: the call is killed
+)
+
+const (
+	maxKeys   = 64  // distinct (key, detail) pairs kept per call
+	maxDetail = 253 // bytes of a detail: a host name's length
+)
+
+// Observation is one thing that happened, with how often.
+type Observation struct {
+	Key      string
+	Detail   string
+	Count    uint32
+	Severity Severity
+}
+
+// Recorder collects the observations of one call. It is safe for concurrent use.
+type Recorder struct {
+	granted  map[string]bool
+	critical func(key string)
+
+	mu      sync.Mutex
+	seen    map[[2]string]*Observation
+	dropped uint32
+}
+
+// NewRecorder makes a Recorder for a call that was granted those keys. critical
+// (required) is called, outside any lock and possibly more than once, when a
+// privileged key outside the grants was observed.
+func NewRecorder(granted []string, critical func(key string)) *Recorder {
+	set := make(map[string]bool, len(granted))
+	for _, k := range granted {
+		set[k] = true
+	}
+	return &Recorder{granted: set, critical: critical, seen: make(map[[2]string]*Observation)}
+}
+
+// Observe notes that key happened. detail is a short fact such as a host; it is
+// cut at 253 bytes.
+func (r *Recorder) Observe(key, detail string) {
+	if len(detail) > maxDetail {
+		detail = detail[:maxDetail]
+	}
+	severity := SeverityNone
+	if !r.granted[key] {
+		severity = SeverityViolation
+		if strings.HasPrefix(key, "privileged.") {
+			severity = SeverityCritical
+		}
+	}
+	r.add(key, detail, severity)
+	if severity == SeverityCritical {
+		r.critical(key)
+	}
+}
+
+func (r *Recorder) add(key, detail string, severity Severity) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := [2]string{key, detail}
+	if o, ok := r.seen[id]; ok {
+		o.Count++
+		return
+	}
+	// A difference is never dropped in favour of something that was granted.
+	if len(r.seen) >= maxKeys && (severity == SeverityNone || !r.evictGrantedLocked()) {
+		r.dropped++
+		return
+	}
+	r.seen[id] = &Observation{Key: key, Detail: detail, Count: 1, Severity: severity}
+}
+
+func (r *Recorder) evictGrantedLocked() bool {
+	for id, o := range r.seen {
+		if o.Severity == SeverityNone {
+			delete(r.seen, id)
+			r.dropped += o.Count
+			return true
+		}
+	}
+	return false
+}
+
+// Observations gives what was seen so far, worst first, then by key and detail.
+// dropped counts what the bound left out.
+func (r *Recorder) Observations() (list []Observation, dropped uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.seen {
+		list = append(list, *o)
+	}
+	rank := map[Severity]int{SeverityCritical: 0, SeverityViolation: 1, SeverityNone: 2}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		if rank[a.Severity] != rank[b.Severity] {
+			return rank[a.Severity] < rank[b.Severity]
+		}
+		if a.Key != b.Key {
+			return a.Key < b.Key
+		}
+		return a.Detail < b.Detail
+	})
+	return list, r.dropped
+}

@@ -1,0 +1,53 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestGrantedKeysAreNoDrift(t *testing.T) {
+	r := NewRecorder([]string{"network.browser.session"}, func(string) { t.Error("critical for a granted key") })
+	r.Observe("network.browser.session", "example.org")
+	r.Observe("network.browser.session", "example.org")
+	got, dropped := r.Observations()
+	if len(got) != 1 || got[0].Count != 2 || got[0].Severity != SeverityNone || dropped != 0 {
+		t.Fatalf("got %+v, %d dropped", got, dropped)
+	}
+}
+
+// S1-44, S1-46, S1-51: outside the grants is a violation; privileged is critical.
+func TestOutsideTheGrants(t *testing.T) {
+	var critical []string
+	r := NewRecorder([]string{"data.read.screen"}, func(k string) { critical = append(critical, k) })
+	r.Observe("network.egress.https", "example.org")
+	if len(critical) != 0 {
+		t.Fatalf("a violation was treated as critical: %v", critical)
+	}
+	r.Observe("privileged.secret.read", "")
+	if len(critical) != 1 || critical[0] != "privileged.secret.read" {
+		t.Fatalf("critical = %v", critical)
+	}
+	got, _ := r.Observations()
+	if got[0].Severity != SeverityCritical || got[1].Severity != SeverityViolation {
+		t.Fatalf("worst must come first: %+v", got)
+	}
+}
+
+func TestBoundKeepsDifferences(t *testing.T) {
+	r := NewRecorder([]string{"network.browser.session"}, func(string) {})
+	for i := range 10_000 {
+		r.Observe("network.browser.session", fmt.Sprint("host", i))
+	}
+	r.Observe("data.write.workspace", strings.Repeat("x", 10_000))
+	got, dropped := r.Observations()
+	if len(got) > maxKeys {
+		t.Fatalf("kept %d observations", len(got))
+	}
+	if got[0].Key != "data.write.workspace" || len(got[0].Detail) != maxDetail {
+		t.Fatalf("the difference was dropped or not cut: %+v", got[0])
+	}
+	if dropped == 0 {
+		t.Fatal("what was left out is not counted")
+	}
+}
