@@ -55,7 +55,7 @@ type Head struct {
 	Chain string `json:"chain"`
 	Seq   uint64 `json:"seq"`
 	Hash  Hash   `json:"hash"`
-	Time  int64  `json:"time_us"` // of signing, µs since 1970
+	Time  int64  `json:"time_ms"` // of signing, ms since 1970
 	Key   Key    `json:"key"`
 	Sig   Sig    `json:"sig"`
 }
@@ -136,7 +136,7 @@ type Witness struct {
 	Head Head   `json:"head"`
 	By   string `json:"by"` // the witness's chain
 	At   uint64 `json:"at_seq"`
-	Time int64  `json:"time_us"`
+	Time int64  `json:"time_ms"`
 	Key  Key    `json:"key"`
 	Sig  Sig    `json:"sig"`
 }

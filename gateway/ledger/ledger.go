@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,9 +36,8 @@ CREATE INDEX packet_store_call ON packet_store (call_id) WHERE call_id <> '';
 CREATE TRIGGER packet_store_immutable BEFORE UPDATE ON packet_store
 BEGIN SELECT RAISE(ABORT, 'packets are immutable'); END;
 CREATE TABLE ledger_head (
-	chain     TEXT PRIMARY KEY,
-	head      BLOB NOT NULL,
-	open_from INTEGER NOT NULL
+	chain TEXT PRIMARY KEY,
+	head  BLOB NOT NULL
 );
 CREATE TABLE ledger_segment (
 	first   INTEGER PRIMARY KEY,
@@ -97,9 +95,8 @@ type Ledger struct {
 
 	mu        sync.Mutex
 	committed tail
-	signed    chain.Head                     // the latest signature, in the store too
-	open      map[capabilities.CallID]uint64 // dispatched and not ended: seq of the dispatch
-	changed   chan struct{}                  // closed at the next commit; nil if nobody asked
+	signed    chain.Head    // the latest signature, in the store too
+	changed   chan struct{} // closed at the next commit; nil if nobody asked
 }
 
 // tail is where the chain ends.
@@ -127,7 +124,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	l := &Ledger{
 		store: o.Store, chain: o.Chain, key: o.Key, log: o.Log, now: o.Now,
 		segmentEntries: o.SegmentEntries, retention: o.Retention,
-		kick: make(chan struct{}, 1), open: map[capabilities.CallID]uint64{},
+		kick: make(chan struct{}, 1),
 	}
 	if err := l.load(ctx); err != nil {
 		return nil, err
@@ -158,8 +155,7 @@ func (l *Ledger) load(ctx context.Context) error {
 	}
 	l.committed = end
 	var encoded []byte
-	var openFrom uint64
-	switch err := db.QueryRowContext(ctx, "SELECT head, open_from FROM ledger_head WHERE chain = $1", l.chain).Scan(&encoded, &openFrom); {
+	switch err := db.QueryRowContext(ctx, "SELECT head FROM ledger_head WHERE chain = $1", l.chain).Scan(&encoded); {
 	case errors.Is(err, sql.ErrNoRows):
 		l.signed = chain.Head{Chain: l.chain, Hash: chain.Genesis(l.chain)}
 	case err != nil:
@@ -172,32 +168,26 @@ func (l *Ledger) load(ctx context.Context) error {
 	if end.seq < l.signed.Seq {
 		return corrupt("the ledger ends at entry %d, before its signed head %d", end.seq, l.signed.Seq)
 	}
-	return l.loadEnd(ctx, openFrom)
+	return l.checkEnd(ctx)
 }
 
-// loadEnd walks the end of the chain: from its signed head, to check it, and
-// from the oldest call that was open then, to know which are open now.
-func (l *Ledger) loadEnd(ctx context.Context, openFrom uint64) error {
+// checkEnd walks from the signed head to the end: what was recorded in the last
+// moments before a crash, at most a second of it.
+func (l *Ledger) checkEnd(ctx context.Context) error {
 	walk := chain.Walker{Next: l.signed.Seq + 1, Prev: l.signed.Hash}
-	after := l.signed.Seq
-	if openFrom > 0 && openFrom <= after {
-		after = openFrom - 1
-	} else if after > 0 {
-		after-- // so that the signed entry itself is read
-	}
-	return l.scan(ctx, "WHERE seq > $1 ORDER BY seq", []any{after}, func(p *Packet) error {
+	return l.scan(ctx, "WHERE seq >= $1 ORDER BY seq", []any{int64(l.signed.Seq)}, func(p *Packet) error {
 		if got := chain.Sum(p.appendPreimage(nil)); got != p.Hash {
 			return corrupt("entry %d was changed", p.Seq)
 		}
-		switch {
-		case p.Seq == l.signed.Seq && p.Hash != l.signed.Hash:
-			return corrupt("entry %d is not the one whose head was signed", p.Seq)
-		case p.Seq > l.signed.Seq:
-			if err := walk.Step(p.Seq, p.Prev, p.TimeUS, p.Hash); err != nil {
-				return corrupt("%v", err)
+		if p.Seq == l.signed.Seq {
+			if p.Hash != l.signed.Hash {
+				return corrupt("entry %d is not the one whose head was signed", p.Seq)
 			}
+			return nil
 		}
-		l.track(p)
+		if err := walk.Step(p.Seq, p.Prev, p.TimeUS, p.Hash); err != nil {
+			return corrupt("%v", err)
+		}
 		return nil
 	})
 }
@@ -245,7 +235,7 @@ func (l *Ledger) AppendIn(tx *store.Tx, drafts ...Draft) ([]Packet, error) {
 		return nil, err
 	}
 	l.tail, l.epoch = end, tx.Epoch()
-	tx.OnCommit(func() { l.publish(end, packets) })
+	tx.OnCommit(func() { l.publish(end) })
 	return packets, nil
 }
 
@@ -328,37 +318,29 @@ func (l *Ledger) insert(tx *store.Tx, packets []Packet) error {
 
 // Append records packets in a transaction of their own and returns once they
 // are durable. Packets that end calls may use the disk reserve.
-func (l *Ledger) Append(ctx context.Context, drafts ...Draft) ([]Packet, error) {
+func (l *Ledger) Append(ctx context.Context, drafts ...Draft) error {
 	write := l.store.WriteTerminal
 	for i := range drafts {
 		body, err := Encode(drafts[i].Body)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !drafts[i].Kind.Terminal() {
 			write = l.store.Write
 		}
 		drafts[i].Body = body
 	}
-	var packets []Packet
-	err := write(ctx, func(tx *store.Tx) (err error) {
-		packets, err = l.AppendIn(tx, drafts...)
+	return write(ctx, func(tx *store.Tx) error {
+		_, err := l.AppendIn(tx, drafts...)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return packets, nil
 }
 
-// publish makes committed packets known; it runs in the writer.
-func (l *Ledger) publish(end tail, packets []Packet) {
+// publish makes the new end known; it runs in the writer.
+func (l *Ledger) publish(end tail) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.committed = end
-	for i := range packets {
-		l.track(&packets[i])
-	}
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
@@ -369,27 +351,6 @@ func (l *Ledger) publish(end tail, packets []Packet) {
 		default: // Run knows already
 		}
 	}
-}
-
-// track keeps the set of open calls.
-func (l *Ledger) track(p *Packet) {
-	switch {
-	case p.Call == "":
-	case p.Kind == KindCallDispatch:
-		l.open[p.Call] = p.Seq
-	case p.Kind.Terminal():
-		delete(l.open, p.Call)
-	}
-}
-
-// OpenCalls gives the calls that were dispatched and have no end on record, in
-// order of dispatch: after a start, those a crash left behind.
-func (l *Ledger) OpenCalls() []capabilities.CallID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	calls := slices.Collect(maps.Keys(l.open))
-	slices.SortFunc(calls, func(a, b capabilities.CallID) int { return int(l.open[a]) - int(l.open[b]) })
-	return calls
 }
 
 // Tip is the sequence number and hash of the last durable packet.

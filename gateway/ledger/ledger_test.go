@@ -70,13 +70,11 @@ func call(id string) []Draft {
 	return all
 }
 
-func mustAppend(t testing.TB, l *Ledger, drafts ...Draft) []Packet {
+func mustAppend(t testing.TB, l *Ledger, drafts ...Draft) {
 	t.Helper()
-	p, err := l.Append(context.Background(), drafts...)
-	if err != nil {
+	if err := l.Append(context.Background(), drafts...); err != nil {
 		t.Fatal(err)
 	}
-	return p
 }
 
 // walk checks the whole chain as it stands in the store.

@@ -138,7 +138,7 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 		return err
 	}
 	if s.db, s.conn, err = openConn(ctx, s.path,
-		"_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)"); err != nil {
+		"_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)&_pragma=secure_delete(fast)"); err != nil {
 		return err
 	}
 	if err = s.migrate(ctx, migrations); err != nil {

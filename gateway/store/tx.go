@@ -112,6 +112,10 @@ func (t *Tx) OnCommit(f func()) { t.job.onCommit = append(t.job.onCommit, f) }
 // and reads it from the database again when the epoch is another.
 func (t *Tx) Epoch() uint64 { return t.s.epoch }
 
+// Reserved reports that the disk is full and that this transaction lives on the
+// reserve: only what can not be left out belongs in it.
+func (t *Tx) Reserved() bool { return t.s.reserve.spent }
+
 // exec runs one of the writer's own statements.
 func (s *Store) exec(query string) error {
 	stmt, ok := s.stmts[query]
