@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -280,7 +281,8 @@ func parseIPv4Number(s string) (uint64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(s, base, 64)
-	return n, err == nil
+	// A number too large is still a number, and then no address (parseIPv4).
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 func prefixes(list ...string) []netip.Prefix {

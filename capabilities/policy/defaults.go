@@ -34,7 +34,10 @@ func OriginPermit(origin, why string) ([]byte, error) {
 	switch {
 	case d.Scheme != "http" && d.Scheme != "https", d.Host == "":
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "an origin looks like http://127.0.0.1:3000")
-	case strings.TrimRight(origin, "/") != d.Origin:
+	case strings.Trim(d.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != "":
+		// It stands inside a string and an ID of the file.
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the host of an origin may hold letters, digits and . - _ : only")
+	case strings.TrimSuffix(origin, "/") != d.Origin:
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "write the origin as %s, without a path", d.Origin)
 	}
 	return fmt.Appendf(nil, `// %s

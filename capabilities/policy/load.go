@@ -110,7 +110,7 @@ func Load(sources []Source, cat *catalog.Catalog) (*Engine, error) {
 	}
 	check := &checker{validator: validate.New(resolved), names: e.knownNames()}
 
-	e.sources = slices.Clone(sources)
+	e.sources = cloneSources(sources)
 	slices.SortFunc(e.sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	var complaints []error
 	for i, s := range e.sources {
@@ -151,7 +151,15 @@ func refuse(complaints []error) error {
 func (e *Engine) SnapshotID() string { return e.snapshot }
 
 // Sources gives the files the engine was loaded from, sorted by name.
-func (e *Engine) Sources() []Source { return slices.Clone(e.sources) }
+func (e *Engine) Sources() []Source { return cloneSources(e.sources) }
+
+func cloneSources(in []Source) []Source {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Data = slices.Clone(out[i].Data)
+	}
+	return out
+}
 
 // Schema is the Cedar schema that the files were checked against.
 func (e *Engine) Schema() string { return e.schema }
