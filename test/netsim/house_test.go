@@ -2,6 +2,7 @@ package netsim
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -392,3 +393,12 @@ type (
 	wireTicket = wire.Ticket
 	storeTx    = store.Tx
 )
+
+var invitation = nodes.InviteSpec{AutoApprove: true, By: "admin"}
+
+func withHeads(head *wire.Head, onNode func(capabilities.NodeID, string, wire.Head)) func(*nodes.Options) {
+	return func(o *nodes.Options) {
+		o.Head = func() *wire.Head { return head }
+		o.OnNodeHead = func(n capabilities.NodeID, key ed25519.PublicKey, h wire.Head) { onNode(n, string(key), h) }
+	}
+}
