@@ -2,43 +2,24 @@ package front
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// Request is one call as a surface hands it to the dispatcher (DESIGN section 4,
-// hop 1).
-type Request struct {
-	Principal capabilities.PrincipalID
-	Role      principal.Role
-	Lane      capabilities.LaneID
-	Tool      capabilities.ToolID
-	Args      json.RawMessage // as received: the dispatcher validates and canonicalises
-	RequestID capabilities.RequestID
-	Surface   string                      // "mcp" or "rest"
-	Progress  func(capabilities.Progress) // nil: nobody listens
-}
-
-// Caller is who a list of tools is for.
-type Caller struct {
-	Principal capabilities.PrincipalID
-	Role      principal.Role
-	Lane      capabilities.LaneID
-}
-
-// Dispatcher is the one pipeline behind every surface. Its methods are safe for
-// concurrent use.
+// Dispatcher is the one pipeline behind every surface; gateway/dispatch
+// implements it. Its methods are safe for concurrent use.
 type Dispatcher interface {
 	// Call carries out one call and always gives a Result. Ending ctx cancels it.
-	Call(ctx context.Context, r Request) capabilities.Result
-	// Visible gives the tools the caller may use now, sorted by tool ID.
-	Visible(ctx context.Context, c Caller) []*catalog.Descriptor
-	// Changed gives a channel that receives after what Visible gives may have
-	// changed; changes that nobody has read yet fall together. cancel ends it.
-	Changed() (changes <-chan struct{}, cancel func())
+	Call(ctx context.Context, r dispatch.Request) capabilities.Result
+	// Visible gives the tools the caller may use now, sorted by tool ID; shared,
+	// read only.
+	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor
+	// Changed is closed when what Visible gives may have changed; ask again for
+	// the next change.
+	Changed() <-chan struct{}
 }
 
 // Tools resolves tool names. Registry and catalog both do.
@@ -47,8 +28,13 @@ type Tools interface {
 	ByWireName(string) (*catalog.Descriptor, bool)
 }
 
-// Lanes admits callers to lanes.
+// Lanes admits callers to lanes; gateway/lane implements it.
 type Lanes interface {
 	// Enter gives CodeForbidden if the lane is another principal's.
 	Enter(ctx context.Context, who principal.Identity, lane capabilities.LaneID) error
+}
+
+// Caller is who speaks in a lane, as the dispatcher knows it.
+func Caller(who principal.Identity, lane capabilities.LaneID) dispatch.Caller {
+	return dispatch.Caller{Principal: who.Principal, Role: string(who.Role), Lane: lane}
 }

@@ -218,8 +218,8 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	return nil
 }
 
-// Nodes gives the nodes attached to a lane, sorted. The slice is shared: read only.
-func (l *Lanes) Nodes(lane capabilities.LaneID) []capabilities.NodeID {
+// Attached gives the nodes attached to a lane, sorted. The slice is shared: read only.
+func (l *Lanes) Attached(lane capabilities.LaneID) []capabilities.NodeID {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if s := l.byName[lane]; s != nil {

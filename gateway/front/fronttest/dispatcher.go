@@ -10,11 +10,11 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
-	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
 // Behaviour is what a tool does in a test.
-type Behaviour func(ctx context.Context, r front.Request) capabilities.Result
+type Behaviour func(ctx context.Context, r dispatch.Request) capabilities.Result
 
 // Dispatcher validates arguments as the real one does and answers by Behaviour;
 // a tool without one gives an empty output. Every tool but ToolHidden is visible
@@ -24,17 +24,16 @@ type Dispatcher struct {
 
 	calls atomic.Int64
 
-	mu        sync.RWMutex
-	does      map[capabilities.ToolID]Behaviour
-	visible   []*catalog.Descriptor
-	seen      []front.Request
-	changes   map[int]chan struct{}
-	nextWatch int
+	mu      sync.RWMutex
+	does    map[capabilities.ToolID]Behaviour
+	visible []*catalog.Descriptor
+	seen    []dispatch.Request
+	changed chan struct{}
 }
 
 // NewDispatcher makes one over cat.
 func NewDispatcher(cat *catalog.Catalog) *Dispatcher {
-	d := &Dispatcher{Catalog: cat, does: make(map[capabilities.ToolID]Behaviour), changes: make(map[int]chan struct{})}
+	d := &Dispatcher{Catalog: cat, does: make(map[capabilities.ToolID]Behaviour), changed: make(chan struct{})}
 	for _, t := range cat.All() {
 		if t.ModelFacing && t.Tool != ToolHidden {
 			d.visible = append(d.visible, t)
@@ -60,51 +59,40 @@ func (d *Dispatcher) Show(ids ...capabilities.ToolID) {
 			d.visible = append(d.visible, t)
 		}
 	}
-	for _, ch := range d.changes {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // Seen gives the requests that came, without their Progress.
-func (d *Dispatcher) Seen() []front.Request {
+func (d *Dispatcher) Seen() []dispatch.Request {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clone(d.seen)
 }
 
-// Visible implements front.Dispatcher.
-func (d *Dispatcher) Visible(context.Context, front.Caller) []*catalog.Descriptor {
+// Visible implements the surfaces' Dispatcher.
+func (d *Dispatcher) Visible(context.Context, dispatch.Caller) []*catalog.Descriptor {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clone(d.visible)
 }
 
-// Changed implements front.Dispatcher.
-func (d *Dispatcher) Changed() (<-chan struct{}, func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.nextWatch++
-	id, ch := d.nextWatch, make(chan struct{}, 1)
-	d.changes[id] = ch
-	return ch, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.changes, id)
-	}
+// Changed implements the surfaces' Dispatcher.
+func (d *Dispatcher) Changed() <-chan struct{} {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.changed
 }
 
-// Call implements front.Dispatcher.
-func (d *Dispatcher) Call(ctx context.Context, r front.Request) capabilities.Result {
+// Call implements the surfaces' Dispatcher.
+func (d *Dispatcher) Call(ctx context.Context, r dispatch.Request) capabilities.Result {
 	call := capabilities.CallID("c" + strconv.FormatInt(d.calls.Add(1), 10))
 	out := d.call(ctx, r)
 	out.Call, out.Tool = call, r.Tool
 	return out
 }
 
-func (d *Dispatcher) call(ctx context.Context, r front.Request) capabilities.Result {
+func (d *Dispatcher) call(ctx context.Context, r dispatch.Request) capabilities.Result {
 	if r.Tool == ToolNoop { // the benchmark's: as little as can be
 		return OK(`{}`)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -26,10 +27,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 			}
 		}
 	}
-	r := front.Request{
-		Principal: v.caller.Principal, Role: v.caller.Role, Lane: v.caller.Lane,
-		Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp",
-	}
+	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp"}
 	if len(r.Args) == 0 {
 		r.Args = json.RawMessage(`{}`)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
@@ -102,7 +103,7 @@ func text(res *sdk.CallToolResult) string {
 
 func TestListAndCall(t *testing.T) {
 	f := start(t)
-	f.Dispatcher.Do(fronttest.ToolText, func(_ context.Context, r front.Request) capabilities.Result {
+	f.Dispatcher.Do(fronttest.ToolText, func(_ context.Context, r dispatch.Request) capabilities.Result {
 		res := fronttest.OK(`{"text":"hello"}`)
 		res.Effect, res.Evidence, res.Untrusted = capabilities.EffectConfirmed, "it said so", true
 		res.Routing = &capabilities.Routing{Selected: "n1", Mode: capabilities.SelectSole}
@@ -153,7 +154,7 @@ func TestListAndCall(t *testing.T) {
 		}
 		seen := f.Dispatcher.Seen()
 		last := seen[len(seen)-1]
-		if last.Principal != "alice" || last.Role != principal.RoleAgent || last.Lane != "alice" || last.Surface != "mcp" || string(last.Args) != `{"text":"x"}` {
+		if last.Principal != "alice" || last.Role != "agent" || last.Lane != "alice" || last.Surface != "mcp" || string(last.Args) != `{"text":"x"}` {
 			t.Errorf("request %+v", last)
 		}
 	})
@@ -161,7 +162,7 @@ func TestListAndCall(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	f := start(t)
-	f.Dispatcher.Do(fronttest.ToolFailing, func(context.Context, front.Request) capabilities.Result {
+	f.Dispatcher.Do(fronttest.ToolFailing, func(context.Context, dispatch.Request) capabilities.Result {
 		return fronttest.Fail(capabilities.CodeNodeNotReady, map[string]any{"reason": "backend_missing", "fix": "install it"})
 	})
 	token := f.Token("alice", principal.RoleAgent)
@@ -199,7 +200,7 @@ func TestErrors(t *testing.T) {
 func TestContentKinds(t *testing.T) {
 	f := start(t)
 	png, wav := []byte("\x89PNG fake"), []byte("RIFF fake")
-	f.Dispatcher.Do(fronttest.ToolMixed, func(context.Context, front.Request) capabilities.Result {
+	f.Dispatcher.Do(fronttest.ToolMixed, func(context.Context, dispatch.Request) capabilities.Result {
 		return fronttest.OK(`{"text":"three kinds"}`,
 			capabilities.Blob{Field: "bytesBase64", MIME: "image/png", Bytes: png},
 			capabilities.Blob{Field: "sound", MIME: "audio/wav", Bytes: wav},
@@ -229,7 +230,7 @@ func TestContentKinds(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	f := start(t)
-	f.Dispatcher.Do(fronttest.ToolProgress, func(_ context.Context, r front.Request) capabilities.Result {
+	f.Dispatcher.Do(fronttest.ToolProgress, func(_ context.Context, r dispatch.Request) capabilities.Result {
 		if r.Progress == nil {
 			return fronttest.Fail(capabilities.CodeInternal, nil)
 		}
@@ -269,7 +270,7 @@ func TestProgress(t *testing.T) {
 // waiting makes ToolWait say when it runs and why it ended.
 func waiting(f *fronttest.Front) (running <-chan struct{}, ended <-chan error) {
 	r, e := make(chan struct{}, 1), make(chan error, 1)
-	f.Dispatcher.Do(fronttest.ToolWait, func(ctx context.Context, _ front.Request) capabilities.Result {
+	f.Dispatcher.Do(fronttest.ToolWait, func(ctx context.Context, _ dispatch.Request) capabilities.Result {
 		r <- struct{}{}
 		<-ctx.Done()
 		e <- ctx.Err()

@@ -152,16 +152,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run keeps lists up to date and sessions in bounds until ctx ends; then it ends
 // every session.
 func (s *Server) Run(ctx context.Context) error {
-	changes, cancel := s.opts.Dispatcher.Changed()
-	defer cancel()
 	defer s.opts.Tokens.OnRevoke(func(id string) {
 		s.drop(func(v *view) bool { return v.who.TokenID == id })
 	})()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	// What changed before we listened.
-	s.refresh()
 	for {
+		changed := s.opts.Dispatcher.Changed() // before reading, so that nothing is missed
+		s.refresh()
 		select {
 		case <-ctx.Done():
 			s.drop(func(*view) bool { return true })
@@ -172,9 +170,8 @@ func (s *Server) Run(ctx context.Context) error {
 			case <-time.After(closeTime): // a tool that does not heed its context
 			}
 			return nil
-		case <-changes:
-			s.refresh()
-		case <-tick.C:
+		case <-changed:
+		case <-tick.C: // policy may look at the time, so lists are read anew, too
 			s.sweep()
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -46,7 +47,7 @@ type viewKey struct {
 type view struct {
 	s        *Server
 	who      principal.Identity
-	caller   front.Caller
+	caller   dispatch.Caller
 	families []string
 	dotted   bool
 	server   *sdk.Server
@@ -168,7 +169,7 @@ func parseQuery(raw string) (families []string, canonical bool, err error) {
 func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, families []string, dotted bool) *view {
 	v := &view{
 		s: s, who: who, families: families, dotted: dotted,
-		caller: front.Caller{Principal: who.Principal, Role: who.Role, Lane: lane},
+		caller: front.Caller(who, lane),
 		info:   &auth.TokenInfo{UserID: who.TokenID + " " + string(lane)},
 		listed: make(map[string]*catalog.Descriptor),
 		busy:   make(map[string]*use),
