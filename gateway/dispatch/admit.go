@@ -1,0 +1,191 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// Bounds of what a caller names.
+const (
+	maxLane      = 100
+	maxRequestID = 128
+)
+
+// resolve is hop 2: the tool, the arguments against its schema, their digest.
+// Governance is never reached with arguments that do not fit (S4-41).
+func (d *Dispatcher) resolve(c *call) *capabilities.Error {
+	if err := capabilities.ValidateName("lane", string(c.req.Lane), maxLane); err != nil {
+		return capabilities.AsError(err)
+	}
+	if c.req.RequestID != "" {
+		if err := capabilities.ValidateName("request_id", string(c.req.RequestID), maxRequestID); err != nil {
+			c.req.RequestID = "" // not fit to be recorded either
+			return capabilities.AsError(err)
+		}
+	}
+	desc, ok := d.opts.Registry.Get(c.req.Tool)
+	if !ok || !desc.ModelFacing {
+		if c.req.Tool.Validate() != nil {
+			c.req.Tool = "" // not fit to be recorded
+		}
+		return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %q", c.req.Tool)
+	}
+	c.d = desc
+	args, violations, err := desc.SplitArgs(c.req.Args)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	if len(violations) > 0 {
+		return (&capabilities.Error{Code: capabilities.CodeInvalidArguments, Message: firstViolation(violations)}).WithDetails(violations)
+	}
+	c.args = args
+	if c.key, err = d.opts.Outcomes.DigestKey(c.ctx, c.id, c.began); err != nil {
+		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+	}
+	c.argsMAC = c.key.MAC(args.Canonical)
+	c.digest = hex.EncodeToString(c.argsMAC[:])
+	return nil
+}
+
+func firstViolation(list []catalog.Violation) string {
+	text := "The arguments do not fit the tool's schema: "
+	if list[0].Path != "" {
+		text += list[0].Path + ": "
+	}
+	return text + list[0].Message + "."
+}
+
+// place is hop 3: the node. Policy takes part with the real arguments, so that a
+// node on which this very call is denied is no candidate (S0-14).
+func (d *Dispatcher) place(c *call) *capabilities.Error {
+	c.engine = d.opts.Policy()
+	capability := c.d.NodeCapability()
+	if capability == "" {
+		return nil
+	}
+	roster := d.opts.Nodes.Snapshot()
+	selection, err := route.Select(route.Input{
+		Requested: c.args.NodeID, Attached: d.opts.Lanes.Nodes(c.req.Lane), Capability: capability,
+		Implicit: c.d.Routing.Implicit, Nodes: roster,
+		PolicyDenied: func(id capabilities.NodeID) bool {
+			n := nodeByID(roster, id)
+			c.judgeOn(n)
+			return c.verdict.Effect == policy.Deny
+		},
+	})
+	if err != nil {
+		return c.placeError(err)
+	}
+	c.node = nodeByID(roster, selection.Node)
+	c.ready = c.node.Readiness[capability]
+	c.routing = selection.Routing(c.args.NodeID)
+	return nil
+}
+
+// placeError makes a refusal by policy say what policy said.
+func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
+	denied := err.Code == capabilities.CodeNodeDeniedByPolicy
+	ambiguity, _ := err.Details.(route.Ambiguity)
+	// Nodes are there and ready, and every one of them is denied this call.
+	onlyPolicy := ambiguity.Detail == route.DetailNone && len(ambiguity.Candidates) > 0
+	for _, n := range ambiguity.Candidates {
+		onlyPolicy = onlyPolicy && n.Code == capabilities.CodeNodeDeniedByPolicy
+	}
+	if !denied && !onlyPolicy {
+		return err
+	}
+	c.decided = true
+	out := *err
+	if denied {
+		out.Message = "Policy denies this tool on that node: " + c.verdict.Reason
+	} else {
+		out.Message = "Policy denies this call on every node that could do it: " + c.verdict.Reason
+	}
+	if c.verdict.Code == capabilities.CodeIsolationUnavailable {
+		out.Code, out.Message = capabilities.CodeIsolationUnavailable, c.verdict.Reason
+	}
+	return &out
+}
+
+func nodeByID(roster []route.Node, id capabilities.NodeID) *route.Node {
+	for i := range roster {
+		if roster[i].ID == id {
+			return &roster[i]
+		}
+	}
+	return nil
+}
+
+// judgeOn sets the verdict on this call on node n (nil: no node), unless the last
+// verdict was on that very question.
+func (c *call) judgeOn(n *route.Node) policy.Request {
+	request := c.policyRequest(n)
+	if c.verdict.Snapshot == "" || c.judged != request.Node.ID {
+		c.verdict, c.judged = c.engine.Decide(request), request.Node.ID
+	}
+	return request
+}
+
+// policyRequest is the question to policy about this call on node n; n is nil for
+// tools of the gateway.
+func (c *call) policyRequest(n *route.Node) policy.Request {
+	r := c.req.Caller.policyRequest(c.d, n)
+	r.Args, r.Time = c.args.Canonical, c.began
+	return r
+}
+
+func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.Request {
+	r := policy.Request{
+		Principal: caller.Principal, User: caller.Role != roleAgent, Role: caller.Role, Lane: caller.Lane,
+		Tool: d.Tool, Time: time.Now(),
+	}
+	if n != nil {
+		ready := n.Readiness[d.NodeCapability()]
+		r.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
+		r.Given, r.Degraded = ready.Isolation, ready.Degraded
+	}
+	return r
+}
+
+// roleAgent is the role of tokens that agents hold; every other role is a
+// person's.
+const roleAgent = "agent"
+
+// decide is hop 4: the envelope is built and the decision made on it.
+func (d *Dispatcher) decide(c *call) *capabilities.Error {
+	request := c.judgeOn(c.node)
+	in := policy.EnvelopeInput{
+		Profile: c.engine.Profile(c.d.Tool), Principal: c.req.Principal, Role: c.req.Role, Lane: c.req.Lane,
+		Requested: c.args.NodeID, Node: request.Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),
+		Created: c.began, Expires: c.began.Add(ticketLifetime + c.args.Timeout),
+	}
+	if c.routing != nil {
+		in.Selected, in.Mode = c.routing.Selected, c.routing.Mode
+	}
+	sealed, err := policy.BuildEnvelope(in)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	c.sealed = sealed
+	c.decided = true
+	if c.verdict.Effect == policy.Deny {
+		return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+	}
+	c.accepts = c.node != nil && (c.ready.Degraded != "" || c.ready.Isolation.Rank() < c.sealed.Isolation.Rank())
+	return nil
+}
+
+// consent is hop 6. Until a way to ask a person is set up, an ask is a denial
+// that says so (S2-32: headless denies).
+func (d *Dispatcher) consent(_ context.Context, c *call) *capabilities.Error {
+	if c.verdict.Effect == policy.Ask {
+		return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+	}
+	return nil
+}

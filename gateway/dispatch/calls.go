@@ -1,0 +1,132 @@
+package dispatch
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Migrations are the tables of this room. A row of calls stands for a call that
+// is open (it must end, whatever crashes) or that a retry may still ask about.
+var Migrations = []store.Migration{{Room: "dispatch", Version: 1, SQL: `
+CREATE TABLE calls (
+	call_id    TEXT PRIMARY KEY,
+	principal  TEXT NOT NULL,
+	request_id TEXT,
+	lane       TEXT NOT NULL,
+	tool       TEXT NOT NULL,
+	requested  TEXT NOT NULL,
+	node       TEXT NOT NULL,
+	args_mac   BLOB NOT NULL,
+	state      TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	until_ms   BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX calls_open ON calls (state) WHERE state <> 'ended';
+CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
+`}}
+
+// The states of a row. unknown means that the caller was told "unknown outcome"
+// and that the node may still say what became of it (tool.call.reconciled).
+const (
+	rowOpen    = "open"
+	rowUnknown = "unknown"
+	rowEnded   = "ended"
+)
+
+// requestMemory is how long a request ID is remembered after its call ended, and
+// unknownMemory how long an unknown outcome waits for its node.
+const (
+	requestMemory = 24 * time.Hour
+	unknownMemory = 7 * 24 * time.Hour
+)
+
+// row is one line of calls.
+type row struct {
+	call      capabilities.CallID
+	principal capabilities.PrincipalID
+	request   capabilities.RequestID
+	lane      capabilities.LaneID
+	tool      capabilities.ToolID
+	requested capabilities.NodeID
+	node      capabilities.NodeID
+	argsMAC   []byte
+	state     string
+	created   time.Time
+}
+
+const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms`
+
+func scanRow(scan func(...any) error) (row, error) {
+	var r row
+	var ms int64
+	err := scan(&r.call, &r.principal, &r.request, &r.lane, &r.tool, &r.requested, &r.node, &r.argsMAC, &r.state, &ms)
+	r.created = time.UnixMilli(ms)
+	return r, err
+}
+
+func insertRow(tx *store.Tx, r *row) error {
+	var request any
+	if r.request != "" {
+		request = string(r.request)
+	}
+	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		string(r.call), string(r.principal), request, string(r.lane), string(r.tool), string(r.requested), string(r.node),
+		r.argsMAC, r.state, r.created.UnixMilli(), r.created.Add(unknownMemory).UnixMilli())
+	return err
+}
+
+// endRow closes a row: forgotten at once when no retry can ask for it.
+func endRow(tx *store.Tx, r *row, now time.Time) error {
+	if r.request == "" {
+		_, err := tx.Exec(`DELETE FROM calls WHERE call_id = $1`, string(r.call))
+		return err
+	}
+	_, err := tx.Exec(`UPDATE calls SET state = $1, until_ms = $2 WHERE call_id = $3`, rowEnded, now.Add(requestMemory).UnixMilli(), string(r.call))
+	return err
+}
+
+func markUnknown(tx *store.Tx, r *row) error {
+	_, err := tx.Exec(`UPDATE calls SET state = $1 WHERE call_id = $2`, rowUnknown, string(r.call))
+	return err
+}
+
+// findRow gives the row of a request ID, if one is remembered.
+func findRow(ctx context.Context, db *sql.DB, key requestKey) (row, bool, error) {
+	r, err := scanRow(db.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM calls WHERE principal = $1 AND request_id = $2`,
+		string(key.principal), string(key.request)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row{}, false, nil
+	}
+	return r, err == nil, err
+}
+
+// unsettledRows gives every row that has not ended, oldest first.
+func unsettledRows(ctx context.Context, db *sql.DB) ([]row, error) {
+	rows, err := db.QueryContext(ctx, `SELECT `+rowColumns+` FROM calls WHERE state <> 'ended' ORDER BY created_ms`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []row
+	for rows.Next() {
+		r, err := scanRow(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// sweepRows forgets what nobody can ask for any more, at most 1,000 rows a time.
+func sweepRows(tx *store.Tx, now time.Time) error {
+	_, err := tx.Exec(`DELETE FROM calls WHERE call_id IN (SELECT call_id FROM calls WHERE state <> 'open' AND until_ms < $1 LIMIT 1000)`, now.UnixMilli())
+	return err
+}

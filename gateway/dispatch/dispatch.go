@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/outcome"
+	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Nodes is the transport to devices and the truth about them; gateway/nodes
+// implements it.
+type Nodes interface {
+	// Snapshot gives every node of the roster as it stands now.
+	Snapshot() []route.Node
+	// Dispatch sends a ticket and waits for its answer. CodeNodeDisconnected means
+	// that no handler started; CodeUnknownOutcome that nobody here can tell.
+	Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
+	// Ask asks a node's journal what became of calls.
+	Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error)
+	// Changed is closed at the next change of the snapshot.
+	Changed() <-chan struct{}
+}
+
+// Lanes says which nodes are attached to a lane; gateway/lane implements it.
+type Lanes interface {
+	// Nodes gives the attached nodes; the slice is shared.
+	Nodes(lane capabilities.LaneID) []capabilities.NodeID
+}
+
+// Provider carries out the tools whose descriptor targets the gateway.
+type Provider interface {
+	// Execute is called with the call's context; Output follows the handlers' rules.
+	Execute(ctx context.Context, o Order) (capabilities.Output, error)
+}
+
+// Order is one admitted call for a Provider.
+type Order struct {
+	Caller Caller
+	Call   capabilities.CallID
+	Args   json.RawMessage // canonical, valid
+}
+
+// Caller is who calls and from where.
+type Caller struct {
+	Principal capabilities.PrincipalID
+	Role      string // from the token's record
+	Lane      capabilities.LaneID
+}
+
+// Request is one call as a surface hands it in.
+type Request struct {
+	Caller
+	Tool capabilities.ToolID
+	Args json.RawMessage // as the caller sent them
+	// RequestID makes a retry recognisable; empty means that there is none.
+	RequestID capabilities.RequestID
+	Surface   string                      // "mcp", "rest": for the ledger
+	Progress  func(capabilities.Progress) // nil: not wanted
+}
+
+// Options of New; required unless a default is named.
+type Options struct {
+	Registry  *registry.Registry
+	Policy    func() *policy.Engine // the active engine
+	Nodes     Nodes
+	Lanes     Lanes
+	Store     *store.Store
+	Ledger    *ledger.Ledger
+	Outcomes  *outcome.Store
+	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
+	StopEpoch func() uint64                    // default: 0
+	Metrics   *Metrics                         // default: not registered anywhere
+	Log       *slog.Logger                     // default: discards
+	// MaxRunning bounds the calls in flight; default 4,096. One more is refused
+	// with CodeOverloaded.
+	MaxRunning int
+}
+
+// Dispatcher is the pipeline. All methods are safe for concurrent use.
+type Dispatcher struct {
+	opts      Options
+	flights   *flights
+	settler   *settler
+	slots     chan struct{} // one per running call
+	providers map[capabilities.ToolID]Provider
+	visible   visibleCache
+
+	background sync.WaitGroup // executions; they outlive their callers
+}
+
+// New makes a Dispatcher; it starts nothing. Run settles what an earlier process
+// left open.
+func New(o Options) *Dispatcher {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.StopEpoch == nil {
+		o.StopEpoch = func() uint64 { return 0 }
+	}
+	if o.MaxRunning == 0 {
+		o.MaxRunning = 4096
+	}
+	d := &Dispatcher{
+		opts: o, flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
+		providers: map[capabilities.ToolID]Provider{},
+	}
+	d.settler = newSettler(o.Nodes, d.reconcile)
+	d.providers["tool.node.list"] = nodeList{d}
+	for id, p := range o.Providers {
+		d.providers[id] = p
+	}
+	o.Metrics.size.Set(float64(len(o.Registry.List(nil, ""))))
+	return d
+}
+
+// call is one dispatch on its way through the hops. Fields fill in that order.
+type call struct {
+	req     Request
+	id      capabilities.CallID
+	began   time.Time
+	ctx     context.Context
+	d       *catalog.Descriptor // hop 2
+	args    catalog.Args
+	key     outcome.DigestKey // of this call alone, sealed and expiring
+	argsMAC [32]byte
+	digest  string                // argsMAC in hex
+	routing *capabilities.Routing // hop 3
+	node    *route.Node
+	ready   capabilities.Readiness // of the capability on node
+	engine  *policy.Engine         // hop 4
+	sealed  *policy.Sealed
+	verdict policy.Decision
+	judged  capabilities.NodeID // the node verdict is about
+	decided bool                // verdict counts: it is what the call stands or falls by
+	accepts bool                // policy accepted an isolation below the class by name
+	row     row                 // hop 7
+}
+
+// Call carries one call through the hops of DESIGN section 4 and always gives a
+// result. If ctx ends first, the result is CodeCancelled and the execution goes
+// on only for others who joined it.
+func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result {
+	c := &call{req: req, id: newCallID(), began: time.Now(), ctx: ctx}
+	log := d.opts.Log.With("call", c.id, "tool", req.Tool, "principal", req.Principal, "lane", req.Lane)
+	log.Debug("tools.dispatch.started", "hop", "front", "surface", req.Surface)
+
+	for _, hop := range []func(*call) *capabilities.Error{
+		d.resolve, // 2 registry: the tool, its arguments, their digest
+		d.place,   // 3 route: the node, policy seeing the real arguments
+		d.decide,  // 4 policy: envelope and decision
+	} {
+		if err := hop(c); err != nil {
+			return d.refuse(c, err)
+		}
+	}
+	f, id, err := d.enter(c) // 5 deduplication: start, join or replay
+	if err != nil {
+		return d.refuse(c, err)
+	}
+	result, ok := f.wait(ctx, id)
+	if !ok {
+		return c.failure(&capabilities.Error{Code: capabilities.CodeCancelled})
+	}
+	if result.Call != c.id {
+		result.Deduplicated = true
+	}
+	return result
+}
+
+// execute is the second half of a call, from the commit on. It belongs to the
+// flight, not to a caller.
+func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabilities.Result {
+	if err := d.consent(ctx, c); err != nil { // 6
+		return d.refuse(c, err)
+	}
+	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
+		return c.failure(err)
+	}
+	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer
+	return d.record(c, end)          // 11 and 12
+}
+
+// newCallID is 26 letters of base32: time-free, unguessable, safe anywhere.
+func newCallID() capabilities.CallID {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return capabilities.CallID("c" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])))
+}
+
+// result starts a result of this call.
+func (c *call) result(status capabilities.Status) capabilities.Result {
+	took := time.Since(c.began)
+	return capabilities.Result{
+		Call: c.id, Tool: c.req.Tool, Status: status, Routing: c.routing,
+		Duration: took, DurationMS: float64(took.Microseconds()) / 1000,
+	}
+}
+
+// failure makes the result that carries an error.
+func (c *call) failure(e *capabilities.Error) capabilities.Result {
+	r := c.result(statusOf(e.Code))
+	r.Code, r.Message, r.Hint = e.Code, e.PublicMessage(), e.PublicHint()
+	r.Retryable, r.Details = e.Code.Info().Retryable, e.Details
+	return r
+}
+
+// statusOf tells refusals by a rule or a person from failures.
+func statusOf(code capabilities.Code) capabilities.Status {
+	switch code {
+	case capabilities.CodeDeniedByPolicy, capabilities.CodeNodeDeniedByPolicy, capabilities.CodeConsentUnavailable,
+		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeStopped,
+		capabilities.CodeDeniedByNode, capabilities.CodeCapabilityNotAllowlisted, capabilities.CodeURLBlocked:
+		return capabilities.StatusDenied
+	case capabilities.CodeApprovalPending:
+		return capabilities.StatusPending
+	}
+	return capabilities.StatusError
+}

@@ -1,0 +1,112 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// enter is hop 5: it starts the execution, joins the one that runs under the
+// same request ID, or replays the recorded outcome. It stands after the decision,
+// so that a new deny wins over an old result.
+func (d *Dispatcher) enter(c *call) (*flight, int, *capabilities.Error) {
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		return nil, 0, &capabilities.Error{Code: capabilities.CodeOverloaded}
+	}
+	release := func() { <-d.slots }
+	// The execution outlives a caller whose retry has joined it.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
+	f := newFlight(cancel)
+	if c.req.RequestID == "" {
+		id := f.join(c.req.Progress)
+		d.fly(ctx, c, f, func() { cancel(nil); release() })
+		return f, id, nil
+	}
+
+	key := requestKey{c.req.Principal, c.req.RequestID}
+	mine := &keyed{flight: f, call: c.id, tool: c.req.Tool, args: sha256.Sum256(c.args.Canonical), target: c.args.NodeID, canonical: c.args.Canonical}
+	id := f.join(c.req.Progress) // before anyone else can see it
+	holder, started := d.flights.claim(key, mine)
+	if !started {
+		cancel(nil)
+		release()
+		if !holder.same(mine) {
+			return nil, 0, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
+		}
+		return holder.flight, holder.flight.join(c.req.Progress), nil
+	}
+	done := func() { d.flights.release(key, mine); cancel(nil); release() }
+	if replay, err := d.replay(c); err != nil {
+		f.land(c.failure(err))
+		done()
+		return nil, 0, err
+	} else if replay != nil {
+		f.land(*replay)
+		done()
+		return f, id, nil
+	}
+	d.fly(ctx, c, f, done)
+	return f, id, nil
+}
+
+// same reports whether both were asked for the same thing. Recovered flights
+// compare by the keyed digest instead.
+func (k *keyed) same(other *keyed) bool {
+	if k.recovered != nil {
+		return k.recovered(other)
+	}
+	return k.tool == other.tool && k.target == other.target && k.args == other.args
+}
+
+// fly runs the execution of c in its own goroutine.
+func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
+	d.background.Add(1)
+	go func() {
+		defer d.background.Done()
+		defer done()
+		f.land(d.execute(ctx, c, f))
+	}()
+}
+
+// replay gives the recorded outcome of c's request ID: nil, nil when it was
+// never seen.
+func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error) {
+	r, found, err := findRow(c.ctx, d.opts.Store.Read(), requestKey{c.req.Principal, c.req.RequestID})
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+	}
+	if !found {
+		return nil, nil
+	}
+	same, known := d.sameArgs(c, &r)
+	if r.tool != c.req.Tool || r.requested != c.args.NodeID || (known && !same) {
+		return nil, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
+	}
+	if r.state == rowUnknown {
+		return nil, &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
+	}
+	if !known {
+		// The key that could compare the arguments has expired, and so has the result.
+		return nil, &capabilities.Error{Code: capabilities.CodeResultExpired}
+	}
+	result, err := d.keptResult(c.ctx, r.call)
+	if err != nil {
+		return nil, capabilities.AsError(err)
+	}
+	return result, nil
+}
+
+// sameArgs compares the arguments of c with those of an earlier call under that
+// call's own digest key. known is false once the key has expired.
+func (d *Dispatcher) sameArgs(c *call, r *row) (same, known bool) {
+	key, err := d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created)
+	if err != nil {
+		return false, false
+	}
+	mac := key.MAC(c.args.Canonical)
+	return hmac.Equal(mac[:], r.argsMAC), true
+}

@@ -1,0 +1,148 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// nodeList carries out tool.node.list, the only generic helper to find nodes
+// (S0-06). It reports tools, not capabilities, so that no second step is needed
+// (S0-07).
+type nodeList struct{ d *Dispatcher }
+
+type nodeListArgs struct {
+	Tool         capabilities.ToolID `json:"tool_id"`
+	Dispatchable bool                `json:"dispatchable_only"`
+	Key          capabilities.LaneID `json:"key"`
+}
+
+type listedNode struct {
+	Node      capabilities.NodeID `json:"node_id"`
+	Label     string              `json:"label,omitempty"`
+	Trust     string              `json:"trust_level,omitempty"`
+	Connected bool                `json:"connected"`
+	Paired    string              `json:"paired_status"`
+	Attached  bool                `json:"attached_to_requested_conversation"`
+	Device    *listedDevice       `json:"device,omitempty"`
+	Tools     []listedTool        `json:"tools"`
+}
+
+type listedDevice struct {
+	Platform string `json:"platform,omitempty"`
+}
+
+type listedTool struct {
+	Tool      capabilities.ToolID         `json:"tool_id"`
+	Available bool                        `json:"available"`
+	Approval  bool                        `json:"needs_approval,omitempty"`
+	Reason    capabilities.Reason         `json:"reason,omitempty"`
+	Fix       string                      `json:"fix,omitempty"`
+	Isolation capabilities.IsolationClass `json:"isolation,omitempty"`
+	Degraded  string                      `json:"degraded,omitempty"`
+	Backend   string                      `json:"backend,omitempty"`
+}
+
+// maxListed bounds the answer; a larger site names the tool it wants.
+const maxListed = 200
+
+// Execute answers from the roster as it stands now.
+func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, error) {
+	var args nodeListArgs
+	if err := json.Unmarshal(o.Args, &args); err != nil {
+		return capabilities.Output{}, err
+	}
+	lane := o.Caller.Lane
+	if args.Key != "" {
+		lane = args.Key
+	}
+	attached := p.d.opts.Lanes.Nodes(lane)
+	engine := p.d.opts.Policy()
+	nodes := make([]listedNode, 0, 8)
+	truncated := false
+	for _, n := range p.d.opts.Nodes.Snapshot() {
+		ln := listedNode{
+			Node: n.ID, Label: n.Summary.Label, Trust: n.Summary.Trust, Connected: n.Connected, Paired: n.Paired,
+			Attached: slices.Contains(attached, n.ID), Tools: p.tools(engine, o.Caller, &n, args),
+		}
+		if n.Summary.Platform != "" {
+			ln.Device = &listedDevice{Platform: n.Summary.Platform}
+		}
+		if args.Dispatchable && len(ln.Tools) == 0 {
+			continue
+		}
+		if len(nodes) == maxListed {
+			truncated = true
+			break
+		}
+		nodes = append(nodes, ln)
+	}
+	slices.SortStableFunc(nodes, func(a, b listedNode) int {
+		switch {
+		case a.Attached != b.Attached:
+			return first(a.Attached)
+		case a.Connected != b.Connected:
+			return first(a.Connected)
+		}
+		return strings.Compare(string(a.Node), string(b.Node))
+	})
+	filters := map[string]any{"dispatchable_only": args.Dispatchable, "conversation_key": lane}
+	if args.Tool != "" {
+		filters["tool_id"] = args.Tool
+	}
+	result := map[string]any{
+		"status": "ok", "generated_at": time.Now().UTC().Format(time.RFC3339Nano), "conversation_key": lane,
+		"applied_filters": filters, "nodes": nodes,
+	}
+	if truncated {
+		result["truncated"] = true
+	}
+	return capabilities.Output{Result: result, Effect: capabilities.EffectConfirmed}, nil
+}
+
+func first(b bool) int {
+	if b {
+		return -1
+	}
+	return 1
+}
+
+// tools gives what n has to say about each tool it advertises, or, when one is
+// asked for, about that one whether advertised or not.
+func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, args nodeListArgs) []listedTool {
+	tools := []listedTool{}
+	for _, desc := range p.d.opts.Registry.List(nil, "") {
+		capability := desc.NodeCapability()
+		if capability == "" || !desc.ModelFacing || (args.Tool != "" && desc.Tool != args.Tool) {
+			continue
+		}
+		ready, advertised := n.Readiness[capability]
+		if !advertised && args.Tool == "" {
+			continue
+		}
+		var verdict policy.Decision
+		check := route.Check(n, capability, func(capabilities.NodeID) bool {
+			verdict = engine.Possible(caller.policyRequest(desc, n))
+			return verdict.Effect == policy.Deny
+		})
+		if args.Dispatchable && !check.Eligible() {
+			continue
+		}
+		t := listedTool{
+			Tool: desc.Tool, Available: check.Eligible(), Reason: check.Reason, Fix: check.Fix,
+			Approval:  check.Eligible() && verdict.Effect == policy.Ask,
+			Isolation: ready.Isolation, Degraded: ready.Degraded, Backend: ready.Backend,
+		}
+		if check.Reason == capabilities.ReasonHiddenByPolicy && verdict.Code == capabilities.CodeIsolationUnavailable {
+			t.Reason, t.Fix = capabilities.ReasonIsolationMissing, verdict.Reason
+		}
+		tools = append(tools, t)
+	}
+	return tools
+}

@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+const (
+	// ticketLifetime is how long a ticket may lie on the node before it starts.
+	ticketLifetime = 10 * time.Second
+	// answerGrace is how much longer than the call itself the gateway waits for the
+	// node's own word about its deadline.
+	answerGrace = 5 * time.Second
+)
+
+// order gives the admitted call to its transport and waits for how it ended.
+func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilities.Progress)) end {
+	if c.node == nil {
+		return d.provide(ctx, c)
+	}
+	t := &wire.Ticket{
+		Call: c.id, Tool: c.req.Tool, Capability: c.d.NodeCapability(), Lane: c.req.Lane, Node: c.node.ID,
+		Args: c.args.Canonical, ArgsDigest: sha256.Sum256(c.args.Canonical),
+		Envelope: c.sealed.Bytes, Grants: c.grants(),
+		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(c.args.Timeout.Milliseconds()),
+		StopEpoch: d.opts.StopEpoch(),
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	defer cancel()
+	answer, blobs, err := d.opts.Nodes.Dispatch(ctx, c.node.ID, t, progress)
+	if err == nil {
+		return end{answer: answer, blobs: blobs}
+	}
+	e := capabilities.AsError(err)
+	if e.Code != capabilities.CodeUnknownOutcome {
+		return end{err: e}
+	}
+	// The connection is gone and the node may have run it: only its journal knows.
+	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", c.id, "tool", c.req.Tool, "node", c.node.ID, "err", err)
+	e2, ok := <-d.settler.add(c.row, c.began.Add(c.args.Timeout+settleGrace))
+	if !ok {
+		return end{err: e, leaveOpen: true}
+	}
+	return e2
+}
+
+// grants is what the ticket carries: the effective grants and, where policy
+// accepted it in so many words, the degraded isolation.
+func (c *call) grants() []string {
+	grants := c.sealed.Grants
+	if c.accepts {
+		grants = append(append([]string(nil), grants...), policy.AcceptDegraded)
+	}
+	return grants
+}
+
+// provide runs a tool of the gateway itself.
+func (d *Dispatcher) provide(ctx context.Context, c *call) end {
+	p, ok := d.providers[c.req.Tool]
+	if !ok {
+		return end{err: capabilities.Errorf(capabilities.CodeNotSupported, "%s is not available on this gateway", c.req.Tool)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	defer cancel()
+	out, err := p.Execute(ctx, Order{Caller: c.req.Caller, Call: c.id, Args: c.args.Canonical})
+	if err != nil {
+		return end{err: capabilities.AsError(err)}
+	}
+	body, err := canonical.Marshal(out.Result)
+	if err != nil {
+		return end{err: capabilities.AsError(err)}
+	}
+	return end{blobs: out.Blobs, answer: wire.Answer{
+		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
+		Isolation: capabilities.ClassT0,
+	}}
+}

@@ -1,0 +1,306 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// requestBody is the body of tool.call.request: digests and the descriptor's
+// evidence allowlist, never the payload (S0-31).
+type requestBody struct {
+	Surface   string                 `json:"surface,omitempty"`
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	Requested capabilities.NodeID    `json:"requested_node_id,omitempty"`
+	Digest    string                 `json:"args_digest,omitempty"`
+	Evidence  map[string]any         `json:"evidence,omitempty"`
+	TimeoutMS int64                  `json:"timeout_ms,omitempty"`
+}
+
+// decisionBody is the body of tool.call.decision. The envelope is kept whole: it
+// holds no payload, and it is what reports and verifiers link to (S1-59).
+type decisionBody struct {
+	Effect       policy.Effect         `json:"effect"`
+	Code         capabilities.Code     `json:"code,omitempty"`
+	Policies     []string              `json:"policies,omitempty"`
+	LogOnly      []string              `json:"log_only,omitempty"`
+	Errors       []string              `json:"policy_errors,omitempty"`
+	Snapshot     string                `json:"policy_snapshot_id,omitempty"`
+	EnvelopeHash string                `json:"envelope_hash,omitempty"`
+	Envelope     json.RawMessage       `json:"envelope,omitempty"`
+	Routing      *capabilities.Routing `json:"routing,omitempty"`
+	Degraded     string                `json:"isolation_degraded,omitempty"`
+}
+
+// dispatchBody is the body of tool.call.dispatch, the intent.
+type dispatchBody struct {
+	Target     string                      `json:"target"`
+	Grants     []string                    `json:"grants"`
+	Isolation  capabilities.IsolationClass `json:"isolation_class"`
+	Given      capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	DeadlineMS int64                       `json:"deadline_ms"`
+}
+
+// endBody is the body of tool.call.result, tool.call.failed and
+// tool.call.reconciled.
+type endBody struct {
+	Status     capabilities.Status         `json:"status"`
+	Code       capabilities.Code           `json:"code,omitempty"`
+	Effect     capabilities.Effect         `json:"effect,omitempty"`
+	Digest     string                      `json:"output_digest,omitempty"`
+	Blobs      []blobRecord                `json:"blobs,omitempty"`
+	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Observed   []observed                  `json:"observed,omitempty"`
+	DurationMS float64                     `json:"duration_ms,omitempty"`
+}
+
+type blobRecord struct {
+	Field  string `json:"field"`
+	MIME   string `json:"mime"`
+	Size   int    `json:"size"`
+	Digest string `json:"digest"` // keyed, like the output's
+}
+
+type observed struct {
+	Key    string `json:"key"`
+	Detail string `json:"detail,omitempty"`
+	Count  uint32 `json:"count"`
+}
+
+// draft encodes the body here, so that the one writer does not spend its time on
+// it. A body that can not be encoded goes on as it is and fails the commit.
+func (c *call) draft(kind ledger.Kind, body any) ledger.Draft {
+	if encoded, err := ledger.Encode(body); err == nil {
+		body = encoded
+	}
+	return ledger.Draft{
+		Kind: kind, Call: c.id, Tool: c.req.Tool, Principal: c.req.Principal, Lane: c.req.Lane,
+		Node: c.selected(), Body: body,
+	}
+}
+
+func (c *call) selected() capabilities.NodeID {
+	if c.node == nil {
+		return c.row.node // of a call taken over from an earlier process
+	}
+	return c.node.ID
+}
+
+func (c *call) requestDraft() ledger.Draft {
+	body := requestBody{
+		Surface: c.req.Surface, RequestID: c.req.RequestID, Requested: c.args.NodeID, TimeoutMS: c.args.Timeout.Milliseconds(),
+	}
+	if c.d != nil && c.args.Canonical != nil {
+		body.Digest = c.digest
+		body.Evidence = c.d.EvidenceArgs(c.args.Canonical)
+	}
+	return c.draft(ledger.KindCallRequest, body)
+}
+
+func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledger.Draft {
+	body := decisionBody{Effect: effect, Code: code, Routing: c.routing}
+	if c.decided {
+		v := &c.verdict
+		body.Policies, body.LogOnly, body.Errors = v.Determining, v.LogOnly, v.Errors
+	}
+	if c.engine != nil {
+		body.Snapshot = c.engine.SnapshotID()
+	}
+	if c.sealed != nil {
+		body.EnvelopeHash, body.Envelope, body.Snapshot = c.sealed.HashHex(), c.sealed.Bytes, c.sealed.Snapshot
+	}
+	if c.accepts {
+		body.Degraded = c.ready.Degraded
+	}
+	return c.draft(ledger.KindCallDecision, body)
+}
+
+// refuse ends a call that did not run: request, decision(deny, code) and failed
+// in one commit. A refusal stands even if it could not be recorded; nothing ran.
+func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result {
+	r := c.failure(e)
+	log := d.opts.Log.With("call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane)
+	log.Info("tools.dispatch.decision", "hop", "policy", "effect", "deny", "code", e.Code)
+	if cause := e.Unwrap(); cause != nil {
+		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
+	}
+	err := d.opts.Ledger.Append(context.WithoutCancel(c.ctx),
+		c.requestDraft(),
+		c.decisionDraft(policy.Deny, e.Code),
+		c.draft(ledger.KindCallFailed, endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
+	)
+	if err != nil {
+		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
+	}
+	d.finished(c, &r)
+	return r
+}
+
+// commit makes request, decision and intent durable in one commit (hop 7). Only
+// then may anything run.
+func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
+	target := "gateway"
+	if c.node != nil {
+		target = "node"
+	}
+	intent := dispatchBody{
+		Target: target, Grants: c.grants(), Isolation: c.sealed.Isolation, Given: c.ready.Isolation,
+		DeadlineMS: c.args.Timeout.Milliseconds(),
+	}
+	c.row = row{
+		call: c.id, principal: c.req.Principal, request: c.req.RequestID, lane: c.req.Lane, tool: c.req.Tool,
+		requested: c.args.NodeID, node: c.selected(), argsMAC: c.argsMAC[:], state: rowOpen, created: c.began,
+	}
+	drafts := []ledger.Draft{
+		c.requestDraft(),
+		c.decisionDraft(c.verdict.Effect, ""),
+		c.draft(ledger.KindCallDispatch, intent),
+	}
+	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
+			return err
+		}
+		return insertRow(tx, &c.row)
+	})
+	if err != nil {
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "commit", "call", c.id, "tool", c.req.Tool, "err", err)
+		e := capabilities.AsError(err)
+		if e.Code == capabilities.CodeInternal {
+			e = capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+		}
+		return e
+	}
+	d.opts.Log.Info("tools.dispatch.decision", "hop", "policy", "call", c.id, "tool", c.req.Tool, "principal", c.req.Principal,
+		"lane", c.req.Lane, "node", c.selected(), "effect", c.verdict.Effect, "policies", c.verdict.Determining)
+	return nil
+}
+
+// record makes the end of an executed call durable and turns it into the result.
+func (d *Dispatcher) record(c *call, e end) capabilities.Result {
+	r := c.conclude(e)
+	if e.leaveOpen {
+		return r
+	}
+	body := c.endBody(&r, &e)
+	kind := ledger.KindCallResult
+	if r.Status != capabilities.StatusOK {
+		kind = ledger.KindCallFailed
+	}
+	unknown := r.Code == capabilities.CodeUnknownOutcome
+	now := time.Now()
+	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
+		if _, err := d.opts.Ledger.AppendIn(tx, c.draft(kind, body)); err != nil {
+			return err
+		}
+		if unknown {
+			return markUnknown(tx, &c.row)
+		}
+		if c.req.RequestID != "" {
+			if err := d.keepResult(tx, c.id, &r); err != nil {
+				return err
+			}
+		}
+		return endRow(tx, &c.row, now)
+	})
+	if err != nil {
+		// It ran, and the caller must know; the row stays open, so that the end is
+		// recorded from the node's journal when the store works again.
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.req.Tool, "err", err)
+		if c.row.node != "" {
+			d.settler.watch(c.row)
+		}
+	}
+	d.finished(c, &r)
+	return r
+}
+
+// conclude turns an end into a result, trusting nothing a node says about shape
+// or size.
+func (c *call) conclude(e end) capabilities.Result {
+	if e.err != nil {
+		return c.failure(e.err)
+	}
+	a := &e.answer
+	if c.d == nil {
+		// A call of an earlier process whose tool is no longer in the catalog: its
+		// result can not be checked, so it is not given out.
+		return c.failure(&capabilities.Error{Code: capabilities.CodeResultExpired})
+	}
+	r := c.result(a.Status)
+	r.Effect, r.Evidence = a.Effect, a.Evidence
+	if a.Status != capabilities.StatusOK {
+		code := a.Code
+		if !code.Known() {
+			code = capabilities.CodeInternal
+		}
+		r.Status, r.Code, r.Message, r.Hint, r.Retryable = statusOf(code), code, a.Message, a.Hint, code.Info().Retryable
+		if len(a.Details) > 0 {
+			if details, err := canonical.Parse(a.Details, canonical.Limits{}); err == nil {
+				r.Details = json.RawMessage(details)
+			}
+		}
+		return r
+	}
+	size := 0
+	for _, b := range e.blobs {
+		size += len(b.Bytes)
+	}
+	if size > c.d.Limits.MaxBlobBytes || len(a.Output) > c.d.Limits.MaxResultBytes {
+		return c.failure(&capabilities.Error{Code: capabilities.CodeResultTooLarge})
+	}
+	if bad := c.d.ValidateResult(a.Output); len(bad) > 0 {
+		return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node's result does not fit the tool's schema").WithDetails(bad))
+	}
+	r.Output, r.Blobs, r.Untrusted, r.Ack = a.Output, e.blobs, a.Untrusted, c.d.Ack
+	return r
+}
+
+func (c *call) endBody(r *capabilities.Result, e *end) endBody {
+	body := endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS}
+	if r.Status == capabilities.StatusOK {
+		mac := c.key.MAC(r.Output)
+		body.Digest = hex.EncodeToString(mac[:])
+		for _, b := range r.Blobs {
+			mac := c.key.MAC(b.Bytes)
+			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
+		}
+	}
+	body.Observed = observations(e.answer.Observed)
+	return body
+}
+
+// maxObservedRecorded bounds what one call's observations add to the ledger.
+const maxObservedRecorded = 32
+
+func observations(list []wire.Observation) []observed {
+	if len(list) > maxObservedRecorded {
+		list = list[:maxObservedRecorded]
+	}
+	out := make([]observed, 0, len(list))
+	for _, o := range list {
+		out = append(out, observed{Key: o.Key, Detail: o.Detail, Count: o.Count})
+	}
+	return out
+}
+
+func (d *Dispatcher) finished(c *call, r *capabilities.Result) {
+	var grants []string
+	if c.sealed != nil && r.Status == capabilities.StatusOK {
+		grants = c.sealed.Grants
+	}
+	d.opts.Metrics.ended(r, grants)
+	event := "tools.dispatch.completed"
+	if r.Status != capabilities.StatusOK {
+		event = "tools.dispatch.failed"
+	}
+	d.opts.Log.Info(event, "call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane,
+		"node", c.selected(), "status", r.Status, "code", r.Code, "duration_ms", r.DurationMS)
+}

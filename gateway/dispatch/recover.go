@@ -1,0 +1,137 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/hmac"
+	"fmt"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// sweepEvery is how often forgotten request IDs are cleared away.
+const sweepEvery = time.Minute
+
+// Recover takes up the calls that an earlier process left open. Call it before
+// anything is served: a retry of one of them then joins it instead of starting a
+// second execution.
+func (d *Dispatcher) Recover(ctx context.Context) error {
+	rows, err := unsettledRows(ctx, d.opts.Store.Read())
+	if err != nil {
+		return fmt.Errorf("dispatch: reading open calls: %w", err)
+	}
+	for _, r := range rows {
+		if r.state == rowUnknown {
+			d.settler.watch(r)
+			continue
+		}
+		d.opts.Log.Warn("tools.dispatch.recovering", "call", r.call, "tool", r.tool, "principal", r.principal, "node", r.node)
+		d.takeOver(r)
+	}
+	return nil
+}
+
+// takeOver flies an open row of an earlier process: its end comes from its node.
+func (d *Dispatcher) takeOver(r row) {
+	c := d.reborn(r)
+	f := newFlight(func(error) {})
+	f.join(nil) // the ledger is the waiter that never leaves
+	key := requestKey{r.principal, r.request}
+	k := &keyed{flight: f, call: r.call, recovered: func(other *keyed) bool {
+		mac := c.key.MAC(other.canonical)
+		return r.tool == other.tool && r.requested == other.target && hmac.Equal(mac[:], r.argsMAC)
+	}}
+	if r.request != "" {
+		d.flights.claim(key, k)
+	}
+	var ends <-chan end
+	if r.node == "" {
+		// The gateway's own tools ran inside the process that died: they have no
+		// journal, and nobody will ever know.
+		own := make(chan end, 1)
+		own <- end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+		ends = own
+	} else {
+		ends = d.settler.add(r, time.Now().Add(recoverWithin))
+	}
+	d.background.Add(1)
+	go func() {
+		defer d.background.Done()
+		e, ok := <-ends
+		if !ok {
+			return // shutting down: the row stays open for the next process
+		}
+		f.land(d.record(c, e))
+		d.flights.release(key, k)
+	}()
+}
+
+// reborn makes what record needs of a call of an earlier process.
+func (d *Dispatcher) reborn(r row) *call {
+	c := &call{
+		req: Request{Caller: Caller{Principal: r.principal, Lane: r.lane}, Tool: r.tool, RequestID: r.request},
+		id:  r.call, began: r.created, ctx: context.Background(), row: r,
+	}
+	c.d, _ = d.opts.Registry.Get(r.tool)
+	c.key, _ = d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created)
+	return c
+}
+
+// reconcile records the late word of a node on a call whose caller was told
+// "unknown outcome" (DESIGN section 4, "After a crash").
+func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
+	c := d.reborn(r)
+	if e.err != nil && e.err.Code == capabilities.CodeUnknownOutcome {
+		// The node can not tell either: there is nothing to add, only to stop asking.
+		if err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error { return endRow(tx, &c.row, time.Now()) }); err != nil {
+			d.opts.Log.Error("tools.dispatch.unrecorded", "call", r.call, "err", err)
+		}
+		return
+	}
+	result := c.conclude(e)
+	now := time.Now()
+	err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
+		if _, err := d.opts.Ledger.AppendIn(tx, c.draft(ledger.KindCallReconciled, c.endBody(&result, &e))); err != nil {
+			return err
+		}
+		if r.request != "" {
+			if err := d.keepResult(tx, r.call, &result); err != nil {
+				return err
+			}
+		}
+		return endRow(tx, &c.row, now)
+	})
+	if err != nil {
+		d.opts.Log.Error("tools.dispatch.unrecorded", "call", r.call, "err", err)
+		d.settler.watch(r)
+		return
+	}
+	d.opts.Log.Info("tools.dispatch.reconciled", "call", r.call, "tool", r.tool, "node", r.node, "status", result.Status)
+}
+
+// Run settles lost calls and forgets old request IDs until ctx ends, then waits
+// for the executions in flight.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		d.settler.run(ctx)
+	}()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			<-settled
+			d.settler.close()
+			d.background.Wait()
+			return nil
+		case now := <-tick.C:
+			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error { return sweepRows(tx, now) }); err != nil && ctx.Err() == nil {
+				d.opts.Log.Warn("dispatch.sweep", "err", err)
+			}
+		}
+	}
+}

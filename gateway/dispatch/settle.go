@@ -1,0 +1,212 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+const (
+	// recoverWithin is how long a call that a crash left open waits for its node
+	// before its outcome is declared unknown.
+	recoverWithin = 2 * time.Minute
+	// settleGrace is how long past its own deadline a call waits for its node to
+	// come back and tell.
+	settleGrace = 10 * time.Second
+	// askEvery is how often a node is asked about a call that it says still runs.
+	askEvery = 250 * time.Millisecond
+)
+
+// end is how an ordered call ended: an answer of the node, or an error here.
+type end struct {
+	answer wire.Answer
+	blobs  []capabilities.Blob
+	err    *capabilities.Error // set: answer counts for nothing
+	// leaveOpen: this process ends before the node told. Nothing is recorded; the
+	// next process takes the open row up.
+	leaveOpen bool
+}
+
+// unsettled is a call whose node has to say what became of it.
+type unsettled struct {
+	row   row
+	until time.Time // when waiting ends in "unknown outcome"
+	told  chan end  // takes the end, once; nil after "unknown" was told
+	asked time.Time // last time the node was asked
+	node  capabilities.NodeID
+}
+
+// settler asks nodes, when they are there, about the calls that a lost
+// connection or a crash left open (DESIGN section 4, "After a crash").
+type settler struct {
+	nodes     Nodes
+	reconcile func(ctx context.Context, r row, e end) // a late answer to a call told unknown
+
+	mu     sync.Mutex
+	closed bool
+	open   map[capabilities.CallID]*unsettled
+	wake   chan struct{}
+}
+
+func newSettler(nodes Nodes, reconcile func(context.Context, row, end)) *settler {
+	return &settler{nodes: nodes, reconcile: reconcile, open: map[capabilities.CallID]*unsettled{}, wake: make(chan struct{}, 1)}
+}
+
+// add hands a call to the settler. The channel gives its end; CodeUnknownOutcome
+// when the node did not tell until then; it closes without one at shutdown.
+func (s *settler) add(r row, until time.Time) <-chan end {
+	u := &unsettled{row: r, until: until, told: make(chan end, 1), node: r.node}
+	s.put(u)
+	return u.told
+}
+
+// watch hands over a call that was told "unknown" already.
+func (s *settler) watch(r row) { s.put(&unsettled{row: r, node: r.node}) }
+
+func (s *settler) put(u *unsettled) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		if u.told != nil {
+			close(u.told)
+		}
+		return
+	}
+	s.open[u.row.call] = u
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run asks until ctx ends. Calls that still wait then stay open rows: the next
+// process takes them up.
+func (s *settler) run(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		changed := s.nodes.Changed()
+		s.round(ctx)
+		// With nothing open there is nothing to tick for.
+		var ticks <-chan time.Time
+		if s.count() > 0 {
+			ticks = tick.C
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-s.wake:
+		case <-ticks:
+		}
+	}
+}
+
+// close lets go of everyone who waits: their channels close without an end, and
+// their rows stay open for the next process.
+func (s *settler) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, u := range s.open {
+		if u.told != nil {
+			close(u.told)
+			u.told = nil
+		}
+	}
+}
+
+func (s *settler) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// round asks every connected node about its open calls, and gives up on those
+// whose time has come.
+func (s *settler) round(ctx context.Context) {
+	now := time.Now()
+	byNode := map[capabilities.NodeID][]capabilities.CallID{}
+	s.mu.Lock()
+	for id, u := range s.open {
+		if u.told != nil && now.After(u.until) {
+			u.told <- end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+			u.told = nil // it stays watched: a later word is recorded as reconciled
+		}
+		if u.told == nil && now.Sub(u.row.created) > unknownMemory {
+			delete(s.open, id)
+			continue
+		}
+		if now.Sub(u.asked) >= askEvery && len(byNode[u.node]) < wire.MaxJournal {
+			byNode[u.node] = append(byNode[u.node], id)
+		}
+	}
+	s.mu.Unlock()
+	if len(byNode) == 0 {
+		return
+	}
+	for _, n := range s.nodes.Snapshot() {
+		calls := byNode[n.ID]
+		if len(calls) == 0 || !n.Connected {
+			continue
+		}
+		s.ask(ctx, n.ID, calls)
+	}
+}
+
+func (s *settler) ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) {
+	askCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	states, err := s.nodes.Ask(askCtx, node, calls)
+	s.mu.Lock()
+	for _, id := range calls {
+		if u := s.open[id]; u != nil {
+			u.asked = time.Now()
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return // it went away again; the next round asks anew
+	}
+	for _, st := range states {
+		e, final := settled(st)
+		if !final {
+			continue
+		}
+		s.mu.Lock()
+		u := s.open[st.Call]
+		if u == nil || u.node != node { // a node speaks for its own calls only
+			s.mu.Unlock()
+			continue
+		}
+		delete(s.open, st.Call)
+		told := u.told
+		s.mu.Unlock()
+		if told != nil {
+			told <- e
+		} else {
+			s.reconcile(ctx, u.row, e)
+		}
+	}
+}
+
+// settled reads the journal's word. final is false while the call runs.
+func settled(st wire.JournalState) (e end, final bool) {
+	switch st.State {
+	case wire.StateRunning:
+		return end{}, false
+	case wire.StateNeverStarted:
+		return end{err: &capabilities.Error{Code: capabilities.CodeNodeDisconnected}}, true
+	case wire.StateFinished:
+		if st.Answer == nil || len(st.Answer.Blobs) > 0 {
+			// It ran; what it gave, or the bytes that belong to it, is gone.
+			return end{err: &capabilities.Error{Code: capabilities.CodeResultExpired}}, true
+		}
+		return end{answer: *st.Answer}, true
+	}
+	return end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}, true
+}
