@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -150,7 +151,7 @@ func parseHost(host string) (string, netip.Addr, bool) {
 		return ip.String(), ip, true
 	}
 	host, ok := percentDecode(host)
-	if !ok {
+	if !ok || !utf8.ValidString(host) {
 		return "", none, false
 	}
 	if !isLowerLDH(host) || strings.Contains(host, "xn--") {

@@ -120,6 +120,19 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A policy that compares context as a whole looks at consent without naming it.
+func TestContextAsAWhole(t *testing.T) {
+	e := mustLoad(t, `permit (principal, action == Action::"tool.browser.close", resource) when { context == {
+		"consent": true, "tool": "tool.browser.close", "lane": "lane", "keys": ["network.browser.session"], "risk": "medium",
+		"isolation": "t2", "given": "t2", "degraded": "", "time": 1772600767, "args": {} } };`)
+	if got := e.Decide(request("tool.browser.close", `{}`)); got.Effect != Ask {
+		t.Fatalf("%+v", got)
+	}
+	if got := e.Possible(request("tool.browser.close", ``)); got.Effect == Deny {
+		t.Fatalf("%+v", got)
+	}
+}
+
 func TestLogOnlyIsReported(t *testing.T) {
 	e := mustLoad(t, permitAll, `@id("watch") @mode("log_only") forbid (principal, action, resource) when { context.args has host && context.args.host == "example.com" };`)
 	got := e.Decide(request("tool.browser.navigate", `{"url":"https://example.com/"}`))

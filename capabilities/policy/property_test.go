@@ -41,8 +41,32 @@ var (
 		"tool.browser.tabs":     {`{}`, `{"action":"new","url":"https://b.example/"}`},
 		"tool.browser.click":    {`{"ref":"e1"}`, `{"selector":"a"}`},
 	}
-	classes = []capabilities.IsolationClass{"t0", "t1", "t2", "t3", "session", "none", ""}
+	classes = []capabilities.IsolationClass{"t2", "session", "t1", "none", ""}
 )
+
+// everyRequest is every combination of the above: rules are dear to load and
+// cheap to ask, so each set is asked everything.
+var everyRequest = sync.OnceValue(func() []Request {
+	var all []Request
+	for _, tool := range tools {
+		list := args[tool]
+		if list == nil {
+			list = []string{`{}`}
+		}
+		for _, text := range list {
+			for _, principal := range []capabilities.PrincipalID{"alice", "bob"} {
+				for _, given := range classes {
+					for _, degraded := range []string{"", "chrome_sandbox"} {
+						r := request(tool, text)
+						r.Principal, r.Given, r.Degraded = principal, given, degraded
+						all = append(all, r)
+					}
+				}
+			}
+		}
+	}
+	return all
+})
 
 func drawRule(t *rapid.T) string {
 	var b strings.Builder
@@ -55,20 +79,18 @@ func drawRule(t *rapid.T) string {
 	return b.String()
 }
 
+// drawRules begins with permits as often as not, so that what follows has
+// something to narrow.
 func drawRules(t *rapid.T) string {
-	return strings.Join(rapid.SliceOfN(rapid.Custom(drawRule), 0, 5).Draw(t, "rules"), "")
+	first := rapid.SampledFrom([]string{
+		"", permitAll + "\n", "permit (principal, action, resource) when { context.consent };\n",
+		permitAll + "\npermit (principal, action == Action::\"isolation.accept-degraded\", resource);\n",
+	}).Draw(t, "first")
+	return first + strings.Join(rapid.SliceOfN(rapid.Custom(drawRule), 0, 3).Draw(t, "rules"), "")
 }
 
-func drawRequest(t *rapid.T) Request {
-	tool := rapid.SampledFrom(tools).Draw(t, "tool")
-	r := request(tool, `{}`)
-	if list := args[tool]; list != nil {
-		r.Args = []byte(rapid.SampledFrom(list).Draw(t, "args"))
-	}
-	r.Principal = capabilities.PrincipalID(rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "principal"))
-	r.Given = rapid.SampledFrom(classes).Draw(t, "given")
-	r.Degraded = rapid.SampledFrom([]string{"", "", "chrome_sandbox"}).Draw(t, "degraded")
-	return r
+func drawForbid(t *rapid.T) string {
+	return strings.Replace(rapid.Custom(drawRule).Draw(t, "forbid"), "permit", "forbid", 1)
 }
 
 // loaded keeps engines by text: rapid repeats itself while it shrinks.
@@ -103,22 +125,24 @@ func TestPoolsLoad(t *testing.T) {
 // owner's forbid never loosens what holds.
 func TestOwnerOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := drawRequest(t)
-		gateway := propertyLoad(t, drawRules(t)).Decide(r)
+		gateway := propertyLoad(t, drawRules(t))
 		text := drawRules(t)
-		owner := propertyLoad(t, text).Decide(r)
-		effective := Stricter(gateway, owner)
-		if effective.Effect > gateway.Effect {
-			t.Fatalf("the owner turned %s into %s", gateway.Effect, effective.Effect)
-		}
-		more := propertyLoad(t, text+drawRule(t)).Decide(r)
-		if e := Stricter(gateway, more); gateway.Effect == Deny && e.Effect != Deny {
-			t.Fatalf("adding an owner's rule turned deny into %s", e.Effect)
-		}
-		forbid := strings.Replace(rapid.Custom(drawRule).Draw(t, "forbid"), "permit", "forbid", 1)
-		narrowed := propertyLoad(t, text+forbid).Decide(r)
-		if e := Stricter(gateway, narrowed); e.Effect > effective.Effect {
-			t.Fatalf("adding an owner's forbid turned %s into %s\n%s", effective.Effect, e.Effect, text+forbid)
+		owner := propertyLoad(t, text)
+		more := propertyLoad(t, text+drawRule(t))
+		forbid := drawForbid(t)
+		narrowed := propertyLoad(t, text+forbid)
+		for _, r := range everyRequest() {
+			g, o := gateway.Decide(r), owner.Decide(r)
+			effective := Stricter(g, o)
+			if effective.Effect > g.Effect || effective.Effect > o.Effect {
+				t.Fatalf("gateway %s, owner %s, together %s", g.Effect, o.Effect, effective.Effect)
+			}
+			if e := Stricter(g, more.Decide(r)); g.Effect == Deny && e.Effect != Deny {
+				t.Fatalf("adding an owner's rule turned deny into %s", e.Effect)
+			}
+			if e := Stricter(g, narrowed.Decide(r)); e.Effect > effective.Effect {
+				t.Fatalf("adding an owner's forbid turned %s into %s\n%s%s", effective.Effect, e.Effect, text, forbid)
+			}
 		}
 	})
 }
@@ -129,11 +153,13 @@ func TestDispatchAllowedImpliesVisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawRules(t)
 		e := propertyLoad(t, text)
-		r := drawRequest(t)
-		r.Consented = rapid.Bool().Draw(t, "consented")
-		decided, possible := e.Decide(r), e.Possible(r)
-		if possible.Effect < decided.Effect {
-			t.Fatalf("%s %s: decided %s, possible %s\n%s", r.Tool, r.Args, decided.Effect, possible.Effect, text)
+		for _, r := range everyRequest() {
+			for _, r.Consented = range []bool{false, true} {
+				decided, possible := e.Decide(r), e.Possible(r)
+				if possible.Effect < decided.Effect {
+					t.Fatalf("%s %s given %q: decided %s, possible %s\n%s", r.Tool, r.Args, r.Given, decided.Effect, possible.Effect, text)
+				}
+			}
 		}
 	})
 }
@@ -141,35 +167,33 @@ func TestDispatchAllowedImpliesVisible(t *testing.T) {
 func TestForbidWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawRules(t)
-		r := drawRequest(t)
-		r.Consented = rapid.Bool().Draw(t, "consented")
-		for name, forbid := range map[string]string{
-			"forbid":          `forbid (principal, action, resource);`,
-			"erroring forbid": `forbid (principal, action, resource) when { context.time + 9223372036854775807 > 0 };`,
-		} {
-			e := propertyLoad(t, text+forbid)
-			if d := e.Decide(r); d.Effect != Deny {
-				t.Fatalf("%s: %+v", name, d)
+		forbid := drawForbid(t)
+		before, after := propertyLoad(t, text), propertyLoad(t, text+forbid)
+		all := propertyLoad(t, text+`forbid (principal, action, resource);`)
+		failing := propertyLoad(t, text+`forbid (principal, action, resource) when { context.time + 9223372036854775807 > 0 };`)
+		for _, r := range everyRequest() {
+			for _, r.Consented = range []bool{false, true} {
+				for _, e := range []*Engine{all, failing} {
+					if d, p := e.Decide(r), e.Possible(r); d.Effect != Deny || p.Effect != Deny {
+						t.Fatalf("decided %+v, possible %+v", d, p)
+					}
+				}
+				// Any forbid at all only narrows.
+				if b, a := before.Decide(r), after.Decide(r); a.Effect > b.Effect {
+					t.Fatalf("a forbid turned %s into %s\n%s%s", b.Effect, a.Effect, text, forbid)
+				}
 			}
-			if d := e.Possible(r); d.Effect != Deny {
-				t.Fatalf("%s is visible: %+v", name, d)
-			}
-		}
-		// Any forbid at all only narrows.
-		forbid := strings.Replace(rapid.Custom(drawRule).Draw(t, "forbid"), "permit", "forbid", 1)
-		if before, after := propertyLoad(t, text).Decide(r), propertyLoad(t, text+forbid).Decide(r); after.Effect > before.Effect {
-			t.Fatalf("a forbid turned %s into %s", before.Effect, after.Effect)
 		}
 	})
 }
 
 func TestPrivilegedProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := propertyLoad(t, drawRules(t)+permitAll)
-		r := drawRequest(t)
-		r.Tool, r.Args = "tool.desktop.mouse", nil
-		if d := e.Decide(r); d.Effect == Allow {
-			t.Fatalf("%+v", d)
+		e := propertyLoad(t, drawRules(t))
+		for _, r := range everyRequest() {
+			if d := e.Decide(r); e.Profile(r.Tool).Privileged && d.Effect == Allow {
+				t.Fatalf("%s: %+v", r.Tool, d)
+			}
 		}
 	})
 }
@@ -178,34 +202,39 @@ func TestPrivilegedProperty(t *testing.T) {
 // acceptance.
 func TestNoFallbackProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := drawRules(t) + permitAll
-		r := drawRequest(t)
-		d := propertyLoad(t, text).Decide(r)
-		profile := propertyLoad(t, text).Profile(r.Tool)
-		short := r.Tool != "tool.node.list" && (r.Degraded != "" || r.Given.Rank() < profile.Isolation.Rank())
-		accepts := slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+		text := drawRules(t)
+		e := propertyLoad(t, text)
+		if slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
 			return strings.HasPrefix(line, "permit") && strings.Contains(line, AcceptDegraded)
-		})
-		if short && !accepts && d.Effect != Deny {
-			t.Fatalf("needs %s, given %q without %q: %+v", profile.Isolation, r.Given, r.Degraded, d)
+		}) {
+			return
+		}
+		for _, r := range everyRequest() {
+			need := e.Profile(r.Tool).Isolation
+			short := r.Tool != "tool.node.list" && (r.Degraded != "" || r.Given.Rank() < need.Rank())
+			if d := e.Decide(r); short && d.Effect != Deny {
+				t.Fatalf("needs %s, given %q without %q: %+v\n%s", need, r.Given, r.Degraded, d, text)
+			}
 		}
 	})
 }
 
-// A grant turns an ask into an allow, and nothing else.
+// A grant turns an ask into an allow, and nothing else; the same question gets
+// the same answer.
 func TestConsentProperty(t *testing.T) {
 	want := map[Effect]Effect{Deny: Deny, Ask: Allow, Allow: Allow}
 	rapid.Check(t, func(t *rapid.T) {
 		e := propertyLoad(t, drawRules(t))
-		r := drawRequest(t)
-		before := e.Decide(r)
-		r.Consented = true
-		after := e.Decide(r)
-		if after.Effect != want[before.Effect] {
-			t.Fatalf("%s became %s", before.Effect, after.Effect)
-		}
-		if again := e.Decide(r); fmt.Sprint(again) != fmt.Sprint(after) {
-			t.Fatalf("the same question got two answers: %+v, %+v", after, again)
+		for _, r := range everyRequest() {
+			before := e.Decide(r)
+			r.Consented = true
+			after := e.Decide(r)
+			if after.Effect != want[before.Effect] {
+				t.Fatalf("%s became %s", before.Effect, after.Effect)
+			}
+			if again := e.Decide(r); fmt.Sprint(again) != fmt.Sprint(after) {
+				t.Fatalf("the same question got two answers: %+v, %+v", after, again)
+			}
 		}
 	})
 }
