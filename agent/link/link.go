@@ -54,7 +54,10 @@ type Options struct {
 	OnStop        func(epoch uint64, on bool)
 	OnAllow       func(allow []string)
 	OnLaneClosed  func(lane capabilities.LaneID)
-	OnGatewayHead func(gateway string, head wire.Head)
+	OnGatewayHead func(gateway ed25519.PublicKey, head wire.Head)
+	// OnKey is told, before each hello, the key this node shows from now on: it
+	// rotates.
+	OnKey func(key ed25519.PrivateKey)
 	// OnFloor is told, before any ticket of a connection arrives, that sequences of
 	// this connection are higher.
 	OnFloor func(sequence uint64)
@@ -117,8 +120,11 @@ func New(o Options) (*Link, error) {
 	if o.OnLaneClosed == nil {
 		o.OnLaneClosed = func(capabilities.LaneID) {}
 	}
+	if o.OnKey == nil {
+		o.OnKey = func(ed25519.PrivateKey) {}
+	}
 	if o.OnGatewayHead == nil {
-		o.OnGatewayHead = func(string, wire.Head) {}
+		o.OnGatewayHead = func(ed25519.PublicKey, wire.Head) {}
 	}
 	if o.OnFloor == nil {
 		o.OnFloor = func(uint64) {}
@@ -226,6 +232,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { closeWith(conn, wire.CloseDone) })
 	defer stop()
+	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
 	h.StopEpoch, h.Stopped = l.opts.Stop()
@@ -247,7 +254,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnFloor(s.ack.SequenceFloor)
 	l.opts.OnAllow(s.ack.Allow)
 	if s.ack.GatewayHead != nil {
-		l.opts.OnGatewayHead(s.ack.Gateway, *s.ack.GatewayHead)
+		s.gatewayHead(*s.ack.GatewayHead)
 	}
 	return s, nil
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"slices"
 	"sync"
@@ -136,7 +137,7 @@ func (s *session) handle(m wire.Message) error {
 	case *wire.HeartbeatAck:
 		s.acked = time.Now()
 		if m.Head != nil {
-			l.opts.OnGatewayHead(s.ack.Gateway, *m.Head)
+			s.gatewayHead(*m.Head)
 		}
 	case *wire.Allowlist:
 		l.opts.OnAllow(m.Capabilities)
@@ -225,5 +226,17 @@ func (s *session) accept(ctx, runCtx context.Context) error {
 			defer s.l.calls.Done()
 			s.l.serve(runCtx, s.conn, stream)
 		}()
+	}
+}
+
+// gatewayHead hands a head on with the key that the connection is known by: what
+// signs it is not for the head to say.
+func (s *session) gatewayHead(h wire.Head) {
+	certs := s.conn.ConnectionState().TLS.PeerCertificates
+	if len(certs) == 0 {
+		return
+	}
+	if key, ok := certs[0].PublicKey.(ed25519.PublicKey); ok {
+		s.l.opts.OnGatewayHead(key, h)
 	}
 }

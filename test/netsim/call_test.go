@@ -3,6 +3,7 @@ package netsim
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -378,7 +379,7 @@ func TestHeads(t *testing.T) {
 	g := newGateway(t, withHeads(head, func(n capabilities.NodeID, k string, h wire.Head) { fromNode <- told{n, k, h} }))
 	n := newNode(t, answerEcho)
 	toNode := make(chan wire.Head, 100)
-	n.opts.OnGatewayHead = func(_ string, h wire.Head) { toNode <- h }
+	n.opts.OnGatewayHead = func(_ ed25519.PublicKey, h wire.Head) { toNode <- h }
 	n.opts.Head = func() *wire.Head { return &wire.Head{Seq: 9} }
 	key := strings.Repeat("k", 32)
 	n.opts.Hello = func() wire.Hello { return wire.Hello{LogKey: []byte(key), LogHead: &wire.Head{Seq: 8}} }

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/handrail-dev/handrail/agent/guard"
+	"github.com/handrail-dev/handrail/agent/journal"
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/agent/runner"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// ownerRules is the file with the owner's rules; ownerExtra* are files beside it
+// that set-up commands add, so that a person can read and delete them.
+const (
+	ownerRules = "owner.cedar"
+	ownerExtra = "owner-*.cedar"
+)
+
+// Options of New; required unless a default is named.
+type Options struct {
+	// Dir holds what the node keeps: identity, journal, the owner's rules, the stop
+	// switch. It must exist and be open to its owner only.
+	Dir      string
+	Handlers []capabilities.Handler
+	Catalog  *catalog.Catalog // default: the embedded one
+	// OwnerRules are added to the owner's file: what a flag of the owner's says.
+	OwnerRules []policy.Source
+	// Addrs replaces the addresses the node joined with; default: those.
+	Addrs   []string
+	Version string
+	OnState func(link.State) // told each change of the connection; default: nobody
+	Log     *slog.Logger     // default: discards
+}
+
+// Agent is one node agent, put together.
+type Agent struct {
+	opts     Options
+	identity *link.Identity
+	runner   *runner.Runner
+	guard    *guard.Guard
+	stop     *guard.StopSwitch
+	journal  *journal.Journal
+	link     *link.Link
+	node     atomic.Pointer[policy.Node] // this node as the owner's rules see it
+	logKey   atomic.Pointer[chain.Key]   // what the journal's head is signed with
+}
+
+// New reads the identity, the owner's rules and the journal. A device that never
+// joined a site is CodeNodeNotPaired.
+func New(o Options) (a *Agent, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Catalog == nil {
+		if o.Catalog, err = catalog.Embedded(); err != nil {
+			return nil, err
+		}
+	}
+	a = &Agent{opts: o}
+	a.identity, err = link.LoadIdentity(o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, capabilities.Errorf(capabilities.CodeNodeNotPaired, "this device has not joined a site").
+			WithHint("Run 'handrail pair' on the gateway and 'handrail node join' here.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.node.Store(&policy.Node{ID: a.identity.Node, Label: a.identity.Label, Platform: runtime.GOOS, Trust: a.identity.Trust})
+	owner, err := a.loadOwner()
+	if err != nil {
+		return nil, err
+	}
+	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, "stop.json"), func() { a.runner.StopAll() }); err != nil {
+		return nil, err
+	}
+	a.guard = guard.New(guard.Options{
+		Node: func() policy.Node { return *a.node.Load() }, Owner: func() *policy.Engine { return owner }, Stop: a.stop,
+	})
+	a.journal, err = journal.Open(journal.Options{
+		Dir: filepath.Join(o.Dir, "journal", string(a.identity.Node)), Chain: string(a.identity.Node), Key: a.identity.Key, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: a.journal, Log: o.Log})
+	if err != nil {
+		return nil, errors.Join(err, a.journal.Close())
+	}
+	if a.link, err = link.New(a.linkOptions()); err != nil {
+		return nil, errors.Join(err, a.journal.Close())
+	}
+	return a, nil
+}
+
+// loadOwner reads the owner's rules; the file is written with its default the
+// first time, so that the rules in force are always something to read.
+func (a *Agent) loadOwner() (*policy.Engine, error) {
+	path := filepath.Join(a.opts.Dir, ownerRules)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := pairing.SaveFile(path, policy.DefaultOwnerSource()); err != nil {
+			return nil, err
+		}
+	}
+	extra, err := filepath.Glob(filepath.Join(a.opts.Dir, ownerExtra))
+	if err != nil {
+		return nil, err
+	}
+	sources := append([]policy.Source(nil), a.opts.OwnerRules...)
+	for _, file := range append([]string{path}, extra...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("owner's rules: %w", err)
+		}
+		sources = append(sources, policy.Source{Name: filepath.Base(file), Data: data})
+	}
+	return policy.Load(sources, a.opts.Catalog)
+}
+
+func (a *Agent) linkOptions() link.Options {
+	o := a.opts
+	host, _ := os.Hostname() // shown to people only
+	return link.Options{
+		Dir: o.Dir, Addrs: o.Addrs, Log: o.Log, OnState: a.onState,
+		Serve:   func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
+		Journal: a.runner.States,
+		Hello: func() wire.Hello {
+			epoch, stopped := a.stop.State()
+			return wire.Hello{
+				CatalogHash: o.Catalog.Hash(), Agent: o.Version, StopEpoch: epoch, Stopped: stopped,
+				Platform: runtime.GOOS, Arch: runtime.GOARCH, Host: host, LogHead: a.head(), LogKey: a.logKey.Load()[:],
+			}
+		},
+		Readiness: a.runner.Readiness, Stop: a.stop.State, StopChanged: a.stop.Changed,
+		OnStop: func(epoch uint64, on bool) {
+			if err := a.stop.Set(epoch, on); err != nil {
+				o.Log.Error("stop.not_kept", "err", err)
+			}
+		},
+		OnLaneClosed: a.runner.CloseLane, OnFloor: a.guard.Connected, Head: a.head,
+		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
+		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
+	}
+}
+
+func (a *Agent) onState(s link.State) {
+	if s.Node != "" {
+		n := *a.node.Load()
+		n.ID = s.Node
+		a.node.Store(&n)
+	}
+	if a.opts.OnState != nil {
+		a.opts.OnState(s)
+	}
+}
+
+// Node is this node's ID.
+func (a *Agent) Node() capabilities.NodeID { return a.node.Load().ID }
+
+// Offers lists what this device could do.
+func (a *Agent) Offers() []capabilities.CapabilityID { return Offers(a.opts.Handlers) }
+
+// Offers lists what handlers implement, for a device that is about to join.
+func Offers(handlers []capabilities.Handler) []capabilities.CapabilityID {
+	var all []capabilities.CapabilityID
+	for _, h := range handlers {
+		all = append(all, h.Capabilities()...)
+	}
+	return all
+}
+
+// Readiness gives the present truth of every capability.
+func (a *Agent) Readiness(ctx context.Context) []capabilities.Readiness {
+	return a.runner.Readiness(ctx)
+}
+
+// Run keeps the node in service until ctx ends (nil) or only a person can help.
+func (a *Agent) Run(ctx context.Context) error {
+	defer func() {
+		if err := a.runner.Close(); err != nil {
+			a.opts.Log.Warn("node.close", "err", err)
+		}
+		if err := a.journal.Close(); err != nil {
+			a.opts.Log.Error("journal.close", "err", err)
+		}
+	}()
+	// The journal outlives the link: the last answers still go into it.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, groupCtx := errgroup.WithContext(inner)
+	group.Go(func() error { return a.journal.Run(groupCtx) })
+	linkCtx, stopLink := context.WithCancel(ctx)
+	defer stopLink()
+	context.AfterFunc(groupCtx, stopLink) // a journal that fails ends the node
+	err := a.link.Run(linkCtx)
+	stop()
+	return errors.Join(err, group.Wait())
+}
+
+func (a *Agent) head() *wire.Head {
+	h := a.journal.Head()
+	if h.Sig == (chain.Sig{}) {
+		return nil
+	}
+	return &wire.Head{Seq: h.Seq, Hash: h.Hash, Time: h.Time, Sig: h.Sig[:]}
+}
+
+// onKey has the journal signed with the key that the gateway knows this node by.
+func (a *Agent) onKey(key ed25519.PrivateKey) {
+	public := chain.PublicKey(key)
+	a.logKey.Store(&public)
+	a.journal.SetKey(key)
+}
+
+// keepGatewayHead keeps what proves a truncation of the gateway's ledger.
+func (a *Agent) keepGatewayHead(gateway ed25519.PublicKey, h wire.Head) {
+	head := chain.Head{Chain: string(pairing.GatewayIDOf(gateway)), Seq: h.Seq, Hash: h.Hash, Time: h.Time}
+	if len(h.Sig) != len(head.Sig) {
+		return
+	}
+	copy(head.Key[:], gateway)
+	copy(head.Sig[:], h.Sig)
+	if err := a.journal.KeepGatewayHead(head); err != nil {
+		a.opts.Log.Error("ledger.head", "gateway", head.Chain, "err", err)
+	}
+}

@@ -1,0 +1,348 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/observe"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// Guard is the device's last word; agent/guard implements it.
+type Guard interface {
+	// Check gives the verified order, or why it must not run.
+	Check(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
+}
+
+// Journal is the node's durable memory of calls; agent/journal implements it.
+type Journal interface {
+	// Started records the call durably before it returns. CodeTicketReplayed if the
+	// journal knows the call already.
+	Started(ctx context.Context, t *wire.Ticket) error
+	// Finished records the end, before the answer leaves. It does not wait for the
+	// disk: a lost "finished" is an unknown outcome, never a second run.
+	Finished(call capabilities.CallID, answer *wire.Answer) error
+	// States tells what became of calls, as far as the journal knows.
+	States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+}
+
+// Sink takes what a call gives while it runs and at its end; agent/link
+// implements it over the call's stream.
+type Sink interface {
+	Progress(p wire.Progress)
+	// Answer sends the end. blobs are the bytes that the answer's Blobs announce.
+	Answer(a wire.Answer, blobs [][]byte)
+}
+
+// Options of New; every field is required unless it says otherwise.
+type Options struct {
+	Handlers []capabilities.Handler
+	Catalog  *catalog.Catalog
+	Guard    Guard
+	Journal  Journal
+	Log      *slog.Logger // default: discards
+}
+
+// Runner dispatches tickets to handlers. All methods are safe for concurrent use.
+type Runner struct {
+	opts     Options
+	handlers map[capabilities.CapabilityID]capabilities.Handler
+	readyFor readiness
+
+	mu       sync.Mutex
+	running  map[capabilities.CallID]context.CancelCauseFunc
+	disowned map[capabilities.CallID]time.Time // told "never started": must stay true
+}
+
+// New makes a Runner; it starts nothing. Two handlers for one capability are an
+// error, and so is a capability the catalog does not have.
+func New(o Options) (*Runner, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Runner{
+		opts:     o,
+		handlers: make(map[capabilities.CapabilityID]capabilities.Handler),
+		running:  make(map[capabilities.CallID]context.CancelCauseFunc),
+		disowned: make(map[capabilities.CallID]time.Time),
+	}
+	for _, h := range o.Handlers {
+		for _, c := range h.Capabilities() {
+			if _, ok := o.Catalog.ByCapability(c); !ok {
+				return nil, fmt.Errorf("runner: capability %s is not in the catalog", c)
+			}
+			if _, taken := r.handlers[c]; taken {
+				return nil, fmt.Errorf("runner: two handlers for capability %s", c)
+			}
+			r.handlers[c] = h
+		}
+	}
+	return r, nil
+}
+
+// Serve carries out one ticket and answers through sink exactly once. ctx ends
+// when the gateway gives the call up.
+func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
+	began := time.Now()
+	answer, blobs := r.serve(ctx, t, sink)
+	answer.DurationUS = uint64(time.Since(began).Microseconds())
+	answer.Clip()
+	if answer.Code == capabilities.CodeResultTooLarge {
+		blobs = nil
+	}
+	sink.Answer(answer, blobs)
+}
+
+func (r *Runner) serve(ctx context.Context, t *wire.Ticket, sink Sink) (wire.Answer, [][]byte) {
+	log := r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// From here on the call counts as running, so that the gateway, asking over a
+	// new connection, is never told "never started" about a call on its way in.
+	if !r.enter(t.Call, cancel) {
+		return refusal(&capabilities.Error{Code: capabilities.CodeTicketReplayed}), nil
+	}
+	defer r.leave(t.Call)
+	handler, ok := r.handlers[t.Capability]
+	if !ok {
+		return refusal(capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not offer %s", t.Capability)), nil
+	}
+	ready := r.readyFor.of(ctx, handler, t.Capability)
+	if err := r.opts.Guard.Check(t, ready); err != nil {
+		log.Warn("call.refused", "hop", "guard", "code", err.Code, "err", err)
+		return refusal(err), nil
+	}
+	descriptor, ok := r.opts.Catalog.ByCapability(t.Capability)
+	if !ok || descriptor.Tool != t.Tool {
+		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "tool and capability do not belong together")), nil
+	}
+	// Args came canonical and validated; the node trusts its own reading only.
+	if _, violations, err := descriptor.SplitArgs(t.Args); err != nil || len(violations) > 0 {
+		return refusal(capabilities.Wrap(capabilities.CodeTicketInvalid, err, "The arguments do not fit this node's schema.")), nil
+	}
+
+	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	defer stopTimer()
+	if err := r.opts.Journal.Started(ctx, t); err != nil {
+		log.Error("call.refused", "hop", "journal", "err", err)
+		return refusal(capabilities.AsError(err)), nil
+	}
+
+	recorder := observe.NewRecorder(t.Grants, func(key string) {
+		cancel(capabilities.Errorf(capabilities.CodeDeniedByNode, "the call did something it was never granted (%s) and was ended", key))
+	})
+	output, err := r.handle(ctx, handler, capabilities.Invocation{
+		Call: t.Call, Capability: t.Capability, Lane: t.Lane, Args: t.Args, Grants: t.Grants,
+		Progress: func(p capabilities.Progress) {
+			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: p.Message}
+			wp.Clip()
+			sink.Progress(wp)
+		},
+		Observe: recorder.Observe,
+	})
+	answer, blobs := conclude(ctx, output, err)
+	answer.Isolation = ready.Isolation
+	observations, _ := recorder.Observations()
+	for _, o := range observations {
+		answer.Observed = append(answer.Observed, wire.Observation{Key: o.Key, Detail: o.Detail, Count: o.Count})
+	}
+	if answer.Status == capabilities.StatusOK {
+		if bad := descriptor.ValidateResult(answer.Output); len(bad) > 0 {
+			log.Error("call.result_invalid", "violations", bad)
+			answer.Status, answer.Code = capabilities.StatusError, capabilities.CodeInternal
+			answer.Message = "The tool gave a result that does not fit its own schema."
+			answer.Output, answer.Blobs, blobs = nil, nil, nil
+		}
+	}
+	answer.Clip()
+	if err := r.opts.Journal.Finished(t.Call, &answer); err != nil {
+		log.Error("call.journal", "err", err)
+	}
+	log.Info("call.finished", "hop", "runner", "status", answer.Status, "code", answer.Code, "effect", answer.Effect)
+	return answer, blobs
+}
+
+// handle runs the handler; a panic becomes an internal error of this call alone.
+func (r *Runner) handle(ctx context.Context, h capabilities.Handler, inv capabilities.Invocation) (out capabilities.Output, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.opts.Log.Error("call.panic", "call", inv.Call, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			out, err = capabilities.Output{}, capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")
+		}
+	}()
+	return h.Handle(ctx, inv)
+}
+
+// conclude makes the answer of what a handler gave. Why its context ended wins
+// over the error that ending caused inside it.
+func conclude(ctx context.Context, out capabilities.Output, err error) (wire.Answer, [][]byte) {
+	if err == nil {
+		return success(out)
+	}
+	failure := capabilities.AsError(err)
+	if ctx.Err() != nil {
+		var cause *capabilities.Error
+		if !errors.As(context.Cause(ctx), &cause) {
+			cause = &capabilities.Error{Code: capabilities.CodeCancelled}
+		}
+		// What the handler says about its deadline is more telling than ours.
+		if failure.Code != cause.Code {
+			failure = cause
+		}
+	} else if failure.Code == capabilities.CodeInternal && !errors.Is(err, &capabilities.Error{Code: capabilities.CodeInternal}) {
+		failure = capabilities.Wrap(capabilities.CodeExecutionFailed, err, "")
+	}
+	answer := refusal(failure)
+	if out.Effect != "" {
+		answer.Effect, answer.Evidence = out.Effect, out.Evidence
+	}
+	return answer, nil
+}
+
+func success(out capabilities.Output) (wire.Answer, [][]byte) {
+	body := []byte("{}")
+	if out.Result != nil {
+		var err error
+		if body, err = json.Marshal(out.Result); err != nil {
+			return refusal(capabilities.Wrap(capabilities.CodeInternal, err, "The tool's result can not be encoded.")), nil
+		}
+	}
+	a := wire.Answer{
+		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
+	}
+	blobs := make([][]byte, 0, len(out.Blobs))
+	for _, b := range out.Blobs {
+		a.Blobs = append(a.Blobs, wire.BlobHead{Field: b.Field, MIME: b.MIME, Size: uint32(len(b.Bytes)), SHA256: sha256.Sum256(b.Bytes)})
+		blobs = append(blobs, b.Bytes)
+	}
+	return a, blobs
+}
+
+// refusal is the answer that carries an error.
+func refusal(e *capabilities.Error) wire.Answer {
+	a := wire.Answer{Status: statusOf(e.Code), Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
+	if e.Details != nil {
+		if d, err := canonical.Marshal(e.Details); err == nil {
+			a.Details = d
+		}
+	}
+	return a
+}
+
+func statusOf(c capabilities.Code) capabilities.Status {
+	switch c {
+	case capabilities.CodeDeniedByNode, capabilities.CodeStopped, capabilities.CodeConsentUnavailable,
+		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeURLBlocked:
+		return capabilities.StatusDenied
+	}
+	return capabilities.StatusError
+}
+
+// enter marks a call as running. False: it runs already, or the gateway was told
+// that it never started.
+func (r *Runner) enter(call capabilities.CallID, cancel context.CancelCauseFunc) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, running := r.running[call]; running {
+		return false
+	}
+	if _, disowned := r.disowned[call]; disowned {
+		return false
+	}
+	r.running[call] = cancel
+	return true
+}
+
+// disownFor is how long "never started" is kept true against a ticket that is
+// still on its way; streams of a dead connection do not live that long.
+const disownFor = 10 * time.Minute
+
+func (r *Runner) disownLocked(call capabilities.CallID) {
+	now := time.Now()
+	for id, at := range r.disowned {
+		if now.Sub(at) > disownFor {
+			delete(r.disowned, id)
+		}
+	}
+	r.disowned[call] = now
+}
+
+func (r *Runner) leave(call capabilities.CallID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, call)
+}
+
+// Active is how many calls run now.
+func (r *Runner) Active() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running)
+}
+
+// States tells what became of calls: what runs here and now is running, whatever
+// the journal says; a call the journal saw start but not finish, and that does
+// not run, died with an earlier process: unknown.
+func (r *Runner) States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState {
+	states := r.opts.Journal.States(ctx, calls)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range states {
+		_, runs := r.running[states[i].Call]
+		switch {
+		case runs:
+			states[i].State, states[i].Answer = wire.StateRunning, nil
+		case states[i].State == wire.StateRunning:
+			states[i].State = wire.StateUnknown
+		case states[i].State == wire.StateNeverStarted:
+			r.disownLocked(states[i].Call)
+		}
+	}
+	return states
+}
+
+// StopAll ends every running call; the owner's stop switch calls it.
+func (r *Runner) StopAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, cancel := range r.running {
+		cancel(&capabilities.Error{Code: capabilities.CodeStopped})
+	}
+}
+
+// CloseLane frees what a lane holds in every handler.
+func (r *Runner) CloseLane(lane capabilities.LaneID) {
+	for _, h := range r.opts.Handlers {
+		h.CloseLane(lane)
+	}
+}
+
+// Readiness gives the present truth of every capability, for the gateway and for
+// doctor.
+func (r *Runner) Readiness(ctx context.Context) []capabilities.Readiness {
+	var all []capabilities.Readiness
+	for _, h := range r.opts.Handlers {
+		all = append(all, r.readyFor.refresh(ctx, h)...)
+	}
+	return all
+}
+
+// Close closes every handler.
+func (r *Runner) Close() error {
+	r.StopAll()
+	var errs []error
+	for _, h := range r.opts.Handlers {
+		errs = append(errs, h.Close())
+	}
+	return errors.Join(errs...)
+}
