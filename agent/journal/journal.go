@@ -1,0 +1,384 @@
+package journal
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+// Options of Open.
+type Options struct {
+	Dir          string             // required: a folder of the journal's own; made if missing
+	Chain        string             // required: the node's ID, the chain's name
+	Key          ed25519.PrivateKey // required: signs the head; see SetKey
+	Log          *slog.Logger       // default: discards
+	SegmentBytes int64              // size of a file; default 4 MiB, at least 256 KiB
+	Segments     int                // files kept; default 8 (the last 40,000 calls or so), at least 2
+	AnswerBytes  int                // recent answers kept in memory; default 64 MiB
+	AnswerTTL    time.Duration      // and for how long; default 10 min
+	Now          func() time.Time   // default time.Now
+}
+
+// Kinds of entries.
+const (
+	kindStarted  = "call.started"
+	kindFinished = "call.finished"
+)
+
+// farBack is how far the journal must reach back to say of a call it does not
+// know that it never started. Gateways ask about nothing older.
+const farBack = 7 * 24 * time.Hour
+
+// Journal is an open journal. All methods are safe for concurrent use.
+type Journal struct {
+	opts  Options
+	lock  *os.File
+	fault chan struct{} // closed when poisoned
+	heads heads
+	mac   *macKey
+
+	mu      sync.Mutex
+	closed  bool
+	poison  *capabilities.Error
+	file    *os.File
+	off     int64
+	files   []segment
+	tail    position // last record written
+	durable position // last record known to be on disk
+	buf     []byte
+	index   map[capabilities.CallID]known
+	answers answers
+
+	syncing bool
+	batch   *batch     // of those who wait for the next sync
+	last    int        // waiters of the last batch
+	retired []*os.File // rotated out while a sync ran on them
+}
+
+// segment is one file.
+type segment struct {
+	first uint64
+	since int64 // time of its first record, µs; 0: none yet
+}
+
+// position is a place in the chain.
+type position struct {
+	seq  uint64
+	time int64
+	hash chain.Hash
+}
+
+// known is what the journal knows of a call.
+type known struct {
+	state   wire.CallState
+	segment uint64 // the file that says so
+}
+
+// batch is a group of callers of Started that share one sync.
+type batch struct {
+	waiters int
+	lead    chan struct{} // one token: its taker runs the sync
+	done    chan struct{}
+	err     error
+}
+
+func newBatch() *batch {
+	return &batch{lead: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Open reads the journal in Dir, or begins one, and cuts off a torn tail. What
+// does not fit together otherwise is CodeLedgerCorrupt. It starts nothing.
+func Open(o Options) (*Journal, error) {
+	if o.Dir == "" || o.Chain == "" || len(o.Key) != ed25519.PrivateKeySize {
+		return nil, errors.New("journal: Dir, Chain and Key are required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 4 << 20
+	}
+	o.SegmentBytes = max(o.SegmentBytes, 4*spare)
+	if o.Segments <= 0 {
+		o.Segments = 8
+	}
+	o.Segments = max(o.Segments, 2) // the new one has to have one to build on
+	if o.AnswerBytes <= 0 {
+		o.AnswerBytes = 64 << 20
+	}
+	if o.AnswerTTL <= 0 {
+		o.AnswerTTL = 10 * time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	j := &Journal{
+		opts: o, fault: make(chan struct{}), index: map[capabilities.CallID]known{}, batch: newBatch(),
+		answers: answers{limit: o.AnswerBytes, ttl: o.AnswerTTL},
+	}
+	if err := j.open(); err != nil {
+		j.release()
+		var e *capabilities.Error
+		if errors.As(err, &e) {
+			return nil, e
+		}
+		return nil, unavailable(err)
+	}
+	return j, nil
+}
+
+func unavailable(err error) *capabilities.Error {
+	return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The node's journal could not record the call, so it was not carried out.").
+		WithHint("The owner of the device should look at its disk.")
+}
+
+func corrupt(format string, args ...any) error {
+	return capabilities.Errorf(capabilities.CodeLedgerCorrupt, format, args...)
+}
+
+func (j *Journal) open() error {
+	if err := os.MkdirAll(j.opts.Dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if j.lock, err = os.OpenFile(filepath.Join(j.opts.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := lockFile(j.lock); err != nil {
+		return capabilities.Wrap(capabilities.CodeConflict, err, "Another node process uses this data directory.").
+			WithHint("Stop it, or give this one another --data directory.")
+	}
+	if j.mac, err = openMACKey(filepath.Join(j.opts.Dir, "digest.key"), j.opts.Now); err != nil {
+		return err
+	}
+	j.heads.load(filepath.Join(j.opts.Dir, "heads.json"), j.opts.Log)
+	if err := j.recover(); err != nil {
+		return err
+	}
+	own, ok := j.heads.get(j.opts.Chain)
+	if ok && own.Seq > j.tail.seq {
+		// Heads are signed for what is on disk only: this is no torn tail.
+		return corrupt("the journal ends at entry %d, before its signed head %d", j.tail.seq, own.Seq)
+	}
+	return nil
+}
+
+// recover reads all segments.
+func (j *Journal) recover() error {
+	firsts, err := segments(j.opts.Dir)
+	if err != nil {
+		return err
+	}
+	walk := chain.NewWalker(j.opts.Chain)
+	for i, first := range firsts {
+		data, err := os.ReadFile(segmentPath(j.opts.Dir, first))
+		if err != nil {
+			return err
+		}
+		if i == 0 && first != walk.Next {
+			// Older segments were removed: the first entry's Prev is taken as it is.
+			walk.Next = first
+			if e, _, _, err := nextRecord(data); err == nil {
+				walk.Prev = e.Prev
+			}
+		}
+		if first != walk.Next {
+			return corrupt("segment %d of the journal begins at entry %d, not %d", i+1, first, walk.Next)
+		}
+		file := segment{first: first}
+		off, err := j.replay(data, &walk, &file)
+		j.files = append(j.files, file)
+		switch {
+		case i == len(firsts)-1:
+			return j.resume(first, off, data[off:], err)
+		case err != nil:
+			return corrupt("entry %d of the journal can not be read: %v", walk.Next, err)
+		}
+	}
+	j.tail.hash = chain.Genesis(j.opts.Chain)
+	j.durable = j.tail
+	j.files = []segment{{first: 1}}
+	j.file, err = createSegment(j.opts.Dir, 1, j.opts.SegmentBytes)
+	return err
+}
+
+// replay takes in the records of one segment and gives the offset where they end.
+func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off int64, err error) {
+	rest := data
+	for {
+		entry, payload, next, err := nextRecord(rest)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return int64(len(data) - len(rest)), err
+		}
+		hash := chain.Sum(payload)
+		if err := walk.Step(entry.Seq, entry.Prev, entry.Time, hash); err != nil {
+			return int64(len(data) - len(rest)), err
+		}
+		if file.since == 0 {
+			file.since = entry.Time
+		}
+		j.tail = position{seq: entry.Seq, time: entry.Time, hash: hash}
+		if len(entry.Fields) > 0 {
+			call := capabilities.CallID(entry.Fields[0])
+			switch entry.Kind {
+			case kindStarted:
+				// If no end follows, it died with its process.
+				j.index[call] = known{wire.StateUnknown, file.first}
+			case kindFinished:
+				j.index[call] = known{wire.StateFinished, file.first}
+			}
+		}
+		rest = next
+	}
+}
+
+// resume opens the last segment for writing at off. bad says why the rest of it
+// is no record, if it is not all zeros.
+func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error {
+	f, err := os.OpenFile(segmentPath(j.opts.Dir, first), os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	j.file, j.off = f, off
+	if bad != nil {
+		if !errors.Is(bad, errTorn) {
+			return corrupt("entry %d of the journal can not be read: %v", j.tail.seq+1, bad)
+		}
+		j.opts.Log.Warn("journal.torn_tail", "segment", first, "offset", off, "bytes", len(trimZeros(rest)))
+	}
+	// Whatever was torn becomes zeros again, and a file cut short its full size.
+	if bad != nil || off+int64(len(rest)) < j.opts.SegmentBytes {
+		if err := fillZeros(f, off, max(off+int64(len(rest)), j.opts.SegmentBytes)); err != nil {
+			return err
+		}
+	}
+	// What was read may still be in the kernel's memory only.
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if j.tail.seq == 0 {
+		// An empty journal, or one whose only segment has no record left.
+		j.tail = position{seq: first - 1, hash: chain.Genesis(j.opts.Chain)}
+		if first != 1 {
+			return corrupt("the journal has lost what came before entry %d", first)
+		}
+	}
+	j.durable = j.tail
+	return nil
+}
+
+// Started records that a call begins and returns once that is on disk. A call
+// that was started before is CodeTicketReplayed; a disk that fails is
+// CodeLedgerUnavailable.
+func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
+	if err := ctx.Err(); err != nil {
+		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
+	}
+	envelope := sha256.Sum256(t.Envelope)
+	args := j.mac.digest(t.Call, "args", t.Args)
+	var sequence [8]byte
+	binary.BigEndian.PutUint64(sequence[:], t.Sequence)
+
+	j.mu.Lock()
+	if err := j.usableLocked(); err != nil {
+		j.mu.Unlock()
+		return err
+	}
+	if _, ok := j.index[t.Call]; ok {
+		j.mu.Unlock()
+		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
+	}
+	err := j.appendLocked(spare, kindStarted, func(b []byte) []byte {
+		b = chain.AppendField(b, t.Call)
+		b = chain.AppendField(b, t.Tool)
+		b = chain.AppendField(b, t.Lane)
+		b = chain.AppendField(b, sequence[:])
+		b = chain.AppendField(b, envelope[:])
+		return chain.AppendField(b, args)
+	})
+	if err != nil {
+		j.mu.Unlock()
+		return err
+	}
+	j.index[t.Call] = known{wire.StateRunning, j.files[len(j.files)-1].first}
+	return j.awaitSync() // unlocks
+}
+
+// Finished records how a call ended. It is with the kernel on return and on disk
+// with the next sync, at most a second later while Run runs. The answer is kept
+// in memory for a while; its bytes must not change any more.
+func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error {
+	output := j.mac.digest(call, "output", answer.Output)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, ok := j.index[call]; !ok {
+		return capabilities.Errorf(capabilities.CodeInternal, "the journal has not seen call %q start", call)
+	}
+	j.answers.add(call, *answer, j.opts.Now())
+	if err := j.usableLocked(); err != nil {
+		return err
+	}
+	err := j.appendLocked(0, kindFinished, func(b []byte) []byte {
+		b = chain.AppendField(b, call)
+		b = chain.AppendField(b, answer.Status)
+		b = chain.AppendField(b, answer.Code)
+		b = chain.AppendField(b, answer.Effect)
+		return chain.AppendField(b, output)
+	})
+	// Even unrecorded it is finished, as long as this process lives.
+	j.index[call] = known{wire.StateFinished, j.files[len(j.files)-1].first}
+	return err
+}
+
+// States tells what became of calls, in the same order.
+func (j *Journal) States(_ context.Context, calls []capabilities.CallID) []wire.JournalState {
+	now := j.opts.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	states := make([]wire.JournalState, len(calls))
+	for i, call := range calls {
+		states[i] = wire.JournalState{Call: call, State: j.absentLocked(now)}
+		if k, ok := j.index[call]; ok {
+			states[i].State = k.state
+			if k.state == wire.StateFinished {
+				states[i].Answer = j.answers.get(call, now)
+			}
+		}
+	}
+	return states
+}
+
+// absentLocked is the state of a call that is not in the journal: never started,
+// unless the journal does not reach back far enough to tell.
+func (j *Journal) absentLocked(now time.Time) wire.CallState {
+	oldest := j.files[0]
+	if oldest.first == 1 || oldest.since != 0 && now.Sub(time.UnixMicro(oldest.since)) > farBack {
+		return wire.StateNeverStarted
+	}
+	return wire.StateUnknown
+}
+
+func (j *Journal) usableLocked() error {
+	if j.poison != nil {
+		return j.poison
+	}
+	if j.closed {
+		return unavailable(os.ErrClosed)
+	}
+	return nil
+}

@@ -1,0 +1,521 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+)
+
+func TestMain(m *testing.M) {
+	if childMode() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func testKey(n byte) ed25519.PrivateKey {
+	seed := make([]byte, ed25519.SeedSize)
+	seed[0] = n
+	return ed25519.NewKeyFromSeed(seed)
+}
+
+func options(dir string) Options {
+	return Options{Dir: dir, Chain: "node-1", Key: testKey(1), SegmentBytes: 4 * spare}
+}
+
+func openWith(t testing.TB, o Options) *Journal {
+	t.Helper()
+	j, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func ticket(id string) *wire.Ticket {
+	return &wire.Ticket{Call: capabilities.CallID(id), Tool: "tool.browser.click", Lane: "lane-1", Args: []byte(`{"pin":"1234"}`), Envelope: []byte("envelope"), Sequence: 7}
+}
+
+func answer(text string) *wire.Answer {
+	return &wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"text":"` + text + `"}`), Effect: capabilities.EffectConfirmed}
+}
+
+func start(t testing.TB, j *Journal, id string) {
+	t.Helper()
+	if err := j.Started(context.Background(), ticket(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func finish(t testing.TB, j *Journal, id string) {
+	t.Helper()
+	if err := j.Finished(capabilities.CallID(id), answer(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func state(j *Journal, id string) wire.JournalState {
+	return j.States(context.Background(), []capabilities.CallID{capabilities.CallID(id)})[0]
+}
+
+func wantState(t testing.TB, j *Journal, id string, want wire.CallState) {
+	t.Helper()
+	if got := state(j, id); got.State != want || got.Call != capabilities.CallID(id) {
+		t.Errorf("call %s is %q, want %q", id, got.State, want)
+	}
+}
+
+func TestStatesOverALife(t *testing.T) {
+	o := options(t.TempDir())
+	j := openWith(t, o)
+	start(t, j, "a")
+	start(t, j, "b")
+	finish(t, j, "b")
+	wantState(t, j, "a", wire.StateRunning)
+	wantState(t, j, "b", wire.StateFinished)
+	wantState(t, j, "c", wire.StateNeverStarted)
+	if got := state(j, "b").Answer; got == nil || string(got.Output) != `{"text":"b"}` {
+		t.Errorf("answer %+v", got)
+	}
+	if err := j.Started(t.Context(), ticket("a")); capabilities.CodeOf(err) != capabilities.CodeTicketReplayed {
+		t.Errorf("a second start: %v", err)
+	}
+	if err := j.Finished("c", answer("c")); err == nil {
+		t.Error("a call that never started finished")
+	}
+	if _, err := Open(o); capabilities.CodeOf(err) != capabilities.CodeConflict {
+		t.Errorf("a second process: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Started(t.Context(), ticket("d")); capabilities.CodeOf(err) != capabilities.CodeLedgerUnavailable {
+		t.Errorf("started on a closed journal: %v", err)
+	}
+
+	j = openWith(t, o)
+	wantState(t, j, "a", wire.StateUnknown) // its process is gone
+	wantState(t, j, "b", wire.StateFinished)
+	wantState(t, j, "c", wire.StateNeverStarted)
+	if err := j.Started(t.Context(), ticket("a")); capabilities.CodeOf(err) != capabilities.CodeTicketReplayed {
+		t.Errorf("a second start after a restart: %v", err)
+	}
+	start(t, j, "e")
+}
+
+func TestNothingReadableOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	j := openWith(t, options(dir))
+	tk := ticket("a")
+	tk.Args = []byte(`{"text":"canary-4711"}`)
+	if err := j.Started(t.Context(), tk); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Finished("a", answer("canary-4711")); err != nil {
+		t.Fatal(err)
+	}
+	if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte("canary")) {
+			t.Errorf("%s holds payload", path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestManyAtOnceShareSyncs(t *testing.T) {
+	o := options(t.TempDir())
+	j := openWith(t, o)
+	const callers, each = 64, 20
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("c%d-%d", c, i)
+				if err := j.Started(context.Background(), ticket(id)); err != nil {
+					t.Error(err)
+					return
+				}
+				j.mu.Lock()
+				durable := j.durable.seq
+				k := j.index[capabilities.CallID(id)]
+				j.mu.Unlock()
+				if durable == 0 || k.state != wire.StateRunning {
+					t.Error("returned before it was durable")
+				}
+				if err := j.Finished(capabilities.CallID(id), answer(id)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(j.files) < 2 {
+		t.Error("no rotation was exercised")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openWith(t, o)
+	if j.tail.seq != 2*callers*each {
+		t.Errorf("%d records, want %d", j.tail.seq, 2*callers*each)
+	}
+}
+
+func TestTornTailAtEveryByte(t *testing.T) {
+	base := t.TempDir()
+	o := options(base)
+	j := openWith(t, o)
+	start(t, j, "a")
+	finish(t, j, "a")
+	before := j.off
+	start(t, j, "b")
+	after := j.off
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(segmentPath(base, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := map[string]func(cut int64) []byte{
+		"truncated": func(cut int64) []byte { return whole[:cut] },
+		"zeroed": func(cut int64) []byte {
+			return append(bytes.Clone(whole[:cut]), make([]byte, int64(len(whole))-cut)...)
+		},
+		"late": func(cut int64) []byte { // the end of the record came to the disk, its beginning did not
+			b := bytes.Clone(whole)
+			clear(b[before:cut])
+			return b
+		},
+		"garbage": func(cut int64) []byte {
+			b := bytes.Clone(whole)
+			for i := cut; i < after+100; i++ {
+				b[i] ^= 0x5a
+			}
+			return b
+		},
+	}
+	for name, tear := range torn {
+		t.Run(name, func(t *testing.T) {
+			for cut := before; cut <= after; cut++ {
+				dir := t.TempDir()
+				if err := os.WriteFile(segmentPath(dir, 1), tear(cut), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				o.Dir = dir
+				j, err := Open(o)
+				if err != nil {
+					t.Fatalf("cut at %d: %v", cut-before, err)
+				}
+				wantState(t, j, "a", wire.StateFinished)
+				damaged := tear(cut)
+				intact := int64(len(damaged)) >= after && bytes.Equal(damaged[:after], whole[:after])
+				if got := state(j, "b").State; (got == wire.StateUnknown) != intact || (got == wire.StateNeverStarted) == intact {
+					t.Errorf("cut at %d of %d: b is %q", cut-before, after-before, got)
+				}
+				start(t, j, "c")
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if j, err = Open(o); err != nil {
+					t.Fatalf("cut at %d, reopened: %v", cut-before, err)
+				}
+				wantState(t, j, "c", wire.StateUnknown)
+				j.Close()
+			}
+		})
+	}
+}
+
+func TestDamageElsewhereIsCorrupt(t *testing.T) {
+	base := t.TempDir()
+	o := options(base)
+	j := openWith(t, o)
+	for i := 0; len(j.files) < 3; i++ {
+		// Not durable one by one: only the bytes matter here.
+		j.mu.Lock()
+		if err := j.appendLocked(spare, kindStarted, func(b []byte) []byte { return chain.AppendField(b, fmt.Sprint("call", i)) }); err != nil {
+			t.Fatal(err)
+		}
+		j.mu.Unlock()
+	}
+	if err := j.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func(dir string) error{
+		"a byte in a full segment": func(dir string) error {
+			path := segmentPath(dir, j.files[1].first)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b[500] ^= 1
+			return os.WriteFile(path, b, 0o600)
+		},
+		"a missing segment": func(dir string) error { return os.Remove(segmentPath(dir, j.files[1].first)) },
+		"a lost end": func(dir string) error {
+			path := segmentPath(dir, j.files[2].first)
+			return os.WriteFile(path, make([]byte, 10), 0o600)
+		},
+		"a strange name": func(dir string) error { return os.WriteFile(filepath.Join(dir, "journal-x.log"), nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Dir = t.TempDir()
+			if err := os.CopyFS(o.Dir, os.DirFS(base)); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(o.Dir); err != nil {
+				t.Fatal(err)
+			}
+			j, err := Open(o)
+			if err == nil {
+				j.Close()
+				t.Fatal("opened")
+			}
+		})
+	}
+}
+
+func TestRetention(t *testing.T) {
+	o := options(t.TempDir())
+	o.Segments = 2
+	now := time.Now()
+	o.Now = func() time.Time { return now }
+	j := openWith(t, o)
+	start(t, j, "first")
+	for i := 0; j.files[0].first == 1; i++ {
+		j.mu.Lock()
+		call := capabilities.CallID(fmt.Sprint("call", i))
+		if err := j.appendLocked(spare, kindStarted, func(b []byte) []byte { return chain.AppendField(b, call) }); err != nil {
+			t.Fatal(err)
+		}
+		j.index[call] = known{wire.StateRunning, j.files[len(j.files)-1].first}
+		j.mu.Unlock()
+	}
+	if firsts, err := segments(o.Dir); err != nil || len(firsts) != 2 {
+		t.Fatalf("segments %v, %v", firsts, err)
+	}
+	wantState(t, j, "first", wire.StateUnknown) // it can not tell any more
+	now = now.Add(farBack + time.Hour)
+	wantState(t, j, "never", wire.StateNeverStarted) // it reaches back far enough
+	tail := j.tail
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if j = openWith(t, o); j.tail != tail {
+		t.Errorf("tail %+v, want %+v", j.tail, tail)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	o := options(t.TempDir())
+	now := time.Now()
+	o.Now = func() time.Time { return now }
+	o.AnswerBytes = 4000
+	j := openWith(t, o)
+	for i := range 10 {
+		id := fmt.Sprint("c", i)
+		start(t, j, id)
+		finish(t, j, id)
+	}
+	if j.answers.bytes > o.AnswerBytes || len(j.answers.at) != len(j.answers.order) {
+		t.Errorf("%d bytes in %d answers", j.answers.bytes, len(j.answers.at))
+	}
+	if state(j, "c9").Answer == nil || state(j, "c0").Answer != nil {
+		t.Error("the newest must be kept and the oldest must go")
+	}
+	now = now.Add(time.Hour)
+	if got := state(j, "c9"); got.Answer != nil || got.State != wire.StateFinished {
+		t.Errorf("after the time: %+v", got)
+	}
+}
+
+func TestHeads(t *testing.T) {
+	o := options(t.TempDir())
+	j := openWith(t, o)
+	start(t, j, "a")
+	finish(t, j, "a")
+	if err := j.tick(); err != nil {
+		t.Fatal(err)
+	}
+	head := j.Head()
+	if head.Seq != 2 || head.Hash != j.tail.hash || head.Verify() != nil {
+		t.Errorf("head %+v", head)
+	}
+	j.SetKey(testKey(9))
+	if err := j.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if j.Head().Key != chain.PublicKey(testKey(9)) {
+		t.Error("the head is still signed by the old key")
+	}
+
+	gateway := func(seq uint64, hash byte) chain.Head {
+		return chain.SignHead(testKey(2), chain.Head{Chain: "gateway-1", Seq: seq, Hash: chain.Hash{hash}, Time: 1})
+	}
+	if err := j.KeepGatewayHead(gateway(5, 1)); err != nil {
+		t.Fatal(err)
+	}
+	forged := gateway(6, 1)
+	forged.Seq++
+	for name, bad := range map[string]chain.Head{
+		"shorter": gateway(4, 1), "another": gateway(5, 2), "forged": forged,
+		"our own": chain.SignHead(testKey(2), chain.Head{Chain: "node-1", Seq: 99}),
+	} {
+		if err := j.KeepGatewayHead(bad); capabilities.CodeOf(err) != capabilities.CodeLedgerCorrupt {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := j.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openWith(t, o)
+	if got, ok := j.GatewayHead("gateway-1"); !ok || got != gateway(5, 1) {
+		t.Errorf("kept %+v", got)
+	}
+	if j.Head().Seq != 2 {
+		t.Errorf("head %+v", j.Head())
+	}
+}
+
+func TestRunSyncsAndSignsWhatDidNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := openWith(t, options(t.TempDir()))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- j.Run(ctx) }()
+		start(t, j, "a")
+		finish(t, j, "a")
+		time.Sleep(1500 * time.Millisecond) // the bubble's clock
+		if got := j.Head(); got.Seq != 2 {
+			t.Errorf("head %+v", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDigestKeyRotates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "digest.key")
+	now := time.Now()
+	m, err := openMACKey(path, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := m.digest("a", "args", []byte("1234"))
+	again, err := openMACKey(path, m.now)
+	if err != nil || !bytes.Equal(again.digest("a", "args", []byte("1234")), first) {
+		t.Error("another key after a restart")
+	}
+	if bytes.Equal(m.digest("b", "args", []byte("1234")), first) || bytes.Equal(m.digest("a", "output", []byte("1234")), first) {
+		t.Error("one digest for two things")
+	}
+	now = now.Add(macLife + time.Minute)
+	if err := m.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(m.digest("a", "args", []byte("1234")), first) {
+		t.Error("the key did not change")
+	}
+}
+
+func FuzzNextRecord(f *testing.F) {
+	record := append(make([]byte, recordHead), chain.AppendField(chain.AppendEntry(nil, 3, chain.Hash{1}, 5, kindStarted), "call-1")...)
+	sealRecord(record)
+	f.Add(record)
+	f.Add(append(bytes.Clone(record), make([]byte, 20)...))
+	f.Add(record[:len(record)-1])
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		entry, payload, rest, err := nextRecord(b)
+		if err != nil {
+			if entry.Seq != 0 || entry.Fields != nil || payload != nil || rest != nil {
+				t.Error("a value came with an error")
+			}
+			if errors.Is(err, errTorn) && len(trimZeros(b)) == 0 {
+				t.Error("zeros are an end, not torn")
+			}
+			return
+		}
+		p := chain.AppendEntry(make([]byte, recordHead), entry.Seq, entry.Prev, entry.Time, entry.Kind)
+		for _, field := range entry.Fields {
+			p = chain.AppendField(p, field)
+		}
+		sealRecord(p)
+		if !bytes.Equal(p, b[:len(b)-len(rest)]) || !bytes.Equal(p[recordHead:], payload) {
+			t.Error("a record does not survive the round trip")
+		}
+	})
+}
+
+func BenchmarkStarted(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		f, err := createSegment(b.TempDir(), 1, 4<<20)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		record := make([]byte, 300)
+		for i := 0; b.Loop(); i++ {
+			if _, err := f.WriteAt(record, int64(i%10000)*300); err != nil {
+				b.Fatal(err)
+			}
+			if err := syncData(f); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			o := options(b.TempDir())
+			o.SegmentBytes = 4 << 20
+			j := openWith(b, o)
+			b.ReportAllocs()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for c := range callers {
+				wg.Go(func() {
+					for i := c; i < b.N; i += callers {
+						start(b, j, fmt.Sprint("call-", i))
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
