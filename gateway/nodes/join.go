@@ -34,7 +34,9 @@ func (n *Nodes) join(conn *quic.Conn, peer pairing.Peer, known func()) wire.Clos
 	}
 	var r *record
 	var wait *waiter
+	answered := false
 	_, err = pairing.Answer(stream, session, func(o *pairing.Offer, proved func(pairing.ProofKey) bool) (*pairing.Verdict, pairing.ProofKey, error) {
+		answered = true
 		var key pairing.ProofKey
 		var err error
 		if r, key, err = n.admit(ctx, o, peer.Key, proved); err != nil {
@@ -49,6 +51,9 @@ func (n *Nodes) join(conn *quic.Conn, peer pairing.Peer, known func()) wire.Clos
 	}
 	if err != nil {
 		n.log.Warn("node.join_refused", "remote", conn.RemoteAddr().String(), "key", pairing.Fingerprint(peer.Key), "code", capabilities.CodeOf(err), "err", err)
+		if !answered {
+			return wire.CloseProtocol // that was no offer
+		}
 		// The refusal is on its way: the device closes once it has read it.
 		n.awaitClose(conn)
 		return wire.CloseDone

@@ -38,6 +38,7 @@ type session struct {
 	node  capabilities.NodeID
 	conn  *quic.Conn
 	epoch uint64
+	floor uint64 // tickets of this session have a higher sequence
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
 
@@ -100,23 +101,30 @@ func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known func()) wire.Cl
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, epoch: n.epochs.Add(1), control: control}
-	floor := n.sequence.Load()
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load()}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return code
 	}
 	known()
-	defer n.exit(s)
-	err = s.send(&wire.HelloAck{
+	code = n.talk(s, r, reader, hello)
+	closeWith(conn, code) // before exit: nothing may be sent on a session that is gone
+	n.exit(s)
+	return code
+}
+
+// talk acknowledges the hello, which makes the connection usable, and listens to
+// the end.
+func (n *Nodes) talk(s *session, r *record, reader *wire.Reader, hello *wire.Hello) wire.CloseCode {
+	err := s.send(&wire.HelloAck{
 		Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
-		HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: floor, GatewayHead: n.opts.Head(),
+		HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
 		Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash,
 	})
 	if err != nil {
 		return n.brokenBy(s.node, err)
 	}
-	n.log.Info("node.connected", "node", s.node, "remote", conn.RemoteAddr().String(), "epoch", s.epoch, "agent", hello.Agent)
+	n.log.Info("node.connected", "node", s.node, "remote", s.conn.RemoteAddr().String(), "epoch", s.epoch, "agent", hello.Agent)
 	if hello.LogHead != nil {
 		n.opts.OnNodeHead(s.node, hello.LogKey, *hello.LogHead)
 	}
@@ -196,7 +204,6 @@ func (n *Nodes) enter(s *session, key ed25519.PublicKey, hello *wire.Hello) (*re
 
 // exit ends the session's place in the map, unless a newer one has it.
 func (n *Nodes) exit(s *session) {
-	closeWith(s.conn, wire.CloseDone) // nothing may be sent on it any more; a no-op if it is closed
 	n.mu.Lock()
 	mine := n.sessions[s.node] == s
 	if mine {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,8 +77,10 @@ func TestPairWithOneApproval(t *testing.T) {
 
 func TestPasteThatDoesNotWork(t *testing.T) {
 	ctx := context.Background()
-	now := time.Now()
-	g := newGateway(t, func(o *nodes.Options) { o.Now = func() time.Time { return now } })
+	var ahead atomic.Int64
+	g := newGateway(t, func(o *nodes.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
 	other := newGateway(t, nil)
 
 	t.Run("unknown", func(t *testing.T) {
@@ -137,7 +140,7 @@ func TestPasteThatDoesNotWork(t *testing.T) {
 	})
 	t.Run("expired", func(t *testing.T) {
 		_, paste := g.invite(nodes.InviteSpec{AutoApprove: true, TTL: time.Minute})
-		now = now.Add(time.Minute)
+		ahead.Store(int64(time.Minute))
 		wantCode(t, newNode(t, answerEcho).join(ctx, paste, nil), capabilities.CodePasteExpired)
 	})
 }
