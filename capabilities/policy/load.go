@@ -37,15 +37,13 @@ type Source struct {
 // Engine judges calls by one set of policy files. It never changes; a new set is
 // a new Engine.
 type Engine struct {
-	tools    map[capabilities.ToolID]*tool
-	entities map[cedar.EntityUID]cedar.Entity // actions
+	*vocabulary
 	rules    []*rule
 	byID     map[cedar.PolicyID]*rule
 	byAction map[capabilities.ToolID]*partition
 	degraded *partition
 	sources  []Source
 	snapshot string
-	schema   string
 }
 
 // rule is one policy of a file.
@@ -92,24 +90,20 @@ func Load(sources []Source, cat *catalog.Catalog) (*Engine, error) {
 	if len(sources) > MaxSources {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)
 	}
-	e := &Engine{
-		tools:    map[capabilities.ToolID]*tool{},
-		entities: map[cedar.EntityUID]cedar.Entity{},
-		byID:     map[cedar.PolicyID]*rule{},
-		byAction: map[capabilities.ToolID]*partition{},
-	}
-	for _, d := range cat.All() {
-		t := newTool(d)
-		e.tools[d.Tool] = t
-		e.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
-	}
-	e.schema = schemaText(e.tools)
-	resolved, err := resolveSchema(e.schema)
+	v, err := newVocabulary(cat)
 	if err != nil {
 		return nil, err
 	}
-	check := &checker{validator: validate.New(resolved), names: e.knownNames()}
+	return v.load(sources)
+}
 
+func (v *vocabulary) load(sources []Source) (*Engine, error) {
+	e := &Engine{
+		vocabulary: v,
+		byID:       map[cedar.PolicyID]*rule{},
+		byAction:   map[capabilities.ToolID]*partition{},
+	}
+	check := &checker{validator: v.validator, names: v.knownNames()}
 	e.sources = cloneSources(sources)
 	slices.SortFunc(e.sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	var complaints []error
@@ -260,26 +254,6 @@ type checker struct {
 	names     map[string]bool
 }
 
-// knownNames are all attribute names a policy can look at.
-func (e *Engine) knownNames() map[string]bool {
-	names := map[string]bool{"args": true}
-	for name := range entityAttributes {
-		names[name] = true
-	}
-	for _, f := range contextFields {
-		names[f.name] = true
-	}
-	for _, a := range derivedArgs {
-		names[a.name] = true
-	}
-	for _, t := range e.tools {
-		for _, a := range t.args.args {
-			names[a.name] = true
-		}
-	}
-	return names
-}
-
 func (c *checker) rule(r *rule) []string {
 	var problems []string
 	for _, a := range r.ast.Annotations {
@@ -346,7 +320,6 @@ func (e *Engine) index() {
 		e.byAction[id] = p
 	}
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
-	e.entities[degraded] = cedar.Entity{UID: degraded}
 	e.degraded = &partition{}
 	for _, r := range e.rules {
 		// A permit for everything is no acceptance of a weaker class: that has to be

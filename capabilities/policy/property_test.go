@@ -93,22 +93,23 @@ func drawForbid(t *rapid.T) string {
 	return strings.Replace(rapid.Custom(drawRule).Draw(t, "forbid"), "permit", "forbid", 1)
 }
 
-// loaded keeps engines by text: rapid repeats itself while it shrinks.
-var loaded sync.Map
+var vocabularyOnce = sync.OnceValues(func() (*vocabulary, error) {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	return newVocabulary(cat)
+})
 
 func propertyLoad(t *rapid.T, text string) *Engine {
-	if e, ok := loaded.Load(text); ok {
-		return e.(*Engine)
-	}
-	cat, err := catalog.Embedded()
+	v, err := vocabularyOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Load([]Source{{Name: "p.cedar", Data: []byte(text)}}, cat)
+	e, err := v.load([]Source{{Name: "p.cedar", Data: []byte(text)}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	loaded.Store(text, e)
 	return e
 }
 

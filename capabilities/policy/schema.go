@@ -8,6 +8,7 @@ import (
 	cedar "github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -81,9 +82,56 @@ func newTool(d *catalog.Descriptor) *tool {
 	}
 }
 
+// vocabulary is what policies can speak about: the tools of a catalog, as Cedar
+// sees them. It never changes.
+type vocabulary struct {
+	tools     map[capabilities.ToolID]*tool
+	entities  map[cedar.EntityUID]cedar.Entity // actions
+	schema    string
+	validator *validate.Validator
+}
+
+func newVocabulary(cat *catalog.Catalog) (*vocabulary, error) {
+	v := &vocabulary{tools: map[capabilities.ToolID]*tool{}, entities: map[cedar.EntityUID]cedar.Entity{}}
+	for _, d := range cat.All() {
+		t := newTool(d)
+		v.tools[d.Tool] = t
+		v.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
+	}
+	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
+	v.entities[degraded] = cedar.Entity{UID: degraded}
+	v.schema = schemaText(v.tools)
+	resolved, err := resolveSchema(v.schema)
+	if err != nil {
+		return nil, err
+	}
+	v.validator = validate.New(resolved)
+	return v, nil
+}
+
+// knownNames are all attribute names a policy can look at.
+func (v *vocabulary) knownNames() map[string]bool {
+	names := map[string]bool{"args": true}
+	for name := range entityAttributes {
+		names[name] = true
+	}
+	for _, f := range contextFields {
+		names[f.name] = true
+	}
+	for _, a := range derivedArgs {
+		names[a.name] = true
+	}
+	for _, t := range v.tools {
+		for _, a := range t.args.args {
+			names[a.name] = true
+		}
+	}
+	return names
+}
+
 // schemaText writes the Cedar schema of a catalog: every tool is an action, its
-// allowlisted arguments are the type of context.args. 'handrail policy schema'
-// can show it; it is what files are checked against.
+// allowlisted arguments are the type of context.args. It is what files are
+// checked against.
 func schemaText(tools map[capabilities.ToolID]*tool) string {
 	var b strings.Builder
 	b.WriteString("entity Agent, User { role: String };\n")
