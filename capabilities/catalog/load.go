@@ -222,6 +222,9 @@ func attach(node any, defs definitions) any {
 	}
 	used := map[string]any{}
 	for _, name := range refs(root) {
+		if defs.byName[name] == nil {
+			continue // the compiler refuses it
+		}
 		used[name] = defs.byName[name]
 		for next := range defs.reach(name, map[string]bool{}) {
 			used[next] = defs.byName[next]

@@ -103,7 +103,10 @@ func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
 	return args, nil, nil
 }
 
-func milliseconds(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
+// milliseconds caps before it multiplies: a caller may say 2⁵³.
+func milliseconds(n float64) time.Duration {
+	return time.Duration(min(n, maxTimeoutTotal) * float64(time.Millisecond))
+}
 
 // ValidateResult checks the JSON object a handler gave against Result. Nil means
 // that it fits.
