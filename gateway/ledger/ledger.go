@@ -55,7 +55,7 @@ CREATE TABLE ledger_node_head (
 	head    BLOB NOT NULL,
 	by      TEXT NOT NULL,
 	at_seq  INTEGER NOT NULL,
-	time_us INTEGER NOT NULL,
+	time_ms INTEGER NOT NULL,
 	key     BLOB NOT NULL,
 	sig     BLOB NOT NULL
 );

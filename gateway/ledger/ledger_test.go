@@ -1,11 +1,18 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -138,4 +145,159 @@ func BenchmarkAppendIn(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestQueries(t *testing.T) {
+	l := open(t, Options{})
+	for i := range 5 {
+		mustAppend(t, l, call(fmt.Sprint("call-", i))...)
+	}
+	mustAppend(t, l, Draft{Kind: "node.joined", Node: "node-9"}, Draft{Kind: "nodes.other", Principal: "admin"})
+	for name, c := range map[string]struct {
+		q    Query
+		seqs []uint64
+	}{
+		"call":      {Query{Call: "call-1"}, []uint64{5, 6, 7, 8}},
+		"kind":      {Query{Kind: KindCallDispatch}, []uint64{3, 7, 11, 15, 19}},
+		"prefix":    {Query{Kind: "node."}, []uint64{21}},
+		"after":     {Query{After: 19}, []uint64{20, 21, 22}},
+		"before":    {Query{Before: 3}, []uint64{1, 2}},
+		"newest":    {Query{Newest: true, Limit: 2}, []uint64{22, 21}},
+		"node":      {Query{Node: "node-9"}, []uint64{21}},
+		"principal": {Query{Principal: "admin"}, []uint64{22}},
+		"several":   {Query{Kind: KindCallResult, Lane: "lane-1", Tool: "tool.browser.click", After: 8, Limit: 1}, []uint64{12}},
+		"nothing":   {Query{Call: "nope"}, nil},
+	} {
+		packets, err := l.Packets(t.Context(), c.q)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var seqs []uint64
+		for _, p := range packets {
+			seqs = append(seqs, p.Seq)
+		}
+		if !slices.Equal(seqs, c.seqs) {
+			t.Errorf("%s: %v, want %v", name, seqs, c.seqs)
+		}
+	}
+}
+
+func TestDraftsAreBounded(t *testing.T) {
+	l := open(t, Options{})
+	for name, d := range map[string]Draft{
+		"no kind":     {},
+		"large body":  {Kind: "x.y", Body: map[string]string{"a": strings.Repeat("x", MaxBody)}},
+		"no object":   {Kind: "x.y", Body: []int{1}},
+		"bad raw":     {Kind: "x.y", Body: json.RawMessage(`{"a":1,"a":2}`)},
+		"long field":  {Kind: "x.y", Lane: capabilities.LaneID(strings.Repeat("x", 300))},
+		"not a value": {Kind: "x.y", Body: func() {}},
+	} {
+		if err := l.Append(t.Context(), d); err == nil {
+			t.Errorf("%s was recorded", name)
+		}
+	}
+	if n := walk(t, l); n != 0 {
+		t.Errorf("%d packets", n)
+	}
+	mustAppend(t, l, Draft{Kind: "x.y", Body: json.RawMessage(` {"b":1, "a":"<&>\u2028"} `)}, Draft{Kind: "x.y"})
+	packets, err := l.Packets(t.Context(), Query{})
+	if err != nil || string(packets[0].Body) != "{\"a\":\"<&>\u2028\",\"b\":1}" || string(packets[1].Body) != "{}" {
+		t.Errorf("bodies %v, %v", packets, err)
+	}
+	if _, err := Verify(bytes.NewReader(export(t, l)), Pins{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFollowMissesNothing(t *testing.T) {
+	l := open(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const n = 400
+	got := make(chan uint64, n)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(got)
+		for p, err := range l.Follow(ctx, 0) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got <- p.Seq
+			if p.Seq == n {
+				return
+			}
+		}
+	})
+	for range 4 {
+		wg.Go(func() {
+			for range n / 16 {
+				mustAppend(t, l, call("c")...)
+			}
+		})
+	}
+	next := uint64(1)
+	for seq := range got {
+		if seq != next {
+			t.Fatalf("packet %d after %d", seq, next-1)
+		}
+		next++
+	}
+	wg.Wait()
+	if next != n+1 {
+		t.Errorf("%d packets, want %d", next-1, n)
+	}
+	// Waiting ends with the context.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range l.Follow(ctx, n) {
+		}
+	}()
+	cancel()
+	<-done
+}
+
+func TestRunSignsSealsAndPrunes(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t, filepath.Join(dir, "store.db"))
+		l := openOn(t, s, Options{SegmentEntries: 100, Retention: 30 * time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+
+		mustAppend(t, l, call("a")...)
+		time.Sleep(1500 * time.Millisecond) // the bubble's clock
+		if got := l.Head(); got.Seq != 4 || got.Verify() != nil {
+			t.Errorf("head after a second: %+v", got)
+		}
+		for range 250 {
+			mustAppend(t, l, call("b")...)
+		}
+		for l.Head().Seq < 1000 { // no time passes: the kick did it
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Hour)
+		packets, err := l.Packets(ctx, Query{Limit: 1})
+		if err != nil || packets[0].Seq != 1001 {
+			t.Errorf("first packet after pruning: %v, %v", packets, err)
+		}
+		mustAppend(t, l, call("c")...)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if seq, _ := l.Tip(); l.Head().Seq != seq {
+			t.Errorf("the last head is at %d, the chain at %d", l.Head().Seq, seq)
+		}
+		r, err := Verify(bytes.NewReader(export(t, l)), Pins{Heads: []chain.Head{l.Head()}})
+		if err != nil || r.Pruned != 1000 || r.Segments != 10 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		again := openOn(t, s, Options{SegmentEntries: 100})
+		if again.Head() != l.Head() {
+			t.Error("another head after a restart")
+		}
+	})
 }
