@@ -2,9 +2,11 @@ package fronttest
 
 import (
 	"context"
+	"crypto/ed25519"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,15 +14,16 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // Surface is a surface under test.
-type Surface interface {
-	Mount(*front.Server)
-	Run(context.Context) error
-}
+type Surface interface{ Mount(*front.Server) }
+
+// runner is a surface with a life of its own.
+type runner interface{ Run(context.Context) error }
 
 // Front is a running front.
 type Front struct {
@@ -30,6 +33,7 @@ type Front struct {
 	Tokens     *principal.Tokens
 	Lanes      *lane.Lanes
 	Store      *store.Store
+	Ledger     *ledger.Ledger
 	Clock      *Clock
 	Log        *slog.Logger
 
@@ -69,17 +73,28 @@ func Prepare(t testing.TB) *Front {
 	}
 	db, err := store.Open(ctx, store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: append(principal.Migrations(), lane.Migrations()...),
+		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	f := &Front{t: t, Store: db, Dispatcher: NewDispatcher(cat), Clock: &Clock{}, Log: slog.New(slog.DiscardHandler)}
-	if f.Tokens, err = principal.New(principal.Options{Store: db, Now: f.Clock.Now}); err != nil {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Lanes, err = lane.New(lane.Options{Store: db, Now: f.Clock.Now}); err != nil {
+	if f.Ledger, err = ledger.Open(ctx, ledger.Options{Store: db, Chain: "gateway", Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	record := func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
+		_, err := f.Ledger.AppendIn(tx, ledger.Draft{Kind: ledger.Kind(kind), Principal: by, Body: body})
+		return err
+	}
+	if f.Tokens, err = principal.New(principal.Options{Store: db, Now: f.Clock.Now, Record: record}); err != nil {
+		t.Fatal(err)
+	}
+	if f.Lanes, err = lane.New(lane.Options{Store: db, Now: f.Clock.Now, Record: record}); err != nil {
 		t.Fatal(err)
 	}
 	f.Server, err = front.New(front.Options{Addr: "127.0.0.1:0", Tokens: f.Tokens, Now: f.Clock.Now, Log: f.Log})
@@ -101,7 +116,7 @@ func (f *Front) Start(surfaces ...Surface) *Front {
 	for _, s := range surfaces {
 		s.Mount(f.Server)
 	}
-	for _, run := range append(runs(surfaces), f.Server.Run) {
+	for _, run := range append(runs(surfaces), f.Server.Run, f.Ledger.Run) {
 		f.ended.Go(func() {
 			if err := run(ctx); err != nil {
 				f.t.Errorf("Run: %v", err)
@@ -115,7 +130,9 @@ func (f *Front) Start(surfaces ...Surface) *Front {
 func runs(surfaces []Surface) []func(context.Context) error {
 	list := make([]func(context.Context) error, 0, len(surfaces)+1)
 	for _, s := range surfaces {
-		list = append(list, s.Run)
+		if r, ok := s.(runner); ok {
+			list = append(list, r.Run)
+		}
 	}
 	return list
 }

@@ -1,0 +1,222 @@
+package rest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+type callBody struct {
+	Tool      capabilities.ToolID    `json:"tool"`
+	Args      json.RawMessage        `json:"args,omitempty"`
+	Lane      capabilities.LaneID    `json:"lane,omitempty"`
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+}
+
+func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
+	if in.Tool == "" {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "tool is required")
+	}
+	if len(in.Tool) > 128 {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeUnknownTool, "a tool ID has at most 128 characters")
+	}
+	if in.RequestID != "" {
+		if err := capabilities.ValidateName("request_id", string(in.RequestID), 128); err != nil {
+			return capabilities.Result{}, err
+		}
+	}
+	if in.Lane == "" {
+		in.Lane = c.who.Lane
+	}
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
+		return capabilities.Result{}, err
+	}
+	if len(in.Args) == 0 {
+		in.Args = json.RawMessage(`{}`)
+	}
+	result := s.opts.Dispatcher.Call(c.r.Context(), dispatch.Request{
+		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest",
+	})
+	result.Output = fill(result.Output, result.Blobs)
+	return result, nil
+}
+
+// fill puts captured bytes back where the contract has them: base64 under the
+// blob's field. The output is spliced, not parsed: it may be large.
+func fill(output json.RawMessage, blobs []capabilities.Blob) json.RawMessage {
+	end := len(output) - 1
+	if len(blobs) == 0 || end < 1 || output[0] != '{' || output[end] != '}' {
+		return output
+	}
+	size := len(output)
+	for i := range blobs {
+		size += base64.StdEncoding.EncodedLen(len(blobs[i].Bytes)) + len(blobs[i].Field) + 8
+	}
+	full := make([]byte, 0, size)
+	full = append(full, output[:end]...)
+	for i := range blobs {
+		if len(full) > 1 {
+			full = append(full, ',')
+		}
+		name, _ := json.Marshal(blobs[i].Field)
+		full = append(full, name...)
+		full = append(full, ':', '"')
+		full = base64.StdEncoding.AppendEncode(full, blobs[i].Bytes)
+		full = append(full, '"')
+	}
+	return append(full, '}')
+}
+
+type toolList struct {
+	Tools []toolView `json:"tools"`
+}
+
+type toolView struct {
+	Tool        capabilities.ToolID `json:"tool_id"`
+	WireName    string              `json:"wire_name"`
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	Version     string              `json:"version"`
+	Tags        []string            `json:"tags"`
+	SideEffects catalog.SideEffects `json:"side_effects"`
+	ModelFacing bool                `json:"model_facing"`
+	Input       json.RawMessage     `json:"input_schema"`
+	Result      json.RawMessage     `json:"result_schema"`
+	Annotations catalog.Annotations `json:"annotations"`
+	Manifest    []string            `json:"manifest"` // declared capability keys
+	Defaults    catalog.Defaults    `json:"defaults"`
+	Consent     catalog.Consent     `json:"consent"`
+	Limits      catalog.Limits      `json:"limits"`
+	Examples    []catalog.Example   `json:"examples,omitempty"`
+}
+
+func (s *Server) tools(c *visit, _ none) (toolList, error) {
+	all, err := c.flag("all")
+	if err != nil {
+		return toolList{}, err
+	}
+	var list []*catalog.Descriptor
+	if all {
+		if err := c.who.Require(principal.ActReadAllTools); err != nil {
+			return toolList{}, err
+		}
+		list = s.opts.Tools.All()
+	} else {
+		lane := capabilities.LaneID(c.param("lane"))
+		if lane == "" {
+			lane = c.who.Lane
+		}
+		if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
+			return toolList{}, err
+		}
+		list = s.opts.Dispatcher.Visible(c.r.Context(), front.Caller(c.who, lane))
+	}
+	out := toolList{Tools: make([]toolView, 0, len(list))}
+	for _, d := range list {
+		out.Tools = append(out.Tools, toolView{
+			Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
+			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.ModelInput(), Result: d.Result, Annotations: d.Annotations,
+			Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
+		})
+	}
+	return out, nil
+}
+
+type callList struct {
+	Calls []callView `json:"calls"`
+}
+
+// callView is a call folded from its packets.
+type callView struct {
+	Call       capabilities.CallID      `json:"call_id"`
+	Tool       capabilities.ToolID      `json:"tool_id"`
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Lane       capabilities.LaneID      `json:"lane"`
+	Node       capabilities.NodeID      `json:"node_id,omitempty"`
+	Surface    string                   `json:"surface,omitempty"`
+	StartedAt  time.Time                `json:"started_at"`
+	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
+	State      string                   `json:"state"`              // requested, dispatched, pending or ended
+	Status     capabilities.Status      `json:"status,omitempty"`
+	Code       capabilities.Code        `json:"code,omitempty"`
+	Effect     capabilities.Effect      `json:"effect,omitempty"`
+	DurationMS float64                  `json:"duration_ms,omitempty"`
+	FirstSeq   uint64                   `json:"first_seq"`
+	LastSeq    uint64                   `json:"last_seq"`
+}
+
+const maxCalls = 200
+
+func (s *Server) calls(c *visit, _ none) (callList, error) {
+	limit, err := c.number("limit", 50, maxCalls)
+	if err != nil {
+		return callList{}, err
+	}
+	q := ledger.Query{Kind: "tool.call.", Newest: true, Limit: int(limit) * 5} // request, decision, dispatch, end, and some to spare
+	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
+		q.Principal = c.who.Principal
+	}
+	packets, err := s.opts.Ledger.Packets(c.r.Context(), q)
+	if err != nil {
+		return callList{}, err
+	}
+	slices.Reverse(packets)
+	folded := fold(packets)
+	// The oldest may lack their beginning.
+	folded = slices.DeleteFunc(folded, func(v *callView) bool { return v.StartedAt.IsZero() })
+	slices.Reverse(folded)
+	out := callList{Calls: make([]callView, 0, len(folded))}
+	for _, v := range folded[:min(len(folded), int(limit))] {
+		out.Calls = append(out.Calls, *v)
+	}
+	return out, nil
+}
+
+// fold makes calls of packets that are in order; calls are in the order they began.
+func fold(packets []ledger.Packet) []*callView {
+	var order []*callView
+	byID := make(map[capabilities.CallID]*callView)
+	for i := range packets {
+		p := &packets[i]
+		v := byID[p.Call]
+		if v == nil {
+			v = &callView{Call: p.Call, State: "requested", FirstSeq: p.Seq}
+			byID[p.Call] = v
+			order = append(order, v)
+		}
+		v.Tool, v.Principal, v.Lane, v.LastSeq = p.Tool, p.Principal, p.Lane, p.Seq
+		if p.Node != "" {
+			v.Node = p.Node
+		}
+		var body struct {
+			Surface    string              `json:"surface"`
+			Effect     string              `json:"effect"`
+			Status     capabilities.Status `json:"status"`
+			Code       capabilities.Code   `json:"code"`
+			DurationMS float64             `json:"duration_ms"`
+		}
+		_ = json.Unmarshal(p.Body, &body) // what is missing stays empty
+		switch {
+		case p.Kind == ledger.KindCallRequest:
+			v.StartedAt, v.Surface = p.Time(), body.Surface
+		case p.Kind == ledger.KindCallDecision:
+			v.Decision, v.Code = body.Effect, body.Code
+		case p.Kind == ledger.KindCallDispatch:
+			v.State = "dispatched"
+		case p.Kind == ledger.KindCallPending:
+			v.State = "pending"
+		case p.Kind.Terminal():
+			v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
+			v.Effect = capabilities.Effect(body.Effect)
+		}
+	}
+	return order
+}

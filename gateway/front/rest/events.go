@@ -1,0 +1,175 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+const (
+	maxStreams   = 32 // per token
+	heartbeat    = 15 * time.Second
+	eventBatch   = 256
+	maxEventNode = 1000 // presence changes in one go
+)
+
+// presence is the data of a node event without an ID: who came and went is not
+// in the ledger, so it can not be resumed.
+type presence struct {
+	Node      capabilities.NodeID `json:"node_id"`
+	Label     string              `json:"label,omitempty"`
+	State     pairing.State       `json:"state"`
+	Connected bool                `json:"connected"`
+}
+
+// events streams packets as they become durable, and the coming and going of
+// nodes. The ledger is read by number, so a slow reader falls behind but loses
+// nothing, and Last-Event-ID resumes exactly.
+func (s *Server) events(c *visit) error {
+	tip, _ := s.opts.Ledger.Tip()
+	after, err := c.number("after", tip, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if id := c.r.Header.Get("Last-Event-ID"); id != "" {
+		if after, err = strconv.ParseUint(id, 10, 63); err != nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "Last-Event-ID must be a ledger sequence number")
+		}
+	}
+	if !s.openStream(c.who.TokenID) {
+		return capabilities.Errorf(capabilities.CodeOverloaded, "this token has %d event streams open", maxStreams)
+	}
+	defer s.closeStream(c.who.TokenID)
+
+	h := c.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy that buffers would hold events back
+	c.began = true
+	out := &patient{w: c.w, control: http.NewResponseController(c.w)}
+	defer out.done()
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	ctx, known := c.r.Context(), map[capabilities.NodeID]presence{}
+	s.presences(known) // what is so already is no event
+	var buf bytes.Buffer
+	buf.WriteString(": handrail events\n\n")
+	for {
+		// Taken before reading, so that nothing is missed between the two.
+		packets, roster := s.opts.Ledger.Changed(), s.opts.Roster.Changed()
+		more, err := s.appendPackets(ctx, &buf, &after)
+		if err != nil {
+			return err
+		}
+		for _, p := range s.presences(known) {
+			appendEvent(&buf, "", "node", p)
+		}
+		if buf.Len() > 0 {
+			if _, err := out.Write(buf.Bytes()); err != nil {
+				return nil // the client went away
+			}
+			if err := out.control.Flush(); err != nil {
+				return nil
+			}
+			buf.Reset()
+		}
+		if !s.opts.Tokens.Valid(c.who.TokenID) {
+			return nil // revoked or expired while the stream was open
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-front.Draining(ctx):
+			return nil
+		case <-packets:
+		case <-roster:
+		case <-tick.C:
+			buf.WriteString(": still here\n\n")
+		}
+	}
+}
+
+// appendPackets appends what came after *after; more says that there is more.
+func (s *Server) appendPackets(ctx context.Context, buf *bytes.Buffer, after *uint64) (more bool, err error) {
+	list, err := s.opts.Ledger.Packets(ctx, ledger.Query{After: *after, Limit: eventBatch})
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		return false, err
+	}
+	for i := range list {
+		p := &list[i]
+		name := "packet"
+		switch {
+		case strings.HasPrefix(string(p.Kind), "tool.call."):
+			name = "call"
+		case strings.HasPrefix(string(p.Kind), "node."):
+			name = "node"
+		}
+		appendEvent(buf, strconv.FormatUint(p.Seq, 10), name, p)
+		*after = p.Seq
+	}
+	return len(list) == eventBatch, nil
+}
+
+// presences gives the nodes that differ from known, and brings known up to date.
+func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
+	var changed []presence
+	for _, v := range s.opts.Roster.Views() {
+		p := presence{Node: v.ID, Label: v.Label, State: v.State, Connected: v.Connected}
+		if known[v.ID] != p && len(changed) < maxEventNode {
+			known[v.ID] = p
+			changed = append(changed, p)
+		}
+	}
+	return changed
+}
+
+// appendEvent appends one event; JSON in one line has no newline to break it.
+func appendEvent(buf *bytes.Buffer, id, name string, data any) {
+	start := buf.Len()
+	if id != "" {
+		fmt.Fprintf(buf, "id: %s\n", id)
+	}
+	fmt.Fprintf(buf, "event: %s\ndata: ", name)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(data); err != nil { // ends with a newline
+		buf.Truncate(start)
+		return
+	}
+	buf.WriteByte('\n')
+}
+
+func (s *Server) openStream(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[token] >= maxStreams {
+		return false
+	}
+	s.streams[token]++
+	return true
+}
+
+func (s *Server) closeStream(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[token]--; s.streams[token] == 0 {
+		delete(s.streams, token)
+	}
+}

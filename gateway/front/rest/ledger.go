@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+)
+
+type packetList struct {
+	Packets []ledger.Packet `json:"packets"`
+}
+
+const maxPackets = 1000
+
+func (s *Server) packets(c *visit, _ none) (packetList, error) {
+	q := ledger.Query{Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind"))}
+	limit, err := c.number("limit", 100, maxPackets)
+	if err != nil {
+		return packetList{}, err
+	}
+	q.Limit = int(limit)
+	if q.After, err = c.number("after", 0, math.MaxInt64); err != nil {
+		return packetList{}, err
+	}
+	q.Newest = !c.r.URL.Query().Has("after") && q.Call == ""
+	list, err := s.opts.Ledger.Packets(c.r.Context(), q)
+	if err != nil {
+		return packetList{}, err
+	}
+	if q.Newest {
+		slices.Reverse(list)
+	}
+	if list == nil {
+		list = []ledger.Packet{}
+	}
+	return packetList{list}, nil
+}
+
+func (s *Server) head(*visit, none) (chain.Head, error) { return s.opts.Ledger.Head(), nil }
+
+// export streams the whole ledger. A failure midway breaks the connection off,
+// so that a cut export does not look like a whole one.
+func (s *Server) export(c *visit) error {
+	h := c.w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Disposition", `attachment; filename="handrail-ledger.ndjson"`)
+	out := &patient{w: c.w, control: http.NewResponseController(c.w)}
+	defer out.done()
+	err := s.opts.Ledger.Export(c.r.Context(), out)
+	if err != nil && out.wrote {
+		s.opts.Log.Error("rest.export.broken", "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	c.began = out.wrote
+	return err
+}
+
+// writeTime is how long a client may take to read what it was sent.
+const writeTime = 30 * time.Second
+
+// patient writes to a client that reads slowly, but not to one that has stopped.
+type patient struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	wrote   bool
+}
+
+// Write gives the client writeTime for p.
+func (p *patient) Write(b []byte) (int, error) {
+	p.wrote = true
+	_ = p.control.SetWriteDeadline(time.Now().Add(writeTime))
+	return p.w.Write(b)
+}
+
+// done lifts the deadline: the connection may serve another request.
+func (p *patient) done() { _ = p.control.SetWriteDeadline(time.Time{}) }

@@ -1,0 +1,225 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+type healthView struct {
+	Status    string              `json:"status"`
+	SiteID    capabilities.SiteID `json:"site_id"`
+	GatewayID string              `json:"gateway_id"`
+	Version   string              `json:"version"`
+	StartedAt time.Time           `json:"started_at"`
+}
+
+func (s *Server) health(*visit, none) (healthView, error) {
+	site := s.opts.Site()
+	return healthView{"ok", site.SiteID, site.GatewayID, site.Version, site.StartedAt}, nil
+}
+
+type statusView struct {
+	SiteID    capabilities.SiteID `json:"site_id"`
+	GatewayID string              `json:"gateway_id"`
+	Version   string              `json:"version"`
+	StartedAt time.Time           `json:"started_at"`
+	Nodes     nodeCounts          `json:"nodes"`
+	QUICAddr  string              `json:"quic_addr"`
+	HTTPAddr  string              `json:"http_addr"`
+	MCPURL    string              `json:"mcp_url"`
+	Ledger    ledgerState         `json:"ledger"`
+	Policy    policyState         `json:"policy"`
+}
+
+type nodeCounts struct {
+	Total     int `json:"total"`
+	Connected int `json:"connected"`
+	Pending   int `json:"pending"`
+}
+
+type ledgerState struct {
+	Seq  uint64 `json:"seq"`
+	Head string `json:"head"` // hash of the last durable packet
+}
+
+type policyState struct {
+	Snapshot string   `json:"snapshot_id"`
+	Files    []string `json:"files"`
+}
+
+func (s *Server) status(*visit, none) (statusView, error) {
+	site := s.opts.Site()
+	out := statusView{
+		SiteID: site.SiteID, GatewayID: site.GatewayID, Version: site.Version, StartedAt: site.StartedAt,
+		QUICAddr: site.QUICAddr, HTTPAddr: site.HTTPAddr, MCPURL: site.BaseURL + "/mcp",
+	}
+	for _, v := range s.opts.Roster.Views() {
+		switch v.State {
+		case pairing.StatePending:
+			out.Nodes.Pending++
+		case pairing.StateApproved:
+		default:
+			continue // who was put out is not counted
+		}
+		out.Nodes.Total++
+		if v.Connected {
+			out.Nodes.Connected++
+		}
+	}
+	seq, hash := s.opts.Ledger.Tip()
+	out.Ledger = ledgerState{Seq: seq, Head: hash.String()}
+	engine := s.opts.Policy()
+	out.Policy = policyState{Snapshot: engine.SnapshotID(), Files: []string{}}
+	for _, src := range engine.Sources() {
+		out.Policy.Files = append(out.Policy.Files, src.Name)
+	}
+	return out, nil
+}
+
+type laneList struct {
+	Lanes []lane.Lane `json:"lanes"`
+}
+
+func (s *Server) lanes(c *visit, _ none) (laneList, error) {
+	owner := c.who.Principal
+	if principal.Allow(c.who.Role, principal.ActAnyLane) {
+		owner = ""
+	}
+	return laneList{s.opts.Lanes.List(owner)}, nil
+}
+
+func (s *Server) attach(c *visit, _ none) (lane.Lane, error) {
+	// A node that does not exist would wait in the lane for one that gets its ID.
+	if _, err := s.opts.Roster.View(nodeOf(c)); err != nil {
+		return lane.Lane{}, err
+	}
+	return s.opts.Lanes.Attach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+}
+
+func (s *Server) detach(c *visit, _ none) (lane.Lane, error) {
+	return s.opts.Lanes.Detach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+}
+
+type tokenBody struct {
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Role       principal.Role           `json:"role"`
+	Lane       capabilities.LaneID      `json:"lane,omitempty"`
+	TTLSeconds int64                    `json:"ttl_s,omitempty"`
+}
+
+type madeToken struct {
+	principal.Token
+	Secret string `json:"token"`
+}
+
+func (s *Server) createToken(c *visit, in tokenBody) (madeToken, error) {
+	ttl, err := seconds("ttl_s", in.TTLSeconds)
+	if err != nil {
+		return madeToken{}, err
+	}
+	if in.Lane == "" {
+		in.Lane = capabilities.LaneID(in.Principal)
+	}
+	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
+		return madeToken{}, err
+	}
+	// The default lane is theirs from now on: nobody can take it before its first use.
+	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, in.Lane); err != nil {
+		return madeToken{}, err
+	}
+	rec, secret, err := s.opts.Tokens.Create(c.r.Context(), c.who, principal.Spec{Principal: in.Principal, Role: in.Role, Lane: in.Lane, TTL: ttl})
+	if err != nil {
+		return madeToken{}, err
+	}
+	return madeToken{rec, secret.Reveal()}, nil
+}
+
+type tokenList struct {
+	Tokens []principal.Token `json:"tokens"`
+}
+
+func (s *Server) tokens(*visit, none) (tokenList, error) {
+	return tokenList{s.opts.Tokens.List()}, nil
+}
+
+func (s *Server) revokeToken(c *visit, _ none) (principal.Token, error) {
+	return s.opts.Tokens.Revoke(c.r.Context(), c.who, c.r.PathValue("token"))
+}
+
+type policyView struct {
+	Snapshot string       `json:"snapshot_id"`
+	Sources  []sourceView `json:"sources"`
+}
+
+type sourceView struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+func (s *Server) policy(*visit, none) (policyView, error) {
+	engine := s.opts.Policy()
+	out := policyView{Snapshot: engine.SnapshotID(), Sources: []sourceView{}}
+	for _, src := range engine.Sources() {
+		out.Sources = append(out.Sources, sourceView{src.Name, string(src.Data)})
+	}
+	return out, nil
+}
+
+type explainBody struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      principal.Role           `json:"role"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Node      capabilities.NodeID      `json:"node,omitempty"`
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`
+	Args      json.RawMessage          `json:"args,omitempty"`
+}
+
+// explain asks the policy the question dispatch would ask.
+func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
+	d, ok := s.opts.Tools.Get(in.Tool)
+	if !ok {
+		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", in.Tool)
+	}
+	if _, err := principal.ParseRole(string(in.Role)); err != nil {
+		return policy.Explanation{}, err
+	}
+	args, violations, err := d.SplitArgs(in.Args)
+	if err != nil {
+		return policy.Explanation{}, err
+	}
+	if len(violations) > 0 && len(in.Args) > 0 {
+		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit the tool's schema").WithDetails(map[string]any{"violations": violations})
+	}
+	q := policy.Request{
+		Principal: in.Principal, User: in.Role != principal.RoleAgent, Role: string(in.Role), Tool: in.Tool, Lane: in.Lane,
+		Args: args.Canonical, Time: s.opts.Now(),
+	}
+	if q.Lane == "" {
+		q.Lane = capabilities.LaneID(in.Principal)
+	}
+	if in.Node == "" {
+		in.Node = args.NodeID
+	}
+	if need := d.NodeCapability(); need != "" {
+		if in.Node == "" {
+			return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "node is required: this tool runs on a node, and policy may look at which")
+		}
+		for _, n := range s.opts.Roster.Snapshot() {
+			if n.ID == in.Node {
+				ready := n.Readiness[need]
+				q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
+				q.Given, q.Degraded = ready.Isolation, ready.Degraded
+			}
+		}
+		if q.Node.ID == "" {
+			return policy.Explanation{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", in.Node)
+		}
+	}
+	return s.opts.Policy().Explain(q), nil
+}

@@ -1,0 +1,189 @@
+package rest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+type nodeList struct {
+	Nodes []nodeView `json:"nodes"`
+}
+
+type nodeView struct {
+	nodes.View
+	Capabilities []capabilityView `json:"capabilities"`
+}
+
+// capabilityView is the one truth about a capability (DESIGN section 5): ready,
+// or a reason and a fix. Policy is not in it: it depends on who asks.
+type capabilityView struct {
+	Capability capabilities.CapabilityID   `json:"capability"`
+	Tool       capabilities.ToolID         `json:"tool_id"`
+	Available  bool                        `json:"available"`
+	Reason     capabilities.Reason         `json:"reason,omitempty"`
+	Fix        string                      `json:"fix,omitempty"`
+	Isolation  capabilities.IsolationClass `json:"isolation,omitempty"`
+	Degraded   string                      `json:"degraded,omitempty"`
+	Backend    string                      `json:"backend,omitempty"`
+}
+
+func viewNode(v nodes.View, snapshot []route.Node) nodeView {
+	out := nodeView{View: v, Capabilities: make([]capabilityView, 0, len(v.Readiness))}
+	if out.Allow == nil {
+		out.Allow = []string{}
+	}
+	if out.Labels == nil {
+		out.Labels = []string{}
+	}
+	at, found := slices.BinarySearchFunc(snapshot, v.ID, func(n route.Node, id capabilities.NodeID) int {
+		return strings.Compare(string(n.ID), string(id))
+	})
+	for _, r := range v.Readiness {
+		c := capabilityView{
+			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason, Fix: r.Fix,
+			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend,
+		}
+		if found {
+			verdict := route.Check(&snapshot[at], r.Capability, nil)
+			c.Available, c.Reason = verdict.Eligible(), verdict.Reason
+			if !c.Available {
+				c.Fix = verdict.Fix
+			}
+		} else if c.Reason == "" {
+			c.Reason = capabilities.ReasonNodeNotPaired
+		}
+		out.Capabilities = append(out.Capabilities, c)
+	}
+	return out
+}
+
+func (s *Server) nodes(*visit, none) (nodeList, error) {
+	snapshot := s.opts.Roster.Snapshot()
+	views := s.opts.Roster.Views()
+	out := nodeList{Nodes: make([]nodeView, 0, len(views))}
+	for _, v := range views {
+		out.Nodes = append(out.Nodes, viewNode(v, snapshot))
+	}
+	return out, nil
+}
+
+func nodeOf(c *visit) capabilities.NodeID { return capabilities.NodeID(c.r.PathValue("node")) }
+
+func (s *Server) shown(v nodes.View, err error) (nodeView, error) {
+	if err != nil {
+		return nodeView{}, err
+	}
+	return viewNode(v, s.opts.Roster.Snapshot()), nil
+}
+
+func (s *Server) node(c *visit, _ none) (nodeView, error) {
+	return s.shown(s.opts.Roster.View(nodeOf(c)))
+}
+
+type approveBody struct {
+	Allow []string `json:"allow,omitempty"`
+	Trust string   `json:"trust,omitempty"`
+	Label string   `json:"label,omitempty"`
+}
+
+func (s *Server) approve(c *visit, in approveBody) (nodeView, error) {
+	return s.shown(s.opts.Roster.Approve(c.r.Context(), nodeOf(c), nodes.Approval{
+		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow,
+	}))
+}
+
+type reasonBody struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+func (s *Server) deny(c *visit, in reasonBody) (nodeView, error) {
+	return s.shown(s.opts.Roster.Deny(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
+}
+
+func (s *Server) revoke(c *visit, in reasonBody) (nodeView, error) {
+	return s.shown(s.opts.Roster.Revoke(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
+}
+
+type changeBody struct {
+	Label  *string   `json:"label,omitempty"`
+	Trust  *string   `json:"trust,omitempty"`
+	Allow  *[]string `json:"allow,omitempty"`
+	Labels *[]string `json:"labels,omitempty"`
+}
+
+func (s *Server) change(c *visit, in changeBody) (nodeView, error) {
+	return s.shown(s.opts.Roster.Change(c.r.Context(), nodeOf(c), nodes.Edit{
+		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels,
+	}))
+}
+
+type inviteBody struct {
+	Label       string   `json:"label,omitempty"`
+	Trust       string   `json:"trust,omitempty"`
+	Allow       []string `json:"allow,omitempty"`
+	Labels      []string `json:"labels,omitempty"`
+	AutoApprove bool     `json:"auto_approve,omitempty"`
+	TTLSeconds  int64    `json:"ttl_s,omitempty"`
+	Uses        int      `json:"uses,omitempty"`
+}
+
+type madeInvite struct {
+	nodes.Invite
+	Paste string `json:"paste"`
+}
+
+func (s *Server) invite(c *visit, in inviteBody) (madeInvite, error) {
+	ttl, err := seconds("ttl_s", in.TTLSeconds)
+	if err != nil {
+		return madeInvite{}, err
+	}
+	made, paste, err := s.opts.Roster.Invite(c.r.Context(), nodes.InviteSpec{
+		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels,
+		AutoApprove: in.AutoApprove, TTL: ttl, Uses: in.Uses,
+	})
+	if err != nil {
+		return madeInvite{}, err
+	}
+	text, err := paste.Encode()
+	if err != nil {
+		return madeInvite{}, err
+	}
+	return madeInvite{Invite: made, Paste: text}, nil
+}
+
+type inviteList struct {
+	Invites []nodes.Invite `json:"invites"`
+}
+
+func (s *Server) invites(c *visit, _ none) (inviteList, error) {
+	list, err := s.opts.Roster.Invites(c.r.Context())
+	if list == nil {
+		list = []nodes.Invite{}
+	}
+	return inviteList{list}, err
+}
+
+type withdrawn struct {
+	Invite    pairing.InviteID `json:"invite_id"`
+	Withdrawn bool             `json:"withdrawn"`
+}
+
+func (s *Server) withdraw(c *visit, _ none) (withdrawn, error) {
+	id := pairing.InviteID(c.r.PathValue("invite"))
+	return withdrawn{id, true}, s.opts.Roster.Withdraw(c.r.Context(), id, c.who.Principal)
+}
+
+// seconds bounds a duration given in seconds before it can overflow.
+func seconds(name string, n int64) (time.Duration, error) {
+	const most = 100 * 366 * 24 * 3600
+	if n < 0 || n > most {
+		return 0, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s must be a number of seconds from 0 to %d", name, int64(most))
+	}
+	return time.Duration(n) * time.Second, nil
+}

@@ -1,0 +1,182 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Roster is the nodes and the invitations to them; gateway/nodes implements it.
+type Roster interface {
+	Views() []nodes.View
+	View(capabilities.NodeID) (nodes.View, error)
+	Snapshot() []route.Node
+	Changed() <-chan struct{}
+	Approve(context.Context, capabilities.NodeID, nodes.Approval) (nodes.View, error)
+	Deny(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, reason string) (nodes.View, error)
+	Revoke(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, reason string) (nodes.View, error)
+	Change(context.Context, capabilities.NodeID, nodes.Edit) (nodes.View, error)
+	Invite(context.Context, nodes.InviteSpec) (nodes.Invite, pairing.Paste, error)
+	Invites(context.Context) ([]nodes.Invite, error)
+	Withdraw(ctx context.Context, id pairing.InviteID, by capabilities.PrincipalID) error
+}
+
+// Ledger is what is read of the ledger; gateway/ledger implements it.
+type Ledger interface {
+	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
+	Head() chain.Head
+	Tip() (seq uint64, hash chain.Hash)
+	Changed() <-chan struct{}
+	Export(ctx context.Context, w io.Writer) error
+}
+
+// Tools is the catalog of all tools, for those who may see beyond their own.
+type Tools interface {
+	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
+	ByWireName(string) (*catalog.Descriptor, bool)
+	All() []*catalog.Descriptor
+}
+
+// Lanes is the lanes; gateway/lane implements it.
+type Lanes interface {
+	front.Lanes
+	Claim(ctx context.Context, owner capabilities.PrincipalID, lane capabilities.LaneID) error
+	Attach(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID) (lane.Lane, error)
+	Detach(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID) (lane.Lane, error)
+	List(owner capabilities.PrincipalID) []lane.Lane
+}
+
+// Site is what this gateway is; it does not change while it runs.
+type Site struct {
+	SiteID    capabilities.SiteID
+	GatewayID string
+	Version   string
+	StartedAt time.Time
+	HTTPAddr  string // host:port
+	QUICAddr  string // host:port
+	BaseURL   string // such as "http://127.0.0.1:7480"
+}
+
+// Options of New; all required unless a default is named.
+type Options struct {
+	Dispatcher front.Dispatcher
+	Tools      Tools
+	Lanes      Lanes
+	Tokens     *principal.Tokens
+	Roster     Roster
+	Ledger     Ledger
+	Policy     func() *policy.Engine // the active engine
+	Site       func() Site
+	Metrics    http.Handler // default: /metrics answers not_found
+	Log        *slog.Logger // default: discards
+	Now        func() time.Time
+}
+
+// Server is the REST surface.
+type Server struct {
+	opts    Options
+	routes  []*endpoint
+	openAPI func() []byte
+
+	mu      sync.Mutex
+	streams map[string]int // open event streams by token ID
+}
+
+// New makes the surface; it starts nothing.
+func New(o Options) (*Server, error) {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Policy == nil || o.Site == nil {
+		return nil, errors.New("rest: an Options field that is required is missing")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{opts: o, streams: make(map[string]int)}
+	s.routes = s.table()
+	s.openAPI = sync.OnceValue(s.document)
+	return s, nil
+}
+
+// Mount puts the surface at its addresses.
+func (s *Server) Mount(f *front.Server) {
+	byPath := make(map[string][]string)
+	for _, e := range s.routes {
+		access := front.Bearer
+		if e.action == "" {
+			access = front.Open
+		}
+		f.Handle(e.method+" "+e.path, access, s.serve(e))
+		byPath[e.path] = append(byPath[e.path], e.method)
+	}
+	for path, methods := range byPath {
+		if slices.Contains(methods, http.MethodGet) {
+			methods = append(methods, http.MethodHead)
+		}
+		slices.Sort(methods)
+		allow := strings.Join(methods, ", ")
+		f.Handle(path, front.Open, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", allow)
+			writeJSON(w, http.StatusMethodNotAllowed, map[string]front.ErrorView{"error": front.ViewError(
+				capabilities.Errorf(capabilities.CodeInvalidRequest, "this address takes %s only", allow))})
+		}))
+	}
+}
+
+// serve is what every route has in common.
+func (s *Server) serve(e *endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &visit{w: w, r: r, who: front.From(r.Context())}
+		err := error(nil)
+		if e.action != "" {
+			err = c.who.Require(e.action)
+		}
+		if err == nil {
+			err = c.checkQuery(e)
+		}
+		if err == nil {
+			err = e.run(c)
+		}
+		if err == nil {
+			return
+		}
+		if code := capabilities.CodeOf(err); code == capabilities.CodeInternal {
+			s.opts.Log.Error("rest.failed", "route", e.method+" "+e.path, "principal", c.who.Principal, "err", err, "cause", errors.Unwrap(err))
+		}
+		if !c.began {
+			front.WriteError(w, err)
+		}
+	})
+}
+
+// writeJSON answers with v. HTML escapes are off: what the ledger hashed stays
+// byte for byte what it was.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the client went away: there is nobody to tell
+}

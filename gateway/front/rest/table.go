@@ -1,0 +1,92 @@
+package rest
+
+import (
+	"net/http"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	patch  = http.MethodPatch
+	remove = http.MethodDelete
+)
+
+var (
+	laneParam  = param{"lane", "lane to look from; default: the token's", "string"}
+	limitParam = param{"limit", "how many at most", "integer"}
+)
+
+// table is every route with the action it takes. Serving, authorisation and the
+// OpenAPI document all come from here.
+func (s *Server) table() []*endpoint {
+	return []*endpoint{
+		serveJSON(endpoint{method: get, path: "/healthz", summary: "Whether the gateway runs, and which one it is"}, s.health),
+		serveJSON(endpoint{method: get, path: "/v1/status", action: principal.ActReadStatus, summary: "Addresses, counts, and where the ledger stands"}, s.status),
+		s.raw(endpoint{method: get, path: "/metrics", action: principal.ActReadMetrics, summary: "Metrics for Prometheus", media: "text/plain"}, s.metrics),
+		s.raw(endpoint{method: get, path: "/v1/openapi.json", action: principal.ActReadTools, summary: "This document"}, s.serveDocument),
+
+		serveJSON(endpoint{method: post, path: "/v1/calls", action: principal.ActCall,
+			summary: "Call a tool; once the tool pipeline is reached, the answer is 200 with the result, whatever it is"}, s.call),
+		serveJSON(endpoint{method: get, path: "/v1/calls", action: principal.ActReadCalls,
+			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam}}, s.calls),
+		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
+			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: the whole catalog, for admins", "boolean"}}}, s.tools),
+
+		serveJSON(endpoint{method: get, path: "/v1/nodes", action: principal.ActReadNodes, summary: "All nodes with what each can do, or why not"}, s.nodes),
+		serveJSON(endpoint{method: get, path: "/v1/nodes/{node}", action: principal.ActReadNodes, summary: "One node"}, s.node),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, summary: "Let a pending node in"}, s.approve),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, summary: "Refuse a pending node for good"}, s.deny),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Put a node out, at once and for good"}, s.revoke),
+		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels"}, s.change),
+
+		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing paste; it is shown once"}, s.invite),
+		serveJSON(endpoint{method: get, path: "/v1/invites", action: principal.ActInvite, summary: "Invitations and who used them, without their secrets"}, s.invites),
+		serveJSON(endpoint{method: remove, path: "/v1/invites/{invite}", action: principal.ActInvite, summary: "Withdraw an invitation"}, s.withdraw),
+
+		serveJSON(endpoint{method: get, path: "/v1/lanes", action: principal.ActReadLanes, summary: "Lanes with their nodes, one's own or, for operators, all"}, s.lanes),
+		serveJSON(endpoint{method: put, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Attach a node to a lane"}, s.attach),
+		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
+
+		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, summary: "Make a token; it is shown once"}, s.createToken),
+		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
+		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),
+
+		serveJSON(endpoint{method: get, path: "/v1/ledger/packets", action: principal.ActReadLedger,
+			summary: "Packets in order; without after, the newest", query: []param{
+				{"after", "packets after this sequence number", "integer"}, limitParam,
+				{"call", "of this call", "string"}, {"kind", "of this kind, or of all kinds that begin with it if it ends with a dot", "string"},
+			}}, s.packets),
+		serveJSON(endpoint{method: get, path: "/v1/ledger/head", action: principal.ActReadLedger, summary: "The latest signed head, to keep for a later check"}, s.head),
+		s.raw(endpoint{method: get, path: "/v1/ledger/export", action: principal.ActExportLedger,
+			summary: "The whole ledger with its public keys, one JSON object a line", media: "application/x-ndjson"}, s.export),
+
+		serveJSON(endpoint{method: get, path: "/v1/policy", action: principal.ActReadPolicy, summary: "The active policy files"}, s.policy),
+		serveJSON(endpoint{method: post, path: "/v1/policy/explain", action: principal.ActReadPolicy, summary: "Whether a call would pass, and by which rule"}, s.explain),
+
+		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
+			summary: "Events as they happen (server-sent events: call, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",
+			query:   []param{{"after", "like Last-Event-ID, for clients that can not send it", "integer"}}, media: "text/event-stream"}, s.events),
+	}
+}
+
+// raw makes an endpoint that writes its answer itself.
+func (s *Server) raw(e endpoint, run func(*visit) error) *endpoint {
+	if e.media == "" {
+		e.media = "application/json"
+	}
+	e.run = run
+	return &e
+}
+
+func (s *Server) metrics(c *visit) error {
+	if s.opts.Metrics == nil {
+		return capabilities.Errorf(capabilities.CodeNotFound, "this gateway keeps no metrics")
+	}
+	c.began = true
+	s.opts.Metrics.ServeHTTP(c.w, c.r)
+	return nil
+}
