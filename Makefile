@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
-UP      := bin/handrail up --demo $(if $(DATA),--data $(DATA))
+UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test check format lint arch bench fuzz cross conformance clean
 
@@ -24,7 +24,7 @@ up: setup build ## start a gateway and a paired node here, do a first task, and 
 	@exec $(UP)
 
 demo: setup build ## the same, and exit
-	@exec $(UP) --exit
+	@exec $(UP) --once
 
 test: ## install what the tests need and run all of them, race detector and real browser included
 	@.ci/setup test
