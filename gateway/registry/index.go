@@ -100,8 +100,11 @@ var stopwords = map[string]bool{
 	"what": true, "where": true, "which": true, "with": true, "you": true, "your": true,
 }
 
-// tokens gives the distinct words of a text in order: lower case, split at
-// anything but letters and digits, without stopwords, plurals made singular.
+const maxWords = 256
+
+// tokens gives the distinct words of a text in order, at most 256: lower case,
+// split at anything but letters and digits, without stopwords, plurals made
+// singular.
 func tokens(text string) []string {
 	var list []string
 	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -110,6 +113,9 @@ func tokens(text string) []string {
 		}
 		if !stopwords[word] && !slices.Contains(list, word) {
 			list = append(list, word)
+		}
+		if len(list) == maxWords {
+			break
 		}
 	}
 	return list
