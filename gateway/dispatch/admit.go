@@ -71,7 +71,7 @@ func (d *Dispatcher) place(c *call) *capabilities.Error {
 	}
 	roster := d.opts.Nodes.Snapshot()
 	selection, err := route.Select(route.Input{
-		Requested: c.args.NodeID, Attached: d.opts.Lanes.Nodes(c.req.Lane), Capability: capability,
+		Requested: c.args.NodeID, Attached: d.opts.Lanes.Attached(c.req.Lane), Capability: capability,
 		Implicit: c.d.Routing.Implicit, Nodes: roster,
 		PolicyDenied: func(id capabilities.NodeID) bool {
 			n := nodeByID(roster, id)

@@ -37,8 +37,8 @@ type Nodes interface {
 
 // Lanes says which nodes are attached to a lane; gateway/lane implements it.
 type Lanes interface {
-	// Nodes gives the attached nodes; the slice is shared.
-	Nodes(lane capabilities.LaneID) []capabilities.NodeID
+	// Attached gives the attached nodes; the slice is shared.
+	Attached(lane capabilities.LaneID) []capabilities.NodeID
 }
 
 // Provider carries out the tools whose descriptor targets the gateway.

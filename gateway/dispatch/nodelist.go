@@ -62,7 +62,7 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 	if args.Key != "" {
 		lane = args.Key
 	}
-	attached := p.d.opts.Lanes.Nodes(lane)
+	attached := p.d.opts.Lanes.Attached(lane)
 	engine := p.d.opts.Policy()
 	nodes := make([]listedNode, 0, 8)
 	truncated := false

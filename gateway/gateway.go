@@ -1,0 +1,319 @@
+package gateway
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/front/mcp"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/outcome"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Options of Open; required unless a default is named.
+type Options struct {
+	// Dir holds everything the gateway keeps: keys, store, policy, tokens. It must
+	// exist and be open to its owner only.
+	Dir  string
+	HTTP string // TCP address of the HTTP surfaces, such as "127.0.0.1:7480"
+	QUIC string // UDP address nodes dial, such as ":7443"
+	// Advertise gives the addresses that pastes carry; default: where the listener
+	// can be reached, as far as this host can tell.
+	Advertise []string
+	// PlainBeyondLoopback says that a TLS proxy stands in front of HTTP.
+	PlainBeyondLoopback bool
+	Hosts               []string         // further names clients may call by
+	Catalog             *catalog.Catalog // default: the embedded one
+	Version             string           // of this program
+	Log                 *slog.Logger     // default: discards
+}
+
+// Gateway is one gateway, put together.
+type Gateway struct {
+	opts    Options
+	log     *slog.Logger
+	began   time.Time
+	metrics *prometheus.Registry
+
+	Store      *store.Store
+	Ledger     *ledger.Ledger
+	Outcomes   *outcome.Store
+	Tokens     *principal.Tokens
+	Lanes      *lane.Lanes
+	Nodes      *nodes.Nodes
+	Registry   *registry.Registry
+	Dispatcher *dispatch.Dispatcher
+	Front      *front.Server
+
+	site  *pairing.Site
+	mcp   *mcp.Server
+	rules atomic.Pointer[policy.Engine]
+	quic  net.Addr
+	heads chan nodeHead // of nodes' logs, on their way into the ledger
+}
+
+// Open reads keys, policy and store and opens both listeners, so that every
+// address is known. It serves nothing yet.
+func Open(ctx context.Context, o Options) (g *Gateway, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Catalog == nil {
+		if o.Catalog, err = catalog.Embedded(); err != nil {
+			return nil, err
+		}
+	}
+	g = &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256)}
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
+	rules, err := loadRules(filepath.Join(o.Dir, "policy"), o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	g.rules.Store(rules)
+	if err := g.keep(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.serve(ctx); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// keep opens what lasts: keys, store, ledger, outcomes.
+func (g *Gateway) keep(ctx context.Context) error {
+	root, _, err := pairing.LoadOrCreateKey(g.path("site.key"))
+	if err != nil {
+		return err
+	}
+	if g.site, err = pairing.NewSite(root); err != nil {
+		return err
+	}
+	key, _, err := pairing.LoadOrCreateKey(g.path("gateway.key"))
+	if err != nil {
+		return err
+	}
+	seal, err := loadSeal(g.path("seal.key"))
+	if err != nil {
+		return err
+	}
+	var migrations []store.Migration
+	for _, room := range [][]store.Migration{
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(),
+	} {
+		migrations = append(migrations, room...)
+	}
+	if g.Store, err = store.Open(ctx, store.Options{Path: g.path("store.db"), Migrations: migrations, Log: g.log}); err != nil {
+		return err
+	}
+	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
+	if g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Log: g.log}); err != nil {
+		return err
+	}
+	if g.Outcomes, err = outcome.Open(outcome.Options{Store: g.Store, Key: seal, Log: g.log}); err != nil {
+		return err
+	}
+	g.Nodes, err = nodes.New(nodes.Options{
+		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Log: g.log,
+	})
+	return err
+}
+
+// serve makes the pipeline and the surfaces over what keep opened.
+func (g *Gateway) serve(ctx context.Context) (err error) {
+	if g.Tokens, err = principal.New(principal.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
+		return err
+	}
+	if err := g.Tokens.Load(ctx); err != nil {
+		return err
+	}
+	if g.Lanes, err = lane.New(lane.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
+		return err
+	}
+	if err := g.Lanes.Load(ctx); err != nil {
+		return err
+	}
+	g.Registry = registry.New(g.opts.Catalog, g.log)
+	g.Dispatcher = dispatch.New(dispatch.Options{
+		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
+		Outcomes: g.Outcomes, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+	})
+	g.Front, err = front.New(front.Options{
+		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.mcp, err = mcp.New(mcp.Options{
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Version: g.opts.Version, Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.mcp.Mount(g.Front)
+	if err := g.mountREST(); err != nil {
+		return err
+	}
+	if g.quic, err = g.Nodes.Listen(ctx); err != nil {
+		return err
+	}
+	return g.Front.Listen()
+}
+
+// Run serves until ctx ends or something essential fails, and returns after
+// everything it started has ended.
+func (g *Gateway) Run(ctx context.Context) error {
+	if err := g.Dispatcher.Recover(ctx); err != nil {
+		return err
+	}
+	if err := g.Ledger.Append(ctx, ledger.Draft{Kind: "gateway.started", Body: map[string]any{
+		"version": g.opts.Version, "policy_snapshot_id": g.rules.Load().SnapshotID(), "site_id": g.site.ID(),
+	}}); err != nil {
+		return err
+	}
+	// What records outlives what acts: surfaces, pipeline and nodes end first.
+	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopInner()
+	base, baseCtx := errgroup.WithContext(inner)
+	base.Go(func() error { return g.Store.Run(baseCtx) })
+	base.Go(func() error { return g.Ledger.Run(baseCtx) })
+	base.Go(func() error { return g.Outcomes.Run(baseCtx) })
+
+	act, actCtx := errgroup.WithContext(ctx)
+	act.Go(func() error { return g.Nodes.Run(actCtx) })
+	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
+	act.Go(func() error { return g.Lanes.Run(actCtx) })
+	act.Go(func() error { return g.keepHeads(actCtx) })
+	act.Go(func() error { return g.mcp.Run(actCtx) })
+	act.Go(func() error { return g.Front.Run(actCtx) })
+	act.Go(func() error { // a store that fails ends everything
+		select {
+		case <-actCtx.Done():
+			return nil
+		case <-baseCtx.Done():
+			return errors.New("the store failed")
+		}
+	})
+	actErr := act.Wait()
+	stopInner()
+	if err := base.Wait(); err != nil {
+		return err
+	}
+	return actErr
+}
+
+// Close closes the store and the listeners. Idempotent; for after Run, or
+// instead of it.
+func (g *Gateway) Close() {
+	if g.Nodes != nil {
+		_ = g.Nodes.Close()
+	}
+	if g.Store != nil {
+		if err := g.Store.Close(); err != nil {
+			g.log.Error("store.close", "err", err)
+		}
+	}
+}
+
+// HTTPAddr is where the HTTP surfaces listen.
+func (g *Gateway) HTTPAddr() net.Addr { return g.Front.Addr() }
+
+// QUICAddr is where nodes dial.
+func (g *Gateway) QUICAddr() net.Addr { return g.quic }
+
+// Site is the site's ID, which nodes pin.
+func (g *Gateway) Site() capabilities.SiteID { return g.site.ID() }
+
+// Rules is the policy in force.
+func (g *Gateway) Rules() *policy.Engine { return g.rules.Load() }
+
+// Token makes sure that the file at path holds a token for spec that works, and
+// writes a new one if it does not. The file is open to its owner only.
+func (g *Gateway) Token(ctx context.Context, path string, spec principal.Spec) error {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("token: %w", err)
+	}
+	if who, err := g.Tokens.Authenticate(strings.TrimSpace(string(data))); err == nil && who.Principal == spec.Principal && who.Role == spec.Role {
+		return nil
+	}
+	_, secret, err := g.Tokens.Create(ctx, principal.Site, spec)
+	if err != nil {
+		return err
+	}
+	return pairing.SaveFile(path, []byte(secret.Reveal()+"\n"))
+}
+
+func (g *Gateway) path(name string) string { return filepath.Join(g.opts.Dir, name) }
+
+func (g *Gateway) advertise() func() []string {
+	if len(g.opts.Advertise) == 0 {
+		return nil
+	}
+	return func() []string { return g.opts.Advertise }
+}
+
+func (g *Gateway) recordNode(tx *store.Tx, kind string, node capabilities.NodeID, body any) error {
+	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: ledger.Kind(kind), Node: node, Body: body})
+	return err
+}
+
+func (g *Gateway) recordBy(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
+	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: ledger.Kind(kind), Principal: by, Body: body})
+	return err
+}
+
+// head gives the ledger's signed head for nodes to keep.
+func (g *Gateway) head() *wire.Head {
+	h := g.Ledger.Head()
+	if h.Sig == (chain.Sig{}) {
+		return nil
+	}
+	return &wire.Head{Seq: h.Seq, Hash: h.Hash, Time: h.Time, Sig: h.Sig[:]}
+}
+
+// loadSeal reads the key that outcomes are sealed with, or makes it.
+func loadSeal(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil && len(data) == outcome.KeySize:
+		return data, nil
+	case err == nil:
+		return nil, fmt.Errorf("%s does not hold %d bytes", path, outcome.KeySize)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	key := make([]byte, outcome.KeySize)
+	rand.Read(key) // never fails (crypto/rand)
+	return key, pairing.SaveFile(path, key)
+}

@@ -1,0 +1,154 @@
+package site
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+//go:embed catalog/*.json
+var data embed.FS
+
+// The fixture family's tools.
+const (
+	ToolEcho  capabilities.ToolID = "tool.fixture.echo"  // answers with its text: the no-op
+	ToolSlow  capabilities.ToolID = "tool.fixture.slow"  // progress until told to finish or cancelled
+	ToolImage capabilities.ToolID = "tool.fixture.image" // answers with a blob
+	ToolFail  capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
+)
+
+// Catalog is the embedded catalog with the fixture family.
+func Catalog() (*catalog.Catalog, error) {
+	sub, err := fs.Sub(data, "catalog")
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Load(sub)
+}
+
+// Rules permit the fixture family beside the shipped default.
+const Rules = `@id("fixture") permit (principal, action in Action::"family:fixture", resource);`
+
+// Handler carries out the fixture family and remembers what it did, so that a
+// test can count executions from outside.
+type Handler struct {
+	mu      sync.Mutex
+	runs    map[string]int // by text
+	release map[string]chan struct{}
+	started chan string
+	Degrade string // Readiness.Degraded; set before use
+	Unready capabilities.Reason
+}
+
+// NewHandler makes a Handler.
+func NewHandler() *Handler {
+	return &Handler{runs: map[string]int{}, release: map[string]chan struct{}{}, started: make(chan string, 1024)}
+}
+
+type args struct {
+	Text string            `json:"text"`
+	Size int               `json:"size"`
+	Code capabilities.Code `json:"code"`
+}
+
+// Capabilities lists the fixture family.
+func (h *Handler) Capabilities() []capabilities.CapabilityID {
+	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.fail"}
+}
+
+// Readiness says ready, unless the test set otherwise.
+func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
+	var all []capabilities.Readiness
+	for _, c := range h.Capabilities() {
+		all = append(all, capabilities.Readiness{
+			Capability: c, Reason: h.Unready, Isolation: capabilities.ClassT2, Degraded: h.Degrade, Backend: "fixture",
+		})
+	}
+	return all
+}
+
+// Handle carries out one fixture call.
+func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var a args
+	if err := json.Unmarshal(inv.Args, &a); err != nil {
+		return capabilities.Output{}, err
+	}
+	h.mu.Lock()
+	h.runs[a.Text]++
+	h.mu.Unlock()
+	select {
+	case h.started <- a.Text:
+	default:
+	}
+	out := capabilities.Output{Result: map[string]any{"text": a.Text}, Effect: capabilities.EffectConfirmed}
+	switch _, action, _ := strings.Cut(string(inv.Capability), "fixture."); action {
+	case "slow":
+		inv.Progress(capabilities.Progress{Done: 1, Total: 2, Message: "half"})
+		select {
+		case <-h.gate(a.Text):
+		case <-ctx.Done():
+			return capabilities.Output{}, context.Cause(ctx)
+		}
+	case "image":
+		out.Blobs = []capabilities.Blob{{Field: "bytesBase64", MIME: "image/png", Bytes: make([]byte, a.Size)}}
+	case "fail":
+		if a.Code == "panic" {
+			panic("fixture")
+		}
+		return capabilities.Output{}, capabilities.Errorf(a.Code, "the fixture failed as told")
+	}
+	return out, nil
+}
+
+// Runs is how often a call with that text was executed: the ground truth.
+func (h *Handler) Runs(text string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runs[text]
+}
+
+// Finish lets slow calls with that text finish.
+func (h *Handler) Finish(text string) {
+	gate := h.gate(text)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-gate:
+	default:
+		close(gate)
+	}
+}
+
+func (h *Handler) gate(text string) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, ok := h.release[text]
+	if !ok {
+		c = make(chan struct{})
+		h.release[text] = c
+	}
+	return c
+}
+
+// AwaitStart waits until some call began and gives its text, or "" after limit.
+func (h *Handler) AwaitStart(limit time.Duration) string {
+	select {
+	case text := <-h.started:
+		return text
+	case <-time.After(limit):
+		return ""
+	}
+}
+
+// CloseLane has nothing to free.
+func (h *Handler) CloseLane(capabilities.LaneID) {}
+
+// Close has nothing to free.
+func (h *Handler) Close() error { return nil }

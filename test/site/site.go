@@ -1,0 +1,222 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent"
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Within bounds every wait in these tests; it is never what a test measures.
+const Within = 20 * time.Second
+
+// Site is one gateway with its nodes.
+type Site struct {
+	T   testing.TB
+	Dir string
+	Log *slog.Logger
+	*gateway.Gateway
+	stop func()
+	http string
+	quic string
+}
+
+// Options of Start. The zero value is a gateway with the fixture family permitted.
+type Options struct {
+	Rules string // Cedar text beside the default; default Rules
+}
+
+// Start runs a gateway until the test ends.
+func Start(t testing.TB, o Options) *Site {
+	t.Helper()
+	s := &Site{T: t, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if o.Rules == "" {
+		o.Rules = Rules
+	}
+	rules := filepath.Join(s.Dir, "policy")
+	must(t, os.MkdirAll(rules, 0o700))
+	must(t, os.WriteFile(filepath.Join(rules, "default.cedar"), policy.DefaultSource(), 0o600))
+	must(t, os.WriteFile(filepath.Join(rules, "test.cedar"), []byte(o.Rules), 0o600))
+	s.http, s.quic = "127.0.0.1:0", "127.0.0.1:0"
+	s.open()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *Site) open() {
+	s.T.Helper()
+	cat, err := Catalog()
+	must(s.T, err)
+	g, err := gateway.Open(context.Background(), gateway.Options{
+		Dir: s.Dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: s.Log,
+	})
+	must(s.T, err)
+	s.Gateway = g
+	s.http, s.quic = g.HTTPAddr().String(), g.QUICAddr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	s.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.T.Errorf("gateway: %v", err)
+		}
+		g.Close()
+		s.stop = func() {}
+	}
+}
+
+// Restart stops the gateway in good order and starts it again at the same
+// addresses.
+func (s *Site) Restart() {
+	s.T.Helper()
+	s.stop()
+	s.open()
+}
+
+// URL is the base address of the HTTP surfaces.
+func (s *Site) URL() string { return "http://" + s.http }
+
+// MustToken makes a token and gives its secret.
+func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string {
+	s.T.Helper()
+	_, secret, err := s.Tokens.Create(context.Background(), principal.Site, principal.Spec{Principal: p, Role: role, Lane: capabilities.LaneID(p)})
+	must(s.T, err)
+	return secret.Reveal()
+}
+
+// Node is one node agent of a Site.
+type Node struct {
+	*agent.Agent
+	ID   capabilities.NodeID
+	Dir  string
+	site *Site
+	hs   []capabilities.Handler
+	stop func()
+}
+
+// AddNode pairs a node with those handlers and runs it until the test ends.
+func (s *Site) AddNode(label string, hs ...capabilities.Handler) *Node {
+	s.T.Helper()
+	_, paste, err := s.Nodes.Invite(context.Background(), nodes.InviteSpec{By: "admin", Label: label, Trust: "test", AutoApprove: true, Allow: []string{"*"}})
+	must(s.T, err)
+	paste.Addrs = []string{s.quic}
+	n := &Node{Dir: s.T.TempDir(), site: s, hs: hs}
+	must(s.T, os.Chmod(n.Dir, 0o700))
+	id, err := link.Join(context.Background(), paste, link.JoinOptions{Dir: n.Dir, Profile: pairing.Profile{Host: label, Offers: agent.Offers(hs)}})
+	must(s.T, err)
+	n.ID = id.Node
+	n.Start()
+	s.T.Cleanup(n.Stop)
+	return n
+}
+
+// Start runs the node and waits until the gateway knows what it can do.
+func (n *Node) Start() {
+	n.site.T.Helper()
+	cat, err := Catalog()
+	must(n.site.T, err)
+	n.Agent, err = agent.New(agent.Options{
+		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Log: n.site.Log,
+	})
+	must(n.site.T, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Agent.Run(ctx) }()
+	n.stop = func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, &capabilities.Error{Code: capabilities.CodeNodeRevoked}) {
+			n.site.T.Errorf("node: %v", err)
+		}
+		n.stop = nil
+	}
+	n.AwaitReady()
+}
+
+// Stop ends the node agent; it stays paired.
+func (n *Node) Stop() {
+	if n.stop != nil {
+		n.stop()
+	}
+}
+
+// AwaitReady waits until the gateway sees the node connected and knows its
+// readiness.
+func (n *Node) AwaitReady() {
+	n.site.T.Helper()
+	n.site.Await("node "+string(n.ID)+" to be ready", func() bool {
+		for _, r := range n.site.Nodes.Snapshot() {
+			if r.ID == n.ID {
+				return r.Connected && len(r.Readiness) > 0
+			}
+		}
+		return false
+	})
+}
+
+// AwaitGone waits until the gateway sees the node disconnected.
+func (n *Node) AwaitGone() {
+	n.site.T.Helper()
+	n.site.Await("node "+string(n.ID)+" to be gone", func() bool {
+		for _, r := range n.site.Nodes.Snapshot() {
+			if r.ID == n.ID {
+				return !r.Connected
+			}
+		}
+		return true
+	})
+}
+
+// Await waits until ok holds, asking at every change of the roster.
+func (s *Site) Await(what string, ok func() bool) {
+	s.T.Helper()
+	deadline := time.After(Within)
+	for {
+		changed := s.Nodes.Changed()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			s.T.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// Call makes one call as an agent in its own lane.
+func (s *Site) Call(ctx context.Context, tool capabilities.ToolID, args string, request capabilities.RequestID) capabilities.Result {
+	return s.Dispatcher.Call(ctx, dispatch.Request{
+		Caller: dispatch.Caller{Principal: "agent", Role: "agent", Lane: "main"},
+		Tool:   tool, Args: []byte(args), RequestID: request, Surface: "test",
+	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testWriter sends log lines to the test they belong to.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
