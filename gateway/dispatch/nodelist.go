@@ -59,7 +59,11 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 		return capabilities.Output{}, err
 	}
 	lane := o.Caller.Lane
-	if args.Key != "" {
+	if args.Key != "" && args.Key != lane {
+		// Which nodes hang on another conversation is not an agent's to know.
+		if o.Caller.Role == roleAgent {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeForbidden, "an agent may ask about its own lane only")
+		}
 		lane = args.Key
 	}
 	attached := p.d.opts.Lanes.Attached(lane)
