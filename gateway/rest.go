@@ -1,3 +1,53 @@
 package gateway
 
-func (g *Gateway) mountREST() error { return nil }
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+)
+
+// mountREST puts the API, the events and the metrics beside MCP.
+func (g *Gateway) mountREST() error {
+	api, err := rest.New(rest.Options{
+		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
+		Ledger: g.Ledger, Policy: g.rules.Load, Site: g.describe,
+		Metrics: promhttp.HandlerFor(g.metrics, promhttp.HandlerOpts{}), Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	api.Mount(g.Front)
+	return nil
+}
+
+func (g *Gateway) describe() rest.Site {
+	site := rest.Site{SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began}
+	if a := g.Front.Addr(); a != nil {
+		site.HTTPAddr, site.BaseURL = a.String(), "http://"+a.String()
+	}
+	if g.quic != nil {
+		site.QUICAddr = g.quic.String()
+	}
+	return site
+}
+
+// roster adds to the nodes what a revocation means for the lanes.
+type roster struct {
+	*nodes.Nodes
+	lanes *lane.Lanes
+}
+
+// Revoke puts a node out and detaches it from every lane: a lane that named it
+// must not go on to mean another.
+func (r roster) Revoke(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, reason string) (nodes.View, error) {
+	v, err := r.Nodes.Revoke(ctx, id, by, reason)
+	if err != nil {
+		return v, err
+	}
+	return v, r.lanes.Forget(ctx, id)
+}
