@@ -1,12 +1,5 @@
 package front
 
-// CloseListener ends what Listen bound, for tests that never Run.
-func CloseListener(s *Server) {
-	if s.listener != nil {
-		_ = s.listener.Close()
-	}
-}
-
 // Watched is how many addresses the limiter remembers, and how many it may.
 func Watched(s *Server) (have, most int) {
 	s.failed.mu.Lock()

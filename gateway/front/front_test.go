@@ -300,7 +300,11 @@ func TestPlainBeyondLoopbackIsRefused(t *testing.T) {
 		if err := s.Listen(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.o.Addr, err)
 		}
-		front.CloseListener(s)
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -162,6 +162,17 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
+// Close gives the address up if Run was never called. Idempotent.
+func (s *Server) Close() error {
+	if s.listener == nil {
+		return nil
+	}
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("front: %w", err)
+	}
+	return nil
+}
+
 // Run serves until ctx ends, then lets running requests finish for a few
 // seconds. It listens first if Listen was not called.
 func (s *Server) Run(ctx context.Context) error {

@@ -1,0 +1,795 @@
+package rest_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"go.uber.org/goleak"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front/fronttest"
+	"github.com/handrail-dev/handrail/gateway/front/rest"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var site = pairing.SiteIDOf(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
+
+// api is a REST surface with a token of each role.
+type api struct {
+	*fronttest.Front
+	t                      *testing.T
+	roster                 *roster
+	rest                   *rest.Server
+	agent, operator, admin string
+	client                 *http.Client
+}
+
+func start(t *testing.T) *api {
+	t.Helper()
+	f := fronttest.Prepare(t)
+	engine, err := policy.Load([]policy.Source{{Name: "default.cedar", Data: policy.DefaultSource()}}, f.Dispatcher.Catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &api{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(a.client.CloseIdleConnections)
+	a.rest, err = rest.New(rest.Options{
+		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger,
+		Policy: func() *policy.Engine { return engine }, Log: f.Log, Now: f.Clock.Now,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
+		Site: func() rest.Site {
+			return rest.Site{SiteID: site, GatewayID: "g1", Version: "1.2.3", HTTPAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", BaseURL: f.URL}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Start(a.rest)
+	a.agent, a.operator, a.admin = f.Token("alice", principal.RoleAgent), f.Token("op", principal.RoleOperator), f.Token("root", principal.RoleAdmin)
+	return a
+}
+
+func (a *api) do(token, method, path, body string) (int, string) {
+	a.t.Helper()
+	req, err := http.NewRequest(method, a.URL+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+// ok wants 200 and decodes the answer.
+func (a *api) ok(token, method, path, body string, into any) string {
+	a.t.Helper()
+	status, answer := a.do(token, method, path, body)
+	if status != http.StatusOK {
+		a.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	if into != nil {
+		if err := json.Unmarshal([]byte(answer), into); err != nil {
+			a.t.Fatalf("%s %s: %v in %s", method, path, err, answer)
+		}
+	}
+	return answer
+}
+
+// fails wants that code, its status, and a whole error.
+func (a *api) fails(token, method, path, body string, code capabilities.Code) {
+	a.t.Helper()
+	status, answer := a.do(token, method, path, body)
+	var form struct {
+		Error struct {
+			Code          capabilities.Code
+			Message, Hint string
+			Retryable     *bool
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &form); err != nil || form.Error.Code != code || status != code.Info().HTTP ||
+		form.Error.Message == "" || form.Error.Hint == "" || form.Error.Retryable == nil {
+		a.t.Errorf("%s %s %s: want %s, got %d %s", method, path, body, code, status, answer)
+	}
+}
+
+func TestCalls(t *testing.T) {
+	a := start(t)
+	png := []byte("\x89PNG")
+	a.Dispatcher.Do(fronttest.ToolImage, func(_ context.Context, r dispatch.Request) capabilities.Result {
+		res := fronttest.OK(`{"text":"<&>"}`, capabilities.Blob{Field: "bytesBase64", MIME: "image/png", Bytes: png})
+		res.Effect, res.DurationMS = capabilities.EffectConfirmed, 1.5
+		return res
+	})
+	var res struct {
+		Call   string `json:"call_id"`
+		Tool   string `json:"tool_id"`
+		Status string
+		Output map[string]string
+		Effect string
+	}
+	raw := a.ok(a.agent, "POST", "/v1/calls", `{"tool":"test.image-content","args":{"text":"x"},"request_id":"r1"}`, &res)
+	if res.Status != "ok" || res.Tool != "test.image-content" || res.Call == "" || res.Effect != "confirmed" ||
+		res.Output["text"] != "<&>" || res.Output["bytesBase64"] != base64.StdEncoding.EncodeToString(png) {
+		t.Errorf("result %s", raw)
+	}
+	seen := a.Dispatcher.Seen()
+	last := seen[len(seen)-1]
+	if last.Principal != "alice" || last.Role != "agent" || last.Lane != "alice" || last.Surface != "rest" || last.RequestID != "r1" || string(last.Args) != `{"text":"x"}` {
+		t.Errorf("request %+v", last)
+	}
+	// What the pipeline answers is 200, also when it says no.
+	for body, code := range map[string]string{
+		`{"tool":"test.hidden"}`:                         "denied_by_policy",
+		`{"tool":"no.such"}`:                             "unknown_tool",
+		`{"tool":"test.simple-text","args":{"wrong":1}}`: "invalid_arguments",
+	} {
+		var res struct{ Status, Code, Hint string }
+		a.ok(a.agent, "POST", "/v1/calls", body, &res)
+		if res.Code != code || res.Status == "ok" || res.Hint == "" {
+			t.Errorf("%s: %+v", body, res)
+		}
+	}
+	for body, code := range map[string]capabilities.Code{
+		``:                      capabilities.CodeInvalidRequest,
+		`{}`:                    capabilities.CodeInvalidRequest,
+		`[]`:                    capabilities.CodeInvalidRequest,
+		`null`:                  capabilities.CodeInvalidRequest,
+		`{"tool":5}`:            capabilities.CodeInvalidRequest,
+		`{"tool":"a.b","x":1}`:  capabilities.CodeInvalidRequest,
+		`{"tool":"a.b"} {}`:     capabilities.CodeInvalidRequest,
+		`{"tool":"a","tool":1}`: capabilities.CodeInvalidRequest,
+		`{"tool":"a","Tool":1}`: capabilities.CodeInvalidRequest,
+		`{"tool":"a.b","args":{"n":9007199254740993}}`:               capabilities.CodeInvalidRequest,
+		`{"tool":"a.b","lane":"a b"}`:                                capabilities.CodeInvalidRequest,
+		`{"tool":"a.b","request_id":"a\n"}`:                          capabilities.CodeInvalidRequest,
+		`{"tool":"` + strings.Repeat("x", 200) + `"}`:                capabilities.CodeUnknownTool,
+		`{"tool":"a.b","args":"` + strings.Repeat("x", 1<<20) + `"}`: capabilities.CodeBodyTooLarge,
+	} {
+		a.fails(a.agent, "POST", "/v1/calls", body, code)
+	}
+	a.ok(a.operator, "POST", "/v1/calls", `{"tool":"test.simple-text","lane":"shared"}`, nil)
+	a.fails(a.agent, "POST", "/v1/calls", `{"tool":"test.simple-text","lane":"shared"}`, capabilities.CodeForbidden)
+}
+
+func TestCallIsCancelledWithItsRequest(t *testing.T) {
+	a := start(t)
+	running, ended := make(chan struct{}), make(chan struct{})
+	a.Dispatcher.Do(fronttest.ToolWait, func(ctx context.Context, _ dispatch.Request) capabilities.Result {
+		close(running)
+		<-ctx.Done()
+		close(ended)
+		return fronttest.Fail(capabilities.CodeCancelled, nil)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, "POST", a.URL+"/v1/calls", strings.NewReader(`{"tool":"test.wait"}`))
+	req.Header.Set("Authorization", "Bearer "+a.agent)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if resp, err := a.client.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-running
+	cancel()
+	<-ended
+	<-done
+}
+
+func TestTools(t *testing.T) {
+	a := start(t)
+	var list struct {
+		Tools []struct {
+			ID     string          `json:"tool_id"`
+			Wire   string          `json:"wire_name"`
+			Input  json.RawMessage `json:"input_schema"`
+			Result json.RawMessage `json:"result_schema"`
+		}
+	}
+	a.Dispatcher.Show(fronttest.ToolNodeList, fronttest.ToolNavigate)
+	a.ok(a.agent, "GET", "/v1/tools", "", &list)
+	if len(list.Tools) != 2 || list.Tools[0].ID != "tool.node.list" || list.Tools[1].Wire != "tool_browser_navigate" || len(list.Tools[1].Input) == 0 || len(list.Tools[1].Result) == 0 {
+		t.Errorf("tools %+v", list.Tools)
+	}
+	a.fails(a.agent, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
+	a.fails(a.operator, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
+	a.fails(a.admin, "GET", "/v1/tools?all=maybe", "", capabilities.CodeInvalidRequest)
+	a.ok(a.admin, "GET", "/v1/tools?all=1", "", &list)
+	if len(list.Tools) != len(a.Dispatcher.Catalog.All()) {
+		t.Errorf("%d tools of %d", len(list.Tools), len(a.Dispatcher.Catalog.All()))
+	}
+}
+
+func TestNodes(t *testing.T) {
+	a := start(t)
+	type capability struct {
+		Capability, Reason, Fix, Backend string
+		Tool                             string `json:"tool_id"`
+		Available                        bool
+	}
+	var list struct {
+		Nodes []struct {
+			ID           string `json:"node_id"`
+			Label        string
+			State        string
+			Connected    bool
+			Labels       []string
+			Capabilities []capability
+		}
+	}
+	a.ok(a.operator, "GET", "/v1/nodes", "", &list)
+	if len(list.Nodes) != 3 || list.Nodes[0].Labels == nil {
+		t.Fatalf("nodes %+v", list.Nodes)
+	}
+	want := []capability{
+		{Capability: "tyrum.browser.navigate", Tool: "tool.browser.navigate", Available: true, Backend: "chromium 1"},
+		{Capability: "tyrum.browser.snapshot", Tool: "tool.browser.snapshot", Reason: "backend_missing", Fix: "install it"},
+	}
+	got := list.Nodes[0].Capabilities
+	if !slices.Equal(got[:2], want) || got[2].Available || got[2].Reason != "not_allowlisted" || got[2].Fix == "" {
+		t.Errorf("capabilities %+v", got)
+	}
+	if c := list.Nodes[1].Capabilities[0]; c.Available || c.Reason != "node_not_paired" {
+		t.Errorf("a pending node's capability %+v", c)
+	}
+	var node struct {
+		State   string
+		Trust   string
+		Allow   []string
+		Label   string
+		Decided string `json:"decided_by"`
+	}
+	a.ok(a.operator, "POST", "/v1/nodes/n2/approve", `{"allow":["tyrum.browser.*"],"trust":"high"}`, &node)
+	if node.State != "approved" || node.Trust != "high" || node.Decided != "op" {
+		t.Errorf("approved %+v", node)
+	}
+	a.ok(a.operator, "POST", "/v1/nodes/n3/deny", ``, &node)
+	a.fails(a.operator, "POST", "/v1/nodes/n3/approve", `{}`, pairingCode(t, a, "n3"))
+	a.ok(a.operator, "PATCH", "/v1/nodes/n1", `{"label":"mine","allow":[]}`, &node)
+	if node.Label != "mine" || len(node.Allow) != 0 {
+		t.Errorf("changed %+v", node)
+	}
+	a.ok(a.operator, "POST", "/v1/nodes/n1/revoke", `{"reason":"lost"}`, &node)
+	if node.State != "revoked" {
+		t.Errorf("revoked %+v", node)
+	}
+	for _, path := range []string{"/v1/nodes/none", "/v1/nodes/%00"} {
+		a.fails(a.operator, "GET", path, "", capabilities.CodeNodeNotFound)
+	}
+	a.fails(a.operator, "PATCH", "/v1/nodes/n1", `{"labels":"x"}`, capabilities.CodeInvalidRequest)
+}
+
+// pairingCode is the code the roster gives for approving a node that was denied.
+func pairingCode(t *testing.T, a *api, id capabilities.NodeID) capabilities.Code {
+	t.Helper()
+	v, err := a.roster.View(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return capabilities.CodeOf(v.State.Become(pairing.StateApproved))
+}
+
+func TestInvites(t *testing.T) {
+	a := start(t)
+	var made struct {
+		ID    string `json:"invite_id"`
+		Paste string
+		Uses  int
+	}
+	a.ok(a.admin, "POST", "/v1/invites", `{"label":"lab","uses":3,"ttl_s":60,"auto_approve":true}`, &made)
+	if paste, err := pairing.ParsePaste(made.Paste); err != nil || paste.Site != site || made.Uses != 3 {
+		t.Fatalf("%+v %v", made, err)
+	}
+	list := a.ok(a.admin, "GET", "/v1/invites", "", nil)
+	if !strings.Contains(list, made.ID) || strings.Contains(list, made.Paste) || strings.Contains(list, "hr1:") {
+		t.Errorf("list %s", list)
+	}
+	a.ok(a.admin, "DELETE", "/v1/invites/"+made.ID, "", nil)
+	a.fails(a.admin, "DELETE", "/v1/invites/nothing", "", capabilities.CodeNotFound)
+	a.fails(a.admin, "POST", "/v1/invites", `{"ttl_s":-1}`, capabilities.CodeInvalidRequest)
+	a.fails(a.admin, "POST", "/v1/invites", `{"ttl_s":9007199254740991}`, capabilities.CodeInvalidRequest)
+}
+
+func TestLanes(t *testing.T) {
+	a := start(t)
+	var list struct {
+		Lanes []struct {
+			Lane  string
+			Nodes []string
+		}
+	}
+	a.ok(a.operator, "PUT", "/v1/lanes/team%2Fx/nodes/n1", "", nil) // a name with a slash
+	a.ok(a.operator, "PUT", "/v1/lanes/team%2Fx/nodes/n1", "", nil)
+	a.ok(a.agent, "POST", "/v1/calls", `{"tool":"test.simple-text"}`, nil)
+	a.ok(a.operator, "GET", "/v1/lanes", "", &list)
+	if len(list.Lanes) != 2 || list.Lanes[1].Lane != "team/x" || !slices.Equal(list.Lanes[1].Nodes, []string{"n1"}) {
+		t.Errorf("all lanes %+v", list)
+	}
+	a.ok(a.agent, "GET", "/v1/lanes", "", &list)
+	if len(list.Lanes) != 1 || list.Lanes[0].Lane != "alice" {
+		t.Errorf("the agent's lanes %+v", list)
+	}
+	a.fails(a.operator, "PUT", "/v1/lanes/l/nodes/none", "", capabilities.CodeNodeNotFound)
+	a.ok(a.operator, "DELETE", "/v1/lanes/team%2Fx/nodes/n1", "", nil)
+	a.fails(a.operator, "DELETE", "/v1/lanes/team%2Fx/nodes/n1", "", capabilities.CodeNotFound)
+	a.fails(a.operator, "PUT", "/v1/lanes/a%20b/nodes/n1", "", capabilities.CodeInvalidRequest)
+}
+
+func TestTokens(t *testing.T) {
+	a := start(t)
+	var made struct {
+		ID        string `json:"token_id"`
+		Token     string
+		Lane      string
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	a.ok(a.admin, "POST", "/v1/tokens", `{"principal":"carol","role":"agent","lane":"c1","ttl_s":3600}`, &made)
+	if made.Token == "" || made.Lane != "c1" || made.ExpiresAt.IsZero() {
+		t.Fatalf("%+v", made)
+	}
+	// The default lane is hers before she ever used it.
+	a.fails(a.agent, "POST", "/v1/calls", `{"tool":"test.simple-text","lane":"c1"}`, capabilities.CodeForbidden)
+	a.fails(a.admin, "POST", "/v1/tokens", `{"principal":"mallory","role":"agent","lane":"c1"}`, capabilities.CodeForbidden)
+	a.ok(made.Token, "GET", "/v1/tools", "", nil)
+	if list := a.ok(a.admin, "GET", "/v1/tokens", "", nil); !strings.Contains(list, made.ID) || strings.Contains(list, made.Token) || strings.Contains(list, "hrt_") {
+		t.Errorf("list %s", list)
+	}
+	a.ok(a.admin, "DELETE", "/v1/tokens/"+made.ID, "", nil)
+	a.fails(made.Token, "GET", "/v1/tools", "", capabilities.CodeUnauthenticated)
+	a.fails(a.admin, "DELETE", "/v1/tokens/nothing", "", capabilities.CodeNotFound)
+	for _, body := range []string{`{}`, `{"principal":"x"}`, `{"principal":"x","role":"root"}`, `{"principal":"x y","role":"agent"}`, `{"principal":"x","role":"agent","ttl_s":1.5}`} {
+		a.fails(a.admin, "POST", "/v1/tokens", body, capabilities.CodeInvalidRequest)
+	}
+	status, packets := a.do(a.admin, "GET", "/v1/ledger/packets?kind=token.", "")
+	if status != 200 || !strings.Contains(packets, "token.created") || !strings.Contains(packets, "token.revoked") || strings.Contains(packets, made.Token) {
+		t.Errorf("recorded %s", packets)
+	}
+}
+
+func record(t *testing.T, a *api, drafts ...ledger.Draft) {
+	t.Helper()
+	if err := a.Ledger.Append(context.Background(), drafts...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recordCall(t *testing.T, a *api, who capabilities.PrincipalID, call capabilities.CallID) {
+	t.Helper()
+	d := ledger.Draft{Call: call, Tool: "tool.browser.click", Principal: who, Lane: "l", Node: "n1"}
+	for _, step := range []struct {
+		kind ledger.Kind
+		body string
+	}{
+		{ledger.KindCallRequest, `{"surface":"mcp"}`}, {ledger.KindCallDecision, `{"effect":"allow"}`}, {ledger.KindCallDispatch, `{}`},
+		{ledger.KindCallResult, `{"status":"ok","effect":"confirmed","duration_ms":2.5}`},
+	} {
+		d.Kind, d.Body = step.kind, json.RawMessage(step.body)
+		record(t, a, d)
+	}
+}
+
+func TestLedger(t *testing.T) {
+	a := start(t)
+	for i := range 5 {
+		recordCall(t, a, "alice", capabilities.CallID("c"+strconv.Itoa(i)))
+	}
+	recordCall(t, a, "bob", "b1")
+	record(t, a, ledger.Draft{Kind: ledger.KindCallRequest, Call: "open", Principal: "bob", Body: json.RawMessage(`{}`)})
+	var calls struct {
+		Calls []struct {
+			Call     string `json:"call_id"`
+			State    string
+			Status   string
+			Decision string
+			Effect   string
+			Node     string  `json:"node_id"`
+			Duration float64 `json:"duration_ms"`
+		}
+	}
+	a.ok(a.agent, "GET", "/v1/calls?limit=3", "", &calls)
+	if len(calls.Calls) != 3 || calls.Calls[0].Call != "c4" {
+		t.Errorf("the agent's calls %+v", calls)
+	}
+	a.ok(a.operator, "GET", "/v1/calls", "", &calls)
+	if len(calls.Calls) != 7 || calls.Calls[0].State != "requested" {
+		t.Fatalf("all calls %+v", calls)
+	}
+	if c := calls.Calls[1]; c.Call != "b1" || c.State != "ended" || c.Status != "ok" || c.Decision != "allow" || c.Effect != "confirmed" || c.Node != "n1" || c.Duration != 2.5 {
+		t.Errorf("a folded call %+v", c)
+	}
+	var list struct{ Packets []ledger.Packet }
+	a.ok(a.operator, "GET", "/v1/ledger/packets?limit=3", "", &list)
+	tip, _ := a.Ledger.Tip()
+	if len(list.Packets) != 3 || list.Packets[2].Seq != tip || list.Packets[0].Seq != tip-2 {
+		t.Errorf("the newest packets: %d, last %d of %d", len(list.Packets), list.Packets[len(list.Packets)-1].Seq, tip)
+	}
+	a.ok(a.operator, "GET", "/v1/ledger/packets?after=0&limit=2", "", &list)
+	if len(list.Packets) != 2 || list.Packets[0].Seq != 1 {
+		t.Errorf("the first packets %+v", list.Packets)
+	}
+	a.ok(a.operator, "GET", "/v1/ledger/packets?call=c2", "", &list)
+	if len(list.Packets) != 4 || list.Packets[0].Kind != ledger.KindCallRequest {
+		t.Errorf("packets of a call %+v", list.Packets)
+	}
+	for _, query := range []string{"limit=x", "limit=5000", "after=-1", "after=1.5", "kinds=tool.", "limit=1&x=2"} {
+		a.fails(a.operator, "GET", "/v1/ledger/packets?"+query, "", capabilities.CodeInvalidRequest)
+	}
+	// What is exported verifies offline, byte for byte.
+	export := a.ok(a.admin, "GET", "/v1/ledger/export", "", nil)
+	if _, err := ledger.Verify(strings.NewReader(export), ledger.Pins{}); err != nil {
+		t.Errorf("the export does not verify: %v", err)
+	}
+	a.ok(a.operator, "GET", "/v1/ledger/head", "", nil)
+}
+
+func TestPolicy(t *testing.T) {
+	a := start(t)
+	var view struct {
+		ID      string `json:"snapshot_id"`
+		Sources []struct{ Name, Text string }
+	}
+	a.ok(a.admin, "GET", "/v1/policy", "", &view)
+	if view.ID == "" || len(view.Sources) != 1 || view.Sources[0].Text != string(policy.DefaultSource()) {
+		t.Errorf("policy %.200v", view)
+	}
+	var out struct {
+		Decision struct {
+			Effect string
+			Code   string `json:"reason_code"`
+		}
+		Rules []any
+	}
+	for body, effect := range map[string]string{
+		`{"principal":"p","role":"agent","tool":"tool.node.list"}`:                                                          "allow",
+		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","node":"n1","args":{"url":"https://example.com/"}}`: "allow",
+		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","args":{"node_id":"n1","url":"http://127.0.0.1/"}}`: "deny",
+		`{"principal":"p","role":"agent","tool":"tool.desktop.act","node":"n1"}`:                                            "deny",
+	} {
+		a.ok(a.admin, "POST", "/v1/policy/explain", body, &out)
+		if out.Decision.Effect != effect {
+			t.Errorf("%s: %+v", body, out.Decision)
+		}
+	}
+	for body, code := range map[string]capabilities.Code{
+		`{"principal":"p","role":"agent","tool":"no.such"}`:                                               capabilities.CodeUnknownTool,
+		`{"principal":"p","role":"root","tool":"tool.node.list"}`:                                         capabilities.CodeInvalidRequest,
+		`{"principal":"p","role":"agent","tool":"tool.browser.close"}`:                                    capabilities.CodeInvalidRequest,
+		`{"principal":"p","role":"agent","tool":"tool.browser.close","node":"zz"}`:                        capabilities.CodeNodeNotFound,
+		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","node":"n1","args":{"uri":"x:"}}`: capabilities.CodeInvalidArguments,
+	} {
+		a.fails(a.admin, "POST", "/v1/policy/explain", body, code)
+	}
+}
+
+func TestStatusAndHealth(t *testing.T) {
+	a := start(t)
+	var health map[string]any
+	a.ok("", "GET", "/healthz", "", &health)
+	if health["status"] != "ok" || health["site_id"] != string(site) {
+		t.Errorf("health %v", health)
+	}
+	var status struct {
+		Nodes  struct{ Total, Connected, Pending int }
+		MCPURL string `json:"mcp_url"`
+		Ledger struct {
+			Seq  uint64
+			Head string
+		}
+		Policy struct{ Files []string }
+	}
+	a.ok(a.operator, "GET", "/v1/status", "", &status)
+	if status.Nodes.Total != 3 || status.Nodes.Connected != 1 || status.Nodes.Pending != 2 || status.MCPURL != a.URL+"/mcp" ||
+		status.Ledger.Seq == 0 || len(status.Ledger.Head) != 64 || !slices.Equal(status.Policy.Files, []string{"default.cedar"}) {
+		t.Errorf("status %+v", status)
+	}
+	if status, body := a.do(a.operator, "GET", "/metrics", ""); status != 200 || !strings.Contains(body, "tools_registry_size") {
+		t.Errorf("metrics %d %s", status, body)
+	}
+}
+
+// sse reads events from an open stream.
+type sse struct {
+	t    *testing.T
+	resp *http.Response
+	in   *bufio.Scanner
+}
+
+type event struct{ id, name, data string }
+
+func (a *api) events(token, lastID string) *sse {
+	a.t.Helper()
+	req, _ := http.NewRequestWithContext(a.t.Context(), "GET", a.URL+"/v1/events", nil)
+	req.Header.Set("Authorization", "Bearer "+token)
+	if lastID != "" {
+		req.Header.Set("Last-Event-ID", lastID)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+		a.t.Fatalf("events: %s", resp.Status)
+	}
+	s := &sse{t: a.t, resp: resp, in: bufio.NewScanner(resp.Body)}
+	s.in.Buffer(nil, 1<<20)
+	for s.in.Scan() && !strings.HasPrefix(s.in.Text(), ": ") { // the greeting
+	}
+	return s
+}
+
+func (s *sse) next() (e event, ok bool) {
+	for s.in.Scan() {
+		line := s.in.Text()
+		switch field, value, _ := strings.Cut(line, ": "); {
+		case field == "id":
+			e.id = value
+		case field == "event":
+			e.name = value
+		case field == "data":
+			e.data = value
+		case line == "" && e.name != "":
+			return e, true
+		}
+	}
+	return event{}, false
+}
+
+func TestEventsResume(t *testing.T) {
+	a := start(t)
+	recordCall(t, a, "alice", "before")
+	s := a.events(a.operator, "")
+	recordCall(t, a, "alice", "c1")
+	record(t, a, ledger.Draft{Kind: "policy.activated", Body: json.RawMessage(`{"a":"<b>"}`)}, ledger.Draft{Kind: "node.approved", Node: "n2"})
+	var ids []string
+	var names []string
+	for range 6 {
+		e, ok := s.next()
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		var p ledger.Packet
+		if err := json.Unmarshal([]byte(e.data), &p); err != nil || strconv.FormatUint(p.Seq, 10) != e.id || p.Call == "before" {
+			t.Fatalf("%+v: %v", e, err)
+		}
+		ids, names = append(ids, e.id), append(names, e.name)
+	}
+	if want := []string{"call", "call", "call", "call", "packet", "node"}; !slices.Equal(names, want) {
+		t.Errorf("names %v", names)
+	}
+	s.resp.Body.Close()
+	recordCall(t, a, "alice", "c2") // while nobody listens
+	s = a.events(a.operator, ids[1])
+	for _, want := range ids[2:] {
+		if e, _ := s.next(); e.id != want {
+			t.Errorf("resumed at %s, want %s", e.id, want)
+		}
+	}
+	for range 4 {
+		if e, _ := s.next(); !strings.Contains(e.data, `"c2"`) {
+			t.Errorf("lost while away: %+v", e)
+		}
+	}
+	// Nodes that come and go are told, but are nothing to resume from.
+	if _, err := a.roster.Revoke(t.Context(), "n1", "op", ""); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := s.next(); e.name != "node" || e.id != "" || !strings.Contains(e.data, `"connected":false`) || !strings.Contains(e.data, `"n1"`) {
+		t.Errorf("presence %+v", e)
+	}
+	for _, bad := range []string{"x", "-1", "1.5"} {
+		req, _ := http.NewRequest("GET", a.URL+"/v1/events", nil)
+		req.Header.Set("Authorization", "Bearer "+a.operator)
+		req.Header.Set("Last-Event-ID", bad)
+		resp, err := a.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 400 {
+			t.Errorf("Last-Event-ID %q: %s", bad, resp.Status)
+		}
+	}
+	a.fails(a.agent, "GET", "/v1/events", "", capabilities.CodeForbidden)
+}
+
+func TestEventsEndWithTheToken(t *testing.T) {
+	a := start(t)
+	rec, token := a.Mint(principal.Spec{Principal: "watcher", Role: principal.RoleOperator})
+	s := a.events(token, "")
+	if _, err := a.Tokens.Revoke(t.Context(), principal.Site, rec.ID); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, ok := s.next(); !ok {
+			return // it ended
+		}
+	}
+}
+
+func TestEventsAreBoundedAndDrain(t *testing.T) {
+	a := start(t)
+	var streams []*sse
+	for range 32 {
+		streams = append(streams, a.events(a.operator, ""))
+	}
+	a.fails(a.operator, "GET", "/v1/events", "", capabilities.CodeOverloaded)
+	began := time.Now()
+	a.Stop()
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("streams held the shutdown up for %v", took)
+	}
+	for _, s := range streams {
+		for {
+			if _, ok := s.next(); !ok {
+				break
+			}
+		}
+	}
+}
+
+// The document is the table: every route is in it and answers, every answer fits
+// its schema, and every role gets exactly what its row says.
+func TestDocumentMatchesTheRoutes(t *testing.T) {
+	a := start(t)
+	recordCall(t, a, "alice", "c1")
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			Summary    string
+			Action     principal.Action `json:"x-handrail-action"`
+			Parameters []struct {
+				Name, In string
+				Required bool
+			}
+			RequestBody *struct {
+				Content map[string]struct{ Schema *jsonschema.Schema }
+			}
+			Responses map[string]struct {
+				Content map[string]struct{ Schema *jsonschema.Schema }
+			}
+		}
+	}
+	a.ok(a.agent, "GET", "/v1/openapi.json", "", &doc)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("version %q", doc.OpenAPI)
+	}
+	bodies := map[string]string{
+		"POST /v1/calls": `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
+		"POST /v1/policy/explain": `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
+		"PATCH /v1/nodes/{node}":  `{"label":"x"}`,
+	}
+	var made struct {
+		Token  string `json:"token_id"`
+		Invite string `json:"invite_id"`
+	}
+	a.ok(a.admin, "POST", "/v1/tokens", `{"principal":"y","role":"agent"}`, &made)
+	a.ok(a.admin, "POST", "/v1/invites", `{}`, &made)
+	param := regexp.MustCompile(`\{([a-z]+)\}`)
+	served := 0
+	// Routes that change much come last: revoke after approve, detach after attach.
+	var order []string
+	for path, item := range doc.Paths {
+		for method := range item {
+			order = append(order, map[string]string{"get": "0", "put": "1", "patch": "1", "post": "2", "delete": "3"}[method]+" "+method+" "+path)
+		}
+	}
+	slices.Sort(order)
+	for _, row := range order {
+		_, row, _ := strings.Cut(row, " ")
+		method, path, _ := strings.Cut(row, " ")
+		op := doc.Paths[path][method]
+		name := strings.ToUpper(method) + " " + path
+		if op.Summary == "" {
+			t.Errorf("%s has no summary", name)
+		}
+		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token}
+		switch path {
+		case "/v1/nodes/{node}/deny":
+			values["node"] = "n3"
+		case "/v1/nodes/{node}/revoke", "/v1/lanes/{lane}/nodes/{node}":
+			values["node"] = "n1"
+		}
+		at := param.ReplaceAllStringFunc(path, func(p string) string {
+			p = strings.Trim(p, "{}")
+			if !slices.ContainsFunc(op.Parameters, func(q struct {
+				Name, In string
+				Required bool
+			}) bool {
+				return q.Name == p && q.In == "path" && q.Required
+			}) {
+				t.Errorf("%s: parameter %s is not documented", name, p)
+			}
+			return values[p]
+		})
+		if op.Action != "" {
+			a.Clock.Advance(time.Minute) // the limiter is another test's
+			a.fails("", strings.ToUpper(method), at, "", capabilities.CodeUnauthenticated)
+		}
+		for role, token := range map[principal.Role]string{principal.RoleAgent: a.agent, principal.RoleOperator: a.operator} {
+			if op.Action != "" && !principal.Allow(role, op.Action) {
+				a.fails(token, strings.ToUpper(method), at, bodies[name], capabilities.CodeForbidden)
+			}
+		}
+		if status, _ := a.do(a.admin, "OPTIONS", at, ""); status != http.StatusMethodNotAllowed {
+			t.Errorf("OPTIONS %s gives %d", at, status)
+		}
+		served++
+		if path == "/v1/events" { // never ends
+			a.events(a.admin, "").resp.Body.Close()
+			continue
+		}
+		a.fails(a.admin, strings.ToUpper(method), at+"?no_such=1", bodies[name], capabilities.CodeInvalidRequest)
+		if op.RequestBody != nil {
+			a.fails(a.admin, strings.ToUpper(method), at, `{"no_such":1}`, capabilities.CodeInvalidRequest)
+		}
+		answer := a.ok(a.admin, strings.ToUpper(method), at, bodies[name], nil)
+		for media, content := range op.Responses["200"].Content {
+			if content.Schema == nil {
+				continue
+			}
+			if media != "application/json" {
+				t.Errorf("%s: a schema for %s", name, media)
+			}
+			fits(t, name, content.Schema, answer)
+		}
+		if op.RequestBody != nil && bodies[name] != "" {
+			fits(t, name+" (request)", op.RequestBody.Content["application/json"].Schema, bodies[name])
+		}
+	}
+	if served < 25 {
+		t.Errorf("only %d routes are documented", served)
+	}
+	a.fails(a.admin, "GET", "/v1/nothing", "", capabilities.CodeNotFound)
+	if patterns := a.rest.Patterns(); len(patterns) != served {
+		t.Errorf("%d routes are served, %d documented", len(patterns), served)
+	}
+}
+
+func fits(t *testing.T, name string, schema *jsonschema.Schema, answer string) {
+	t.Helper()
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	var value any
+	dec := json.NewDecoder(bytes.NewReader([]byte(answer)))
+	if err := dec.Decode(&value); err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if err := resolved.Validate(value); err != nil {
+		t.Errorf("%s does not fit its schema: %v\n%s", name, err, answer)
+	}
+}
