@@ -1,18 +1,107 @@
 package main
 
 import (
-	"errors"
+	"context"
+	"fmt"
+	"net"
+	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-var errNotBuilt = errors.New("not built yet")
+const (
+	defaultHTTP = "127.0.0.1:7480"
+	defaultQUIC = ":7443"
+)
 
 func newGatewayCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Run the gateway that agents call and nodes connect to",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return errNotBuilt },
+		Long: "Serves MCP and the API over HTTP, and nodes over QUIC. The first start makes the site's keys and the\n" +
+			"policy file in the data directory; back that directory up.",
+		Args: cobra.NoArgs,
 	}
+	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
+	quic := cmd.Flags().String("quic", defaultQUIC, "UDP address that nodes connect to")
+	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pastes carry (default: this host's addresses)")
+	proxied := cmd.Flags().Bool("behind-tls-proxy", false, "a TLS proxy stands in front, so --http may leave loopback")
+	hosts := cmd.Flags().StringSlice("host", nil, "further host name that clients may call by; repeatable")
+	verbose := addVerbose(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return err
+		}
+		g, err := openGateway(cmd.Context(), data, gateway.Options{
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, Log: newLog(cmd, *verbose),
+		})
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		running, err := announce(data, g)
+		if err != nil {
+			return err
+		}
+		defer data.clearRunning()
+		if commonOf(cmd).json {
+			err = printJSON(cmd.OutOrStdout(), map[string]any{
+				"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
+				"token_file": data.agentTokenPath(), "site_id": g.Site(),
+			})
+		} else {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\n",
+				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath())
+		}
+		if err != nil {
+			return err
+		}
+		return g.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// openGateway opens the gateway of data and makes sure that its tokens are there.
+func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway.Gateway, error) {
+	if err := data.make(data.gateway()); err != nil {
+		return nil, err
+	}
+	o.Dir, o.Version = data.gateway(), programVersion()
+	g, err := gateway.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for path, spec := range map[string]principal.Spec{
+		data.tokenPath():            {Principal: "admin", Role: principal.RoleAdmin},
+		data.gateway("agent.token"): {Principal: "agent", Role: principal.RoleAgent, Lane: "main"},
+	} {
+		if err := g.Token(ctx, path, spec); err != nil {
+			g.Close()
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// announce writes where the gateway listens, for the client commands.
+func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {
+	r := runningGateway{HTTP: "http://" + dialable(g.HTTPAddr()), QUIC: dialable(g.QUICAddr()), PID: os.Getpid()}
+	return r, data.writeRunning(r)
+}
+
+// dialable gives an address that this machine can dial: a wildcard becomes
+// loopback.
+func dialable(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"log/slog"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -10,10 +15,74 @@ func newNodeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run this device as a node, or manage the nodes of a gateway",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return errNotBuilt },
+		Long: "Without a subcommand: runs the node agent of this device, which 'handrail node join' has paired before.\n" +
+			"It reconnects by itself and ends only when it is told to, or when its pairing was revoked.",
+		Args: cobra.NoArgs,
+	}
+	flags := addBrowserFlags(cmd)
+	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway (default: where the device joined)")
+	verbose := addVerbose(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return err
+		}
+		log := newLog(cmd, *verbose)
+		a, err := openNode(data, flags, *addrs, nodeStates(cmd), log)
+		if err != nil {
+			return err
+		}
+		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
-	cmd.AddCommand(newJoinCmd(func() []capabilities.CapabilityID { return nil }))
+	cmd.AddCommand(newJoinCmd(offered))
 	return cmd
+}
+
+// nodeStates tells the person, or the script, each change of the connection.
+func nodeStates(cmd *cobra.Command) func(link.State) {
+	asJSON := commonOf(cmd).json
+	return func(s link.State) {
+		event := "disconnected"
+		switch {
+		case s.Connected:
+			event = "connected"
+		case s.Pending:
+			event = "pending"
+		}
+		if asJSON {
+			body := map[string]any{"event": event, "node_id": s.Node, "gateway": s.Gateway}
+			if s.Err != nil {
+				e := capabilities.AsError(s.Err)
+				body["code"], body["message"] = e.Code, e.PublicMessage()
+			}
+			_ = printJSON(cmd.OutOrStdout(), body)
+			return
+		}
+		line := fmt.Sprintf("node %s: %s", s.Node, event)
+		if s.Gateway != "" {
+			line += " with gateway " + s.Gateway
+		}
+		if s.Err != nil {
+			line += " (" + strings.TrimSuffix(capabilities.AsError(s.Err).PublicMessage(), ".") + ")"
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), plain(line))
+	}
+}
+
+func addVerbose(cmd *cobra.Command) *bool {
+	return cmd.Flags().BoolP("verbose", "v", false, "log every call and connection to standard error")
+}
+
+// newLog logs to standard error: warnings, or everything with --verbose; as JSON
+// with --json.
+func newLog(cmd *cobra.Command, verbose bool) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelWarn}
+	if verbose {
+		o.Level = slog.LevelDebug
+	}
+	if commonOf(cmd).json {
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), o))
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), o))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ type nodeView struct {
 	LastSeen     time.Time           `json:"last_seen"`
 	Allow        []string            `json:"allow"`
 	Labels       []string            `json:"labels"`
+	Reason       string              `json:"reason"`
+	Offers       []string            `json:"offers"` // said at joining
+	Wants        []string            `json:"wants"`  // offered now, and not in the allowlist
+	Stopped      bool                `json:"stopped"`
 	Capabilities []capabilityView    `json:"capabilities"`
 }
 
@@ -51,6 +56,36 @@ func (n nodeView) ready() string {
 		}
 	}
 	return fmt.Sprintf("%d of %d", ready, len(n.Capabilities))
+}
+
+func (n nodeView) system() string { return strings.TrimSuffix(n.Platform+"/"+n.Arch, "/") }
+
+func (n nodeView) seen() string {
+	switch {
+	case n.Connected && n.Stopped:
+		return "connected, stopped"
+	case n.Connected:
+		return "connected"
+	}
+	return ago(time.Now(), n.LastSeen)
+}
+
+// byFamily shortens a list of capabilities to "browser: click, close; …".
+func byFamily(list []string) string {
+	actions := map[string][]string{}
+	for _, c := range list {
+		tool := capabilities.CapabilityID(c).Tool()
+		actions[tool.Family()] = append(actions[tool.Family()], tool.Action())
+	}
+	var parts []string
+	for _, family := range slices.Sorted(maps.Keys(actions)) {
+		slices.Sort(actions[family])
+		parts = append(parts, family+": "+strings.Join(actions[family], ", "))
+	}
+	if parts == nil {
+		return "nothing"
+	}
+	return strings.Join(parts, "; ")
 }
 
 // decodeAll turns the raw objects of a list into values for the printed form.
@@ -117,11 +152,7 @@ func listNodes(cmd *cobra.Command) error {
 	}
 	t := newTable(out, "NODE", "LABEL", "STATE", "SEEN", "TRUST", "PLATFORM", "READY")
 	for _, n := range nodes {
-		seen := ago(time.Now(), n.LastSeen)
-		if n.Connected {
-			seen = "connected"
-		}
-		t.row(string(n.ID), n.Label, n.State, seen, n.Trust, strings.TrimSuffix(n.Platform+"/"+n.Arch, "/"), n.ready())
+		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, n.system(), n.ready())
 	}
 	t.flush()
 	return nil
@@ -149,18 +180,17 @@ func showNode(cmd *cobra.Command, id string) error {
 
 func printNode(cmd *cobra.Command, n nodeView) {
 	out := cmd.OutOrStdout()
-	seen := ago(time.Now(), n.LastSeen)
-	if n.Connected {
-		seen = "connected"
-	}
 	for _, line := range [][2]string{
-		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"seen", seen}, {"trust", n.Trust},
-		{"host", n.Host}, {"platform", strings.TrimSuffix(n.Platform+"/"+n.Arch, "/")}, {"key", n.Fingerprint},
-		{"version", n.Version}, {"allowed", strings.Join(n.Allow, ", ")}, {"labels", strings.Join(n.Labels, ", ")},
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust},
+		{"host", n.Host}, {"platform", n.system()}, {"key", n.Fingerprint}, {"version", n.Version},
+		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", strings.Join(n.Allow, ", ")}, {"wants", strings.Join(n.Wants, ", ")},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "%-9s %s\n", line[0], plain(line[1]))
 		}
+	}
+	if len(n.Wants) > 0 {
+		fmt.Fprintf(out, "          It offers more than it may do here: 'handrail node allow %s CAPABILITY…' allows it.\n", plain(string(n.ID)))
 	}
 	if len(n.Capabilities) == 0 {
 		return

@@ -38,7 +38,7 @@ func newPairCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.label, "label", "", "name of the device for people")
 	f.StringVar(&o.trust, "trust", "", "trust level of the device")
-	f.StringSliceVar(&o.allow, "allow", nil, "capabilities it may use here (default: all it offers)")
+	f.StringSliceVar(&o.allow, "allow", nil, "capabilities it may use here, or families such as tyrum.browser.* (default: all it offers)")
 	f.StringSliceVar(&o.tags, "labels", nil, "labels that policy can refer to")
 	f.BoolVar(&o.yes, "yes", false, "let in whoever proves the paste, without asking")
 	f.BoolVar(&o.noWait, "no-wait", false, "print the paste and end")
@@ -50,34 +50,14 @@ func newPairCmd() *cobra.Command {
 }
 
 type inviteView struct {
-	ID        string          `json:"invite_id"`
-	Paste     string          `json:"paste"`
-	ExpiresAt time.Time       `json:"expires_at"`
-	Uses      int             `json:"uses"`
-	UsedBy    json.RawMessage `json:"used_by"`
-}
-
-// usedBy reads the node IDs, whether one, a list, or a list of objects.
-func (i inviteView) usedBy() []string {
-	var one string
-	if json.Unmarshal(i.UsedBy, &one) == nil {
-		if one == "" {
-			return nil
-		}
-		return []string{one}
-	}
-	var many []string
-	if json.Unmarshal(i.UsedBy, &many) == nil {
-		return many
-	}
-	var objects []struct {
+	ID        string    `json:"invite_id"`
+	Paste     string    `json:"paste"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Uses      int       `json:"uses"`
+	Withdrawn bool      `json:"withdrawn"`
+	UsedBy    []struct {
 		Node string `json:"node_id"`
-	}
-	_ = json.Unmarshal(i.UsedBy, &objects)
-	for _, o := range objects {
-		many = append(many, o.Node)
-	}
-	return many
+	} `json:"used_by"`
 }
 
 func runPair(cmd *cobra.Command, o pairOptions) error {
@@ -162,7 +142,8 @@ func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, 
 		if err != nil {
 			return len(seen), err
 		}
-		for _, id := range now.usedBy() {
+		for _, use := range now.UsedBy {
+			id := use.Node
 			if seen[id] {
 				continue
 			}
@@ -192,7 +173,7 @@ func (c *client) invite(ctx context.Context, id string) (inviteView, error) {
 		return inviteView{}, err
 	}
 	for _, i := range answer.Invites {
-		if i.ID == id {
+		if i.ID == id && !i.Withdrawn {
 			return i, nil
 		}
 	}
@@ -217,8 +198,8 @@ func (p admission) meet(ctx context.Context, id string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n",
-			plain(id), plain(n.Host), plain(strings.TrimSuffix(n.Platform+"/"+n.Arch, "/")), plain(n.Fingerprint))
+		fmt.Fprintf(out, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n  offers    %s\n",
+			plain(id), plain(n.Host), plain(n.system()), plain(n.Fingerprint), plain(byFamily(n.Offers)))
 	}
 	if n.State != "pending" {
 		return p.settled(id, n.State)

@@ -83,13 +83,12 @@ func newTokenListCmd() *cobra.Command {
 				return printItems(out, raw)
 			}
 			tokens, err := decodeAll[struct {
-				ID        string     `json:"token_id"`
-				Principal string     `json:"principal"`
-				Role      string     `json:"role"`
-				Lane      string     `json:"lane"`
-				ExpiresAt *time.Time `json:"expires_at"`
-				RevokedAt *time.Time `json:"revoked_at"`
-				Revoked   bool       `json:"revoked"`
+				ID        string    `json:"token_id"`
+				Principal string    `json:"principal"`
+				Role      string    `json:"role"`
+				Lane      string    `json:"lane"`
+				ExpiresAt time.Time `json:"expires_at"`
+				RevokedAt time.Time `json:"revoked_at"`
 			}](raw)
 			if err != nil {
 				return err
@@ -98,9 +97,9 @@ func newTokenListCmd() *cobra.Command {
 			for _, k := range tokens {
 				state := "valid"
 				switch {
-				case k.Revoked || (k.RevokedAt != nil && !k.RevokedAt.IsZero()):
+				case !k.RevokedAt.IsZero():
 					state = "revoked"
-				case k.ExpiresAt == nil || k.ExpiresAt.IsZero():
+				case k.ExpiresAt.IsZero():
 				case k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				default:

@@ -1,12 +1,285 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// Files that `handrail up` adds to the policy, each saying so and each undone by
+// deleting it.
+const (
+	upOriginRules    = "up-demo-origin.cedar"
+	upNoSandboxRules = "up-no-sandbox.cedar"
+)
+
+// upOptions is what the flags of up say.
+type upOptions struct {
+	http, quic  string
+	flags       browserFlags
+	once, plain bool // plain: without the first task
+	verbose     bool
+}
 
 func newUpCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a gateway and a paired node on this machine",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return errNotBuilt },
+		Long: "Starts a gateway and this machine's node, paired, on loopback; opens a page of its own through MCP as a\n" +
+			"first task; prints how to connect a client; and stays up.",
+		Args: cobra.NoArgs,
 	}
+	o := upOptions{flags: addBrowserFlags(cmd)}
+	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
+	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
+	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
+	cmd.Flags().BoolVar(&o.plain, "no-task", false, "do not perform a first task")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return err
+		}
+		return up(cmd, data, o)
+	}
+	return cmd
+}
+
+// up runs the single-machine form: gateway and node, paired, in one process.
+func up(cmd *cobra.Command, data dataDir, o upOptions) error {
+	ctx := cmd.Context()
+	say := sayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json}
+	log := newLog(cmd, o.verbose)
+
+	var page *demoPage
+	if !o.plain {
+		var err error
+		if page, err = serveDemo(); err != nil {
+			return err
+		}
+		defer page.close()
+	}
+	if err := data.make(data.gateway()); err != nil {
+		return err
+	}
+	if err := upRules(ctx, data, o, page, say); err != nil {
+		return err
+	}
+	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, Log: log})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	running, err := announce(data, g)
+	if err != nil {
+		return err
+	}
+	defer data.clearRunning()
+
+	// The node ends before the gateway, so that its last answers are recorded.
+	gatewayCtx, stopGateway := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopGateway()
+	serving, gatewayCtx := errgroup.WithContext(gatewayCtx)
+	serving.Go(func() error { return g.Run(gatewayCtx) })
+	nodeErr := func() error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		context.AfterFunc(gatewayCtx, cancel)
+		return upNode(ctx, data, o, g, running, page, say, log)
+	}()
+	stopGateway()
+	return errors.Join(nodeErr, serving.Wait())
+}
+
+// upRules adds what the single-machine form needs to the policy, visibly: the
+// origin of the page it serves, and, only where this host has no user
+// namespaces, Chrome without its sandbox.
+func upRules(ctx context.Context, data dataDir, o upOptions, page *demoPage, say sayer) error {
+	dir := data.policyDir()
+	if _, err := os.Stat(dir); err != nil {
+		if err := data.make(dir); err != nil {
+			return err
+		}
+		if err := pairing.SaveFile(filepath.Join(dir, "default.cedar"), policy.DefaultSource()); err != nil {
+			return err
+		}
+	}
+	if page != nil {
+		text, err := policy.OriginPermit(page.origin, "Added by 'handrail up' for the page it serves itself.")
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, upOriginRules)
+		if err := pairing.SaveFile(path, text); err != nil {
+			return err
+		}
+		say.line("policy: %s lets the browser open %s (this page's own server)", path, page.origin)
+		*o.flags.origins = append(*o.flags.origins, page.origin)
+	}
+	path := filepath.Join(dir, upNoSandboxRules)
+	if *o.flags.noSandbox {
+		return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
+	}
+	b, err := localBrowser().Find(ctx)
+	if err != nil || b.NoSandbox == "" {
+		// A sandbox that came back is used again.
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil // a missing browser is told by the node's readiness
+	}
+	say.line("browser: Chrome runs WITHOUT its sandbox here: %s", b.NoSandbox)
+	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
+	*o.flags.noSandbox = true
+	return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+}
+
+// upNode pairs the local node if needed, runs it, performs the first task and
+// stays until ctx ends.
+func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, running runningGateway, page *demoPage, say sayer, log logger) error {
+	id, err := joinLocal(ctx, data, g.Site(), func(id capabilities.NodeID) bool {
+		v, err := g.Nodes.View(id)
+		return err == nil && v.State == pairing.StateApproved
+	}, func() (pairing.Paste, error) {
+		_, paste, err := g.Nodes.Invite(ctx, nodes.InviteSpec{By: principal.Site.Principal, Label: "this machine", Trust: "local", AutoApprove: true, TTL: time.Minute})
+		paste.Addrs = []string{running.QUIC}
+		return paste, err
+	})
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{}, 1)
+	a, err := openNode(data, o.flags, []string{running.QUIC}, func(s link.State) {
+		if s.Connected {
+			select {
+			case ready <- struct{}{}:
+			default:
+			}
+		}
+	}, log)
+	if err != nil {
+		return err
+	}
+	nodeCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- a.Run(nodeCtx) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		return err
+	}
+	if err := awaitReadiness(ctx, g, id); err != nil && ctx.Err() == nil {
+		return err
+	}
+	say.ready(data, running, id)
+	var taskErr error
+	if page != nil && ctx.Err() == nil {
+		taskErr = firstTask(ctx, data, running, page, say)
+		if taskErr != nil && ctx.Err() == nil {
+			say.failed(taskErr)
+		}
+	}
+	if o.once {
+		stop()
+		return errors.Join(taskErr, <-done)
+	}
+	say.clients(data, running)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		stop()
+		return <-done
+	}
+}
+
+// awaitReadiness waits until the gateway knows what the node can do.
+func awaitReadiness(ctx context.Context, g *gateway.Gateway, id capabilities.NodeID) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for {
+		changed := g.Nodes.Changed()
+		for _, n := range g.Nodes.Snapshot() {
+			if n.ID == id && n.Connected && len(n.Readiness) > 0 {
+				return nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return capabilities.Errorf(capabilities.CodeNodeNotReady, "the local node did not report what it can do")
+		}
+	}
+}
+
+// sayer tells the person, or the script, what happens.
+type sayer struct {
+	out  io.Writer
+	json bool
+}
+
+// line is for people only: a script gets events.
+func (s sayer) line(format string, args ...any) {
+	if !s.json {
+		fmt.Fprintf(s.out, format+"\n", args...)
+	}
+}
+
+func (s sayer) event(v map[string]any) {
+	if s.json {
+		_ = printJSON(s.out, v)
+	}
+}
+
+// ready is the first event of up.
+func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeID) {
+	s.event(map[string]any{
+		"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
+		"token_file": data.agentTokenPath(), "node_id": id,
+	})
+	s.line("up: gateway on %s, node %s connected", running.HTTP, id)
+}
+
+func (s sayer) failed(err error) {
+	e := capabilities.AsError(err)
+	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": e.PublicHint()})
+	s.line("first task: it did not work: %s\n  -> %s", plain(e.PublicMessage()), plain(e.PublicHint()))
+}
+
+// clients prints what to paste into an MCP client.
+func (s sayer) clients(data dataDir, running runningGateway) {
+	token, err := readToken(data.agentTokenPath())
+	if s.json || err != nil {
+		return
+	}
+	config, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"handrail": map[string]any{
+		"type": "http", "url": running.HTTP + "/mcp", "headers": map[string]string{"Authorization": "Bearer " + token},
+	}}}, "  ", "  ")
+	if err != nil {
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		program = "handrail"
+	}
+	s.line("\nConnect an MCP client:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
+	s.line("A client that starts a program instead: %s mcp --data %s", program, data)
+	s.line("Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }
