@@ -2,6 +2,9 @@
 
 export CGO_ENABLED ?= 0
 export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
+# The version comes from git describe below; stamping would fail in a tree that
+# another user owns, as a container's mounted volume.
+export GOFLAGS := -buildvcs=false $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
@@ -18,7 +21,7 @@ setup: ## install what running needs (Go, a browser) and say so
 
 build: ## build bin/handrail
 	@.ci/setup build
-	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
 
 up: setup build ## start a gateway and a paired node here, do a first task, and stay up
 	@exec $(UP)
