@@ -330,16 +330,16 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 		return capabilities.Errorf(capabilities.CodeInternal, "the journal has not seen call %q start", call)
 	}
 	j.answers.add(call, *answer, j.opts.Now())
-	if err := j.usableLocked(); err != nil {
-		return err
+	err := j.usableLocked()
+	if err == nil {
+		err = j.appendLocked(0, kindFinished, func(b []byte) []byte {
+			b = chain.AppendField(b, call)
+			b = chain.AppendField(b, answer.Status)
+			b = chain.AppendField(b, answer.Code)
+			b = chain.AppendField(b, answer.Effect)
+			return chain.AppendField(b, output)
+		})
 	}
-	err := j.appendLocked(0, kindFinished, func(b []byte) []byte {
-		b = chain.AppendField(b, call)
-		b = chain.AppendField(b, answer.Status)
-		b = chain.AppendField(b, answer.Code)
-		b = chain.AppendField(b, answer.Effect)
-		return chain.AppendField(b, output)
-	})
 	// Even unrecorded it is finished, as long as this process lives.
 	j.index[call] = known{wire.StateFinished, j.files[len(j.files)-1].first}
 	return err

@@ -120,33 +120,6 @@ func TestAppendSurvivesRollbacks(t *testing.T) {
 	}
 }
 
-func BenchmarkAppendIn(b *testing.B) {
-	l := open(b, Options{})
-	drafts := call("call-1")
-	for i := range drafts {
-		body, err := Encode(drafts[i].Body)
-		if err != nil {
-			b.Fatal(err)
-		}
-		drafts[i].Body = body
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for left := b.N; left > 0; left -= 256 {
-		err := l.store.Write(b.Context(), func(tx *store.Tx) error {
-			for range min(left, 256) {
-				if _, err := l.AppendIn(tx, drafts...); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestQueries(t *testing.T) {
 	l := open(t, Options{})
 	for i := range 5 {

@@ -74,6 +74,7 @@ const (
 	defaultReserve  = 8 << 20
 	defaultMaxGroup = 256
 
+	walSize          = 8 << 20
 	checkpointGroups = 256 // commits after which the WAL is copied back at once
 	checkpointEvery  = 30 * time.Second
 	walFrames        = 16 << 20 / 4096 // frames at which the writer lets the WAL start over
@@ -143,6 +144,9 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 	}
 	if err = s.migrate(ctx, migrations); err != nil {
 		return err
+	}
+	if err := s.extendWAL(); err != nil {
+		s.log.Warn("store.wal.short", "err", err) // slower, not wrong
 	}
 	s.readDB, err = sql.Open("sqlite", dsn(s.path, "_busy_timeout=5000&_query_only=1&_pragma=cache_size(-2000)&_pragma=temp_store(memory)"))
 	if err != nil {
@@ -251,6 +255,28 @@ func (s *Store) migrateOne(ctx context.Context, m Migration, digest string) erro
 		return err
 	}
 	return tx.Commit()
+}
+
+// extendWAL makes the WAL's file as long as it usually gets, with zeros, which
+// SQLite takes for the end of the log (no frame has page number 0). Syncing bytes
+// inside a file costs less than making it longer with every commit.
+func (s *Store) extendWAL() error {
+	f, err := os.OpenFile(s.path+"-wal", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, 256<<10)
+	for at := info.Size(); at < walSize; at += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros, at); err != nil {
+			return errors.Join(err, f.Truncate(info.Size()))
+		}
+	}
+	return f.Sync()
 }
 
 // Read is a pool of connections that can not write (query_only). It sees what

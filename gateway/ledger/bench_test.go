@@ -1,0 +1,88 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// BenchmarkAppend measures what a call waits for: its four packets, encoded,
+// chained and durable, beside the floor of appending as many bytes to a file and
+// syncing it.
+func BenchmarkAppend(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		f, err := os.Create(filepath.Join(b.TempDir(), "floor"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		data := make([]byte, 4*450)
+		for b.Loop() {
+			if _, err := f.Write(data); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, callers := range []int{1, 64, 256} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			l := open(b, Options{})
+			ctx, cancel := context.WithCancel(b.Context())
+			ran := make(chan error, 2)
+			go func() { ran <- l.store.Run(ctx) }()
+			go func() { ran <- l.Run(ctx) }()
+			defer func() { cancel(); <-ran; <-ran }()
+			b.ReportAllocs()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for c := range callers {
+				wg.Go(func() {
+					for i := c; i < b.N; i += callers {
+						if err := l.Append(b.Context(), call(fmt.Sprintf("call-%08d", i))...); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(4*b.N)/b.Elapsed().Seconds(), "packets/s")
+		})
+	}
+}
+
+// BenchmarkAppendIn is the writer's own work for the four packets of a call,
+// without the disk's.
+func BenchmarkAppendIn(b *testing.B) {
+	l := open(b, Options{})
+	drafts := call("call-1")
+	for i := range drafts {
+		body, err := Encode(drafts[i].Body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		drafts[i].Body = body
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= 256 {
+		err := l.store.Write(b.Context(), func(tx *store.Tx) error {
+			for range min(left, 256) {
+				if _, err := l.AppendIn(tx, drafts...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
