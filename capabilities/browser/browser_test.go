@@ -1,0 +1,228 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	chromefinder "github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/procguard"
+)
+
+// The tests drive the real Chrome of this machine.
+
+func TestMain(m *testing.M) {
+	procguard.Main()
+	if os.Getenv("BROWSER_TEST_NODE") != "" {
+		nodeThatGetsKilled()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// site serves the pages of the tests and counts what they do.
+type site struct {
+	*httptest.Server
+	mu   sync.Mutex
+	hits map[string]int
+	last map[string]string // path -> last query or body
+}
+
+func (s *site) count(path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hits[path]
+}
+
+func newSite(t testing.TB, pages map[string]string) *site {
+	s := &site{hits: map[string]int{}, last: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.hits[r.URL.Path]++
+		s.last[r.URL.Path] = r.URL.RawQuery
+		s.mu.Unlock()
+		body, ok := pages[r.URL.Path]
+		switch {
+		case r.URL.Path == "/hang":
+			<-r.Context().Done()
+		case r.URL.Path == "/204":
+			w.WriteHeader(204)
+		case r.URL.Path == "/redirect":
+			http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusFound)
+		case r.URL.Path == "/download":
+			w.Header().Set("Content-Disposition", "attachment; filename=x.bin")
+			w.Write(make([]byte, 1000))
+		case !ok:
+			http.NotFound(w, r)
+		default:
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprint(w, body)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// node is a handler under test with a lane of its own.
+type node struct {
+	t    testing.TB
+	h    *Handler
+	lane capabilities.LaneID
+	log  *syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func options(t testing.TB, origins ...string) (Options, *syncBuffer) {
+	log := &syncBuffer{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	finder := chromefinder.New(chromefinder.Options{})
+	b, err := finder.Find(context.Background())
+	if err != nil {
+		t.Fatalf("these tests need a real Chrome: %v", err)
+	}
+	o := Options{Finder: finder, Launcher: procguard.New(procguard.Options{Log: logger}), AllowOrigins: origins, Log: logger}
+	if b.NoSandbox != "" {
+		t.Logf("without sandbox: %s", b.NoSandbox)
+		o.Sandbox = SandboxOff
+	}
+	return o, log
+}
+
+func newNode(t testing.TB, origins ...string) *node {
+	o, log := options(t, origins...)
+	h, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error("Close:", err)
+		}
+	})
+	return &node{t: t, h: h, lane: "lane-1", log: log}
+}
+
+// on gives the same node seen from another lane.
+func (n *node) on(lane capabilities.LaneID) *node { c := *n; c.lane = lane; return &c }
+
+type answer struct {
+	capabilities.Output
+	json string
+	m    map[string]any
+}
+
+func (n *node) try(tool string, args any) (answer, *capabilities.Error) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return n.within(ctx, tool, args)
+}
+
+func (n *node) within(ctx context.Context, tool string, args any) (answer, *capabilities.Error) {
+	n.t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	out, err := n.h.Handle(ctx, capabilities.Invocation{
+		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
+	})
+	if err != nil {
+		return answer{}, capabilities.AsError(err)
+	}
+	a := answer{Output: out}
+	b, err := json.Marshal(out.Result)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	a.json = string(b)
+	json.Unmarshal(b, &a.m)
+	return a, nil
+}
+
+// must calls a tool that has to succeed.
+func (n *node) must(tool string, args any) answer {
+	n.t.Helper()
+	a, err := n.try(tool, args)
+	if err != nil {
+		n.t.Fatalf("%s %v: %v (hint %s; cause %v)\nlog:\n%s", tool, args, err, err.PublicHint(), err.Unwrap(), n.log)
+	}
+	return a
+}
+
+// refused calls a tool that has to fail with code.
+func (n *node) refused(code capabilities.Code, tool string, args any) *capabilities.Error {
+	n.t.Helper()
+	a, err := n.try(tool, args)
+	if err == nil || err.Code != code {
+		n.t.Fatalf("%s %v: %v, %v; want %s", tool, args, a.json, err, code)
+	}
+	if err.PublicMessage() == "" || err.PublicHint() == "" {
+		n.t.Fatalf("%s: no message or hint", code)
+	}
+	return err
+}
+
+type obj = map[string]any
+
+func (n *node) goTo(url string) answer { n.t.Helper(); return n.must("navigate", obj{"url": url}) }
+
+func (n *node) eval(expression string) any {
+	n.t.Helper()
+	return n.must("evaluate", obj{"expression": expression}).m["result"]
+}
+
+func (n *node) snap() string {
+	n.t.Helper()
+	return n.must("snapshot", obj{}).m["snapshot"].(string)
+}
+
+// ref finds the ref on the snapshot line that holds all of the words.
+func (n *node) ref(words ...string) string {
+	n.t.Helper()
+	snap := n.snap()
+	for line := range strings.SplitSeq(snap, "\n") {
+		ok := true
+		for _, w := range words {
+			ok = ok && strings.Contains(line, w)
+		}
+		if _, after, found := strings.Cut(line, "[ref="); ok && found {
+			ref, _, _ := strings.Cut(after, "]")
+			return ref
+		}
+	}
+	n.t.Fatalf("no ref on a line with %q in:\n%s", words, snap)
+	return ""
+}
+
+func html(body string) string {
+	return "<!doctype html><meta charset=utf-8><title>Test page</title><body>" + body
+}
+
+func nodeThatGetsKilled() { select {} }

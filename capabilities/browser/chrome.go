@@ -1,0 +1,344 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// chrome is one running Chrome process, shared by the lanes of its mode.
+type chrome struct {
+	h        *Handler
+	headless bool
+	proc     platform.Process
+	conn     *conn
+	root     *session
+	version  string
+
+	mu       sync.Mutex
+	contexts map[cdp.BrowserContextID]*lane
+	tabs     map[target.ID]*tab
+	arrived  chan struct{} // closed and replaced whenever a tab arrives
+}
+
+// chrome gives the running Chrome of that mode, started if there is none.
+func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
+	select {
+	case h.starting <- struct{}{}:
+		defer func() { <-h.starting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	h.mu.Lock()
+	c := h.chromes[headless]
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		return nil, errLaneClosed
+	}
+	if c != nil && c.alive() {
+		return c, nil
+	}
+	c, err := h.startChrome(ctx, headless)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		go c.close()
+		return nil, errLaneClosed
+	}
+	h.chromes[headless] = c
+	return c, nil
+}
+
+func (c *chrome) alive() bool {
+	select {
+	case <-c.conn.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// startChrome finds, starts and greets Chrome.
+func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, error) {
+	b, err := h.o.Finder.Find(ctx)
+	if err != nil {
+		var missing *platform.MissingError
+		if errors.As(err, &missing) {
+			return nil, capabilities.Errorf(capabilities.CodeBrowserUnavailable, "%s", missing.What).WithHint(missing.Fix)
+		}
+		return nil, capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "")
+	}
+	if h.o.Sandbox == SandboxAuto && b.NoSandbox != "" {
+		return nil, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", b.NoSandbox).WithHint(b.SandboxFix)
+	}
+	if !headless && runtime.GOOS == "linux" && (os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" || b.RunAs != nil) {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "This node has no display that a visible browser could use.").
+			WithHint("Launch with headless true.")
+	}
+	proc, err := h.o.Launcher.Start(ctx, platform.Command{
+		Path: b.Path, Name: "chrome", ScratchBase: h.o.Dir, User: b.RunAs,
+		Build: func(scratch string) (args, env []string) {
+			return chromeArgs(b, h.o.Sandbox, headless, scratch), chromeEnv(scratch, headless)
+		},
+	})
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started.")
+	}
+	c := &chrome{
+		h: h, headless: headless, proc: proc, conn: newConn(proc.In()),
+		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, arrived: make(chan struct{}),
+	}
+	c.root = c.conn.root()
+	h.wg.Go(func() {
+		err := c.conn.run(proc.Out(), c.onEvent)
+		c.ended(err)
+		proc.Close()
+	})
+	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	attach := start(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
+		// Every page, popups too, stops before its first script until it is set up.
+		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true),
+		Filter: target.Filter{{Type: "page"}, {Exclude: true}},
+	})
+	v, err := version.get(ctx)
+	if err == nil {
+		_, err = attach.get(ctx)
+	}
+	if err != nil {
+		proc.Close()
+		return nil, startFailure(ctx, err, proc.Output())
+	}
+	_, c.version, _ = strings.Cut(v.Product, "/")
+	h.log.Info("browser.started", "version", c.version, "pid", proc.PID(), "headless", headless, "sandbox", h.o.Sandbox)
+	return c, nil
+}
+
+// startFailure names the usual reasons for which Chrome ends at once.
+func startFailure(ctx context.Context, err error, output string) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case strings.Contains(output, "No usable sandbox"), strings.Contains(output, "sandbox_linux"), strings.Contains(output, "credentials.cc"):
+		return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Chrome found no usable sandbox on this host.").
+			WithHint("Allow user namespaces, or accept Chrome without its sandbox: --browser-no-sandbox and a policy permit.")
+	case strings.Contains(output, "error while loading shared libraries"):
+		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "Chrome misses a system library.").
+			WithHint("Install the browser by the system's package manager.")
+	}
+	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, errors.Join(err, errors.New(output)), "Chrome ended while it started.")
+}
+
+// close ends the process with everything below it. Idempotent.
+func (c *chrome) close() error {
+	c.conn.fail(errConnClosed)
+	return c.proc.Close()
+}
+
+// ended tells every lane that its pages are gone.
+func (c *chrome) ended(err error) {
+	c.mu.Lock()
+	lanes := make([]*lane, 0, len(c.contexts))
+	for _, l := range c.contexts {
+		lanes = append(lanes, l)
+	}
+	tabs := make([]*tab, 0, len(c.tabs))
+	for _, t := range c.tabs {
+		tabs = append(tabs, t)
+	}
+	c.contexts, c.tabs = map[cdp.BrowserContextID]*lane{}, map[target.ID]*tab{}
+	c.mu.Unlock()
+	for _, t := range tabs {
+		t.end(errBrowserGone)
+	}
+	for _, l := range lanes {
+		l.lostChrome(c)
+	}
+	c.h.log.Info("browser.ended", "pid", c.proc.PID(), "error", err)
+}
+
+// onEvent takes events of no session. It runs on the reading goroutine.
+func (c *chrome) onEvent(method string, params []byte) {
+	switch method {
+	case "Target.attachedToTarget":
+		var e struct {
+			SessionID  string `json:"sessionId"`
+			TargetInfo struct {
+				TargetID         target.ID            `json:"targetId"`
+				BrowserContextID cdp.BrowserContextID `json:"browserContextId"`
+				OpenerID         target.ID            `json:"openerId"`
+			} `json:"targetInfo"`
+		}
+		if decodeEvent(params, &e) {
+			c.adopt(e.SessionID, e.TargetInfo.TargetID, e.TargetInfo.BrowserContextID, e.TargetInfo.OpenerID)
+		}
+	case "Target.detachedFromTarget":
+		var e struct {
+			SessionID string `json:"sessionId"`
+		}
+		if decodeEvent(params, &e) {
+			c.dropSession(e.SessionID)
+		}
+	case "Browser.downloadWillBegin":
+		var e struct {
+			FrameID target.ID `json:"frameId"`
+		}
+		if decodeEvent(params, &e) {
+			c.mu.Lock()
+			t := c.tabs[e.FrameID] // a page's main frame has its target's ID
+			c.mu.Unlock()
+			if t != nil {
+				t.change(func(s *tabState) { s.downloads++ })
+			}
+		}
+	}
+}
+
+func decodeEvent(params []byte, into any) bool {
+	return jsonv2.Unmarshal(params, into, jsonv2.AllowInvalidUTF8(true)) == nil
+}
+
+// adopt takes a new page into its lane and sets it up, off this goroutine.
+func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContextID, opener target.ID) {
+	c.mu.Lock()
+	l := c.contexts[context]
+	if l == nil {
+		c.mu.Unlock()
+		return // a page of a context that is being disposed of
+	}
+	t := newTab(l, c, id, opener)
+	t.s = c.conn.open(sessionID, t.onEvent)
+	c.tabs[id] = t
+	if from := c.tabs[opener]; from != nil {
+		from.change(func(s *tabState) { s.opened++ })
+	}
+	close(c.arrived)
+	c.arrived = make(chan struct{})
+	c.mu.Unlock()
+	if !l.add(t, c.h.o.MaxTabs) {
+		// Over the limit: the page never gets to run.
+		c.h.wg.Go(func() {
+			start(t.life, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id})
+		})
+		return
+	}
+	c.h.wg.Go(t.setUp)
+}
+
+func (c *chrome) dropSession(sessionID string) {
+	c.conn.forget(sessionID)
+	c.mu.Lock()
+	var gone *tab
+	for id, t := range c.tabs {
+		if t.s.id == sessionID {
+			gone = t
+			delete(c.tabs, id)
+		}
+	}
+	c.mu.Unlock()
+	if gone != nil {
+		gone.end(errTabClosed)
+		gone.lane.remove(gone)
+	}
+}
+
+// awaitTab waits until the page with that ID arrived and is set up.
+func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*tab, error) {
+	for {
+		c.mu.Lock()
+		t, arrived := c.tabs[id], c.arrived
+		c.mu.Unlock()
+		if t != nil {
+			select {
+			case <-t.ready:
+				return t, nil
+			case <-t.life.Done():
+				return nil, context.Cause(t.life)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		select {
+		case <-arrived:
+		case <-c.conn.done:
+			return nil, errConnClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// chromeArgs are Chrome's switches. What each group is for stands beside it.
+func chromeArgs(b platform.Browser, sandbox Sandbox, headless bool, scratch string) []string {
+	args := []string{
+		// The pipe is the only door: no TCP port another process could use.
+		"--remote-debugging-pipe", "--remote-debugging-io-pipes=" + platform.PipeHandles,
+		"--user-data-dir=" + filepath.Join(scratch, "profile"), "--no-startup-window",
+		// Nothing of its own accord: no first run, updates, reports, sync, extensions.
+		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update",
+		"--disable-default-apps", "--disable-extensions", "--disable-sync", "--disable-breakpad", "--disable-crash-reporter",
+		"--disable-client-side-phishing-detection", "--disable-domain-reliability", "--no-pings", "--metrics-recording-only",
+		"--disable-field-trial-config", "--no-service-autorun", "--disable-search-engine-choice-screen",
+		"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions," +
+			"AutofillServerCommunication,CertificateTransparencyComponentUpdater,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable," +
+			"GlobalMediaControls,PaintHolding,DestroyProfileOnBrowserClose,AvoidUnnecessaryBeforeUnloadCheckSync",
+		// No keychain, no sound, no prompts that nobody would see.
+		"--password-store=basic", "--use-mock-keychain", "--mute-audio", "--disable-prompt-on-repost", "--disable-hang-monitor",
+		// Every tab works at full speed, whichever is in front; input before the first
+		// paint is taken.
+		"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+		"--disable-ipc-flooding-protection", "--allow-pre-commit-input", "--force-color-profile=srgb",
+		// All traffic by the proxy of its context; what has none goes nowhere. Names
+		// are resolved by the proxy only; QUIC and WebRTC would pass it by.
+		"--proxy-server=http://127.0.0.1:1", "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+		"--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+		"--window-size=1280,800", "--enable-automation",
+	}
+	if headless {
+		args = append(args, "--headless=new", "--hide-scrollbars", "--disable-gpu")
+	}
+	if sandbox == SandboxOff {
+		args = append(args, "--no-sandbox")
+	}
+	if b.SmallShm {
+		args = append(args, "--disable-dev-shm-usage")
+	}
+	return args
+}
+
+// chromeEnv is the whole environment Chrome gets: the node's own may hold
+// secrets, and pages are hostile.
+func chromeEnv(scratch string, headless bool) []string {
+	env := []string{"HOME=" + scratch, "TMPDIR=" + scratch, "XDG_CONFIG_HOME=" + scratch, "XDG_CACHE_HOME=" + scratch,
+		"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:"}
+	keep := []string{"PATH", "LANG", "LC_ALL", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH"}
+	if runtime.GOOS == "windows" {
+		env = []string{"TEMP=" + scratch, "TMP=" + scratch}
+		keep = []string{"PATH", "SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMDATA",
+			"LOCALAPPDATA", "APPDATA", "USERPROFILE", "USERNAME", "COMSPEC", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"}
+	}
+	if !headless {
+		keep = append(keep, "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
+	}
+	for _, name := range keep {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}

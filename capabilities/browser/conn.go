@@ -1,0 +1,323 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/chromedp/cdproto/cdp"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+)
+
+// conn speaks the DevTools protocol over Chrome's debugging pipe: JSON messages,
+// each ended by a zero byte, both ways; "flat" sessions named in each message.
+//
+// It is our own because actions are pipelined: start puts a command in the queue
+// in the caller's order and wait collects its answer, so that a click's hit test,
+// three input events and the observer of their outcome cost one trip, not five.
+// The protocol's types are cdproto's.
+type conn struct {
+	w     io.Writer
+	queue chan []byte
+	done  chan struct{} // closed when the pipe ended; err says why
+
+	mu       sync.Mutex
+	next     int64
+	pending  map[int64]*pending
+	sessions map[string]*session
+	err      error
+}
+
+// maxMessage bounds one message from Chrome before it is held in memory: a
+// full-page image in base64 is the largest there is.
+const maxMessage = 96 << 20
+
+var errConnClosed = errors.New("the browser closed its pipe")
+
+// newConn makes a connection; run has to be started for it to live.
+func newConn(w io.Writer) *conn {
+	return &conn{
+		w: w, queue: make(chan []byte, 256), done: make(chan struct{}),
+		pending: map[int64]*pending{}, sessions: map[string]*session{},
+	}
+}
+
+// run reads until the pipe ends. onEvent is called for events of no session, on
+// the reading goroutine: it must not block.
+func (c *conn) run(r io.Reader, onEvent func(method string, params []byte)) error {
+	var writer sync.WaitGroup
+	writer.Go(c.write)
+	br := bufio.NewReaderSize(r, 64<<10)
+	var err error
+	for err == nil {
+		var b []byte
+		if b, err = readMessage(br); err == nil && len(b) > 0 {
+			err = c.take(b, onEvent)
+		}
+	}
+	if err == io.EOF {
+		err = errConnClosed
+	}
+	c.fail(err)
+	writer.Wait()
+	return err
+}
+
+// readMessage reads up to the zero byte, which it drops. The bytes are the
+// caller's.
+func readMessage(br *bufio.Reader) ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := br.ReadSlice(0)
+		if len(whole)+len(part) > maxMessage {
+			return nil, fmt.Errorf("the browser sent a message larger than %d bytes", maxMessage)
+		}
+		whole = append(whole, part...)
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return whole[:len(whole)-1], nil
+	}
+}
+
+// take hands one message to whom it is for.
+func (c *conn) take(b []byte, onEvent func(string, []byte)) error {
+	m, err := scanMessage(b)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if m.id != 0 {
+		p := c.pending[m.id]
+		delete(c.pending, m.id)
+		c.mu.Unlock()
+		if p != nil {
+			p.result, p.fault = m.result, m.fault
+			close(p.done)
+		}
+		return nil
+	}
+	s := c.sessions[m.session]
+	c.mu.Unlock()
+	switch {
+	case s != nil:
+		s.onEvent(m.method, m.result)
+	case m.session == "":
+		onEvent(m.method, m.result)
+	}
+	return nil
+}
+
+// write sends what is queued; several waiting messages go in one write.
+func (c *conn) write() {
+	for {
+		var b []byte
+		select {
+		case b = <-c.queue:
+		case <-c.done:
+			return
+		}
+		for more := true; more && len(b) < 64<<10; {
+			select {
+			case next := <-c.queue:
+				b = append(b, next...)
+			default:
+				more = false
+			}
+		}
+		if _, err := c.w.Write(b); err != nil {
+			c.fail(fmt.Errorf("writing to the browser: %w", err))
+			return
+		}
+	}
+}
+
+// fail ends the connection and everything that waits on it. The first reason
+// stays.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	for _, p := range c.pending {
+		close(p.done)
+	}
+	c.pending = map[int64]*pending{}
+	close(c.done)
+}
+
+// session is one attached target; the zero ID is the browser itself.
+type session struct {
+	conn *conn
+	id   string
+	// onEvent runs on the reading goroutine and must not block.
+	onEvent func(method string, params []byte)
+}
+
+// open makes the session known, so that its events have a place to go.
+func (c *conn) open(id string, onEvent func(string, []byte)) *session {
+	s := &session{conn: c, id: id, onEvent: onEvent}
+	c.mu.Lock()
+	c.sessions[id] = s
+	c.mu.Unlock()
+	return s
+}
+
+// forget drops an ended session.
+func (c *conn) forget(id string) {
+	c.mu.Lock()
+	delete(c.sessions, id)
+	c.mu.Unlock()
+}
+
+// root is the session of the browser itself.
+func (c *conn) root() *session { return &session{conn: c} }
+
+// pending is a command on its way. Its fields are valid after done is closed;
+// both empty then means that the connection ended.
+type pending struct {
+	conn          *conn
+	id            int64
+	method        string
+	done          chan struct{}
+	result, fault []byte
+	err           error // it was never sent
+}
+
+// protocolError is Chrome's refusal of a command.
+type protocolError struct {
+	method  string
+	code    int64
+	message string
+}
+
+func (e *protocolError) Error() string {
+	return fmt.Sprintf("%s: %s (%d)", e.method, e.message, e.code)
+}
+
+// send queues a command and returns at once, unless the queue is full: then it
+// waits for room until ctx ends. Commands of one goroutine stay in order.
+func (s *session) send(ctx context.Context, method string, params any) *pending {
+	c := s.conn
+	p := &pending{conn: c, method: method, done: make(chan struct{})}
+	refuse := func(err error) *pending {
+		p.err = err
+		close(p.done)
+		return p
+	}
+	body, err := jsonv2.Marshal(params, jsonv2.AllowInvalidUTF8(true))
+	if err != nil {
+		return refuse(fmt.Errorf("%s: encoding: %w", method, err))
+	}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return refuse(c.err)
+	}
+	c.next++
+	p.id = c.next
+	c.pending[p.id] = p
+	c.mu.Unlock()
+
+	b := make([]byte, 0, len(body)+len(method)+len(s.id)+64)
+	b = append(b, `{"id":`...)
+	b = strconv.AppendInt(b, p.id, 10)
+	b = append(append(append(b, `,"method":"`...), method...), `","params":`...)
+	b = append(b, body...)
+	if s.id != "" {
+		b = append(append(append(b, `,"sessionId":"`...), s.id...), '"')
+	}
+	b = append(b, '}', 0)
+	select {
+	case c.queue <- b:
+		return p
+	default:
+	}
+	select {
+	case c.queue <- b:
+	case <-c.done:
+	case <-ctx.Done():
+		if c.drop(p) {
+			return refuse(ctx.Err())
+		}
+	}
+	return p
+}
+
+// drop forgets a command nobody waits for any more; it reports whether the
+// command was still open.
+func (c *conn) drop(p *pending) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, open := c.pending[p.id]
+	delete(c.pending, p.id)
+	return open
+}
+
+// wait gives the raw result of the command, or why there is none.
+func (p *pending) wait(ctx context.Context) ([]byte, error) {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.conn.drop(p)
+		return nil, ctx.Err()
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case p.fault != nil:
+		var e struct {
+			Code    int64  `json:"code"`
+			Message string `json:"message"`
+		}
+		if err := jsonv2.Unmarshal(p.fault, &e, jsonv2.AllowInvalidUTF8(true)); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.method, errMessage)
+		}
+		return nil, &protocolError{p.method, e.Code, e.Message}
+	case p.result == nil:
+		p.conn.mu.Lock()
+		defer p.conn.mu.Unlock()
+		if p.conn.err != nil {
+			return nil, p.conn.err
+		}
+		return nil, nil
+	}
+	return p.result, nil
+}
+
+// reply is a typed pending command.
+type reply[R any] struct{ *pending }
+
+// start queues a typed command; see send.
+func start[P, R any](ctx context.Context, s *session, cmd cdp.Command[P, R], params P) reply[R] {
+	return reply[R]{s.send(ctx, cmd.Method, &params)}
+}
+
+// get waits for the answer and decodes it.
+func (r reply[R]) get(ctx context.Context) (result R, err error) {
+	raw, err := r.wait(ctx)
+	if err != nil || raw == nil {
+		return result, err
+	}
+	if err := jsonv2.Unmarshal(raw, &result, jsonv2.AllowInvalidUTF8(true)); err != nil {
+		return result, fmt.Errorf("%s: decoding the answer: %w", r.method, err)
+	}
+	return result, nil
+}
+
+// do is start and get.
+func do[P, R any](ctx context.Context, s *session, cmd cdp.Command[P, R], params P) (R, error) {
+	return start(ctx, s, cmd, params).get(ctx)
+}
+
+// ptr gives optional booleans of the protocol their address.
+func ptr[T any](v T) *T { return &v }

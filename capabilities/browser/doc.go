@@ -1,0 +1,22 @@
+// Package browser carries out the browser family on a node: it drives one
+// Chrome that it starts itself, one browser context per lane.
+//
+// The story in the order of reading: handler.go (what is offered), lane.go (one
+// conversation's context and tabs), act.go (how an action is performed: aim,
+// input, outcome), navigate.go, snapshot.go and the other tools, page.js (what
+// runs inside pages, in an isolated world), tab.go (what a tab reports), chrome.go
+// (the process), conn.go (the protocol), egress.go (the way out to the network).
+//
+// Promises: Chrome never outlives the node; two lanes share nothing; dialogs,
+// hanging scripts, crashed tabs and a killed browser never block a call beyond
+// its deadline; traffic leaves through the node's own checked proxy only; what
+// was typed is in no result, evidence, log or error; no result claims an effect
+// that was not seen in the page.
+//
+// It must never import an agent or gateway package, or a platform package but
+// the root: cmd hands it the finder and the launcher. It alone may import
+// chromedp and its protocol types. It uses those types (cdproto) and not chromedp
+// itself: chromedp waits for each command's answer before it sends the next, and
+// its allocator can not start Chrome below a guard under another account. See
+// conn.go.
+package browser

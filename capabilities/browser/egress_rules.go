@@ -1,0 +1,178 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// egressRules decide where a page may connect: public addresses, and what the
+// owner named. They hold for every kind of traffic, since all of it goes by the
+// egress proxy.
+type egressRules struct {
+	named  map[string]bool // "host:port" that the owner allows whatever its address
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// newEgressRules reads the owner's origins, such as "http://127.0.0.1:8080".
+func newEgressRules(origins []string) (*egressRules, error) {
+	r := &egressRules{named: map[string]bool{}, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	}}
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil ||
+			(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("browser: origin %q: want scheme://host or scheme://host:port with http or https", origin)
+		}
+		r.named[hostPort(u)] = true
+	}
+	return r, nil
+}
+
+// hostPort gives "host:port" of a web address, in one spelling.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" || u.Scheme == "wss" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
+}
+
+// checkURL decides on an address that the caller wants opened, before Chrome
+// sees it: only web pages, blank and inline ones; never files or Chrome's own
+// pages. Names are resolved later, by the proxy.
+func (r *egressRules) checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The url is not well formed.")
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "data":
+		return nil
+	case "about":
+		if strings.EqualFold(u.Opaque, "blank") {
+			return nil
+		}
+	case "http", "https":
+		if u.Hostname() == "" {
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The url names no host.")
+		}
+		if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !r.named[hostPort(u)] {
+			if why := notPublic(addr); why != "" {
+				return blocked(u.Hostname(), why)
+			}
+		}
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses of the scheme %q may not be opened.", clip(u.Scheme, 40)).
+		WithHint("Use an http or https address.")
+}
+
+// resolve gives the addresses of host that may be dialled, each checked. A name
+// is resolved once; what is dialled is what was checked.
+func (r *egressRules) resolve(ctx context.Context, host, port string) ([]netip.Addr, error) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	named := r.named[net.JoinHostPort(host, port)]
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if why := notPublic(addr); why != "" && !named {
+			return nil, blocked(host, why)
+		}
+		return []netip.Addr{addr}, nil
+	}
+	if (host == "localhost" || strings.HasSuffix(host, ".localhost")) && !named {
+		return nil, blocked(host, "loopback")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	addrs, err := r.lookup(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return nil, capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("The name %q does not resolve.", clip(host, 253)))
+	}
+	for i, addr := range addrs {
+		addrs[i] = addr.Unmap()
+		// One bad address spoils the name: a mixed answer is how rebinding starts.
+		if why := notPublic(addr); why != "" && !named {
+			return nil, blocked(host, why)
+		}
+	}
+	return addrs, nil
+}
+
+func blocked(host, why string) error {
+	return capabilities.Errorf(capabilities.CodeURLBlocked, "%s may not be reached: its address is %s.", clip(host, 253), why).
+		WithHint("Use a public web address, or ask the node's owner to allow this origin by name.")
+}
+
+// reserved are ranges that are not the public internet and that netip's own
+// tests do not cover.
+var reserved = []struct {
+	prefix netip.Prefix
+	why    string
+}{
+	{netip.MustParsePrefix("169.254.169.254/32"), "a metadata service"},
+	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata service"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "a metadata service"},
+	{netip.MustParsePrefix("0.0.0.0/8"), "reserved"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "reserved"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "reserved"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "private"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "reserved"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "reserved"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "reserved"},
+	{netip.MustParsePrefix("100::/64"), "reserved"},
+	{netip.MustParsePrefix("2001::/23"), "reserved"}, // Teredo and other tunnels
+	{netip.MustParsePrefix("2001:db8::/32"), "reserved"},
+	{netip.MustParsePrefix("fec0::/10"), "private"},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "private"},
+}
+
+var (
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+	sixTo = netip.MustParsePrefix("2002::/16")
+	compa = netip.MustParsePrefix("::/96") // IPv4-compatible
+)
+
+// notPublic says what kind of address addr is, "" for a public one. IPv4
+// addresses inside IPv6 ones are judged by what they carry.
+func notPublic(addr netip.Addr) string {
+	if addr.Zone() != "" {
+		return "link-local"
+	}
+	addr = addr.Unmap()
+	b := addr.As16()
+	for _, r := range reserved {
+		if r.prefix.Contains(addr) {
+			return r.why
+		}
+	}
+	switch {
+	case addr.IsUnspecified():
+		return "reserved"
+	case addr.IsLoopback():
+		return "loopback"
+	case addr.IsPrivate():
+		return "private"
+	case addr.IsLinkLocalUnicast():
+		return "link-local"
+	case addr.IsMulticast():
+		return "multicast"
+	case addr.Is6() && (nat64.Contains(addr) || compa.Contains(addr)):
+		return notPublic(netip.AddrFrom4([4]byte(b[12:16])))
+	case addr.Is6() && sixTo.Contains(addr):
+		return notPublic(netip.AddrFrom4([4]byte(b[2:6])))
+	case !addr.IsGlobalUnicast():
+		return "reserved"
+	}
+	return ""
+}

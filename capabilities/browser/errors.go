@@ -1,0 +1,68 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Why a tab's context ended.
+var (
+	errTabCrashed = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The tab crashed; what it showed is lost.").
+			WithHint("Call navigate again: the tab is replaced.")
+	errTabClosed   = capabilities.Errorf(capabilities.CodeTabNotFound, "The tab was closed during the call.")
+	errLaneClosed  = capabilities.Errorf(capabilities.CodeCancelled, "The conversation's browser was closed.")
+	errBrowserGone = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The browser ended unexpectedly; open pages are lost.").
+			WithHint("Call navigate again: a new browser is started.")
+)
+
+// explain turns any failure of a call into a coded error. Text of the protocol
+// stays private: it may quote what a page or the caller wrote.
+func explain(ctx context.Context, err error) *capabilities.Error {
+	var coded *capabilities.Error
+	if errors.As(err, &coded) {
+		return coded
+	}
+	if errors.Is(err, errConnClosed) {
+		return errBrowserGone
+	}
+	if ctx.Err() != nil && errors.As(context.Cause(ctx), &coded) {
+		return coded
+	}
+	var refused *protocolError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The page did not answer in time.").
+			WithHint("The page may be busy: try again, navigate elsewhere, or give a larger timeout_ms.")
+	case errors.Is(err, context.Canceled):
+		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
+	case errors.As(err, &refused) && strings.Contains(refused.message, "Session with given id not found"):
+		return errTabClosed
+	}
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser refused a step of this call.").
+		WithHint("Take a snapshot to see the present state.")
+}
+
+// contextLost reports that a script's context ended under it: the page
+// navigated. The command may or may not have run.
+func contextLost(err error) bool {
+	var refused *protocolError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	for _, sign := range []string{"Execution context was destroyed", "Inspected target navigated or closed", "Cannot find context", "uniqueContextId not found"} {
+		if strings.Contains(refused.message, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// contextUnknown reports that the context was gone before the command arrived:
+// nothing ran, so it may be sent again.
+func contextUnknown(err error) bool {
+	var refused *protocolError
+	return errors.As(err, &refused) && strings.Contains(refused.message, "Cannot find context")
+}

@@ -1,0 +1,336 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Sandbox says how Chrome's own sandbox is used.
+type Sandbox string
+
+const (
+	// SandboxAuto is the zero value: Chrome runs in its sandbox; on a host that
+	// can not give it, the family is not ready. Never a silent fallback.
+	SandboxAuto Sandbox = "auto"
+	// SandboxOff runs Chrome without its sandbox. The owner chose it, readiness
+	// says so (Degraded), and policy has to accept it explicitly (DESIGN 14).
+	SandboxOff Sandbox = "off"
+)
+
+// DegradedSandbox is the Readiness.Degraded of SandboxOff.
+const DegradedSandbox = "chrome_sandbox"
+
+// Options of New.
+type Options struct {
+	// Finder finds the browser. Required.
+	Finder platform.BrowserFinder
+	// Launcher starts it so that it can not outlive this process. Required.
+	Launcher platform.Launcher
+	// Sandbox is described at its type. Default: SandboxAuto.
+	Sandbox Sandbox
+	// Dir is where Chrome's temporary profile is made. Default: the system's
+	// folder for temporary files. It must be reachable for the account Chrome runs
+	// under, and its path short (Chrome keeps a socket below it).
+	Dir string
+	// AllowOrigins are origins such as "http://127.0.0.1:8080" that the owner
+	// allows although their addresses are not public. Default: none.
+	AllowOrigins []string
+	// MaxTabs bounds the tabs of one lane. Default: 20.
+	MaxTabs int
+	// MaxLanes bounds the lanes that hold a browser context. Default: 32.
+	MaxLanes int
+	// IdleTimeout is how long Chrome stays after the last lane was closed.
+	// Default: two minutes.
+	IdleTimeout time.Duration
+	// Log. Default: discard.
+	Log *slog.Logger
+}
+
+// Handler implements capabilities.Handler for the browser family. Calls of one
+// lane are ordered, lanes run side by side.
+type Handler struct {
+	o     Options
+	rules *egressRules
+	log   *slog.Logger
+
+	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, unsticking
+	starting chan struct{}  // one token: who starts a Chrome
+
+	mu      sync.Mutex
+	closed  bool
+	lanes   map[capabilities.LaneID]*lane
+	chromes map[bool]*chrome // by headless
+	idle    *time.Timer
+}
+
+var _ capabilities.Handler = (*Handler)(nil)
+
+// tool carries out one capability; c.lane's order is held (see call.release).
+type tool func(c *call) (capabilities.Output, error)
+
+// order lists what is implemented, in the order of S0-10; tools says how.
+var order = []capabilities.CapabilityID{
+	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.snapshot",
+	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.screenshot",
+	"tyrum.browser.evaluate", "tyrum.browser.tabs", "tyrum.browser.close",
+}
+
+var tools = map[capabilities.CapabilityID]tool{
+	"tyrum.browser.launch":     launch,
+	"tyrum.browser.navigate":   navigate,
+	"tyrum.browser.snapshot":   snapshot,
+	"tyrum.browser.click":      click,
+	"tyrum.browser.type":       typeText,
+	"tyrum.browser.screenshot": screenshot,
+	"tyrum.browser.evaluate":   evaluate,
+	"tyrum.browser.tabs":       tabs,
+	"tyrum.browser.close":      closeBrowser,
+}
+
+// defaultTimeout bounds a call whose context brings no deadline.
+const defaultTimeout = 30 * time.Second
+
+// New makes a Handler; it starts nothing. The error names a bad option.
+func New(o Options) (*Handler, error) {
+	if o.Finder == nil || o.Launcher == nil {
+		return nil, errors.New("browser: Finder and Launcher are required")
+	}
+	switch o.Sandbox {
+	case "":
+		o.Sandbox = SandboxAuto
+	case SandboxAuto, SandboxOff:
+	default:
+		return nil, fmt.Errorf("browser: sandbox %q: want auto or off", o.Sandbox)
+	}
+	rules, err := newEgressRules(o.AllowOrigins)
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxTabs <= 0 {
+		o.MaxTabs = 20
+	}
+	if o.MaxLanes <= 0 {
+		o.MaxLanes = 32
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 2 * time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Handler{
+		o: o, rules: rules, log: o.Log, starting: make(chan struct{}, 1),
+		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
+	}, nil
+}
+
+// Capabilities lists what this handler implements.
+func (h *Handler) Capabilities() []capabilities.CapabilityID {
+	return append([]capabilities.CapabilityID(nil), order...)
+}
+
+// Readiness says whether Chrome is there and which class it gives: its sandbox
+// is t2; without it, only another account or process stands between a page and
+// the node (t1, degraded).
+func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
+	var r capabilities.Readiness
+	b, err := h.o.Finder.Find(ctx)
+	var missing *platform.MissingError
+	switch {
+	case errors.As(err, &missing):
+		r.Reason, r.Fix = capabilities.ReasonBackendMissing, clip(missing.What+" "+missing.Fix, 300)
+	case err != nil:
+		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
+	case h.o.Sandbox == SandboxOff:
+		r.Isolation, r.Degraded = capabilities.ClassT1, DegradedSandbox
+	case b.NoSandbox != "":
+		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, clip(b.NoSandbox+" "+b.SandboxFix, 300)
+	default:
+		r.Isolation = capabilities.ClassT2
+	}
+	if err == nil {
+		r.Backend = clip(b.Product+" "+b.Version, 100)
+	}
+	all := make([]capabilities.Readiness, len(order))
+	for i, c := range order {
+		all[i] = r
+		all[i].Capability = c
+	}
+	return all
+}
+
+// call is one invocation on its way.
+type call struct {
+	ctx     context.Context
+	h       *Handler
+	lane    *lane
+	inv     capabilities.Invocation
+	tab     *tab   // once the tool chose it
+	unbind  func() // ends the bond of ctx to the tab
+	release func() // gives the lane's order to the next call; idempotent
+}
+
+// args decodes the canonical arguments, which the gateway has validated.
+func (c *call) args(into any) error {
+	if err := json.Unmarshal(c.inv.Args, into); err != nil {
+		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The arguments do not have the expected shape.")
+	}
+	return nil
+}
+
+// Handle carries out one call.
+func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	run, ok := tools[inv.Capability]
+	if !ok {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "this node does not implement %s", inv.Capability)
+	}
+	if inv.Progress == nil {
+		inv.Progress = func(capabilities.Progress) {}
+	}
+	if inv.Observe == nil {
+		inv.Observe = func(string, string) {}
+	}
+	if len(inv.Args) == 0 {
+		inv.Args = json.RawMessage("{}")
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l, err := h.lane(inv.Lane)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := l.enter(ctx); err != nil {
+		return capabilities.Output{}, explain(ctx, err)
+	}
+	var once sync.Once
+	c := &call{ctx: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
+	defer func() { c.unbind() }()
+	defer c.release()
+	l.observeInto(inv.Observe)
+	out, err := run(c)
+	if err == nil {
+		return out, nil
+	}
+	if ctx.Err() != nil && c.tab != nil {
+		h.unstick(c.tab)
+	}
+	e := explain(c.ctx, err)
+	if c.tab != nil && e.Code == capabilities.CodeBrowserCrashed {
+		l.reported(c.tab)
+	}
+	h.log.Debug("browser.call.failed", "call", inv.Call, "capability", inv.Capability, "code", e.Code)
+	return capabilities.Output{}, e
+}
+
+// CloseLane frees the lane's browser context with its tabs, cookies and refs. A
+// running call of the lane ends with an error.
+func (h *Handler) CloseLane(id capabilities.LaneID) {
+	h.mu.Lock()
+	l := h.lanes[id]
+	delete(h.lanes, id)
+	h.mu.Unlock()
+	if l != nil {
+		l.end()
+		h.idleLater()
+	}
+}
+
+// Close ends every lane and Chrome itself, and waits for them.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	if h.idle != nil {
+		h.idle.Stop()
+	}
+	lanes, chromes := h.lanes, h.chromes
+	h.lanes, h.chromes = map[capabilities.LaneID]*lane{}, map[bool]*chrome{}
+	h.mu.Unlock()
+	var errs []error
+	for _, c := range chromes {
+		errs = append(errs, c.close())
+	}
+	for _, l := range lanes {
+		l.end()
+	}
+	h.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// lane gives the lane by name, made at its first call.
+func (h *Handler) lane(id capabilities.LaneID) (*lane, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, capabilities.Errorf(capabilities.CodeBrowserUnavailable, "The node is shutting down.")
+	}
+	if l := h.lanes[id]; l != nil {
+		return l, nil
+	}
+	if len(h.lanes) >= h.o.MaxLanes {
+		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "%d conversations already hold a browser on this node.", len(h.lanes)).
+			WithHint("Close one with tool.browser.close, or raise the node's limit.")
+	}
+	l := newLane(h, id)
+	h.lanes[id] = l
+	return l, nil
+}
+
+// forgetLane drops an ended lane, unless a new one has its name.
+func (h *Handler) forgetLane(l *lane) {
+	h.mu.Lock()
+	if h.lanes[l.id] == l {
+		delete(h.lanes, l.id)
+	}
+	h.mu.Unlock()
+	h.idleLater()
+}
+
+// idleLater ends Chrome some time after the last lane.
+func (h *Handler) idleLater() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || len(h.lanes) > 0 || len(h.chromes) == 0 {
+		return
+	}
+	if h.idle != nil {
+		h.idle.Stop()
+	}
+	h.idle = time.AfterFunc(h.o.IdleTimeout, func() {
+		h.mu.Lock()
+		var idle []*chrome
+		if len(h.lanes) == 0 {
+			for headless, c := range h.chromes {
+				idle = append(idle, c)
+				delete(h.chromes, headless)
+			}
+		}
+		h.mu.Unlock()
+		for _, c := range idle {
+			c.close()
+		}
+	})
+}
+
+// clip shortens s to at most max bytes at a rune's edge.
+func clip(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	for max > 0 && s[max]&0xC0 == 0x80 {
+		max--
+	}
+	return s[:max]
+}

@@ -1,0 +1,297 @@
+package browser
+
+import (
+	"context"
+	"sync"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// lane is one conversation's browser context: its own cookies, cache, tabs,
+// refs and way out to the network. Nothing in it is shared with another lane.
+type lane struct {
+	h    *Handler
+	id   capabilities.LaneID
+	turn chan struct{} // one token: whose call it is
+
+	mu       sync.Mutex
+	ended    bool
+	headless bool
+	chrome   *chrome // nil: no context yet
+	context  cdp.BrowserContextID
+	egress   *egress
+	tabs     []*tab // in the order of their opening
+	active   *tab
+	lost     error   // pages were lost and no call has said so yet
+	toldOf   *chrome // whose end a call has told its caller
+	nextRef  int     // refs are never used twice in a lane, whatever the tab or page
+	observe  func(key, detail string)
+}
+
+func newLane(h *Handler, id capabilities.LaneID) *lane {
+	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1, observe: func(string, string) {}}
+}
+
+// enter waits for the lane's turn; leave passes it on.
+func (l *lane) enter(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *lane) leave() { <-l.turn }
+
+// observeInto makes what happens from now on a matter of this call.
+func (l *lane) observeInto(observe func(key, detail string)) {
+	l.mu.Lock()
+	l.observe = observe
+	l.mu.Unlock()
+}
+
+// sawHost reports a host that the lane's pages really connected to.
+func (l *lane) sawHost(host string) {
+	l.mu.Lock()
+	observe := l.observe
+	l.mu.Unlock()
+	observe("network.browser.session", host)
+}
+
+// ready gives the lane's Chrome and context, made where they are missing.
+func (l *lane) ready(ctx context.Context) (*chrome, error) {
+	l.mu.Lock()
+	c, headless, ended := l.chrome, l.headless, l.ended
+	l.mu.Unlock()
+	if ended {
+		return nil, errLaneClosed
+	}
+	if c != nil && c.alive() {
+		return c, nil
+	}
+	if c != nil {
+		l.lostChrome(c)
+	}
+	c, err := l.h.chrome(ctx, headless)
+	if err != nil {
+		return nil, err
+	}
+	out, err := newEgress(l.h.rules, l.h.log, l.sawHost)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.")
+	}
+	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
+		DisposeOnDetach: ptr(true),
+		ProxyServer:     "http://" + out.addr(),
+		ProxyBypassList: "<-loopback>", // even loopback goes by the proxy
+	})
+	if err != nil {
+		out.close()
+		return nil, err
+	}
+	id := made.BrowserContextID
+	// Registered before its first page arrives.
+	c.mu.Lock()
+	c.contexts[id] = l
+	c.mu.Unlock()
+	l.mu.Lock()
+	ended = l.ended
+	if !ended {
+		l.chrome, l.context, l.egress = c, id, out
+	}
+	l.mu.Unlock()
+	if ended {
+		l.dispose(c, id, out)
+		return nil, errLaneClosed
+	}
+	// Downloads are refused until they can be handed over; the event says that a
+	// click started one.
+	_, err = do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: id, EventsEnabled: ptr(true),
+	})
+	return c, err
+}
+
+// current gives the active tab, opened where there is none. If pages were lost
+// since the last call (a crash), it says so once, unless fresh is set: then the
+// caller replaces the page anyway.
+func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
+	l.mu.Lock()
+	c := l.chrome
+	l.mu.Unlock()
+	if c != nil && !c.alive() {
+		l.lostChrome(c) // the reader may not have come to it yet
+	}
+	l.mu.Lock()
+	lost := l.lost
+	l.lost = nil
+	l.mu.Unlock()
+	if lost != nil && !fresh {
+		return nil, lost
+	}
+	c, err := l.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	t := l.active
+	l.mu.Unlock()
+	if t == nil {
+		return l.open(ctx, c)
+	}
+	if t.isCrashed() {
+		// The dead tab makes room for a new one in its place.
+		l.remove(t)
+		start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
+		if reported := t.reportCrash(); !reported && !fresh {
+			return nil, errTabCrashed
+		}
+		return l.current(ctx, fresh)
+	}
+	return c.awaitTab(ctx, t.id)
+}
+
+// open makes a new tab, which becomes the active one.
+func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
+	l.mu.Lock()
+	id, full := l.context, len(l.tabs) >= l.h.o.MaxTabs
+	l.mu.Unlock()
+	if full {
+		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "This conversation already has %d tabs open.", l.h.o.MaxTabs).
+			WithHint("Close one with tool.browser.tabs first.")
+	}
+	made, err := do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.awaitTab(ctx, made.TargetID)
+	if err != nil {
+		return nil, err
+	}
+	l.activate(t)
+	return t, nil
+}
+
+func (l *lane) activate(t *tab) {
+	l.mu.Lock()
+	l.active = t
+	l.mu.Unlock()
+}
+
+// add takes an arrived tab in; it reports false over the limit.
+func (l *lane) add(t *tab, max int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || len(l.tabs) >= max {
+		return false
+	}
+	l.tabs = append(l.tabs, t)
+	if l.active == nil {
+		l.active = t
+	}
+	return true
+}
+
+// remove drops a tab; the one opened last before it becomes active.
+func (l *lane) remove(t *tab) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, other := range l.tabs {
+		if other != t {
+			continue
+		}
+		l.tabs = append(l.tabs[:i:i], l.tabs[i+1:]...)
+		if l.active == t {
+			l.active = nil
+			if n := len(l.tabs); n > 0 {
+				l.active = l.tabs[min(max(i-1, 0), n-1)]
+			}
+		}
+		return
+	}
+}
+
+// list gives the tabs and the index of the active one, -1 for none.
+func (l *lane) list() (tabs []*tab, active int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	active = -1
+	for i, t := range l.tabs {
+		if t == l.active {
+			active = i
+		}
+	}
+	return append([]*tab(nil), l.tabs...), active
+}
+
+// lostChrome notes that Chrome ended under the lane.
+func (l *lane) lostChrome(c *chrome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.chrome != c {
+		return
+	}
+	if len(l.tabs) > 0 && l.toldOf != c {
+		l.lost = errBrowserGone
+	}
+	l.egress.close()
+	l.chrome, l.context, l.egress, l.tabs, l.active = nil, "", nil, nil, nil
+}
+
+// reported notes that a call tells its caller of a crash, so that the next one
+// need not.
+func (l *lane) reported(t *tab) {
+	t.reportCrash()
+	l.mu.Lock()
+	l.lost, l.toldOf = nil, t.chrome
+	l.mu.Unlock()
+}
+
+// reset disposes of the context; the next call makes a new one.
+func (l *lane) reset() {
+	l.mu.Lock()
+	c, id, out, tabs := l.chrome, l.context, l.egress, l.tabs
+	l.chrome, l.context, l.egress, l.tabs, l.active, l.lost = nil, "", nil, nil, nil, nil
+	l.mu.Unlock()
+	for _, t := range tabs {
+		t.end(errLaneClosed)
+	}
+	if c != nil {
+		l.dispose(c, id, out)
+	}
+}
+
+// dispose ends a context in Chrome, with its pages, cookies and cache.
+func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) {
+	c.mu.Lock()
+	delete(c.contexts, id)
+	c.mu.Unlock()
+	start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
+	out.close()
+}
+
+// end closes the lane for good; a running call ends with errLaneClosed.
+func (l *lane) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.reset()
+}
+
+// takeRefs and putRefs keep the lane's counter of refs.
+func (l *lane) takeRefs() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nextRef
+}
+
+func (l *lane) putRefs(next int) {
+	l.mu.Lock()
+	l.nextRef = max(l.nextRef, next)
+	l.mu.Unlock()
+}

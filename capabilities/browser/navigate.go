@@ -1,0 +1,364 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// launch carries out tyrum.browser.launch.
+func launch(c *call) (capabilities.Output, error) {
+	var args struct {
+		Headless *bool `json:"headless"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	l := c.lane
+	if args.Headless != nil {
+		l.mu.Lock()
+		other := l.headless != *args.Headless
+		l.headless = *args.Headless
+		l.mu.Unlock()
+		if other {
+			l.reset() // visible and headless browsers are two processes
+		}
+	}
+	chrome, err := l.ready(c.ctx)
+	if err == nil {
+		c.tab, err = l.current(c.ctx, true)
+	}
+	if err != nil {
+		if args.Headless != nil && !*args.Headless {
+			l.mu.Lock()
+			l.headless = true // so that the next call works
+			l.mu.Unlock()
+		}
+		return capabilities.Output{}, err
+	}
+	return capabilities.Output{
+		Result: struct {
+			Headless bool   `json:"headless"`
+			Browser  string `json:"browser"`
+			Version  string `json:"version,omitempty"`
+		}{chrome.headless, "chromium", chrome.version},
+		Effect: capabilities.EffectConfirmed, Evidence: "the browser answers",
+	}, nil
+}
+
+// navigate carries out tyrum.browser.navigate.
+func navigate(c *call) (capabilities.Output, error) {
+	args := struct {
+		URL  string `json:"url"`
+		Wait string `json:"wait_until"`
+	}{Wait: "load"}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := c.h.rules.checkURL(args.URL); err != nil {
+		return capabilities.Output{}, err
+	}
+	t, err := c.lane.current(c.ctx, true)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	c.bindTo(t)
+	return c.goTo(args.URL, args.Wait)
+}
+
+// loaded is the result of opening a page.
+type loaded struct {
+	URL    string `json:"url"`
+	Title  string `json:"title,omitempty"`
+	Status int    `json:"status,omitempty"`
+}
+
+// goTo opens an address in the call's tab and waits for the asked state. A page
+// that is there but not complete when time runs out is a partial result, not a
+// failure.
+func (c *call) goTo(address, wait string) (capabilities.Output, error) {
+	t := c.tab
+	before, _ := t.look()
+	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
+	if err != nil {
+		c.stopLoading(err)
+		return capabilities.Output{}, err
+	}
+	if res.ErrorText != "" || res.IsDownload {
+		return capabilities.Output{}, c.navigationError(address, res.ErrorText)
+	}
+	v := confirmed("the document was opened")
+	if res.LoaderID == "" {
+		v = confirmed("the address changed within the document")
+	} else if err := c.awaitDocument(before, res.LoaderID, wait); err != nil {
+		if !errors.Is(err, errNotComplete) {
+			c.stopLoading(err)
+			return capabilities.Output{}, err
+		}
+		v = verdict{capabilities.EffectPartial, "the document was opened, but had not finished loading when time ran out"}
+	}
+	now, _ := t.look()
+	if now.dialogs != before.dialogs {
+		v.evidence += "; the page opened a " + now.dialog
+	}
+	history, err := t.where(c.ctx).get(c.ctx)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	r := loaded{Status: now.status}
+	r.URL, r.Title = place(history)
+	if now.status >= 400 {
+		v = verdict{capabilities.EffectPartial, "the server answered with an error status"}
+	}
+	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// errNotComplete: the document is there, the asked state was not reached.
+var errNotComplete = errors.New("not complete in time")
+
+// awaitDocument waits for the document to be committed and to reach the asked
+// state, leaving some of the deadline for the answer. A page that replaces itself
+// by script at once is followed.
+func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) error {
+	soft := c.ctx
+	if deadline, ok := c.ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		var cancel context.CancelFunc
+		soft, cancel = context.WithDeadline(c.ctx, deadline.Add(-min(left/10, 500*time.Millisecond)))
+		defer cancel()
+	}
+	err := c.tab.await(soft, func(s tabState) bool {
+		if s.loader != loader && s.documents == before.documents {
+			return false
+		}
+		switch wait {
+		case "none":
+			return true
+		case "domcontentloaded":
+			return s.domReady
+		}
+		return s.loaded && s.navigating == ""
+	})
+	if err != nil && c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		if now, _ := c.tab.look(); now.documents != before.documents {
+			return errNotComplete
+		}
+		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")
+	}
+	return err
+}
+
+// stopLoading ends a navigation whose call was given up.
+func (c *call) stopLoading(err error) {
+	if c.ctx.Err() != nil && c.tab.life.Err() == nil {
+		start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{})
+	}
+}
+
+// netErrors words Chrome's network errors.
+var netErrors = map[string]string{
+	"net::ERR_NAME_NOT_RESOLVED":    "The name does not resolve.",
+	"net::ERR_CONNECTION_REFUSED":   "The server refused the connection.",
+	"net::ERR_CONNECTION_RESET":     "The server cut the connection.",
+	"net::ERR_CONNECTION_TIMED_OUT": "The server does not answer.",
+	"net::ERR_EMPTY_RESPONSE":       "The server sent nothing.",
+	"net::ERR_TOO_MANY_REDIRECTS":   "The server redirects in a circle.",
+	"net::ERR_UNSAFE_PORT":          "Browsers do not open that port.",
+	"net::ERR_ABORTED":              "The address gives a download or nothing to show.",
+	"net::ERR_INVALID_URL":          "The address is not valid.",
+	"net::ERR_BLOCKED_BY_CLIENT":    "The browser blocks that address.",
+}
+
+// navigationError says why a page did not open: what the egress proxy knows is
+// nearer the truth than what Chrome sees of it.
+func (c *call) navigationError(address, text string) error {
+	c.lane.mu.Lock()
+	out := c.lane.egress
+	c.lane.mu.Unlock()
+	if out != nil {
+		if err := out.failure(address); err != nil {
+			return err
+		}
+		// A redirect may have led to where it failed.
+		if history, err := c.tab.where(c.ctx).get(c.ctx); err == nil {
+			url, _ := place(history)
+			if err := out.failure(url); err != nil {
+				return err
+			}
+		}
+	}
+	if text == "" {
+		text = "net::ERR_ABORTED"
+	}
+	message, known := netErrors[text]
+	switch {
+	case known:
+	case strings.HasPrefix(text, "net::ERR_CERT_"):
+		message = "The server's certificate is not valid (" + clip(strings.TrimPrefix(text, "net::"), 60) + ")."
+	default:
+		message = "The page could not be loaded (" + clip(strings.TrimPrefix(text, "net::"), 60) + ")."
+	}
+	return capabilities.Errorf(capabilities.CodeNavigationFailed, "%s", message)
+}
+
+// tabs carries out tyrum.browser.tabs.
+func tabs(c *call) (capabilities.Output, error) {
+	args := struct {
+		Action   string `json:"action"`
+		Index    *int   `json:"index"`
+		URL      string `json:"url"`
+		SwitchTo *int   `json:"switch_to"`
+	}{Action: "list"}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if args.SwitchTo != nil {
+		args.Action, args.Index = "select", args.SwitchTo
+	}
+	var v verdict
+	var err error
+	switch args.Action {
+	case "new":
+		v, err = c.newTab(args.URL)
+	case "select":
+		v, err = c.selectTab(args.Index)
+	case "close":
+		v, err = c.closeTab(args.Index)
+	}
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	return c.listTabs(v)
+}
+
+func (c *call) newTab(address string) (verdict, error) {
+	if address != "" {
+		if err := c.h.rules.checkURL(address); err != nil {
+			return verdict{}, err
+		}
+	}
+	chrome, err := c.lane.ready(c.ctx)
+	if err != nil {
+		return verdict{}, err
+	}
+	t, err := c.lane.open(c.ctx, chrome)
+	if err != nil {
+		return verdict{}, err
+	}
+	if address != "" {
+		c.bindTo(t)
+		out, err := c.goTo(address, "load")
+		return verdict{out.Effect, out.Evidence}, err
+	}
+	return confirmed("a new tab is open"), nil
+}
+
+// pick gives the tab with that index; nil means the active one.
+func (c *call) pick(index *int) (*tab, error) {
+	all, active := c.lane.list()
+	i := active
+	if index != nil {
+		i = *index
+	}
+	if i < 0 || i >= len(all) {
+		if len(all) == 0 {
+			return nil, capabilities.Errorf(capabilities.CodeTabNotFound, "No tab is open.")
+		}
+		return nil, capabilities.Errorf(capabilities.CodeTabNotFound, "There is no tab %d; the open tabs are 0 to %d.", i, len(all)-1)
+	}
+	return all[i], nil
+}
+
+func (c *call) selectTab(index *int) (verdict, error) {
+	if index == nil {
+		return verdict{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "select needs index.").WithHint("Give the index of a tab from the list.")
+	}
+	t, err := c.pick(index)
+	if err != nil {
+		return verdict{}, err
+	}
+	c.lane.activate(t)
+	if !t.isCrashed() {
+		if _, err := do(c.ctx, t.s, page.BringToFront, cdp.Empty{}); err != nil {
+			return verdict{}, err
+		}
+	}
+	return confirmed("the tab is active"), nil
+}
+
+func (c *call) closeTab(index *int) (verdict, error) {
+	t, err := c.pick(index)
+	if err != nil {
+		return verdict{}, err
+	}
+	if _, err := do(c.ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id}); err != nil {
+		return verdict{}, err
+	}
+	if !t.isCrashed() {
+		select {
+		case <-t.life.Done():
+		case <-c.ctx.Done():
+			return verdict{}, c.ctx.Err()
+		}
+	}
+	c.lane.remove(t)
+	return confirmed("the tab is closed"), nil
+}
+
+type tabEntry struct {
+	Index int    `json:"index"`
+	URL   string `json:"url"`
+	Title string `json:"title,omitempty"`
+}
+
+// listTabs reads all tabs' addresses in one trip.
+func (c *call) listTabs(v verdict) (capabilities.Output, error) {
+	all, active := c.lane.list()
+	result := struct {
+		Tabs   []tabEntry `json:"tabs"`
+		Active int        `json:"active_index"`
+	}{make([]tabEntry, 0, len(all)), active}
+	replies := make([]reply[page.GetNavigationHistoryResult], len(all))
+	for i, t := range all {
+		replies[i] = t.where(c.ctx)
+	}
+	for i, r := range replies {
+		entry := tabEntry{Index: i}
+		history, err := r.get(c.ctx)
+		switch {
+		case c.ctx.Err() != nil:
+			return capabilities.Output{}, c.ctx.Err()
+		case errors.Is(err, errConnClosed):
+			return capabilities.Output{}, err
+		case err == nil:
+			entry.URL, entry.Title = place(history)
+		}
+		if all[i].isCrashed() {
+			entry.Title = "(crashed)"
+		}
+		result.Tabs = append(result.Tabs, entry)
+	}
+	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// closeBrowser carries out tyrum.browser.close: the lane's context goes with all
+// it held; Chrome itself stays for the other lanes, or ends soon after.
+func closeBrowser(c *call) (capabilities.Output, error) {
+	c.lane.mu.Lock()
+	had := c.lane.chrome != nil
+	c.lane.mu.Unlock()
+	c.lane.end()
+	c.h.forgetLane(c.lane)
+	out := capabilities.Output{Result: struct{}{}, Effect: capabilities.EffectConfirmed, Evidence: "the lane's tabs, cookies and refs are gone"}
+	if !had {
+		out.Evidence = "no browser was open in this lane"
+	}
+	return out, nil
+}

@@ -1,0 +1,351 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/inspector"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+)
+
+// tab is one page. Its events arrive on the connection's reading goroutine and
+// change its state; calls wait for changes.
+type tab struct {
+	lane   *lane
+	chrome *chrome
+	id     target.ID // also the ID of its main frame
+	opener target.ID
+	s      *session
+	ready  chan struct{} // closed when it is set up
+	// life ends when the tab closes or crashes; its cause says which.
+	life context.Context
+	kill context.CancelCauseFunc
+
+	mu      sync.Mutex
+	state   tabState
+	changed chan struct{} // closed and replaced at every change of state
+	crashed bool
+	told    bool // the crash was reported to a caller
+	world   runtime.ExecutionContextID
+}
+
+// tabState is what the tab's events told so far. The counters only grow: who
+// acts compares before and after.
+type tabState struct {
+	loader     cdp.LoaderID // of the document shown
+	navigating cdp.LoaderID // of a document on its way, else empty
+	domReady   bool
+	loaded     bool
+	status     int // HTTP status of the document shown, 0 if it has none
+
+	documents int // documents that were committed
+	started   int // navigations that began
+	requested int // navigations that a script or link asked for
+	inPage    int // changes of the address without a new document
+	requests  int // requests made with the click's or key's activation
+	opened    int // tabs it opened
+	downloads int
+	choosers  int // file choosers that a page tried to open
+	dialogs   int
+	dialog    string // the latest dialog's type and how it was answered
+
+	statuses map[cdp.LoaderID]int // of documents on their way
+}
+
+func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
+	life, kill := context.WithCancelCause(context.Background())
+	return &tab{
+		lane: l, chrome: c, id: id, opener: opener,
+		ready: make(chan struct{}), life: life, kill: kill, changed: make(chan struct{}),
+		// The first document is about:blank and there at once.
+		state: tabState{domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
+	}
+}
+
+// setUp prepares the page and lets it run. All of it is sent at once.
+func (t *tab) setUp() {
+	ctx, cancel := context.WithTimeout(t.life, 20*time.Second)
+	defer cancel()
+	none := cdp.Empty{}
+	steps := []*pending{
+		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
+		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
+		start(ctx, t.s, network.Enable, network.EnableParams{}).pending,
+		start(ctx, t.s, inspector.Enable, none).pending,
+		// Every tab believes to be in front: background tabs throttle frames.
+		start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
+		// A file chooser would wait for a person.
+		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
+		start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending,
+	}
+	for _, p := range steps {
+		if _, err := p.wait(ctx); err != nil {
+			var refused *protocolError
+			if !errors.As(err, &refused) { // a refused step is missing in this Chrome; the rest works
+				t.end(errTabClosed)
+				return
+			}
+		}
+	}
+	close(t.ready)
+}
+
+// end marks the tab as gone for the given reason.
+func (t *tab) end(why error) { t.kill(why) }
+
+func (t *tab) isCrashed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.crashed
+}
+
+// reportCrash notes that a caller is told of the crash; it reports whether one
+// was told before.
+func (t *tab) reportCrash() (before bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, t.told = t.told, true
+	return before
+}
+
+// change applies f to the state and wakes those who wait for it.
+func (t *tab) change(f func(*tabState)) {
+	t.mu.Lock()
+	f(&t.state)
+	close(t.changed)
+	t.changed = make(chan struct{})
+	t.mu.Unlock()
+}
+
+// look gives the present state and the channel that its next change closes.
+func (t *tab) look() (tabState, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state, t.changed
+}
+
+// await waits until cond holds for the state.
+func (t *tab) await(ctx context.Context, cond func(tabState) bool) error {
+	for {
+		state, changed := t.look()
+		if cond(state) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-t.life.Done():
+			return context.Cause(t.life)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// settle waits until no document is on its way and the present one is parsed,
+// at most five seconds: a page that never finishes can still be read.
+func (t *tab) settle(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && s.domReady })
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// onEvent runs on the connection's reading goroutine.
+func (t *tab) onEvent(method string, params []byte) {
+	switch method {
+	case "Page.frameStartedNavigating":
+		var e struct {
+			FrameID        target.ID    `json:"frameId"`
+			LoaderID       cdp.LoaderID `json:"loaderId"`
+			NavigationType string       `json:"navigationType"`
+		}
+		if decodeEvent(params, &e) && e.FrameID == t.id && !strings.Contains(strings.ToLower(e.NavigationType), "samedocument") {
+			t.change(func(s *tabState) { s.navigating = e.LoaderID; s.started++ })
+		}
+	case "Page.frameRequestedNavigation":
+		var e struct {
+			FrameID target.ID `json:"frameId"`
+		}
+		if decodeEvent(params, &e) && e.FrameID == t.id {
+			t.change(func(s *tabState) { s.requested++ })
+		}
+	case "Page.frameNavigated":
+		var e struct {
+			Frame struct {
+				ID       target.ID    `json:"id"`
+				ParentID string       `json:"parentId"`
+				LoaderID cdp.LoaderID `json:"loaderId"`
+			} `json:"frame"`
+			Type string `json:"type"`
+		}
+		if decodeEvent(params, &e) && e.Frame.ParentID == "" {
+			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore")
+		}
+	case "Page.navigatedWithinDocument":
+		var e struct {
+			FrameID target.ID `json:"frameId"`
+		}
+		if decodeEvent(params, &e) && e.FrameID == t.id {
+			t.change(func(s *tabState) { s.inPage++ })
+		}
+	case "Page.frameStoppedLoading":
+		var e struct {
+			FrameID target.ID `json:"frameId"`
+		}
+		if decodeEvent(params, &e) && e.FrameID == t.id {
+			// Also the end of a navigation that never became a document (204, download).
+			t.change(func(s *tabState) { s.navigating = "" })
+		}
+	case "Page.lifecycleEvent":
+		var e struct {
+			FrameID  target.ID    `json:"frameId"`
+			LoaderID cdp.LoaderID `json:"loaderId"`
+			Name     string       `json:"name"`
+		}
+		if decodeEvent(params, &e) && e.FrameID == t.id && (e.Name == "DOMContentLoaded" || e.Name == "load") {
+			t.change(func(s *tabState) {
+				if e.LoaderID == s.loader {
+					s.domReady = true
+					s.loaded = s.loaded || e.Name == "load"
+				}
+			})
+		}
+	case "Network.requestWillBeSent":
+		var e struct {
+			HasUserGesture bool `json:"hasUserGesture"`
+		}
+		if decodeEvent(params, &e) && e.HasUserGesture {
+			t.change(func(s *tabState) { s.requests++ })
+		}
+	case "Network.responseReceived":
+		var e struct {
+			FrameID  target.ID    `json:"frameId"`
+			LoaderID cdp.LoaderID `json:"loaderId"`
+			Type     string       `json:"type"`
+			Response struct {
+				Status int `json:"status"`
+			} `json:"response"`
+		}
+		if decodeEvent(params, &e) && e.Type == "Document" && e.FrameID == t.id {
+			t.change(func(s *tabState) {
+				if e.LoaderID == s.loader {
+					s.status = e.Response.Status
+				} else if len(s.statuses) < 16 {
+					s.statuses[e.LoaderID] = e.Response.Status
+				}
+			})
+		}
+	case "Page.javascriptDialogOpening":
+		var e struct {
+			Type string `json:"type"`
+		}
+		if decodeEvent(params, &e) {
+			t.answerDialog(e.Type)
+		}
+	case "Page.fileChooserOpened":
+		t.change(func(s *tabState) { s.choosers++ })
+	case "Inspector.targetCrashed":
+		t.mu.Lock()
+		t.crashed = true
+		t.mu.Unlock()
+		t.end(errTabCrashed)
+	}
+}
+
+// committed notes a new document.
+func (t *tab) committed(loader cdp.LoaderID, whole bool) {
+	t.change(func(s *tabState) {
+		s.loader, s.domReady, s.loaded = loader, whole, whole
+		s.status = s.statuses[loader]
+		s.statuses = map[cdp.LoaderID]int{}
+		s.documents++
+		if s.navigating == loader || whole {
+			s.navigating = ""
+		}
+		t.world = 0 // contexts of the old document are gone
+	})
+}
+
+// answerDialog answers a page's dialog at once, off every call's goroutine, so
+// that it blocks nothing: what only informs or lets the page go is accepted,
+// what asks is declined. The dialog's text is the page's own and stays out of
+// evidence.
+func (t *tab) answerDialog(kind string) {
+	accept := kind == "alert" || kind == "beforeunload"
+	answer := "declined"
+	if accept {
+		answer = "accepted"
+	}
+	t.change(func(s *tabState) { s.dialogs++; s.dialog = kind + " dialog, " + answer })
+	t.chrome.h.wg.Go(func() {
+		start(t.life, t.s, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: accept})
+	})
+}
+
+// bind derives a context that also ends with the tab.
+func (t *tab) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.life, func() { cancel(context.Cause(t.life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// where gives the tab's address and title from the browser process: it answers
+// even while the page hangs, and a page can not forge it.
+func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] {
+	return start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
+}
+
+// place reads the answer of where.
+func place(h page.GetNavigationHistoryResult) (url, title string) {
+	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
+		url, title = h.Entries[i].URL, h.Entries[i].Title
+	}
+	if strings.HasPrefix(url, "data:") && len(url) > maxDataURL {
+		url = clip(url, maxDataURL) + "…"
+	}
+	return clip(url, maxURL), clip(title, maxTitle)
+}
+
+// Bounds of what a page may put into an address or title of a result.
+const (
+	maxURL     = 32 << 10
+	maxDataURL = 256
+	maxTitle   = 1000
+)
+
+// unstick frees a page whose script never ends, after its call gave up: if the
+// page does not answer, the running script is stopped. Terminating an idle page
+// would hit its next script instead, so it is asked first.
+func (h *Handler) unstick(t *tab) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.wg.Go(func() {
+		ping := func(wait time.Duration) bool {
+			ctx, cancel := context.WithTimeout(t.life, wait)
+			defer cancel()
+			_, err := do(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+			return err == nil
+		}
+		if ping(250*time.Millisecond) || t.life.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
+		defer cancel()
+		do(ctx, t.s, runtime.TerminateExecution, cdp.Empty{})
+		ping(2 * time.Second) // takes the blow if the script ended by itself meanwhile
+	})
+}
