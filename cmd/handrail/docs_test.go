@@ -192,14 +192,19 @@ func TestDocumentsNameOnlyToolsThatExist(t *testing.T) {
 	})
 }
 
-// S0-45: nothing tells an agent to use a generic node call; a rule's own test
-// may name one where it cites the rule.
+// S0-45: nothing tells an agent to use a generic node call. A line that cites the
+// rule may name one, and so may a test that has it refused.
 func TestNothingNamesGenericNodeCalls(t *testing.T) {
 	forbidden := []string{"node." + "dispatch", "node." + "inspect", "node_" + "dispatch", "node_" + "inspect"}
 	eachText(t, func(name, text string) {
-		for i, line := range strings.Split(text, "\n") {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			around := line
+			if strings.HasSuffix(name, "_test.go") {
+				around = strings.Join(lines[i:min(len(lines), i+4)], "\n")
+			}
 			for _, f := range forbidden {
-				if strings.Contains(line, f) && !strings.Contains(line, "S0-08") && !strings.Contains(line, "S0-45") {
+				if strings.Contains(line, f) && !strings.Contains(line, "S0-08") && !strings.Contains(line, "S0-45") && !(around != line && strings.Contains(around, "UnknownTool")) {
 					t.Errorf("%s:%d names %s (S0-45)", name, i+1, f)
 				}
 			}
