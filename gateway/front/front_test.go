@@ -273,7 +273,7 @@ func TestFailedAuthenticationIsLimitedPerAddress(t *testing.T) {
 	if got := send("[2001:db8::ffff]:1", ""); got != 429 {
 		t.Errorf("another address of the same /64 gives %d", got)
 	}
-	for i := range 10_000 {
+	for i := range 4_200 {
 		send(fmt.Sprintf("10.%d.%d.1:1", i/256, i%256), "")
 	}
 	if have, most := front.Watched(f.Server); have > most {

@@ -111,13 +111,15 @@ func TestLanesOfOnePrincipalAreBounded(t *testing.T) {
 // Attaching and detaching in any order, with restarts in between, gives what a
 // plain set gives.
 func TestAttachIsASet(t *testing.T) {
+	db := open(t)
+	cases := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		db := open(t)
+		cases++ // each case has lanes of its own
 		l := lanes(t, lane.Options{Store: db})
 		want := map[capabilities.LaneID]map[capabilities.NodeID]bool{}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-			name := capabilities.LaneID(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "lane"))
-			node := capabilities.NodeID(rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(rt, "node"))
+			name := capabilities.LaneID(fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "lane"), cases))
+			node := capabilities.NodeID(fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(rt, "node"), cases))
 			if want[name] == nil {
 				want[name] = map[capabilities.NodeID]bool{}
 			}
@@ -155,7 +157,6 @@ func TestAttachIsASet(t *testing.T) {
 				}
 			}
 		}
-		_ = db.Close()
 	})
 }
 

@@ -34,6 +34,15 @@ func start(t testing.TB) *fronttest.Front {
 	return f.Start(surface(t, f))
 }
 
+// bounded is start with lower bounds than the real ones.
+func bounded(t *testing.T, views, sessions int) *fronttest.Front {
+	t.Helper()
+	f := fronttest.Prepare(t)
+	s := surface(t, f)
+	s.Bound(views, sessions)
+	return f.Start(s)
+}
+
 func surface(t testing.TB, f *fronttest.Front) *mcp.Server {
 	t.Helper()
 	s, err := mcp.New(mcp.Options{
@@ -505,15 +514,44 @@ func TestRequestID(t *testing.T) {
 
 // Clients that never say goodbye must not lock their token out or fill memory.
 func TestSessionsAreBounded(t *testing.T) {
-	f := start(t)
+	f := bounded(t, 10, 10)
 	token := f.Token("alice", principal.RoleAgent)
 	first := rawInitialize(t, f, token, "/mcp")
-	for range 256 {
-		rawInitialize(t, f, token, "/mcp")
+	for i := range 10 {
+		rawInitialize(t, f, token, fmt.Sprintf("/mcp/l/%d", i%5))
 	}
 	ping := `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 	if status, _ := rawPost(t, f, token, "/mcp", ping, first); status != http.StatusNotFound {
 		t.Errorf("the oldest of too many sessions gives %d", status)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// A client that makes up lane after lane uses the room of those it left.
+func TestViewsAreBounded(t *testing.T) {
+	f := bounded(t, 10, 100)
+	token := f.Token("alice", principal.RoleAgent)
+	client := f.Client(token)
+	for i := range 15 {
+		req := rawRequest(t, f, token, fmt.Sprintf("/mcp/l/%d", i), `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", "tools/list")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "tool_node_list") {
+			t.Fatalf("lane %d: %d %.200s", i, resp.StatusCode, body)
+		}
+	}
+	// Those that live are not put out: beyond them, one more is refused.
+	for i := range 10 {
+		rawInitialize(t, f, token, fmt.Sprintf("/mcp/l/%d", i))
+	}
+	if status, body := rawPost(t, f, token, "/mcp/l/more", initialize, ""); status != http.StatusTooManyRequests {
+		t.Errorf("one lane too many gives %d %s", status, body)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

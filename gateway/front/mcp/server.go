@@ -65,6 +65,8 @@ type Server struct {
 	visits    sync.Map // string → context.Context of the HTTP request
 	nextVisit atomic.Uint64
 
+	maxViews, maxSessions int // per token
+
 	mu    sync.RWMutex
 	views map[viewKey]*view
 }
@@ -86,7 +88,7 @@ func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{opts: o, views: make(map[viewKey]*view)}
+	s := &Server{opts: o, views: make(map[viewKey]*view), maxViews: maxViews, maxSessions: maxSessions}
 	server := func(r *http.Request) *sdk.Server { return viewOf(r.Context()).server }
 	log := slog.New(warnings{o.Log.Handler()})
 	// The SDK binds a session to the user it is told; ours is token and lane.
@@ -127,14 +129,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(ctx, viewCtxKey{}, v))
 	if r.Header.Get(versionHeader) >= firstStateless {
-		v.touch(s.opts.Now())
 		s.stateless.ServeHTTP(w, r)
 		return
 	}
 	id := r.Header.Get(sessionHeader)
 	if r.Method == http.MethodPost {
 		if id == "" {
-			v.makeRoom()
+			s.roomForSession(v.who.TokenID)
 		}
 		// A session's calls outlive their requests in the SDK. An answer that
 		// nobody waits for can not be delivered later (responses are plain JSON,

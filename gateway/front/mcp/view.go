@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	maxViewsPerToken = 64
-	maxSessions      = 256 // per view; the one unused for longest makes room
-	maxFamilies      = 16
-	viewIdle         = 10 * time.Minute
+	maxViews    = 256 // per token: a stdio client is a lane, and a lane a view
+	maxSessions = 256 // per token; the one unused for longest makes room
+	maxFamilies = 16
+	viewIdle    = 10 * time.Minute
 )
 
 // instructions are what a model reads about this server as a whole.
@@ -91,6 +91,9 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	}
 	s.mu.RLock()
 	v := s.views[key]
+	if v != nil {
+		v.touch(s.opts.Now()) // while it can not be put out
+	}
 	s.mu.RUnlock()
 	if v != nil {
 		return v, nil
@@ -104,15 +107,10 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 		have.listing.Unlock()
 		return have, nil
 	}
-	mine := 0
-	for k := range s.views {
-		if k.token == who.TokenID {
-			mine++
-		}
-	}
-	if mine >= maxViewsPerToken {
+	if !s.roomForViewLocked(who.TokenID) {
 		s.mu.Unlock()
-		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this token uses %d lanes and tool lists at once", maxViewsPerToken)
+		v.cancel()
+		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this token uses %d lanes and tool lists at once", s.maxViews)
 	}
 	// Listed under its lock and inserted before it has tools, so that no change is
 	// missed between the two.
@@ -122,6 +120,32 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	v.refreshLocked()
 	v.listing.Unlock()
 	return v, nil
+}
+
+// roomForViewLocked reports whether a token may have one more view. The one that
+// nobody lives in and that was unused for longest makes room.
+func (s *Server) roomForViewLocked(token string) bool {
+	mine := 0
+	var oldest viewKey
+	var last time.Time
+	for k, v := range s.views {
+		if k.token != token {
+			continue
+		}
+		mine++
+		if used, empty := v.rest(); empty && (last.IsZero() || used.Before(last)) {
+			oldest, last = k, used
+		}
+	}
+	if mine < s.maxViews {
+		return true
+	}
+	if last.IsZero() {
+		return false
+	}
+	s.views[oldest].cancel()
+	delete(s.views, oldest)
+	return true
 }
 
 // parseQuery reads ?tools=browser,desktop and ?names=canonical.
@@ -321,30 +345,29 @@ func (v *view) leave(session, began string, now time.Time) {
 	}
 }
 
-// makeRoom closes the session that has been unused for longest when there are
-// as many as may be: clients that never say goodbye must not lock their token out.
-func (v *view) makeRoom() {
-	sessions := slices.Collect(v.server.Sessions())
-	if len(sessions) < maxSessions {
-		return
-	}
+// roomForSession closes the session of a token that has been unused for longest
+// when there are as many as may be: clients that never say goodbye must not lock
+// their token out.
+func (s *Server) roomForSession(token string) {
 	var oldest *sdk.ServerSession
 	var last time.Time
-	v.mu.Lock()
-	alive := make(map[string]*use, len(sessions))
-	for _, session := range sessions {
-		u := v.busy[session.ID()]
-		if u == nil {
+	count := 0
+	for _, v := range s.snapshot() {
+		if v.who.TokenID != token {
 			continue
 		}
-		alive[session.ID()] = u
-		if u.running == 0 && (oldest == nil || u.last.Before(last)) {
-			oldest, last = session, u.last
+		sessions := slices.Collect(v.server.Sessions())
+		count += len(sessions)
+		v.mu.Lock()
+		for _, session := range sessions {
+			u := v.busy[session.ID()]
+			if u != nil && u.running == 0 && (oldest == nil || u.last.Before(last)) {
+				oldest, last = session, u.last
+			}
 		}
+		v.mu.Unlock()
 	}
-	v.busy = alive
-	v.mu.Unlock()
-	if oldest != nil {
+	if count >= s.maxSessions && oldest != nil {
 		_ = oldest.Close()
 	}
 }
@@ -364,17 +387,20 @@ func (v *view) prune() {
 	}
 }
 
-// idle reports whether nobody has used the view for a while and no session or
-// subscription lives in it.
-func (v *view) idle(now time.Time) bool {
+// rest gives when the view was last used, and whether no session or subscription
+// lives in it now.
+func (v *view) rest() (used time.Time, empty bool) {
 	v.mu.Lock()
-	unused := now.Sub(v.used) > viewIdle
+	used = v.used
 	v.mu.Unlock()
-	if !unused {
-		return false
-	}
 	for range v.server.Sessions() {
-		return false
+		return used, false
 	}
-	return true
+	return used, true
+}
+
+// idle reports whether nobody lives in the view or has used it for a while.
+func (v *view) idle(now time.Time) bool {
+	used, empty := v.rest()
+	return empty && now.Sub(used) > viewIdle
 }
