@@ -1,0 +1,153 @@
+package rest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// The document is the table: every route is in it and answers, every answer fits
+// its schema, and every role gets exactly what its row says.
+func TestDocumentMatchesTheRoutes(t *testing.T) {
+	a := start(t)
+	recordCall(t, a, "alice", "c1")
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			Summary    string
+			Action     principal.Action `json:"x-handrail-action"`
+			Parameters []struct {
+				Name, In string
+				Required bool
+			}
+			RequestBody *struct {
+				Content map[string]struct{ Schema *jsonschema.Schema }
+			}
+			Responses map[string]struct {
+				Content map[string]struct{ Schema *jsonschema.Schema }
+			}
+		}
+	}
+	a.ok(a.agent, "GET", "/v1/openapi.json", "", &doc)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("version %q", doc.OpenAPI)
+	}
+	bodies := map[string]string{
+		"POST /v1/calls": `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
+		"POST /v1/policy/explain": `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
+		"PATCH /v1/nodes/{node}":  `{"label":"x"}`,
+	}
+	var made struct {
+		Token  string `json:"token_id"`
+		Invite string `json:"invite_id"`
+	}
+	a.ok(a.admin, "POST", "/v1/tokens", `{"principal":"y","role":"agent"}`, &made)
+	a.ok(a.admin, "POST", "/v1/invites", `{}`, &made)
+	param := regexp.MustCompile(`\{([a-z]+)\}`)
+	served := 0
+	// Routes that change much come last: revoke after approve, detach after attach.
+	var order []string
+	for path, item := range doc.Paths {
+		for method := range item {
+			order = append(order, map[string]string{"get": "0", "put": "1", "patch": "1", "post": "2", "delete": "3"}[method]+" "+method+" "+path)
+		}
+	}
+	slices.Sort(order)
+	for _, row := range order {
+		_, row, _ := strings.Cut(row, " ")
+		method, path, _ := strings.Cut(row, " ")
+		op := doc.Paths[path][method]
+		name := strings.ToUpper(method) + " " + path
+		if op.Summary == "" {
+			t.Errorf("%s has no summary", name)
+		}
+		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token}
+		switch path {
+		case "/v1/nodes/{node}/deny":
+			values["node"] = "n3"
+		case "/v1/nodes/{node}/revoke", "/v1/lanes/{lane}/nodes/{node}":
+			values["node"] = "n1"
+		}
+		at := param.ReplaceAllStringFunc(path, func(p string) string {
+			p = strings.Trim(p, "{}")
+			if !slices.ContainsFunc(op.Parameters, func(q struct {
+				Name, In string
+				Required bool
+			}) bool {
+				return q.Name == p && q.In == "path" && q.Required
+			}) {
+				t.Errorf("%s: parameter %s is not documented", name, p)
+			}
+			return values[p]
+		})
+		if op.Action != "" {
+			a.Clock.Advance(time.Minute) // the limiter is another test's
+			a.fails("", strings.ToUpper(method), at, "", capabilities.CodeUnauthenticated)
+		}
+		for role, token := range map[principal.Role]string{principal.RoleAgent: a.agent, principal.RoleOperator: a.operator} {
+			if op.Action != "" && !principal.Allow(role, op.Action) {
+				a.fails(token, strings.ToUpper(method), at, bodies[name], capabilities.CodeForbidden)
+			}
+		}
+		if status, _ := a.do(a.admin, "OPTIONS", at, ""); status != http.StatusMethodNotAllowed {
+			t.Errorf("OPTIONS %s gives %d", at, status)
+		}
+		served++
+		if path == "/v1/events" { // never ends
+			a.events(a.admin, "").resp.Body.Close()
+			continue
+		}
+		a.fails(a.admin, strings.ToUpper(method), at+"?no_such=1", bodies[name], capabilities.CodeInvalidRequest)
+		if op.RequestBody != nil {
+			a.fails(a.admin, strings.ToUpper(method), at, `{"no_such":1}`, capabilities.CodeInvalidRequest)
+		}
+		answer := a.ok(a.admin, strings.ToUpper(method), at, bodies[name], nil)
+		for media, content := range op.Responses["200"].Content {
+			if content.Schema == nil {
+				continue
+			}
+			if media != "application/json" {
+				t.Errorf("%s: a schema for %s", name, media)
+			}
+			fits(t, name, content.Schema, answer)
+		}
+		if op.RequestBody != nil && bodies[name] != "" {
+			fits(t, name+" (request)", op.RequestBody.Content["application/json"].Schema, bodies[name])
+		}
+	}
+	if served < 25 {
+		t.Errorf("only %d routes are documented", served)
+	}
+	a.fails(a.admin, "GET", "/v1/nothing", "", capabilities.CodeNotFound)
+	if patterns := a.rest.Patterns(); len(patterns) != served {
+		t.Errorf("%d routes are served, %d documented", len(patterns), served)
+	}
+}
+
+func fits(t *testing.T, name string, schema *jsonschema.Schema, answer string) {
+	t.Helper()
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	var value any
+	dec := json.NewDecoder(bytes.NewReader([]byte(answer)))
+	if err := dec.Decode(&value); err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if err := resolved.Validate(value); err != nil {
+		t.Errorf("%s does not fit its schema: %v\n%s", name, err, answer)
+	}
+}
