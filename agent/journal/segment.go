@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,7 +69,12 @@ func nextRecord(b []byte) (entry chain.Entry, payload, rest []byte, err error) {
 	return entry, payload, b[recordHead+n:], nil
 }
 
+var zeroBlock [4096]byte
+
 func trimZeros(b []byte) []byte {
+	for len(b) >= len(zeroBlock) && bytes.Equal(b[len(b)-len(zeroBlock):], zeroBlock[:]) {
+		b = b[:len(b)-len(zeroBlock)]
+	}
 	for len(b) > 0 && b[len(b)-1] == 0 {
 		b = b[:len(b)-1]
 	}
@@ -126,7 +132,7 @@ func createSegment(dir string, first uint64, size int64) (*os.File, error) {
 }
 
 func fillZeros(f *os.File, from, to int64) error {
-	zeros := make([]byte, 64<<10)
+	zeros := make([]byte, min(to-from, 256<<10))
 	for from < to {
 		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), to-from)], from)
 		if err != nil {

@@ -30,8 +30,11 @@ func isCorrupt(err error) bool { return capabilities.CodeOf(err) == capabilities
 // asked for pruned segments.
 func filled(t testing.TB, prune bool) (*Ledger, chain.Head) {
 	t.Helper()
+	call := func(id string) []Draft {
+		return []Draft{{Kind: KindCallRequest, Call: capabilities.CallID(id)}, {Kind: KindCallResult, Call: capabilities.CallID(id), Body: map[string]string{"html": "<&>"}}}
+	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	l := open(t, Options{SegmentEntries: 6, Now: func() time.Time { now = now.Add(time.Second); return now }})
+	l := open(t, Options{SegmentEntries: 3, Now: func() time.Time { now = now.Add(time.Second); return now }})
 	ctx := context.Background()
 	for i := range 4 {
 		mustAppend(t, l, call(fmt.Sprint("call-", i))...)
@@ -48,7 +51,7 @@ func filled(t testing.TB, prune bool) (*Ledger, chain.Head) {
 		if err := l.seal(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := l.Prune(ctx, now); err != nil || n != 12 {
+		if n, err := l.Prune(ctx, now); err != nil || n != 6 {
 			t.Fatalf("pruned %d, %v", n, err)
 		}
 	}
@@ -72,7 +75,7 @@ func TestVerifyGood(t *testing.T) {
 		if r.Last != seq || r.Head.Hash != hash || !r.Pinned || r.Heads != 2 || len(r.Nodes) != 1 || r.Packets+r.Pruned != seq {
 			t.Errorf("report %+v", r)
 		}
-		if prune && (r.Pruned != 12 || r.Segments != 2 || r.First != 13 || r.Kinds[KindPruned] != 2) {
+		if prune && (r.Pruned != 6 || r.Segments != 2 || r.First != 7 || r.Kinds[KindPruned] != 2) {
 			t.Errorf("report %+v", r)
 		}
 		if _, err := Verify(bytes.NewReader(b), Pins{}); err != nil {
@@ -214,9 +217,9 @@ func encodeLine(t testing.TB, v any) []byte {
 
 func TestPrunedByHandIsFound(t *testing.T) {
 	for name, sql := range map[string]string{
-		"packets":           "DELETE FROM packet_store WHERE seq <= 6",
+		"packets":           "DELETE FROM packet_store WHERE seq <= 3",
 		"packets and sums":  "DELETE FROM ledger_segment WHERE first = 1",
-		"a segment, marked": "UPDATE ledger_segment SET pruned = 1 WHERE first = 13",
+		"a segment, marked": "UPDATE ledger_segment SET pruned = 1 WHERE first = 4",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := filled(t, name == "packets and sums")
@@ -228,7 +231,7 @@ func TestPrunedByHandIsFound(t *testing.T) {
 			}
 			if name == "a segment, marked" {
 				// As Prune would have left it, but for the packet that says so.
-				for _, s := range []string{"UPDATE ledger_segment SET pruned = 1", "DELETE FROM packet_store WHERE seq <= 18"} {
+				for _, s := range []string{"UPDATE ledger_segment SET pruned = 1", "DELETE FROM packet_store WHERE seq <= 9"} {
 					if err := l.store.Write(t.Context(), func(tx *store.Tx) error { _, err := tx.Exec(s); return err }); err != nil {
 						t.Fatal(err)
 					}
