@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -108,36 +107,4 @@ func scanPacket(rows interface{ Scan(...any) error }, p *Packet) error {
 	copy(p.Prev[:], prev)
 	copy(p.Hash[:], hash)
 	return nil
-}
-
-// Follow gives every durable packet after the given sequence number, and waits
-// for more until ctx ends. A slow reader falls behind but loses nothing.
-func (l *Ledger) Follow(ctx context.Context, after uint64) iter.Seq2[Packet, error] {
-	return func(yield func(Packet, error) bool) {
-		for {
-			changed := l.Changed()
-			packets, err := l.Packets(ctx, Query{After: after, Limit: maxLimit})
-			if ctx.Err() != nil {
-				return
-			}
-			if err != nil {
-				yield(Packet{}, err)
-				return
-			}
-			for _, p := range packets {
-				if !yield(p, nil) {
-					return
-				}
-				after = p.Seq
-			}
-			if len(packets) > 0 {
-				continue
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
 }
