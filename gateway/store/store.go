@@ -283,9 +283,6 @@ func (s *Store) extendWAL() error {
 // Write has committed as soon as Write returns.
 func (s *Store) Read() *sql.DB { return s.readDB }
 
-// Path is the database file.
-func (s *Store) Path() string { return s.path }
-
 // Run brings the WAL back into the database, off the writers' path, until ctx
 // ends. It returns an error if the store is poisoned: the process should end.
 func (s *Store) Run(ctx context.Context) error {

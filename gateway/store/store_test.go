@@ -370,7 +370,7 @@ func TestMigrations(t *testing.T) {
 
 func TestSecondOpenIsRefused(t *testing.T) {
 	s := open(t)
-	_, err := Open(t.Context(), Options{Path: s.Path(), Migrations: testTables})
+	_, err := Open(t.Context(), Options{Path: s.path, Migrations: testTables})
 	if capabilities.CodeOf(err) != capabilities.CodeConflict {
 		t.Fatalf("err = %v", err)
 	}
@@ -398,7 +398,7 @@ func TestClose(t *testing.T) {
 	if err := s.Write(t.Context(), func(*Tx) error { return nil }); capabilities.CodeOf(err) != capabilities.CodeLedgerUnavailable {
 		t.Errorf("err = %v", err)
 	}
-	again := openAt(t, s.Path(), Options{ReserveBytes: -1})
+	again := openAt(t, s.path, Options{ReserveBytes: -1})
 	if !names(t, again)["waiting"] {
 		t.Error("the row is gone")
 	}
