@@ -223,7 +223,7 @@ type acted struct {
 
 // result gives an action's output with the address the tab has now.
 func (c *call) result(v verdict) (capabilities.Output, error) {
-	history, err := c.tab.where(c.ctx).get(c.ctx)
+	url, title, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
 	if err != nil {
 		if c.ctx.Err() != nil && errors.Is(context.Cause(c.tab.life), errTabClosed) {
 			// The action closed its own tab; that is an effect, not a failure.
@@ -231,9 +231,7 @@ func (c *call) result(v verdict) (capabilities.Output, error) {
 		}
 		return capabilities.Output{}, err
 	}
-	var a acted
-	a.URL, a.Title = place(history)
-	return capabilities.Output{Result: a, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: acted{url, title}, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
 
 // click carries out tyrum.browser.click.

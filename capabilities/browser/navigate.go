@@ -108,12 +108,10 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	if now.dialogs != before.dialogs {
 		v.evidence += "; the page opened a " + now.dialog
 	}
-	history, err := t.where(c.ctx).get(c.ctx)
-	if err != nil {
+	r := loaded{Status: now.status}
+	if r.URL, r.Title, err = t.placeOf(c.ctx, t.where(c.ctx)); err != nil {
 		return capabilities.Output{}, err
 	}
-	r := loaded{Status: now.status}
-	r.URL, r.Title = place(history)
 	if now.status >= 400 {
 		v = verdict{capabilities.EffectPartial, "the server answered with an error status"}
 	}
@@ -187,8 +185,7 @@ func (c *call) navigationError(address, text string) error {
 			return err
 		}
 		// A redirect may have led to where it failed.
-		if history, err := c.tab.where(c.ctx).get(c.ctx); err == nil {
-			url, _ := place(history)
+		if url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err == nil {
 			if err := out.failure(url); err != nil {
 				return err
 			}
@@ -331,14 +328,14 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	}
 	for i, r := range replies {
 		entry := tabEntry{Index: i}
-		history, err := r.get(c.ctx)
+		url, title, err := all[i].placeOf(c.ctx, r)
 		switch {
 		case c.ctx.Err() != nil:
 			return capabilities.Output{}, c.ctx.Err()
 		case errors.Is(err, errConnClosed):
 			return capabilities.Output{}, err
 		case err == nil:
-			entry.URL, entry.Title = place(history)
+			entry.URL, entry.Title = url, title
 		}
 		if all[i].isCrashed() {
 			entry.Title = "(crashed)"

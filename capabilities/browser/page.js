@@ -304,6 +304,7 @@ function outline(root, o) {
     if (hiddenByAria(node)) return;
     const style = getComputedStyle(node);
     if (style.display === 'none') return;
+    if (tag === 'LABEL' && node.control) mute = true; // it is the control's name
     const invisible = style.visibility !== 'visible';
     let role = roleOf(node);
     const pointer = style.cursor === 'pointer';
@@ -476,7 +477,7 @@ function describe(el) {
 }
 
 // toTop gives a point of el's own viewport in that of the top document, and the
-// element that covers a frame on the way, if any.
+// element that covers a frame on the way; out says that the point is not in view.
 function toTop(el, x, y) {
   let win = el.ownerDocument.defaultView;
   while (win && win !== window) {
@@ -487,7 +488,7 @@ function toTop(el, x, y) {
     x += r.left + frame.clientLeft + parseFloat(s.paddingLeft);
     y += r.top + frame.clientTop + parseFloat(s.paddingTop);
     const hit = deepest(frame.ownerDocument, x, y);
-    if (hit !== frame) return {x, y, cover: hit};
+    if (hit !== frame) return {x, y, cover: hit, out: true};
     win = frame.ownerDocument.defaultView;
   }
   return {x, y};
@@ -519,7 +520,7 @@ function hitPoint(el, position) {
     if (!hit) continue; // out of view
     if (!within(el, hit)) { cover = cover || hit; continue; }
     const top = toTop(el, x, y);
-    if (!top.cover) return top;
+    if (!top.out) return top;
     cover = cover || top.cover;
   }
   return {cover};
@@ -612,15 +613,6 @@ function focusField(el, o) {
 
 let field = null;
 
-// chain lists the elements and objects that a key event passes, for asking
-// whether any listens to keys.
-function chain() {
-  const list = [];
-  for (let x = field.el; x && list.length < 60; x = above(x)) list.push(x);
-  list.push(field.el.ownerDocument, field.el.ownerDocument.defaultView);
-  return list;
-}
-
 // setField sets what keys can not reliably reach (dates, colours, sliders).
 function setField(o) {
   const el = field.el;
@@ -711,10 +703,20 @@ function watch(el, o) {
   for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
   stops.push(() => observer.disconnect());
   on(win, 'input', () => w.evidence('a value changed'));
-  on(win, 'change', () => w.evidence('a value changed'));
+  if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
   on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.evidence('a form was submitted'); } });
   on(win, 'invalid', () => w.evidence('the form refused a value'));
-  on(win, 'scroll', () => w.evidence('the page scrolled'));
+  // Scrolling into view brings late scroll events; those are ours, not the click's.
+  const places = new Map();
+  for (let x = el; x; x = above(x) || x.ownerDocument.defaultView?.frameElement) {
+    places.set(x, [x.scrollLeft, x.scrollTop].join());
+    places.set(x.ownerDocument, [x.ownerDocument.defaultView?.scrollX, x.ownerDocument.defaultView?.scrollY].join());
+  }
+  on(win, 'scroll', e => {
+    const x = e.target;
+    const now = x.nodeType === 9 ? [x.defaultView?.scrollX, x.defaultView?.scrollY].join() : [x.scrollLeft, x.scrollTop].join();
+    if (places.get(x) !== now) w.evidence('the page scrolled');
+  });
   on(win, 'play', () => w.evidence('media started'));
   on(win, 'pause', () => w.evidence('media paused'));
   on(win, 'toggle', () => w.evidence('something was opened or closed'));
@@ -750,5 +752,5 @@ async function outcome(o) {
   return result;
 }
 
-globalThis.__handrail = {snapshot, aim, outcome, typed, setField, chain};
+globalThis.__handrail = {snapshot, aim, outcome, typed, setField};
 })();

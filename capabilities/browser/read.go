@@ -10,8 +10,11 @@ import (
 	_ "image/jpeg" // to read the size of what Chrome gives
 	_ "image/png"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
@@ -155,7 +158,46 @@ func jsonValue(o *runtime.RemoteObject) (json.RawMessage, error) {
 	case len(o.Value) > maxValue:
 		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue)
 	}
-	return json.RawMessage(o.Value), nil
+	return unescape(o.Value), nil
+}
+
+// unescape turns the \u escapes that Chrome uses for all but ASCII into plain
+// UTF-8: text of most languages would be twice to six times as long for a model.
+// Escapes of ASCII stay, and so do halves of surrogate pairs.
+func unescape(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte(`\u`)) {
+		return raw
+	}
+	out := make([]byte, 0, len(raw))
+	unit := func(i int) (rune, bool) {
+		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
+			return 0, false
+		}
+		v, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return rune(v), err == nil
+	}
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		r, ok := unit(i)
+		if low, two := unit(i + 6); ok && two && utf16.DecodeRune(r, low) != utf8.RuneError {
+			out = utf8.AppendRune(out, utf16.DecodeRune(r, low))
+			i += 12
+			continue
+		}
+		if ok && r >= 0x80 && !utf16.IsSurrogate(r) {
+			out = utf8.AppendRune(out, r)
+			i += 6
+			continue
+		}
+		n := min(2, len(raw)-i)
+		out = append(out, raw[i:i+n]...)
+		i += n
+	}
+	return out
 }
 
 // scriptError gives the page's exception: its first line and where it was thrown.
@@ -224,7 +266,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 		}
 	}
 	shot := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
-	history, err := c.tab.where(c.ctx).get(c.ctx)
+	url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -245,8 +287,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 		Width  int    `json:"width"`
 		Height int    `json:"height"`
 		URL    string `json:"url,omitempty"`
-	}{"image/" + args.Format, size.Width, size.Height, ""}
-	result.URL, _ = place(history)
+	}{"image/" + args.Format, size.Width, size.Height, url}
 	return capabilities.Output{
 		Result: result, Untrusted: true,
 		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: result.MIME, Bytes: data}},

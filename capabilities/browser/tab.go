@@ -223,9 +223,11 @@ func (t *tab) onEvent(method string, params []byte) {
 		}
 	case "Network.requestWillBeSent":
 		var e struct {
-			HasUserGesture bool `json:"hasUserGesture"`
+			HasUserGesture bool   `json:"hasUserGesture"`
+			Type           string `json:"type"`
 		}
-		if decodeEvent(params, &e) && e.HasUserGesture {
+		// A document on its way has better signs of its own.
+		if decodeEvent(params, &e) && e.HasUserGesture && e.Type != "Document" {
 			t.change(func(s *tabState) { s.requests++ })
 		}
 	case "Network.responseReceived":
@@ -304,6 +306,29 @@ func (t *tab) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 // even while the page hangs, and a page can not forge it.
 func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] {
 	return start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
+}
+
+// placeOf waits for the answer of where. While one document replaces another
+// Chrome refuses for a moment; then it is asked again.
+func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
+	h, err := first.get(ctx)
+	for try := 0; try < 5 && swapping(err); try++ {
+		_, changed := t.look()
+		select {
+		case <-changed:
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return "", "", ctx.Err()
+		}
+		h, err = t.where(ctx).get(ctx)
+	}
+	url, title = place(h)
+	return url, title, err
+}
+
+func swapping(err error) bool {
+	var refused *protocolError
+	return errors.As(err, &refused) && strings.Contains(refused.message, "Not attached to an active page")
 }
 
 // place reads the answer of where.
