@@ -48,7 +48,7 @@ func stoppedGateway(t *testing.T) (data dataDir, export []byte, head chain.Head)
 		t.Fatal(err)
 	}
 	seq, hash := l.Tip()
-	return data, out.Bytes(), chain.SignHead(key, chain.Head{Chain: l.Chain(), Seq: seq, Hash: hash, Time: 1})
+	return data, out.Bytes(), chain.SignHead(key, chain.Head{Chain: string(pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))), Seq: seq, Hash: hash, Time: 1})
 }
 
 func verify(t *testing.T, data dataDir, args ...string) (code int, out, err string) {

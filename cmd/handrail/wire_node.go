@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/agent"
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/procguard"
+)
+
+// nodeConfig is node.json: what the owner of this device settled.
+type nodeConfig struct {
+	Version int           `json:"version"`
+	Browser browserConfig `json:"browser"`
+}
+
+type browserConfig struct {
+	// Path names the browser; empty: it is found.
+	Path string `json:"path,omitempty"`
+	// Sandbox is auto or off.
+	Sandbox browser.Sandbox `json:"sandbox"`
+	// AllowOrigins are origins that pages may reach although their addresses are
+	// not public, such as "http://127.0.0.1:3000".
+	AllowOrigins []string `json:"allow_origins"`
+}
+
+func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
+
+// readNodeConfig reads node.json; a missing file is written with the defaults,
+// so that there is something to edit.
+func (d dataDir) readNodeConfig() (nodeConfig, error) {
+	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}}
+	data, err := os.ReadFile(d.nodeConfigPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err := json.MarshalIndent(c, "", "  ")
+		if err != nil {
+			return c, err
+		}
+		return c, pairing.SaveFile(d.nodeConfigPath(), append(data, '\n'))
+	}
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", d.nodeConfigPath(), err)
+	}
+	if c.Version != 1 {
+		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version 1", d.nodeConfigPath(), c.Version)
+	}
+	return c, nil
+}
+
+// browserFlags are the owner's flags of every command that runs a node.
+type browserFlags struct {
+	path      *string
+	noSandbox *bool
+	origins   *[]string
+}
+
+func addBrowserFlags(cmd *cobra.Command) browserFlags {
+	return browserFlags{
+		path:      cmd.Flags().String("browser", "", "path of Chrome or Chromium (default: found)"),
+		noSandbox: cmd.Flags().Bool("browser-no-sandbox", false, "run Chrome without its sandbox; policy has to accept that by name"),
+		origins:   cmd.Flags().StringSlice("browser-allow-origin", nil, "origin that pages may reach although it is not public; repeatable"),
+	}
+}
+
+// over gives the configuration with the flags laid over it.
+func (f browserFlags) over(c browserConfig) browserConfig {
+	if *f.path != "" {
+		c.Path = *f.path
+	}
+	if *f.noSandbox {
+		c.Sandbox = browser.SandboxOff
+	}
+	c.AllowOrigins = append(append([]string(nil), c.AllowOrigins...), *f.origins...)
+	return c
+}
+
+// handlers makes what this device offers. This is the one place that picks the
+// OS implementations behind them.
+func handlers(c browserConfig, log *slog.Logger) ([]capabilities.Handler, error) {
+	b, err := browser.New(browser.Options{
+		Finder: chrome.New(chrome.Options{Path: c.Path}), Launcher: procguard.New(procguard.Options{Log: log}),
+		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []capabilities.Handler{b}, nil
+}
+
+// offered lists what a device with the default configuration could do.
+func offered() []capabilities.CapabilityID {
+	hs, err := handlers(browserConfig{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil
+	}
+	return agent.Offers(hs)
+}
+
+// openNode puts the node agent of data together.
+func openNode(data dataDir, flags browserFlags, addrs []string, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+	if err := data.make(data.node()); err != nil {
+		return nil, err
+	}
+	config, err := data.readNodeConfig()
+	if err != nil {
+		return nil, err
+	}
+	hs, err := handlers(flags.over(config.Browser), log)
+	if err != nil {
+		return nil, err
+	}
+	return agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), OnState: onState, Log: log})
+}
+
+// joinLocal pairs the node of data with a gateway of this process, unless it is
+// its node already.
+func joinLocal(ctx context.Context, data dataDir, site capabilities.SiteID, known func(capabilities.NodeID) bool, paste func() (pairing.Paste, error)) (capabilities.NodeID, error) {
+	if err := data.make(data.node()); err != nil {
+		return "", err
+	}
+	id, err := link.LoadIdentity(data.node())
+	if err == nil && id.Site == site && !id.Pending() && known(id.Node) {
+		return id.Node, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	p, err := paste()
+	if err != nil {
+		return "", err
+	}
+	id, err = link.Join(ctx, p, link.JoinOptions{Dir: data.node(), Profile: profile("", offered())})
+	if err != nil {
+		return "", err
+	}
+	return id.Node, nil
+}
