@@ -100,7 +100,7 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 	if !denied && !onlyPolicy {
 		return err
 	}
-	c.decided = true
+	c.decided, c.denied = true, true
 	out := *err
 	if denied {
 		out.Message = "Policy denies this tool on that node: " + c.verdict.Reason

@@ -149,6 +149,7 @@ type call struct {
 	verdict policy.Decision
 	judged  capabilities.NodeID // the node verdict is about
 	decided bool                // verdict counts: it is what the call stands or falls by
+	denied  bool                // no node is left only because policy denies this call
 	accepts bool                // policy accepted an isolation below the class by name
 	row     row                 // hop 7
 }
@@ -215,7 +216,11 @@ func (c *call) result(status capabilities.Status) capabilities.Result {
 
 // failure makes the result that carries an error.
 func (c *call) failure(e *capabilities.Error) capabilities.Result {
-	r := c.result(statusOf(e.Code))
+	status := statusOf(e.Code)
+	if c.denied {
+		status = capabilities.StatusDenied // whatever the code of the selection is
+	}
+	r := c.result(status)
 	r.Code, r.Message, r.Hint = e.Code, e.PublicMessage(), e.PublicHint()
 	r.Retryable, r.Details = e.Code.Info().Retryable, e.Details
 	return r
