@@ -280,6 +280,9 @@ func resultError(r capabilities.Result) error {
 	if _, mapped := exitCodes[err.Code]; mapped {
 		return err
 	}
+	if err.Code == capabilities.CodeAmbiguousNode && deniedEverywhere(r.Details) {
+		return &exitError{code: exitDenied, err: err}
+	}
 	switch r.Status {
 	case capabilities.StatusDenied:
 		return &exitError{code: exitDenied, err: err}
@@ -287,4 +290,17 @@ func resultError(r capabilities.Result) error {
 		return &exitError{code: exitPending, err: err}
 	}
 	return err
+}
+
+// deniedEverywhere reports whether no node is eligible because policy denies the
+// call on each of them: for a script that is a refusal, not a failure.
+func deniedEverywhere(details any) bool {
+	d, _ := details.(map[string]any)
+	candidates, _ := d["candidates"].([]any)
+	for _, c := range candidates {
+		if m, _ := c.(map[string]any); m["code"] != string(capabilities.CodeNodeDeniedByPolicy) {
+			return false
+		}
+	}
+	return d["detail"] == "no_eligible_node" && len(candidates) > 0
 }

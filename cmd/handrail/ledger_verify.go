@@ -32,7 +32,7 @@ func newLedgerVerifyCmd() *cobra.Command {
 		Long: "Checks an export (- is standard input) without the gateway: hashes, order, signatures, and the end. A file named\n" +
 			"store.db is the ledger of a stopped gateway. Without FILE it checks the ledger of the data directory.\n" +
 			"An export proves by itself only that it is whole; --key says whose it must be, and --heads, a node's\n" +
-			"journal/heads.json, that nothing that node has seen is missing.",
+			"journal/NODE/heads.json, that nothing that node has seen is missing.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	keys := cmd.Flags().StringArray("key", nil, "public key that must have signed the end, in hex (repeatable)")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -112,6 +113,8 @@ func printRecord(w io.Writer, indent string, m map[string]any) {
 		case string:
 			if strings.Contains(v, "\n") {
 				rest[k] = v
+			} else if strings.Contains(v, " ") {
+				line = append(line, plain(k)+"="+strconv.Quote(scalar(v)))
 			} else if v != "" {
 				line = append(line, plain(k)+"="+scalar(v))
 			}
