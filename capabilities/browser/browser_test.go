@@ -224,5 +224,3 @@ func (n *node) ref(words ...string) string {
 func html(body string) string {
 	return "<!doctype html><meta charset=utf-8><title>Test page</title><body>" + body
 }
-
-func nodeThatGetsKilled() { select {} }

@@ -263,6 +263,16 @@ func (c *conn) drop(p *pending) bool {
 	return open
 }
 
+// answered reports whether the answer is there.
+func (p *pending) answered() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // wait gives the raw result of the command, or why there is none.
 func (p *pending) wait(ctx context.Context) ([]byte, error) {
 	select {

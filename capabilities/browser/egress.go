@@ -34,7 +34,7 @@ type egress struct {
 	stopped   context.Context
 
 	mu       sync.Mutex
-	failures map[string]error // by "host:port": why the latest connection failed
+	failures map[string]failed // by "host:port": why and when the latest connection failed
 	tunnels  map[net.Conn]struct{}
 	closed   bool
 }
@@ -48,7 +48,7 @@ func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string)) (
 	if err != nil {
 		return nil, err
 	}
-	e := &egress{rules: rules, log: log, onHost: onHost, listener: listener, failures: map[string]error{}, tunnels: map[net.Conn]struct{}{}}
+	e := &egress{rules: rules, log: log, onHost: onHost, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]struct{}{}}
 	e.stopped, e.stop = context.WithCancel(context.Background())
 	e.transport = &http.Transport{
 		DialContext: e.dialChecked, DisableCompression: true,
@@ -81,16 +81,24 @@ func (e *egress) close() {
 	e.served.Wait()
 }
 
+type failed struct {
+	why error
+	at  time.Time
+}
+
 // failure gives why the latest connection to a web address failed, nil if it
-// did not.
-func (e *egress) failure(raw string) error {
+// did not, or not since then.
+func (e *egress) failure(raw string, since time.Time) error {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.failures[hostPort(u)]
+	if f, ok := e.failures[hostPort(u)]; ok && !f.at.Before(since) {
+		return f.why
+	}
+	return nil
 }
 
 func (e *egress) note(target string, err error) {
@@ -99,7 +107,7 @@ func (e *egress) note(target string, err error) {
 	if err == nil {
 		delete(e.failures, target)
 	} else if len(e.failures) < maxFailures {
-		e.failures[target] = err
+		e.failures[target] = failed{err, time.Now()}
 	}
 }
 

@@ -67,10 +67,16 @@ func (r *egressRules) checkURL(raw string) error {
 		if u.Hostname() == "" {
 			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The url names no host.")
 		}
-		if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !r.named[hostPort(u)] {
+		if r.named[hostPort(u)] {
+			return nil
+		}
+		if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
 			if why := notPublic(addr); why != "" {
 				return blocked(u.Hostname(), why)
 			}
+		}
+		if isLocalhost(u.Hostname()) {
+			return blocked(u.Hostname(), "loopback")
 		}
 		return nil
 	}
@@ -89,7 +95,7 @@ func (r *egressRules) resolve(ctx context.Context, host, port string) ([]netip.A
 		}
 		return []netip.Addr{addr}, nil
 	}
-	if (host == "localhost" || strings.HasSuffix(host, ".localhost")) && !named {
+	if isLocalhost(host) && !named {
 		return nil, blocked(host, "loopback")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -106,6 +112,12 @@ func (r *egressRules) resolve(ctx context.Context, host, port string) ([]netip.A
 		}
 	}
 	return addrs, nil
+}
+
+// isLocalhost: these names mean loopback whatever a resolver says (RFC 6761).
+func isLocalhost(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 func blocked(host, why string) error {

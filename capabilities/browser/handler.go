@@ -173,9 +173,10 @@ type call struct {
 	h       *Handler
 	lane    *lane
 	inv     capabilities.Invocation
-	tab     *tab   // once the tool chose it
-	unbind  func() // ends the bond of ctx to the tab
-	release func() // gives the lane's order to the next call; idempotent
+	tab     *tab     // once the tool chose it
+	probe   *pending // answered when the page has done the call's synchronous part
+	unbind  func()   // ends the bond of ctx to the tab
+	release func()   // gives the lane's order to the next call; idempotent
 }
 
 // args decodes the canonical arguments, which the gateway has validated.
@@ -218,14 +219,14 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	var once sync.Once
 	c := &call{ctx: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
 	defer func() { c.unbind() }()
-	defer c.release()
+	defer func() { c.release() }()
 	l.observeInto(inv.Observe)
 	out, err := run(c)
 	if err == nil {
 		return out, nil
 	}
 	if ctx.Err() != nil && c.tab != nil {
-		h.unstick(c.tab)
+		h.unstick(c)
 	}
 	e := explain(c.ctx, err)
 	if c.tab != nil && e.Code == capabilities.CodeBrowserCrashed {

@@ -86,13 +86,14 @@ type loaded struct {
 func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	t := c.tab
 	before, _ := t.look()
+	began := time.Now()
 	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
 	if err != nil {
 		c.stopLoading(err)
 		return capabilities.Output{}, err
 	}
 	if res.ErrorText != "" || res.IsDownload {
-		return capabilities.Output{}, c.navigationError(address, res.ErrorText)
+		return capabilities.Output{}, c.navigationError(address, res.ErrorText, began)
 	}
 	v := confirmed("the document was opened")
 	if res.LoaderID == "" {
@@ -176,17 +177,17 @@ var netErrors = map[string]string{
 
 // navigationError says why a page did not open: what the egress proxy knows is
 // nearer the truth than what Chrome sees of it.
-func (c *call) navigationError(address, text string) error {
+func (c *call) navigationError(address, text string, began time.Time) error {
 	c.lane.mu.Lock()
 	out := c.lane.egress
 	c.lane.mu.Unlock()
 	if out != nil {
-		if err := out.failure(address); err != nil {
+		if err := out.failure(address, began); err != nil {
 			return err
 		}
 		// A redirect may have led to where it failed.
 		if url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err == nil {
-			if err := out.failure(url); err != nil {
+			if err := out.failure(url, began); err != nil {
 				return err
 			}
 		}

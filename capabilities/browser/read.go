@@ -75,6 +75,8 @@ func snapshot(c *call) (capabilities.Output, error) {
 // other tools pass one, and mean its call.
 var functionPattern = regexp.MustCompile(`^\s*(async\s+)?(function\b|\([^()]*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)`)
 
+var errStopped = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The expression ran too long and was stopped.")
+
 // maxValue bounds an evaluate's result before it is passed on.
 const maxValue = 1 << 20
 
@@ -99,13 +101,16 @@ func evaluate(c *call) (capabilities.Output, error) {
 		Expression: expression, ReturnByValue: ptr(true), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true),
 		ReplMode: ptr(strings.Contains(expression, "await")), // await at the top level
 	}
+	var stopAt time.Time
 	if deadline, ok := c.ctx.Deadline(); ok {
 		// A loop that never ends is stopped by Chrome itself.
 		if left := time.Until(deadline) - 50*time.Millisecond; left > 0 {
+			stopAt = time.Now().Add(left.Truncate(time.Millisecond))
 			p.Timeout = runtime.TimeDelta(left.Milliseconds())
 		}
 	}
 	sent := start(c.ctx, c.tab.s, runtime.Evaluate, p)
+	c.probe = start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
 	c.release()
 	res, err := sent.get(c.ctx)
 	switch {
@@ -117,8 +122,9 @@ func evaluate(c *call) (capabilities.Output, error) {
 			Evidence: "the page navigated before the expression gave a value", Untrusted: true}, nil
 	case err != nil:
 		var refused *protocolError
-		if errors.As(err, &refused) && strings.Contains(refused.message, "terminated") {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The expression ran too long and was stopped.")
+		// Chrome words the end of a script by its timeout as an internal error.
+		if errors.As(err, &refused) && (strings.Contains(refused.message, "terminated") || (refused.message == "Internal error" && time.Until(stopAt) < 25*time.Millisecond)) {
+			return capabilities.Output{}, errStopped
 		}
 		if errors.As(err, &refused) && (strings.Contains(refused.message, "reference chain") || strings.Contains(refused.message, "couldn't be returned by value")) {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The value can not be turned into JSON.").
@@ -127,6 +133,10 @@ func evaluate(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	case res.ExceptionDetails != nil:
 		return capabilities.Output{}, scriptError(res.ExceptionDetails)
+	}
+	if o := res.Result; o != nil && (o.Subtype == runtime.RemoteObjectSubtypePromise || !stopAt.IsZero() && time.Until(stopAt) < 25*time.Millisecond) {
+		// Stopped while it settled: Chrome gives the promise itself, as an empty object.
+		return capabilities.Output{}, errStopped
 	}
 	raw, err := jsonValue(res.Result)
 	if err != nil {
@@ -212,7 +222,7 @@ func scriptError(e *runtime.ExceptionDetails) error {
 		}
 	}
 	if strings.Contains(text, "Script execution was interrupted") || strings.Contains(e.Text, "execution was terminated") {
-		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The expression ran too long and was stopped.")
+		return errStopped
 	}
 	text, _, _ = strings.Cut(text, "\n")
 	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s (line %d)", clip(text, 500), e.LineNumber+1)

@@ -349,23 +349,29 @@ const (
 	maxTitle   = 1000
 )
 
-// unstick frees a page whose script never ends, after its call gave up: if the
-// page does not answer, the running script is stopped. Terminating an idle page
-// would hit its next script instead, so it is asked first.
-func (h *Handler) unstick(t *tab) {
+// unstick frees a page whose script never ends, after its call gave up. Only a
+// script that is this call's to stop is stopped: terminating an idle page would
+// hit its next script, and another call's script is not ours.
+func (h *Handler) unstick(c *call) {
+	if c.probe != nil && c.probe.answered() {
+		return // it waits for a promise, or for nothing: the page is free
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return
 	}
+	t, release := c.tab, c.release
+	c.release = func() {} // the next call has to wait until the page is free again
 	h.wg.Go(func() {
+		defer release()
 		ping := func(wait time.Duration) bool {
 			ctx, cancel := context.WithTimeout(t.life, wait)
 			defer cancel()
 			_, err := do(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 			return err == nil
 		}
-		if ping(250*time.Millisecond) || t.life.Err() != nil {
+		if c.probe == nil && ping(250*time.Millisecond) || t.life.Err() != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
