@@ -98,6 +98,8 @@ type Link struct {
 
 	active atomic.Int32   // calls that run
 	calls  sync.WaitGroup // they may outlive their connection
+	jobs   chan job       // to idle goroutines, never buffered
+	idle   atomic.Int32
 }
 
 // New makes a Link; it reads nothing and starts nothing.
@@ -144,7 +146,7 @@ func New(o Options) (*Link, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Link{opts: o, log: o.Log, started: time.Now()}, nil
+	return &Link{opts: o, log: o.Log, started: time.Now(), jobs: make(chan job)}, nil
 }
 
 // Run keeps the connection until ctx ends (nil), or until only a person can help:

@@ -221,11 +221,7 @@ func (s *session) accept(ctx, runCtx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.l.calls.Add(1)
-		go func() {
-			defer s.l.calls.Done()
-			s.l.serve(runCtx, s.conn, stream)
-		}()
+		s.l.hand(job{runCtx, s.conn, stream})
 	}
 }
 
