@@ -8,19 +8,18 @@ type CloseCode uint64
 
 // The close codes. Append only.
 const (
-	CloseDone         CloseCode = 0 // the side that closes is going away on purpose
-	CloseProtocol     CloseCode = 1 // the other side broke the protocol
-	CloseRevoked      CloseCode = 2
-	CloseDenied       CloseCode = 3
-	CloseVersion      CloseCode = 4
-	CloseTakenOver    CloseCode = 5 // a newer connection of the same node is there
-	CloseOverloaded   CloseCode = 6
-	CloseNotInRoster  CloseCode = 7 // a certificate of this site, but no such node
-	CloseInternal     CloseCode = 8
-	CloseHeartbeat    CloseCode = 9 // no heartbeat (or no answer to it) for too long
-	CloseJoined       CloseCode = 10
-	CloseStaleKey     CloseCode = 11 // the key was rotated away
-	ClosePendingLimit CloseCode = 12
+	CloseDone        CloseCode = 0 // the side that closes is going away on purpose
+	CloseProtocol    CloseCode = 1 // the other side broke the protocol
+	CloseRevoked     CloseCode = 2
+	CloseDenied      CloseCode = 3
+	CloseVersion     CloseCode = 4
+	CloseTakenOver   CloseCode = 5 // a newer connection of the same node is there
+	CloseOverloaded  CloseCode = 6
+	CloseNotInRoster CloseCode = 7 // a certificate of this site, but no such node
+	CloseInternal    CloseCode = 8
+	CloseHeartbeat   CloseCode = 9 // no heartbeat (or no answer to it) for too long
+	CloseJoined      CloseCode = 10
+	CloseStaleKey    CloseCode = 11 // the key was rotated away
 )
 
 // Code gives the public code for a close, CodeNodeDisconnected for those that a
@@ -35,7 +34,7 @@ func (c CloseCode) Code() capabilities.Code {
 		return capabilities.CodePairingDenied
 	case CloseVersion:
 		return capabilities.CodeVersionSkew
-	case CloseOverloaded, ClosePendingLimit:
+	case CloseOverloaded:
 		return capabilities.CodeOverloaded
 	case CloseProtocol:
 		return capabilities.CodeInvalidRequest

@@ -218,7 +218,7 @@ func (n *Nodes) Run(ctx context.Context) error {
 		// client saw the dial succeed when 32 of them wait.
 		conn, err := n.listener.Accept(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, quic.ErrServerClosed) { // Close was called
 				return nil
 			}
 			return err

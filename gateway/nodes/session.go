@@ -191,7 +191,7 @@ func (n *Nodes) enter(s *session, key ed25519.PublicKey, hello *wire.Hello) (*re
 	}
 	if old := n.sessions[s.node]; old != nil {
 		n.log.Warn("node.taken_over", "node", s.node, "remote", s.conn.RemoteAddr().String(), "old_remote", old.conn.RemoteAddr().String())
-		closeWith(old.conn, wire.CloseTakenOver)
+		go closeWith(old.conn, wire.CloseTakenOver) // it waits for the connection, the lock must not
 	}
 	n.sessions[s.node] = s
 	s.stopEpoch.Store(hello.StopEpoch)
