@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/observe"
@@ -94,7 +95,7 @@ func New(o Options) (*Runner, error) {
 // when the gateway gives the call up.
 func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
 	began := time.Now()
-	answer, blobs := r.serve(ctx, t, sink)
+	answer, blobs := r.serve(ctx, t, began, sink)
 	answer.DurationUS = uint64(time.Since(began).Microseconds())
 	answer.Clip()
 	if answer.Code == capabilities.CodeResultTooLarge {
@@ -103,7 +104,7 @@ func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
 	sink.Answer(answer, blobs)
 }
 
-func (r *Runner) serve(ctx context.Context, t *wire.Ticket, sink Sink) (wire.Answer, [][]byte) {
+func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, sink Sink) (wire.Answer, [][]byte) {
 	log := r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -138,8 +139,20 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, sink Sink) (wire.Ans
 		return refusal(capabilities.AsError(err)), nil
 	}
 
+	// A slow disk or probe may have used the ticket's life up: what the gateway may
+	// have given up by now must not begin.
+	if time.Since(arrived) > time.Duration(t.LifetimeMS)*time.Millisecond {
+		log.Warn("call.refused", "hop", "runner", "code", capabilities.CodeTicketExpired)
+		answer := refusal(&capabilities.Error{Code: capabilities.CodeTicketExpired})
+		r.finished(log, t.Call, &answer)
+		return answer, nil
+	}
+
+	var drift atomic.Pointer[capabilities.Error]
 	recorder := observe.NewRecorder(t.Grants, func(key string) {
-		cancel(capabilities.Errorf(capabilities.CodeDeniedByNode, "the call did something it was never granted (%s) and was ended", key))
+		e := capabilities.Errorf(capabilities.CodeDeniedByNode, "the call did something it was never granted (%s) and was ended", key)
+		drift.CompareAndSwap(nil, e)
+		cancel(e)
 	})
 	output, err := r.handle(ctx, handler, capabilities.Invocation{
 		Call: t.Call, Capability: t.Capability, Lane: t.Lane, Args: t.Args, Grants: t.Grants,
@@ -151,10 +164,21 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, sink Sink) (wire.Ans
 		Observe: recorder.Observe,
 	})
 	answer, blobs := conclude(ctx, output, err)
+	if e := drift.Load(); e != nil { // whatever the handler makes of it
+		answer, blobs = refusal(e), nil
+		if answer.Effect = output.Effect; answer.Effect == "" {
+			answer.Effect = capabilities.EffectUnverifiable
+		}
+	}
 	answer.Isolation = ready.Isolation
 	observations, _ := recorder.Observations()
 	for _, o := range observations {
 		answer.Observed = append(answer.Observed, wire.Observation{Key: o.Key, Detail: o.Detail, Count: o.Count})
+	}
+	answer.Clip()
+	if len(answer.Output) > descriptor.Limits.MaxResultBytes {
+		answer.Status, answer.Code, answer.Output = capabilities.StatusError, capabilities.CodeResultTooLarge, nil
+		answer.Blobs, blobs = nil, nil
 	}
 	if answer.Status == capabilities.StatusOK {
 		if bad := descriptor.ValidateResult(answer.Output); len(bad) > 0 {
@@ -164,12 +188,17 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, sink Sink) (wire.Ans
 			answer.Output, answer.Blobs, blobs = nil, nil, nil
 		}
 	}
-	answer.Clip()
-	if err := r.opts.Journal.Finished(t.Call, &answer); err != nil {
-		log.Error("call.journal", "err", err)
-	}
+	r.finished(log, t.Call, &answer)
 	log.Info("call.finished", "hop", "runner", "status", answer.Status, "code", answer.Code, "effect", answer.Effect)
 	return answer, blobs
+}
+
+// finished records the end of a started call, as it will leave.
+func (r *Runner) finished(log *slog.Logger, call capabilities.CallID, answer *wire.Answer) {
+	answer.Clip()
+	if err := r.opts.Journal.Finished(call, answer); err != nil {
+		log.Error("call.journal", "err", err)
+	}
 }
 
 // handle runs the handler; a panic becomes an internal error of this call alone.
@@ -294,9 +323,11 @@ func (r *Runner) Active() int {
 // the journal says; a call the journal saw start but not finish, and that does
 // not run, died with an earlier process: unknown.
 func (r *Runner) States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState {
-	states := r.opts.Journal.States(ctx, calls)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Asked under the lock: a call that began and ended between the two looks would
+	// be told "never started".
+	states := r.opts.Journal.States(ctx, calls)
 	for i := range states {
 		_, runs := r.running[states[i].Call]
 		switch {
