@@ -18,6 +18,8 @@ import (
 )
 
 func main() {
+	// quic-go tells its wish for larger UDP buffers to the standard logger, past ours.
+	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	procguard.Main() // this process may be the guard of a child: then it does not return
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -44,6 +44,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 	}
 	bodies := map[string]string{
 		"POST /v1/calls": `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
+		"POST /v1/tools/select":   `{"intent":"take a screenshot"}`,
 		"POST /v1/policy/explain": `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
 		"PATCH /v1/nodes/{node}":  `{"label":"x"}`,
 	}

@@ -84,6 +84,7 @@ type Options struct {
 	Tokens     *principal.Tokens
 	Roster     Roster
 	Ledger     Ledger
+	Selector   Selector
 	Policy     func() *policy.Engine // the active engine
 	Site       func() Site
 	Metrics    http.Handler // default: /metrics answers not_found
@@ -103,7 +104,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Policy == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Policy == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Log == nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,12 +18,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -50,7 +53,7 @@ func start(t *testing.T) *api {
 	a := &api{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.rest, err = rest.New(rest.Options{
-		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger,
+		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
 		Site: func() rest.Site {
@@ -511,4 +514,24 @@ func TestStatusAndHealth(t *testing.T) {
 	if status, body := a.do(a.operator, "GET", "/metrics", ""); status != 200 || !strings.Contains(body, "tools_registry_size") {
 		t.Errorf("metrics %d %s", status, body)
 	}
+}
+
+// selections chooses with the real registry and records nothing.
+type selections struct{ catalog *catalog.Catalog }
+
+func (s selections) SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error) {
+	return registry.New(s.catalog, slog.New(slog.DiscardHandler)).Select(ctx, s, intent, registry.Context{Principal: who.Principal, Lane: who.Lane}, candidates)
+}
+
+func (selections) RecordSelection(context.Context, registry.Record) error { return nil }
+
+func TestSelectionStaysAmongWhatTheCallerMayUse(t *testing.T) {
+	a := start(t)
+	var got registry.ToolSelection
+	a.ok(a.agent, "POST", "/v1/tools/select", `{"intent":"take a screenshot of the page"}`, &got)
+	if got.SelectedTool != "tool.browser.screenshot" || len(got.CandidateTools) == 0 || got.WhySelected == "" {
+		t.Fatalf("%+v", got)
+	}
+	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":"hidden","candidates":["test.hidden"]}`, capabilities.CodeUnknownTool)
+	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":""}`, capabilities.CodeInvalidRequest)
 }

@@ -35,6 +35,8 @@ func (s *Server) table() []*endpoint {
 			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam}}, s.calls),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
 			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: the whole catalog, for admins", "boolean"}}}, s.tools),
+		serveJSON(endpoint{method: post, path: "/v1/tools/select", action: principal.ActReadTools,
+			summary: "Choose a tool for an intent, by words alone and without carrying anything out; recorded"}, s.selectTool),
 
 		serveJSON(endpoint{method: get, path: "/v1/nodes", action: principal.ActReadNodes, summary: "All nodes with what each can do, or why not"}, s.nodes),
 		serveJSON(endpoint{method: get, path: "/v1/nodes/{node}", action: principal.ActReadNodes, summary: "One node"}, s.node),

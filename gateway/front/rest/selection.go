@@ -1,0 +1,52 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/registry"
+)
+
+// Selector chooses a tool for an intent (S4-18) and records that it did.
+type Selector interface {
+	// SelectTool chooses among candidates only.
+	SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error)
+}
+
+type selectBody struct {
+	Intent     string                `json:"intent"`
+	Tags       []string              `json:"tags,omitempty"`
+	Args       json.RawMessage       `json:"args,omitempty"`
+	Candidates []capabilities.ToolID `json:"candidates,omitempty"`
+	Lane       capabilities.LaneID   `json:"lane,omitempty"`
+}
+
+// selectTool chooses among the tools the caller may use now, so that a selection
+// is never a tool that its dispatch would refuse to know. It carries nothing out.
+func (s *Server) selectTool(c *visit, in selectBody) (registry.ToolSelection, error) {
+	if in.Lane == "" {
+		in.Lane = c.who.Lane
+	}
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, in.Lane); err != nil {
+		return registry.ToolSelection{}, err
+	}
+	who := front.Caller(c.who, in.Lane)
+	usable := map[capabilities.ToolID]bool{}
+	all := []capabilities.ToolID{}
+	for _, d := range s.opts.Dispatcher.Visible(c.r.Context(), who) {
+		usable[d.Tool] = true
+		all = append(all, d.Tool)
+	}
+	if in.Candidates == nil {
+		in.Candidates = all
+	}
+	for _, id := range in.Candidates {
+		if !usable[id] {
+			return registry.ToolSelection{}, capabilities.Errorf(capabilities.CodeUnknownTool, "candidate %.128q is no tool that you may use now", id)
+		}
+	}
+	return s.opts.Selector.SelectTool(c.r.Context(), who, registry.Intent{Text: in.Intent, Tags: in.Tags, Args: in.Args}, in.Candidates)
+}

@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/registry"
+)
+
+// selector joins the registry's deterministic choice with the ledger and the
+// metric of S4-46.
+type selector struct {
+	registry *registry.Registry
+	ledger   *ledger.Ledger
+	latency  prometheus.Histogram
+}
+
+func newSelector(r *registry.Registry, l *ledger.Ledger, reg prometheus.Registerer) *selector {
+	s := &selector{registry: r, ledger: l, latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "tools_select_latency_ms", Help: "Milliseconds from an intent's arrival to its recorded selection.",
+		Buckets: []float64{0.5, 1, 2, 5, 10, 50, 250, 1000},
+	})}
+	reg.MustRegister(s.latency)
+	return s
+}
+
+// SelectTool chooses a tool and makes request and result durable (S4-21, S4-22).
+func (s *selector) SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error) {
+	began := time.Now()
+	defer func() { s.latency.Observe(float64(time.Since(began)) / float64(time.Millisecond)) }()
+	return s.registry.Select(ctx, s, intent, registry.Context{Lane: who.Lane, Principal: who.Principal, Role: who.Role}, candidates)
+}
+
+// RecordSelection puts one packet of a selection into the ledger.
+func (s *selector) RecordSelection(ctx context.Context, r registry.Record) error {
+	return s.ledger.Append(ctx, ledger.Draft{
+		Kind: ledger.Kind(r.Kind), Tool: r.Tool, Principal: r.Principal, Lane: r.Lane, Body: r.Body,
+	})
+}
