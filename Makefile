@@ -48,9 +48,8 @@ arch: ## import rules, rooms, documents
 	@.ci/setup build
 	go test -short ./test/arch
 
-bench: ## the measurements of docs/benchmarks.md, floors in the same run
-	@.ci/setup run
-	go test -run '^$$' -bench . -benchtime 2s ./test/bench/...
+bench: setup build ## the measurements, each beside its floor in the same run (BENCH="--quick")
+	go run ./test/bench $(BENCH)
 
 fuzz: ## every fuzz target for a short time each (SECONDS=5)
 	@.ci/setup build
