@@ -127,13 +127,15 @@ func (c *call) conclude(world runtime.ExecutionContextID, before tabState, sent 
 	for done := false; !done; {
 		now, changed := c.tab.look()
 		if v, ok := c.reported(before, now); ok {
-			return v, false, c.arrive(before)
+			v, err = c.arrive(before, v)
+			return v, false, err
 		}
 		select {
 		case <-asked.reply.done:
 			err := asked.get(c.ctx, &seen)
 			if contextLost(err) {
-				return confirmed("a new document was opened"), false, c.arrive(before)
+				v, err = c.arrive(before, confirmed(newDocument))
+				return v, false, err
 			}
 			if err != nil {
 				return verdict{}, false, err
@@ -162,7 +164,8 @@ func (c *call) conclude(world runtime.ExecutionContextID, before tabState, sent 
 	}
 	now, _ := c.tab.look()
 	if v, ok := c.reported(before, now); ok {
-		return v, false, c.arrive(before)
+		v, err = c.arrive(before, v)
+		return v, false, err
 	}
 	switch {
 	case seen.Found != "":
@@ -185,12 +188,12 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	switch {
 	case now.dialogs != before.dialogs:
 		return confirmed("the page opened a " + now.dialog), true
+	case now.downloads != before.downloads:
+		return refusedDownload, true
 	case departed(before, now):
-		return confirmed("a new document was opened"), true
+		return confirmed(newDocument), true
 	case now.opened != before.opened:
 		return confirmed("a new tab was opened"), true
-	case now.downloads != before.downloads:
-		return verdict{capabilities.EffectPartial, "a download started and was refused"}, true
 	case now.choosers != before.choosers:
 		return confirmed("a file chooser was opened"), true
 	case now.inPage != before.inPage:
@@ -201,11 +204,28 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	return verdict{}, false
 }
 
+const newDocument = "a new document was opened"
+
+var refusedDownload = verdict{capabilities.EffectPartial, "a download started and was refused"}
+
 // arrive waits, bounded, until a document that is on its way is there, so that
-// the next call meets the new page.
-func (c *call) arrive(before tabState) error {
+// the next call meets the new page, and corrects the verdict if none came.
+func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	c.tab.awaitFor(c.ctx, navigationWait, func(s tabState) bool { return s.navigating == "" })
-	return c.ctx.Err()
+	if err := c.ctx.Err(); err != nil {
+		return v, err
+	}
+	now, _ := c.tab.look()
+	switch {
+	case v.evidence != newDocument || now.documents != before.documents:
+	case now.downloads != before.downloads:
+		v = refusedDownload
+	case now.navigating != "":
+		v = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
+	default:
+		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}
+	}
+	return v, nil
 }
 
 // awaitFor is await with a bound of its own; it reports whether cond held.

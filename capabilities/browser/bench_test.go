@@ -6,10 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 
@@ -54,11 +55,17 @@ func BenchmarkTools(b *testing.B) {
 		call := func(tool string, args any) func(*testing.B) {
 			raw, _ := json.Marshal(args)
 			return func(b *testing.B) {
+				var took []time.Duration
 				for b.Loop() {
+					began := time.Now()
 					if _, err := n.h.Handle(context.Background(), capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw}); err != nil {
 						b.Fatal(err)
 					}
+					took = append(took, time.Since(began))
 				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+				b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 			}
 		}
 		b.Run(size+"/evaluate-floor", func(b *testing.B) {
@@ -96,9 +103,10 @@ func BenchmarkTools(b *testing.B) {
 		})
 		b.Run(size+"/navigate", call("navigate", obj{"url": s.URL + "/" + size}))
 		snap := n.must("snapshot", obj{"max_chars": 200000})
-		b.Logf("%s: full snapshot %d bytes", size, len(snap.json))
+		if limit := 24_000 * 4; len(snap.json) > limit {
+			b.Errorf("%s: full snapshot of %d bytes, want at most %d", size, len(snap.json), limit)
+		}
 	}
-	_ = cdp.Empty{}
 }
 
 // BenchmarkColdStart is from nothing to the first page.

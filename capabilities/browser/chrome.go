@@ -56,12 +56,15 @@ func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
 		return nil, err
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		go c.close()
+	closed = h.closed
+	if !closed {
+		h.chromes[headless] = c
+	}
+	h.mu.Unlock()
+	if closed {
+		c.close()
 		return nil, errLaneClosed
 	}
-	h.chromes[headless] = c
 	return c, nil
 }
 
@@ -76,6 +79,9 @@ func (c *chrome) alive() bool {
 
 // startChrome finds, starts and greets Chrome.
 func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)()
 	b, err := h.o.Finder.Find(ctx)
 	if err != nil {
 		var missing *platform.MissingError
@@ -105,11 +111,20 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, arrived: make(chan struct{}),
 	}
 	c.root = c.conn.root()
-	h.wg.Go(func() {
-		err := c.conn.run(proc.Out(), c.onEvent)
-		c.ended(err)
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.wg.Go(func() {
+			err := c.conn.run(proc.Out(), c.onEvent)
+			c.ended(err)
+			proc.Close()
+		})
+	}
+	h.mu.Unlock()
+	if closed {
 		proc.Close()
-	})
+		return nil, errLaneClosed
+	}
 	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
 	attach := start(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
 		// Every page, popups too, stops before its first script until it is set up.

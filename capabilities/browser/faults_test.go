@@ -375,6 +375,45 @@ func TestEgress(t *testing.T) {
 	}
 }
 
+// Calls that wait while the lane is closed by its own tool get a new browser; a
+// closing handler ends them.
+func TestCloseWhileWaiting(t *testing.T) {
+	n := newNode(t)
+	n.goTo("about:blank")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			var err *capabilities.Error
+			if i%2 == 0 {
+				_, err = n.try("close", obj{})
+			} else {
+				_, err = n.try("evaluate", obj{"expression": "1"})
+			}
+			// An evaluate that left the lane's turn may be hit by the close.
+			if err != nil && err.Code != capabilities.CodeCancelled {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	n.goTo("about:blank")
+	done := make(chan *capabilities.Error, 2)
+	for _, lane := range []capabilities.LaneID{n.lane, "other"} {
+		go func() {
+			_, err := n.on(lane).try("evaluate", obj{"expression": "new Promise(()=>{})"})
+			done <- err
+		}()
+	}
+	if err := n.h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-done; err == nil {
+			t.Error("a call outlived its handler")
+		}
+	}
+}
+
 func TestReadiness(t *testing.T) {
 	o, _ := options(t)
 	h, err := New(o)

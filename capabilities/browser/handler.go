@@ -61,8 +61,10 @@ type Handler struct {
 	rules *egressRules
 	log   *slog.Logger
 
-	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, unsticking
-	starting chan struct{}  // one token: who starts a Chrome
+	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
+	starting chan struct{}   // one token: who starts a Chrome
+	life     context.Context // ends with Close
+	kill     context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
@@ -126,8 +128,9 @@ func New(o Options) (*Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	life, kill := context.WithCancel(context.Background())
 	return &Handler{
-		o: o, rules: rules, log: o.Log, starting: make(chan struct{}, 1),
+		o: o, rules: rules, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
 	}, nil
 }
@@ -209,18 +212,15 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l, err := h.lane(inv.Lane)
+	l, err := h.turn(ctx, inv.Lane)
 	if err != nil {
-		return capabilities.Output{}, err
-	}
-	if err := l.enter(ctx); err != nil {
 		return capabilities.Output{}, explain(ctx, err)
 	}
 	var once sync.Once
 	c := &call{ctx: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
-	l.observeInto(inv.Observe)
+	defer l.observeInto(inv.Observe)()
 	out, err := run(c)
 	if err == nil {
 		return out, nil
@@ -253,6 +253,7 @@ func (h *Handler) CloseLane(id capabilities.LaneID) {
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
+	h.kill() // a Chrome that is only just starting is given up
 	if h.idle != nil {
 		h.idle.Stop()
 	}
@@ -268,6 +269,28 @@ func (h *Handler) Close() error {
 	}
 	h.wg.Wait()
 	return errors.Join(errs...)
+}
+
+// turn waits for the lane's turn. A lane that its own close tool ended meanwhile
+// is replaced by a new one of its name.
+func (h *Handler) turn(ctx context.Context, id capabilities.LaneID) (*lane, error) {
+	for {
+		l, err := h.lane(id)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.enter(ctx); err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		retired := l.retired
+		l.mu.Unlock()
+		if !retired {
+			return l, nil
+		}
+		l.leave()
+		h.forgetLane(l)
+	}
 }
 
 // lane gives the lane by name, made at its first call.

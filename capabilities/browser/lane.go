@@ -29,11 +29,21 @@ type lane struct {
 	lost     error   // pages were lost and no call has said so yet
 	toldOf   *chrome // whose end a call has told its caller
 	nextRef  int     // refs are never used twice in a lane, whatever the tab or page
-	observe  func(key, detail string)
+	retired  bool    // closed by its own close tool: a later call opens a new one
+	observer *observer
+	unseen   []string // hosts that were reached while no call was there to be told
 }
 
+// observer takes what happens during one call.
+type observer struct {
+	observe func(key, detail string)
+}
+
+// maxUnseen bounds the hosts that wait for the next call.
+const maxUnseen = 64
+
 func newLane(h *Handler, id capabilities.LaneID) *lane {
-	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1, observe: func(string, string) {}}
+	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1}
 }
 
 // enter waits for the lane's turn; leave passes it on.
@@ -48,19 +58,41 @@ func (l *lane) enter(ctx context.Context) error {
 
 func (l *lane) leave() { <-l.turn }
 
-// observeInto makes what happens from now on a matter of this call.
-func (l *lane) observeInto(observe func(key, detail string)) {
+// observeInto makes what happens from now on, and what happened since the last
+// call, a matter of this one, until done.
+func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
+	o := &observer{observe}
 	l.mu.Lock()
-	l.observe = observe
+	l.observer = o
+	unseen := l.unseen
+	l.unseen = nil
 	l.mu.Unlock()
+	for _, host := range unseen {
+		observe(observedKey, host)
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.observer == o {
+			l.observer = nil
+		}
+	}
 }
+
+// observedKey is the capability key of a connection that a page made.
+const observedKey = "network.browser.session"
 
 // sawHost reports a host that the lane's pages really connected to.
 func (l *lane) sawHost(host string) {
 	l.mu.Lock()
-	observe := l.observe
+	o := l.observer
+	if o == nil && len(l.unseen) < maxUnseen {
+		l.unseen = append(l.unseen, host)
+	}
 	l.mu.Unlock()
-	observe("network.browser.session", host)
+	if o != nil {
+		o.observe(observedKey, host)
+	}
 }
 
 // ready gives the lane's Chrome and context, made where they are missing.

@@ -351,6 +351,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 func closeBrowser(c *call) (capabilities.Output, error) {
 	c.lane.mu.Lock()
 	had := c.lane.chrome != nil
+	c.lane.retired = true
 	c.lane.mu.Unlock()
 	c.lane.end()
 	c.h.forgetLane(c.lane)

@@ -142,7 +142,8 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: value(raw), Untrusted: true}, nil
+	return capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
+		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}, nil
 }
 
 // value is evaluate's result; nil stands for undefined.

@@ -78,7 +78,7 @@ func (t *tab) setUp() {
 	steps := []*pending{
 		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
 		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
-		start(ctx, t.s, network.Enable, network.EnableParams{}).pending,
+		start(ctx, t.s, network.Enable, network.EnableParams{MaxTotalBufferSize: ptr[int64](8 << 20), MaxResourceBufferSize: ptr[int64](2 << 20)}).pending,
 		start(ctx, t.s, inspector.Enable, none).pending,
 		// Every tab believes to be in front: background tabs throttle frames.
 		start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,

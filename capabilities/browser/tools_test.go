@@ -138,7 +138,7 @@ func TestClick(t *testing.T) {
 <button id=fetch onclick="fetch('/api')">Fetch</button><button id=al onclick="alert('boo')">Alert</button>
 <button id=conf onclick="document.title=String(confirm('sure?'))">Confirm</button><a id=dl href=/download>Download</a><input type=file id=file>
 <input id=txt><button id=late onclick="setTimeout(()=>document.title='late',20)">Late</button><button id=hash onclick="history.pushState(0,'','/pushed')">Push</button>
-<div id=host></div><iframe id=fr style="margin:7px;border:3px solid;padding:5px" srcdoc="<button id=in onclick='parent.document.title=event.isTrusted'>In</button>"></iframe>
+<button id=print onclick="print()">Print</button><a id=mail href="mailto:a@b.c">Mail</a><div id=host></div><iframe id=fr style="margin:7px;border:3px solid;padding:5px" srcdoc="<button id=in onclick='parent.document.title=event.isTrusted'>In</button>"></iframe>
 <button id=far onclick="document.title='far'">Far</button>
 <script>for (const e of ['click','auxclick','contextmenu','dblclick']) b.addEventListener(e,v=>{window.log=[v.type,v.isTrusted,v.button,v.shiftKey,v.ctrlKey,v.detail,Math.round(v.offsetX),Math.round(v.offsetY)].join();b.dataset.x=Math.random()});
 host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234">Sh</button>'</script>`),
@@ -173,7 +173,9 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 		{"far below", obj{"selector": "#far"}, "confirmed", "the page changed", "document.title", "far"},
 		{"push state", obj{"selector": "#hash"}, "confirmed", "address changed", "location.pathname", "/pushed"},
 		{"open shadow root", obj{"selector": "#host button"}, "", "", "", nil},
-		{"download", obj{"selector": "#dl"}, "", "", "location.pathname", "/pushed"},
+		{"download", obj{"selector": "#dl"}, "partial", "", "location.pathname", "/pushed"},
+		{"print", obj{"selector": "#print"}, "", "", "1", 1.0},
+		{"mail program", obj{"selector": "#mail"}, "", "", "location.pathname", "/pushed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := *n

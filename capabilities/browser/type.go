@@ -93,9 +93,10 @@ func (c *call) enterText(world runtime.ExecutionContextID, at aimed, text string
 			return verdict{}, err
 		}
 	}
+	before, _ := c.tab.look()
 	err = c.tab.put(c.ctx, world, "typed", question).get(c.ctx, &answer)
 	if contextLost(err) {
-		return confirmed("typing opened a new document"), c.arrive(tabState{})
+		return c.arrive(before, confirmed(newDocument))
 	}
 	if err != nil {
 		return verdict{}, err
