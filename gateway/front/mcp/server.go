@@ -95,14 +95,14 @@ func New(o Options) (*Server, error) {
 	bind := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		return viewOf(ctx).info, nil // admission has checked the token
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	// No JSONResponse in either: progress then travels on the call's own stream, and
+	// is not lost by a client that has not opened another one.
 	s.stateful = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
-		JSONResponse:               true,
 		SessionTimeout:             o.SessionTimeout,
 		Logger:                     log,
 		DisableLocalhostProtection: true, // admission checks Host, for every surface
 		MaxRequestBodyBytes:        front.MaxBody,
 	}))
-	// Not JSONResponse: here progress can only travel on the call's own stream.
 	s.stateless = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		Stateless:                    true,
 		Logger:                       log,
