@@ -80,11 +80,44 @@ func (d *Dispatcher) place(c *call) *capabilities.Error {
 		},
 	})
 	if err != nil {
-		return c.placeError(err)
+		refusal := c.placeError(err)
+		if c.node = d.earlier(c, roster); c.node == nil {
+			return refusal
+		}
+		c.astray = refusal
+		return nil
 	}
 	c.node = nodeByID(roster, selection.Node)
 	c.ready = c.node.Readiness[capability]
 	c.routing = selection.Routing(c.args.NodeID)
+	return nil
+}
+
+// earlier gives the node that a call of c's request ID went to. A retry is about
+// that call: that its node is away now, or that another came beside it, must not
+// hide what became of it. nil when there was none, when policy refused this one,
+// or when the node was put out since.
+func (d *Dispatcher) earlier(c *call, roster []route.Node) *route.Node {
+	if c.req.RequestID == "" || c.decided {
+		return nil
+	}
+	key := requestKey{c.req.Principal, c.req.RequestID}
+	id, flying := d.flights.node(key)
+	if !flying {
+		r, found, err := findRow(c.ctx, d.opts.Store.Read(), key)
+		if err != nil || !found {
+			return nil
+		}
+		id = r.node
+	}
+	n := nodeByID(roster, id)
+	if n == nil {
+		return nil
+	}
+	switch route.Check(n, c.d.NodeCapability(), nil).Code {
+	case "", capabilities.CodeNodeNotReady, capabilities.CodeCapabilityNotAdvertised:
+		return n
+	}
 	return nil
 }
 
@@ -137,6 +170,10 @@ func (c *call) judgeOn(n *route.Node) policy.Request {
 func (c *call) policyRequest(n *route.Node) policy.Request {
 	r := c.req.Caller.policyRequest(c.d, n)
 	r.Args, r.Time = c.args.Canonical, c.began
+	if c.astray != nil {
+		// Nothing will run, so what the node gives now is not the question.
+		r.Given, r.Degraded = capabilities.ClassSession, ""
+	}
 	return r
 }
 
@@ -160,6 +197,15 @@ const roleAgent = "agent"
 // decide is hop 4: the envelope is built and the decision made on it.
 func (d *Dispatcher) decide(c *call) *capabilities.Error {
 	request := c.judgeOn(c.node)
+	if c.astray != nil {
+		// Only an earlier call can answer it, if policy still allows that one: there
+		// is no envelope for what does not run.
+		c.decided = true
+		if c.verdict.Effect == policy.Deny {
+			return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+		}
+		return nil
+	}
 	in := policy.EnvelopeInput{
 		Profile: c.engine.Profile(c.d.Tool), Principal: c.req.Principal, Role: c.req.Role, Lane: c.req.Lane,
 		Requested: c.args.NodeID, Node: request.Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),

@@ -82,6 +82,15 @@ func insertRow(tx *store.Tx, r *row) error {
 	return err
 }
 
+// stateOf gives a row's state, "" when there is none.
+func stateOf(tx *store.Tx, call capabilities.CallID) (state string, err error) {
+	err = tx.QueryRow(`SELECT state FROM calls WHERE call_id = $1`, string(call)).Scan(&state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return state, err
+}
+
 // endRow closes a row: forgotten at once when no retry can ask for it.
 func endRow(tx *store.Tx, r *row, now time.Time) error {
 	if r.request == "" {

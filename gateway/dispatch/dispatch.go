@@ -99,7 +99,29 @@ type Dispatcher struct {
 	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
 
+	mu         sync.Mutex
+	ending     bool           // Run waits for background: nothing new begins
 	background sync.WaitGroup // executions; they outlive their callers
+}
+
+// begin counts one more execution in, unless the gateway is ending. The caller
+// calls background.Done.
+func (d *Dispatcher) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ending {
+		return false
+	}
+	d.background.Add(1)
+	return true
+}
+
+// awaitEnd lets nothing new begin and waits for what runs.
+func (d *Dispatcher) awaitEnd() {
+	d.mu.Lock()
+	d.ending = true
+	d.mu.Unlock()
+	d.background.Wait()
 }
 
 // New makes a Dispatcher; it starts nothing. Run settles what an earlier process
@@ -143,6 +165,7 @@ type call struct {
 	digest  string                // argsMAC in hex
 	routing *capabilities.Routing // hop 3
 	node    *route.Node
+	astray  *capabilities.Error    // no node can take it now: it may only meet the earlier call of its request ID
 	ready   capabilities.Readiness // of the capability on node
 	engine  *policy.Engine         // hop 4
 	sealed  *policy.Sealed

@@ -12,12 +12,16 @@ import (
 // same request ID, or replays the recorded outcome. It stands after the decision,
 // so that a new deny wins over an old result.
 func (d *Dispatcher) enter(c *call) (*flight, int, *capabilities.Error) {
+	if !d.begin() {
+		return nil, 0, capabilities.Errorf(capabilities.CodeOverloaded, "the gateway is shutting down")
+	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
+		d.background.Done()
 		return nil, 0, &capabilities.Error{Code: capabilities.CodeOverloaded}
 	}
-	release := func() { <-d.slots }
+	release := func() { <-d.slots; d.background.Done() }
 	// The execution outlives a caller whose retry has joined it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	f := newFlight(cancel)
@@ -28,7 +32,7 @@ func (d *Dispatcher) enter(c *call) (*flight, int, *capabilities.Error) {
 	}
 
 	key := requestKey{c.req.Principal, c.req.RequestID}
-	mine := &keyed{flight: f, call: c.id, tool: c.req.Tool, args: sha256.Sum256(c.args.Canonical), target: c.args.NodeID, canonical: c.args.Canonical}
+	mine := &keyed{flight: f, call: c.id, tool: c.req.Tool, lane: c.req.Lane, node: c.selected(), args: sha256.Sum256(c.args.Canonical), target: c.args.NodeID, canonical: c.args.Canonical}
 	id := f.join(c.req.Progress) // before anyone else can see it
 	holder, started := d.flights.claim(key, mine)
 	if !started {
@@ -40,11 +44,16 @@ func (d *Dispatcher) enter(c *call) (*flight, int, *capabilities.Error) {
 		return holder.flight, holder.flight.join(c.req.Progress), nil
 	}
 	done := func() { d.flights.release(key, mine); cancel(nil); release() }
-	if replay, err := d.replay(c); err != nil {
+	replay, err := d.replay(c)
+	if err == nil && replay == nil {
+		err = c.astray
+	}
+	if err != nil {
 		f.land(c.failure(err))
 		done()
 		return nil, 0, err
-	} else if replay != nil {
+	}
+	if replay != nil {
 		f.land(*replay)
 		done()
 		return f, id, nil
@@ -59,14 +68,12 @@ func (k *keyed) same(other *keyed) bool {
 	if k.recovered != nil {
 		return k.recovered(other)
 	}
-	return k.tool == other.tool && k.target == other.target && k.args == other.args
+	return k.tool == other.tool && k.lane == other.lane && k.target == other.target && k.args == other.args
 }
 
-// fly runs the execution of c in its own goroutine.
+// fly runs the execution of c in its own goroutine; done follows it.
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
-	d.background.Add(1)
 	go func() {
-		defer d.background.Done()
 		defer done()
 		f.land(d.execute(ctx, c, f))
 	}()
@@ -75,25 +82,28 @@ func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
 // replay gives the recorded outcome of c's request ID: nil, nil when it was
 // never seen.
 func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error) {
-	r, found, err := findRow(c.ctx, d.opts.Store.Read(), requestKey{c.req.Principal, c.req.RequestID})
+	// Others may have joined by now: what they get must not hang on this caller.
+	ctx := context.WithoutCancel(c.ctx)
+	r, found, err := findRow(ctx, d.opts.Store.Read(), requestKey{c.req.Principal, c.req.RequestID})
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}
 	if !found {
 		return nil, nil
 	}
-	same, known := d.sameArgs(c, &r)
-	if r.tool != c.req.Tool || r.requested != c.args.NodeID || (known && !same) {
+	same, known := d.sameArgs(ctx, c, &r)
+	if r.tool != c.req.Tool || r.lane != c.req.Lane || r.requested != c.args.NodeID || (known && !same) {
 		return nil, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
 	}
-	if r.state == rowUnknown {
+	// Open without a flight: it ran, and its end could not be written down yet.
+	if r.state != rowEnded {
 		return nil, &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
 	}
 	if !known {
 		// The key that could compare the arguments has expired, and so has the result.
 		return nil, &capabilities.Error{Code: capabilities.CodeResultExpired}
 	}
-	result, err := d.keptResult(c.ctx, r.call)
+	result, err := d.keptResult(ctx, r.call)
 	if err != nil {
 		return nil, capabilities.AsError(err)
 	}
@@ -102,8 +112,8 @@ func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error)
 
 // sameArgs compares the arguments of c with those of an earlier call under that
 // call's own digest key. known is false once the key has expired.
-func (d *Dispatcher) sameArgs(c *call, r *row) (same, known bool) {
-	key, err := d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created)
+func (d *Dispatcher) sameArgs(ctx context.Context, c *call, r *row) (same, known bool) {
+	key, err := d.opts.Outcomes.DigestKey(ctx, r.call, r.created)
 	if err != nil {
 		return false, false
 	}

@@ -101,6 +101,8 @@ type keyed struct {
 	flight *flight
 	call   capabilities.CallID
 	tool   capabilities.ToolID
+	lane   capabilities.LaneID
+	node   capabilities.NodeID // where it goes
 	args   [32]byte            // SHA-256 of the canonical arguments: memory only, never stored
 	target capabilities.NodeID // requested node: part of what was asked
 	// recovered compares by the keyed digest, for a flight taken over from an
@@ -121,6 +123,16 @@ func (fs *flights) claim(key requestKey, k *keyed) (holder *keyed, mine bool) {
 	}
 	fs.byKey[key] = k
 	return k, true
+}
+
+// node gives where the flight under key goes.
+func (fs *flights) node(key requestKey) (id capabilities.NodeID, found bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if k := fs.byKey[key]; k != nil {
+		return k.node, true
+	}
+	return "", false
 }
 
 // release forgets key if k still holds it.

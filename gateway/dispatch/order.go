@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -31,17 +33,20 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(c.args.Timeout.Milliseconds()),
 		StopEpoch: d.opts.StopEpoch(),
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, silent)
 	defer cancel()
 	answer, blobs, err := d.opts.Nodes.Dispatch(ctx, c.node.ID, t, progress)
 	if err == nil {
 		return end{answer: answer, blobs: blobs}
 	}
 	e := capabilities.AsError(err)
-	if e.Code != capabilities.CodeUnknownOutcome {
+	// A node that stays silent past the deadline and the grace has not said that the
+	// deadline passed: it may be cut off, and may have finished in time.
+	if e.Code != capabilities.CodeUnknownOutcome && context.Cause(ctx) != error(silent) {
 		return end{err: e}
 	}
-	// The connection is gone and the node may have run it: only its journal knows.
+	// The node may have run it: only its journal knows.
 	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", c.id, "tool", c.req.Tool, "node", c.node.ID, "err", err)
 	e2, ok := <-d.settler.add(c.row, c.began.Add(c.args.Timeout+settleGrace))
 	if !ok {
@@ -60,8 +65,14 @@ func (c *call) grants() []string {
 	return grants
 }
 
-// provide runs a tool of the gateway itself.
-func (d *Dispatcher) provide(ctx context.Context, c *call) end {
+// provide runs a tool of the gateway itself. A panic there costs its own call.
+func (d *Dispatcher) provide(ctx context.Context, c *call) (e end) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.opts.Log.Error("call.panic", "call", c.id, "tool", c.req.Tool, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			e = end{err: capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")}
+		}
+	}()
 	p, ok := d.providers[c.req.Tool]
 	if !ok {
 		return end{err: capabilities.Errorf(capabilities.CodeNotSupported, "%s is not available on this gateway", c.req.Tool)}

@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -190,36 +191,43 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 		return r
 	}
 	body := c.endBody(&r, &e)
-	kind := ledger.KindCallResult
-	if r.Status != capabilities.StatusOK {
-		kind = ledger.KindCallFailed
-	}
-	unknown := r.Code == capabilities.CodeUnknownOutcome
-	now := time.Now()
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
-		if _, err := d.opts.Ledger.AppendIn(tx, c.draft(kind, body)); err != nil {
-			return err
-		}
-		if unknown {
-			return markUnknown(tx, &c.row)
-		}
-		if c.req.RequestID != "" {
-			if err := d.keepResult(tx, c.id, &r); err != nil {
-				return err
-			}
-		}
-		return endRow(tx, &c.row, now)
+		return d.endIn(tx, c, terminalKind(&r), body, &r)
 	})
 	if err != nil {
 		// It ran, and the caller must know; the row stays open, so that the end is
 		// recorded from the node's journal when the store works again.
 		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.req.Tool, "err", err)
-		if c.row.node != "" {
-			d.settler.watch(c.row)
-		}
+	}
+	if c.row.node != "" && (err != nil || r.Code == capabilities.CodeUnknownOutcome) {
+		d.settler.watch(c.row) // the node may still tell
 	}
 	d.finished(c, &r)
 	return r
+}
+
+func terminalKind(r *capabilities.Result) ledger.Kind {
+	if r.Status == capabilities.StatusOK {
+		return ledger.KindCallResult
+	}
+	return ledger.KindCallFailed
+}
+
+// endIn writes the end of c, keeps the result for retries and closes the row; an
+// unknown outcome keeps it.
+func (d *Dispatcher) endIn(tx *store.Tx, c *call, kind ledger.Kind, body endBody, r *capabilities.Result) error {
+	if _, err := d.opts.Ledger.AppendIn(tx, c.draft(kind, body)); err != nil {
+		return err
+	}
+	if r.Code == capabilities.CodeUnknownOutcome {
+		return markUnknown(tx, &c.row)
+	}
+	if c.row.request != "" {
+		if err := d.keepResult(tx, c.id, r); err != nil {
+			return err
+		}
+	}
+	return endRow(tx, &c.row, time.Now())
 }
 
 // conclude turns an end into a result, trusting nothing a node says about shape
@@ -241,7 +249,8 @@ func (c *call) conclude(e end) capabilities.Result {
 		if !code.Known() {
 			code = capabilities.CodeInternal
 		}
-		r.Status, r.Code, r.Message, r.Hint, r.Retryable = statusOf(code), code, a.Message, a.Hint, code.Info().Retryable
+		said := capabilities.Error{Code: code, Message: a.Message, Hint: a.Hint}
+		r.Status, r.Code, r.Message, r.Hint, r.Retryable = statusOf(code), code, said.PublicMessage(), said.PublicHint(), code.Info().Retryable
 		if len(a.Details) > 0 {
 			if details, err := canonical.Parse(a.Details, canonical.Limits{}); err == nil {
 				r.Details = json.RawMessage(details)
@@ -265,7 +274,9 @@ func (c *call) conclude(e end) capabilities.Result {
 
 func (c *call) endBody(r *capabilities.Result, e *end) endBody {
 	body := endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS}
-	if r.Status == capabilities.StatusOK {
+	// A digest without a key could be guessed from; the key of a call of long ago is
+	// gone.
+	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {
 		mac := c.key.MAC(r.Output)
 		body.Digest = hex.EncodeToString(mac[:])
 		for _, b := range r.Blobs {
@@ -296,7 +307,13 @@ func (d *Dispatcher) finished(c *call, r *capabilities.Result) {
 	if c.sealed != nil && r.Status == capabilities.StatusOK {
 		grants = c.sealed.Grants
 	}
-	d.opts.Metrics.ended(r, grants)
+	if c.d == nil { // a name out of the air must not become a label
+		counted := *r
+		counted.Tool = ""
+		d.opts.Metrics.ended(&counted, grants)
+	} else {
+		d.opts.Metrics.ended(r, grants)
+	}
 	event := "tools.dispatch.completed"
 	if r.Status != capabilities.StatusOK {
 		event = "tools.dispatch.failed"

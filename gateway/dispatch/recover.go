@@ -39,9 +39,9 @@ func (d *Dispatcher) takeOver(r row) {
 	f := newFlight(func(error) {})
 	f.join(nil) // the ledger is the waiter that never leaves
 	key := requestKey{r.principal, r.request}
-	k := &keyed{flight: f, call: r.call, recovered: func(other *keyed) bool {
+	k := &keyed{flight: f, call: r.call, node: r.node, recovered: func(other *keyed) bool {
 		mac := c.key.MAC(other.canonical)
-		return r.tool == other.tool && r.requested == other.target && hmac.Equal(mac[:], r.argsMAC)
+		return r.tool == other.tool && r.lane == other.lane && r.requested == other.target && hmac.Equal(mac[:], r.argsMAC)
 	}}
 	if r.request != "" {
 		d.flights.claim(key, k)
@@ -56,12 +56,15 @@ func (d *Dispatcher) takeOver(r row) {
 	} else {
 		ends = d.settler.add(r, time.Now().Add(recoverWithin))
 	}
-	d.background.Add(1)
+	if !d.begin() {
+		return // nobody has been served yet
+	}
 	go func() {
 		defer d.background.Done()
 		e, ok := <-ends
 		if !ok {
-			return // shutting down: the row stays open for the next process
+			// Shutting down: the row stays open for the next process.
+			e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
 		}
 		f.land(d.record(c, e))
 		d.flights.release(key, k)
@@ -75,7 +78,7 @@ func (d *Dispatcher) reborn(r row) *call {
 		id:  r.call, began: r.created, ctx: context.Background(), row: r,
 	}
 	c.d, _ = d.opts.Registry.Get(r.tool)
-	c.key, _ = d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created)
+	c.key, _ = d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created) // without one nothing is digested
 	return c
 }
 
@@ -83,26 +86,30 @@ func (d *Dispatcher) reborn(r row) *call {
 // "unknown outcome" (DESIGN section 4, "After a crash").
 func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
 	c := d.reborn(r)
-	if e.err != nil && e.err.Code == capabilities.CodeUnknownOutcome {
-		// The node can not tell either: there is nothing to add, only to stop asking.
-		if err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error { return endRow(tx, &c.row, time.Now()) }); err != nil {
-			d.opts.Log.Error("tools.dispatch.unrecorded", "call", r.call, "err", err)
+	result := c.conclude(e)
+	body := c.endBody(&result, &e)
+	recorded := false
+	err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
+		recorded = false
+		state, err := stateOf(tx, r.call)
+		switch {
+		case err != nil:
+			return err
+		case state == rowOpen: // its end could not be written when it came: this is it
+			recorded = true
+			return d.endIn(tx, c, terminalKind(&result), body, &result)
+		case state == rowUnknown && result.Code != capabilities.CodeUnknownOutcome:
+			recorded = true
+			return d.endIn(tx, c, ledger.KindCallReconciled, body, &result)
+		case state == rowUnknown && r.request == "":
+			// The node can not tell either, and no retry can ask.
+			return endRow(tx, &c.row, time.Now())
 		}
+		return nil // ended after all, or unknown for good
+	})
+	if err == nil && !recorded {
 		return
 	}
-	result := c.conclude(e)
-	now := time.Now()
-	err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-		if _, err := d.opts.Ledger.AppendIn(tx, c.draft(ledger.KindCallReconciled, c.endBody(&result, &e))); err != nil {
-			return err
-		}
-		if r.request != "" {
-			if err := d.keepResult(tx, r.call, &result); err != nil {
-				return err
-			}
-		}
-		return endRow(tx, &c.row, now)
-	})
 	if err != nil {
 		d.opts.Log.Error("tools.dispatch.unrecorded", "call", r.call, "err", err)
 		d.settler.watch(r)
@@ -126,7 +133,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			<-settled
 			d.settler.close()
-			d.background.Wait()
+			d.awaitEnd()
 			return nil
 		case now := <-tick.C:
 			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error { return sweepRows(tx, now) }); err != nil && ctx.Err() == nil {

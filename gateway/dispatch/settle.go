@@ -18,6 +18,8 @@ const (
 	settleGrace = 10 * time.Second
 	// askEvery is how often a node is asked about a call that it says still runs.
 	askEvery = 250 * time.Millisecond
+	// askWithin bounds one question to a node.
+	askWithin = 5 * time.Second
 )
 
 // end is how an ordered call ended: an answer of the node, or an error here.
@@ -34,7 +36,7 @@ type end struct {
 type unsettled struct {
 	row   row
 	until time.Time // when waiting ends in "unknown outcome"
-	told  chan end  // takes the end, once; nil after "unknown" was told
+	told  chan end  // takes the end, once; nil when nobody waits any more
 	asked time.Time // last time the node was asked
 	node  capabilities.NodeID
 }
@@ -58,12 +60,13 @@ func newSettler(nodes Nodes, reconcile func(context.Context, row, end)) *settler
 // add hands a call to the settler. The channel gives its end; CodeUnknownOutcome
 // when the node did not tell until then; it closes without one at shutdown.
 func (s *settler) add(r row, until time.Time) <-chan end {
-	u := &unsettled{row: r, until: until, told: make(chan end, 1), node: r.node}
-	s.put(u)
-	return u.told
+	told := make(chan end, 1)
+	s.put(&unsettled{row: r, until: until, told: told, node: r.node})
+	return told
 }
 
-// watch hands over a call that was told "unknown" already.
+// watch hands over a call whose caller has its answer already: "unknown", or one
+// that could not be recorded.
 func (s *settler) watch(r row) { s.put(&unsettled{row: r, node: r.node}) }
 
 func (s *settler) put(u *unsettled) {
@@ -134,8 +137,11 @@ func (s *settler) round(ctx context.Context) {
 	s.mu.Lock()
 	for id, u := range s.open {
 		if u.told != nil && now.After(u.until) {
+			// Whoever records that watches on: a later word is then a reconciliation, and
+			// can not overtake this one.
 			u.told <- end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
-			u.told = nil // it stays watched: a later word is recorded as reconciled
+			delete(s.open, id)
+			continue
 		}
 		if u.told == nil && now.Sub(u.row.created) > unknownMemory {
 			delete(s.open, id)
@@ -149,17 +155,20 @@ func (s *settler) round(ctx context.Context) {
 	if len(byNode) == 0 {
 		return
 	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	for _, n := range s.nodes.Snapshot() {
 		calls := byNode[n.ID]
 		if len(calls) == 0 || !n.Connected {
 			continue
 		}
-		s.ask(ctx, n.ID, calls)
+		// Side by side: a node that does not answer must not hold up the others.
+		asking.Go(func() { s.ask(ctx, n.ID, calls) })
 	}
 }
 
 func (s *settler) ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) {
-	askCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	askCtx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	states, err := s.nodes.Ask(askCtx, node, calls)
 	s.mu.Lock()

@@ -1,0 +1,592 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+func TestOneCall(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	h := newHouse(t, nodes, nil)
+	nodes.dispatch = func(_ context.Context, tk *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		// Nothing runs unrecorded: the intent is durable when the ticket leaves.
+		h.wantKinds(tk.Call, "request", "decision", "dispatch")
+		if h.state(tk.Call) != rowOpen {
+			t.Error("no open row")
+		}
+		return answering(`{"result":1}`)(nil, nil, nil)
+	}
+	r := h.evaluate("")
+	want(t, r, capabilities.StatusOK, "")
+	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
+	if h.state(r.Call) != "" {
+		t.Error("the row of a call that no retry can ask for was kept")
+	}
+	if b := h.body(h.packets(r.Call)[3]); b.Digest == "" {
+		t.Error("no digest of the output")
+	}
+}
+
+func TestAnswersThatCanNotBeTrusted(t *testing.T) {
+	long := strings.Repeat("x", 2<<20)
+	for name, c := range map[string]struct {
+		tool   capabilities.ToolID
+		answer wire.Answer
+		blobs  []capabilities.Blob
+		code   capabilities.Code
+	}{
+		"does not fit the schema": {toolEvaluate, wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"x":1}`)}, nil, capabilities.CodeInternal},
+		"no JSON":                 {toolEvaluate, wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{`)}, nil, capabilities.CodeInternal},
+		"too large":               {toolEvaluate, wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":"` + long + `"}`)}, nil, capabilities.CodeResultTooLarge},
+		"bytes too large": {toolScreenshot, wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"mime":"image/png","width":1,"height":1}`)},
+			[]capabilities.Blob{{Field: "bytesBase64", MIME: "image/png", Bytes: make([]byte, 34<<20)}}, capabilities.CodeResultTooLarge},
+		"a code nobody knows":   {toolEvaluate, wire.Answer{Status: capabilities.StatusError, Code: "melted"}, nil, capabilities.CodeInternal},
+		"a status nobody knows": {toolEvaluate, wire.Answer{Status: "fine", Code: capabilities.CodeExecutionFailed}, nil, capabilities.CodeExecutionFailed},
+		"details that are none": {toolEvaluate, wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeScriptFailed, Details: []byte(`{`)}, nil, capabilities.CodeScriptFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := newFakeNodes("n1")
+			nodes.roster[0].Readiness["tyrum.browser.screenshot"] = capabilities.Readiness{Capability: "tyrum.browser.screenshot", Isolation: capabilities.ClassT2}
+			nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+				return c.answer, c.blobs, nil
+			}
+			h := newHouse(t, nodes, nil)
+			args := `{"expression":"1"}`
+			if c.tool == toolScreenshot {
+				args = `{}`
+			}
+			r := h.call(t.Context(), c.tool, args, "")
+			want(t, r, capabilities.StatusError, c.code)
+			if r.Message == "" || r.Output != nil || r.Blobs != nil || r.Details == nil && name == "does not fit the schema" {
+				t.Errorf("%+v", r)
+			}
+			h.wantKinds(r.Call, "request", "decision", "dispatch", "failed")
+		})
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Execute(context.Context, Order) (capabilities.Output, error) { panic("boom") }
+
+func TestProviderPanics(t *testing.T) {
+	h := newHouse(t, newFakeNodes(), func(o *Options) {
+		o.Providers = map[capabilities.ToolID]Provider{"tool.node.list": panicking{}}
+	})
+	r := h.call(t.Context(), "tool.node.list", `{}`, "")
+	want(t, r, capabilities.StatusError, capabilities.CodeInternal)
+	if strings.Contains(r.Message, "boom") {
+		t.Error("the panic's text came out")
+	}
+	h.wantKinds(r.Call, "request", "decision", "dispatch", "failed")
+}
+
+func TestOneMoreThanCanRun(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	started, release := make(chan struct{}), make(chan struct{})
+	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		close(started)
+		<-release
+		return answering(`{"result":1}`)(nil, nil, nil)
+	}
+	h := newHouse(t, nodes, func(o *Options) { o.MaxRunning = 1 })
+	first := make(chan capabilities.Result, 1)
+	go func() { first <- h.evaluate("") }()
+	<-started
+	r := h.evaluate("")
+	want(t, r, capabilities.StatusError, capabilities.CodeOverloaded)
+	h.wantKinds(r.Call, "request", "decision", "failed")
+	close(release)
+	want(t, <-first, capabilities.StatusOK, "")
+}
+
+// Names out of the air do not become labels without number.
+func TestUnknownToolsShareOneLabel(t *testing.T) {
+	h := newHouse(t, newFakeNodes(), nil)
+	for _, id := range []capabilities.ToolID{"tool.made.up", "tool.made.up-too", "Not an ID at all\n"} {
+		r := h.call(t.Context(), id, `{}`, "")
+		want(t, r, capabilities.StatusError, capabilities.CodeUnknownTool)
+		h.wantKinds(r.Call, "request", "decision", "failed")
+	}
+	families, err := h.metrics.Gather()
+	must(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if strings.Contains(l.GetValue(), "made") || strings.Contains(l.GetValue(), "Not an") {
+					t.Errorf("%s has the label %q", f.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+}
+
+// The connection is lost and the journal tells: never started, running and then
+// finished, or nobody knows.
+func TestLostCallIsSettled(t *testing.T) {
+	for name, c := range map[string]struct {
+		state  func(capabilities.NodeID, capabilities.CallID) wire.JournalState
+		status capabilities.Status
+		code   capabilities.Code
+		last   string
+	}{
+		"never started": {stateIs(wire.StateNeverStarted), capabilities.StatusError, capabilities.CodeNodeDisconnected, "failed"},
+		"finished":      {finishedState(`{"result":2}`), capabilities.StatusOK, "", "result"},
+		"unknown":       {stateIs(wire.StateUnknown), capabilities.StatusError, capabilities.CodeUnknownOutcome, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := newFakeNodes("n1")
+			nodes.dispatch, nodes.ask = losing, c.state
+			h := newHouse(t, nodes, nil)
+			r := h.evaluate("r1")
+			want(t, r, c.status, c.code)
+			h.wantKinds(r.Call, "request", "decision", "dispatch", c.last)
+			again := h.evaluate("r1")
+			want(t, again, c.status, c.code)
+			if nodes.sent() != 1 {
+				t.Errorf("%d tickets for one request", nodes.sent())
+			}
+		})
+	}
+}
+
+// A node that is silent past deadline and grace has told nothing: the call is not
+// called late, it is unknown until the node says what became of it.
+func TestSilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := newFakeNodes("n1")
+		nodes.dispatch = func(ctx context.Context, _ *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+			<-ctx.Done()
+			return wire.Answer{}, nil, context.Cause(ctx)
+		}
+		h := newHouse(t, nodes, nil)
+		defer func() { h.stop(); _ = h.store.Close() }() // inside the bubble
+		began := time.Now()
+		r := h.call(t.Context(), toolEvaluate, `{"expression":"1","timeout_ms":1000}`, "r1")
+		want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+		if took := time.Since(began); took < time.Second+answerGrace || took > time.Second+settleGrace+time.Second {
+			t.Errorf("after %s", took)
+		}
+		h.wantKinds(r.Call, "request", "decision", "dispatch", "failed")
+		if h.state(r.Call) != rowUnknown {
+			t.Errorf("row %q", h.state(r.Call))
+		}
+		nodes.answers(finishedState(`{"result":1}`))
+		time.Sleep(time.Second)
+		h.wantKinds(r.Call, "request", "decision", "dispatch", "failed", "reconciled")
+		again := h.evaluate("r1")
+		want(t, again, capabilities.StatusOK, "")
+		if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
+			t.Errorf("%+v, %d tickets", again, nodes.sent())
+		}
+	})
+}
+
+// The gateway ends while a call waits for its node. The next process takes it up,
+// a retry joins it, and it ends once.
+func TestRestartWithAnOpenCall(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.roster[0].Connected = false
+	lost := make(chan struct{})
+	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.connect(0, false)
+		close(lost)
+		return losing(nil, nil, nil)
+	}
+	nodes.roster[0].Connected = true
+	h := newHouse(t, nodes, nil)
+	first := make(chan capabilities.Result, 1)
+	go func() { first <- h.evaluate("r1") }()
+	<-lost
+	h.stop()
+	r := <-first
+	want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	h.wantKinds(r.Call, "request", "decision", "dispatch")
+
+	// A second restart, before the node came back, lets go of who joined.
+	h.begin()
+	joined := make(chan capabilities.Result, 1)
+	go func() { joined <- h.evaluate("r1") }()
+	h.awaitWaiters("r1", 2)
+	h.stop()
+	want(t, <-joined, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	h.wantKinds(r.Call, "request", "decision", "dispatch")
+
+	h.begin()
+	// Other arguments are another question, also to a call of another life.
+	want(t, h.call(t.Context(), toolEvaluate, `{"expression":"2"}`, "r1"), capabilities.StatusError, capabilities.CodeRequestIDConflict)
+	go func() { joined <- h.evaluate("r1") }()
+	h.awaitWaiters("r1", 2)
+	nodes.answers(finishedState(`{"result":7}`))
+	nodes.connect(0, true)
+	again := <-joined
+	want(t, again, capabilities.StatusOK, "")
+	if again.Call != r.Call || string(again.Output) != `{"result":7}` || nodes.sent() != 1 {
+		t.Errorf("%+v, %d tickets", again, nodes.sent())
+	}
+	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
+}
+
+// awaitWaiters waits until n wait for the flight of a request ID.
+func (h *house) awaitWaiters(id capabilities.RequestID, n int) {
+	h.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		h.flights.mu.Lock()
+		k := h.flights.byKey[requestKey{agentCaller.Principal, id}]
+		h.flights.mu.Unlock()
+		if k == nil {
+			continue
+		}
+		k.flight.mu.Lock()
+		waiters := k.flight.waiters
+		k.flight.mu.Unlock()
+		if waiters >= n {
+			return
+		}
+	}
+	h.t.Fatalf("%d never came to wait for %s", n, id)
+}
+
+// The gateway's own tools died with it and have no journal.
+func TestRestartWithAnOpenCallOfTheGatewaysOwn(t *testing.T) {
+	h := newHouse(t, newFakeNodes(), nil)
+	h.stop()
+	r := row{call: "c1", principal: "agent-1", request: "r1", lane: "main", tool: "tool.node.list", state: rowOpen, created: time.Now()}
+	key, err := h.outcomes.DigestKey(t.Context(), r.call, r.created)
+	must(t, err)
+	mac := key.MAC([]byte(`{}`))
+	r.argsMAC = mac[:]
+	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+	h.begin()
+	want(t, h.call(t.Context(), "tool.node.list", `{}`, "r1"), capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	h.wantKinds("c1", "failed")
+}
+
+// reconcile writes what the row still needs, and nothing twice.
+func TestLateWordMeetsTheRow(t *testing.T) {
+	ok := end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1}`)}}
+	unknown := end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+	for name, c := range map[string]struct {
+		state   string // of the row; "" for none
+		request capabilities.RequestID
+		end     end
+		kinds   []string
+		after   string
+	}{
+		"the end could not be written before":         {rowOpen, "r1", ok, []string{"result"}, rowEnded},
+		"nor could that nobody knows":                 {rowOpen, "r1", unknown, []string{"failed"}, rowUnknown},
+		"told unknown, and now it is known":           {rowUnknown, "r1", ok, []string{"reconciled"}, rowEnded},
+		"told unknown, and known, with no retry":      {rowUnknown, "", ok, []string{"reconciled"}, ""},
+		"told unknown, and so it stays":               {rowUnknown, "r1", unknown, nil, rowUnknown},
+		"told unknown, and so it stays, with nobody":  {rowUnknown, "", unknown, nil, ""},
+		"it was written down after all":               {rowEnded, "r1", ok, nil, rowEnded},
+		"it was written down, and nobody can ask":     {"", "", ok, nil, ""},
+		"it was written down, and the node forgot it": {rowEnded, "r1", unknown, nil, rowEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, newFakeNodes("n1"), nil)
+			r := row{call: "c1", principal: "agent-1", request: c.request, lane: "main", tool: toolEvaluate, node: "n1", argsMAC: []byte{1}, state: c.state, created: time.Now()}
+			if c.state != "" {
+				must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+			}
+			for range 2 { // the second time there is nothing left to say
+				h.reconcile(t.Context(), r, c.end)
+			}
+			h.wantKinds("c1", c.kinds...)
+			if got := h.state("c1"); got != c.after {
+				t.Errorf("the row is %q, want %q", got, c.after)
+			}
+		})
+	}
+}
+
+// Once the digest key is gone nothing is digested under a key that all know.
+func TestNoDigestWithoutAKey(t *testing.T) {
+	h := newHouse(t, newFakeNodes("n1"), nil)
+	r := row{call: "c1", principal: "agent-1", lane: "main", tool: toolEvaluate, node: "n1", argsMAC: []byte{1}, state: rowUnknown, created: time.Now().AddDate(-1, 0, 0)}
+	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+	h.reconcile(t.Context(), r, end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}})
+	h.wantKinds("c1", "reconciled")
+	if b := h.body(h.packets("c1")[0]); b.Digest != "" {
+		t.Errorf("digest %s", b.Digest)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.dispatch = answering(`{"result":1}`)
+	h := newHouse(t, nodes, nil)
+	first := h.evaluate("r1")
+	want(t, first, capabilities.StatusOK, "")
+	conflict := func(name string, req Request) {
+		t.Helper()
+		req.RequestID = "r1"
+		r := h.Call(t.Context(), req)
+		if r.Code != capabilities.CodeRequestIDConflict {
+			t.Errorf("%s: %+v", name, r)
+		}
+		h.wantKinds(r.Call, "request", "decision", "failed")
+	}
+	args := []byte(`{"expression":"1"}`)
+	conflict("other arguments", Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"2"}`)})
+	conflict("another node", Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"1","node_id":"n1"}`)})
+	conflict("another tool", Request{Caller: agentCaller, Tool: "tool.node.list", Args: []byte(`{}`)})
+	conflict("another lane", Request{Caller: Caller{Principal: "agent-1", Role: roleAgent, Lane: "side"}, Tool: toolEvaluate, Args: args})
+	if r := h.Call(t.Context(), Request{Caller: Caller{Principal: "agent-2", Role: roleAgent, Lane: "main"}, Tool: toolEvaluate, Args: args, RequestID: "r1"}); r.Status != capabilities.StatusOK || r.Deduplicated {
+		t.Errorf("another principal met the call: %+v", r)
+	}
+	// Another way to write the same arguments, another time limit: the same call.
+	for _, same := range []string{`{ "expression" : "1" }`, `{"expression":"\u0031"}`, `{"expression":"1","timeout_ms":5}`} {
+		if r := h.call(t.Context(), toolEvaluate, same, "r1"); r.Call != first.Call || !r.Deduplicated || string(r.Output) != `{"result":1}` {
+			t.Errorf("%s: %+v", same, r)
+		}
+	}
+	if nodes.sent() != 2 {
+		t.Errorf("%d tickets", nodes.sent())
+	}
+}
+
+// A retry asks about its earlier call, wherever the nodes are by now.
+func TestRetryWhileTheNodeIsAway(t *testing.T) {
+	for name, away := range map[string]func(h *house){
+		"offline": func(h *house) { h.nodes.connect(0, false) },
+		"nothing said yet": func(h *house) {
+			h.nodes.change(func() { h.nodes.roster[0].Connected, h.nodes.roster[0].Readiness = false, nil })
+		},
+		"another came": func(h *house) {
+			h.nodes.change(func() { h.nodes.roster = append(h.nodes.roster, newFakeNodes("n2").roster...) })
+		},
+		"another is there instead": func(h *house) {
+			h.nodes.change(func() {
+				h.nodes.roster = append(h.nodes.roster, newFakeNodes("n2").roster...)
+				h.nodes.roster[0].Connected = false
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := newFakeNodes("n1")
+			nodes.dispatch = answering(`{"result":1}`)
+			h := newHouse(t, nodes, nil)
+			first := h.evaluate("r1")
+			away(h)
+			again := h.evaluate("r1")
+			want(t, again, capabilities.StatusOK, "")
+			if again.Call != first.Call {
+				t.Errorf("%+v", again)
+			}
+			want(t, h.call(t.Context(), toolEvaluate, `{"expression":"2"}`, "r1"), capabilities.StatusError, capabilities.CodeRequestIDConflict)
+			if name != "another is there instead" {
+				want(t, h.evaluate("r2"), capabilities.StatusError, capabilities.CodeAmbiguousNode)
+			}
+			// A new deny wins over an old result.
+			h.rules(permitAll + `@id("no") forbid(principal, action == Action::"tool.browser.evaluate", resource);`)
+			if r := h.evaluate("r1"); r.Status != capabilities.StatusDenied || r.Output != nil {
+				t.Errorf("after the deny: %+v", r)
+			}
+			if nodes.sent() != 1 {
+				t.Errorf("%d tickets", nodes.sent())
+			}
+		})
+	}
+	t.Run("put out", func(t *testing.T) {
+		nodes := newFakeNodes("n1")
+		nodes.dispatch = answering(`{"result":1}`)
+		h := newHouse(t, nodes, nil)
+		h.evaluate("r1")
+		nodes.change(func() { nodes.roster[0].Revoked = true })
+		want(t, h.evaluate("r1"), capabilities.StatusError, capabilities.CodeAmbiguousNode)
+	})
+}
+
+// A retry that no node can take and whose earlier call was forgotten between the
+// two looks does not run anywhere.
+func TestAstrayNeverRuns(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	h := newHouse(t, nodes, nil)
+	refusal := &capabilities.Error{Code: capabilities.CodeAmbiguousNode}
+	c := &call{req: Request{Caller: agentCaller, Tool: toolEvaluate, RequestID: "r1"}, id: "c1", ctx: t.Context(), began: time.Now(), astray: refusal}
+	if _, _, err := h.enter(c); err != refusal {
+		t.Errorf("%v", err)
+	}
+	if nodes.sent() != 0 || len(h.slots) != 0 {
+		t.Errorf("%d tickets, %d slots taken", nodes.sent(), len(h.slots))
+	}
+}
+
+// Retries that come while it runs join, share progress, and keep it alive when the
+// first caller goes.
+func TestJoinKeepsTheCallAlive(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	started, release := make(chan struct{}), make(chan struct{})
+	nodes.dispatch = func(ctx context.Context, _ *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		close(started)
+		<-release
+		progress(capabilities.Progress{Done: 1})
+		if err := context.Cause(ctx); err != nil {
+			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeCancelled, err, "")
+		}
+		return answering(`{"result":1}`)(nil, nil, nil)
+	}
+	h := newHouse(t, nodes, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan capabilities.Result, 1)
+	go func() { first <- h.call(ctx, toolEvaluate, `{"expression":"1"}`, "r1") }()
+	<-started
+	var mu sync.Mutex
+	saw := 0
+	joined := make(chan capabilities.Result, 1)
+	go func() {
+		joined <- h.Call(context.Background(), Request{
+			Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"1"}`), RequestID: "r1",
+			Progress: func(capabilities.Progress) { mu.Lock(); saw++; mu.Unlock() },
+		})
+	}()
+	h.awaitWaiters("r1", 2)
+	cancel()
+	want(t, <-first, capabilities.StatusError, capabilities.CodeCancelled)
+	close(release)
+	r := <-joined
+	want(t, r, capabilities.StatusOK, "")
+	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
+	if mu.Lock(); saw != 1 || !r.Deduplicated || nodes.sent() != 1 {
+		t.Errorf("progress %d times, %+v, %d tickets", saw, r, nodes.sent())
+	}
+	mu.Unlock()
+}
+
+// A caller who goes away before the commit leaves nothing behind that runs.
+func TestCancelledBeforeTheCommit(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.dispatch = answering(`{"result":1}`)
+	h := newHouse(t, nodes, nil)
+	for range 100 {
+		ctx, cancel := context.WithCancel(context.Background())
+		go cancel()
+		h.call(ctx, toolEvaluate, `{"expression":"1"}`, "")
+		cancel()
+	}
+	h.stop()
+	rows, err := unsettledRows(context.Background(), h.store.Read())
+	must(t, err)
+	if len(rows) != 0 {
+		t.Errorf("%d rows stay open: %+v", len(rows), rows[0])
+	}
+}
+
+// Once it ends nothing begins: the store is about to close.
+func TestNothingBeginsAtTheEnd(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.dispatch = answering(`{"result":1}`)
+	h := newHouse(t, nodes, nil)
+	h.evaluate("r1")
+	h.stop()
+	want(t, h.evaluate(""), capabilities.StatusError, capabilities.CodeOverloaded)
+	want(t, h.evaluate("r1"), capabilities.StatusError, capabilities.CodeOverloaded)
+	if nodes.sent() != 1 {
+		t.Errorf("%d tickets", nodes.sent())
+	}
+}
+
+// Rows of long ago do not stay.
+func TestSweep(t *testing.T) {
+	h := newHouse(t, newFakeNodes("n1"), nil)
+	now := time.Now()
+	for call, r := range map[capabilities.CallID]row{
+		"open": {state: rowOpen, created: now.Add(-30 * 24 * time.Hour)}, "unknown-old": {state: rowUnknown, created: now.Add(-30 * 24 * time.Hour)},
+		"unknown": {state: rowUnknown, created: now}, "ended": {state: rowEnded, created: now},
+	} {
+		r.call, r.argsMAC, r.tool, r.node = call, []byte{1}, toolEvaluate, "n1"
+		must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+	}
+	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return sweepRows(tx, now) }))
+	for call, want := range map[capabilities.CallID]string{"open": rowOpen, "unknown-old": "", "unknown": rowUnknown, "ended": rowEnded} {
+		if got := h.state(call); got != want {
+			t.Errorf("%s is %q, want %q", call, got, want)
+		}
+	}
+}
+
+// What dispatch would allow is visible.
+func TestVisibleFollowsNodesAndRules(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	h := newHouse(t, nodes, nil)
+	visible := func() []string {
+		var ids []string
+		for _, d := range h.Visible(t.Context(), agentCaller) {
+			ids = append(ids, string(d.Tool))
+		}
+		return ids
+	}
+	if got := visible(); !slices.Equal(got, []string{"tool.browser.evaluate", "tool.node.list"}) {
+		t.Errorf("%q", got)
+	}
+	changed := h.Changed()
+	nodes.connect(0, false)
+	<-changed
+	if got := visible(); !slices.Equal(got, []string{"tool.node.list"}) {
+		t.Errorf("without the node: %q", got)
+	}
+	nodes.connect(0, true)
+	h.rules(policyNothing)
+	if got := visible(); len(got) != 0 {
+		t.Errorf("without a rule: %q", got)
+	}
+}
+
+const policyNothing = `forbid(principal, action, resource);`
+
+func TestResultsAreKeptWhole(t *testing.T) {
+	r := capabilities.Result{
+		Call: "c1", Tool: toolScreenshot, Status: capabilities.StatusOK, Output: []byte(`{"mime":"image/png"}`), Effect: capabilities.EffectConfirmed,
+		Routing:  &capabilities.Routing{Selected: "n1", Mode: capabilities.SelectSole},
+		Blobs:    []capabilities.Blob{{Field: "a", MIME: "image/png", Bytes: []byte("one")}, {Field: "b", MIME: "x", Bytes: []byte{}}},
+		Duration: 1500 * time.Microsecond, DurationMS: 1.5,
+	}
+	data, err := packResult(&r)
+	must(t, err)
+	got, err := unpackResult(data)
+	must(t, err)
+	if !reflect.DeepEqual(*got, r) {
+		t.Errorf("got %+v, want %+v", *got, r)
+	}
+}
+
+func FuzzUnpackResult(f *testing.F) {
+	for _, r := range []capabilities.Result{{}, {Call: "c", Blobs: []capabilities.Blob{{Field: "a", Bytes: []byte("xyz")}}}} {
+		data, err := packResult(&r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := unpackResult(data)
+		if (err != nil) != (r == nil) {
+			t.Fatalf("%v with %v", r, err)
+		}
+		if r == nil {
+			return
+		}
+		packed, err := packResult(r)
+		must(t, err)
+		again, err := unpackResult(packed)
+		must(t, err)
+		for i, b := range again.Blobs {
+			if !bytes.Equal(b.Bytes, r.Blobs[i].Bytes) {
+				t.Fatal("the bytes changed on the way")
+			}
+		}
+	})
+}
