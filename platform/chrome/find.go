@@ -42,6 +42,9 @@ type Host struct {
 	Version func(ctx context.Context, path string) string
 	// Root reports whether this process runs as root.
 	Root bool
+	// Account reports whether a process may run as that account here: a container
+	// may map root only.
+	Account func(platform.User) bool
 	// Namespaces says why user namespaces are not usable for user (nil: as this
 	// process), with a fix; both empty where they are.
 	Namespaces func(user *platform.User, path string) (why, fix string)
@@ -193,6 +196,11 @@ func (h Host) describe(ctx context.Context, path string) platform.Browser {
 	}
 	if h.Root {
 		user := unprivileged
+		if !h.Account(user) {
+			b.NoSandbox = "Chrome's sandbox refuses root, and this container has no other account."
+			b.SandboxFix = "Run the node as an ordinary user, or map more accounts into the container."
+			return b
+		}
 		b.RunAs = &user
 	}
 	b.NoSandbox, b.SandboxFix = h.Namespaces(b.RunAs, path)
@@ -262,6 +270,7 @@ func Local() Host {
 		},
 		Version:    localVersion,
 		Root:       runtime.GOOS != "windows" && os.Geteuid() == 0,
+		Account:    localAccount,
 		Namespaces: localNamespaces,
 		SmallShm:   smallShm(),
 	}

@@ -33,6 +33,7 @@ func fakeHost(goos string, root bool, files map[string]string, inPath map[string
 			return p
 		},
 		Version:    func(context.Context, string) string { return "156.0.1.2" },
+		Account:    func(platform.User) bool { return true },
 		Namespaces: func(*platform.User, string) (string, string) { return "", "" },
 	}
 }
@@ -78,6 +79,17 @@ func TestFind(t *testing.T) {
 				t.Fatalf("RunAs %v, want one: %v", b.RunAs, wantUser)
 			}
 		})
+	}
+}
+
+// Root alone in its container can not run Chrome sandboxed, and is not changed to
+// an account that is not there.
+func TestFindRootAlone(t *testing.T) {
+	host := fakeHost("linux", true, map[string]string{"/x/chrome": "\x7fELF"}, nil)
+	host.Account = func(platform.User) bool { return false }
+	b, err := New(Options{Path: "/x/chrome", Host: host}).Find(t.Context())
+	if err != nil || b.RunAs != nil || b.NoSandbox == "" || b.SandboxFix == "" {
+		t.Fatalf("%+v, %v", b, err)
 	}
 }
 

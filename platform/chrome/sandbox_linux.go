@@ -1,6 +1,7 @@
 package chrome
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,6 +42,21 @@ func localNamespaces(user *platform.User, path string) (why, fix string) {
 			"Run the container with --security-opt seccomp=unconfined or a profile that allows them, or accept Chrome without its sandbox: --browser-no-sandbox and a policy permit."
 	}
 	return "", ""
+}
+
+// localAccount looks the account up in the map of our own user namespace.
+func localAccount(user platform.User) bool {
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return true // a kernel without user namespaces has every account
+	}
+	for line := range strings.Lines(string(b)) {
+		var inside, outside, count uint64
+		if n, _ := fmt.Sscan(line, &inside, &outside, &count); n == 3 && uint64(user.UID) >= inside && uint64(user.UID) < inside+count {
+			return true
+		}
+	}
+	return false
 }
 
 // setuidHelper reports whether Chrome's setuid sandbox helper is installed
