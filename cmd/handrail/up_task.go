@@ -126,12 +126,14 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	case result.IsError:
 		e := &capabilities.Error{Code: capabilities.CodeExecutionFailed, Message: name + " failed"}
 		var body struct {
-			Code    capabilities.Code `json:"code"`
-			Message string            `json:"message"`
-			Hint    string            `json:"hint"`
+			Error struct {
+				Code    capabilities.Code `json:"code"`
+				Message string            `json:"message"`
+				Hint    string            `json:"hint"`
+			} `json:"error"`
 		}
-		if remarshal(result.StructuredContent, &body) == nil && body.Code != "" {
-			e = &capabilities.Error{Code: body.Code, Message: name + ": " + body.Message, Hint: body.Hint}
+		if remarshal(result.StructuredContent, &body) == nil && body.Error.Code != "" {
+			e = &capabilities.Error{Code: body.Error.Code, Message: name + ": " + body.Error.Message, Hint: body.Error.Hint}
 		} else if len(result.Content) > 0 {
 			if text, ok := result.Content[0].(*mcp.TextContent); ok {
 				e.Message += ": " + text.Text
