@@ -369,6 +369,19 @@ func TestRevokeHoldsWhenItCanNotBeWritten(t *testing.T) {
 	if v, _ := p.View(f.id); v.State != pairing.StateRevoked {
 		t.Errorf("%+v", v)
 	}
+	// What the error advises is possible: revoked again, it is on disk; then it ended.
+	broken = false
+	if _, err := p.Revoke(context.Background(), f.id, "admin", ""); err != nil {
+		t.Errorf("revoked again: %v", err)
+	}
+	var kept pairing.State
+	must(t, p.opts.Store.Read().QueryRow(`SELECT state FROM node WHERE node_id = $1`, string(f.id)).Scan(&kept))
+	if kept != pairing.StateRevoked {
+		t.Errorf("a restart would find the node %s", kept)
+	}
+	if _, err := p.Revoke(context.Background(), f.id, "admin", ""); capabilities.CodeOf(err) != capabilities.CodeConflict {
+		t.Errorf("revoked for the third time: %v", err)
+	}
 	// And a decision that can not be written is none.
 	inv, _, err := func() (Invite, pairing.Paste, error) {
 		broken = false

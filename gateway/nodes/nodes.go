@@ -74,7 +74,8 @@ type Nodes struct {
 	gateway pairing.GatewayID
 	leaf    leafCache
 
-	changing sync.Mutex // one change of roster or invitations at a time
+	changing  sync.Mutex                   // one change of roster or invitations at a time
+	unwritten map[capabilities.NodeID]bool // revoked here, not yet on disk; guarded by changing
 
 	mu       sync.RWMutex
 	roster   map[capabilities.NodeID]*record // records are replaced, never changed
@@ -138,6 +139,7 @@ func New(o Options) (*Nodes, error) {
 		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
 		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{},
 		changed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown),
+		unwritten: map[capabilities.NodeID]bool{},
 	}
 	if o.Advertise == nil {
 		n.opts.Advertise = n.reachable

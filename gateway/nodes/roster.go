@@ -371,7 +371,8 @@ func (n *Nodes) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 	if old == nil {
 		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", printable(string(id)))
 	}
-	if err := old.state.Become(pairing.StateRevoked); err != nil {
+	// A revocation that was not written is no end yet: it can be asked for again.
+	if err := old.state.Become(pairing.StateRevoked); err != nil && !n.unwritten[id] {
 		return View{}, err
 	}
 	r := *old
@@ -387,9 +388,11 @@ func (n *Nodes) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 		return n.opts.Record(tx, "node.revoked", id, map[string]any{"by": by, "reason": reason})
 	})
 	if err != nil {
+		n.unwritten[id] = true
 		n.log.Error("node.revoked", "node", id, "err", err)
 		return View{}, capabilities.AsError(err).WithHint("The node is disconnected now, but a restart would let it back in: revoke it again.")
 	}
+	delete(n.unwritten, id)
 	return n.view(&r), nil
 }
 
