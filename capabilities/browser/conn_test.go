@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -219,7 +220,8 @@ func TestNotPublic(t *testing.T) {
 		"169.254.169.254": "a metadata service", "fd00:ec2::254": "a metadata service", "168.63.129.16": "a metadata service",
 		"0.0.0.0": "reserved", "::": "reserved", "255.255.255.255": "reserved", "224.0.0.1": "multicast", "ff02::1": "multicast",
 		"64:ff9b::7f00:1": "loopback", "64:ff9b::a9fe:a9fe": "a metadata service", "2002:7f00:1::": "loopback", "2002:a00:1::": "private", "::7f00:1": "loopback",
-		"2001:db8::1": "reserved", "192.0.2.1": "reserved",
+		"2001:db8::1": "reserved", "192.0.2.1": "reserved", "192.88.99.1": "reserved", "3fff::1": "reserved",
+		"::ffff:0:10.0.0.1": "reserved", "4000::1": "reserved",
 	} {
 		if got := notPublic(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s is %q, want %q", addr, got, want)
@@ -284,6 +286,45 @@ func TestEgressRules(t *testing.T) {
 		if capabilities.CodeOf(err) != tc.code || (err == nil) != (len(addrs) > 0) || asked > 1 {
 			t.Errorf("%s:%s: %v, %v (asked %d times)", tc.host, tc.port, addrs, err, asked)
 		}
+	}
+}
+
+// A node with public addresses is no way round the rules for loopback and the
+// local network: a page knows them from the request it got.
+func TestEgressRulesOwnNetworks(t *testing.T) {
+	r, err := newEgressRules([]string{"http://8.8.4.4:8080"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var links []net.Addr
+	for _, cidr := range []string{"127.0.0.1/8", "8.8.4.4/24", "2606:4700:1:2::5/64", "9.9.9.9/1"} {
+		ip, network, err := net.ParseCIDR(cidr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, &net.IPNet{IP: ip, Mask: network.Mask})
+	}
+	unknown := errors.New("no list")
+	var failing error
+	r.links = func() ([]net.Addr, error) { return links, failing }
+	r.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("1.1.1.1"), netip.MustParseAddr("2606:4700:1:2::77")}, nil
+	}
+	for host, open := range map[string]bool{
+		"8.8.4.4": false, "::ffff:8.8.4.4": false, "64:ff9b::808:404": false, "8.8.4.5": false, "8.8.5.5": true,
+		"2606:4700:1:2::5": false, "2606:4700:1:2:ffff::1": false, "2606:4700:1:3::5": true, "neighbour.example": false,
+		"9.9.9.9": false, "9.9.9.10": true, // a link of half the internet
+	} {
+		if _, err := r.resolve(t.Context(), host, "80"); (err == nil) != open {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := r.resolve(t.Context(), "8.8.4.4", "8080"); err != nil {
+		t.Errorf("the owner named it: %v", err)
+	}
+	failing = unknown
+	if _, err := r.resolve(t.Context(), "8.8.5.5", "80"); capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
+		t.Errorf("without a list of its own networks: %v", err)
 	}
 }
 

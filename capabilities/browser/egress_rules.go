@@ -18,11 +18,12 @@ import (
 type egressRules struct {
 	named  map[string]bool // "host:port" that the owner allows whatever its address
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	links  func() ([]net.Addr, error) // networks this machine's interfaces are in
 }
 
 // newEgressRules reads the owner's origins, such as "http://127.0.0.1:8080".
 func newEgressRules(origins []string) (*egressRules, error) {
-	r := &egressRules{named: map[string]bool{}, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+	r := &egressRules{named: map[string]bool{}, links: net.InterfaceAddrs, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
 	for _, origin := range origins {
@@ -90,7 +91,7 @@ func (r *egressRules) resolve(ctx context.Context, host, port string) ([]netip.A
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	named := r.named[net.JoinHostPort(host, port)]
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if why := notPublic(addr); why != "" && !named {
+		if why := r.near([]netip.Addr{addr}); why != "" && !named {
 			return nil, blocked(host, why)
 		}
 		return []netip.Addr{addr}, nil
@@ -106,12 +107,58 @@ func (r *egressRules) resolve(ctx context.Context, host, port string) ([]netip.A
 	}
 	for i, addr := range addrs {
 		addrs[i] = addr.Unmap()
-		// One bad address spoils the name: a mixed answer is how rebinding starts.
-		if why := notPublic(addr); why != "" && !named {
-			return nil, blocked(host, why)
-		}
+	}
+	// One bad address spoils the name: a mixed answer is how rebinding starts.
+	if why := r.near(addrs); why != "" && !named {
+		return nil, blocked(host, why)
 	}
 	return addrs, nil
+}
+
+// near says why one of addrs is none of the internet, "" if they all are.
+// Addresses of public kind count as near where this machine has them or is on
+// one link with them: behind them are the same services that loopback and the
+// local network have, and a page learns a node's address from its first request.
+func (r *egressRules) near(addrs []netip.Addr) string {
+	for _, addr := range addrs {
+		if why := notPublic(addr); why != "" {
+			return why
+		}
+	}
+	links, err := r.links()
+	if err != nil {
+		return "not known to be another machine's"
+	}
+	for _, link := range links {
+		ipnet, ok := link.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		ip, ok := netip.AddrFromSlice(ipnet.IP)
+		if !ok {
+			continue
+		}
+		ip = ip.Unmap()
+		bits, total := ipnet.Mask.Size()
+		if total == 128 && ip.Is4() {
+			bits -= 96
+		}
+		// A tunnel may claim half the internet as its link: then only its own address
+		// is near.
+		if (ip.Is4() && bits < 16) || (ip.Is6() && bits < 48) {
+			bits = ip.BitLen()
+		}
+		network := netip.PrefixFrom(ip, bits)
+		for _, addr := range addrs {
+			switch addr = embedded(addr.Unmap()); {
+			case addr == ip:
+				return "this machine's own"
+			case network.Contains(addr):
+				return "on the local network"
+			}
+		}
+	}
+	return ""
 }
 
 // isLocalhost: these names mean loopback whatever a resolver says (RFC 6761).
@@ -138,6 +185,7 @@ var reserved = []struct {
 	{netip.MustParsePrefix("100.64.0.0/10"), "private"},
 	{netip.MustParsePrefix("192.0.0.0/24"), "reserved"},
 	{netip.MustParsePrefix("192.0.2.0/24"), "reserved"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "reserved"}, // 6to4 relays
 	{netip.MustParsePrefix("198.18.0.0/15"), "private"},
 	{netip.MustParsePrefix("198.51.100.0/24"), "reserved"},
 	{netip.MustParsePrefix("203.0.113.0/24"), "reserved"},
@@ -145,6 +193,7 @@ var reserved = []struct {
 	{netip.MustParsePrefix("100::/64"), "reserved"},
 	{netip.MustParsePrefix("2001::/23"), "reserved"}, // Teredo and other tunnels
 	{netip.MustParsePrefix("2001:db8::/32"), "reserved"},
+	{netip.MustParsePrefix("3fff::/20"), "reserved"},
 	{netip.MustParsePrefix("fec0::/10"), "private"},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), "private"},
 }
@@ -153,7 +202,22 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo = netip.MustParsePrefix("2002::/16")
 	compa = netip.MustParsePrefix("::/96") // IPv4-compatible
+	// global6 is all of IPv6 that is given out (RFC 4291, 2.4). What lies outside is
+	// a translation or another system's own use of it, such as ::ffff:0:10.0.0.1.
+	global6 = netip.MustParsePrefix("2000::/3")
 )
+
+// embedded gives the IPv4 address that an IPv6 one leads to, or addr itself.
+func embedded(addr netip.Addr) netip.Addr {
+	b := addr.As16()
+	switch {
+	case addr.Is6() && (nat64.Contains(addr) || compa.Contains(addr)):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case addr.Is6() && sixTo.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return addr
+}
 
 // notPublic says what kind of address addr is, "" for a public one. IPv4
 // addresses inside IPv6 ones are judged by what they carry.
@@ -162,7 +226,6 @@ func notPublic(addr netip.Addr) string {
 		return "link-local"
 	}
 	addr = addr.Unmap()
-	b := addr.As16()
 	for _, r := range reserved {
 		if r.prefix.Contains(addr) {
 			return r.why
@@ -179,11 +242,11 @@ func notPublic(addr netip.Addr) string {
 		return "link-local"
 	case addr.IsMulticast():
 		return "multicast"
-	case addr.Is6() && (nat64.Contains(addr) || compa.Contains(addr)):
-		return notPublic(netip.AddrFrom4([4]byte(b[12:16])))
-	case addr.Is6() && sixTo.Contains(addr):
-		return notPublic(netip.AddrFrom4([4]byte(b[2:6])))
-	case !addr.IsGlobalUnicast():
+	}
+	if v4 := embedded(addr); v4 != addr {
+		return notPublic(v4)
+	}
+	if !addr.IsGlobalUnicast() || (addr.Is6() && !global6.Contains(addr)) {
 		return "reserved"
 	}
 	return ""
