@@ -56,7 +56,8 @@ func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	if envelope.Tool != t.Tool || envelope.Selected != self.ID {
+	// The lane too: the owner's rules see the envelope's, the handler the ticket's.
+	if envelope.Tool != t.Tool || envelope.Selected != self.ID || envelope.Lane != t.Lane {
 		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope is for another call")
 	}
 	if !covered(t.Grants, envelope.Grants) {

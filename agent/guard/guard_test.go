@@ -69,7 +69,7 @@ func (f *fixture) ticket(t *testing.T, seq uint64) *wire.Ticket {
 	}
 	args := []byte(`{"expression":"1"}`)
 	return &wire.Ticket{
-		Call: "c1", Tool: tool, Capability: "tyrum.browser.evaluate", Lane: "agent-1/main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args),
+		Call: "c1", Tool: tool, Capability: "tyrum.browser.evaluate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args),
 		Envelope: sealed.Bytes, Grants: sealed.Grants, Sequence: seq, LifetimeMS: 1000, DeadlineMS: 1000,
 	}
 }
@@ -85,6 +85,7 @@ func TestTicketsThatMustNotRun(t *testing.T) {
 		{"other arguments", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Args = []byte(`{"expression":"2"}`) }, capabilities.CodeTicketInvalid},
 		{"another node", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Node = "n2" }, capabilities.CodeTicketInvalid},
 		{"another tool under the envelope", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Tool = "tool.browser.click" }, capabilities.CodeTicketInvalid},
+		{"another lane than the envelope's", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Lane = "other" }, capabilities.CodeTicketInvalid},
 		{"no envelope", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Envelope = nil }, capabilities.CodeTicketInvalid},
 		{"a flipped byte in the envelope", permitAll, func(_ *fixture, tk *wire.Ticket) { tk.Envelope[20] ^= 1 }, capabilities.CodeTicketInvalid},
 		{"a grant beyond the envelope", permitAll, func(_ *fixture, tk *wire.Ticket) {
