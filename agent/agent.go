@@ -118,12 +118,20 @@ func (a *Agent) loadOwner() (*policy.Engine, error) {
 			return nil, err
 		}
 	}
-	extra, err := filepath.Glob(filepath.Join(a.opts.Dir, ownerExtra))
+	// Matched by name alone: a folder's own path may hold what Glob takes for a
+	// pattern, and then a forbid of the owner's would be missed without a word.
+	entries, err := os.ReadDir(a.opts.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("owner's rules: %w", err)
+	}
+	files := []string{path}
+	for _, e := range entries {
+		if ok, _ := filepath.Match(ownerExtra, e.Name()); ok {
+			files = append(files, filepath.Join(a.opts.Dir, e.Name()))
+		}
 	}
 	sources := append([]policy.Source(nil), a.opts.OwnerRules...)
-	for _, file := range append([]string{path}, extra...) {
+	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("owner's rules: %w", err)
