@@ -15,76 +15,12 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// requestBody is the body of tool.call.request: digests and the descriptor's
-// evidence allowlist, never the payload (S0-31).
-type requestBody struct {
-	Surface   string                 `json:"surface,omitempty"`
-	RequestID capabilities.RequestID `json:"request_id,omitempty"`
-	Requested capabilities.NodeID    `json:"requested_node_id,omitempty"`
-	Digest    string                 `json:"args_digest,omitempty"`
-	Evidence  map[string]any         `json:"evidence,omitempty"`
-	TimeoutMS int64                  `json:"timeout_ms,omitempty"`
-}
-
-// decisionBody is the body of tool.call.decision. The envelope is kept whole: it
-// holds no payload, and it is what reports and verifiers link to (S1-59).
-type decisionBody struct {
-	Effect       policy.Effect         `json:"effect"`
-	Code         capabilities.Code     `json:"code,omitempty"`
-	Policies     []string              `json:"policies,omitempty"`
-	LogOnly      []string              `json:"log_only,omitempty"`
-	Errors       []string              `json:"policy_errors,omitempty"`
-	Snapshot     string                `json:"policy_snapshot_id,omitempty"`
-	EnvelopeHash string                `json:"envelope_hash,omitempty"`
-	Envelope     json.RawMessage       `json:"envelope,omitempty"`
-	Routing      *capabilities.Routing `json:"routing,omitempty"`
-	Degraded     string                `json:"isolation_degraded,omitempty"`
-}
-
-// dispatchBody is the body of tool.call.dispatch, the intent.
-type dispatchBody struct {
-	Target     string                      `json:"target"`
-	Grants     []string                    `json:"grants"`
-	Isolation  capabilities.IsolationClass `json:"isolation_class"`
-	Given      capabilities.IsolationClass `json:"isolation_given,omitempty"`
-	DeadlineMS int64                       `json:"deadline_ms"`
-}
-
-// endBody is the body of tool.call.result, tool.call.failed and
-// tool.call.reconciled.
-type endBody struct {
-	Status     capabilities.Status         `json:"status"`
-	Code       capabilities.Code           `json:"code,omitempty"`
-	Effect     capabilities.Effect         `json:"effect,omitempty"`
-	Digest     string                      `json:"output_digest,omitempty"`
-	Blobs      []blobRecord                `json:"blobs,omitempty"`
-	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
-	Observed   []observed                  `json:"observed,omitempty"`
-	DurationMS float64                     `json:"duration_ms,omitempty"`
-}
-
-type blobRecord struct {
-	Field  string `json:"field"`
-	MIME   string `json:"mime"`
-	Size   int    `json:"size"`
-	Digest string `json:"digest"` // keyed, like the output's
-}
-
-type observed struct {
-	Key    string `json:"key"`
-	Detail string `json:"detail,omitempty"`
-	Count  uint32 `json:"count"`
-}
-
 // draft encodes the body here, so that the one writer does not spend its time on
-// it. A body that can not be encoded goes on as it is and fails the commit.
-func (c *call) draft(kind ledger.Kind, body any) ledger.Draft {
-	if encoded, err := ledger.Encode(body); err == nil {
-		body = encoded
-	}
+// it.
+func (c *call) draft(kind ledger.Kind, b body) ledger.Draft {
 	return ledger.Draft{
 		Kind: kind, Call: c.id, Tool: c.req.Tool, Principal: c.req.Principal, Lane: c.req.Lane,
-		Node: c.selected(), Body: body,
+		Node: c.selected(), Body: encode(b),
 	}
 }
 
@@ -103,7 +39,7 @@ func (c *call) requestDraft() ledger.Draft {
 		body.Digest = c.digest
 		body.Evidence = c.d.EvidenceArgs(c.args.Canonical)
 	}
-	return c.draft(ledger.KindCallRequest, body)
+	return c.draft(ledger.KindCallRequest, &body)
 }
 
 func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledger.Draft {
@@ -121,7 +57,7 @@ func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledge
 	if c.accepts {
 		body.Degraded = c.ready.Degraded
 	}
-	return c.draft(ledger.KindCallDecision, body)
+	return c.draft(ledger.KindCallDecision, &body)
 }
 
 // refuse ends a call that did not run: request, decision(deny, code) and failed
@@ -136,7 +72,7 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	err := d.opts.Ledger.Append(context.WithoutCancel(c.ctx),
 		c.requestDraft(),
 		c.decisionDraft(policy.Deny, e.Code),
-		c.draft(ledger.KindCallFailed, endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
+		c.draft(ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
 	)
 	if err != nil {
 		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
@@ -163,7 +99,7 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 	drafts := []ledger.Draft{
 		c.requestDraft(),
 		c.decisionDraft(c.verdict.Effect, ""),
-		c.draft(ledger.KindCallDispatch, intent),
+		c.draft(ledger.KindCallDispatch, &intent),
 	}
 	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
@@ -190,9 +126,9 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	if e.leaveOpen {
 		return r
 	}
-	body := c.endBody(&r, &e)
+	last := c.draft(terminalKind(&r), c.endBody(&r, &e))
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
-		return d.endIn(tx, c, terminalKind(&r), body, &r)
+		return d.endIn(tx, c, last, &r)
 	})
 	if err != nil {
 		// It ran, and the caller must know; the row stays open, so that the end is
@@ -215,8 +151,8 @@ func terminalKind(r *capabilities.Result) ledger.Kind {
 
 // endIn writes the end of c, keeps the result for retries and closes the row; an
 // unknown outcome keeps it.
-func (d *Dispatcher) endIn(tx *store.Tx, c *call, kind ledger.Kind, body endBody, r *capabilities.Result) error {
-	if _, err := d.opts.Ledger.AppendIn(tx, c.draft(kind, body)); err != nil {
+func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabilities.Result) error {
+	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
 	}
 	if r.Code == capabilities.CodeUnknownOutcome {
@@ -272,8 +208,8 @@ func (c *call) conclude(e end) capabilities.Result {
 	return r
 }
 
-func (c *call) endBody(r *capabilities.Result, e *end) endBody {
-	body := endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS}
+func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
+	body := &endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS}
 	// A digest without a key could be guessed from; the key of a call of long ago is
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {

@@ -97,10 +97,10 @@ func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
 			return err
 		case state == rowOpen: // its end could not be written when it came: this is it
 			recorded = true
-			return d.endIn(tx, c, terminalKind(&result), body, &result)
+			return d.endIn(tx, c, c.draft(terminalKind(&result), body), &result)
 		case state == rowUnknown && result.Code != capabilities.CodeUnknownOutcome:
 			recorded = true
-			return d.endIn(tx, c, ledger.KindCallReconciled, body, &result)
+			return d.endIn(tx, c, c.draft(ledger.KindCallReconciled, body), &result)
 		case state == rowUnknown && r.request == "":
 			// The node can not tell either, and no retry can ask.
 			return endRow(tx, &c.row, time.Now())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/route"
 )
 
 const (
@@ -132,11 +133,19 @@ func (s *settler) count() int {
 // round asks every connected node about its open calls, and gives up on those
 // whose time has come.
 func (s *settler) round(ctx context.Context) {
+	if s.count() == 0 {
+		return
+	}
 	now := time.Now()
+	roster := s.nodes.Snapshot()
 	byNode := map[capabilities.NodeID][]capabilities.CallID{}
 	s.mu.Lock()
 	for id, u := range s.open {
-		if u.told != nil && now.After(u.until) {
+		// A node that was put out is not let in again to tell.
+		if out := putOut(nodeByID(roster, u.node)); out && u.told == nil {
+			delete(s.open, id)
+			continue
+		} else if u.told != nil && (out || now.After(u.until)) {
 			// Whoever records that watches on: a later word is then a reconciliation, and
 			// can not overtake this one.
 			u.told <- end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
@@ -157,7 +166,7 @@ func (s *settler) round(ctx context.Context) {
 	}
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	for _, n := range s.nodes.Snapshot() {
+	for _, n := range roster {
 		calls := byNode[n.ID]
 		if len(calls) == 0 || !n.Connected {
 			continue
@@ -165,6 +174,10 @@ func (s *settler) round(ctx context.Context) {
 		// Side by side: a node that does not answer must not hold up the others.
 		asking.Go(func() { s.ask(ctx, n.ID, calls) })
 	}
+}
+
+func putOut(n *route.Node) bool {
+	return n == nil || n.Revoked || n.Paired == route.StateRevoked || n.Paired == route.StateDenied
 }
 
 func (s *settler) ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) {

@@ -217,6 +217,25 @@ func TestSettlerAsksWhenTheNodeIsBack(t *testing.T) {
 	})
 }
 
+// A node that was put out will never tell.
+func TestSettlerDoesNotWaitForTheRevoked(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	settling(t, nodes, func(t *testing.T, s *settler, reconciled chan end) {
+		told := s.add(openRow("c1"), time.Now().Add(time.Hour))
+		s.watch(openRow("c2"))
+		synctest.Wait()
+		began := time.Now()
+		nodes.change(func() { nodes.roster[0].Revoked, nodes.roster[0].Connected = true, false })
+		if e := <-told; e.err == nil || e.err.Code != capabilities.CodeUnknownOutcome || time.Since(began) > askEvery {
+			t.Errorf("%+v after %s", e, time.Since(began))
+		}
+		synctest.Wait()
+		if s.count() != 0 || len(reconciled) != 0 {
+			t.Errorf("%d still watched, %d reconciled", s.count(), len(reconciled))
+		}
+	})
+}
+
 func TestSettlerBearsFailingQuestions(t *testing.T) {
 	nodes := newFakeNodes("n1")
 	nodes.askErr = errors.New("gone again")
