@@ -45,8 +45,13 @@ type Options struct {
 	AllowOrigins []string
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
-	// MaxLanes bounds the lanes that hold a browser context. Default: 32.
+	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the
+	// bound, a new lane takes the place of the one that was idle longest, if that
+	// is at least a minute.
 	MaxLanes int
+	// LaneIdle is how long a lane may go without a call before its context is
+	// closed. Default: 30 minutes.
+	LaneIdle time.Duration
 	// IdleTimeout is how long Chrome stays after the last lane was closed.
 	// Default: two minutes.
 	IdleTimeout time.Duration
@@ -71,6 +76,7 @@ type Handler struct {
 	lanes   map[capabilities.LaneID]*lane
 	chromes map[bool]*chrome // by headless
 	idle    *time.Timer
+	expiry  *time.Timer // ends lanes that nobody uses
 }
 
 var _ capabilities.Handler = (*Handler)(nil)
@@ -121,6 +127,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.MaxLanes <= 0 {
 		o.MaxLanes = 32
+	}
+	if o.LaneIdle <= 0 {
+		o.LaneIdle = 30 * time.Minute
 	}
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = 2 * time.Minute
@@ -254,8 +263,10 @@ func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.kill() // a Chrome that is only just starting is given up
-	if h.idle != nil {
-		h.idle.Stop()
+	for _, t := range []*time.Timer{h.idle, h.expiry} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	lanes, chromes := h.lanes, h.chromes
 	h.lanes, h.chromes = map[capabilities.LaneID]*lane{}, map[bool]*chrome{}
@@ -303,12 +314,13 @@ func (h *Handler) lane(id capabilities.LaneID) (*lane, error) {
 	if l := h.lanes[id]; l != nil {
 		return l, nil
 	}
-	if len(h.lanes) >= h.o.MaxLanes {
+	if len(h.lanes) >= h.o.MaxLanes && !h.expireLocked(minIdle, 1) {
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "%d conversations already hold a browser on this node.", len(h.lanes)).
 			WithHint("Close one with tool.browser.close, or raise the node's limit.")
 	}
 	l := newLane(h, id)
 	h.lanes[id] = l
+	h.expireLater()
 	return l, nil
 }
 
@@ -320,32 +332,6 @@ func (h *Handler) forgetLane(l *lane) {
 	}
 	h.mu.Unlock()
 	h.idleLater()
-}
-
-// idleLater ends Chrome some time after the last lane.
-func (h *Handler) idleLater() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || len(h.lanes) > 0 || len(h.chromes) == 0 {
-		return
-	}
-	if h.idle != nil {
-		h.idle.Stop()
-	}
-	h.idle = time.AfterFunc(h.o.IdleTimeout, func() {
-		h.mu.Lock()
-		var idle []*chrome
-		if len(h.lanes) == 0 {
-			for headless, c := range h.chromes {
-				idle = append(idle, c)
-				delete(h.chromes, headless)
-			}
-		}
-		h.mu.Unlock()
-		for _, c := range idle {
-			c.close()
-		}
-	})
 }
 
 // clip shortens s to at most max bytes at a rune's edge.

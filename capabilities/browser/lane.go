@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"sync"
+	"time"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -19,6 +20,7 @@ type lane struct {
 	turn chan struct{} // one token: whose call it is
 
 	mu       sync.Mutex
+	used     time.Time // when a call last came or went
 	ended    bool
 	headless bool
 	chrome   *chrome // nil: no context yet
@@ -43,20 +45,38 @@ type observer struct {
 const maxUnseen = 64
 
 func newLane(h *Handler, id capabilities.LaneID) *lane {
-	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1}
+	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1, used: time.Now()}
 }
 
 // enter waits for the lane's turn; leave passes it on.
 func (l *lane) enter(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
+		l.touch()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l *lane) leave() { <-l.turn }
+func (l *lane) leave() {
+	l.touch()
+	<-l.turn
+}
+
+// touch notes that the lane is in use.
+func (l *lane) touch() {
+	l.mu.Lock()
+	l.used = time.Now()
+	l.mu.Unlock()
+}
+
+// lastUse is when a call last came or went.
+func (l *lane) lastUse() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.used
+}
 
 // observeInto makes what happens from now on, and what happened since the last
 // call, a matter of this one, until done.
