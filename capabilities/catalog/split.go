@@ -149,7 +149,11 @@ func (d *Descriptor) EvidenceArgs(args []byte) map[string]any {
 		case canonical.Bool:
 			out[name] = found.True
 		case canonical.String:
-			out[name] = cut(found.Str, maxEvidenceRunes)
+			text := found.Str
+			if name == "url" || strings.HasSuffix(name, "_url") {
+				text = urlEvidence(text)
+			}
+			out[name] = cut(text, maxEvidenceRunes)
 		case canonical.Number:
 			if found.Integer() {
 				out[name] = int64(found.Num)
@@ -159,6 +163,48 @@ func (d *Descriptor) EvidenceArgs(args []byte) map[string]any {
 		}
 	}
 	return out
+}
+
+// urlEvidence is what may be kept of an address: where it leads. A user's name
+// and password, the values of the query and the fragment, and the content of
+// data: pages are secrets as often as not, and the ledger is for ever (S0-31).
+// Addresses are read as loosely as a browser reads them, so that no odd spelling
+// keeps a password.
+func urlEvidence(s string) string {
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return "…"
+	}
+	switch strings.ToLower(strings.TrimSpace(scheme)) {
+	case "http", "https", "ws", "wss", "ftp":
+	case "about":
+		return cutAt(s, "?#")
+	default:
+		return scheme + ":…"
+	}
+	rest = cutAt(rest, "?#")
+	place := strings.TrimLeft(rest, `/\`)
+	slashes := rest[:len(rest)-len(place)]
+	end := strings.IndexAny(place, `/\`)
+	if end < 0 {
+		end = len(place)
+	}
+	if at := strings.LastIndexByte(place[:end], '@'); at >= 0 {
+		place = "…" + place[at:]
+	}
+	kept := scheme + ":" + slashes + place
+	if len(scheme)+1+len(rest) < len(s) {
+		kept += s[len(scheme)+1+len(rest):][:1] + "…"
+	}
+	return kept
+}
+
+// cutAt gives s up to the first of the given characters.
+func cutAt(s, chars string) string {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return s[:i]
+	}
+	return s
 }
 
 func evidenceName(pointer string) string {

@@ -174,6 +174,12 @@ func TestEvidence(t *testing.T) {
 	}{
 		{"tool.browser.type", `{"clear":true,"ref":"e1","text":"HUNTER2"}`, map[string]any{"ref": "e1", "clear": true}},
 		{"tool.browser.navigate", `{"url":"https:` + long + `"}`, map[string]any{"url": "https:" + strings.Repeat("ü", 250)}},
+		{"tool.browser.navigate", `{"url":"https://example.com:8443/a/b"}`, map[string]any{"url": "https://example.com:8443/a/b"}},
+		{"tool.browser.navigate", `{"url":"https://bob:HUNTER2@example.com/a?token=HUNTER2#HUNTER2"}`, map[string]any{"url": "https://…@example.com/a?…"}},
+		{"tool.browser.navigate", `{"url":"https:\\bob:HUNTER2@h@example.com\\a#HUNTER2"}`, map[string]any{"url": `https:\…@example.com\a#…`}},
+		{"tool.browser.navigate", `{"url":"HTTP:bob:HUNTER2@example.com"}`, map[string]any{"url": "HTTP:…@example.com"}},
+		{"tool.browser.navigate", `{"url":"data:text/html,HUNTER2"}`, map[string]any{"url": "data:…"}},
+		{"tool.browser.navigate", `{"url":"about:blank#HUNTER2"}`, map[string]any{"url": "about:blank"}},
 		{"tool.desktop.mouse", `{"action":"move","x":1.5,"y":2}`, map[string]any{"action": "move", "x": 1.5, "y": int64(2)}},
 		{"tool.desktop.screenshot", `{"display":{"id":"d1"}}`, map[string]any{"display_id": "d1"}},
 		{"tool.desktop.keyboard", `{"action":"press","key":"7"}`, map[string]any{"action": "press"}},
