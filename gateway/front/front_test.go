@@ -335,6 +335,60 @@ func TestTokensAreNotLogged(t *testing.T) {
 	}
 }
 
+// dated is a response that knows its write deadline.
+type dated struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (d *dated) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
+
+// Who has shown no token can not hold a connection by reading nothing; a caller's
+// answer may take as long as it takes, also on a connection that served a stranger.
+func TestStrangersReadInTime(t *testing.T) {
+	f := fronttest.Prepare(t)
+	var at time.Time
+	f.Server.Handle("/echo", front.Bearer, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { at = w.(*dated).deadline }))
+	f.Server.Handle("/open", front.Open, echo)
+	token := f.Token("alice", principal.RoleAgent)
+	w := &dated{ResponseRecorder: httptest.NewRecorder()} // one connection
+	send := func(host, path, token string) {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = host
+		if token != "" {
+			bearer(token)(r)
+		}
+		f.Server.ServeHTTP(w, r)
+	}
+	for _, c := range [][3]string{{"evil.example", "/echo", token}, {"localhost", "/echo", "hrt_wrong"}, {"localhost", "/open", ""}, {"localhost", "/nowhere", ""}} {
+		w.deadline, at = time.Time{}, time.Now()
+		send(c[0], c[1], c[2])
+		if w.deadline.IsZero() {
+			t.Errorf("%v: no deadline", c)
+		}
+		if send("localhost", "/echo", token); !at.IsZero() {
+			t.Errorf("a caller after %v has the deadline %s", c, at)
+		}
+	}
+}
+
+// A page that sends its requests again and again does not fill the log.
+func TestRefusalsAreLoggedInBounds(t *testing.T) {
+	var log bytes.Buffer
+	s, err := front.New(front.Options{Tokens: nobody{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = strings.Repeat("x", 10_000)
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if n := bytes.Count(log.Bytes(), []byte("front.refused")); n < 1 || n > 100 || log.Len() > 100_000 {
+		t.Errorf("%d lines, %d bytes", n, log.Len())
+	}
+}
+
 func TestErrorsAreComplete(t *testing.T) {
 	for _, code := range capabilities.Codes() {
 		w := httptest.NewRecorder()

@@ -25,6 +25,8 @@ const (
 	headerTime     = 10 * time.Second
 	idleTime       = 3 * time.Minute
 	drainTime      = 5 * time.Second
+	// strangerTime is how long who has shown no token may take to read an answer.
+	strangerTime = 30 * time.Second
 )
 
 // Access says what admission asks of a request before its handler sees it. The
@@ -59,6 +61,7 @@ type Server struct {
 	hosts    map[string]bool
 	origins  map[string]bool
 	failed   failures
+	refused  failures // bounds the log only
 	listener net.Listener
 	draining chan struct{}
 	drain    sync.Once
@@ -79,6 +82,7 @@ func New(o Options) (*Server, error) {
 		opts: o, mux: http.NewServeMux(),
 		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{},
 		failed:   failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
+		refused:  failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		draining: make(chan struct{}),
 	}
 	for _, h := range o.Hosts {
@@ -106,6 +110,7 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 				return
 			}
 			v.who = who
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // answers may rightly take long now
 		}
 		if err := s.gateBody(w, r); err != nil {
 			WriteError(w, err)
@@ -118,12 +123,25 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 // ServeHTTP admits and serves one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = noSniff
+	// A stranger that sends requests and reads no answers must not hold connections
+	// for ever; there are only so many.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerTime))
 	if err := s.checkPlace(r); err != nil {
-		s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", r.Host, "origin", r.Header.Get("Origin"))
+		if s.refused.allow(r.RemoteAddr) { // a page can repeat it without end
+			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
+		}
 		WriteError(w, err)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// clip bounds what a stranger can write into the log at once.
+func clip(s string) string {
+	if len(s) > 200 {
+		return s[:200]
+	}
+	return s
 }
 
 var noSniff = []string{"nosniff"}
