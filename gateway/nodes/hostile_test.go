@@ -259,7 +259,7 @@ func TestUnknownConnectionsAreBounded(t *testing.T) {
 	f := p.connected()
 	id, key := p.enrolled()
 	silent := p.fake(id, key)
-	p.awaitHeld(1)
+	p.awaitHeld(p.arriving, 1)
 	cert, err := p.site.CertifyNode(id, key.Public().(ed25519.PublicKey), time.Now())
 	must(t, err)
 	second, err := p.dial(key, cert, wire.ALPN)
@@ -272,16 +272,39 @@ func TestUnknownConnectionsAreBounded(t *testing.T) {
 		t.Error("the node was put out")
 	}
 	_ = silent.conn.CloseWithError(0, "")
-	p.awaitHeld(0)
+	p.awaitHeld(p.arriving, 0)
 	p.connected()
 }
 
-func (p *plane) awaitHeld(n int) {
+// Strangers that fill their slots keep strangers out, not the site's nodes.
+func TestStrangersKeepNoNodeOut(t *testing.T) {
+	p := newPlane(t, func(o *Options) { o.MaxUnknown = 1 })
+	stranger := func() (*quic.Conn, error) {
+		key, err := pairing.NewKey()
+		must(t, err)
+		cert, err := pairing.SelfSigned(key, time.Now())
+		must(t, err)
+		return p.dial(key, cert, wire.ALPN)
+	}
+	silent, err := stranger()
+	must(t, err)
+	p.awaitHeld(p.unknown, 1)
+	if second, err := stranger(); err == nil {
+		if got := closedWith(t, second); got != wire.CloseOverloaded {
+			t.Errorf("closed with %d", got)
+		}
+	}
+	p.connected()
+	_ = silent.CloseWithError(0, "")
+	p.awaitHeld(p.unknown, 0)
+}
+
+func (p *plane) awaitHeld(slots chan struct{}, n int) {
 	p.t.Helper()
 	deadline := time.Now().Add(patience)
-	for len(p.unknown) != n {
+	for len(slots) != n {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%d connections are unknown, want %d", len(p.unknown), n)
+			p.t.Fatalf("%d slots are held, want %d", len(slots), n)
 		}
 		time.Sleep(time.Millisecond) // there is no event to wait for
 	}

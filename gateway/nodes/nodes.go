@@ -50,8 +50,8 @@ type Options struct {
 	MaxNodes int
 	// MaxPending bounds those that wait for approval; default 256.
 	MaxPending int
-	// MaxUnknown bounds connections that have not yet said a valid hello or offer;
-	// default 512.
+	// MaxUnknown bounds connections that have not yet said a valid hello, and as
+	// many again that have not yet made a valid offer; default 512.
 	MaxUnknown int
 	Now        func() time.Time // default time.Now
 	Log        *slog.Logger     // default: discards
@@ -89,7 +89,8 @@ type Nodes struct {
 
 	sequence atomic.Uint64 // last ticket's
 	epochs   atomic.Uint64 // last connection's
-	unknown  chan struct{} // slots for connections that are nobody yet
+	unknown  chan struct{} // slots for devices that are nobody yet
+	arriving chan struct{} // slots for nodes that have not said hello yet
 
 	listenMu  sync.Mutex
 	udp       net.PacketConn
@@ -138,7 +139,7 @@ func New(o Options) (*Nodes, error) {
 		roster: map[capabilities.NodeID]*record{}, byKey: map[string]capabilities.NodeID{},
 		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
 		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{},
-		changed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown),
+		changed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown), arriving: make(chan struct{}, o.MaxUnknown),
 		unwritten: map[capabilities.NodeID]bool{},
 	}
 	if o.Advertise == nil {
@@ -225,12 +226,6 @@ func (n *Nodes) Run(ctx context.Context) error {
 			}
 			return err
 		}
-		select {
-		case n.unknown <- struct{}{}:
-		default:
-			_ = conn.CloseWithError(quic.ApplicationErrorCode(wire.CloseOverloaded), "")
-			continue
-		}
 		served.Add(1)
 		go func() {
 			defer served.Done()
@@ -271,16 +266,9 @@ func (n *Nodes) disconnectAll() {
 }
 
 // serve takes one connection from its first stream to its end. It holds a slot
-// of unknown until the connection is somebody's.
+// until the connection is somebody's. Strangers have slots of their own: whoever
+// reaches the port can fill them, and nodes must still come back.
 func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
-	held := true
-	known := func() {
-		if held {
-			held = false
-			<-n.unknown
-		}
-	}
-	defer known()
 	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(quic.ApplicationErrorCode(wire.CloseDone), "") })
 	defer stop()
 
@@ -289,6 +277,24 @@ func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
 		closeWith(conn, wire.CloseNotInRoster)
 		return
 	}
+	slots := n.arriving
+	if peer.Joining {
+		slots = n.unknown
+	}
+	select {
+	case slots <- struct{}{}:
+	default:
+		closeWith(conn, wire.CloseOverloaded)
+		return
+	}
+	held := true
+	known := func() {
+		if held {
+			held = false
+			<-slots
+		}
+	}
+	defer known()
 	code := wire.CloseDone
 	if peer.Joining {
 		code = n.join(conn, peer, known)
