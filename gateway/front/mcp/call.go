@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -16,7 +18,15 @@ import (
 
 // call hands one tools/call to the dispatcher. Its context ends when the client
 // cancels, and here also when the client goes away or the token is revoked.
-func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor) (*sdk.CallToolResult, error) {
+func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor) (out *sdk.CallToolResult, err error) {
+	// The SDK runs calls on goroutines of its own, where net/http catches nothing:
+	// a defect that one caller's input meets must not end everybody's gateway.
+	defer func() {
+		if p := recover(); p != nil {
+			v.s.opts.Log.Error("mcp.panic", "tool", d.Tool, "principal", v.who.Principal, "lane", v.caller.Lane, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			out, err = failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()

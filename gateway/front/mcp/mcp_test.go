@@ -203,6 +203,23 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// A defect below costs its own call, not the process.
+func TestPanicsStayInTheirCall(t *testing.T) {
+	f := start(t)
+	f.Dispatcher.Do(fronttest.ToolText, func(context.Context, dispatch.Request) capabilities.Result { panic("inner HUNTER2") })
+	token := f.Token("alice", principal.RoleAgent)
+	eachRevision(t, func(t *testing.T, revision string) {
+		s := connect(t, f, token, "/mcp", revision, nil)
+		res := call(t, s, "test_simple_text", nil)
+		if !res.IsError || !strings.Contains(text(res), "internal") || strings.Contains(text(res), "HUNTER2") {
+			t.Errorf("%q", text(res))
+		}
+		if len(names(t, s)) == 0 {
+			t.Error("the session did not live on")
+		}
+	})
+}
+
 func TestContentKinds(t *testing.T) {
 	f := start(t)
 	png, wav := []byte("\x89PNG fake"), []byte("RIFF fake")
