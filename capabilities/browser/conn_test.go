@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -325,6 +326,21 @@ func TestEgressRulesOwnNetworks(t *testing.T) {
 	failing = unknown
 	if _, err := r.resolve(t.Context(), "8.8.5.5", "80"); capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
 		t.Errorf("without a list of its own networks: %v", err)
+	}
+}
+
+// A page that tried many hosts must not take the reasons from every later call.
+func TestEgressForgetsOldFailures(t *testing.T) {
+	e := &egress{failures: map[string]failed{}}
+	for i := range maxFailures + 10 {
+		why := fmt.Errorf("%d", i)
+		host := fmt.Sprintf("h%d.example", i)
+		if e.note(host+":80", why); e.failure("http://"+host+"/", time.Time{}) != why {
+			t.Fatalf("failure %d was not noted", i)
+		}
+	}
+	if len(e.failures) > maxFailures {
+		t.Errorf("%d failures are kept", len(e.failures))
 	}
 }
 

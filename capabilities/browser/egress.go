@@ -106,9 +106,15 @@ func (e *egress) note(target string, err error) {
 	defer e.mu.Unlock()
 	if err == nil {
 		delete(e.failures, target)
-	} else if len(e.failures) < maxFailures {
-		e.failures[target] = failed{err, time.Now()}
+		return
 	}
+	if _, known := e.failures[target]; !known && len(e.failures) >= maxFailures {
+		for other := range e.failures { // any: what is asked for is the newest
+			delete(e.failures, other)
+			break
+		}
+	}
+	e.failures[target] = failed{err, time.Now()}
 }
 
 // dialChecked is the one place that connects anywhere.
