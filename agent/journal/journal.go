@@ -84,6 +84,9 @@ type position struct {
 type known struct {
 	state   wire.CallState
 	segment uint64 // the file that says so
+	// failed is how a call that did not succeed ended: that needs no kept answer to
+	// be told, and the code of a failure is in the record.
+	failed *wire.Answer
 }
 
 // batch is a group of callers of Started that share one sync.
@@ -238,13 +241,28 @@ func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off in
 			switch entry.Kind {
 			case kindStarted:
 				// If no end follows, it died with its process.
-				j.index[call] = known{wire.StateUnknown, file.first}
+				j.index[call] = known{state: wire.StateUnknown, segment: file.first}
 			case kindFinished:
-				j.index[call] = known{wire.StateFinished, file.first}
+				j.index[call] = known{state: wire.StateFinished, segment: file.first, failed: failureOf(entry.Fields)}
 			}
 		}
 		rest = next
 	}
+}
+
+// failureOf reads a finished record, as Finished writes it.
+func failureOf(fields [][]byte) *wire.Answer {
+	if len(fields) < 4 {
+		return nil
+	}
+	return failure(capabilities.Status(fields[1]), capabilities.Code(fields[2]), capabilities.Effect(fields[3]))
+}
+
+func failure(status capabilities.Status, code capabilities.Code, effect capabilities.Effect) *wire.Answer {
+	if status == capabilities.StatusOK {
+		return nil
+	}
+	return &wire.Answer{Status: status, Code: code, Effect: effect}
 }
 
 // resume opens the last segment for writing at off. bad says why the rest of it
@@ -315,7 +333,7 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return err
 	}
-	j.index[t.Call] = known{wire.StateRunning, j.files[len(j.files)-1].first}
+	j.index[t.Call] = known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first}
 	return j.awaitSync() // unlocks
 }
 
@@ -341,7 +359,7 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 		})
 	}
 	// Even unrecorded it is finished, as long as this process lives.
-	j.index[call] = known{wire.StateFinished, j.files[len(j.files)-1].first}
+	j.index[call] = known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)}
 	return err
 }
 
@@ -356,7 +374,9 @@ func (j *Journal) States(_ context.Context, calls []capabilities.CallID) []wire.
 		if k, ok := j.index[call]; ok {
 			states[i].State = k.state
 			if k.state == wire.StateFinished {
-				states[i].Answer = j.answers.get(call, now)
+				if states[i].Answer = j.answers.get(call, now); states[i].Answer == nil {
+					states[i].Answer = k.failed
+				}
 			}
 		}
 	}

@@ -320,7 +320,7 @@ func TestRetention(t *testing.T) {
 		if err := j.appendLocked(spare, kindStarted, func(b []byte) []byte { return chain.AppendField(b, call) }); err != nil {
 			t.Fatal(err)
 		}
-		j.index[call] = known{wire.StateRunning, j.files[len(j.files)-1].first}
+		j.index[call] = known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first}
 		j.mu.Unlock()
 	}
 	if firsts, err := segments(o.Dir); err != nil || len(firsts) != 2 {
@@ -520,5 +520,30 @@ func BenchmarkStarted(b *testing.B) {
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 		})
+	}
+}
+
+// How a call failed is known to the next process too; what a call gave is not.
+func TestFailuresOutliveTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	j := openWith(t, options(dir))
+	for _, id := range []string{"good", "bad"} {
+		start(t, j, id)
+	}
+	if err := j.Finished("good", answer("good")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Finished("bad", &wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeDeadlineExceeded, Effect: capabilities.EffectPartial}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openWith(t, options(dir))
+	if s := state(j, "good"); s.State != wire.StateFinished || s.Answer != nil {
+		t.Errorf("%+v", s)
+	}
+	if s := state(j, "bad"); s.State != wire.StateFinished || s.Answer == nil || s.Answer.Code != capabilities.CodeDeadlineExceeded || s.Answer.Effect != capabilities.EffectPartial {
+		t.Errorf("%+v", s)
 	}
 }

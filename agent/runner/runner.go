@@ -222,7 +222,9 @@ func conclude(ctx context.Context, out capabilities.Output, err error) (wire.Ans
 	if ctx.Err() != nil {
 		var cause *capabilities.Error
 		if !errors.As(context.Cause(ctx), &cause) {
-			cause = &capabilities.Error{Code: capabilities.CodeCancelled}
+			// The gateway gives a reason with what it ends: this is the node's own end.
+			cause = capabilities.Errorf(capabilities.CodeCancelled, "the node was shut down while the call ran").
+				WithHint("Look at the device's state; call again when the node is back.")
 		}
 		// What the handler says about its deadline is more telling than ours.
 		if failure.Code != cause.Code {

@@ -1,3 +1,255 @@
 package e2e
 
-func childMode() bool { return false }
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent"
+	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// childEnv names the role of a process that a test started, and how to play it.
+const childEnv = "HANDRAIL_E2E_CHILD"
+
+// childOptions travel in childEnv.
+type childOptions struct {
+	Role    string // gateway or node
+	Dir     string
+	HTTP    string // gateway: where to listen
+	QUIC    string // gateway: where to listen; node: where to dial
+	Witness string // node: the file that says what ran
+}
+
+// childMode plays a role, if this process was started for one. It ends when its
+// parent does.
+func childMode() bool {
+	text := os.Getenv(childEnv)
+	if text == "" {
+		return false
+	}
+	var o childOptions
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	c, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	play := map[string]func(context.Context, childOptions, *slog.Logger) error{"gateway": playGateway, "node": playNode}[o.Role]
+	if err := play(c, o, log); err != nil {
+		fmt.Fprintln(os.Stderr, o.Role+":", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func playGateway(c context.Context, o childOptions, log *slog.Logger) error {
+	cat, err := site.Catalog()
+	if err != nil {
+		return err
+	}
+	g, err := gateway.Open(c, gateway.Options{Dir: o.Dir, HTTP: o.HTTP, QUIC: o.QUIC, Catalog: cat, Version: "test", Log: log})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	for name, role := range map[string]principal.Role{"admin": principal.RoleAdmin, "agent": principal.RoleAgent} {
+		spec := principal.Spec{Principal: capabilities.PrincipalID(name), Role: role, Lane: capabilities.LaneID(name)}
+		if err := g.Token(c, filepath.Join(o.Dir, name+".token"), spec); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("{\"http\":%q,\"quic\":%q}\n", g.HTTPAddr(), g.QUICAddr())
+	return g.Run(c)
+}
+
+func playNode(c context.Context, o childOptions, log *slog.Logger) error {
+	cat, err := site.Catalog()
+	if err != nil {
+		return err
+	}
+	w, err := newWitness(o.Witness)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Options{Dir: o.Dir, Handlers: []capabilities.Handler{w}, Catalog: cat, Addrs: []string{o.QUIC}, Version: "test", Log: log})
+	if err != nil {
+		return err
+	}
+	fmt.Println("{}")
+	return a.Run(c)
+}
+
+// witness is the fixture handler that writes down, before anything else and where
+// no crash can undo it, what it was told to do.
+type witness struct {
+	*site.Handler
+	file *os.File
+}
+
+func newWitness(path string) (*witness, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &witness{site.NewHandler(), f}, nil
+}
+
+func (w *witness) Handle(c context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var a struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(inv.Args, &a); err != nil {
+		return capabilities.Output{}, err
+	}
+	if _, err := w.file.WriteString(a.Text + "\n"); err != nil {
+		return capabilities.Output{}, err
+	}
+	switch kind, _, _ := strings.Cut(a.Text, "-"); kind {
+	case "crash": // what recover does not catch
+		go panic("the handler crashed as told")
+		<-c.Done()
+	case "nap":
+		time.Sleep(rand.N(20 * time.Millisecond))
+	}
+	return w.Handler.Handle(c, inv)
+}
+
+// ran reads what the witnesses wrote: how often each text was executed.
+func ran(t testing.TB, path string) map[string]int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	runs := map[string]int{}
+	for line := range strings.Lines(string(data)) {
+		runs[strings.TrimSuffix(line, "\n")]++
+	}
+	return runs
+}
+
+func awaitRan(t testing.TB, path, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * site.Within); ran(t, path)[text] == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q never ran", text)
+		}
+	}
+}
+
+// child is a process that plays a role.
+type child struct {
+	t      testing.TB
+	o      childOptions
+	cmd    *exec.Cmd
+	in     io.Closer
+	stderr *bytes.Buffer
+	ready  map[string]string
+	ended  chan error
+	reap   func() // idempotent
+}
+
+// startChild starts a process and waits until it says that it is up.
+func startChild(t testing.TB, o childOptions) *child {
+	t.Helper()
+	text, err := json.Marshal(o)
+	must(t, err)
+	c := &child{t: t, o: o, cmd: exec.Command(os.Args[0]), stderr: &bytes.Buffer{}, ended: make(chan error, 1)}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	c.cmd.Stderr = c.stderr
+	in, err := c.cmd.StdinPipe()
+	must(t, err)
+	out, err := c.cmd.StdoutPipe()
+	must(t, err)
+	must(t, c.cmd.Start())
+	c.in = in
+	lines := bufio.NewScanner(out)
+	if lines.Scan() {
+		must(t, json.Unmarshal(lines.Bytes(), &c.ready))
+	}
+	c.reap = sync.OnceFunc(func() {
+		_, _ = io.Copy(io.Discard, out)
+		c.ended <- c.cmd.Wait()
+	})
+	if c.ready == nil {
+		c.reap()
+		t.Fatalf("%s did not start: %v\n%s", o.Role, <-c.ended, c.stderr)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // its parent is gone, as far as it can tell
+		c.reap()
+		select {
+		case err := <-c.ended:
+			if err != nil {
+				t.Errorf("%s: %v\n%s", o.Role, err, c.stderr)
+			}
+		default: // killed before
+		}
+	})
+	return c
+}
+
+// kill ends it as a power cut would, and wants it to have lived until then.
+func (c *child) kill() {
+	c.t.Helper()
+	must(c.t, c.cmd.Process.Kill())
+	c.reap()
+	<-c.ended
+	if s := c.cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGKILL {
+		c.t.Errorf("%s ended by itself: %s\n%s", c.o.Role, c.cmd.ProcessState, c.stderr)
+	}
+}
+
+// died waits for it to end by itself.
+func (c *child) died() string {
+	c.reap()
+	<-c.ended
+	return c.stderr.String()
+}
+
+// joinNode pairs a device with a site and gives its folder and its ID.
+func joinNode(t testing.TB, paste pairing.Paste, quic string) (string, capabilities.NodeID) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	paste.Addrs = []string{quic}
+	id, err := link.Join(ctx(), paste, link.JoinOptions{
+		Dir: dir, Profile: pairing.Profile{Host: "child", Offers: agent.Offers([]capabilities.Handler{site.NewHandler()})},
+	})
+	must(t, err)
+	return dir, id.Node
+}
+
+// gatewayDir is a data folder with the site's rules.
+func gatewayDir(t testing.TB, dir string) string {
+	t.Helper()
+	must(t, os.Chmod(dir, 0o700))
+	rules := filepath.Join(dir, "policy")
+	must(t, os.MkdirAll(rules, 0o700))
+	must(t, os.WriteFile(filepath.Join(rules, "default.cedar"), policy.DefaultSource(), 0o600))
+	must(t, os.WriteFile(filepath.Join(rules, "test.cedar"), []byte(site.Rules), 0o600))
+	return dir
+}

@@ -45,6 +45,24 @@ func start(t *testing.T, o site.Options) *house {
 	return h
 }
 
+// Restart is the site's, and waits until the gateway serves again.
+func (h *house) Restart() {
+	h.t.Helper()
+	h.Site.Restart()
+	newClient(h.t, h.URL(), "").awaitHealth()
+}
+
+// awaitHealth waits until a gateway answers.
+func (c *client) awaitHealth() {
+	c.t.Helper()
+	for deadline := time.Now().Add(site.Within); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if status, _, err := c.try(ctx(), http.MethodGet, "/healthz", ""); err == nil && status == http.StatusOK {
+			return
+		}
+	}
+	c.t.Fatalf("nothing answers at %s", c.url)
+}
+
 // one is a house with one node.
 func one(t *testing.T) (*house, *site.Handler, *site.Node) {
 	t.Helper()
