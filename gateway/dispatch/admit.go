@@ -13,7 +13,7 @@ import (
 
 // Bounds of what a caller names.
 const (
-	maxLane      = 100
+	maxLane      = 128 // as of gateway/lane
 	maxRequestID = 128
 )
 

@@ -85,8 +85,8 @@ type Options struct {
 	StopEpoch func() uint64                    // default: 0
 	Metrics   *Metrics                         // default: not registered anywhere
 	Log       *slog.Logger                     // default: discards
-	// MaxRunning bounds the calls in flight; default 4,096. One more is refused
-	// with CodeOverloaded.
+	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
+	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int
 }
 
@@ -96,6 +96,8 @@ type Dispatcher struct {
 	flights   *flights
 	settler   *settler
 	slots     chan struct{} // one per running call
+	sharesMu  sync.Mutex
+	shares    map[capabilities.PrincipalID]int // running calls of each
 	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
 
@@ -141,7 +143,7 @@ func New(o Options) *Dispatcher {
 	}
 	d := &Dispatcher{
 		opts: o, flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
-		providers: map[capabilities.ToolID]Provider{},
+		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{},
 	}
 	d.settler = newSettler(o.Nodes, d.reconcile)
 	d.providers["tool.node.list"] = nodeList{d}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"fmt"
+	"runtime/debug"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -15,13 +17,18 @@ func (d *Dispatcher) enter(c *call) (*flight, int, *capabilities.Error) {
 	if !d.begin() {
 		return nil, 0, capabilities.Errorf(capabilities.CodeOverloaded, "the gateway is shutting down")
 	}
+	if !d.share(c.req.Principal) {
+		d.background.Done()
+		return nil, 0, capabilities.Errorf(capabilities.CodeOverloaded, "this principal has too many calls running at once")
+	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
+		d.unshare(c.req.Principal)
 		d.background.Done()
 		return nil, 0, &capabilities.Error{Code: capabilities.CodeOverloaded}
 	}
-	release := func() { <-d.slots; d.background.Done() }
+	release := func() { <-d.slots; d.unshare(c.req.Principal); d.background.Done() }
 	// The execution outlives a caller whose retry has joined it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	f := newFlight(cancel)
@@ -75,9 +82,50 @@ func (k *keyed) same(other *keyed) bool {
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
 	go func() {
 		defer done()
-		f.land(d.execute(ctx, c, f))
+		f.land(d.survive(ctx, c, f))
 	}()
 }
+
+// survive runs the execution. A panic in it costs its own call, not the gateway;
+// what was committed stays open for the node's journal to settle.
+func (d *Dispatcher) survive(ctx context.Context, c *call, f *flight) (r capabilities.Result) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		d.opts.Log.Error("call.panic", "call", c.id, "tool", c.req.Tool, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		r = c.failure(&capabilities.Error{Code: capabilities.CodeInternal})
+		if c.row.node != "" {
+			d.settler.watch(c.row)
+		}
+	}()
+	return d.execute(ctx, c, f)
+}
+
+// share counts a call of a principal as running; false when it has its share of
+// the running calls already. unshare takes it back.
+func (d *Dispatcher) share(p capabilities.PrincipalID) (in bool) {
+	d.sharesMu.Lock()
+	defer d.sharesMu.Unlock()
+	if d.shares[p] >= max(1, d.opts.MaxRunning/principalShare) {
+		return false
+	}
+	d.shares[p]++
+	return true
+}
+
+func (d *Dispatcher) unshare(p capabilities.PrincipalID) {
+	d.sharesMu.Lock()
+	defer d.sharesMu.Unlock()
+	if d.shares[p]--; d.shares[p] <= 0 {
+		delete(d.shares, p)
+	}
+}
+
+// principalShare: one principal may take this part of MaxRunning, so that it can
+// not keep every other out.
+const principalShare = 4
 
 // replay gives the recorded outcome of c's request ID: nil, nil when it was
 // never seen.

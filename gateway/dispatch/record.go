@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -168,7 +169,13 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabili
 
 // conclude turns an end into a result, trusting nothing a node says about shape
 // or size.
-func (c *call) conclude(e end) capabilities.Result {
+func (c *call) conclude(e end) (r capabilities.Result) {
+	defer func() {
+		// What a hostile node sent must not end the gateway, nor leave the call open.
+		if p := recover(); p != nil {
+			r = c.failure(capabilities.Wrap(capabilities.CodeInternal, fmt.Errorf("panic: %v", p), ""))
+		}
+	}()
 	if e.err != nil {
 		return c.failure(e.err)
 	}
@@ -178,7 +185,7 @@ func (c *call) conclude(e end) capabilities.Result {
 		// result can not be checked, so it is not given out.
 		return c.failure(&capabilities.Error{Code: capabilities.CodeResultExpired})
 	}
-	r := c.result(a.Status)
+	r = c.result(a.Status)
 	r.Effect, r.Evidence = a.Effect, a.Evidence
 	if a.Status != capabilities.StatusOK {
 		code := a.Code
