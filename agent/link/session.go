@@ -54,11 +54,12 @@ func (s *session) run(runCtx context.Context) error {
 	readers.Go(func() { cancel(s.read(ctx, frames)) })
 	readers.Go(func() { cancel(s.accept(ctx, runCtx)) })
 	err := s.main(ctx, frames)
-	cancel(err)
+	// Before cancel, whose hook above closes too: the first close gives the code.
 	if errors.Is(err, errSilent) {
 		closeWith(s.conn, wire.CloseHeartbeat)
 	}
 	closeWith(s.conn, wire.CloseDone)
+	cancel(err)
 	readers.Wait()
 	if errors.Is(err, errRotated) {
 		return nil
