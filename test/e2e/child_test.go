@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +22,10 @@ import (
 	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/test/site"
@@ -82,6 +85,7 @@ func playGateway(c context.Context, o childOptions, log *slog.Logger) error {
 		}
 	}
 	fmt.Printf("{\"http\":%q,\"quic\":%q}\n", g.HTTPAddr(), g.QUICAddr())
+	onSignal()
 	return g.Run(c)
 }
 
@@ -101,6 +105,10 @@ func playNode(c context.Context, o childOptions, log *slog.Logger) error {
 	fmt.Println("{}")
 	return a.Run(c)
 }
+
+// onSignal prepares what a test does to this process by a signal; nothing, where
+// the system offers nothing.
+var onSignal = func() {}
 
 // witness is the fixture handler that writes down, before anything else and where
 // no crash can undo it, what it was told to do.
@@ -252,4 +260,131 @@ func gatewayDir(t testing.TB, dir string) string {
 	must(t, os.WriteFile(filepath.Join(rules, "default.cedar"), policy.DefaultSource(), 0o600))
 	must(t, os.WriteFile(filepath.Join(rules, "test.cedar"), []byte(site.Rules), 0o600))
 	return dir
+}
+
+// station is a gateway in a process of its own, with what the test needs to talk
+// to it. It can be killed and started again at the same addresses.
+type station struct {
+	*child
+	t       *testing.T
+	key     chain.Key
+	witness string                         // where its nodes write down what ran
+	devices map[string]capabilities.NodeID // by folder
+	*client                                // an agent's
+	admin   *client
+}
+
+// startStation starts a gateway over a data folder.
+func startStation(t *testing.T, dir string) *station {
+	t.Helper()
+	s := &station{t: t, devices: map[string]capabilities.NodeID{}, witness: filepath.Join(t.TempDir(), "ran")}
+	s.child = startChild(t, childOptions{Role: "gateway", Dir: gatewayDir(t, dir), HTTP: "127.0.0.1:0", QUIC: "127.0.0.1:0"})
+	s.o.HTTP, s.o.QUIC = s.ready["http"], s.ready["quic"]
+	s.client, s.admin = s.clientOf("agent"), s.clientOf("admin")
+	s.admin.awaitHealth()
+	key, _, err := pairing.LoadOrCreateKey(filepath.Join(dir, "gateway.key"))
+	must(t, err)
+	s.key = chain.PublicKey(key)
+	return s
+}
+
+func (s *station) clientOf(name string) *client {
+	s.t.Helper()
+	token, err := os.ReadFile(filepath.Join(s.o.Dir, name+".token"))
+	must(s.t, err)
+	return newClient(s.t, "http://"+s.o.HTTP, strings.TrimSpace(string(token)))
+}
+
+// restart starts the killed gateway again.
+func (s *station) restart() {
+	s.t.Helper()
+	s.child = startChild(s.t, s.o)
+	s.admin.awaitHealth()
+}
+
+// join pairs a device with the gateway.
+func (s *station) join() (dir string, id capabilities.NodeID) {
+	s.t.Helper()
+	var invite struct {
+		Paste string `json:"paste"`
+	}
+	s.admin.ok(http.MethodPost, "/v1/invites", `{"label":"child","allow":["*"],"auto_approve":true}`, &invite)
+	paste, err := pairing.ParsePaste(invite.Paste)
+	must(s.t, err)
+	dir, id = joinNode(s.t, paste, s.o.QUIC)
+	s.devices[dir] = id
+	return dir, id
+}
+
+// awaitNode waits until the gateway says that the node is ready.
+func (s *station) awaitNode(id capabilities.NodeID) {
+	s.t.Helper()
+	for deadline := time.Now().Add(2 * site.Within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		var n struct {
+			Connected    bool              `json:"connected"`
+			Capabilities []json.RawMessage `json:"capabilities"`
+		}
+		if status, body, err := s.admin.try(ctx(), http.MethodGet, "/v1/nodes/"+string(id), ""); err != nil || status != http.StatusOK || json.Unmarshal(body, &n) != nil {
+			continue
+		}
+		if n.Connected && len(n.Capabilities) > 0 {
+			return
+		}
+	}
+	s.t.Fatalf("node %s never became ready\n%s", id, s.stderr)
+}
+
+// keptHeads are the heads of this gateway's chain that its nodes keep: the export
+// must contain them, or something was cut off.
+func (s *station) keptHeads() []chain.Head {
+	s.t.Helper()
+	var kept []chain.Head
+	for dir, id := range s.devices {
+		data, err := os.ReadFile(filepath.Join(dir, "journal", string(id), "heads.json"))
+		if os.IsNotExist(err) {
+			continue
+		}
+		must(s.t, err)
+		var all []chain.Head
+		must(s.t, json.Unmarshal(data, &all))
+		for _, head := range all {
+			if head.Chain != string(id) {
+				kept = append(kept, head)
+			}
+		}
+	}
+	return kept
+}
+
+// read gives the ledger as it is now, after its chain was checked.
+func (s *station) read() map[capabilities.CallID]*story {
+	s.t.Helper()
+	status, export := s.admin.do(http.MethodGet, "/v1/ledger/export", "")
+	if status != http.StatusOK {
+		s.t.Fatalf("export: %d %.300s", status, export)
+	}
+	return stories(s.t, export, ledger.Pins{Keys: []chain.Key{s.key}, Heads: s.keptHeads()})
+}
+
+// check waits until every call has an end and looks at the whole ledger.
+func (s *station) check() map[capabilities.CallID]*story {
+	s.t.Helper()
+	for deadline := time.Now().Add(4 * site.Within); ; time.Sleep(50 * time.Millisecond) {
+		all := s.read()
+		open := 0
+		for _, st := range all {
+			if st.open() {
+				open++
+			}
+		}
+		if open > 0 && time.Now().Before(deadline) {
+			continue
+		}
+		for _, st := range all {
+			if wrong := st.whole(); wrong != "" {
+				s.t.Errorf("the ledger of call %s (%s): %s in %q", st.call, st.tool, wrong, st.kinds)
+			}
+		}
+		return all
+	}
 }

@@ -27,7 +27,7 @@ func TestCutMidCall(t *testing.T) {
 	must(t, err)
 	w := newWay(t, h.QUICAddr().String())
 	dir, id := joinNode(t, paste, w.addr())
-	run(t, h, dir, w.addr(), []capabilities.Handler{handler})
+	run(t, dir, w.addr(), handler)
 	h.awaitReady(id)
 	call := h.calling(ctx(), site.ToolSlow, `{"text":"x","timeout_ms":2000}`, "r1")
 	started(t, handler, "x")

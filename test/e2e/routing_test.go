@@ -159,7 +159,7 @@ func TestUnpairedNode(t *testing.T) {
 	_, err = h.Nodes.Approve(ctx(), step.Node, nodes.Approval{By: "admin", Allow: []string{"tyrum.fixture.*"}})
 	must(t, err)
 	must(t, await(t, "the join to end", joined))
-	run(t, h, dir, h.QUICAddr().String(), handlers)
+	run(t, dir, h.QUICAddr().String(), handlers...)
 	h.awaitReady(step.Node)
 	want(t, h.Call(t.Context(), site.ToolEcho, named, ""), capabilities.StatusOK, "")
 	if handler.Runs("x") != 1 {
@@ -203,11 +203,11 @@ func TestRevokedNode(t *testing.T) {
 }
 
 // run runs an agent over dir until the test ends.
-func run(t *testing.T, h *house, dir, addr string, handlers []capabilities.Handler) (stop func()) {
+func run(t *testing.T, dir, addr string, handlers ...capabilities.Handler) (stop func()) {
 	t.Helper()
 	cat, err := site.Catalog()
 	must(t, err)
-	a, err := agent.New(agent.Options{Dir: dir, Handlers: handlers, Catalog: cat, Addrs: []string{addr}, Version: "test", Log: h.Log})
+	a, err := agent.New(agent.Options{Dir: dir, Handlers: handlers, Catalog: cat, Addrs: []string{addr}, Version: "test"})
 	must(t, err)
 	return background(t, "agent", a.Run)
 }

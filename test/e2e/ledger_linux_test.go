@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+func init() {
+	onSignal = func() {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGUSR1)
+		go func() {
+			<-c
+			if err := breakSync(); err != nil {
+				fmt.Fprintln(os.Stderr, "seccomp:", err)
+			}
+		}()
+	}
+}
+
+// breakSync makes every fsync and fdatasync of this process fail with EIO from now
+// on: the kernel itself says no.
+func breakSync() error {
+	const (
+		load     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		jeq      = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		ret      = unix.BPF_RET | unix.BPF_K
+		retErrno = 0x00050000
+		retAllow = 0x7fff0000
+	)
+	program := []unix.SockFilter{
+		{Code: load, K: 0}, // seccomp_data.nr
+		{Code: jeq, Jt: 1, K: unix.SYS_FSYNC},
+		{Code: jeq, Jf: 1, K: unix.SYS_FDATASYNC},
+		{Code: ret, K: retErrno | uint32(unix.EIO)},
+		{Code: ret, K: retAllow},
+	}
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const setModeFilter, allThreads = 1, 1
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setModeFilter, allThreads, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// limitFiles ends the disk for a process: no file of it grows past that size.
+func limitFiles(t *testing.T, c *child, size uint64) {
+	t.Helper()
+	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+	must(t, unix.Prlimit(c.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil))
+}
+
+// atWork is a gateway with a call that runs while its disk fails.
+func atWork(t *testing.T, dir string) (*station, *site.Handler, <-chan capabilities.Result) {
+	t.Helper()
+	s, handler := startStation(t, dir), site.NewHandler()
+	node, id := s.join()
+	run(t, node, s.o.QUIC, handler)
+	s.awaitNode(id)
+	want(t, s.result(site.ToolEcho, "before", ""), capabilities.StatusOK, "")
+	running := make(chan capabilities.Result, 1)
+	go func() { running <- s.result(site.ToolSlow, "slow", "slow") }()
+	started(t, handler, "slow")
+	return s, handler, running
+}
+
+// result makes a call that the gateway must answer.
+func (s *station) result(tool capabilities.ToolID, name, id string) capabilities.Result {
+	r, err := s.call(ctx(), tool, text(name), id)
+	if err != nil {
+		s.t.Errorf("%s: %v", name, err)
+	}
+	return r
+}
+
+// nothingExecutes wants every new call refused because it can not be recorded.
+func (s *station) nothingExecutes(handler *site.Handler) {
+	s.t.Helper()
+	for i := range 10 {
+		name := fmt.Sprint("refused-", i)
+		if r := s.result(site.ToolEcho, name, name); r.Code != capabilities.CodeLedgerUnavailable || r.Status != capabilities.StatusError {
+			s.t.Errorf("%+v", r)
+		}
+		if handler.Runs(name) != 0 {
+			s.t.Errorf("%s ran and is not recorded", name)
+		}
+	}
+}
+
+// awaitService waits until calls are taken again.
+func (s *station) awaitService() {
+	s.t.Helper()
+	for i := 0; ; i++ {
+		r := s.result(site.ToolEcho, fmt.Sprint("again-", i), "")
+		if r.Status == capabilities.StatusOK {
+			return
+		}
+		if r.Code != capabilities.CodeLedgerUnavailable || i > 1000 {
+			s.t.Fatalf("%+v", r)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// The ledger can not grow any more. What runs goes on and its caller is told; what
+// is new does not run; and when there is room again nothing is missing.
+func TestLedgerCanNotBeWritten(t *testing.T) {
+	t.Parallel()
+	s, handler, running := atWork(t, t.TempDir())
+	limitFiles(t, s.child, 4096)
+	s.nothingExecutes(handler)
+	if r := s.result("tool.fixture.nothing", "x", ""); r.Code != capabilities.CodeUnknownTool {
+		t.Errorf("a refusal that needs no record: %+v", r)
+	}
+	handler.Finish("slow")
+	done := await(t, "the call that ran", running)
+	want(t, done, capabilities.StatusOK, "")
+	// A retry is not carried out again; what became of it can not be shown yet.
+	if r := s.result(site.ToolSlow, "slow", "slow"); r.Status == capabilities.StatusOK && r.Call != done.Call {
+		t.Errorf("%+v", r)
+	}
+	limitFiles(t, s.child, unix.RLIM_INFINITY)
+	s.awaitService()
+	end := s.check()[done.Call]
+	if end == nil || !end.has("result") {
+		t.Fatalf("the call that ran has no end: %+v", end)
+	}
+	// Packets may use the reserve, results may not: what it gave may be lost, that it
+	// ran is not.
+	again := s.result(site.ToolSlow, "slow", "slow")
+	if known := again.Status == capabilities.StatusOK && again.Call == done.Call || again.Code == capabilities.CodeResultExpired; !known || handler.Runs("slow") != 1 {
+		t.Errorf("%+v, ran %d times", again, handler.Runs("slow"))
+	}
+	// What was refused unheard may be asked again, and then runs once.
+	want(t, s.result(site.ToolEcho, "refused-1", "refused-1"), capabilities.StatusOK, "")
+	if handler.Runs("refused-1") != 1 || handler.Runs("x") != 0 {
+		t.Errorf("ran %d times", handler.Runs("refused-1"))
+	}
+}
+
+// The disk is full. The end of what runs is recorded all the same, in the room
+// that is kept for it.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("a disk to fill up needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	s, handler, running := atWork(t, dir)
+	hog := filepath.Join(dir, "hog")
+	f, err := os.OpenFile(hog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	must(t, err)
+	for _, block := range []int{64 << 10, 4 << 10, 1} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, block))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	must(t, f.Close())
+	// Room inside the files that SQLite has already may last for a few calls.
+	for i := 0; ; i++ {
+		name := fmt.Sprint("filling-", i)
+		r := s.result(site.ToolEcho, name, "")
+		if r.Code == capabilities.CodeLedgerUnavailable {
+			if handler.Runs(name) != 0 {
+				t.Errorf("%s ran and is not recorded", name)
+			}
+			break
+		}
+		if want(t, r, capabilities.StatusOK, ""); i > 20000 {
+			t.Fatal("the disk never filled up")
+		}
+	}
+	s.nothingExecutes(handler)
+	handler.Finish("slow")
+	done := await(t, "the call that ran", running)
+	want(t, done, capabilities.StatusOK, "")
+	if end := s.read()[done.Call]; end == nil || !end.has("result") {
+		t.Errorf("its end is not recorded: %+v", end)
+	}
+	must(t, os.Remove(hog))
+	s.awaitService()
+	s.check()
+}
+
+// A sync fails: nobody can know any more what the disk holds. Nothing new runs and
+// the gateway ends, saying so; the next one finds out what became of the call.
+func TestFailedSync(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, handler, running := atWork(t, dir)
+	must(t, s.cmd.Process.Signal(syscall.SIGUSR1))
+	refused := ""
+	for i := 0; refused == ""; i++ {
+		name := fmt.Sprint("late-", i)
+		r, err := s.call(ctx(), site.ToolEcho, text(name), name)
+		switch {
+		case err != nil || r.Status != capabilities.StatusOK:
+			refused = name
+		case i > 10000:
+			t.Skip("this machine allows no seccomp filter to make a sync fail")
+		}
+	}
+	if said := s.died(); strings.Contains(said, "seccomp") {
+		t.Skip(said)
+	} else if !strings.Contains(said, "ledger_unavailable") {
+		t.Errorf("it ended with %s", said)
+	}
+	<-drain(running)
+	if handler.Runs(refused) != 0 {
+		t.Errorf("%s ran and is not recorded", refused)
+	}
+	handler.Finish("slow")
+	s.restart()
+	r := s.retry(site.ToolSlow, "slow", "slow")
+	if want(t, r, capabilities.StatusOK, ""); handler.Runs("slow") != 1 {
+		t.Errorf("ran %d times", handler.Runs("slow"))
+	}
+	s.check()
+}
+
+// drain takes a result that may as well be an error by now.
+func drain(c <-chan capabilities.Result) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { <-c; close(done) }()
+	return done
+}
+
+// retry repeats a call until the gateway answers.
+func (s *station) retry(tool capabilities.ToolID, name, id string) capabilities.Result {
+	s.t.Helper()
+	for deadline := time.Now().Add(2 * site.Within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if r, err := s.call(ctx(), tool, text(name), id); err == nil {
+			return r
+		}
+	}
+	s.t.Fatalf("%s: no answer any more", name)
+	return capabilities.Result{}
+}
