@@ -56,7 +56,7 @@ type gateway struct {
 
 func newGateway(t testing.TB, tune func(*nodes.Options)) *gateway {
 	t.Helper()
-	g := &gateway{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", beat: 200 * time.Millisecond, tune: tune}
+	g := &gateway{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", beat: time.Second, tune: tune}
 	g.start()
 	t.Cleanup(func() { g.stop() })
 	return g

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,7 +179,15 @@ func TestDenied(t *testing.T) {
 	_, paste := g.invite(nodes.InviteSpec{})
 	n := newNode(t, answerEcho)
 	joined := make(chan error, 1)
-	go func() { joined <- n.join(context.Background(), paste, nil) }()
+	waits := make(chan struct{})
+	var once sync.Once
+	go func() {
+		joined <- n.join(context.Background(), paste, func(s link.JoinStep) {
+			if s.State == pairing.StatePending {
+				once.Do(func() { close(waits) })
+			}
+		})
+	}()
 	var id capabilities.NodeID
 	g.await("pending", func(v []nodes.View) bool {
 		if len(v) == 1 {
@@ -186,6 +195,7 @@ func TestDenied(t *testing.T) {
 		}
 		return len(v) == 1
 	})
+	<-waits // denied before that, the device keeps nothing to ask again with
 	_, err := g.nodes.Deny(context.Background(), id, "admin", "not ours")
 	must(t, err)
 	wantCode(t, <-joined, capabilities.CodePairingDenied)
