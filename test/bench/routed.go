@@ -70,9 +70,9 @@ func (p *plant) awaitReady() error {
 // Sizes of what travels, for the echoes to carry as much: a ticket with its
 // envelope and a no-op's answer; the REST result.
 const (
-	ticketBytes = 1300
-	answerBytes = 120
-	resultBytes = 420
+	ticketBytes = 1080
+	answerBytes = 100
+	resultBytes = 320
 )
 
 // routed measures a no-op call from REST to the node and back, beside its parts.
@@ -110,6 +110,10 @@ func (b *bench) routed() error {
 	if err := b.alternate(some, many, http64, quic64, commit64); err != nil {
 		return err
 	}
+	cpu1, err := b.cpuPerCall(p, one)
+	if err != nil {
+		return err
+	}
 	cpu, err := b.cpuPerCall(p, many)
 	if err != nil {
 		return err
@@ -123,7 +127,8 @@ func (b *bench) routed() error {
 		row{Part: part, What: "1 caller, p50, over the sum of the floors' p50", Value: median(ratios(one.rounds.of(p50), http1.rounds.of(p50), quic1.rounds.of(p50), commit1.rounds.of(p50))), Unit: "×", Limit: 1.6,
 			Note: fmt.Sprintf("%.2f ms = HTTP echo %.2f + QUIC echo %.2f + commits %.2f", sum, ms(http1, p50), ms(quic1, p50), ms(commit1, p50))},
 		row{Part: part, What: "1 caller, p99", Value: ms(one, p99), Unit: "ms", Note: fmt.Sprintf("HTTP echo %.2f, QUIC echo %.2f, commits %.2f", ms(http1, p99), ms(quic1, p99), ms(commit1, p99))},
-		row{Part: part, What: "1 caller", Value: median(one.rounds.of(rate)), Unit: "calls/s"},
+		row{Part: part, What: "1 caller", Value: median(one.rounds.of(rate)), Unit: "calls/s",
+			Note: fmt.Sprintf("processor time per call: gateway %.0f, node %.0f, caller %.0f µs", cpu1[0], cpu1[1], cpu1[2])},
 		row{Part: part, What: "16 callers", Value: median(some.rounds.of(rate)), Unit: "calls/s", Note: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", ms(some, p50), ms(some, p99))},
 		row{Part: part, What: "64 callers", Value: median(many.rounds.of(rate)), Unit: "calls/s", Limit: 4000, Least: true,
 			Note: fmt.Sprintf("p50 %.1f ms, p99 %.1f ms; HTTP echo %.0f/s, QUIC echo %.0f/s, commits %.0f/s", ms(many, p50), ms(many, p99),
@@ -143,7 +148,7 @@ func per(s sample) float64 { return 1e6 / s.Rate }
 func (b *bench) cpuPerCall(p *plant, s *subject) ([3]float64, error) {
 	var used [3]float64
 	who := [3]*child{p.gateway, p.node, p.caller}
-	if err := b.profiling(p, "profile"); err != nil {
+	if err := b.profiling(p, "profile", s.measure.Callers); err != nil {
 		return used, err
 	}
 	var before [3]time.Duration
@@ -160,15 +165,15 @@ func (b *bench) cpuPerCall(p *plant, s *subject) ([3]float64, error) {
 	for i, c := range who {
 		used[i] = float64((cpuTime(c.pid()) - before[i]).Microseconds()) / calls
 	}
-	return used, b.profiling(p, "profiled")
+	return used, b.profiling(p, "profiled", s.measure.Callers)
 }
 
-func (b *bench) profiling(p *plant, do string) error {
+func (b *bench) profiling(p *plant, do string, callers int) error {
 	if b.profile == "" {
 		return nil
 	}
 	for name, c := range map[string]*child{"gateway": p.gateway, "node": p.node} {
-		if err := c.ask(order{Do: do, File: filepath.Join(b.profile, name+".prof")}, nil); err != nil {
+		if err := c.ask(order{Do: do, File: filepath.Join(b.profile, fmt.Sprint(name, "-", callers, ".prof"))}, nil); err != nil {
 			return err
 		}
 	}
