@@ -80,7 +80,7 @@ type Gateway struct {
 
 // Open reads keys, policy and store and opens both listeners, so that every
 // address is known. It serves nothing yet.
-func Open(ctx context.Context, o Options) (g *Gateway, err error) {
+func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -89,7 +89,7 @@ func Open(ctx context.Context, o Options) (g *Gateway, err error) {
 			return nil, err
 		}
 	}
-	g = &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256)}
+	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256)}
 	defer func() {
 		if err != nil {
 			g.Close()
@@ -193,10 +193,13 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 // Run serves until ctx ends or something essential fails, and returns after
 // everything it started has ended.
 func (g *Gateway) Run(ctx context.Context) error {
-	if err := g.Dispatcher.Recover(ctx); err != nil {
+	// A start is short and is not left half done: who wants it to end at once gets a
+	// start and an end.
+	starting := context.WithoutCancel(ctx)
+	if err := g.Dispatcher.Recover(starting); err != nil {
 		return err
 	}
-	if err := g.Ledger.Append(ctx, ledger.Draft{Kind: "gateway.started", Body: map[string]any{
+	if err := g.Ledger.Append(starting, ledger.Draft{Kind: "gateway.started", Body: map[string]any{
 		"version": g.opts.Version, "policy_snapshot_id": g.rules.Load().SnapshotID(), "site_id": g.site.ID(),
 	}}); err != nil {
 		return err
@@ -235,6 +238,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 // Close closes the store and the listeners. Idempotent; for after Run, or
 // instead of it.
 func (g *Gateway) Close() {
+	if g.Front != nil {
+		_ = g.Front.Close()
+	}
 	if g.Nodes != nil {
 		_ = g.Nodes.Close()
 	}
