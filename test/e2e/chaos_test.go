@@ -37,6 +37,7 @@ type storm struct {
 // Thousands of calls of all kinds, retried, cancelled and abandoned at random, on
 // nodes that come and go.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	const calls, callers = 5000, 64
 	h := start(t, site.Options{})
 	s := &storm{h: h, handler: site.NewHandler()}
