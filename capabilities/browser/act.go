@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -14,7 +13,7 @@ import (
 // How an action is performed. Every action has three parts and usually two trips
 // to the page:
 //
-//  1. aim (page.js, one trip): find the element, scroll it into view, wait out a
+//  1. aim (page/aim.js, one trip): find the element, scroll it into view, wait out a
 //     running animation, test that it is what would be hit, refuse with the reason
 //     if not; then arm observers for what the input will start.
 //  2. input: real input events, all queued at once behind each other.
@@ -64,7 +63,7 @@ const (
 
 // outcomeOf is the answer of part 3.
 type outcomeOf struct {
-	Found     string `json:"found"` // the first evidence, one of page.js's fixed phrases
+	Found     string `json:"found"` // the first evidence, one of page/outcome.js's fixed phrases
 	Missed    bool   `json:"missed"`
 	Seen      bool   `json:"seen"`
 	Handled   bool   `json:"handled"` // the page took the event for itself
@@ -97,17 +96,23 @@ func (c *call) bindTo(t *tab) {
 	c.ctx, c.unbind = t.bind(c.ctx)
 }
 
+// aim is part 1. It gives the world of the document that the element is in, and
+// its place in the tab's viewport.
+func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
+	w, err = c.tab.ask(c.ctx, "aim", a, &at)
+	return w, at, err
+}
+
 // perform runs the three parts; fire queues the input. A press that the page
 // dodged is aimed anew.
 func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) []*pending) (verdict, error) {
 	for try := 0; ; try++ {
-		var at aimed
-		world, err := c.tab.ask(c.ctx, "aim", a, &at)
+		w, at, err := c.aim(a)
 		if err != nil {
 			return verdict{}, err
 		}
 		before, _ := c.tab.look()
-		v, missed, err := c.conclude(world, before, fire(c.ctx, at))
+		v, missed, err := c.conclude(w, before, fire(c.ctx, at))
 		if err != nil || !missed {
 			return v, err
 		}
@@ -119,8 +124,8 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) []*pe
 
 // conclude is part 3: it waits for the input's outcome in the page and in what
 // Chrome reports.
-func (c *call) conclude(world runtime.ExecutionContextID, before tabState, sent []*pending) (v verdict, missed bool, err error) {
-	asked := c.tab.put(c.ctx, world, "outcome", map[string]int64{
+func (c *call) conclude(w world, before tabState, sent []*pending) (v verdict, missed bool, err error) {
+	asked := w.put(c.ctx, "outcome", map[string]int64{
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
 	})
 	var seen outcomeOf

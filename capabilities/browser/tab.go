@@ -33,8 +33,8 @@ type tab struct {
 	state   tabState
 	changed chan struct{} // closed and replaced at every change of state
 	crashed bool
-	told    bool // the crash was reported to a caller
-	world   runtime.ExecutionContextID
+	told    bool  // the crash was reported to a caller
+	world   world // of the document shown; zero: not made yet
 }
 
 // tabState is what the tab's events told so far. The counters only grow: who
@@ -275,7 +275,7 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool) {
 		if s.navigating == loader || whole {
 			s.navigating = ""
 		}
-		t.world = 0 // contexts of the old document are gone
+		t.world = world{} // contexts of the old document are gone
 	})
 }
 

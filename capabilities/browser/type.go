@@ -33,14 +33,13 @@ func typeText(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
-	var at aimed
-	world, err := c.tab.ask(c.ctx, "aim", aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "type", Clear: args.Clear}, &at)
+	w, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "type", Clear: args.Clear})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	v, err := c.enterText(world, at, args.Text, args.Clear, args.Submit)
+	v, err := c.enterText(w, at, args.Text, args.Clear, args.Submit)
 	if err == nil && args.Submit {
-		v, err = c.submit(world, v)
+		v, err = c.submit(w, v)
 	}
 	if err != nil {
 		return capabilities.Output{}, err
@@ -55,7 +54,7 @@ func typeText(c *call) (capabilities.Output, error) {
 }
 
 // enterText puts the text in and compares what the field holds then.
-func (c *call) enterText(world runtime.ExecutionContextID, at aimed, text string, clear, submit bool) (verdict, error) {
+func (c *call) enterText(w world, at aimed, text string, clear, submit bool) (verdict, error) {
 	question := struct {
 		Text string `json:"text"`
 		Arm  bool   `json:"arm"` // observers for the Enter that follows
@@ -64,7 +63,7 @@ func (c *call) enterText(world runtime.ExecutionContextID, at aimed, text string
 		Verdict string `json:"verdict"`
 	}
 	if at.Direct {
-		if err := c.tab.put(c.ctx, world, "setField", question).get(c.ctx, &answer); err != nil {
+		if err := w.put(c.ctx, "setField", question).get(c.ctx, &answer); err != nil {
 			return verdict{}, err
 		}
 		return judge(answer.Verdict, "the field holds the value"), nil
@@ -94,7 +93,7 @@ func (c *call) enterText(world runtime.ExecutionContextID, at aimed, text string
 		}
 	}
 	before, _ := c.tab.look()
-	err = c.tab.put(c.ctx, world, "typed", question).get(c.ctx, &answer)
+	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
 	if contextLost(err) {
 		return c.arrive(before, confirmed(newDocument))
 	}
@@ -104,7 +103,7 @@ func (c *call) enterText(world runtime.ExecutionContextID, at aimed, text string
 	return judge(answer.Verdict, "the field holds the text"), nil
 }
 
-// judge words what page.js found in the field.
+// judge words what the page script found in the field.
 func judge(found, match string) verdict {
 	switch found {
 	case "match":
@@ -118,9 +117,9 @@ func judge(found, match string) verdict {
 }
 
 // submit presses Enter and waits for what it starts.
-func (c *call) submit(world runtime.ExecutionContextID, typed verdict) (verdict, error) {
+func (c *call) submit(w world, typed verdict) (verdict, error) {
 	before, _ := c.tab.look()
-	v, _, err := c.conclude(world, before, c.press(nil, namedKeys["Enter"]))
+	v, _, err := c.conclude(w, before, c.press(nil, namedKeys["Enter"]))
 	if err != nil {
 		return verdict{}, err
 	}

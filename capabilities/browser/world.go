@@ -13,67 +13,95 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-//go:embed page.js
-var pageScript string
+// What Handrail runs inside pages. It lives in an isolated world: it sees the
+// page's DOM, the page can neither see nor change it. It changes nothing in the
+// DOM itself. It is put into a document at the first call that needs it. Its
+// parts share one scope; each says in its first line what it is about.
+var (
+	//go:embed page/words.js
+	wordsScript string
+	//go:embed page/refs.js
+	refsScript string
+	//go:embed page/outline.js
+	outlineScript string
+	//go:embed page/aim.js
+	aimScript string
+	//go:embed page/field.js
+	fieldScript string
+	//go:embed page/outcome.js
+	outcomeScript string
+
+	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
+		wordsScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript +
+		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
+)
+
+// pageFunctions are those that this side calls.
+const pageFunctions = "snapshot, aim, outcome, typed, setField"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"
 
-// refusal is how page.js says no.
+// refusal is how the page script says no.
 type refusal struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
 }
 
-// asked is a question to page.js on its way.
+// asked is a question to the page script on its way.
 type asked struct {
-	t     *tab
 	reply reply[runtime.EvaluateResult]
 }
 
-// inWorld gives our world of the document shown, with page.js in it. Its second
-// part says whether it is known to be there.
-func (t *tab) inWorld(ctx context.Context) (runtime.ExecutionContextID, error) {
+// world is our isolated world in one document. It ends with the document.
+type world struct {
+	s  *session // of the frame the document is in
+	id runtime.ExecutionContextID
+}
+
+// inWorld gives our world of the document shown, with the page script in it.
+func (t *tab) inWorld(ctx context.Context) (world, error) {
 	t.mu.Lock()
-	world, documents := t.world, t.state.documents
+	w, documents := t.world, t.state.documents
 	t.mu.Unlock()
-	if world != 0 {
-		return world, nil
+	if w.id != 0 {
+		return w, nil
 	}
 	made, err := do(ctx, t.s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.id), WorldName: worldName})
 	if err != nil {
-		return 0, err
+		return world{}, err
 	}
 	// A document restored from history kept its world and with it its refs; the
 	// script then does nothing.
 	res, err := do(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: pageScript, ContextID: made.ExecutionContextID, Silent: ptr(true)})
 	if err != nil {
-		return 0, err
+		return world{}, err
 	}
 	if res.ExceptionDetails != nil {
-		return 0, fmt.Errorf("page script: %s", res.ExceptionDetails.Text)
+		return world{}, fmt.Errorf("page script: %s", res.ExceptionDetails.Text)
 	}
+	w = world{t.s, made.ExecutionContextID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.documents == documents {
-		t.world = made.ExecutionContextID
+		t.world = w
 	}
-	return made.ExecutionContextID, nil
+	return w, nil
 }
 
-// put queues a call of a page.js function in a world.
-func (t *tab) put(ctx context.Context, world runtime.ExecutionContextID, function string, args any) asked {
+// put queues a call of a function of the page script.
+func (w world) put(ctx context.Context, function string, args any) asked {
 	encoded, err := jsonv2.Marshal(args, jsonv2.AllowInvalidUTF8(true))
 	if err != nil {
 		encoded = []byte("{}") // arguments are our own structs: can not happen
 	}
-	return asked{t, start(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{
+	return asked{start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: "__handrail." + function + "(" + string(encoded) + ")",
-		ContextID:  world, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
+		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
 	})}
 }
 
-// get waits for the answer and decodes it. A refusal of page.js becomes a coded
+// get waits for the answer and decodes it. A refusal of the page script becomes a coded
 // error.
 func (a asked) get(ctx context.Context, into any) error {
 	res, err := a.reply.get(ctx)
@@ -101,26 +129,26 @@ func (a asked) get(ctx context.Context, into any) error {
 	return jsonv2.Unmarshal(res.Result.Value, into, jsonv2.AllowInvalidUTF8(true))
 }
 
-// ask calls a page.js function that has no effect until it returns, so that it
+// ask calls a function of the page script that has no effect until it returns, so that it
 // may be asked again when the document changed under the question.
-func (t *tab) ask(ctx context.Context, function string, args, into any) (runtime.ExecutionContextID, error) {
+func (t *tab) ask(ctx context.Context, function string, args, into any) (world, error) {
 	for try := 0; ; try++ {
-		world, err := t.inWorld(ctx)
+		w, err := t.inWorld(ctx)
 		if err == nil {
-			if err = t.put(ctx, world, function, args).get(ctx, into); err == nil {
-				return world, nil
+			if err = w.put(ctx, function, args).get(ctx, into); err == nil {
+				return w, nil
 			}
 		}
 		if !contextLost(err) || try == 4 {
-			return 0, err
+			return world{}, err
 		}
 		t.mu.Lock()
-		if t.world == world {
-			t.world = 0
+		if t.world == w {
+			t.world = world{}
 		}
 		t.mu.Unlock()
 		if err := t.settle(ctx); err != nil {
-			return 0, err
+			return world{}, err
 		}
 	}
 }

@@ -3,12 +3,8 @@ package browser
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"image"
-	_ "image/jpeg" // to read the size of what Chrome gives
-	_ "image/png"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,60 +12,10 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
-
-// snapshot carries out tyrum.browser.snapshot.
-func snapshot(c *call) (capabilities.Output, error) {
-	args := struct {
-		Ref         string `json:"ref"`
-		Selector    string `json:"selector"`
-		MaxChars    int    `json:"max_chars"`
-		Interactive bool   `json:"interactive_only"`
-	}{MaxChars: 16000}
-	if err := c.args(&args); err != nil {
-		return capabilities.Output{}, err
-	}
-	if err := c.page(); err != nil {
-		return capabilities.Output{}, err
-	}
-	question := struct {
-		Ref         string `json:"ref,omitzero"`
-		Selector    string `json:"selector,omitzero"`
-		Max         int    `json:"max"`
-		Interactive bool   `json:"interactive"`
-		Base        int    `json:"base"`
-	}{args.Ref, args.Selector, args.MaxChars, args.Interactive, c.lane.takeRefs()}
-	var answer struct {
-		Text    string `json:"text"`
-		Omitted int    `json:"omitted"`
-		Next    int    `json:"next"`
-		URL     string `json:"url"`
-		Title   string `json:"title"`
-	}
-	if _, err := c.tab.ask(c.ctx, "snapshot", question, &answer); err != nil {
-		return capabilities.Output{}, err
-	}
-	c.lane.putRefs(answer.Next)
-	result := struct {
-		Snapshot  string `json:"snapshot"`
-		URL       string `json:"url"`
-		Title     string `json:"title"`
-		Truncated bool   `json:"truncated,omitempty"`
-		Omitted   int    `json:"omitted_chars,omitempty"`
-	}{answer.Text, clip(answer.URL, maxURL), clip(answer.Title, maxTitle), answer.Omitted > 0, answer.Omitted}
-	if answer.Omitted > 0 {
-		result.Snapshot += "\n(… cut here; read a part with ref or selector, or use interactive_only or a larger max_chars)"
-	}
-	if strings.HasPrefix(result.URL, "data:") && len(result.URL) > maxDataURL {
-		result.URL = clip(result.URL, maxDataURL) + "…"
-	}
-	return capabilities.Output{Result: result, Untrusted: true}, nil
-}
 
 // functionPattern recognises an expression that is a function: callers used to
 // other tools pass one, and mean its call.
@@ -227,102 +173,4 @@ func scriptError(e *runtime.ExceptionDetails) error {
 	}
 	text, _, _ = strings.Cut(text, "\n")
 	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s (line %d)", clip(text, 500), e.LineNumber+1)
-}
-
-// maxPixels bounds one image: Chrome's own limit for a surface's side, and what
-// fits the blob limit.
-const (
-	maxSide = 16384
-	maxBlob = 32 << 20
-)
-
-// screenshot carries out tyrum.browser.screenshot.
-func screenshot(c *call) (capabilities.Output, error) {
-	args := struct {
-		Ref      string `json:"ref"`
-		Selector string `json:"selector"`
-		FullPage bool   `json:"full_page"`
-		Format   string `json:"format"`
-		Quality  int64  `json:"quality"`
-	}{Format: "png", Quality: 80}
-	if err := c.args(&args); err != nil {
-		return capabilities.Output{}, err
-	}
-	if err := c.page(); err != nil {
-		return capabilities.Output{}, err
-	}
-	p := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormat(args.Format), OptimizeForSpeed: ptr(true)}
-	if args.Format == "jpeg" {
-		p.Quality = &args.Quality
-	}
-	switch {
-	case args.Ref != "" || args.Selector != "":
-		var at aimed
-		if _, err := c.tab.ask(c.ctx, "aim", aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"}, &at); err != nil {
-			return capabilities.Output{}, err
-		}
-		if at.Width < 1 || at.Height < 1 {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.")
-		}
-		p.Clip = &page.Viewport{X: at.X, Y: at.Y, Width: min(at.Width, maxSide), Height: min(at.Height, maxSide), Scale: 1}
-		p.CaptureBeyondViewport = ptr(true)
-	case args.FullPage:
-		m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
-		if err != nil {
-			return capabilities.Output{}, err
-		}
-		if m.CSSContentSize != nil {
-			p.Clip = &page.Viewport{Width: min(m.CSSContentSize.Width, maxSide), Height: min(m.CSSContentSize.Height, maxSide), Scale: 1}
-			p.CaptureBeyondViewport = ptr(true)
-		}
-	}
-	shot := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
-	url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	raw, err := shot.wait(c.ctx)
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	data, err := imageBytes(raw)
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	size, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser gave no readable image.")
-	}
-	result := struct {
-		MIME   string `json:"mime"`
-		Width  int    `json:"width"`
-		Height int    `json:"height"`
-		URL    string `json:"url,omitempty"`
-	}{"image/" + args.Format, size.Width, size.Height, url}
-	return capabilities.Output{
-		Result: result, Untrusted: true,
-		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: result.MIME, Bytes: data}},
-	}, nil
-}
-
-// imageBytes takes the image out of the raw answer in one pass.
-func imageBytes(raw []byte) (out []byte, err error) {
-	err = scanObject(raw, func(key string, value []byte) error {
-		if key != "data" || len(value) < 2 {
-			return nil
-		}
-		encoded := value[1 : len(value)-1]
-		if base64.StdEncoding.DecodedLen(len(encoded)) > maxBlob {
-			return capabilities.Errorf(capabilities.CodeResultTooLarge, "The image is larger than %d MiB.", maxBlob>>20).
-				WithHint("Take one element or the viewport, or use jpeg.")
-		}
-		out = make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
-		n, err := base64.StdEncoding.Decode(out, encoded)
-		out = out[:n]
-		return err
-	})
-	if err == nil && len(out) == 0 {
-		err = errMessage
-	}
-	return out, err
 }

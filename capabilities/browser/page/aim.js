@@ -1,0 +1,147 @@
+// ---- aim: everything before the input, in one trip ----------------------------
+
+// deepest gives the element shown at a point, through open shadow roots.
+function deepest(doc, x, y) {
+  let el = doc.elementFromPoint(x, y);
+  while (el && el.shadowRoot) {
+    const inner = el.shadowRoot.elementFromPoint(x, y);
+    if (!inner || inner === el) break;
+    el = inner;
+  }
+  return el;
+}
+
+// Not instanceof: frames have their own classes.
+const isShadow = root => root.nodeType === 11 && !!root.host;
+
+const above = el => el.assignedSlot || el.parentElement || (isShadow(el.getRootNode()) ? el.getRootNode().host : null);
+
+// within reports whether hit is el or inside it, or the label that stands for it.
+function within(el, hit) {
+  const label = el.tagName === 'LABEL' ? el : null;
+  for (let x = hit; x; x = above(x)) {
+    if (x === el) return true;
+    if (x.tagName === 'LABEL' && x.control === el) return true;
+    if (label && label.control === x) return true;
+  }
+  return false;
+}
+
+function describe(el) {
+  const role = roleOf(el);
+  const id = el.id ? '#' + el.id : '';
+  const cls = typeof el.className === 'string' && el.className ? '.' + el.className.trim().split(/\s+/).slice(0, 2).join('.') : '';
+  const name = role ? cut(nameOf(el, role), 60) : cut(textOf(el, 60), 60);
+  return cut(`<${el.tagName.toLowerCase()}${id}${cls}>`, 80) + (name ? ' ' + quote(name) : '');
+}
+
+// toTop gives a point of el's own viewport in that of the top document, and the
+// element that covers a frame on the way; out says that the point is not in view.
+function toTop(el, x, y) {
+  let win = el.ownerDocument.defaultView;
+  while (win && win !== window) {
+    const frame = win.frameElement;
+    if (!frame) break;
+    const r = frame.getBoundingClientRect();
+    const s = getComputedStyle(frame);
+    x += r.left + frame.clientLeft + parseFloat(s.paddingLeft);
+    y += r.top + frame.clientTop + parseFloat(s.paddingTop);
+    const hit = deepest(frame.ownerDocument, x, y);
+    if (hit !== frame) return {x, y, cover: hit, out: true};
+    win = frame.ownerDocument.defaultView;
+  }
+  return {x, y};
+}
+
+// points lists where an element can be hit: the middle first.
+function points(el, position) {
+  if (position) {
+    const r = el.getBoundingClientRect();
+    return [[r.left + position.x, r.top + position.y]];
+  }
+  const list = [];
+  const win = el.ownerDocument.defaultView;
+  for (const r of el.getClientRects()) {
+    if (r.width < 1 || r.height < 1) continue;
+    // Of a large element, the part in view.
+    const l = Math.max(r.left, 0), t = Math.max(r.top, 0), R = Math.min(r.right, win.innerWidth), B = Math.min(r.bottom, win.innerHeight);
+    if (R - l >= 1 && B - t >= 1) for (const [fx, fy] of [[.5, .5], [.25, .5], [.75, .5], [.5, .25], [.5, .75]]) list.push([l + (R - l) * fx, t + (B - t) * fy]);
+    if (list.length >= 15) break;
+  }
+  return list;
+}
+
+// hitPoint finds a point where the element is what is shown.
+function hitPoint(el, position) {
+  let cover = null;
+  for (const [x, y] of points(el, position)) {
+    const hit = deepest(el.ownerDocument, x, y);
+    if (!hit) continue; // out of view
+    if (!within(el, hit)) { cover = cover || hit; continue; }
+    const top = toTop(el, x, y);
+    if (!top.out) return top;
+    cover = cover || top.cover;
+  }
+  return {cover};
+}
+
+const frame = win => new Promise(done => { const t = setTimeout(done, 50); win.requestAnimationFrame(() => { clearTimeout(t); done(); }); });
+
+// still waits, at most a second, until a running animation has ended moving el.
+async function still(el) {
+  const moving = () => el.ownerDocument.getAnimations().some(a => a.playState === 'running' && a.effect?.target?.contains?.(el));
+  if (!moving()) return;
+  const win = el.ownerDocument.defaultView;
+  const stop = performance.now() + 1000;
+  let last = '';
+  while (performance.now() < stop) {
+    const r = el.getBoundingClientRect();
+    const now = [r.left, r.top, r.width, r.height].join();
+    if (now === last) return;
+    last = now;
+    await frame(win);
+  }
+}
+
+const TEXT_INPUTS = new Set(['text', 'search', 'email', 'tel', 'url', 'password', 'number']);
+const SET_INPUTS = new Set(['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range']);
+
+async function aim(o) {
+  const f = find(o);
+  if (f.error) return f;
+  let el = f.el;
+  if (o.kind === 'type') {
+    if (el.tagName === 'LABEL' && el.control) el = el.control;
+    if (!(el.tagName === 'TEXTAREA' || el.tagName === 'INPUT' || el.isContentEditable)) {
+      const inner = el.querySelectorAll('input:not([type=hidden]), textarea, [contenteditable]');
+      if (inner.length === 1) el = inner[0];
+    }
+    if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
+      return fail('execution_failed', `${describe(el)} does not take text.`);
+  }
+  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (o.kind !== 'rect' && (el.matches(':disabled') || el.closest('[aria-disabled=true]'))) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (o.kind === 'type' && (el.readOnly || el.getAttribute('aria-readonly') === 'true')) return fail('element_disabled', `${describe(el)} is read-only.`);
+  if (o.kind === 'rect') {
+    el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+    await still(el);
+    const r = el.getBoundingClientRect();
+    const top = toTop(el, r.left, r.top);
+    return {x: top.x + window.scrollX, y: top.y + window.scrollY, width: r.width, height: r.height};
+  }
+  await still(el);
+  let p = hitPoint(el, o.position);
+  for (const block of ['center', 'start', 'end']) {
+    if (p.x !== undefined) break;
+    el.scrollIntoView({block, inline: 'center', behavior: 'instant'});
+    p = hitPoint(el, o.position);
+  }
+  if (p.x === undefined) {
+    if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
+    return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`);
+  }
+  const out = {x: p.x, y: p.y};
+  if (o.kind === 'type') return {...out, ...focusField(el, o)};
+  watch(el, o);
+  return out;
+}

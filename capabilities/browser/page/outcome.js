@@ -1,0 +1,114 @@
+// ---- outcome: what the input started -------------------------------------------
+
+let current = null;
+
+// watch arms observers before the input: the first evidence of what it started
+// resolves the outcome.
+function watch(el, o) {
+  if (current) current.stop();
+  const win = el.ownerDocument.defaultView;
+  const w = current = {el, found: null, pressed: false, missed: false, event: null, navigates: false, at: 0, waiters: []};
+  const stops = [];
+  const on = (target, type, f, capture = true) => {
+    target.addEventListener(type, f, {capture, passive: false});
+    stops.push(() => target.removeEventListener(type, f, {capture}));
+  };
+  w.stop = () => { for (const s of stops) s(); w.settle(); };
+  const wake = () => { for (const f of w.waiters.splice(0)) f(); };
+  w.settle = wake;
+  w.evidence = what => {
+    if (w.found || !w.pressed) return;
+    w.found = what;
+    wake();
+  };
+  const through = e => { const path = e.composedPath(); return path.includes(el) || (path[0]?.nodeType === 1 && within(el, path[0])); };
+  if (o.kind === 'type') {
+    // Armed by the key; typing itself is verified by the field's value.
+    on(win, 'keydown', e => { if (e.isTrusted && e.key === 'Enter') { w.pressed = true; w.at = performance.now(); w.event = e; wake(); } });
+  } else {
+    // The press must reach the element. If the page moved it away meanwhile, the
+    // event is swallowed and the click is aimed anew: nothing else gets clicked.
+    const guard = e => {
+      if (!e.isTrusted || w.event) return;
+      if (e.type === 'pointerdown') {
+        w.missed = !through(e);
+        w.pressed = !w.missed;
+      }
+      if (w.missed) { e.preventDefault(); e.stopImmediatePropagation(); if (e.type === 'mouseup' || e.type === 'click') wake(); }
+    };
+    for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup']) on(win, type, guard);
+    const last = o.button === 'right' ? 'contextmenu' : o.button === 'middle' ? 'auxclick' : o.count === 2 ? 'dblclick' : 'click';
+    on(win, last, e => {
+      if (!e.isTrusted || !w.pressed || (o.count === 3 && e.detail !== 3)) return;
+      w.event = e;
+      w.at = performance.now();
+      const link = e.composedPath().find(x => x.tagName === 'A' && x.href);
+      if (link && o.button === 'left') {
+        const here = el.ownerDocument.location.href.split('#')[0];
+        w.navigates = link.href.split('#')[0] !== here && /^https?:/.test(link.href) && (!link.target || link.target === '_self') && !link.hasAttribute('download');
+      }
+      wake();
+    });
+  }
+  const href = location.href;
+  const roots = new Set([document, el.ownerDocument]);
+  for (let r = el.getRootNode(); isShadow(r); r = r.host.getRootNode()) roots.add(r);
+  const observer = new MutationObserver(records => {
+    if (!w.pressed) return;
+    for (const r of records) {
+      if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
+      w.evidence('the page changed');
+      return;
+    }
+  });
+  for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
+  stops.push(() => observer.disconnect());
+  on(win, 'input', () => w.evidence('a value changed'));
+  if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
+  on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.evidence('a form was submitted'); } });
+  on(win, 'invalid', () => w.evidence('the form refused a value'));
+  // Scrolling into view brings late scroll events; those are ours, not the click's.
+  const places = new Map();
+  for (let x = el; x; x = above(x) || x.ownerDocument.defaultView?.frameElement) {
+    places.set(x, [x.scrollLeft, x.scrollTop].join());
+    places.set(x.ownerDocument, [x.ownerDocument.defaultView?.scrollX, x.ownerDocument.defaultView?.scrollY].join());
+  }
+  on(win, 'scroll', e => {
+    const x = e.target;
+    const now = x.nodeType === 9 ? [x.defaultView?.scrollX, x.defaultView?.scrollY].join() : [x.scrollLeft, x.scrollTop].join();
+    if (places.get(x) !== now) w.evidence('the page scrolled');
+  });
+  on(win, 'play', () => w.evidence('media started'));
+  on(win, 'pause', () => w.evidence('media paused'));
+  on(win, 'toggle', () => w.evidence('something was opened or closed'));
+  on(win, 'focusin', e => {
+    const x = e.composedPath()[0];
+    const takesText = x?.nodeType === 1 && (x.isContentEditable || x.tagName === 'TEXTAREA' || x.tagName === 'SELECT' || (x.tagName === 'INPUT' && INPUTS[x.type] !== 'button' && x.type !== 'checkbox' && x.type !== 'radio'));
+    if (takesText) w.evidence('the field has the focus');
+    else if (!within(el, x) && !within(x, el)) w.evidence('the focus moved');
+  });
+  w.address = () => location.href !== href;
+  // A field that had the focus already takes the caret; that is what such a click is for.
+  w.held = () => { const a = el.getRootNode().activeElement; return a === el && (el.isContentEditable || el.tagName === 'TEXTAREA' || (el.tagName === 'INPUT' && TEXT_INPUTS.has(el.type))); };
+}
+
+// outcome resolves at the first evidence, or some time after an event that
+// changed nothing.
+async function outcome(o) {
+  const w = current;
+  const until = ms => new Promise(done => { const t = setTimeout(done, ms); w.waiters.push(() => { clearTimeout(t); done(); }); });
+  const stop = performance.now() + o.wait;
+  while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
+  while (w.event && !w.found && performance.now() < w.at + o.quiet) await until(w.at + o.quiet - performance.now());
+  // Let the task that brought the evidence finish: what it does next belongs to it.
+  if (w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
+  if (!w.found && w.pressed && w.address()) w.found = 'the address changed';
+  if (!w.found && w.event && w.held()) w.found = 'the field has the focus';
+  const result = {
+    found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
+    handled: !!w.event && w.event.defaultPrevented,
+    navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented),
+  };
+  if (current === w) { w.stop(); current = null; }
+  return result;
+}

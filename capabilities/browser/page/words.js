@@ -1,0 +1,151 @@
+// ---- words about elements: role, name, value, what is secret -------------------
+
+const secrets = new WeakSet(); // elements that were ever password fields
+
+const squeeze = s => s.replace(/\s+/g, ' ').trim();
+const cut = (s, max) => s.length > max ? s.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '') + '…' : s;
+const quote = s => JSON.stringify(s);
+
+const INPUTS = {
+  button: 'button', submit: 'button', reset: 'button', image: 'button', checkbox: 'checkbox', radio: 'radio',
+  range: 'slider', number: 'spinbutton', search: 'searchbox', email: 'textbox', tel: 'textbox', url: 'textbox',
+  text: 'textbox', password: 'textbox', file: 'file', color: 'color', date: 'date', time: 'time', month: 'month',
+  week: 'week', 'datetime-local': 'datetime',
+};
+const TAGS = {
+  BUTTON: 'button', TEXTAREA: 'textbox', H1: 'heading', H2: 'heading', H3: 'heading', H4: 'heading', H5: 'heading',
+  H6: 'heading', IMG: 'img', UL: 'list', OL: 'list', LI: 'listitem', TABLE: 'table', TR: 'row', TD: 'cell', TH: 'cell',
+  NAV: 'navigation', MAIN: 'main', ASIDE: 'complementary', FORM: 'form', DIALOG: 'dialog', SUMMARY: 'button',
+  FIELDSET: 'group', OPTION: 'option', PROGRESS: 'progressbar', METER: 'meter', IFRAME: 'iframe', FRAME: 'iframe',
+  CANVAS: 'canvas', VIDEO: 'video', AUDIO: 'audio', ARTICLE: 'article', HR: 'separator', DETAILS: 'group',
+};
+const ROLES = new Set(('alert alertdialog application article banner blockquote button cell checkbox columnheader combobox ' +
+  'complementary contentinfo dialog document feed figure form grid gridcell group heading img link list listbox listitem log ' +
+  'main marquee math menu menubar menuitem menuitemcheckbox menuitemradio meter navigation note option progressbar radio ' +
+  'radiogroup region row rowheader scrollbar search searchbox separator slider spinbutton status switch tab table tablist ' +
+  'tabpanel textbox timer toolbar tooltip tree treegrid treeitem').split(' '));
+const ACTIVE = new Set(('button link checkbox radio slider spinbutton searchbox textbox combobox listbox option switch tab ' +
+  'menuitem menuitemcheckbox menuitemradio treeitem file color date time month week datetime clickable').split(' '));
+const FROM_CONTENT = new Set(('button link heading option tab menuitem menuitemcheckbox menuitemradio treeitem checkbox ' +
+  'radio switch clickable tooltip').split(' '));
+const MERGED = new Set(['cell', 'gridcell', 'columnheader', 'rowheader']);
+const PLAIN = new Set(['group', 'none', 'presentation', 'figure', 'form', 'article', 'document', 'application']);
+
+function roleOf(el) {
+  const given = el.getAttribute('role');
+  if (given) {
+    for (const r of given.toLowerCase().split(/\s+/)) {
+      if (ROLES.has(r)) return r;
+      if (r === 'none' || r === 'presentation') return '';
+    }
+  }
+  switch (el.tagName) {
+    case 'A': case 'AREA': return el.hasAttribute('href') ? 'link' : '';
+    case 'INPUT': return el.type === 'hidden' ? '' : INPUTS[el.type] || 'textbox';
+    case 'SELECT': return el.multiple || el.size > 1 ? 'listbox' : 'combobox';
+    case 'SECTION': return el.hasAttribute('aria-label') || el.hasAttribute('aria-labelledby') ? 'region' : '';
+    case 'svg': return el.hasAttribute('aria-label') || el.querySelector(':scope > title') ? 'img' : '';
+  }
+  return TAGS[el.tagName] || (editingHost(el) ? 'textbox' : '');
+}
+
+function editingHost(el) {
+  return el.isContentEditable && !(el.parentElement && el.parentElement.isContentEditable);
+}
+
+const hiddenByAria = el => el.getAttribute('aria-hidden') === 'true' || el.inert === true;
+
+// kids gives the children as they are shown: through open shadow roots and slots.
+function kids(el) {
+  if (el.shadowRoot) return el.shadowRoot.childNodes;
+  if (el.tagName === 'SLOT') {
+    const given = el.assignedNodes();
+    if (given.length) return given;
+  }
+  return el.childNodes;
+}
+
+// textOf gives the visible text below an element, at most about max characters.
+function textOf(el, max) {
+  let out = '';
+  const walk = node => {
+    for (const k of kids(node)) {
+      if (out.length > max) return;
+      if (k.nodeType === 3) out += k.data;
+      else if (k.nodeType === 1) {
+        if (hiddenByAria(k) || k.tagName === 'STYLE' || k.tagName === 'SCRIPT' || k.tagName === 'NOSCRIPT') continue;
+        const own = k.getAttribute('aria-label') || (k.tagName === 'IMG' && k.alt);
+        if (own) { out += ' ' + own + ' '; continue; }
+        if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
+        const display = getComputedStyle(k).display;
+        if (display === 'none') continue;
+        const gap = display.startsWith('inline') ? '' : ' ';
+        out += gap; walk(k); out += gap;
+      }
+    }
+  };
+  if (!el.shadowRoot && !el.firstElementChild) out = el.textContent; else walk(el);
+  return squeeze(out);
+}
+
+function nameOf(el, role) {
+  const by = el.getAttribute('aria-labelledby');
+  if (by) {
+    const root = el.getRootNode();
+    const s = squeeze(by.split(/\s+/).map(id => { const x = root.getElementById && root.getElementById(id); return x ? textOf(x, 200) : ''; }).join(' '));
+    if (s) return s;
+  }
+  const label = squeeze(el.getAttribute('aria-label') || '');
+  if (label) return label;
+  if (el.labels && el.labels.length) {
+    const s = squeeze([...el.labels].map(l => textOfLabel(l, el)).join(' '));
+    if (s) return s;
+  }
+  switch (el.tagName) {
+    case 'INPUT':
+      if (role === 'button') return squeeze(el.value || el.alt || el.title || (el.type === 'submit' ? 'Submit' : el.type === 'reset' ? 'Reset' : ''));
+      return squeeze(el.placeholder || el.title || '');
+    case 'TEXTAREA': return squeeze(el.placeholder || el.title || '');
+    case 'IMG': return squeeze(el.alt || el.title || '');
+    case 'FIELDSET': { const l = el.querySelector(':scope > legend'); return l ? textOf(l, 200) : ''; }
+    case 'TABLE': return el.caption ? textOf(el.caption, 200) : '';
+    case 'svg': { const t = el.querySelector(':scope > title'); return t ? squeeze(t.textContent) : ''; }
+  }
+  if (FROM_CONTENT.has(role)) {
+    const s = textOf(el, 300);
+    if (s) return s;
+  }
+  return squeeze(el.getAttribute('title') || el.getAttribute('aria-placeholder') || el.getAttribute('data-placeholder') || '');
+}
+
+// A label's text without that of the control it may contain.
+function textOfLabel(label, control) {
+  let s = textOf(label, 200);
+  if (label.contains(control) && control.tagName === 'SELECT') s = s.replace(squeeze(control.textContent), '');
+  return s;
+}
+
+// hintOf tells an unnamed control apart: its icon, or how the page's author
+// called it.
+function hintOf(el) {
+  const img = el.tagName === 'IMG' ? el : el.querySelector('img[src]');
+  if (img && img.src && !img.src.startsWith('data:')) return img.src.split(/[?#]/)[0].split('/').pop();
+  const use = el.querySelector('use');
+  const href = use && (use.getAttribute('href') || use.getAttribute('xlink:href'));
+  if (href) return href.split('#').pop();
+  const icon = el.querySelector('[class*=icon],i[class]');
+  return el.id || el.getAttribute('name') || el.getAttribute('data-testid') ||
+    (icon && String(icon.className.baseVal ?? icon.className)) || String(el.className.baseVal ?? el.className);
+}
+
+// isSecret: what the field holds must not be shown.
+function isSecret(el) {
+  if (secrets.has(el)) return true;
+  const auto = el.getAttribute('autocomplete') || '';
+  if (el.type === 'password' || /(current|new)-password|one-time-code|cc-(number|csc)/.test(auto) ||
+      (el.tagName === 'INPUT' && !['', 'none'].includes(getComputedStyle(el).webkitTextSecurity || ''))) {
+    secrets.add(el);
+    return true;
+  }
+  return false;
+}
