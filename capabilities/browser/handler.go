@@ -43,6 +43,26 @@ type Options struct {
 	// AllowOrigins are origins such as "http://127.0.0.1:8080" that the owner
 	// allows although their addresses are not public. Default: none.
 	AllowOrigins []string
+	// AllowDomains, unless empty, are the only hosts that pages may reach, by name
+	// or as "*.example.com" (the domain and everything below it). BlockDomains are
+	// never reached. Both narrow what a call's grants allow, they never widen it.
+	AllowDomains, BlockDomains []string
+	// AllowSchemes are schemes that may be opened besides http, https, data and
+	// about:blank. Default: none. Known: "file", below UploadRoots only.
+	AllowSchemes []string
+	// UploadRoots are the folders whose files may be handed to pages. Default:
+	// none, uploads are refused.
+	UploadRoots []string
+	// DownloadDir is where finished downloads are kept. Default: a folder that goes
+	// with the browser.
+	DownloadDir string
+	// StateDir holds named profiles and storage states, for this account only.
+	// Default: none, both are refused.
+	StateDir string
+	// Attach is the debugging address of a Chrome that the person runs, such as
+	// "http://127.0.0.1:9222", which calls may attach to. Default: none, attaching
+	// is refused.
+	Attach string
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
 	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the

@@ -34,6 +34,19 @@ type browserConfig struct {
 	// AllowOrigins are origins that pages may reach although their addresses are
 	// not public, such as "http://127.0.0.1:3000".
 	AllowOrigins []string `json:"allow_origins"`
+	// AllowDomains, unless empty, are the only hosts that pages may reach;
+	// BlockDomains are never reached. Both as "example.com" or "*.example.com".
+	AllowDomains []string `json:"allow_domains,omitempty"`
+	BlockDomains []string `json:"block_domains,omitempty"`
+	// AllowSchemes are schemes besides the web's: "file", for the upload roots.
+	AllowSchemes []string `json:"allow_schemes,omitempty"`
+	// UploadRoots are folders whose files may be handed to pages.
+	UploadRoots []string `json:"upload_roots,omitempty"`
+	// DownloadDir keeps finished downloads; empty: they go with the browser.
+	DownloadDir string `json:"download_dir,omitempty"`
+	// Attach is the debugging address of the person's own Chrome, such as
+	// "http://127.0.0.1:9222"; empty: it is not touched.
+	Attach string `json:"attach,omitempty"`
 }
 
 func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
@@ -67,6 +80,12 @@ type browserFlags struct {
 	path      *string
 	noSandbox *bool
 	origins   *[]string
+	allow     *[]string
+	block     *[]string
+	schemes   *[]string
+	uploads   *[]string
+	downloads *string
+	attach    *string
 }
 
 func addBrowserFlags(cmd *cobra.Command) browserFlags {
@@ -74,6 +93,12 @@ func addBrowserFlags(cmd *cobra.Command) browserFlags {
 		path:      cmd.Flags().String("browser", "", "path of Chrome or Chromium (default: found)"),
 		noSandbox: cmd.Flags().Bool("browser-no-sandbox", false, "run Chrome without its sandbox; policy has to accept that by name"),
 		origins:   cmd.Flags().StringSlice("browser-allow-origin", nil, "origin that pages may reach although it is not public; repeatable"),
+		allow:     cmd.Flags().StringSlice("browser-allow-domain", nil, "reach only this host, or *.domain; repeatable"),
+		block:     cmd.Flags().StringSlice("browser-block-domain", nil, "never reach this host, or *.domain; repeatable"),
+		schemes:   cmd.Flags().StringSlice("browser-allow-scheme", nil, "open this scheme besides the web's: file, below the upload roots"),
+		uploads:   cmd.Flags().StringSlice("browser-upload-root", nil, "folder whose files may be handed to pages; repeatable"),
+		downloads: cmd.Flags().String("browser-download-dir", "", "folder that keeps finished downloads (default: they go with the browser)"),
+		attach:    cmd.Flags().String("browser-attach", "", "debugging address of your own Chrome, such as http://127.0.0.1:9222, that calls may attach to"),
 	}
 }
 
@@ -85,16 +110,31 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 	if *f.noSandbox {
 		c.Sandbox = browser.SandboxOff
 	}
-	c.AllowOrigins = append(append([]string(nil), c.AllowOrigins...), *f.origins...)
+	for _, list := range []struct {
+		have *[]string
+		more []string
+	}{
+		{&c.AllowOrigins, *f.origins}, {&c.AllowDomains, *f.allow}, {&c.BlockDomains, *f.block},
+		{&c.AllowSchemes, *f.schemes}, {&c.UploadRoots, *f.uploads},
+	} {
+		*list.have = append(append([]string(nil), *list.have...), list.more...)
+	}
+	if *f.downloads != "" {
+		c.DownloadDir = *f.downloads
+	}
+	if *f.attach != "" {
+		c.Attach = *f.attach
+	}
 	return c
 }
 
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
-func handlers(c browserConfig, log *slog.Logger) ([]capabilities.Handler, error) {
+func handlers(c browserConfig, stateDir string, log *slog.Logger) ([]capabilities.Handler, error) {
 	b, err := browser.New(browser.Options{
 		Finder: chrome.New(chrome.Options{Path: c.Path}), Launcher: procguard.New(procguard.Options{Log: log}),
-		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, Log: log,
+		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
+		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +144,7 @@ func handlers(c browserConfig, log *slog.Logger) ([]capabilities.Handler, error)
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(browserConfig{}, slog.New(slog.DiscardHandler))
+	hs, err := handlers(browserConfig{}, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -120,7 +160,7 @@ func openNode(data dataDir, flags browserFlags, addrs []string, onState func(lin
 	if err != nil {
 		return nil, err
 	}
-	hs, err := handlers(flags.over(config.Browser), log)
+	hs, err := handlers(flags.over(config.Browser), data.node("browser"), log)
 	if err != nil {
 		return nil, err
 	}
