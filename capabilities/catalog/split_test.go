@@ -59,13 +59,13 @@ func TestEveryViolationIsNamed(t *testing.T) {
 		want []string // "path message", in order
 	}{
 		{"tool.browser.click", `[]`, []string{" must be an object, not array"}},
-		{"tool.browser.click", `{}`, []string{" give at least one of: ref, selector"}},
+		{"tool.browser.click", `{}`, []string{" give at least one of: ref, selector, x with y"}},
 		{
 			"tool.browser.click", `{"ref":"","op":1,"count":4,"button":"x","modifiers":["Alt","Alt",1],"position":{"x":"1"}}`,
 			[]string{
 				`/button must be one of "left", "right", "middle"`, `/count must be at most 3`, `/modifiers/1 is given twice`,
 				`/modifiers/2 must be one of "Alt", "Control", "Meta", "Shift"`,
-				`/op unknown field; known: button, count, modifiers, node_id, position, ref, selector, timeout_ms`,
+				`/op unknown field; known: action, button, count, hold_ms, modifiers, node_id, position, ref, selector, snapshot, timeout_ms, x, y`,
 				`/position/y is required`, `/position/x must be a number, not string`, `/ref must not be empty`,
 			},
 		},
@@ -76,8 +76,8 @@ func TestEveryViolationIsNamed(t *testing.T) {
 			"/node_id must match the pattern ^[^:]+$", "/timeout_ms must be at most 600000",
 		}},
 		{"tool.browser.click", `{"ref":"e1","timeout_ms":1.5}`, []string{"/timeout_ms must be an integer, not number"}},
-		{"tool.browser.close", `{"x":1}`, []string{"/x unknown field; known: node_id, timeout_ms"}},
-		{"tool.browser.wait-for", `{"dispatch_timeout_ms":5}`, []string{"/dispatch_timeout_ms unknown field; known: node_id, selector, text, timeout_ms, url"}},
+		{"tool.browser.close", `{"x":1}`, []string{"/x unknown field; known: node_id, save_storage_state, timeout_ms"}},
+		{"tool.browser.wait-for", `{"dispatch_timeout_ms":5}`, []string{"/dispatch_timeout_ms unknown field; known: function, load_state, node_id, selector, state, text, text_gone, timeout_ms, url"}},
 		{"tool.secret.copy-to-node-clipboard", `{}`, []string{" give exactly one of: secret_ref_id, secret_alias"}},
 		{"tool.secret.copy-to-node-clipboard", `{"secret_ref_id":"a","secret_alias":"b"}`, []string{" give exactly one of: secret_ref_id, secret_alias"}},
 		{"tool.node.list", `{"node_id":"n1"}`, []string{"/node_id unknown field; known: dispatchable_only, key, tool_id"}},
@@ -173,6 +173,9 @@ func TestEvidence(t *testing.T) {
 		want map[string]any
 	}{
 		{"tool.browser.type", `{"clear":true,"ref":"e1","text":"HUNTER2"}`, map[string]any{"ref": "e1", "clear": true}},
+		{"tool.browser.fill-form", `{"fields":[{"ref":"e1","value":"HUNTER2"}],"snapshot":"delta"}`, map[string]any{"snapshot": "delta"}},
+		{"tool.browser.wait-for", `{"function":"HUNTER2","text":"HUNTER2","text_gone":"HUNTER2","url":"HUNTER2","state":"hidden"}`, map[string]any{"state": "hidden"}},
+		{"tool.browser.network-requests", `{"filter":"token=HUNTER2","body":true,"id":"r7"}`, map[string]any{"id": "r7", "body": true}},
 		{"tool.browser.navigate", `{"url":"https:` + long + `"}`, map[string]any{"url": "https:" + strings.Repeat("ü", 250)}},
 		{"tool.browser.navigate", `{"url":"https://example.com:8443/a/b"}`, map[string]any{"url": "https://example.com:8443/a/b"}},
 		{"tool.browser.navigate", `{"url":"https://bob:HUNTER2@example.com/a?token=HUNTER2#HUNTER2"}`, map[string]any{"url": "https://…@example.com/a?…"}},
@@ -192,12 +195,15 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	// What people type is secret in every tool that takes it.
-	for id, pointer := range map[capabilities.ToolID]string{
-		"tool.browser.type": "/text", "tool.browser.fill-form": "/value", "tool.browser.press-key": "/key",
-		"tool.browser.handle-dialog": "/prompt_text", "tool.desktop.keyboard": "/text", "tool.desktop.clipboard-write": "/text",
+	for id, pointers := range map[capabilities.ToolID]string{
+		"tool.browser.type": "/text", "tool.browser.fill-form": "/value /fields/*/value", "tool.browser.press-key": "/key",
+		"tool.browser.handle-dialog": "/prompt_text", "tool.browser.evaluate": "/expression", "tool.browser.run-code": "/code",
+		"tool.browser.wait-for": "/function", "tool.desktop.keyboard": "/text", "tool.desktop.clipboard-write": "/text",
 	} {
-		if !slices.Contains(mustGet(t, id).Evidence.Secret, pointer) {
-			t.Errorf("%s: %s is not secret", id, pointer)
+		for pointer := range strings.FieldsSeq(pointers) {
+			if !slices.Contains(mustGet(t, id).Evidence.Secret, pointer) {
+				t.Errorf("%s: %s is not secret", id, pointer)
+			}
 		}
 	}
 }

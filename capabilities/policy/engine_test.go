@@ -122,13 +122,13 @@ func TestDecide(t *testing.T) {
 
 // A policy that compares context as a whole looks at consent without naming it.
 func TestContextAsAWhole(t *testing.T) {
-	e := mustLoad(t, `permit (principal, action == Action::"tool.browser.close", resource) when { context == {
-		"consent": true, "tool": "tool.browser.close", "lane": "lane", "keys": ["network.browser.session"], "risk": "medium",
+	e := mustLoad(t, `permit (principal, action == Action::"tool.browser.run-code", resource) when { context == {
+		"consent": true, "tool": "tool.browser.run-code", "lane": "lane", "keys": ["data.write.temp", "execution.browser.script", "network.browser.session"], "risk": "medium",
 		"isolation": "t2", "given": "t2", "degraded": "", "time": 1772600767, "args": {} } };`)
-	if got := e.Decide(request("tool.browser.close", `{}`)); got.Effect != Ask {
+	if got := e.Decide(request("tool.browser.run-code", `{"code":"1"}`)); got.Effect != Ask {
 		t.Fatalf("%+v", got)
 	}
-	if got := e.Possible(request("tool.browser.close", ``)); got.Effect == Deny {
+	if got := e.Possible(request("tool.browser.run-code", ``)); got.Effect == Deny {
 		t.Fatalf("%+v", got)
 	}
 }
