@@ -43,6 +43,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		defer g.Close()
+		defer keepMemory(cmd.Context())()
 		running, err := announce(data, g)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform/memory"
 )
 
 func newNodeCmd() *cobra.Command {
@@ -32,6 +34,7 @@ func newNodeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		defer keepMemory(cmd.Context())()
 		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
@@ -68,6 +71,14 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), plain(line))
 	}
+}
+
+// keepMemory tunes the collector of a process that stays, until stop is called.
+func keepMemory(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- memory.Run(ctx, memory.Options{}) }()
+	return func() { cancel(); <-done }
 }
 
 func addVerbose(cmd *cobra.Command) *bool {

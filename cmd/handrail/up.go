@@ -86,6 +86,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 		return err
 	}
 	defer g.Close()
+	defer keepMemory(ctx)()
 	running, err := announce(data, g)
 	if err != nil {
 		return err

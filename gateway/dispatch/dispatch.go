@@ -100,6 +100,7 @@ type Dispatcher struct {
 	shares    map[capabilities.PrincipalID]int // running calls of each
 	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
+	crew      *crew // runs executions
 
 	mu         sync.Mutex
 	ending     bool           // Run waits for background: nothing new begins
@@ -124,6 +125,7 @@ func (d *Dispatcher) awaitEnd() {
 	d.ending = true
 	d.mu.Unlock()
 	d.background.Wait()
+	d.crew.dismiss()
 }
 
 // New makes a Dispatcher; it starts nothing. Run settles what an earlier process
@@ -143,7 +145,7 @@ func New(o Options) *Dispatcher {
 	}
 	d := &Dispatcher{
 		opts: o, flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
-		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{},
+		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, crew: newCrew(),
 	}
 	d.settler = newSettler(o.Nodes, d.reconcile)
 	d.providers["tool.node.list"] = nodeList{d}

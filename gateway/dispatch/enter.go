@@ -78,12 +78,12 @@ func (k *keyed) same(other *keyed) bool {
 	return k.tool == other.tool && k.lane == other.lane && k.target == other.target && k.args == other.args
 }
 
-// fly runs the execution of c in its own goroutine; done follows it.
+// fly runs the execution of c beside its caller; done follows it.
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
-	go func() {
+	d.crew.run(func() {
 		defer done()
 		f.land(d.survive(ctx, c, f))
-	}()
+	})
 }
 
 // survive runs the execution. A panic in it costs its own call, not the gateway;

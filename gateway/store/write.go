@@ -119,11 +119,14 @@ func (s *Store) leads(j *job) bool {
 func (s *Store) lead() {
 	s.mu.Lock()
 	if s.last > 1 {
-		// The callers of the last group were just woken; let those that come back
-		// at once join this commit instead of waiting for the next.
-		s.mu.Unlock()
-		runtime.Gosched()
-		s.mu.Lock()
+		// There is a crowd. A commit costs much the same for one and for many: let
+		// everybody who can run now come first, as long as that brings anybody.
+		for waiting := 0; waiting < len(s.queue) && len(s.queue) < s.maxGroup; {
+			waiting = len(s.queue)
+			s.mu.Unlock()
+			runtime.Gosched()
+			s.mu.Lock()
+		}
 	}
 	n := min(len(s.queue), s.maxGroup)
 	group := append(s.batch[:0], s.queue[:n]...)

@@ -217,7 +217,7 @@ func (b *bench) idleNode(program, data string) (int64, error) {
 		return 0, err
 	}
 	time.Sleep(b.settle())
-	return memory(n.cmd.Process.Pid), nil
+	return resident(n.cmd.Process.Pid), nil
 }
 
 // idle measures the memory of a gateway with a crowd of nodes that do nothing.
@@ -240,7 +240,7 @@ func (b *bench) idle() error {
 		return err
 	}
 	time.Sleep(time.Second)
-	alone := memory(g.cmd.Process.Pid)
+	alone := resident(g.cmd.Process.Pid)
 	dir, err := b.sub("crowd")
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (b *bench) idle() error {
 	}
 	defer crowd.end()
 	time.Sleep(b.settle())
-	rss := memory(g.cmd.Process.Pid)
+	rss := resident(g.cmd.Process.Pid)
 	if rss == 0 {
 		return nil // a system that does not tell
 	}

@@ -109,8 +109,8 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
 }
 
-// memory is a process's resident memory in bytes, where the system tells (/proc).
-func memory(pid int) int64 { return status(pid, "VmRSS:") }
+// resident is a process's resident memory in bytes, where the system tells (/proc).
+func resident(pid int) int64 { return status(pid, "VmRSS:") }
 
 // peakMemory is the most it had.
 func peakMemory(pid int) int64 { return status(pid, "VmHWM:") }

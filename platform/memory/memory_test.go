@@ -1,0 +1,77 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestPercent(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		rooted, headroom uint64
+		want             int
+	}{
+		{0, 24 * mib, mostPercent},
+		{1 * mib, 24 * mib, mostPercent},
+		{6 * mib, 24 * mib, 400},
+		{24 * mib, 24 * mib, 100},
+		{48 * mib, 24 * mib, 50},
+		{1000 * mib, 24 * mib, leastPercent},
+	} {
+		if got := percent(c.rooted, c.headroom); got != c.want {
+			t.Errorf("%d MiB live, %d MiB headroom: %d, want %d", c.rooted/mib, c.headroom/mib, got, c.want)
+		}
+	}
+}
+
+// The setting follows what is live and is put back at the end.
+func TestRunFollowsWhatIsLive(t *testing.T) {
+	t.Setenv("GOGC", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, Options{Headroom: 64 << 20}) }()
+	await(t, "a generous setting while little is live", func(percent uint64) bool { return percent > 150 })
+	held := make([]byte, 256<<20)
+	await(t, "a tight setting while much is live", func(percent uint64) bool { return percent == leastPercent })
+	runtime.KeepAlive(held)
+	held = nil
+	await(t, "a generous setting again", func(percent uint64) bool { return percent > 150 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("GOGC is %d at the end", got)
+	}
+}
+
+func TestGOGCDecidesAlone(t *testing.T) {
+	t.Setenv("GOGC", "77")
+	ctx, cancel := context.WithCancel(t.Context())
+	was := gogc()
+	cancel()
+	if err := Run(ctx, Options{}); err != nil || gogc() != was {
+		t.Errorf("GOGC %d, was %d; %v", gogc(), was, err)
+	}
+}
+
+func gogc() uint64 {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// await collects until the setting is what is expected.
+func await(t *testing.T, what string, ok func(percent uint64) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(gogc()); runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s; GOGC is %d", what, gogc())
+		}
+		runtime.Gosched()
+	}
+}
