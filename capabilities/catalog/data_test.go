@@ -210,34 +210,6 @@ func TestTextIsPlain(t *testing.T) {
 	}
 }
 
-// Every agent pays for the list in every turn: 24 KB without result schemas, 40
-// with them, with what a surface adds around a tool.
-func TestListIsSmall(t *testing.T) {
-	without, with := 0, 0
-	for _, d := range embeddedCatalog(t).All() {
-		if !d.ModelFacing {
-			continue
-		}
-		entry, err := json.Marshal(map[string]any{
-			"name": d.Tool.WireName(), "title": d.Title, "description": d.Description, "inputSchema": d.ModelInput(),
-			"annotations": map[string]bool{
-				"readOnlyHint": d.Annotations.ReadOnly, "destructiveHint": d.Annotations.Destructive,
-				"idempotentHint": d.Annotations.Idempotent, "openWorldHint": d.Annotations.OpenWorld,
-			},
-			"_meta": map[string]any{"dev.handrail/tool_id": d.Tool},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		without += len(entry) + 1
-		with += len(entry) + 1 + len(`"outputSchema":,`) + len(d.ModelResult())
-	}
-	t.Logf("%d bytes without result schemas, %d with", without, with)
-	if without > 24<<10 || with > 40<<10 {
-		t.Errorf("the list is %d bytes without and %d with result schemas; at most %d and %d", without, with, 24<<10, 40<<10)
-	}
-}
-
 // What policy and the node's owner rely on.
 func TestManifests(t *testing.T) {
 	keys := func(id capabilities.ToolID) []string { return mustGet(t, id).Manifest.Keys() }

@@ -35,10 +35,20 @@ type Violation struct {
 // maxViolations bounds what a hostile value can make us say.
 const maxViolations = 32
 
-// ModelInput is the input schema a model sees: Input and the routing fields
-// (S0-04), closed, in a form every known client accepts: no references, no
-// combinator at the root, no bounds of text and lists. What it leaves out,
-// SplitArgs enforces all the same. The bytes are shared; do not change them.
+// FullInput is what SplitArgs enforces: Input and the routing fields (S0-04),
+// with every bound. The bytes are shared; do not change them.
+func (d *Descriptor) FullInput() json.RawMessage {
+	c, err := d.schemas()
+	if err != nil {
+		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	}
+	return c.full
+}
+
+// ModelInput is the part of FullInput that a model needs to write a call, in a
+// form every known client accepts: closed, no references, no combinator at the
+// root, no bounds of text and lists (see shown). The bytes are shared; do not
+// change them.
 func (d *Descriptor) ModelInput() json.RawMessage {
 	c, err := d.schemas()
 	if err != nil {
@@ -47,10 +57,10 @@ func (d *Descriptor) ModelInput() json.RawMessage {
 	return c.model
 }
 
-// ModelResult is the result schema as surfaces list it: closed, without
-// references (so that it may be put inside another schema), without bounds of
-// text and lists, and without the field that stands for captured bytes, which
-// such surfaces carry as bytes. The bytes are shared; do not change them.
+// ModelResult is the result schema as surfaces list it: names and types, without
+// the field that stands for captured bytes, which such surfaces carry as bytes.
+// It holds for whatever Result holds for, and for {"error": …}. The bytes are
+// shared; do not change them.
 func (d *Descriptor) ModelResult() json.RawMessage {
 	c, err := d.schemas()
 	if err != nil {

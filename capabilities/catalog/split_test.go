@@ -146,20 +146,27 @@ func TestRoutingFields(t *testing.T) {
 		if d.Routing.TimeoutArg != want {
 			t.Errorf("%s: the routing timeout is %q, want %q", d.Tool, d.Routing.TimeoutArg, want)
 		}
-		v, err := canonical.Decode(d.ModelInput(), canonical.Limits{})
+		v, err := canonical.Decode(d.FullInput(), canonical.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := canonical.Decode(d.ModelInput(), canonical.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		properties, _ := v.Get("properties")
-		if _, has := properties.Get("node_id"); has != (d.Tool != "tool.node.list") {
-			t.Errorf("%s: node_id is there: %v", d.Tool, has)
+		listed, _ := shown.Get("properties")
+		for name, in := range map[string]canonical.Value{"enforced": properties, "listed": listed} {
+			if _, has := in.Get("node_id"); has != (d.Tool != "tool.node.list") {
+				t.Errorf("%s: node_id is %s: %v", d.Tool, name, has)
+			}
 		}
 		if want != "" {
 			field, _ := properties.Get(want)
 			low, _ := field.Get("minimum")
 			high, _ := field.Get("maximum")
-			if low.Num != 1 || high.Num != 600000 {
-				t.Errorf("%s: %s is %s", d.Tool, want, field.Append(nil))
+			if _, has := listed.Get(want); !has || low.Num != 1 || high.Num != 600000 {
+				t.Errorf("%s: %s is %s, listed %v", d.Tool, want, field.Append(nil), has)
 			}
 		}
 	}

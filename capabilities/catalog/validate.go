@@ -38,6 +38,7 @@ var (
 type compiled struct {
 	input  *schema // business and routing fields, every constraint
 	result *schema
+	full   json.RawMessage
 	model  json.RawMessage
 	// modelResult is result as a model or its client may read it.
 	modelResult json.RawMessage
@@ -71,79 +72,10 @@ func (d *Descriptor) compile() (*compiled, error) {
 	if c.result, err = compileSchema(result, true); err != nil {
 		return nil, refuse(d, "result: %v", err)
 	}
-	c.model = shown(full, true).Append(nil)
-	c.modelResult = shown(withoutBytes(result), true).Append(nil)
+	c.full = full.Append(nil)
+	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
+	c.modelResult = shownResult(withoutBytes(result), true).Append(nil)
 	return c, nil
-}
-
-// shown is the part of an input schema that helps a model to write a call, in a
-// form that clients accept. Root combinators go: the Claude API refuses a whole
-// tool list for one. Bounds of text and lists go: nobody counts by them, and
-// they are a fifth of the bytes every agent pays for in every turn. Both stay
-// enforced by SplitArgs, which names what was wrong.
-func shown(schema canonical.Value, root bool) canonical.Value {
-	if schema.Kind == canonical.Array { // the branches of a combinator
-		out := canonical.Value{Kind: canonical.Array}
-		for _, item := range schema.Items {
-			out.Items = append(out.Items, shown(item, false))
-		}
-		return out
-	}
-	if schema.Kind != canonical.Object {
-		return schema
-	}
-	out := canonical.Value{Kind: canonical.Object}
-	for _, m := range schema.Members {
-		switch m.Key {
-		case "minLength", "maxLength", "pattern", "maxItems", "uniqueItems", "format", "contentEncoding", "$schema", "$comment", "$defs":
-			continue
-		case "$ref": // the circular part of a tree; a reader gets along without its shape
-			return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-				{Key: "type", Value: canonical.Value{Kind: canonical.String, Str: "object"}}}}
-		case "default":
-			if m.Value.Kind == canonical.Bool && !m.Value.True {
-				continue // what everyone takes for granted
-			}
-		case "additionalProperties":
-			if !root {
-				continue // one closed root says it
-			}
-		case "anyOf", "oneOf":
-			if root {
-				continue
-			}
-			m.Value = shown(m.Value, false)
-		case "items":
-			m.Value = shown(m.Value, false)
-		case "properties": // its keys are names, not keywords
-			properties := canonical.Value{Kind: canonical.Object}
-			for _, p := range m.Value.Members {
-				properties.Members = append(properties.Members, canonical.Member{Key: p.Key, Value: shown(p.Value, false)})
-			}
-			m.Value = properties
-		}
-		out.Members = append(out.Members, m)
-	}
-	return out
-}
-
-// withoutBytes drops the field that stands for captured bytes: surfaces that
-// read ModelResult carry them as bytes.
-func withoutBytes(result canonical.Value) canonical.Value {
-	out := canonical.Value{Kind: canonical.Object}
-	for _, m := range result.Members {
-		if m.Key == "properties" {
-			kept := canonical.Value{Kind: canonical.Object}
-			for _, p := range m.Value.Members {
-				if p.Key != bytesField {
-					kept.Members = append(kept.Members, p)
-				}
-			}
-			m.Value = kept
-		}
-		out.Members = append(out.Members, m)
-	}
-	return out
 }
 
 // withRouting adds the routing fields to the input schema.

@@ -123,7 +123,7 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 	for _, d := range list {
 		out.Tools = append(out.Tools, toolView{
 			Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
-			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.ModelInput(), Result: d.Result, Annotations: d.Annotations,
+			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.FullInput(), Result: d.Result, Annotations: d.Annotations,
 			Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
 		})
 	}

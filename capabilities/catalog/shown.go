@@ -1,0 +1,169 @@
+package catalog
+
+import "github.com/handrail-dev/handrail/capabilities/canonical"
+
+// What a surface lists of a schema. Every agent pays for the list in every turn,
+// so it holds what helps to write a call or to read an answer, and nothing that
+// only a machine checks: SplitArgs and ValidateResult enforce all of it anyway,
+// and name what was wrong.
+
+// shownInput is shown of a whole input schema. The routing timeout is the same
+// field in every tool; its bounds are told once, with the server's instructions.
+func shownInput(schema canonical.Value, timeoutArg string) canonical.Value {
+	out := shown(schema, true)
+	for i, m := range out.Members {
+		if m.Key != "properties" {
+			continue
+		}
+		for j, p := range m.Value.Members {
+			if p.Key == timeoutArg {
+				out.Members[i].Value.Members[j].Value = typed("integer")
+			}
+		}
+	}
+	return out
+}
+
+// shown is the part of an input schema that helps a model to write a call, in a
+// form that clients accept. Root combinators go: the Claude API refuses a
+// whole tool list for one. So do bounds of text and lists, by which nobody
+// counts, lower bounds that everyone expects, what is taken for granted when a
+// field is absent, and forms that only say which fields go together (the tool's
+// description does).
+func shown(schema canonical.Value, root bool) canonical.Value {
+	if schema.Kind == canonical.Array { // the branches of a combinator
+		out := canonical.Value{Kind: canonical.Array}
+		for _, item := range schema.Items {
+			out.Items = append(out.Items, shown(item, false))
+		}
+		return out
+	}
+	if schema.Kind != canonical.Object {
+		return schema
+	}
+	out := canonical.Value{Kind: canonical.Object}
+	for _, m := range schema.Members {
+		switch m.Key {
+		case "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
+			"exclusiveMinimum", "exclusiveMaximum", "format", "contentEncoding", "$schema", "$comment", "$defs":
+			continue
+		case "minimum":
+			if m.Value.Num == 0 || m.Value.Num == 1 {
+				continue
+			}
+		case "$ref": // the circular part of a tree; a reader gets along without its shape
+			return typed("object")
+		case "default":
+			if granted(schema, m.Value) {
+				continue
+			}
+		case "additionalProperties":
+			if !root {
+				continue // one closed root says it
+			}
+		case "anyOf", "oneOf":
+			if root || onlyRequires(m.Value) {
+				continue
+			}
+			m.Value = shown(m.Value, false)
+		case "items":
+			m.Value = shown(m.Value, false)
+		case "properties": // its keys are names, not keywords
+			m.Value = mapped(m.Value, func(p canonical.Value) canonical.Value { return shown(p, false) })
+		}
+		out.Members = append(out.Members, m)
+	}
+	return out
+}
+
+// granted reports whether a default goes without saying: no, and the first of a
+// list of values.
+func granted(schema, def canonical.Value) bool {
+	if def.Kind == canonical.Bool {
+		return !def.True
+	}
+	enum, ok := schema.Get("enum")
+	return ok && len(enum.Items) > 0 && canonical.Equal(enum.Items[0], def)
+}
+
+// onlyRequires reports whether the branches of a combinator say nothing but which
+// fields go together.
+func onlyRequires(branches canonical.Value) bool {
+	for _, b := range branches.Items {
+		if _, ok := b.Get("required"); !ok || len(b.Members) != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// shownResult is a result schema with its names and types alone. Nothing in it is
+// required and nothing closed, so that it is true of a failure as well, whose
+// structured content is {"error": …}: clients check that, too.
+func shownResult(schema canonical.Value, root bool) canonical.Value {
+	kind, _ := schema.Get("type")
+	if properties, ok := schema.Get("properties"); ok && (root || kind.Str == "object") {
+		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
+			{Key: "properties", Value: mapped(properties, func(p canonical.Value) canonical.Value { return shownResult(p, false) })},
+			{Key: "type", Value: text("object")},
+		}}
+	}
+	if items, ok := schema.Get("items"); ok {
+		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
+			{Key: "items", Value: shownResult(items, false)}, {Key: "type", Value: text("array")},
+		}}
+	}
+	if _, ok := schema.Get("$ref"); ok {
+		return typed("object")
+	}
+	if enum, ok := schema.Get("enum"); ok && allText(enum) {
+		return typed("string")
+	}
+	if kind.Kind == canonical.String || kind.Kind == canonical.Array {
+		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: kind}}}
+	}
+	return canonical.Value{Kind: canonical.Object} // a union, or any JSON
+}
+
+func allText(list canonical.Value) bool {
+	for _, v := range list.Items {
+		if v.Kind != canonical.String {
+			return false
+		}
+	}
+	return true
+}
+
+func text(s string) canonical.Value { return canonical.Value{Kind: canonical.String, Str: s} }
+
+func typed(name string) canonical.Value {
+	return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: text(name)}}}
+}
+
+// mapped applies fn to the values of an object.
+func mapped(object canonical.Value, fn func(canonical.Value) canonical.Value) canonical.Value {
+	out := canonical.Value{Kind: canonical.Object}
+	for _, m := range object.Members {
+		out.Members = append(out.Members, canonical.Member{Key: m.Key, Value: fn(m.Value)})
+	}
+	return out
+}
+
+// withoutBytes drops the field that stands for captured bytes: surfaces that
+// read ModelResult carry them as bytes.
+func withoutBytes(result canonical.Value) canonical.Value {
+	out := canonical.Value{Kind: canonical.Object}
+	for _, m := range result.Members {
+		if m.Key == "properties" {
+			kept := canonical.Value{Kind: canonical.Object}
+			for _, p := range m.Value.Members {
+				if p.Key != bytesField {
+					kept.Members = append(kept.Members, p)
+				}
+			}
+			m.Value = kept
+		}
+		out.Members = append(out.Members, m)
+	}
+	return out
+}

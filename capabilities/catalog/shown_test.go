@@ -1,0 +1,63 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// resolve reads a listed schema as others do.
+func resolve(t *testing.T, name string, text []byte) *jsonschema.Resolved {
+	t.Helper()
+	var parsed jsonschema.Schema
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	resolved, err := parsed.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		t.Fatalf("what is listed as %s is no schema to others: %v", name, err)
+	}
+	return resolved
+}
+
+// What clients check answers against takes every failure, too; and examples pass
+// where a client checks arguments by the list.
+func TestListedSchemasAreTrue(t *testing.T) {
+	failure := map[string]any{"error": map[string]any{"code": "stopped", "retryable": false, "details": []any{1.0}}}
+	for _, d := range embeddedCatalog(t).All() {
+		if err := resolve(t, string(d.Tool)+" result", d.ModelResult()).Validate(failure); err != nil {
+			t.Errorf("%s: a failure does not fit: %v", d.Tool, err)
+		}
+		input := resolve(t, string(d.Tool)+" input", d.ModelInput())
+		for _, e := range d.Examples {
+			var args any
+			if err := json.Unmarshal(e.Args, &args); err != nil || input.Validate(args) != nil {
+				t.Errorf("%s: the example %q does not fit what is listed", d.Tool, e.Title)
+			}
+		}
+	}
+}
+
+// The list names every field there is, but for the captured bytes.
+func TestListedSchemasNameEveryField(t *testing.T) {
+	for _, d := range embeddedCatalog(t).All() {
+		for _, pair := range [][2]json.RawMessage{{d.FullInput(), d.ModelInput()}, {d.Result, d.ModelResult()}} {
+			var full, listed struct{ Properties map[string]any }
+			if json.Unmarshal(pair[0], &full) != nil || json.Unmarshal(pair[1], &listed) != nil {
+				t.Fatal(d.Tool)
+			}
+			for name := range full.Properties {
+				if _, ok := listed.Properties[name]; ok == (name == bytesField) {
+					t.Errorf("%s: %s is listed: %v", d.Tool, name, ok)
+				}
+			}
+			for _, word := range []string{"maxLength", "maxItems", "pattern", "minItems", "$ref"} {
+				if strings.Contains(string(pair[1]), `"`+word+`":`) {
+					t.Errorf("%s: %s is listed", d.Tool, word)
+				}
+			}
+		}
+	}
+}
