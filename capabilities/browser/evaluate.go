@@ -40,12 +40,15 @@ func evaluate(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	expression := args.Expression
-	if functionPattern.MatchString(expression) {
+	function := functionPattern.MatchString(expression)
+	if function {
 		expression = "(" + expression + "\n)()"
 	}
+	// Await at the top level needs Chrome's mode for consoles, which gives a promise
+	// as it is: then it is awaited by a second command.
+	console := !function && strings.Contains(expression, "await")
 	p := runtime.EvaluateParams{
-		Expression: expression, ReturnByValue: ptr(true), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true),
-		ReplMode: ptr(strings.Contains(expression, "await")), // await at the top level
+		Expression: expression, ReturnByValue: ptr(!console), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true), ReplMode: ptr(console),
 	}
 	var stopAt time.Time
 	if deadline, ok := c.ctx.Deadline(); ok {
@@ -59,6 +62,9 @@ func evaluate(c *call) (capabilities.Output, error) {
 	c.probe = start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
 	c.release()
 	res, err := sent.get(c.ctx)
+	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
+		res, err = c.settled(o)
+	}
 	switch {
 	case err != nil && c.ctx.Err() != nil && c.tab.life.Err() == nil && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeDeadlineExceeded,
@@ -90,6 +96,18 @@ func evaluate(c *call) (capabilities.Output, error) {
 	}
 	return capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
 		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}, nil
+}
+
+// settled awaits a promise and gives the value of what a handle stands for.
+func (c *call) settled(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
+	if o.Subtype == runtime.RemoteObjectSubtypePromise {
+		res, err := do(c.ctx, c.tab.s, runtime.AwaitPromise, runtime.AwaitPromiseParams{PromiseObjectID: o.ObjectID, ReturnByValue: ptr(true)})
+		return runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err
+	}
+	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		FunctionDeclaration: "function() { return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), Silent: ptr(true),
+	})
+	return runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err
 }
 
 // value is evaluate's result; nil stands for undefined.

@@ -108,19 +108,22 @@ type tool func(c *call) (capabilities.Output, error)
 var order = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.snapshot",
 	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.screenshot",
-	"tyrum.browser.evaluate", "tyrum.browser.tabs", "tyrum.browser.close",
+	"tyrum.browser.evaluate", "tyrum.browser.tabs", "tyrum.browser.console-messages",
+	"tyrum.browser.network-requests", "tyrum.browser.close",
 }
 
 var tools = map[capabilities.CapabilityID]tool{
-	"tyrum.browser.launch":     launch,
-	"tyrum.browser.navigate":   navigate,
-	"tyrum.browser.snapshot":   snapshot,
-	"tyrum.browser.click":      click,
-	"tyrum.browser.type":       typeText,
-	"tyrum.browser.screenshot": screenshot,
-	"tyrum.browser.evaluate":   evaluate,
-	"tyrum.browser.tabs":       tabs,
-	"tyrum.browser.close":      closeBrowser,
+	"tyrum.browser.launch":           launch,
+	"tyrum.browser.navigate":         navigate,
+	"tyrum.browser.snapshot":         snapshot,
+	"tyrum.browser.click":            click,
+	"tyrum.browser.type":             typeText,
+	"tyrum.browser.screenshot":       screenshot,
+	"tyrum.browser.evaluate":         evaluate,
+	"tyrum.browser.tabs":             tabs,
+	"tyrum.browser.console-messages": consoleMessages,
+	"tyrum.browser.network-requests": networkRequests,
+	"tyrum.browser.close":            closeBrowser,
 }
 
 // defaultTimeout bounds a call whose context brings no deadline.

@@ -32,6 +32,7 @@ type lane struct {
 	toldOf   *chrome // whose end a call has told its caller
 	nextRef  int     // refs are never used twice in a lane, whatever the tab or page
 	retired  bool    // closed by its own close tool: a later call opens a new one
+	typed    typedSecrets
 	observer *observer
 	unseen   []string // hosts that were reached while no call was there to be told
 }

@@ -29,6 +29,9 @@ type tab struct {
 	life context.Context
 	kill context.CancelCauseFunc
 
+	console consoleRecord
+	network networkRecord
+
 	mu      sync.Mutex
 	state   tabState
 	changed chan struct{} // closed and replaced at every change of state
@@ -64,7 +67,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	life, kill := context.WithCancelCause(context.Background())
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener,
-		ready: make(chan struct{}), life: life, kill: kill, changed: make(chan struct{}),
+		ready: make(chan struct{}), life: life, kill: kill, changed: make(chan struct{}), network: newNetworkRecord(),
 		// The first document is about:blank and there at once.
 		state: tabState{domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
@@ -78,14 +81,15 @@ func (t *tab) setUp() {
 	steps := []*pending{
 		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
 		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
-		start(ctx, t.s, network.Enable, network.EnableParams{MaxTotalBufferSize: ptr[int64](8 << 20), MaxResourceBufferSize: ptr[int64](2 << 20)}).pending,
+		start(ctx, t.s, network.Enable, watchNetwork).pending,
 		start(ctx, t.s, inspector.Enable, none).pending,
 		// Every tab believes to be in front: background tabs throttle frames.
 		start(ctx, t.s, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
 		// A file chooser would wait for a person.
 		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
-		start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending,
 	}
+	steps = append(steps, watchConsole(ctx, t.s)...)
+	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
 	for _, p := range steps {
 		if _, err := p.wait(ctx); err != nil {
 			var refused *protocolError
@@ -221,33 +225,8 @@ func (t *tab) onEvent(method string, params []byte) {
 				}
 			})
 		}
-	case "Network.requestWillBeSent":
-		var e struct {
-			HasUserGesture bool   `json:"hasUserGesture"`
-			Type           string `json:"type"`
-		}
-		// A document on its way has better signs of its own.
-		if decodeEvent(params, &e) && e.HasUserGesture && e.Type != "Document" {
-			t.change(func(s *tabState) { s.requests++ })
-		}
-	case "Network.responseReceived":
-		var e struct {
-			FrameID  target.ID    `json:"frameId"`
-			LoaderID cdp.LoaderID `json:"loaderId"`
-			Type     string       `json:"type"`
-			Response struct {
-				Status int `json:"status"`
-			} `json:"response"`
-		}
-		if decodeEvent(params, &e) && e.Type == "Document" && e.FrameID == t.id {
-			t.change(func(s *tabState) {
-				if e.LoaderID == s.loader {
-					s.status = e.Response.Status
-				} else if len(s.statuses) < 16 {
-					s.statuses[e.LoaderID] = e.Response.Status
-				}
-			})
-		}
+	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
+		t.console.take(method, params)
 	case "Page.javascriptDialogOpening":
 		var e struct {
 			Type string `json:"type"`
@@ -262,6 +241,10 @@ func (t *tab) onEvent(method string, params []byte) {
 		t.crashed = true
 		t.mu.Unlock()
 		t.end(errTabCrashed)
+	default:
+		if strings.HasPrefix(method, "Network.") {
+			t.onNetwork(t.s, method, params)
+		}
 	}
 }
 
@@ -277,6 +260,7 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool) {
 		}
 		t.world = world{} // contexts of the old document are gone
 	})
+	t.network.newDocument(loader)
 }
 
 // answerDialog answers a page's dialog at once, off every call's goroutine, so

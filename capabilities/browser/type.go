@@ -37,6 +37,9 @@ func typeText(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	if at.Secret {
+		c.lane.noteTyped(args.Text)
+	}
 	v, err := c.enterText(w, at, args.Text, args.Clear, args.Submit)
 	if err == nil && args.Submit {
 		v, err = c.submit(w, v)

@@ -1,0 +1,293 @@
+//go:build linux
+
+package browser
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// messages gives "type: text" of each console message.
+func (n *node) messages(args obj) (said []string, a answer) {
+	n.t.Helper()
+	a = n.must("console-messages", args)
+	for _, m := range a.m["messages"].([]any) {
+		said = append(said, fmt.Sprint(m.(obj)["type"], ": ", m.(obj)["text"]))
+	}
+	return said, a
+}
+
+func TestConsoleMessages(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/": html(`<script>
+console.log('plain', 1, true, null, undefined, 1n, -0);
+console.log('%s is %d of %i%%, %o', 'x', 3, 4, {a: 1}, 'rest');
+console.warn({a: 1, b: 'two', c: [1, 2], d: {e: {f: 1}}, g() {}}, [1, 'x', {}], new Map([['k', 2]]), new Set([1]));
+console.error(new TypeError('went wrong'));
+console.debug(document.body, /re/g, Symbol('s'), class A {}, () => 1);
+console.info('%cstyled', 'color: red');
+console.assert(1 === 2, 'not the same');
+console.table([{x: 1}]);
+setTimeout(() => { throw new RangeError('uncaught one') });
+Promise.reject(new Error('rejected one'));
+fetch('/missing');
+</script>`),
+		"/2": html(`<script>console.log('second page')</script>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval(`new Promise(r => setTimeout(r, 0)).then(() => fetch('/missing')).then(() => 1)`)
+	said, a := n.messages(obj{})
+	all := strings.Join(said, "\n")
+	t.Log(all)
+	for _, want := range []string{
+		"log: plain 1 true null undefined 1n -0", "log: x is 3 of 4%, {a: 1} rest", `warning: {a: 1, b: 'two', c: Array(2), d: {…}, g: ƒ} [1, 'x', {…}]`,
+		`Map(1) {'k' => 2}`, `Set(1) {1}`, "error: TypeError: went wrong", "debug: body /re/g Symbol(s) ƒ class A", "info: styled",
+		"assert: Assertion failed: not the same", "error: Uncaught RangeError: uncaught one", "error: Uncaught (in promise) Error: rejected one", "error: Failed to load resource",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("missing %q", want)
+		}
+	}
+	first := a.m["messages"].([]any)[0].(obj)
+	if first["url"] != s.URL+"/" || first["line"] != 2.0 || first["at"] == "" || first["seq"] != 1.0 || !a.Untrusted {
+		t.Errorf("first message: %v", first)
+	}
+	last := a.m["last"].(float64)
+	if errors, _ := n.messages(obj{"level": "error"}); len(errors) < 5 || strings.Contains(strings.Join(errors, " "), "warning:") {
+		t.Errorf("errors only: %q", errors)
+	}
+	two, limited := n.messages(obj{"limit": 2})
+	if len(two) != 2 || limited.m["omitted"].(float64) != float64(len(said)-2) || two[1] != said[len(said)-1] {
+		t.Errorf("limit 2 of %d: %s", len(said), limited.json)
+	}
+	// Kept across documents, numbers grow, since gives what is new.
+	n.goTo(s.URL + "/2")
+	fresh, a := n.messages(obj{"since": last, "clear": true})
+	if len(fresh) != 1 || fresh[0] != "log: second page" || a.m["last"].(float64) != last+1 {
+		t.Errorf("since %v: %s", last, a.json)
+	}
+	if left, a := n.messages(obj{}); len(left) != 0 || a.m["last"].(float64) != last+1 {
+		t.Errorf("after clear: %s", a.json)
+	}
+	n.refused(capabilities.CodeInvalidArguments, "console-messages", obj{"level": "loud"})
+}
+
+// A page that logs without end costs neither memory nor time.
+func TestConsoleFlood(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	said, a := n.messages(obj{"limit": 1000})
+	if len(said) != 1000 || said[998] != "log: line 4999" || len(said[999]) > maxConsoleText+20 || a.m["last"] != 5001.0 || a.m["omitted"] != nil {
+		t.Errorf("%d messages, the last two %.60q %.60q, last %v omitted %v", len(said), said[max(0, len(said)-2)], said[len(said)-1], a.m["last"], a.m["omitted"])
+	}
+}
+
+// The page answers no script while it is busy; its console does.
+func TestConsoleWhileBusy(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button onclick="console.log('working');setTimeout(()=>{const end=performance.now()+3000;while(performance.now()<end);document.title='done'},20)">Go</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval(`document.querySelector('button').click()`)
+	time.Sleep(50 * time.Millisecond) // into the busy time
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		if said, _ := n.messages(obj{}); len(said) == 1 && said[0] == "log: working" {
+			break
+		}
+		if time.Now().After(deadline) {
+			said, a := n.messages(obj{})
+			t.Fatalf("the console did not answer while the page was busy: %q %s", said, a.json)
+		}
+	}
+	if a := n.must("tabs", obj{}); strings.Contains(a.json, "done") {
+		t.Fatal("the page was done already: this test shows nothing")
+	}
+}
+
+type requests []obj
+
+func (n *node) requests(args obj) (list requests, a answer) {
+	n.t.Helper()
+	a = n.must("network-requests", args)
+	for _, r := range a.m["requests"].([]any) {
+		list = append(list, r.(obj))
+	}
+	return list, a
+}
+
+// find gives the only request whose address ends so.
+func (r requests) find(t *testing.T, end string) obj {
+	t.Helper()
+	var found obj
+	for _, one := range r {
+		if strings.HasSuffix(one["url"].(string), end) {
+			if found != nil {
+				t.Errorf("two requests end in %s", end)
+			}
+			found = one
+		}
+	}
+	if found == nil {
+		t.Errorf("no request ends in %s: %v", end, r)
+		return obj{}
+	}
+	return found
+}
+
+func TestNetworkRequests(t *testing.T) {
+	var drawn bytes.Buffer
+	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 3, 3))); err != nil {
+		t.Fatal(err)
+	}
+	pixel := drawn.String()
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Set-Cookie", "session=topsecret1; HttpOnly")
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, html(`<link rel=stylesheet href=/style.css><img src=/pixel.png><script src=/app.js></script>`))
+		case "/style.css":
+			w.Header().Set("Content-Type", "text/css")
+			w.Header().Set("Cache-Control", "max-age=1000")
+			fmt.Fprint(w, "body{}")
+		case "/app.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, "1")
+		case "/pixel.png":
+			w.Header().Set("Content-Type", "image/png")
+			fmt.Fprint(w, pixel)
+		case "/from":
+			http.Redirect(w, r, "/to", http.StatusFound)
+		case "/to":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"ok": "jä"}`)
+		case "/long":
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprint(w, strings.Repeat("0123456789", 40_000))
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "short")
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	n := newNode(t, srv.URL)
+	n.goTo(srv.URL + "/")
+	n.eval(`async () => {
+		await fetch('/from', {method: 'POST', body: 'q=what', headers: {Authorization: 'Bearer topsecret2', 'X-Plain': 'seen'}}).then(r => r.text());
+		await fetch('/long').then(r => r.text());
+		await fetch('/missing').then(r => r.text());
+		await fetch('/cut').then(r => r.text()).catch(() => 0);
+		await fetch('http://10.1.2.3/never').catch(() => 0);
+		await fetch('/style.css').then(r => r.text());
+		return 1;
+	}`)
+	list, a := n.requests(obj{})
+	if !a.Untrusted || a.m["last"].(float64) != float64(len(list)) {
+		t.Errorf("%s", a.json)
+	}
+	doc := list.find(t, srv.URL+"/")
+	if doc["type"] != "document" || doc["status"] != 200.0 || doc["content_type"] != "text/html" || doc["method"] != "GET" || doc["bytes"].(float64) < 50 || doc["duration_ms"] == nil {
+		t.Errorf("document: %v", doc)
+	}
+	if r := list.find(t, "/pixel.png"); r["type"] != "image" || r["status"] != 200.0 {
+		t.Errorf("image: %v", r)
+	}
+	from, to := list.find(t, "/from"), list.find(t, "/to")
+	if from["status"] != 302.0 || from["method"] != "POST" || to["status"] != 200.0 || to["method"] != "GET" || from["type"] != "fetch" || from["id"] == to["id"] {
+		t.Errorf("redirect: %v %v", from, to)
+	}
+	if r := list.find(t, "/missing"); r["status"] != 404.0 {
+		t.Errorf("missing: %v", r)
+	}
+	if r := list.find(t, "/cut"); r["failure"] == nil {
+		t.Errorf("cut: %v", r)
+	}
+	if r := list.find(t, "/never"); !strings.Contains(fmt.Sprint(r["failure"]), "blocked by the node") {
+		t.Errorf("blocked: %v", r)
+	}
+	cached := 0
+	for _, r := range list {
+		if strings.HasSuffix(r["url"].(string), "/style.css") && r["from_cache"] == true {
+			cached++
+		}
+	}
+	if cached != 1 {
+		t.Errorf("%d cache hits: %v", cached, list)
+	}
+
+	// Narrowed.
+	if some, _ := n.requests(obj{"types": []string{"fetch"}, "filter": "/t"}); len(some) != 1 || some[0]["id"] != to["id"] {
+		t.Errorf("filtered: %v", some)
+	}
+	if one, a := n.requests(obj{"limit": 1}); len(one) != 1 || a.m["omitted"].(float64) != float64(len(list)-1) {
+		t.Errorf("limited: %s", a.json)
+	}
+	if none, _ := n.requests(obj{"since": a.m["last"]}); len(none) != 0 {
+		t.Errorf("since: %v", none)
+	}
+
+	// One in detail, without secrets.
+	_, d := n.requests(obj{"id": from["id"]})
+	detail := d.m["detail"].(obj)
+	if detail["request_body"] != "q=what" || !strings.Contains(d.json, `"X-Plain":"seen"`) || !strings.Contains(d.json, `"Authorization":"(hidden)"`) || !strings.Contains(d.json, `"Location":"/to"`) {
+		t.Errorf("detail: %s", d.json)
+	}
+	_, d = n.requests(obj{"id": doc["id"], "body": true})
+	if body := fmt.Sprint(d.m["detail"].(obj)["body"]); !strings.Contains(body, "<title>Test page</title>") || d.m["detail"].(obj)["body_truncated"] == true {
+		t.Errorf("body: %s", d.json)
+	}
+	for _, secret := range []string{"topsecret1", "topsecret2"} {
+		for _, r := range list {
+			if _, d := n.requests(obj{"id": r["id"]}); strings.Contains(d.json, secret) {
+				t.Errorf("%s is shown: %s", secret, d.json)
+			}
+		}
+	}
+	_, d = n.requests(obj{"id": to["id"], "body": true})
+	if d.m["detail"].(obj)["body"] != `{"ok": "jä"}` {
+		t.Errorf("json: %s", d.json)
+	}
+	_, d = n.requests(obj{"id": list.find(t, "/long")["id"], "body": true})
+	if b := d.m["detail"].(obj); len(b["body"].(string)) != maxBodyText || b["body_truncated"] != true {
+		t.Errorf("long body: %d %v", len(b["body"].(string)), b["body_truncated"])
+	}
+	_, d = n.requests(obj{"id": list.find(t, "/pixel.png")["id"], "body": true})
+	if len(d.Blobs) != 1 || string(d.Blobs[0].Bytes) != pixel || d.Blobs[0].MIME != "image/png" || d.Blobs[0].Field != "bytesBase64" {
+		t.Errorf("binary body: %s %v", d.json, d.Blobs)
+	}
+	n.refused(capabilities.CodeNotFound, "network-requests", obj{"id": "r999"})
+	n.refused(capabilities.CodeNotFound, "network-requests", obj{"id": "../x"})
+}
+
+// What a person typed as a password is in no record, however the page sends it.
+func TestTypedSecretsStayOut(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>
+<script>document.querySelector('input').oninput=e=>console.log('typed '+e.target.value)</script>`), "/next": html("in")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("type", obj{"selector": "input", "text": "sesame & co", "submit": true})
+	_, con := n.messages(obj{})
+	_, net := n.requests(obj{})
+	for _, spelling := range []string{"sesame & co", "sesame+%26+co", "sesame%20"} {
+		if strings.Contains(con.json+net.json, spelling) {
+			t.Errorf("%q in %s %s", spelling, con.json, net.json)
+		}
+	}
+	if !strings.Contains(net.json, "/next?pw=(hidden)") || !strings.Contains(con.json, "typed (hidden)") {
+		t.Errorf("%s %s", net.json, con.json)
+	}
+}
