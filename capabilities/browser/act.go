@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/chromedp/cdproto/input"
-
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -25,13 +23,20 @@ import (
 
 // aimArgs is the question of part 1.
 type aimArgs struct {
-	Ref      string    `json:"ref,omitzero"`
-	Selector string    `json:"selector,omitzero"`
-	Kind     string    `json:"kind"` // click, type or rect
+	Ref      string   `json:"ref,omitzero"`
+	Selector string   `json:"selector,omitzero"`
+	X        *float64 `json:"x,omitempty"`
+	Y        *float64 `json:"y,omitempty"`
+	// Kind says what for: rect and place only look; type, fill and choose are about
+	// fields; key about the keyboard; click, down, up, hover, wheel and drag about
+	// the pointer.
+	Kind     string    `json:"kind"`
 	Button   string    `json:"button,omitzero"`
 	Count    int       `json:"count,omitzero"`
 	Position *position `json:"position,omitzero"`
 	Clear    bool      `json:"clear,omitzero"`
+	Values   []string  `json:"values,omitzero"` // choose: labels or values
+	Fields   []field   `json:"fields,omitzero"` // fill: all that are in one document
 }
 
 type position struct {
@@ -50,6 +55,11 @@ type aimed struct {
 	End       bool    `json:"end"`       // the caret has to be moved to the end by key
 	Empty     bool    `json:"empty"`     // the field holds nothing
 	Multiline bool    `json:"multiline"` // a line break is part of the text
+	Foreign   bool    `json:"foreign"`   // a frame is there that only another world can look into
+
+	Verdict  string   `json:"verdict"`  // choose: what the list holds then
+	Selected []string `json:"selected"` // choose: its labels
+	Fields   []filled `json:"fields"`   // fill: of each field
 }
 
 // Bounds of part 3: how long the page may take to report the input event, and
@@ -86,14 +96,21 @@ func (c *call) page() error {
 		return err
 	}
 	c.bindTo(t)
+	if d := c.stopped(); d != nil {
+		return d.refusal()
+	}
 	return t.settle(c.ctx)
 }
 
-// bindTo makes the call end with the tab.
+// bindTo makes the call end with the tab, and its waits for the page with a
+// dialog.
 func (c *call) bindTo(t *tab) {
 	c.tab = t
 	c.unbind()
-	c.ctx, c.unbind = t.bind(c.ctx)
+	whole, unbind := bind(c.outer, t.life)
+	ctx, release := bind(whole, t.freedom())
+	c.whole, c.ctx = whole, ctx
+	c.unbind = func() { release(); unbind() }
 }
 
 // aim is part 1. It gives the world of the document that the element is in, and
@@ -105,14 +122,17 @@ func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 
 // perform runs the three parts; fire queues the input. A press that the page
 // dodged is aimed anew.
-func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) []*pending) (verdict, error) {
+func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*pending, error)) (verdict, error) {
 	for try := 0; ; try++ {
 		w, at, err := c.aim(a)
 		if err != nil {
 			return verdict{}, err
 		}
-		before, _ := c.tab.look()
-		v, missed, err := c.conclude(w, before, fire(c.ctx, at))
+		sent, err := fire(c.input(), at)
+		if err != nil {
+			return verdict{}, err
+		}
+		v, missed, err := c.conclude(w, sent)
 		if err != nil || !missed {
 			return v, err
 		}
@@ -122,9 +142,17 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) []*pe
 	}
 }
 
+// input notes that what is sent from now on acts on the page.
+func (c *call) input() context.Context {
+	c.before, _ = c.tab.look()
+	c.fired = true
+	return c.ctx
+}
+
 // conclude is part 3: it waits for the input's outcome in the page and in what
 // Chrome reports.
-func (c *call) conclude(w world, before tabState, sent []*pending) (v verdict, missed bool, err error) {
+func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err error) {
+	before := c.before
 	asked := w.put(c.ctx, "outcome", map[string]int64{
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
 	})
@@ -183,6 +211,19 @@ func (c *call) conclude(w world, before tabState, sent []*pending) (v verdict, m
 	return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed"}, false, nil
 }
 
+// follow gives the verdict of what was done in the page itself, corrected by what
+// Chrome saw it start.
+func (c *call) follow(v verdict) (verdict, error) {
+	now, _ := c.tab.look()
+	seen, ok := c.reported(c.before, now)
+	if !ok {
+		return v, nil
+	}
+	seen, err := c.arrive(c.before, seen)
+	v.evidence += "; " + seen.evidence
+	return v, err
+}
+
 // departed reports that a document is, or was, on its way.
 func departed(before, now tabState) bool {
 	return now.started != before.started || now.documents != before.documents
@@ -216,13 +257,15 @@ var refusedDownload = verdict{capabilities.EffectPartial, "a download started an
 // arrive waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
 func (c *call) arrive(before tabState, v verdict) (verdict, error) {
-	c.tab.awaitFor(c.ctx, navigationWait, func(s tabState) bool { return s.navigating == "" })
-	if err := c.ctx.Err(); err != nil {
+	c.tab.awaitFor(c.ctx, navigationWait, func(s tabState) bool { return s.navigating == "" || s.open != nil })
+	if err := c.ctx.Err(); err != nil && c.stopped() == nil {
 		return v, err
 	}
 	now, _ := c.tab.look()
 	switch {
 	case v.evidence != newDocument || now.documents != before.documents:
+	case now.open != nil:
+		v = confirmed("the page opened a " + now.dialog)
 	case now.downloads != before.downloads:
 		v = refusedDownload
 	case now.navigating != "":
@@ -242,76 +285,55 @@ func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabSt
 
 // acted is the result of actions.
 type acted struct {
-	URL   string `json:"url,omitempty"`
-	Title string `json:"title,omitempty"`
+	URL      string  `json:"url,omitempty"`
+	Title    string  `json:"title,omitempty"`
+	Snapshot string  `json:"snapshot,omitempty"`
+	Dialog   *dialog `json:"dialog,omitempty"`
 }
 
 // result gives an action's output with the address the tab has now.
 func (c *call) result(v verdict) (capabilities.Output, error) {
-	url, title, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	return c.resultWith(v, func(a acted) any { return a })
+}
+
+// resultWith is result for tools that have more to say than acted.
+func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
+	var a acted
+	var err error
+	a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+	if err == nil {
+		err = c.extras(&a)
+	}
 	if err != nil {
-		if c.ctx.Err() != nil && errors.Is(context.Cause(c.tab.life), errTabClosed) {
+		if c.whole.Err() != nil && errors.Is(context.Cause(c.tab.life), errTabClosed) {
 			// The action closed its own tab; that is an effect, not a failure.
-			return capabilities.Output{Result: acted{}, Effect: v.effect, Evidence: "the tab closed itself"}, nil
+			return capabilities.Output{Result: with(acted{}), Effect: v.effect, Evidence: "the tab closed itself"}, nil
 		}
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: acted{url, title}, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
 
-// click carries out tyrum.browser.click.
-func click(c *call) (capabilities.Output, error) {
-	args := struct {
-		Ref       string    `json:"ref"`
-		Selector  string    `json:"selector"`
-		Button    string    `json:"button"`
-		Modifiers []string  `json:"modifiers"`
-		Position  *position `json:"position"`
-		Count     int       `json:"count"`
-	}{Button: "left", Count: 1}
-	if err := c.args(&args); err != nil {
-		return capabilities.Output{}, err
+// extras adds to an action's result what came up on the way: an open dialog, and
+// the snapshot that was asked for.
+func (c *call) extras(a *acted) error {
+	now, _ := c.tab.look()
+	a.Dialog = now.open
+	if c.wants == "" || c.wants == "none" || now.open != nil {
+		return nil
 	}
-	if err := c.page(); err != nil {
-		return capabilities.Output{}, err
+	text, err := c.snapshotFor(c.wants)
+	if d := c.stopped(); err != nil && d != nil {
+		a.Dialog = d
+		return nil
 	}
-	aim := aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "click", Button: args.Button, Count: args.Count, Position: args.Position}
-	v, err := c.perform(aim, func(ctx context.Context, at aimed) []*pending {
-		mouse := input.DispatchMouseEventParams{
-			Type: input.DispatchMouseEventTypeMouseMoved, X: at.X, Y: at.Y, Modifiers: modifiers(args.Modifiers), PointerType: input.DispatchMouseEventPointerTypeMouse,
-		}
-		sent := []*pending{start(ctx, c.tab.s, input.DispatchMouseEvent, mouse).pending}
-		mouse.Button = input.MouseButton(args.Button)
-		for i := 1; i <= args.Count; i++ {
-			mouse.ClickCount = int64(i)
-			mouse.Type, mouse.Buttons = input.DispatchMouseEventTypeMousePressed, buttonBits[args.Button]
-			sent = append(sent, start(ctx, c.tab.s, input.DispatchMouseEvent, mouse).pending)
-			mouse.Type, mouse.Buttons = input.DispatchMouseEventTypeMouseReleased, 0
-			sent = append(sent, start(ctx, c.tab.s, input.DispatchMouseEvent, mouse).pending)
-		}
-		return sent
-	})
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	return c.result(v)
+	a.Snapshot = text
+	return err
 }
 
-var buttonBits = map[string]int64{"left": 1, "right": 2, "middle": 4}
-
-// modifiers gives the protocol's bits.
-func modifiers(names []string) (bits int64) {
-	for _, name := range names {
-		switch name {
-		case "Alt":
-			bits |= 1
-		case "Control":
-			bits |= 2
-		case "Meta":
-			bits |= 4
-		case "Shift":
-			bits |= 8
-		}
-	}
-	return bits
+// heldUp is the output of an action that a dialog of the page held up: it was
+// carried out as far as that, and what comes next is the dialog's answer.
+func (c *call) heldUp() (capabilities.Output, error) {
+	now, _ := c.tab.look()
+	return c.result(confirmed("the page opened a " + now.dialog))
 }

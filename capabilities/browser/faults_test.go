@@ -73,14 +73,23 @@ func TestNavigateRefusals(t *testing.T) {
 	if a := n.goTo(s.URL + "/missing"); a.m["status"] != 404.0 || a.Effect != capabilities.EffectPartial {
 		t.Error(a.json, a.Effect)
 	}
-	if a := n.goTo(s.URL + "/alert"); a.m["title"] != "after false" || !strings.Contains(a.Evidence, "dialog") {
+	if a := n.goTo(s.URL + "/alert"); a.m["dialog"] == nil || !strings.Contains(a.Evidence, "dialog") {
+		t.Error(a.json, a.Evidence)
+	}
+	n.must("handle-dialog", obj{"accept": true}) // the alert
+	if a := n.must("handle-dialog", obj{"accept": false}); a.m["title"] != "after false" {
 		t.Error(a.json, a.Evidence)
 	}
 	n.goTo("about:blank")
 	n.goTo("data:text/html,<title>inline</title>" + strings.Repeat("x", 2000))
 	n.goTo(s.URL + "/leave")
 	n.must("type", obj{"selector": "#i", "text": "activation"})
-	n.goTo(s.URL + "/") // beforeunload does not hold it
+	if a := n.goTo(s.URL + "/"); a.m["dialog"] == nil || a.m["url"] != s.URL+"/leave" {
+		t.Error("beforeunload was not reported:", a.json, a.Evidence)
+	}
+	if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/" {
+		t.Error(a.json, a.Evidence)
+	}
 	if a := n.goTo(s.URL + "/#part"); !strings.Contains(a.Evidence, "within the document") {
 		t.Error(a.Evidence)
 	}

@@ -107,9 +107,11 @@ type tool func(c *call) (capabilities.Output, error)
 // order lists what is implemented, in the order of S0-10; tools says how.
 var order = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.snapshot",
-	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.screenshot",
-	"tyrum.browser.evaluate", "tyrum.browser.tabs", "tyrum.browser.console-messages",
-	"tyrum.browser.network-requests", "tyrum.browser.close",
+	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.fill-form",
+	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.press-key",
+	"tyrum.browser.screenshot", "tyrum.browser.evaluate", "tyrum.browser.tabs",
+	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.close",
+	"tyrum.browser.handle-dialog",
 }
 
 var tools = map[capabilities.CapabilityID]tool{
@@ -118,12 +120,17 @@ var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.snapshot":         snapshot,
 	"tyrum.browser.click":            click,
 	"tyrum.browser.type":             typeText,
+	"tyrum.browser.fill-form":        fillForm,
+	"tyrum.browser.select-option":    selectOption,
+	"tyrum.browser.hover":            hover,
+	"tyrum.browser.press-key":        pressKey,
 	"tyrum.browser.screenshot":       screenshot,
 	"tyrum.browser.evaluate":         evaluate,
 	"tyrum.browser.tabs":             tabs,
 	"tyrum.browser.console-messages": consoleMessages,
 	"tyrum.browser.network-requests": networkRequests,
 	"tyrum.browser.close":            closeBrowser,
+	"tyrum.browser.handle-dialog":    handleDialog,
 }
 
 // defaultTimeout bounds a call whose context brings no deadline.
@@ -204,11 +211,16 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 
 // call is one invocation on its way.
 type call struct {
-	ctx     context.Context
+	ctx     context.Context // ends with the deadline, the tab, or a dialog that holds the page up
+	whole   context.Context // without the dialog: for what only Chrome itself has to answer
+	outer   context.Context // without the tab
 	h       *Handler
 	lane    *lane
 	inv     capabilities.Invocation
 	tab     *tab     // once the tool chose it
+	before  tabState // when the input was fired
+	fired   bool     // input was sent: what follows is its outcome, never a refusal
+	wants   string   // the snapshot the caller wants with the result: "", none, delta or full
 	probe   *pending // answered when the page has done the call's synchronous part
 	unbind  func()   // ends the bond of ctx to the tab
 	release func()   // gives the lane's order to the next call; idempotent
@@ -249,11 +261,14 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		return capabilities.Output{}, explain(ctx, err)
 	}
 	var once sync.Once
-	c := &call{ctx: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
+	c := &call{ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
 	defer l.observeInto(inv.Observe)()
 	out, err := run(c)
+	if err != nil && c.fired && c.stopped() != nil {
+		out, err = c.heldUp()
+	}
 	if err == nil {
 		return out, nil
 	}

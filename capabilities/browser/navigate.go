@@ -78,6 +78,8 @@ type loaded struct {
 	URL    string `json:"url"`
 	Title  string `json:"title,omitempty"`
 	Status int    `json:"status,omitempty"`
+
+	Dialog *dialog `json:"dialog,omitempty"` // that is open and holds the page up
 }
 
 // goTo opens an address in the call's tab and waits for the asked state. A page
@@ -88,6 +90,9 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	before, _ := t.look()
 	began := time.Now()
 	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
+	if d := c.stopped(); err != nil && d != nil {
+		return c.navigationHeld(d)
+	}
 	if err != nil {
 		c.stopLoading(err)
 		return capabilities.Output{}, err
@@ -99,6 +104,9 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	if res.LoaderID == "" {
 		v = confirmed("the address changed within the document")
 	} else if err := c.awaitDocument(before, res.LoaderID, wait); err != nil {
+		if d := c.stopped(); d != nil {
+			return c.navigationHeld(d)
+		}
 		if !errors.Is(err, errNotComplete) {
 			c.stopLoading(err)
 			return capabilities.Output{}, err
@@ -109,7 +117,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	if now.dialogs != before.dialogs {
 		v.evidence += "; the page opened a " + now.dialog
 	}
-	r := loaded{Status: now.status}
+	r := loaded{Status: now.status, Dialog: now.open}
 	if r.URL, r.Title, err = t.placeOf(c.ctx, t.where(c.ctx)); err != nil {
 		return capabilities.Output{}, err
 	}

@@ -33,6 +33,10 @@ type tab struct {
 	network networkRecord
 
 	mu      sync.Mutex
+	free    context.Context // ends with life, or when the page opens a dialog; see dialog.go
+	block   context.CancelCauseFunc
+	armed   *dialogAnswer // to the next dialog, if it was given beforehand
+	buttons int64         // of the mouse, held down; bits of the protocol
 	state   tabState
 	changed chan struct{} // closed and replaced at every change of state
 	crashed bool
@@ -58,16 +62,18 @@ type tabState struct {
 	downloads int
 	choosers  int // file choosers that a page tried to open
 	dialogs   int
-	dialog    string // the latest dialog's type and how it was answered
+	dialog    string  // the latest dialog's type and how it was answered
+	open      *dialog // that waits for an answer
 
 	statuses map[cdp.LoaderID]int // of documents on their way
 }
 
 func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	life, kill := context.WithCancelCause(context.Background())
+	free, block := context.WithCancelCause(life)
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener,
-		ready: make(chan struct{}), life: life, kill: kill, changed: make(chan struct{}), network: newNetworkRecord(),
+		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(),
 		// The first document is about:blank and there at once.
 		state: tabState{domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
@@ -228,12 +234,9 @@ func (t *tab) onEvent(method string, params []byte) {
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
 		t.console.take(method, params)
 	case "Page.javascriptDialogOpening":
-		var e struct {
-			Type string `json:"type"`
-		}
-		if decodeEvent(params, &e) {
-			t.answerDialog(e.Type)
-		}
+		t.dialogOpened(params)
+	case "Page.javascriptDialogClosed":
+		t.dialogClosed()
 	case "Page.fileChooserOpened":
 		t.change(func(s *tabState) { s.choosers++ })
 	case "Inspector.targetCrashed":
@@ -263,26 +266,10 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool) {
 	t.network.newDocument(loader)
 }
 
-// answerDialog answers a page's dialog at once, off every call's goroutine, so
-// that it blocks nothing: what only informs or lets the page go is accepted,
-// what asks is declined. The dialog's text is the page's own and stays out of
-// evidence.
-func (t *tab) answerDialog(kind string) {
-	accept := kind == "alert" || kind == "beforeunload"
-	answer := "declined"
-	if accept {
-		answer = "accepted"
-	}
-	t.change(func(s *tabState) { s.dialogs++; s.dialog = kind + " dialog, " + answer })
-	t.chrome.h.wg.Go(func() {
-		start(t.life, t.s, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: accept})
-	})
-}
-
-// bind derives a context that also ends with the tab.
-func (t *tab) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+// bind derives a context that also ends with life, of the tab's two.
+func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(t.life, func() { cancel(context.Cause(t.life)) })
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 

@@ -164,8 +164,8 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 		{"nothing", obj{"selector": "#noop"}, "suspected_noop", "nothing changed", "1", 1.0},
 		{"taken", obj{"selector": "#taken"}, "unverifiable", "took the event", "1", 1.0},
 		{"request", obj{"selector": "#fetch"}, "confirmed", "request", "1", 1.0},
-		{"alert", obj{"selector": "#al"}, "confirmed", "alert dialog, accepted", "1", 1.0},
-		{"confirm", obj{"selector": "#conf"}, "confirmed", "confirm dialog, declined", "document.title", "false"},
+		{"alert", obj{"selector": "#al"}, "confirmed", "alert dialog, which waits", "1", 1.0},
+		{"confirm", obj{"selector": "#conf"}, "confirmed", "confirm dialog, which waits", "document.title", "false"},
 		{"file chooser", obj{"selector": "#file"}, "confirmed", "file chooser", "1", 1.0},
 		{"text field", obj{"selector": "#txt"}, "confirmed", "focus", "document.activeElement.id", "txt"},
 		{"text field again", obj{"selector": "#txt"}, "confirmed", "focus", "1", 1.0},
@@ -187,6 +187,9 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 			a := n.must("click", tc.args)
 			if (tc.effect != "" && a.Effect != tc.effect) || !strings.Contains(a.Evidence, tc.evidence) {
 				t.Errorf("%s (%s), want %s (%s)", a.Effect, a.Evidence, tc.effect, tc.evidence)
+			}
+			if a.m["dialog"] != nil {
+				n.must("handle-dialog", obj{"accept": false})
 			}
 			if got := n.eval(tc.check); got != tc.want {
 				t.Errorf("%s is %v, want %v", tc.check, got, tc.want)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/chromedp/cdproto/domdebugger"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 
@@ -26,6 +25,8 @@ func typeText(c *call) (capabilities.Output, error) {
 		Text     string `json:"text"`
 		Submit   bool   `json:"submit"`
 		Clear    bool   `json:"clear"`
+		Slowly   bool   `json:"slowly"`
+		Snapshot string `json:"snapshot"`
 	}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
@@ -33,6 +34,7 @@ func typeText(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
+	c.wants = args.Snapshot
 	w, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "type", Clear: args.Clear})
 	if err != nil {
 		return capabilities.Output{}, err
@@ -40,7 +42,7 @@ func typeText(c *call) (capabilities.Output, error) {
 	if at.Secret {
 		c.lane.noteTyped(args.Text)
 	}
-	v, err := c.enterText(w, at, args.Text, args.Clear, args.Submit)
+	v, err := c.enterText(w, at, typing{args.Text, args.Clear, args.Submit, args.Slowly})
 	if err == nil && args.Submit {
 		v, err = c.submit(w, v)
 	}
@@ -56,49 +58,60 @@ func typeText(c *call) (capabilities.Output, error) {
 	return out, err
 }
 
+// typing is what goes into a field, and how.
+type typing struct {
+	text                  string
+	clear, submit, slowly bool
+}
+
 // enterText puts the text in and compares what the field holds then.
-func (c *call) enterText(w world, at aimed, text string, clear, submit bool) (verdict, error) {
+func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
+	text := t.text
 	question := struct {
 		Text string `json:"text"`
 		Arm  bool   `json:"arm"` // observers for the Enter that follows
-	}{text, submit}
+	}{text, t.submit}
 	var answer struct {
 		Verdict string `json:"verdict"`
 	}
 	if at.Direct {
+		c.input()
 		if err := w.put(c.ctx, "setField", question).get(c.ctx, &answer); err != nil {
 			return verdict{}, err
 		}
 		return judge(answer.Verdict, "the field holds the value"), nil
 	}
-	keys, err := c.wantsKeys(text)
+	keys, err := t.slowly, error(nil)
+	if !keys {
+		keys, err = c.wantsKeys(w.s, text)
+	}
 	if err != nil {
 		return verdict{}, err
 	}
+	ctx, b := c.input(), c.keyboard()
 	var sent []*pending
 	if at.End {
-		sent = c.press(sent, namedKeys["End"])
+		sent = b.press(ctx, sent, namedKeys["End"])
 	}
-	if clear && text == "" && !at.Empty {
-		sent = c.press(sent, namedKeys["Backspace"]) // everything is selected
+	if t.clear && text == "" && !at.Empty {
+		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
 	if keys {
-		sent = c.pressText(sent, text, at.Multiline)
+		sent = b.text(ctx, sent, text, at.Multiline)
 	} else {
 		if !at.Multiline {
 			text = strings.NewReplacer("\r", "", "\n", "").Replace(text)
 		}
-		sent = append(sent, start(c.ctx, c.tab.s, input.InsertText, input.InsertTextParams{Text: text}).pending)
+		sent = append(sent, start(ctx, c.tab.s, input.InsertText, input.InsertTextParams{Text: text}).pending)
 	}
 	for _, p := range sent {
 		if _, err := p.wait(c.ctx); err != nil {
 			return verdict{}, err
 		}
 	}
-	before, _ := c.tab.look()
 	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
 	if contextLost(err) {
-		return c.arrive(before, confirmed(newDocument))
+		return c.arrive(c.before, confirmed(newDocument))
 	}
 	if err != nil {
 		return verdict{}, err
@@ -121,8 +134,8 @@ func judge(found, match string) verdict {
 
 // submit presses Enter and waits for what it starts.
 func (c *call) submit(w world, typed verdict) (verdict, error) {
-	before, _ := c.tab.look()
-	v, _, err := c.conclude(w, before, c.press(nil, namedKeys["Enter"]))
+	c.input()
+	v, _, err := c.conclude(w, c.keyboard().press(c.ctx, nil, namedKeys["Enter"]))
 	if err != nil {
 		return verdict{}, err
 	}
@@ -133,136 +146,31 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 	return v, nil
 }
 
-// focusChain, in the page's own world, lists the focused field and all that its
-// key events pass. Chrome reports listeners of the asked world only; a page that
-// forges this list deceives nobody but itself.
-const focusChain = `(() => {
+// listens, in the page's own world, tells whether anything that a key event of
+// the focused field passes listens to keys. getEventListeners is Chrome's, of the
+// command line: it sees the listeners of the asked world only. A page that forges
+// it deceives nobody but itself.
+const listens = `(() => {
 	let a = document.activeElement;
 	for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : a.tagName === 'IFRAME' && a.contentDocument && a.contentDocument.activeElement);) a = inner;
-	const list = [];
-	for (let x = a; x && list.length < 60; x = x.assignedSlot || x.parentElement || x.getRootNode().host) list.push(x);
-	if (a) list.push(a.ownerDocument, a.ownerDocument.defaultView);
-	return list;
+	const keys = x => { const l = getEventListeners(x); return !!(l.keydown || l.keypress || l.keyup); };
+	for (let x = a; x; x = x.assignedSlot || x.parentNode || x.host) if (keys(x)) return true;
+	return !!a && keys(a.ownerDocument.defaultView);
 })()`
 
 // wantsKeys decides how text goes in: key by key if it is short or something
 // listens to keys, else in one piece, which is fast.
-func (c *call) wantsKeys(text string) (bool, error) {
+func (c *call) wantsKeys(s *session, text string) (bool, error) {
 	if utf8.RuneCountInString(text) <= keysUpTo {
 		return true, nil
 	}
-	const group = "handrail-keys"
-	res, err := do(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: focusChain, ObjectGroup: group, Silent: ptr(true),
+	res, err := do(c.ctx, s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: listens, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
-	if err != nil || res.Result == nil || res.Result.ObjectID == "" {
+	if err != nil || res.Result == nil {
 		return false, err
 	}
-	defer start(c.ctx, c.tab.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
-	props, err := do(c.ctx, c.tab.s, runtime.GetProperties, runtime.GetPropertiesParams{ObjectID: res.Result.ObjectID, OwnProperties: ptr(true)})
-	if err != nil {
-		return false, err
-	}
-	var replies []reply[domdebugger.GetEventListenersResult]
-	for _, p := range props.Result {
-		if p.Value != nil && p.Value.ObjectID != "" {
-			replies = append(replies, start(c.ctx, c.tab.s, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: p.Value.ObjectID}))
-		}
-	}
-	for _, r := range replies {
-		listeners, err := r.get(c.ctx)
-		if err != nil {
-			continue // an object without listeners of its own
-		}
-		for _, l := range listeners.Listeners {
-			if l.Type == "keydown" || l.Type == "keypress" || l.Type == "keyup" {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// key is one key of the keyboard.
-type key struct {
-	name, code string
-	virtual    int64
-	text       string
-	shift      bool
-}
-
-var namedKeys = map[string]key{
-	"Enter":     {name: "Enter", code: "Enter", virtual: 13, text: "\r"},
-	"Backspace": {name: "Backspace", code: "Backspace", virtual: 8},
-	"End":       {name: "End", code: "End", virtual: 35},
-}
-
-// press queues one key down and up.
-func (c *call) press(sent []*pending, k key) []*pending {
-	p := input.DispatchKeyEventParams{
-		Type: input.DispatchKeyEventTypeKeyDown, Key: k.name, Code: k.code, WindowsVirtualKeyCode: k.virtual, Text: k.text, UnmodifiedText: k.text,
-	}
-	if k.shift {
-		p.Modifiers = 8
-	}
-	if k.text == "" {
-		p.Type = input.DispatchKeyEventTypeRawKeyDown
-	}
-	sent = append(sent, start(c.ctx, c.tab.s, input.DispatchKeyEvent, p).pending)
-	p.Type, p.Text, p.UnmodifiedText = input.DispatchKeyEventTypeKeyUp, "", ""
-	return append(sent, start(c.ctx, c.tab.s, input.DispatchKeyEvent, p).pending)
-}
-
-// pressText queues the text key by key. What no key of the keyboard gives goes in
-// as text, as an input method would put it in.
-func (c *call) pressText(sent []*pending, text string, multiline bool) []*pending {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\r':
-			if multiline {
-				sent = c.press(sent, namedKeys["Enter"])
-			}
-		default:
-			if k, ok := keyOf(r); ok {
-				sent = c.press(sent, k)
-			} else {
-				sent = append(sent, start(c.ctx, c.tab.s, input.InsertText, input.InsertTextParams{Text: string(r)}).pending)
-			}
-		}
-	}
-	return sent
-}
-
-// punctuation gives the US keyboard's key and Shift for what is no letter or
-// digit: code, virtual key code, plain and shifted character.
-var punctuation = []struct {
-	code         string
-	virtual      int64
-	plain, shift rune
-}{
-	{"Space", 32, ' ', 0}, {"Minus", 189, '-', '_'}, {"Equal", 187, '=', '+'}, {"BracketLeft", 219, '[', '{'},
-	{"BracketRight", 221, ']', '}'}, {"Backslash", 220, '\\', '|'}, {"Semicolon", 186, ';', ':'}, {"Quote", 222, '\'', '"'},
-	{"Backquote", 192, '`', '~'}, {"Comma", 188, ',', '<'}, {"Period", 190, '.', '>'}, {"Slash", 191, '/', '?'},
-	{"Digit0", 48, '0', ')'}, {"Digit1", 49, '1', '!'}, {"Digit2", 50, '2', '@'}, {"Digit3", 51, '3', '#'}, {"Digit4", 52, '4', '$'},
-	{"Digit5", 53, '5', '%'}, {"Digit6", 54, '6', '^'}, {"Digit7", 55, '7', '&'}, {"Digit8", 56, '8', '*'}, {"Digit9", 57, '9', '('},
-}
-
-// keyOf gives the key that types r on a US keyboard.
-func keyOf(r rune) (key, bool) {
-	s := string(r)
-	switch {
-	case r >= 'a' && r <= 'z':
-		return key{s, "Key" + strings.ToUpper(s), int64(r - 'a' + 'A'), s, false}, true
-	case r >= 'A' && r <= 'Z':
-		return key{s, "Key" + s, int64(r), s, true}, true
-	}
-	for _, p := range punctuation {
-		if r == p.plain || r == p.shift {
-			return key{s, p.code, p.virtual, s, r == p.shift}, true
-		}
-	}
-	return key{}, false
+	return string(res.Result.Value) == "true", nil
 }
 
 // conceal takes every spelling of a secret out of s.

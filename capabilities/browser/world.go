@@ -37,7 +37,7 @@ var (
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, aim, outcome, typed, setField"
+const pageFunctions = "snapshot, aim, outcome, dragging, typed, setField"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"
@@ -46,6 +46,15 @@ const worldName = "handrail"
 type refusal struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
+}
+
+// asRefusal is the page script's no as a coded error.
+func asRefusal(no refusal) *capabilities.Error {
+	e := capabilities.Errorf(capabilities.Code(no.Error), "%s", clip(no.Message, 500))
+	if e.Code == capabilities.CodeExecutionFailed {
+		e.Hint = "Take a snapshot and choose another element."
+	}
+	return e
 }
 
 // asked is a question to the page script on its way.
@@ -117,11 +126,7 @@ func (a asked) get(ctx context.Context, into any) error {
 	}
 	var no refusal
 	if jsonv2.Unmarshal(res.Result.Value, &no) == nil && no.Error != "" {
-		e := capabilities.Errorf(capabilities.Code(no.Error), "%s", clip(no.Message, 500))
-		if e.Code == capabilities.CodeExecutionFailed {
-			e.Hint = "Take a snapshot and choose another element."
-		}
-		return e
+		return asRefusal(no)
 	}
 	if into == nil {
 		return nil

@@ -106,22 +106,88 @@ async function still(el) {
 const TEXT_INPUTS = new Set(['text', 'search', 'email', 'tel', 'url', 'password', 'number']);
 const SET_INPUTS = new Set(['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range']);
 
+// fieldOf gives the field that is meant by el: the control of a label, or the one
+// field inside.
+function fieldOf(el) {
+  if (el.tagName === 'LABEL' && el.control) return el.control;
+  if (/^(TEXTAREA|INPUT|SELECT)$/.test(el.tagName) || el.isContentEditable) return el;
+  const inner = el.querySelectorAll('input:not([type=hidden]), textarea, select, [contenteditable]');
+  return inner.length === 1 ? inner[0] : el;
+}
+
+const isDisabled = el => el.matches(':disabled') || !!el.closest('[aria-disabled=true]');
+const isReadOnly = el => el.readOnly === true || el.getAttribute('aria-readonly') === 'true';
+
+// at gives the element shown at a point of the viewport, through the documents of
+// frames that can be looked into; foreign says that the last one can not.
+function at(x, y) {
+  let doc = document, el = null;
+  for (;;) {
+    const hit = deepest(doc, x, y);
+    if (!hit) return {el};
+    el = hit;
+    if (el.tagName !== 'IFRAME' && el.tagName !== 'FRAME') return {el};
+    const inner = frameDocument(el);
+    if (!inner) return {el, foreign: true};
+    const r = el.getBoundingClientRect();
+    const s = getComputedStyle(el);
+    x -= r.left + el.clientLeft + parseFloat(s.paddingLeft);
+    y -= r.top + el.clientTop + parseFloat(s.paddingTop);
+    doc = inner;
+  }
+}
+
+// aimAt is aim for a point of the viewport: whatever is there is meant.
+function aimAt(o) {
+  if (!(o.x >= 0 && o.y >= 0 && o.x < innerWidth && o.y < innerHeight))
+    return fail('invalid_arguments', `The point is outside of the viewport, which is ${innerWidth} by ${innerHeight} pixels.`);
+  const {el, foreign} = at(o.x, o.y);
+  if (o.kind !== 'place') watch(el || document.documentElement, {...o, point: true});
+  return {x: o.x, y: o.y, foreign: !!foreign};
+}
+
+// focused gives the element that has the focus, through open shadow roots and
+// frames that can be looked into.
+function focused() {
+  let a = document.activeElement;
+  for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : (a.tagName === 'IFRAME' || a.tagName === 'FRAME') && frameDocument(a)?.activeElement);) a = inner;
+  return a || document.body || document.documentElement;
+}
+
+// aimKeys is aim for keys: they go to what has the focus, or is given it.
+function aimKeys(o) {
+  let el = focused();
+  if (o.ref || o.selector) {
+    const f = find(o);
+    if (f.error) return f;
+    el = f.el;
+    if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+    if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+    if (!el.contains(focused())) el.focus();
+    if (!el.matches(':focus-within') && !el.shadowRoot?.activeElement) return fail('execution_failed', `${describe(el)} did not take the focus.`);
+    el = focused();
+  }
+  watch(el, o);
+  return {x: 0, y: 0, foreign: (el.tagName === 'IFRAME' || el.tagName === 'FRAME') && !frameDocument(el)};
+}
+
 async function aim(o) {
+  if (o.x !== undefined) return aimAt(o);
+  if (o.kind === 'key') return aimKeys(o);
+  if (o.kind === 'choose') return choose(o);
+  if (o.kind === 'fill') return fill(o);
   const f = find(o);
   if (f.error) return f;
   let el = f.el;
   if (o.kind === 'type') {
-    if (el.tagName === 'LABEL' && el.control) el = el.control;
-    if (!(el.tagName === 'TEXTAREA' || el.tagName === 'INPUT' || el.isContentEditable)) {
-      const inner = el.querySelectorAll('input:not([type=hidden]), textarea, [contenteditable]');
-      if (inner.length === 1) el = inner[0];
-    }
+    el = fieldOf(el);
     if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
       return fail('execution_failed', `${describe(el)} does not take text.`);
   }
   if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
-  if (o.kind !== 'rect' && (el.matches(':disabled') || el.closest('[aria-disabled=true]'))) return fail('element_disabled', `${describe(el)} is disabled.`);
-  if (o.kind === 'type' && (el.readOnly || el.getAttribute('aria-readonly') === 'true')) return fail('element_disabled', `${describe(el)} is read-only.`);
+  const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
+  if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (o.kind === 'type' && isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
   if (o.kind === 'rect') {
     el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
     await still(el);
@@ -136,12 +202,17 @@ async function aim(o) {
     el.scrollIntoView({block, inline: 'center', behavior: 'instant'});
     p = hitPoint(el, o.position);
   }
+  if (p.x === undefined && o.kind === 'place') {
+    // What is dragged may lie over the place where it goes.
+    const [first] = points(el, o.position);
+    if (first) p = toTop(el, ...first);
+  }
   if (p.x === undefined) {
     if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
     return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`);
   }
   const out = {x: p.x, y: p.y};
   if (o.kind === 'type') return {...out, ...focusField(el, o)};
-  watch(el, o);
+  if (o.kind !== 'place') watch(el, o);
   return out;
 }

@@ -1,4 +1,4 @@
-// ---- field: putting text into one ------------------------------------------------
+// ---- field: putting text and choices into fields ----------------------------------
 
 // focusField puts the caret where the text shall go.
 function focusField(el, o) {
@@ -48,4 +48,170 @@ function typed(o) {
   if (el.tagName === 'INPUT') want = want.replace(/[\r\n]/g, '');
   else want = want.replace(/\r\n?/g, '\n');
   return {verdict: now === want ? 'match' : now === field.before ? (want === field.before ? 'match' : 'unchanged') : 'other'};
+}
+
+// setNative gives a field its value past a framework's own property, and tells it
+// as a person's change is told.
+function setNative(el, value) {
+  const win = el.ownerDocument.defaultView;
+  const proto = el.tagName === 'TEXTAREA' ? win.HTMLTextAreaElement : win.HTMLInputElement;
+  Object.getOwnPropertyDescriptor(proto.prototype, 'value').set.call(el, value);
+  changed(el);
+}
+
+function changed(el) {
+  el.dispatchEvent(new Event('input', {bubbles: true, composed: true}));
+  el.dispatchEvent(new Event('change', {bubbles: true}));
+}
+
+// putText replaces what a field holds by real editing: beforeinput and input are
+// trusted, maxlength and the editors of rich text have their say.
+function putText(el, text) {
+  const doc = el.ownerDocument;
+  if (el.isContentEditable) doc.defaultView.getSelection().selectAllChildren(el);
+  else el.select();
+  if (text === '') return void (currentText(el) === '' || doc.execCommand('delete'));
+  if (!el.isContentEditable) return void doc.execCommand('insertText', false, text);
+  text.split('\n').forEach((line, i) => {
+    if (i) doc.execCommand('insertParagraph');
+    if (line) doc.execCommand('insertText', false, line);
+  });
+}
+
+const currentText = el => el.isContentEditable ? el.innerText.replace(/\n$/, '') : el.value;
+const FORMS = {date: 'YYYY-MM-DD', time: 'HH:MM', month: 'YYYY-MM', week: 'YYYY-Www', 'datetime-local': 'YYYY-MM-DDTHH:MM', color: '#rrggbb', number: 'a number', range: 'a number'};
+
+// hold judges a field after it was filled; nothing of its value leaves the page.
+function hold(el, before, want) {
+  const now = currentText(el);
+  const same = el.isContentEditable ? squeeze(now) === squeeze(want) : now === want || (el.type === 'number' && now !== '' && Number(now) === Number(want));
+  return same ? 'match' : now === before ? 'unchanged' : 'other';
+}
+
+// fillOne gives one field its value: {verdict}, {press: true} where it takes a
+// click, or why not.
+function fillOne(o) {
+  const f = find(o);
+  if (f.error) return f;
+  const el = fieldOf(f.el);
+  const role = roleOf(el);
+  const toggle = el.type === 'checkbox' || el.type === 'radio' || role === 'checkbox' || role === 'switch' || role === 'radio' || role === 'menuitemcheckbox';
+  if (toggle) {
+    if (o.value !== 'true' && o.value !== 'false') return fail('invalid_arguments', `${describe(el)} takes "true" or "false".`);
+    if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+    const on = el.tagName === 'INPUT' ? el.checked && !el.indeterminate : el.getAttribute('aria-checked') === 'true';
+    if (String(on) === o.value) return {verdict: 'match'};
+    if (o.value === 'false' && (el.type === 'radio' || role === 'radio')) return fail('invalid_arguments', `${describe(el)} is a radio button: it is unset by setting another of its group.`);
+    return o.again ? {verdict: 'unchanged'} : {press: true};
+  }
+  if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files: use tool.browser.upload-file.`);
+  if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable)) {
+    if (role === 'combobox' || role === 'listbox') return fail('execution_failed', custom(el));
+    return fail('execution_failed', `${describe(el)} is no field that can be filled.`);
+  }
+  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
+  if (el.tagName === 'SELECT') {
+    const done = chooseIn(el, el.multiple ? o.value.split('\n').filter(Boolean) : [o.value]);
+    return done.error ? done : {verdict: done.verdict};
+  }
+  isSecret(el);
+  const before = currentText(el);
+  if (SET_INPUTS.has(el.type)) {
+    el.focus({preventScroll: true});
+    if (before === o.value) return {verdict: 'match'};
+    const probe = el.cloneNode();
+    probe.value = o.value;
+    if (o.value !== '' && (el.type === 'range' ? isNaN(Number(o.value)) : el.type === 'color' ? probe.value !== o.value.toLowerCase() : probe.value === ''))
+      return fail('invalid_arguments', `${describe(el)} takes ${FORMS[el.type]}.`);
+    setNative(el, o.value);
+    return {verdict: el.type === 'color' ? hold(el, before, o.value.toLowerCase()) : hold(el, before, o.value)};
+  }
+  if (el.type === 'number' && o.value !== '' && isNaN(Number(o.value))) return fail('invalid_arguments', `${describe(el)} takes a number.`);
+  const want = el.tagName === 'INPUT' ? o.value.replace(/[\r\n]/g, '') : o.value.replace(/\r\n?/g, '\n');
+  el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  el.focus({preventScroll: true});
+  const holder = el.getRootNode().activeElement;
+  if (!holder || !(el === holder || el.contains(holder))) return fail('execution_failed', `${describe(el)} did not take the focus.`);
+  if (o.keys) {
+    // The keys come from outside: the field is made ready for them.
+    if (el.isContentEditable) el.ownerDocument.defaultView.getSelection().selectAllChildren(el);
+    else el.select();
+    return {ready: true, empty: before === '', multiline: el.tagName !== 'INPUT'};
+  }
+  if (o.check || before === want) return {verdict: hold(el, before, want)};
+  putText(el, want);
+  if (attached(el) && hold(el, before, want) === 'unchanged' && !el.isContentEditable) setNative(el, want);
+  if (!attached(el)) return {verdict: 'gone', text: true};
+  return {verdict: hold(el, before, want), text: true, secret: isSecret(el)};
+}
+
+// TEXTS is what fill.go looks through for listeners, in the same order.
+const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]';
+
+// fill gives fields their values; a field that real input has to finish says so.
+function fill(o) {
+  const list = o.fields.length > 1 || !o.fields[0].keys ? [...document.querySelectorAll(TEXTS)] : [];
+  const places = o.fields.map(f => { const x = find(f); return x.el ? list.indexOf(fieldOf(x.el)) : -1; });
+  let last = null;
+  const fields = o.fields.map((f, i) => {
+    try {
+      const r = fillOne(f);
+      if (r.text) last = i;
+      return {...r, place: places[i]};
+    } catch {
+      return fail('execution_failed', 'The field could not be filled.');
+    }
+  });
+  // The others told their change when they lost the focus.
+  const el = last === null ? null : find(o.fields[last]).el;
+  if (el && attached(el)) fieldOf(el).dispatchEvent(new Event('change', {bubbles: true}));
+  return {fields};
+}
+
+const custom = el => `${describe(el)} is no native list: click it to open it, take a snapshot, and click the option.`;
+
+// chooseIn selects options of a native list by value or label.
+function chooseIn(el, wanted) {
+  if (wanted.length > 1 && !el.multiple) return fail('invalid_arguments', `${describe(el)} takes one option.`);
+  const options = [...el.options];
+  const label = x => squeeze(x.label || x.text);
+  const chosen = new Set();
+  for (const want of wanted) {
+    const w = squeeze(want);
+    const found = options.find(x => x.value === want) || options.find(x => label(x) === w) || options.find(x => label(x).toLowerCase() === w.toLowerCase());
+    if (!found) {
+      const all = options.slice(0, 20).map(x => quote(cut(label(x), 40))).join(', ') + (options.length > 20 ? `, … ${options.length} in all` : '');
+      return fail('element_not_found', `${describe(el)} has no option ${quote(cut(w, 60))}; it has ${all || 'none'}.`);
+    }
+    if (found.disabled || found.parentElement?.disabled) return fail('element_disabled', `The option ${quote(cut(label(found), 60))} is disabled.`);
+    chosen.add(found);
+  }
+  const same = options.every(x => x.selected === chosen.has(x));
+  if (!same) {
+    el.focus({preventScroll: true});
+    for (const x of options) if (x.selected !== chosen.has(x)) x.selected = chosen.has(x);
+    changed(el);
+  }
+  const now = attached(el) ? [...el.selectedOptions] : [];
+  const holds = now.length === chosen.size && now.every(x => chosen.has(x) || [...chosen].some(y => y.value === x.value && label(y) === label(x)));
+  return {verdict: !attached(el) ? 'gone' : !holds ? 'other' : same ? 'same' : 'match', selected: now.slice(0, 100).map(x => cut(label(x), 200))};
+}
+
+// choose carries out select-option.
+function choose(o) {
+  const f = find(o);
+  if (f.error) return f;
+  let el = f.el;
+  if (el.tagName === 'OPTION') el = el.closest('select') || el;
+  el = fieldOf(el);
+  if (el.tagName !== 'SELECT') {
+    const role = roleOf(el);
+    return fail('execution_failed', role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox' ? custom(el) : `${describe(el)} is no list of options.`);
+  }
+  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
+  return chooseIn(el, o.values);
 }

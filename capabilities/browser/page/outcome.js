@@ -2,15 +2,24 @@
 
 let current = null;
 
+// LAST is the event that ends each kind of input; what comes after it without a
+// change is a no-op.
+const LAST = {down: 'mousedown', up: 'mouseup', hover: 'mousemove', wheel: 'wheel', key: 'keydown', type: 'keydown', drag: 'mouseup'};
+
+function lastEvent(o) {
+  if (LAST[o.kind]) return LAST[o.kind];
+  return o.button === 'right' ? 'contextmenu' : o.button === 'middle' ? 'auxclick' : o.count === 2 ? 'dblclick' : 'click';
+}
+
 // watch arms observers before the input: the first evidence of what it started
 // resolves the outcome.
 function watch(el, o) {
   if (current) current.stop();
   const win = el.ownerDocument.defaultView;
-  const w = current = {el, found: null, pressed: false, missed: false, event: null, navigates: false, at: 0, waiters: []};
+  const w = current = {el, kind: o.kind, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: []};
   const stops = [];
   const on = (target, type, f, capture = true) => {
-    target.addEventListener(type, f, {capture, passive: false});
+    target.addEventListener(type, f, {capture, passive: type === 'wheel'});
     stops.push(() => target.removeEventListener(type, f, {capture}));
   };
   w.stop = () => { for (const s of stops) s(); w.settle(); };
@@ -21,33 +30,42 @@ function watch(el, o) {
     w.found = what;
     wake();
   };
-  const through = e => { const path = e.composedPath(); return path.includes(el) || (path[0]?.nodeType === 1 && within(el, path[0])); };
-  if (o.kind === 'type') {
+  const seen = e => { w.pressed = true; w.event = e; w.at = performance.now(); wake(); };
+  const through = e => { const path = e.composedPath(); return o.point || path.includes(el) || (path[0]?.nodeType === 1 && within(el, path[0])); };
+  const keys = o.kind === 'key' || o.kind === 'type';
+  if (keys) {
     // Armed by the key; typing itself is verified by the field's value.
-    on(win, 'keydown', e => { if (e.isTrusted && e.key === 'Enter') { w.pressed = true; w.at = performance.now(); w.event = e; wake(); } });
+    on(win, 'keydown', e => { if (e.isTrusted && !w.event && (o.kind === 'key' || e.key === 'Enter')) seen(e); });
+  } else if (o.kind === 'hover' || o.kind === 'wheel') {
+    // The pointer's coming already starts things.
+    for (const type of ['pointerover', 'pointermove']) on(win, type, e => { if (e.isTrusted && through(e)) w.pressed = true; });
+    on(win, lastEvent(o), e => { if (!e.isTrusted || w.event) return; if (through(e)) seen(e); else if (o.kind === 'hover') { w.missed = true; wake(); } });
   } else {
     // The press must reach the element. If the page moved it away meanwhile, the
     // event is swallowed and the click is aimed anew: nothing else gets clicked.
+    const first = o.kind === 'up' ? 'pointerup' : 'pointerdown';
     const guard = e => {
       if (!e.isTrusted || w.event) return;
-      if (e.type === 'pointerdown') {
-        w.missed = !through(e);
+      if (e.type === first) {
+        w.missed = !through(e) && o.kind !== 'up';
         w.pressed = !w.missed;
       }
-      if (w.missed) { e.preventDefault(); e.stopImmediatePropagation(); if (e.type === 'mouseup' || e.type === 'click') wake(); }
+      if (w.missed) { e.preventDefault(); e.stopImmediatePropagation(); if (e.type === 'mouseup' || e.type === 'click' || (e.type === 'mousedown' && o.kind === 'down')) wake(); }
     };
     for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup']) on(win, type, guard);
-    const last = o.button === 'right' ? 'contextmenu' : o.button === 'middle' ? 'auxclick' : o.count === 2 ? 'dblclick' : 'click';
-    on(win, last, e => {
-      if (!e.isTrusted || !w.pressed || (o.count === 3 && e.detail !== 3)) return;
-      w.event = e;
-      w.at = performance.now();
-      const link = e.composedPath().find(x => x.tagName === 'A' && x.href);
+    if (o.kind === 'drag') {
+      on(win, 'dragstart', e => { if (e.isTrusted) w.drag = e; });
+      on(win, 'dragend', e => { if (e.isTrusted) seen(e); });
+      on(win, 'drop', e => { if (e.isTrusted) w.evidence('something took the drop'); });
+    }
+    on(win, lastEvent(o), e => {
+      if (!e.isTrusted || !w.pressed || w.event || (o.count === 3 && e.detail !== 3)) return;
+      seen(e);
+      const link = o.kind === 'click' && e.composedPath().find(x => x.tagName === 'A' && x.href);
       if (link && o.button === 'left') {
         const here = el.ownerDocument.location.href.split('#')[0];
         w.navigates = link.href.split('#')[0] !== here && /^https?:/.test(link.href) && (!link.target || link.target === '_self') && !link.hasAttribute('download');
       }
-      wake();
     });
   }
   const href = location.href;
@@ -65,6 +83,8 @@ function watch(el, o) {
   stops.push(() => observer.disconnect());
   on(win, 'input', () => w.evidence('a value changed'));
   if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
+  if (o.kind === 'key' || o.kind === 'drag') on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
+  if (o.kind === 'key') for (const type of ['copy', 'cut', 'paste']) on(win, type, () => w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied'));
   on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.evidence('a form was submitted'); } });
   on(win, 'invalid', () => w.evidence('the form refused a value'));
   // Scrolling into view brings late scroll events; those are ours, not the click's.
@@ -89,21 +109,24 @@ function watch(el, o) {
   });
   w.address = () => location.href !== href;
   // A field that had the focus already takes the caret; that is what such a click is for.
-  w.held = () => { const a = el.getRootNode().activeElement; return a === el && (el.isContentEditable || el.tagName === 'TEXTAREA' || (el.tagName === 'INPUT' && TEXT_INPUTS.has(el.type))); };
+  w.held = () => { if (keys || o.kind === 'drag') return false; const a = el.getRootNode().activeElement; return a === el && (el.isContentEditable || el.tagName === 'TEXTAREA' || (el.tagName === 'INPUT' && TEXT_INPUTS.has(el.type))); };
 }
 
 // outcome resolves at the first evidence, or some time after an event that
 // changed nothing.
 async function outcome(o) {
   const w = current;
+  if (!w) return {found: '', missed: false, seen: false, handled: false, navigates: false};
   const until = ms => new Promise(done => { const t = setTimeout(done, ms); w.waiters.push(() => { clearTimeout(t); done(); }); });
   const stop = performance.now() + o.wait;
+  const quiet = w.kind === 'hover' ? 0 : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
-  while (w.event && !w.found && performance.now() < w.at + o.quiet) await until(w.at + o.quiet - performance.now());
+  while (w.event && !w.found && performance.now() < w.at + quiet) await until(w.at + quiet - performance.now());
   // Let the task that brought the evidence finish: what it does next belongs to it.
-  if (w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
+  if (w.event ? w.event.eventPhase !== 0 : w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
   if (!w.found && w.pressed && w.address()) w.found = 'the address changed';
   if (!w.found && w.event && w.held()) w.found = 'the field has the focus';
+  if (!w.found && w.event && w.kind === 'hover') w.found = 'the pointer is over it';
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     handled: !!w.event && w.event.defaultPrevented,
@@ -111,4 +134,9 @@ async function outcome(o) {
   };
   if (current === w) { w.stop(); current = null; }
   return result;
+}
+
+// dragging tells whether the page began a drag of its own, and let it be.
+function dragging() {
+  return {started: !!current?.drag, refused: !!current?.drag?.defaultPrevented};
 }

@@ -1,0 +1,211 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// dialog is one that a page has open. Until it is answered the page's script
+// stands still, so every wait for that page ends with it (see tab.free).
+type dialog struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Default string `json:"default_value,omitempty"`
+}
+
+// maxDialogText bounds what a dialog may put into a result.
+const maxDialogText = 2000
+
+// dialogAnswer is what handle-dialog said before the dialog came.
+type dialogAnswer struct {
+	accept bool
+	text   *string
+}
+
+func (a dialogAnswer) word() string {
+	if a.accept {
+		return "accepted"
+	}
+	return "declined"
+}
+
+// dialogOpened takes a page's dialog, on the reading goroutine: it is answered if
+// an answer was given beforehand, else it waits for one and frees those who wait
+// for the page.
+func (t *tab) dialogOpened(params []byte) {
+	var e struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Default string `json:"defaultPrompt"`
+	}
+	if !decodeEvent(params, &e) {
+		return
+	}
+	hide := t.lane.concealTyped
+	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
+	t.mu.Lock()
+	armed := t.armed
+	t.armed = nil
+	t.mu.Unlock()
+	if armed == nil {
+		t.change(func(s *tabState) {
+			s.dialogs++
+			s.dialog, s.open = e.Type+" dialog, which waits for an answer", d
+			t.block(d.refusal())
+		})
+		return
+	}
+	t.change(func(s *tabState) { s.dialogs++; s.dialog = e.Type + " dialog, " + armed.word() + " as told before" })
+	t.chrome.h.wg.Go(func() { start(t.life, t.s, page.HandleJavaScriptDialog, armed.params()) })
+}
+
+func (t *tab) dialogClosed() {
+	t.change(func(s *tabState) {
+		if s.open != nil {
+			s.open = nil
+			t.free, t.block = context.WithCancelCause(t.life)
+		}
+	})
+}
+
+// freedom is the context that ends when the page stands still: it holds a dialog
+// open, or it is gone.
+func (t *tab) freedom() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.free
+}
+
+func (a dialogAnswer) params() page.HandleJavaScriptDialogParams {
+	p := page.HandleJavaScriptDialogParams{Accept: a.accept}
+	if a.accept && a.text != nil {
+		p.PromptText = *a.text
+	}
+	return p
+}
+
+// refusal is what a call gets that needs the page meanwhile.
+func (d *dialog) refusal() *capabilities.Error {
+	message := "The page has " + article(d.Type) + " dialog open"
+	if text := strings.TrimSpace(d.Message); text != "" {
+		quoted, _ := json.Marshal(clip(text, 200))
+		message += ": " + string(quoted)
+	}
+	return capabilities.Errorf(capabilities.CodeDialogOpen, "%s.", message).
+		WithHint("Answer it with tool.browser.handle-dialog.").WithDetails(d)
+}
+
+func article(kind string) string {
+	if strings.HasPrefix(kind, "a") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// stopped gives the dialog that ended this call's wait for its page, nil if none
+// did.
+func (c *call) stopped() *dialog {
+	if c.tab == nil || c.ctx.Err() == nil {
+		return nil
+	}
+	var e *capabilities.Error
+	if errors.As(context.Cause(c.ctx), &e) && e.Code == capabilities.CodeDialogOpen {
+		d, _ := e.Details.(*dialog)
+		return d
+	}
+	return nil
+}
+
+// handleDialog carries out tyrum.browser.handle-dialog: it answers the open
+// dialog, or says how the tab's next one is to be answered.
+func handleDialog(c *call) (capabilities.Output, error) {
+	var args struct {
+		Accept   bool    `json:"accept"`
+		Text     *string `json:"prompt_text"`
+		Snapshot string  `json:"snapshot"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	t, err := c.lane.current(c.ctx, false)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	c.bindTo(t)
+	c.wants = args.Snapshot
+	given := dialogAnswer{args.Accept, args.Text}
+	before, _ := t.look()
+	if d := before.open; d != nil {
+		_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
+		var refused *protocolError
+		switch {
+		case errors.As(err, &refused): // it went away by itself: its page left
+		case err != nil:
+			return capabilities.Output{}, err
+		default:
+			return c.answered(before, d, given)
+		}
+	}
+	t.mu.Lock()
+	t.armed = &given
+	t.mu.Unlock()
+	v := confirmed("no dialog is open; the next one of this tab will be " + given.word())
+	return c.resultWith(v, func(a acted) any { return answeredDialog{acted: a} })
+}
+
+type answeredDialog struct {
+	acted
+	Type    string `json:"dialog_type,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// answered waits until the page's script goes on, so that the next call meets what
+// the answer led to, and tells it.
+func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabilities.Output, error) {
+	t := c.tab
+	if err := t.await(c.whole, func(s tabState) bool { return s.open == nil || s.dialogs != before.dialogs }); err != nil && !errors.Is(err, errTabClosed) {
+		return capabilities.Output{}, err
+	}
+	c.bindTo(t)
+	v := confirmed("the " + d.Type + " dialog was " + given.word())
+	if d.Type == "beforeunload" && given.accept {
+		t.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
+	} else if _, err := do(c.ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
+		return capabilities.Output{}, err
+	}
+	now, _ := t.look()
+	next := before
+	next.choosers = now.choosers
+	if seen, ok := c.reported(next, now); ok {
+		seen, err := c.arrive(before, seen)
+		if err != nil && c.stopped() == nil && t.life.Err() == nil {
+			return capabilities.Output{}, err
+		}
+		v.evidence += "; " + seen.evidence
+	}
+	return c.resultWith(v, func(a acted) any { return answeredDialog{a, d.Type, d.Message} })
+}
+
+// navigationHeld is the output of a navigation that a dialog holds up: one of the
+// old page, which asks whether it may be left, or one of the new.
+func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
+	now, _ := c.tab.look()
+	r := loaded{Status: now.status, Dialog: d}
+	var err error
+	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
+		return capabilities.Output{}, err
+	}
+	v := verdict{capabilities.EffectPartial, "the new page opened " + article(d.Type) + " dialog while it loaded, which waits for an answer"}
+	if d.Type == "beforeunload" {
+		v.evidence = "the page shown asks whether it may be left; the navigation waits for the answer"
+	}
+	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}

@@ -1,0 +1,254 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// field is one of fill-form's, as the page script gets it.
+type field struct {
+	Ref      string `json:"ref,omitzero"`
+	Selector string `json:"selector,omitzero"`
+	Value    string `json:"value"`
+	Keys     bool   `json:"keys,omitzero"`  // only make it ready for keys
+	Check    bool   `json:"check,omitzero"` // only look what it holds
+	Again    bool   `json:"again,omitzero"` // it was pressed: is it set now?
+}
+
+// filled is what came of it.
+type filled struct {
+	refusal
+	Verdict   string `json:"verdict"`
+	Press     bool   `json:"press"` // it is set by a click
+	Text      bool   `json:"text"`  // text was put in
+	Secret    bool   `json:"secret"`
+	Ready     bool   `json:"ready"`
+	Empty     bool   `json:"empty"`
+	Multiline bool   `json:"multiline"`
+	Place     int    `json:"place"` // among the texts of the main document
+}
+
+// keyed, in the page's own world, lists the places of the text fields that listen
+// to keys themselves. Listeners of their ancestors do not count: a framework has
+// those for every page, and its fields go by input events.
+const keyed = `[...document.querySelectorAll('input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]')]
+	.flatMap((x, i) => { const l = getEventListeners(x); return l.keydown || l.keypress || l.keyup ? [i] : []; })`
+
+// fillForm carries out tyrum.browser.fill-form: all fields in one trip, by real
+// editing, and each is compared with what it should hold. What can not be set from
+// inside the page is done after it by real input: boxes are clicked, and fields
+// that listen to keys themselves get keys.
+func fillForm(c *call) (capabilities.Output, error) {
+	var args struct {
+		Ref      string  `json:"ref"`
+		Selector string  `json:"selector"`
+		Value    *string `json:"value"`
+		Fields   []field `json:"fields"`
+		Snapshot string  `json:"snapshot"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	single := args.Ref != "" || args.Selector != "" || args.Value != nil
+	switch {
+	case single && len(args.Fields) > 0, !single && len(args.Fields) == 0:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Give either one field with its value, or fields.")
+	case single && args.Value == nil:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "value is missing.")
+	case single:
+		args.Fields = []field{{Ref: args.Ref, Selector: args.Selector, Value: *args.Value}}
+	}
+	fields := args.Fields
+	for i := range fields {
+		fields[i] = field{Ref: fields[i].Ref, Selector: fields[i].Selector, Value: fields[i].Value}
+		if (fields[i].Ref == "") == (fields[i].Selector == "") {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "fields[%d] needs ref or selector, one of them.", i)
+		}
+	}
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	c.wants = args.Snapshot
+	ctx := c.input()
+	listening := start(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
+	})
+	_, at, err := c.aim(aimArgs{Kind: "fill", Fields: fields})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	var places []int
+	if res, err := listening.get(ctx); err == nil && res.Result != nil {
+		jsonv2.Unmarshal(res.Result.Value, &places)
+	}
+	if len(at.Fields) != len(fields) {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.")
+	}
+	for i := range fields {
+		r := &at.Fields[i]
+		if err := c.finish(fields[i], r, r.Text && slices.Contains(places, r.Place)); err != nil {
+			return capabilities.Output{}, err
+		}
+		if at.Fields[i].Secret {
+			c.lane.noteTyped(fields[i].Value)
+		}
+	}
+	v, count, err := judgeForm(at.Fields, single)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if v, err = c.follow(v); err != nil {
+		return capabilities.Output{}, err
+	}
+	out, err := c.resultWith(v, func(a acted) any {
+		a.URL, a.Title = c.lane.concealTyped(a.URL), c.lane.concealTyped(a.Title)
+		return struct {
+			acted
+			Filled int `json:"filled"`
+		}{a, count}
+	})
+	return out, err
+}
+
+// finish does what the one trip could not.
+func (c *call) finish(f field, r *filled, keys bool) error {
+	if code := capabilities.Code(r.Error); code == capabilities.CodeElementNotFound || code == capabilities.CodeStaleRef {
+		// It may be in a frame that only another world can look into.
+		_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
+		if err != nil || len(at.Fields) != 1 || at.Fields[0].Error != "" {
+			return c.ctx.Err()
+		}
+		*r = at.Fields[0]
+	}
+	switch {
+	case r.Press:
+		if _, err := c.clickOn(f); err != nil {
+			return refuse(r, err)
+		}
+		f.Again = true
+	case keys && r.Verdict != "gone":
+		if err := c.retype(f); err != nil {
+			return refuse(r, err)
+		}
+		f.Check = true
+	default:
+		return nil
+	}
+	_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
+	if err != nil {
+		return refuse(r, err)
+	}
+	if len(at.Fields) == 1 {
+		at.Fields[0].Secret = at.Fields[0].Secret || r.Secret
+		*r = at.Fields[0]
+	}
+	return nil
+}
+
+// refuse notes a coded refusal as the field's; anything else ends the call.
+func refuse(r *filled, err error) error {
+	e, ok := err.(*capabilities.Error)
+	if !ok {
+		return err
+	}
+	r.refusal = refusal{string(e.Code), e.PublicMessage()}
+	return nil
+}
+
+// clickOn sets a box by a real click.
+func (c *call) clickOn(f field) (verdict, error) {
+	m := mouse{t: c.tab, button: "left"}
+	return c.perform(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "click", Button: "left", Count: 1}, func(ctx context.Context, at aimed) ([]*pending, error) {
+		return []*pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
+	})
+}
+
+// retype puts a field's text in key by key.
+func (c *call) retype(f field) error {
+	f.Keys = true
+	_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
+	if err != nil || len(at.Fields) != 1 || !at.Fields[0].Ready {
+		return err
+	}
+	b := c.keyboard()
+	var sent []*pending
+	if !at.Fields[0].Empty {
+		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
+	}
+	sent = b.text(c.ctx, sent, f.Value, at.Fields[0].Multiline)
+	for _, p := range sent {
+		if _, err := p.wait(c.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeForm sums up; a field that was refused is an error that tells of the others.
+func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
+	v = confirmed("each field holds its value")
+	var refused, other []string
+	var details []refusedField
+	for i, r := range fields {
+		name := fmt.Sprintf("fields[%d]", i)
+		switch {
+		case r.Error != "":
+			refused = append(refused, name+": "+clip(r.Message, 400))
+			details = append(details, refusedField{i, r.Error, clip(r.Message, 400)})
+			continue
+		case r.Verdict == "gone":
+			v = verdict{capabilities.EffectUnverifiable, name + " was replaced by the page while it was filled"}
+		case r.Verdict != "match" && r.Verdict != "same":
+			other = append(other, name)
+		}
+		count++
+	}
+	if len(details) > 0 {
+		if single {
+			return v, 0, asRefusal(fields[0].refusal)
+		}
+		e := asRefusal(refusal{details[0].Code, clip(strings.Join(refused, " "), 1500)})
+		return v, count, capabilities.Errorf(e.Code, "%s %s", e.Message, others(count, len(details), len(fields))).WithHint(e.PublicHint()).
+			WithDetails(struct {
+				Refused []refusedField `json:"refused"`
+				Filled  int            `json:"filled"`
+			}{details, count})
+	}
+	switch {
+	case len(other) == 0:
+		if single && v.effect == capabilities.EffectConfirmed {
+			v.evidence = "the field holds the value"
+		}
+	case single:
+		v = judge(fields[0].Verdict, "")
+	case len(other) == len(fields) && !slices.ContainsFunc(fields, func(r filled) bool { return r.Verdict != "unchanged" }):
+		v = verdict{capabilities.EffectSuspectNoop, "no field changed"}
+	default:
+		v = verdict{capabilities.EffectPartial, strings.Join(other, ", ") + ": changed or limited by the page, the others hold their values"}
+	}
+	return v, count, nil
+}
+
+type refusedField struct {
+	Index   int    `json:"index"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// others words what became of the fields that were not refused.
+func others(filled, refused, all int) string {
+	switch {
+	case all == refused:
+		return "No field was filled."
+	case filled == 1:
+		return "The other field was filled."
+	}
+	return fmt.Sprintf("The other %d fields were filled.", filled)
+}

@@ -1,0 +1,391 @@
+package browser
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/chromedp/cdproto/input"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// key is one key of the keyboard, as DOM events describe it.
+type key struct {
+	name, code string
+	virtual    int64  // Windows virtual key code: keyCode
+	text       string // what it types, empty for keys that type nothing
+	shift      bool   // it takes Shift to give this name
+	location   int64  // 1 left, 2 right, 3 keypad
+}
+
+// modifierKeys are those that change what others mean, with the protocol's bits.
+var modifierKeys = map[string]struct {
+	bit int64
+	key key
+}{
+	"Alt":     {1, key{name: "Alt", code: "AltLeft", virtual: 18, location: 1}},
+	"Control": {2, key{name: "Control", code: "ControlLeft", virtual: 17, location: 1}},
+	"Meta":    {4, key{name: "Meta", code: "MetaLeft", virtual: 91, location: 1}},
+	"Shift":   {8, key{name: "Shift", code: "ShiftLeft", virtual: 16, location: 1}},
+}
+
+// modifierOrder is the order in which they go down; they come up the other way.
+var modifierOrder = []string{"Control", "Alt", "Shift", "Meta"}
+
+const shiftBit = 8
+
+// modifiers gives the protocol's bits.
+func modifiers(names []string) (bits int64) {
+	for _, name := range names {
+		bits |= modifierKeys[name].bit
+	}
+	return bits
+}
+
+// namedKeys are the keys that are called by a name, by the names of the UI Events
+// specification.
+var namedKeys = func() map[string]key {
+	all := map[string]key{}
+	add := func(k key) {
+		all[k.name] = k
+	}
+	for _, k := range []key{
+		{name: "Enter", code: "Enter", virtual: 13, text: "\r"}, {name: "Tab", code: "Tab", virtual: 9},
+		{name: "Escape", code: "Escape", virtual: 27}, {name: "Backspace", code: "Backspace", virtual: 8},
+		{name: "Delete", code: "Delete", virtual: 46}, {name: "Insert", code: "Insert", virtual: 45},
+		{name: "Home", code: "Home", virtual: 36}, {name: "End", code: "End", virtual: 35},
+		{name: "PageUp", code: "PageUp", virtual: 33}, {name: "PageDown", code: "PageDown", virtual: 34},
+		{name: "ArrowLeft", code: "ArrowLeft", virtual: 37}, {name: "ArrowUp", code: "ArrowUp", virtual: 38},
+		{name: "ArrowRight", code: "ArrowRight", virtual: 39}, {name: "ArrowDown", code: "ArrowDown", virtual: 40},
+		{name: "CapsLock", code: "CapsLock", virtual: 20}, {name: "NumLock", code: "NumLock", virtual: 144},
+		{name: "ScrollLock", code: "ScrollLock", virtual: 145}, {name: "Pause", code: "Pause", virtual: 19},
+		{name: "PrintScreen", code: "PrintScreen", virtual: 44}, {name: "ContextMenu", code: "ContextMenu", virtual: 93},
+		{name: "Help", code: "Help", virtual: 47}, {name: "Clear", code: "NumpadClear", virtual: 12},
+		{name: "AltGraph", code: "AltRight", virtual: 18, location: 2},
+		{name: "BrowserBack", code: "BrowserBack", virtual: 166}, {name: "BrowserForward", code: "BrowserForward", virtual: 167},
+		{name: "BrowserRefresh", code: "BrowserRefresh", virtual: 168}, {name: "BrowserSearch", code: "BrowserSearch", virtual: 170},
+		{name: "AudioVolumeMute", code: "AudioVolumeMute", virtual: 173}, {name: "AudioVolumeDown", code: "AudioVolumeDown", virtual: 174},
+		{name: "AudioVolumeUp", code: "AudioVolumeUp", virtual: 175}, {name: "MediaTrackNext", code: "MediaTrackNext", virtual: 176},
+		{name: "MediaTrackPrevious", code: "MediaTrackPrevious", virtual: 177}, {name: "MediaStop", code: "MediaStop", virtual: 178},
+		{name: "MediaPlayPause", code: "MediaPlayPause", virtual: 179},
+	} {
+		add(k)
+	}
+	for i := range int64(24) {
+		name := "F" + itoa(i+1)
+		add(key{name: name, code: name, virtual: 112 + i})
+	}
+	for _, m := range modifierKeys {
+		add(m.key)
+	}
+	return all
+}()
+
+// otherNames are what callers also say, in lower case. Codes of the keypad and of
+// the right-hand keys are here too: they are names for a place on the keyboard.
+var otherNames = func() map[string]key {
+	all := map[string]key{}
+	for name, k := range namedKeys {
+		all[strings.ToLower(name)] = k
+	}
+	for other, name := range map[string]string{
+		"esc": "Escape", "del": "Delete", "ins": "Insert", "return": "Enter", "pgup": "PageUp", "pgdn": "PageDown", "pagedn": "PageDown",
+		"left": "ArrowLeft", "up": "ArrowUp", "right": "ArrowRight", "down": "ArrowDown", "ctrl": "Control", "cmd": "Meta",
+		"command": "Meta", "super": "Meta", "win": "Meta", "windows": "Meta", "option": "Alt", "opt": "Alt", "menu": "ContextMenu",
+		"altleft": "Alt", "controlleft": "Control", "metaleft": "Meta", "shiftleft": "Shift", "altgr": "AltGraph",
+	} {
+		all[other] = namedKeys[name]
+	}
+	for _, name := range modifierOrder {
+		k := modifierKeys[name].key
+		k.code, k.location = name+"Right", 2
+		if name == "Meta" {
+			k.virtual = 92
+		}
+		all[strings.ToLower(name)+"right"] = k
+	}
+	all["space"], _ = keyOf(' ')
+	all["spacebar"] = all["space"]
+	all["plus"], _ = keyOf('+')
+	for _, p := range punctuation {
+		all[strings.ToLower(p.code)], _ = keyOf(p.plain)
+	}
+	for r := 'a'; r <= 'z'; r++ {
+		all["key"+string(r)], _ = keyOf(r)
+	}
+	for i := range int64(10) {
+		all["numpad"+itoa(i)] = key{name: itoa(i), code: "Numpad" + itoa(i), virtual: 96 + i, text: itoa(i), location: 3}
+	}
+	for _, k := range []key{
+		{name: "*", code: "NumpadMultiply", virtual: 106, text: "*"}, {name: "+", code: "NumpadAdd", virtual: 107, text: "+"},
+		{name: "-", code: "NumpadSubtract", virtual: 109, text: "-"}, {name: ".", code: "NumpadDecimal", virtual: 110, text: "."},
+		{name: "/", code: "NumpadDivide", virtual: 111, text: "/"}, {name: "Enter", code: "NumpadEnter", virtual: 13, text: "\r"},
+	} {
+		k.location = 3
+		all[strings.ToLower(k.code)] = k
+	}
+	return all
+}()
+
+func itoa(n int64) string {
+	if n >= 10 {
+		return string(rune('0'+n/10)) + string(rune('0'+n%10))
+	}
+	return string(rune('0' + n))
+}
+
+// punctuation gives the US keyboard's key and Shift for what is no letter or
+// digit: code, virtual key code, plain and shifted character.
+var punctuation = []struct {
+	code         string
+	virtual      int64
+	plain, shift rune
+}{
+	{"Space", 32, ' ', 0}, {"Minus", 189, '-', '_'}, {"Equal", 187, '=', '+'}, {"BracketLeft", 219, '[', '{'},
+	{"BracketRight", 221, ']', '}'}, {"Backslash", 220, '\\', '|'}, {"Semicolon", 186, ';', ':'}, {"Quote", 222, '\'', '"'},
+	{"Backquote", 192, '`', '~'}, {"Comma", 188, ',', '<'}, {"Period", 190, '.', '>'}, {"Slash", 191, '/', '?'},
+	{"Digit0", 48, '0', ')'}, {"Digit1", 49, '1', '!'}, {"Digit2", 50, '2', '@'}, {"Digit3", 51, '3', '#'}, {"Digit4", 52, '4', '$'},
+	{"Digit5", 53, '5', '%'}, {"Digit6", 54, '6', '^'}, {"Digit7", 55, '7', '&'}, {"Digit8", 56, '8', '*'}, {"Digit9", 57, '9', '('},
+}
+
+// keyOf gives the key that types r on a US keyboard.
+func keyOf(r rune) (key, bool) {
+	s := string(r)
+	switch {
+	case r >= 'a' && r <= 'z':
+		return key{name: s, code: "Key" + strings.ToUpper(s), virtual: int64(r - 'a' + 'A'), text: s}, true
+	case r >= 'A' && r <= 'Z':
+		return key{name: s, code: "Key" + s, virtual: int64(r), text: s, shift: true}, true
+	}
+	for _, p := range punctuation {
+		if r != 0 && (r == p.plain || r == p.shift) {
+			return key{name: s, code: p.code, virtual: p.virtual, text: s, shift: r == p.shift}, true
+		}
+	}
+	return key{}, false
+}
+
+// chord is a key with the modifiers that are held meanwhile.
+type chord struct {
+	key  key
+	held int64
+}
+
+// parseChord reads "Control+Shift+K", "F5", "a" or "Control++".
+func parseChord(s string, with []string) (chord, error) {
+	held := modifiers(with)
+	parts := strings.Split(s, "+")
+	if len(s) > 0 && s[len(s)-1] == '+' {
+		// The plus key itself, alone or at the end of a chord.
+		parts = append(strings.Split(strings.TrimSuffix(s[:len(s)-1], "+"), "+"), "+")
+		if s == "+" {
+			parts = []string{"+"}
+		}
+	}
+	for _, name := range parts[:len(parts)-1] {
+		name = strings.TrimSpace(name)
+		if strings.EqualFold(name, "ControlOrMeta") || strings.EqualFold(name, "CommandOrControl") || strings.EqualFold(name, "Mod") {
+			name = "Control"
+			if runtime.GOOS == "darwin" {
+				name = "Meta"
+			}
+		}
+		bit := modifierKeys[otherNames[strings.ToLower(name)].name].bit
+		if bit == 0 {
+			return chord{}, badKey(name, "is no modifier")
+		}
+		held |= bit
+	}
+	last := parts[len(parts)-1]
+	if trimmed := strings.TrimSpace(last); trimmed != "" {
+		last = trimmed
+	}
+	k, ok := otherNames[strings.ToLower(last)]
+	if utf8.RuneCountInString(last) == 1 {
+		r, _ := utf8.DecodeRuneInString(last)
+		if k, ok = keyOf(r); !ok && r >= ' ' {
+			// No key of this keyboard has it: it comes as other layouts would give it.
+			k, ok = key{name: last, text: last}, true
+		}
+	}
+	if !ok {
+		return chord{}, badKey(last, "is no key")
+	}
+	if held&shiftBit != 0 && !k.shift && k.location != 3 {
+		k = k.shifted()
+	}
+	if k.shift {
+		held |= shiftBit
+	}
+	if held&^shiftBit != 0 && k.name != "Enter" {
+		k.text = "" // a shortcut types nothing
+	}
+	return chord{k, held}, nil
+}
+
+// shifted is the same key under Shift.
+func (k key) shifted() key {
+	if len(k.text) != 1 || k.code == "" {
+		return k
+	}
+	if k.text[0] >= 'a' && k.text[0] <= 'z' {
+		up, _ := keyOf(rune(k.text[0] - 'a' + 'A'))
+		return up
+	}
+	for _, p := range punctuation {
+		if p.code == k.code && p.shift != 0 {
+			up, _ := keyOf(p.shift)
+			return up
+		}
+	}
+	return k
+}
+
+func badKey(name, what string) error {
+	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", clip(name, 40), what).
+		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K.")
+}
+
+// commands are the editing commands that a Mac's menu would carry out for these
+// shortcuts; elsewhere the page's own editor knows them.
+var commands = map[string]string{
+	"a": "selectAll", "c": "copy", "v": "paste", "x": "cut", "z": "undo",
+}
+
+// keyboard sends keys to a tab.
+type keyboard struct {
+	t *tab
+	// mac says whose shortcuts the browser knows.
+	mac bool
+}
+
+func (c *call) keyboard() keyboard { return keyboard{c.tab, runtime.GOOS == "darwin"} }
+
+func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k key, held int64) *pending {
+	p := input.DispatchKeyEventParams{
+		Type: kind, Key: k.name, Code: k.code, WindowsVirtualKeyCode: k.virtual, Modifiers: held, Location: k.location,
+	}
+	if k.location == 3 {
+		p.IsKeypad, p.Location = ptr(true), 0
+	}
+	if kind != input.DispatchKeyEventTypeKeyUp {
+		if p.Text, p.UnmodifiedText = k.text, k.text; k.text == "" {
+			p.Type = input.DispatchKeyEventTypeRawKeyDown
+		}
+		if name := commands[strings.ToLower(k.name)]; b.mac && held&^shiftBit == 4 && name != "" {
+			if name == "undo" && held&shiftBit != 0 {
+				name = "redo"
+			}
+			p.Commands = []string{name}
+		}
+	}
+	return start(ctx, b.t.s, input.DispatchKeyEvent, p).pending
+}
+
+func (b keyboard) down(ctx context.Context, k key, held int64) *pending {
+	return b.send(ctx, input.DispatchKeyEventTypeKeyDown, k, held)
+}
+
+func (b keyboard) up(ctx context.Context, k key, held int64) *pending {
+	return b.send(ctx, input.DispatchKeyEventTypeKeyUp, k, held)
+}
+
+// press queues one key, with Shift where it needs it but without Shift's own
+// events: text is typed this way.
+func (b keyboard) press(ctx context.Context, sent []*pending, k key) []*pending {
+	var held int64
+	if k.shift {
+		held = shiftBit
+	}
+	return append(sent, b.down(ctx, k, held), b.up(ctx, k, held))
+}
+
+// text queues a text key by key. What no key of the keyboard gives goes in as
+// text, as an input method would put it in.
+func (b keyboard) text(ctx context.Context, sent []*pending, text string, multiline bool) []*pending {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\r':
+			if multiline {
+				sent = b.press(ctx, sent, namedKeys["Enter"])
+			}
+		default:
+			if k, ok := keyOf(r); ok {
+				sent = b.press(ctx, sent, k)
+			} else {
+				sent = append(sent, start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: string(r)}).pending)
+			}
+		}
+	}
+	return sent
+}
+
+// pressKey carries out tyrum.browser.press-key.
+func pressKey(c *call) (capabilities.Output, error) {
+	args := struct {
+		Key       string   `json:"key"`
+		Modifiers []string `json:"modifiers"`
+		Ref       string   `json:"ref"`
+		Selector  string   `json:"selector"`
+		Count     int      `json:"count"`
+		HoldMS    int      `json:"hold_ms"`
+		Snapshot  string   `json:"snapshot"`
+	}{Count: 1}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	what, err := parseChord(args.Key, args.Modifiers)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	c.wants = args.Snapshot
+	v, err := c.perform(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "key"}, func(ctx context.Context, _ aimed) ([]*pending, error) {
+		return c.strike(ctx, what, args.Count, time.Duration(args.HoldMS)*time.Millisecond)
+	})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	return c.result(v)
+}
+
+// strike queues the modifiers' going down, the key as often as asked, and the
+// modifiers' coming up. A modifier never stays down, whatever happens between.
+func (c *call) strike(ctx context.Context, what chord, count int, hold time.Duration) (sent []*pending, err error) {
+	b := c.keyboard()
+	var held int64
+	var down []string
+	for _, name := range modifierOrder {
+		if m := modifierKeys[name]; what.held&m.bit != 0 && what.key.name != name {
+			held |= m.bit
+			down = append(down, name)
+			sent = append(sent, b.down(ctx, m.key, held))
+		}
+	}
+	own := modifierKeys[what.key.name].bit // a modifier pressed by itself is held by itself
+	for range count {
+		sent = append(sent, b.down(ctx, what.key, held|own))
+		if hold > 0 {
+			err = c.pause(hold)
+		}
+		if err != nil {
+			ctx = c.whole
+		}
+		sent = append(sent, b.up(ctx, what.key, held))
+		if err != nil {
+			break
+		}
+	}
+	for i := len(down) - 1; i >= 0; i-- {
+		m := modifierKeys[down[i]]
+		held &^= m.bit
+		sent = append(sent, b.up(ctx, m.key, held))
+	}
+	return sent, err
+}
