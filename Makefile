@@ -11,10 +11,10 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench fuzz cross conformance clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser fuzz cross conformance clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what running needs (Go, a browser) and say so
 	@.ci/setup run
@@ -50,6 +50,9 @@ arch: ## import rules, rooms, documents
 
 bench: setup build ## the measurements, each beside its floor in the same run (BENCH="--quick")
 	go run ./test/bench $(BENCH)
+
+bench-browser: setup build ## the browser family beside bare Chrome, and beside the npm packages below PEERS=dir
+	go run ./test/bench/browsers $(if $(PEERS),--peers $(PEERS)) $(BENCH)
 
 fuzz: ## every fuzz target for a short time each (SECONDS=5)
 	@.ci/setup build
