@@ -55,7 +55,9 @@ type aimed struct {
 	End       bool    `json:"end"`       // the caret has to be moved to the end by key
 	Empty     bool    `json:"empty"`     // the field holds nothing
 	Multiline bool    `json:"multiline"` // a line break is part of the text
-	Foreign   bool    `json:"foreign"`   // a frame is there that only another world can look into
+	ScrollX   float64 `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
+	ScrollY   float64 `json:"scroll_y"`
+	Foreign   bool    `json:"foreign"` // a frame is there that only another world can look into
 
 	Verdict  string   `json:"verdict"`  // choose: what the list holds then
 	Selected []string `json:"selected"` // choose: its labels
@@ -111,13 +113,6 @@ func (c *call) bindTo(t *tab) {
 	ctx, release := bind(whole, t.freedom())
 	c.whole, c.ctx = whole, ctx
 	c.unbind = func() { release(); unbind() }
-}
-
-// aim is part 1. It gives the world of the document that the element is in, and
-// its place in the tab's viewport.
-func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
-	w, err = c.tab.ask(c.ctx, "aim", a, &at)
-	return w, at, err
 }
 
 // perform runs the three parts; fire queues the input. A press that the page

@@ -268,6 +268,7 @@ func (c *chrome) dropSession(sessionID string) {
 	c.mu.Unlock()
 	if gone != nil {
 		gone.end(errTabClosed)
+		gone.dropFrames()
 		gone.lane.remove(gone)
 	}
 }

@@ -179,6 +179,20 @@ func (c *conn) forget(id string) {
 	c.mu.Unlock()
 }
 
+// abandon ends every wait for a session that ended or crashed: Chrome may never
+// answer.
+func (c *conn) abandon(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, p := range c.pending {
+		if p.session == id {
+			p.err = &protocolError{p.method, 0, "Inspected target navigated or closed"}
+			delete(c.pending, n)
+			close(p.done)
+		}
+	}
+}
+
 // root is the session of the browser itself.
 func (c *conn) root() *session { return &session{conn: c} }
 
@@ -188,6 +202,7 @@ type pending struct {
 	conn          *conn
 	id            int64
 	method        string
+	session       string
 	done          chan struct{}
 	result, fault []byte
 	err           error // it was never sent
@@ -208,7 +223,7 @@ func (e *protocolError) Error() string {
 // waits for room until ctx ends. Commands of one goroutine stay in order.
 func (s *session) send(ctx context.Context, method string, params any) *pending {
 	c := s.conn
-	p := &pending{conn: c, method: method, done: make(chan struct{})}
+	p := &pending{conn: c, method: method, session: s.id, done: make(chan struct{})}
 	refuse := func(err error) *pending {
 		p.err = err
 		close(p.done)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -30,8 +31,11 @@ type lane struct {
 	active   *tab
 	lost     error   // pages were lost and no call has said so yet
 	toldOf   *chrome // whose end a call has told its caller
-	nextRef  int     // refs are never used twice in a lane, whatever the tab or page
-	retired  bool    // closed by its own close tool: a later call opens a new one
+	frames   int     // documents of frames that got a prefix for their refs
+	shots    int     // snapshots that got an ID
+	recall   recall
+	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
+	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
 	observer *observer
 	unseen   []string // hosts that were reached while no call was there to be told
@@ -334,6 +338,22 @@ func (l *lane) end() {
 	l.ended = true
 	l.mu.Unlock()
 	l.reset()
+}
+
+// takeFrame gives a document of a frame its number, which is part of its refs.
+func (l *lane) takeFrame() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frames++
+	return l.frames
+}
+
+// takeShot gives a snapshot its ID.
+func (l *lane) takeShot() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shots++
+	return "s" + strconv.Itoa(l.shots)
 }
 
 // takeRefs and putRefs keep the lane's counter of refs.

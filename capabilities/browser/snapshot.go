@@ -1,82 +1,474 @@
 package browser
 
 import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"github.com/chromedp/cdproto/cdp"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
+
+// A snapshot is one outline over the tab's document and all frames and shadow roots
+// below it. The page scripts print their documents (page/outline.js), all of it;
+// this side puts the frames' lines in their places, keeps what was asked for, and
+// fits it into the size that was asked for (compose.go), or says only what changed
+// (delta.go).
 
 // view says which part of a page a snapshot shows, and how.
 type view struct {
 	Ref         string `json:"ref,omitzero"`
 	Selector    string `json:"selector,omitzero"`
-	Max         int    `json:"max"`
 	Interactive bool   `json:"interactive"`
-	Base        int    `json:"base"` // the lane's next free ref
+	Boxes       bool   `json:"boxes"`
 }
 
-// seen is what the page script answers to it.
+// question is what the page script is asked.
+type question struct {
+	view
+	Was  *was `json:"was,omitempty"` // what the ref stood for before its document went
+	Base int  `json:"base"`          // the lane's next free ref
+	Rest bool `json:"rest"`          // wait, for a moment, until the page stops changing
+}
+
+// printed is what it answers.
+type printed struct {
+	Text      string        `json:"text"`
+	Slots     []cdp.FrameID `json:"slots"` // the foreign frames among the lines; empty: not met yet
+	Strangers int           `json:"strangers"`
+	Suspects  int           `json:"suspects"`
+	Omitted   int           `json:"omitted"` // characters beyond what is ever read
+	Next      int           `json:"next"`
+	URL       string        `json:"url"`
+	Title     string        `json:"title"`
+}
+
+// seen is a page read in whole.
 type seen struct {
-	Text    string `json:"text"`
-	Omitted int    `json:"omitted"`
-	Next    int    `json:"next"`
-	URL     string `json:"url"`
-	Title   string `json:"title"`
+	rows       []row
+	url, title string
+	omitted    int
+	documents  int
 }
 
 // maxSnapshot is how many characters a snapshot has if its caller says nothing.
 const maxSnapshot = 16000
 
+// snapshotArgs are the tool's arguments.
+type snapshotArgs struct {
+	Ref         string `json:"ref"`
+	Selector    string `json:"selector"`
+	MaxChars    int    `json:"max_chars"`
+	Interactive bool   `json:"interactive_only"`
+	Depth       int    `json:"depth"`
+	Search      string `json:"search"`
+	Boxes       bool   `json:"boxes"`
+	Since       string `json:"since"`
+}
+
 // snapshot carries out tyrum.browser.snapshot.
 func snapshot(c *call) (capabilities.Output, error) {
-	args := struct {
-		Ref         string `json:"ref"`
-		Selector    string `json:"selector"`
-		MaxChars    int    `json:"max_chars"`
-		Interactive bool   `json:"interactive_only"`
-	}{MaxChars: maxSnapshot}
+	args := snapshotArgs{MaxChars: maxSnapshot}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
-	answer, err := c.look(view{Ref: args.Ref, Selector: args.Selector, Max: args.MaxChars, Interactive: args.Interactive})
+	g, err := c.look(args, false)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	result := struct {
-		Snapshot  string `json:"snapshot"`
-		URL       string `json:"url"`
-		Title     string `json:"title"`
-		Truncated bool   `json:"truncated,omitempty"`
-		Omitted   int    `json:"omitted_chars,omitempty"`
-	}{answer.Text, clip(answer.URL, maxURL), clip(answer.Title, maxTitle), answer.Omitted > 0, answer.Omitted}
-	if strings.HasPrefix(result.URL, "data:") && len(result.URL) > maxDataURL {
-		result.URL = clip(result.URL, maxDataURL) + "…"
-	}
-	return capabilities.Output{Result: result, Untrusted: true}, nil
+	return capabilities.Output{Result: g, Untrusted: true}, nil
+}
+
+// given is a snapshot as its caller gets it.
+type given struct {
+	Snapshot  string `json:"snapshot"`
+	URL       string `json:"url"`
+	Title     string `json:"title"`
+	ID        string `json:"snapshot_id"`
+	Delta     bool   `json:"delta,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+	Omitted   int    `json:"omitted_chars,omitempty"`
 }
 
 // snapshotFor gives the snapshot that an action was asked to bring along: none,
-// delta (what changed since the tab's last snapshot) or full.
+// delta (what changed since the tab's last snapshot, in the same view) or full.
 func (c *call) snapshotFor(mode string) (string, error) {
-	if mode == "" || mode == "none" {
+	args := snapshotArgs{MaxChars: maxSnapshot}
+	switch mode {
+	case "", "none":
 		return "", nil
+	case "delta":
+		if last := c.lane.latest(c.tab); last != nil {
+			args.Ref, args.Selector, args.Interactive, args.Boxes = last.of.Ref, last.of.Selector, last.of.Interactive, last.of.Boxes
+			args.Since = "last"
+		}
 	}
-	answer, err := c.look(view{Max: maxSnapshot})
-	return answer.Text, err
+	g, err := c.look(args, true)
+	if err != nil && (args.Ref != "" || args.Selector != "") && c.ctx.Err() == nil {
+		g, err = c.look(snapshotArgs{MaxChars: maxSnapshot}, false) // that part is gone
+	}
+	return g.Snapshot, err
 }
 
-// look reads the tab's page.
-func (c *call) look(v view) (answer seen, err error) {
-	v.Base = c.lane.takeRefs()
-	if _, err := c.tab.ask(c.ctx, "snapshot", v, &answer); err != nil {
+// look reads the tab's page and shows of it what was asked for.
+func (c *call) look(args snapshotArgs, rest bool) (given, error) {
+	v := view{args.Ref, args.Selector, args.Interactive, args.Boxes}
+	page, err := c.read(v, rest)
+	if err != nil {
+		return given{}, err
+	}
+	g := given{URL: clip(page.url, maxURL), Title: clip(page.title, maxTitle), ID: c.lane.takeShot()}
+	if strings.HasPrefix(g.URL, "data:") && len(g.URL) > maxDataURL {
+		g.URL = clip(g.URL, maxDataURL) + "…"
+	}
+	lines := strings.Split(textOf(page.rows), "\n")
+	var before *outlineShot
+	if args.Since != "" {
+		before = c.lane.recalled(c.tab, args.Since, v)
+	}
+	c.lane.remember(&outlineShot{id: g.ID, tab: c.tab.id, documents: page.documents, of: v, address: withoutFragment(page.url), lines: lines})
+
+	part := func(rows []row) []row {
+		if args.Search != "" {
+			var found int
+			if rows, found = holding(rows, args.Search); found == 0 {
+				rows = []row{{0, "- (no line holds the text that was searched for)"}}
+			}
+		}
+		if args.Depth > 0 {
+			rows = shallow(rows, args.Depth)
+		}
+		return rows
+	}
+	rows := part(page.rows)
+	g.Snapshot, g.Omitted = fit(rows, args.MaxChars)
+	// Only of the same document, in the same view, a difference says something.
+	if before != nil && before.documents == page.documents && before.of == v {
+		old := before.lines
+		if args.Search != "" || args.Depth > 0 {
+			old = strings.Split(textOf(part(rowsOf(strings.Join(old, "\n")))), "\n")
+			lines = strings.Split(textOf(rows), "\n")
+		}
+		text := delta(old, lines)
+		if text == "" {
+			text = "(nothing changed since " + before.id + ")"
+		} else {
+			text = "(changed since " + before.id + "; now " + g.ID + ")\n" + text
+		}
+		if len(text) <= max(args.MaxChars, 200) && (len(text) < len(g.Snapshot) || before.id == args.Since) {
+			g.Snapshot, g.Delta, g.Omitted = text, true, 0
+		}
+	}
+	if page.omitted > 0 && !g.Delta {
+		g.Omitted += page.omitted
+		g.Snapshot += fmt.Sprintf("\n- (%d characters more were not read: the page is too large for one outline; read its parts with ref or selector)", page.omitted)
+	}
+	g.Truncated = g.Omitted > 0
+	return g, nil
+}
+
+// read gives the outline of a part of the tab's page, with all frames in it.
+func (c *call) read(v view, rest bool) (seen, error) {
+	q := question{view: v, Base: c.lane.takeRefs(), Rest: rest}
+	now, _ := c.tab.look()
+	ahead := c.readAhead(v)
+	var top printed
+	w, err := c.reach(reaching{ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *was) any { q.Was = known; return q }, into: &top})
+	for n := 0; err == nil && n < maxShadowDepth && w.openShadows(c.ctx, top.Suspects) > 0; n++ {
+		top = printed{}
+		w, err = c.tab.askAny(c.ctx, w.frame, "snapshot", q, &top)
+	}
+	if err != nil {
 		return seen{}, err
 	}
-	c.lane.putRefs(answer.Next)
-	if answer.Omitted > 0 {
-		answer.Text += "\n(… cut here; read a part with ref or selector, or use interactive_only or a larger max_chars)"
+	if w.frame == nil {
+		c.lane.putRefs(top.Next)
 	}
-	return answer, nil
+	page := seen{url: top.URL, title: top.Title, documents: now.documents}
+	if w.frame != nil {
+		if page.url, page.title, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
+			return seen{}, err
+		}
+	}
+	r := &reading{c: c, v: v, ahead: ahead, page: &page, left: maxFrames}
+	r.add(w, top, 0, unmoved)
+	c.tab.mu.Lock()
+	c.tab.frames.shown = r.shown
+	c.tab.mu.Unlock()
+	return page, nil
+}
+
+// reading puts the outlines of a page's frames into one.
+type reading struct {
+	c     *call
+	v     view
+	ahead map[*frame]*ahead
+	page  *seen
+	shown []*frame
+	left  int // frames that may still be read
+}
+
+// ahead is the outline of a frame on its way.
+type ahead struct {
+	done chan struct{}
+	w    world
+	out  printed
+	err  error
+}
+
+// readAhead asks the frames that the last snapshot showed at the same time as the
+// document itself, so that they cost no trip of their own.
+func (c *call) readAhead(v view) map[*frame]*ahead {
+	list := map[*frame]*ahead{}
+	if v.Ref != "" || v.Selector != "" {
+		return list
+	}
+	c.tab.mu.Lock()
+	shown := c.tab.frames.shown
+	c.tab.mu.Unlock()
+	for _, f := range shown {
+		list[f] = c.readFrame(f, v)
+	}
+	return list
+}
+
+// readFrame asks a frame for its outline, on a goroutine of its own.
+func (c *call) readFrame(f *frame, v view) *ahead {
+	a := &ahead{done: make(chan struct{})}
+	v.Ref, v.Selector = "", ""
+	go func() {
+		defer close(a.done)
+		for n := 0; n <= maxShadowDepth; n++ {
+			a.out = printed{}
+			a.w, a.err = c.tab.askFrame(c.ctx, f, "snapshot", question{view: v}, &a.out)
+			if a.err != nil || a.w.openShadows(c.ctx, a.out.Suspects) == 0 {
+				return
+			}
+		}
+	}()
+	return a
+}
+
+// boxPattern finds the boxes that the page script marked.
+var boxPattern = regexp.MustCompile("\x02(-?\\d+),(-?\\d+),(\\d+),(\\d+)\x02")
+
+// add appends the outline of one document and of the frames in it.
+func (r *reading) add(w world, out printed, depth int, m mapping) {
+	r.page.omitted += out.Omitted
+	var below []*frame
+	var maps map[cdp.FrameID]framePlace
+	if len(out.Slots) > 0 {
+		below = r.c.tab.slots(r.c.ctx, w, out.Slots, out.Strangers)
+		for _, f := range below {
+			if f != nil && r.ahead[f] == nil && r.left > 0 {
+				r.ahead[f] = r.c.readFrame(f, r.v)
+			}
+		}
+		if r.v.Boxes {
+			maps = w.placesOf(r.c.ctx, below)
+		}
+	}
+	if out.Text == "" {
+		return
+	}
+	for line := range strings.SplitSeq(out.Text, "\n") {
+		line, slot := strings.CutSuffix(line, "\x01")
+		if r.v.Boxes {
+			line = boxPattern.ReplaceAllStringFunc(line, m.box)
+		}
+		x := rowOf(line)
+		x.depth += depth
+		r.page.rows = append(r.page.rows, x)
+		if !slot || len(below) == 0 {
+			continue
+		}
+		f := below[0]
+		below = below[1:]
+		r.frame(f, x.depth+1, m, maps)
+	}
+}
+
+// frame appends a frame's outline below its own line.
+func (r *reading) frame(f *frame, depth int, m mapping, maps map[cdp.FrameID]framePlace) {
+	say := func(text string) { r.page.rows = append(r.page.rows, row{depth, "- (" + text + ")"}) }
+	switch {
+	case f == nil:
+		say("this frame can not be read now")
+		return
+	case r.left == 0:
+		say("not read: the page has too many frames")
+		return
+	}
+	r.left--
+	a := r.ahead[f]
+	if a == nil {
+		say("this frame can not be read now")
+		return
+	}
+	select {
+	case <-a.done:
+	case <-r.c.ctx.Done():
+		return
+	}
+	switch {
+	case a.err != nil && r.c.tab.crashedFrame(f):
+		say("this frame crashed")
+		return
+	case a.err != nil:
+		say("this frame does not answer")
+		return
+	}
+	r.shown = append(r.shown, f)
+	if a.out.Text == "" && r.c.tab.isLoading(f) {
+		say("this frame is still loading")
+		return
+	}
+	inner := m
+	if p, ok := maps[f.id]; ok {
+		inner = m.after(p.Map)
+	}
+	r.add(a.w, a.out, depth, inner)
+}
+
+// mapping takes points of a frame's viewport to the tab's, as a matrix
+// [a b c d e f]: x' = a·x + c·y + e, y' = b·x + d·y + f.
+type mapping [6]float64
+
+var unmoved = mapping{1, 0, 0, 1, 0, 0}
+
+func (m mapping) point(x, y float64) (float64, float64) {
+	return m[0]*x + m[2]*y + m[4], m[1]*x + m[3]*y + m[5]
+}
+
+// after gives the mapping that applies inner first.
+func (m mapping) after(inner mapping) mapping {
+	e, f := m.point(inner[4], inner[5])
+	return mapping{
+		m[0]*inner[0] + m[2]*inner[1], m[1]*inner[0] + m[3]*inner[1],
+		m[0]*inner[2] + m[2]*inner[3], m[1]*inner[2] + m[3]*inner[3], e, f,
+	}
+}
+
+// rect maps a box to the box around it.
+func (m mapping) rect(x, y, w, h float64) (float64, float64, float64, float64) {
+	ax, ay := m.point(x, y)
+	bx, by := m.point(x+w, y+h)
+	cx, cy := m.point(x+w, y)
+	dx, dy := m.point(x, y+h)
+	left, top := min(ax, bx, cx, dx), min(ay, by, cy, dy)
+	return left, top, max(ax, bx, cx, dx) - left, max(ay, by, cy, dy) - top
+}
+
+// box words a box that the page script marked.
+func (m mapping) box(marked string) string {
+	var n [4]float64
+	for i, s := range boxPattern.FindStringSubmatch(marked)[1:] {
+		n[i], _ = strconv.ParseFloat(s, 64)
+	}
+	x, y, w, h := m.rect(n[0], n[1], n[2], n[3])
+	return fmt.Sprintf(" [box=%.0f,%.0f,%.0f,%.0f]", x, y, w, h)
+}
+
+// framePlace is where a frame is in the document around it.
+type framePlace struct {
+	Map mapping    `json:"map"`
+	Box [4]float64 `json:"box"` // x, y, width, height
+}
+
+// placesOf asks a document where its foreign frames are.
+func (w world) placesOf(ctx context.Context, list []*frame) map[cdp.FrameID]framePlace {
+	args := struct {
+		Frames []cdp.FrameID `json:"frames"`
+	}{[]cdp.FrameID{}}
+	for _, f := range list {
+		if f != nil {
+			args.Frames = append(args.Frames, f.id)
+		}
+	}
+	var answer struct {
+		Maps map[cdp.FrameID]framePlace `json:"maps"`
+	}
+	if len(args.Frames) > 0 {
+		_ = w.put(ctx, "placeOfFrames", args).get(ctx, &answer) // none: their boxes stay their own
+	}
+	return answer.Maps
+}
+
+// mark is an interactive element in view, to be drawn on a screenshot. Its box is
+// in CSS pixels of the tab's viewport.
+type mark struct {
+	Ref    string  `json:"ref"`
+	Role   string  `json:"role"`
+	Name   string  `json:"name"`
+	X      float64 `json:"x"`
+	Y      float64 `json:"y"`
+	Width  float64 `json:"width"`
+	Height float64 `json:"height"`
+}
+
+// maxMarks bounds the elements that are marked.
+const maxMarks = 300
+
+// marks lists the interactive elements in view, in all frames.
+func (c *call) marks() ([]mark, error) {
+	type place struct {
+		f    *frame
+		m    mapping
+		clip [4]float64 // what is seen of the frame
+	}
+	var all []mark
+	list := []place{{m: unmoved, clip: [4]float64{-1e6, -1e6, 2e6, 2e6}}}
+	for n := 0; n < len(list) && n < maxFrames; n++ {
+		p := list[n]
+		var answer struct {
+			Marks     []mark        `json:"marks"`
+			Slots     []cdp.FrameID `json:"slots"`
+			Strangers int           `json:"strangers"`
+			Next      int           `json:"next"`
+		}
+		base := 0
+		if p.f == nil {
+			base = c.lane.takeRefs()
+		}
+		w, err := c.tab.askAny(c.ctx, p.f, "marks", question{view: view{Interactive: true}, Base: base}, &answer)
+		if err != nil {
+			if p.f == nil {
+				return nil, err
+			}
+			continue
+		}
+		if p.f == nil {
+			c.lane.putRefs(answer.Next)
+		}
+		for _, x := range answer.Marks {
+			x.X, x.Y, x.Width, x.Height = p.m.rect(x.X, x.Y, x.Width, x.Height)
+			right, bottom := min(x.X+x.Width, p.clip[0]+p.clip[2]), min(x.Y+x.Height, p.clip[1]+p.clip[3])
+			x.X, x.Y = max(x.X, p.clip[0]), max(x.Y, p.clip[1])
+			x.Width, x.Height = right-x.X, bottom-x.Y
+			if x.Width >= 1 && x.Height >= 1 && len(all) < maxMarks {
+				all = append(all, x)
+			}
+		}
+		if len(answer.Slots) == 0 {
+			continue
+		}
+		below := c.tab.slots(c.ctx, w, answer.Slots, answer.Strangers)
+		places := w.placesOf(c.ctx, below)
+		for _, f := range below {
+			if f == nil {
+				continue
+			}
+			if at, ok := places[f.id]; ok {
+				x, y, width, height := p.m.rect(at.Box[0], at.Box[1], at.Box[2], at.Box[3])
+				list = append(list, place{f, p.m.after(at.Map), [4]float64{x, y, width, height}})
+			}
+		}
+	}
+	return all, nil
 }

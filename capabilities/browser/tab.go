@@ -42,6 +42,7 @@ type tab struct {
 	crashed bool
 	told    bool  // the crash was reported to a caller
 	world   world // of the document shown; zero: not made yet
+	frames  frames
 }
 
 // tabState is what the tab's events told so far. The counters only grow: who
@@ -53,17 +54,18 @@ type tabState struct {
 	loaded     bool
 	status     int // HTTP status of the document shown, 0 if it has none
 
-	documents int // documents that were committed
-	started   int // navigations that began
-	requested int // navigations that a script or link asked for
-	inPage    int // changes of the address without a new document
-	requests  int // requests made with the click's or key's activation
-	opened    int // tabs it opened
-	downloads int
-	choosers  int // file choosers that a page tried to open
-	dialogs   int
-	dialog    string  // the latest dialog's type and how it was answered
-	open      *dialog // that waits for an answer
+	documents      int // documents that were committed
+	frameDocuments int // documents that were committed in frames
+	started        int // navigations that began
+	requested      int // navigations that a script or link asked for
+	inPage         int // changes of the address without a new document
+	requests       int // requests made with the click's or key's activation
+	opened         int // tabs it opened
+	downloads      int
+	choosers       int // file choosers that a page tried to open
+	dialogs        int
+	dialog         string  // the latest dialog's type and how it was answered
+	open           *dialog // that waits for an answer
 
 	statuses map[cdp.LoaderID]int // of documents on their way
 }
@@ -73,7 +75,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	free, block := context.WithCancelCause(life)
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener,
-		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(),
+		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(), frames: newFrames(),
 		// The first document is about:blank and there at once.
 		state: tabState{domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
@@ -85,6 +87,7 @@ func (t *tab) setUp() {
 	defer cancel()
 	none := cdp.Empty{}
 	steps := []*pending{
+		attachFrames(ctx, t.s),
 		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
 		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
 		start(ctx, t.s, network.Enable, watchNetwork).pending,
@@ -173,6 +176,9 @@ func (t *tab) settle(ctx context.Context) error {
 
 // onEvent runs on the connection's reading goroutine.
 func (t *tab) onEvent(method string, params []byte) {
+	if t.onFrames(t.s, method, params) {
+		return
+	}
 	switch method {
 	case "Page.frameStartedNavigating":
 		var e struct {
@@ -262,6 +268,7 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool) {
 			s.navigating = ""
 		}
 		t.world = world{} // contexts of the old document are gone
+		t.resetFramesLocked()
 	})
 	t.network.newDocument(loader)
 }

@@ -79,7 +79,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("part:\n%s", part)
 	}
 	capped := n.must("snapshot", obj{"max_chars": 200})
-	if capped.m["truncated"] != true || capped.m["omitted_chars"].(float64) < 500 || !strings.Contains(capped.json, "cut here") || strings.Contains(capped.json, "e0000") {
+	if capped.m["truncated"] != true || capped.m["omitted_chars"].(float64) < 500 || !strings.Contains(capped.json, "left out") || strings.Contains(capped.json, "\x01") {
 		t.Errorf("capped: %s", capped.json)
 	}
 }

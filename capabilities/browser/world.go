@@ -20,6 +20,10 @@ import (
 var (
 	//go:embed page/words.js
 	wordsScript string
+	//go:embed page/closed.js
+	closedScript string
+	//go:embed page/frames.js
+	framesScript string
 	//go:embed page/refs.js
 	refsScript string
 	//go:embed page/outline.js
@@ -32,12 +36,13 @@ var (
 	outcomeScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		wordsScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript +
+		wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, aim, outcome, dragging, typed, setField"
+const pageFunctions = "snapshot, marks, aim, outcome, typed, setField, " +
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, lift"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"
@@ -64,8 +69,10 @@ type asked struct {
 
 // world is our isolated world in one document. It ends with the document.
 type world struct {
-	s  *session // of the frame the document is in
-	id runtime.ExecutionContextID
+	s      *session // of the frame the document is in
+	id     runtime.ExecutionContextID
+	frame  *frame // nil: the tab's own document
+	prefix string // of the refs given there
 }
 
 // inWorld gives our world of the document shown, with the page script in it.
@@ -86,16 +93,28 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 	if err != nil {
 		return world{}, err
 	}
-	if res.ExceptionDetails != nil {
-		return world{}, fmt.Errorf("page script: %s", res.ExceptionDetails.Text)
+	if err := pageFault(res); err != nil {
+		return world{}, err
 	}
-	w = world{t.s, made.ExecutionContextID}
+	w = world{s: t.s, id: made.ExecutionContextID}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.documents == documents {
 		t.world = w
 	}
 	return w, nil
+}
+
+// pageFault gives what the page script threw.
+func pageFault(res runtime.EvaluateResult) error {
+	if res.ExceptionDetails == nil && res.Result != nil {
+		return nil
+	}
+	text := ""
+	if e := res.ExceptionDetails; e != nil && e.Exception != nil {
+		text = e.Exception.Description
+	}
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.")
 }
 
 // put queues a call of a function of the page script.
@@ -117,12 +136,8 @@ func (a asked) get(ctx context.Context, into any) error {
 	if err != nil {
 		return err
 	}
-	if res.ExceptionDetails != nil || res.Result == nil {
-		text := ""
-		if e := res.ExceptionDetails; e != nil && e.Exception != nil {
-			text = e.Exception.Description
-		}
-		return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.")
+	if err := pageFault(res); err != nil {
+		return err
 	}
 	var no refusal
 	if jsonv2.Unmarshal(res.Result.Value, &no) == nil && no.Error != "" {

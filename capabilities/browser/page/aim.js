@@ -1,10 +1,10 @@
 // ---- aim: everything before the input, in one trip ----------------------------
 
-// deepest gives the element shown at a point, through open shadow roots.
+// deepest gives the element shown at a point, through shadow roots.
 function deepest(doc, x, y) {
   let el = doc.elementFromPoint(x, y);
-  while (el && el.shadowRoot) {
-    const inner = el.shadowRoot.elementFromPoint(x, y);
+  for (let root; el && (root = rootOf(el)); ) {
+    const inner = root.elementFromPoint(x, y);
     if (!inner || inner === el) break;
     el = inner;
   }
@@ -14,7 +14,7 @@ function deepest(doc, x, y) {
 // Not instanceof: frames have their own classes.
 const isShadow = root => root.nodeType === 11 && !!root.host;
 
-const above = el => el.assignedSlot || el.parentElement || (isShadow(el.getRootNode()) ? el.getRootNode().host : null);
+const above = el => el.assignedSlot || slotOf(el) || el.parentElement || (isShadow(el.getRootNode()) ? el.getRootNode().host : null);
 
 // within reports whether hit is el or inside it, or the label that stands for it.
 function within(el, hit) {
@@ -42,10 +42,7 @@ function toTop(el, x, y) {
   while (win && win !== window) {
     const frame = win.frameElement;
     if (!frame) break;
-    const r = frame.getBoundingClientRect();
-    const s = getComputedStyle(frame);
-    x += r.left + frame.clientLeft + parseFloat(s.paddingLeft);
-    y += r.top + frame.clientTop + parseFloat(s.paddingTop);
+    ({x, y} = through(outward(frame), x, y));
     const hit = deepest(frame.ownerDocument, x, y);
     if (hit !== frame) return {x, y, cover: hit, out: true};
     win = frame.ownerDocument.defaultView;
@@ -193,7 +190,7 @@ async function aim(o) {
     await still(el);
     const r = el.getBoundingClientRect();
     const top = toTop(el, r.left, r.top);
-    return {x: top.x + window.scrollX, y: top.y + window.scrollY, width: r.width, height: r.height};
+    return {x: top.x + window.scrollX, y: top.y + window.scrollY, width: r.width, height: r.height, scroll_x: window.scrollX, scroll_y: window.scrollY};
   }
   await still(el);
   let p = hitPoint(el, o.position);

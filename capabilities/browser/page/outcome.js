@@ -31,7 +31,7 @@ function watch(el, o) {
     wake();
   };
   const seen = e => { w.pressed = true; w.event = e; w.at = performance.now(); wake(); };
-  const through = e => { const path = e.composedPath(); return o.point || path.includes(el) || (path[0]?.nodeType === 1 && within(el, path[0])); };
+  const through = e => { const path = e.composedPath(); const hit = hitOf(e); return o.point || path.includes(el) || (hit?.nodeType === 1 && within(el, hit)); };
   const keys = o.kind === 'key' || o.kind === 'type';
   if (keys) {
     // Armed by the key; typing itself is verified by the field's value.
@@ -102,7 +102,7 @@ function watch(el, o) {
   on(win, 'pause', () => w.evidence('media paused'));
   on(win, 'toggle', () => w.evidence('something was opened or closed'));
   on(win, 'focusin', e => {
-    const x = e.composedPath()[0];
+    const x = hitOf(e);
     const takesText = x?.nodeType === 1 && (x.isContentEditable || x.tagName === 'TEXTAREA' || x.tagName === 'SELECT' || (x.tagName === 'INPUT' && INPUTS[x.type] !== 'button' && x.type !== 'checkbox' && x.type !== 'radio'));
     if (takesText) w.evidence('the field has the focus');
     else if (!within(el, x) && !within(x, el)) w.evidence('the focus moved');

@@ -1,11 +1,15 @@
 // ---- snapshot -----------------------------------------------------------------
 
-// outline builds the tree of what is shown below el: nodes {role, name, attrs,
-// value, el, text, kids}; a bare text is a string.
+// outline prints what is shown below root, one line per node: indented by its
+// depth, "- role "name" [state…] [ref=…]", then where it leads or what it holds.
+// Controls of ours in the text: \x01 ends the line of a foreign frame, whose lines
+// the node puts there, \x02 stands around a box that it has to translate.
 function outline(root, o) {
-  const focused = (() => { let a = document.activeElement; while (a) { const inner = a.shadowRoot ? a.shadowRoot.activeElement : a.tagName === 'IFRAME' && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
+  const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
+  const slots = [], nodes = [];
 
   function attrsOf(el, role) {
+    if (el.tagName === 'LABEL' && el.control) el = el.control; // it stands for a hidden one
     const a = [];
     const aria = n => el.getAttribute('aria-' + n);
     const state = (n, native) => { const v = native ?? aria(n); if (v === true || v === 'true') a.push(n); else if (v === 'mixed') a.push(n + '=mixed'); };
@@ -18,12 +22,14 @@ function outline(root, o) {
     state('pressed');
     if (aria('current') && aria('current') !== 'false') a.push('current');
     if (el === focused && el !== el.ownerDocument.body) a.push('focused');
-    if (aria('invalid') && aria('invalid') !== 'false') a.push('invalid');
+    if (aria('invalid') ? aria('invalid') !== 'false' : FIELDS.has(el.tagName) && el.matches(':user-invalid')) a.push('invalid');
     if (el.required || aria('required') === 'true') a.push('required');
     if (el.readOnly || aria('readonly') === 'true') a.push('readonly');
     if (el.tagName === 'TEXTAREA' || (role === 'textbox' && el.tagName !== 'INPUT')) a.push('multiline');
     if (el.type === 'password') a.push('password');
     if (aria('haspopup') && aria('haspopup') !== 'false') a.push('haspopup');
+    if (role === 'listbox' && (el.multiple || aria('multiselectable') === 'true')) a.push('multiple');
+    if ((role === 'dialog' || role === 'alertdialog') && (aria('modal') === 'true' || (el.tagName === 'DIALOG' && el.matches(':modal')))) a.push('modal');
     return a;
   }
 
@@ -33,18 +39,22 @@ function outline(root, o) {
       if (isSecret(el)) return el.value ? '(filled, hidden)' : '';
       if (role === 'slider') return `${el.value} (${el.min || 0} to ${el.max || 100})`;
       if (role === 'file') return quote([...el.files].map(f => f.name).join(', '));
-      return el.value ? quote(cut(el.value, 300)) : '';
+      const holds = el.value ? quote(cut(el.value, 300)) : '';
+      return el.list ? `${holds || '""'} of ${choices(el.list.options)}` : holds;
     }
     if (el.tagName === 'SELECT') {
       const chosen = [...el.selectedOptions].map(x => squeeze(x.label || x.text));
-      const all = [...el.options].slice(0, 12).map(x => quote(cut(squeeze(x.label || x.text), 60)));
-      const more = el.options.length > 12 ? `, … ${el.options.length} in all` : '';
-      return `${quote(cut(chosen.join(', '), 200))} of ${all.join(', ')}${more}`;
+      return `${quote(cut(chosen.join(', '), 200))} of ${choices(el.options)}`;
     }
     if (el.tagName === 'PROGRESS' || el.tagName === 'METER') return el.hasAttribute('value') ? `${el.value} of ${el.max}` : '';
-    if (el.hasAttribute('aria-valuenow') || el.hasAttribute('aria-valuetext')) return el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow');
+    if (el.hasAttribute('aria-valuenow') || el.hasAttribute('aria-valuetext')) return cut(squeeze(el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow')), 200);
     if (role === 'textbox' || role === 'searchbox') return isSecret(el) ? '(hidden)' : quote(cut(squeeze(el.innerText), 300));
     return '';
+  }
+
+  function choices(options) {
+    const all = [...options].slice(0, 12).map(x => quote(cut(squeeze(x.label || x.text || x.value), 60)) + (x.disabled ? ' (disabled)' : ''));
+    return all.join(', ') + (options.length > 12 ? `, … ${options.length} in all` : '');
   }
 
   function target(el) {
@@ -58,6 +68,7 @@ function outline(root, o) {
 
   // visit appends what node shows to out. mute drops text that a name already
   // holds; pointing says that an ancestor is clickable already.
+  let deep = 0;
   function visit(node, out, mute, pointing) {
     if (node.nodeType === 3) {
       if (!mute && /\S/.test(node.data)) out.push(node.data);
@@ -66,49 +77,59 @@ function outline(root, o) {
     }
     if (node.nodeType !== 1) return;
     const tag = node.tagName;
-    if (tag === 'SCRIPT' || tag === 'STYLE' || tag === 'NOSCRIPT' || tag === 'TEMPLATE' || tag === 'HEAD') return;
+    if (SILENT.has(tag)) return;
     if (tag === 'BR') { if (!mute) out.push(' '); return; }
     if (hiddenByAria(node)) return;
     const style = getComputedStyle(node);
-    if (style.display === 'none') return;
-    if (tag === 'LABEL' && node.control) mute = true; // it is the control's name
-    const invisible = style.visibility !== 'visible';
+    const display = style.display;
+    if (display === 'none') return;
+    if (display === '') { suspect(node.parentElement); return; } // its parent shows something else
+    examine(node);
     let role = roleOf(node);
+    if (tag === 'LABEL' && node.control) {
+      mute = true; // it is the control's name
+      const to = node.control;
+      if (!role && (to.type === 'checkbox' || to.type === 'radio' || to.type === 'file') && !to.checkVisibility({visibilityProperty: true})) role = roleOf(to);
+    }
+    const invisible = style.visibility !== 'visible';
     const pointer = style.cursor === 'pointer';
-    if (!invisible && !pointing && (!role || !ACTIVE.has(role)) && (node.hasAttribute('onclick') ||
-        (pointer && tag !== 'LABEL' && tag !== 'BODY' && tag !== 'HTML') || (node.tabIndex >= 0 && node.hasAttribute('tabindex') && !role))) {
-      if (!role || PLAIN.has(role) || MERGED.has(role) || role === 'listitem' || role === 'row' || role === 'img') role = role === 'img' ? 'img' : node.tabIndex >= 0 && !pointer && !node.hasAttribute('onclick') ? role : 'clickable';
-    }
-    const block = !style.display.startsWith('inline') && style.display !== 'contents';
+    if (!invisible && isClickable(node, role, style, pointing)) role = role === 'img' ? 'img' : 'clickable';
+    const block = !display.startsWith('inline') && display !== 'contents';
     if (block) out.push(null);
-    if (!role || invisible) {
-      for (const k of kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
+    deep++;
+    if (deep > MAX_DEEP) {
+      out.push('(nested too deep to be read)');
+    } else if (!role || invisible) {
+      for (const k of style.contentVisibility === 'hidden' ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
-      place(node, role, out, mute, pointing || pointer || role === 'clickable');
+      place(node, role, out, mute, pointing || pointer || role === 'clickable', style);
     }
+    deep--;
     if (block) out.push(null);
   }
 
-  function place(el, role, out, mute, pointing) {
+  function place(el, role, out, mute, pointing, style) {
     const active = ACTIVE.has(role);
-    const n = {role, el, name: cut(nameOf(el, role), 200), active, kids: []};
+    const whole = nameOf(el, role);
+    const n = {role, el, name: shorten(whole, role), active, kids: []};
+    if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
     n.attrs = attrsOf(el, role);
     if (role === 'iframe') {
       const doc = frameDocument(el);
-      if (doc && doc.body) visit(doc.body, n.kids, false, false);
-      else n.attrs.push('other origin');
-      n.active = true;
+      if (doc) { if (doc.body) visit(doc.body, n.kids, false, false); }
+      else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = el.src ? cut(el.src.split(/[?#]/)[0], 120) : ''; }
+      n.active = n.ref = true;
     } else if (el.tagName === 'SELECT' || el.tagName === 'INPUT' || el.tagName === 'TEXTAREA' || role === 'canvas' || role === 'video') {
       n.value = valueOf(el, role);
     } else {
       n.value = valueOf(el, role);
       if (!(n.value && (role === 'textbox' || role === 'searchbox'))) {
-        const quiet = mute || (FROM_CONTENT.has(role) && n.name !== '');
+        const quiet = mute || (FROM_CONTENT.has(role) && n.name !== '' && whole.length <= MAX_NAME);
         if (el.tagName === 'DETAILS' && !el.open) {
           const s = el.querySelector(':scope > summary');
           if (s) visit(s, n.kids, quiet, pointing);
         } else {
-          for (const k of kids(el)) visit(k, n.kids, quiet, pointing);
+          for (const k of style.contentVisibility === 'hidden' ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
         }
       }
     }
@@ -166,42 +187,113 @@ function outline(root, o) {
   visit(root, list, false, false);
   const tree = tidy(list);
 
-  // print: one line per node; past the cap lines are only counted, and get no ref.
   const lines = [];
   let used = 0, omitted = 0;
+  const plain = s => clean(s).replace(/[[\]]/g, ' ');
+  const clean = s => s.replace(/[\x00-\x1f\x7f]/g, ' ');
   function line(s, pad) {
-    const size = pad.length + s.length + 3;
-    if (omitted || used + size > o.max) omitted += size;
-    else { used += size; lines.push(pad + '- ' + s); }
+    const text = pad + '- ' + s;
+    if (used > MAX_TEXT || lines.length > MAX_LINES) omitted += text.length + 1;
+    else { used += text.length + 1; lines.push(text); }
   }
   function print(list, pad) {
     for (const n of list) {
-      if (typeof n === 'string') { if (!o.interactive) line('text: ' + n, pad); continue; }
+      if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
       let s = n.role;
       if (n.name) s += ' ' + quote(n.name);
-      else if (n.hint) s += ` [hint=${cut(squeeze(n.hint), 50)}]`;
-      for (const a of n.attrs) s += ` [${a}]`;
-      if (n.ref || n.role === 'iframe') s += ` [ref=${omitted || used + s.length + pad.length + 20 > o.max ? 'e0000' : refOf(n.el, n.role, n.name)}]`;
-      if (n.target) s += ' -> ' + n.target;
+      else if (n.hint) s += ` [hint=${plain(cut(squeeze(n.hint), 50))}]`;
+      for (const a of n.attrs) s += ` [${plain(a)}]`;
+      const head = s.length;
+      const ref = () => ` [ref=${refOf(n.el, n.role, n.name)}]`;
+      if (n.ref) { s += ref(); if (o.collect) nodes.push(n); }
+      if (o.boxes && n.ref) s += box(n.el);
+      if (n.target) s += ' -> ' + clean(n.target);
       let below = n.kids;
-      if (n.value) s += ': ' + n.value;
-      else if (!o.interactive && below.length && typeof below[0] === 'string' && (below.length === 1 || n.role === 'row')) { s += ': ' + below[0]; below = below.slice(1); }
-      if (!o.interactive || n.active) line(s, pad);
-      print(below, o.interactive && !n.active ? pad : pad + '  ');
+      if (n.value) s += ': ' + clean(n.value);
+      else if (!o.interactive && below.length && typeof below[0] === 'string' && (below.length === 1 || n.role === 'row')) { s += ': ' + clean(below[0]); below = below.slice(1); }
+      const shown = !o.interactive || n.active;
+      const at = lines.length, before = used;
+      if (n.foreign) { slots.push(n.slot); s += '\x01'; }
+      if (shown) line(s, pad);
+      print(below, shown ? pad + '  ' : pad);
+      // What is large can be read by itself.
+      if (!n.ref && shown && at < lines.length && used - before > MAX_PART) lines[at] = pad + '- ' + s.slice(0, head) + ref() + s.slice(head);
     }
   }
   print(tree, '');
-  return {text: lines.join('\n'), omitted};
+  return o.collect ? {nodes, slots} : {text: lines.join('\n'), slots, omitted};
 }
 
-function snapshot(o) {
+// Bounds of one outline.
+const MAX_TEXT = 2000000, MAX_LINES = 40000, MAX_DEEP = 800;
+const MAX_PART = 1500; // characters from which on a part has a ref of its own
+
+const SILENT = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'DATALIST', 'script', 'style', 'defs', 'symbol', 'title', 'desc', 'metadata']);
+const FIELDS = new Set(['INPUT', 'TEXTAREA', 'SELECT']);
+
+function box(el) {
+  const b = boxOf(el);
+  return `\x02${[b.x, b.y, b.width, b.height].map(Math.round)}\x02`;
+}
+
+// isClickable tells what takes clicks without a role that says so; pointing means
+// that the pointer's form comes from an ancestor.
+function isClickable(el, role, style, pointing) {
+  const tag = el.tagName;
+  if (role && (ACTIVE.has(role) || !(PLAIN.has(role) || MERGED.has(role) || role === 'listitem' || role === 'row' || role === 'img'))) return false;
+  if (el.hasAttribute('onclick')) return true;
+  if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
+  if (!pointing && style.cursor === 'pointer') return true;
+  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style);
+}
+
+// scrollsOnly: such an element has a tabindex so that keys can scroll it.
+const scrollsOnly = (el, style) => /auto|scroll/.test(style.overflowX + style.overflowY) && (el.scrollHeight > el.clientHeight || el.scrollWidth > el.clientWidth);
+
+const underPointer = el => { const up = above(el); return !!up && getComputedStyle(up).cursor === 'pointer'; };
+
+// rest waits until nothing has changed for a frame or two, at most a quarter of a
+// second: what an action started is then mostly done.
+async function rest() {
+  let changed = true;
+  const observer = new MutationObserver(() => { changed = true; });
+  observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+  for (const stop = performance.now() + 250; changed && performance.now() < stop; ) {
+    changed = false;
+    await frame(window);
+  }
+  observer.disconnect();
+}
+
+async function snapshot(o) {
+  if (o.rest) await rest();
   next = Math.max(next, o.base);
+  suspects = [];
+  strangers = [];
   let root = document.body || document.documentElement;
   if (o.ref || o.selector) {
     const f = find(o);
     if (f.error) return f;
     root = f.el;
   }
-  const out = root ? outline(root, o) : {text: '', omitted: 0};
-  return {...out, next, url: location.href, title: document.title};
+  const out = root ? outline(root, o) : {text: '', slots: [], omitted: 0};
+  prune();
+  return {...out, next, suspects: suspects.length, strangers: strangers.length, url: location.href, title: document.title};
+}
+
+// marks lists what of the outline's refs is in view, with its box.
+function marks(o) {
+  next = Math.max(next, o.base);
+  strangers = [];
+  const root = document.body || document.documentElement;
+  const out = root ? outline(root, {interactive: true, collect: true}) : {nodes: [], slots: []};
+  const list = [];
+  for (const n of out.nodes) {
+    if (n.slot !== undefined || n.role === 'iframe') continue;
+    const b = boxOf(n.el);
+    if (b.width < 2 || b.height < 2 || b.x >= innerWidth || b.y >= innerHeight || b.x + b.width <= 0 || b.y + b.height <= 0) continue;
+    if (hitPoint(n.el).x === undefined) continue;
+    list.push({ref: refOf(n.el, n.role, n.name), role: n.role, name: n.name, ...b});
+  }
+  return {marks: list, slots: out.slots, strangers: strangers.length, next};
 }

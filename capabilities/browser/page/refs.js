@@ -7,55 +7,81 @@ let next = 1;
 function refOf(el, role, name) {
   let id = ids.get(el);
   if (!id) {
-    id = 'e' + next++;
+    id = prefix + 'e' + next++;
     ids.set(el, id);
   }
-  refs.set(id, {el: new WeakRef(el), role, name});
+  const known = refs.get(id);
+  if (known && known.el.deref() === el) Object.assign(known, {role, name});
+  else refs.set(id, {el: new WeakRef(el), role, name});
   return id;
+}
+
+// prune forgets refs of elements that are long gone, once there are very many.
+function prune() {
+  if (refs.size < 20000) return;
+  for (const [id, known] of refs) {
+    if (refs.size < 10000) return;
+    if (!attached(known.el.deref())) refs.delete(id);
+  }
 }
 
 const attached = el => el && el.isConnected && el.ownerDocument.defaultView;
 
-// everyRoot calls f with the document, every open shadow root and every
-// same-origin frame's document below it.
+// everyRoot calls f with the document, every shadow root and every readable frame's
+// document below it.
 function everyRoot(root, f) {
   f(root);
   for (const el of root.querySelectorAll('*')) {
-    if (el.shadowRoot) everyRoot(el.shadowRoot, f);
-    else if (el.tagName === 'IFRAME' || el.tagName === 'FRAME') {
+    const inner = rootOf(el);
+    if (inner) everyRoot(inner, f);
+    else if (isFrame(el)) {
       const doc = frameDocument(el);
       if (doc) everyRoot(doc, f);
     }
   }
 }
 
-function frameDocument(el) {
-  try { return el.contentDocument; } catch { return null; }
-}
-
 const fail = (code, message) => ({error: code, message});
+
+const MAX_NAME = 200;
+
+// shorten: what is longer than a name stands below the element, as its text.
+const shorten = (name, role) => name.length <= MAX_NAME || !FROM_CONTENT.has(role) ? cut(name, MAX_NAME) : role === 'clickable' ? '' : cut(name, 80);
+
+const shownName = (el, role) => shorten(nameOf(el, role), role);
+
+// twin finds the one visible element with a role and name, if there is only one.
+function twin(role, name) {
+  const same = [];
+  if (name) everyRoot(document, root => {
+    for (const x of root.querySelectorAll('*')) {
+      if (same.length > 1) return;
+      const is = role === 'clickable' ? !ACTIVE.has(roleOf(x)) && isClickable(x, roleOf(x), getComputedStyle(x), underPointer(x)) : roleOf(x) === role;
+      if (is && x.checkVisibility() && shownName(x, role) === name) same.push(x);
+    }
+  });
+  return same.length === 1 ? same[0] : null;
+}
 
 // find resolves a ref or a selector to one element, or says why it can not.
 function find(o) {
   let ref = o.ref;
-  if (!ref && /^ref=e\d+$/.test(o.selector || '')) ref = o.selector.slice(4);
+  if (!ref && /^ref=(f\d+)?e\d+$/.test(o.selector || '')) ref = o.selector.slice(4);
   if (ref) {
     ref = ref.replace(/^\[?(ref=)?/, '').replace(/\]$/, '');
-    const known = refs.get(ref);
+    // The node remembers what a ref of an earlier document of this address was.
+    const known = refs.get(ref) || o.was;
     if (!known) return fail('stale_ref', `The ref ${quote(cut(ref, 20))} does not belong to the page shown now.`);
-    const el = known.el.deref();
+    const el = known.el?.deref();
     if (attached(el)) return {el};
     // It was rendered anew: the same role and name, if there is only one such.
-    const same = [];
-    if (known.name) everyRoot(document, root => {
-      for (const x of root.querySelectorAll('*')) if (same.length < 2 && roleOf(x) === known.role && x.checkVisibility() && nameOf(x, known.role) === known.name) same.push(x);
-    });
-    if (same.length === 1) {
-      ids.set(same[0], ref);
-      refs.set(ref, {...known, el: new WeakRef(same[0])});
-      return {el: same[0]};
+    const same = twin(known.role, known.name);
+    if (same) {
+      if (!ids.has(same)) ids.set(same, ref);
+      refs.set(ref, {role: known.role, name: known.name, el: new WeakRef(same)});
+      return {el: same};
     }
-    return fail('stale_ref', `The element behind ${ref} is gone from the page.`);
+    return fail('stale_ref', `The element behind ${ref}${known.name ? ` (${known.role} ${quote(cut(known.name, 60))})` : ''} is gone from the page.`);
   }
   let all = [];
   try {

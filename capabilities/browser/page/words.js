@@ -55,9 +55,10 @@ function editingHost(el) {
 
 const hiddenByAria = el => el.getAttribute('aria-hidden') === 'true' || el.inert === true;
 
-// kids gives the children as they are shown: through open shadow roots and slots.
+// kids gives the children as they are shown: through shadow roots and slots.
 function kids(el) {
-  if (el.shadowRoot) return el.shadowRoot.childNodes;
+  const root = rootOf(el);
+  if (root) return root.childNodes;
   if (el.tagName === 'SLOT') {
     const given = el.assignedNodes();
     if (given.length) return given;
@@ -78,13 +79,13 @@ function textOf(el, max) {
         if (own) { out += ' ' + own + ' '; continue; }
         if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
         const display = getComputedStyle(k).display;
-        if (display === 'none') continue;
+        if (display === 'none' || display === '') continue; // not shown, or in no slot
         const gap = display.startsWith('inline') ? '' : ' ';
         out += gap; walk(k); out += gap;
       }
     }
   };
-  if (!el.shadowRoot && !el.firstElementChild) out = el.textContent; else walk(el);
+  if (!rootOf(el) && !el.firstElementChild) out = el.textContent; else walk(el);
   return squeeze(out);
 }
 
@@ -107,6 +108,7 @@ function nameOf(el, role) {
       return squeeze(el.placeholder || el.title || '');
     case 'TEXTAREA': return squeeze(el.placeholder || el.title || '');
     case 'IMG': return squeeze(el.alt || el.title || '');
+    case 'LABEL': return textOf(el, 300);
     case 'FIELDSET': { const l = el.querySelector(':scope > legend'); return l ? textOf(l, 200) : ''; }
     case 'TABLE': return el.caption ? textOf(el.caption, 200) : '';
     case 'svg': { const t = el.querySelector(':scope > title'); return t ? squeeze(t.textContent) : ''; }

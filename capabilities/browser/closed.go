@@ -1,0 +1,76 @@
+package browser
+
+import (
+	"context"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/runtime"
+)
+
+// maxSuspects bounds the elements that are asked about at one time; page/closed.js
+// keeps to it.
+const maxSuspects = 200
+
+// openShadows asks Chrome which of the first n suspects in a document have a closed
+// shadow root, and makes those known to the page script. It gives their number. A
+// page without suspects is not asked.
+func (w world) openShadows(ctx context.Context, n int) (found int) {
+	if n == 0 {
+		return 0
+	}
+	list, release := w.strangers(ctx, "suspectAt", min(n, maxSuspects))
+	defer release()
+	var roots []reply[dom.ResolveNodeResult]
+	for _, s := range list {
+		if s.id == "" {
+			continue
+		}
+		res, err := s.node.get(ctx)
+		if err != nil || res.Node == nil {
+			continue
+		}
+		for _, root := range res.Node.ShadowRoots {
+			if root.ShadowRootType == cdp.ShadowRootTypeClosed {
+				roots = append(roots, start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{
+					BackendNodeID: root.BackendNodeID, ExecutionContextID: w.id, ObjectGroup: "handrail-strangers",
+				}))
+			}
+		}
+	}
+	var told []*pending
+	for _, r := range roots {
+		res, err := r.get(ctx)
+		if err != nil || res.Object == nil {
+			continue
+		}
+		told = append(told, start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+			FunctionDeclaration: "function() { __handrail.openUp(this); }", ObjectID: res.Object.ObjectID, Silent: ptr(true),
+		}).pending)
+	}
+	for _, p := range told {
+		if _, err := p.wait(ctx); err == nil {
+			found++
+		}
+	}
+	return found
+}
+
+// searchShadows looks for closed shadow roots everywhere in a document, one inside
+// the other, and reports whether there were new ones.
+func (t *tab) searchShadows(ctx context.Context, f *frame) (found bool) {
+	for range maxShadowDepth {
+		var answer struct {
+			Suspects int `json:"suspects"`
+		}
+		w, err := t.askAny(ctx, f, "suspectsIn", nil, &answer)
+		if err != nil || w.openShadows(ctx, answer.Suspects) == 0 {
+			return found
+		}
+		found = true
+	}
+	return found
+}
+
+// maxShadowDepth bounds closed roots inside closed roots.
+const maxShadowDepth = 8

@@ -1,0 +1,149 @@
+// ---- frames -----------------------------------------------------------------------
+
+// Documents of frames that this one may read belong to it. The others (foreign
+// ones) have a page script of their own; here they are known by their owner
+// element and the identifier that Chrome gives the frame (see frames.go).
+const frameOf = new WeakMap();   // owner element -> identifier
+const ownerOf = new Map();       // identifier -> WeakRef of the owner element
+let strangers = [];              // owners whose identifier is not known yet
+let prefix = '';                 // of the refs given in this document
+
+const isFrame = el => el.tagName === 'IFRAME' || el.tagName === 'FRAME' || (el.tagName === 'OBJECT' && !!el.contentWindow);
+
+function frameDocument(el) {
+  try { return el.contentDocument; } catch { return null; }
+}
+
+const isForeign = el => !!el.contentWindow && !frameDocument(el);
+
+// join tells this document which prefix its refs have. One that came back from
+// history has one already.
+function join(given) {
+  if (!prefix) prefix = given;
+  return prefix;
+}
+
+// slot gives the identifier of a foreign frame, '' for one that has to be asked for.
+function slot(el) {
+  const id = frameOf.get(el) || '';
+  if (!id) strangers.push(el);
+  return id;
+}
+
+const strangerAt = i => strangers[i];
+
+function own(el, id) {
+  frameOf.set(el, id);
+  ownerOf.set(id, new WeakRef(el));
+}
+
+// foreignFrames lists all shown foreign frames.
+function foreignFrames() {
+  strangers = [];
+  const slots = [];
+  everyRoot(document, root => { for (const el of root.querySelectorAll('iframe, frame, object')) if (isFrame(el) && isForeign(el) && el.checkVisibility()) slots.push(slot(el)); });
+  return {slots, strangers: strangers.length};
+}
+
+// outward gives the map from the viewport of an owner's frame to the viewport that
+// the owner itself is in. The middle of an element's bounding box is the middle of
+// the element under every affine transform; around it the linear parts of all
+// transforms apply.
+function outward(owner) {
+  const r = owner.getBoundingClientRect();
+  const style = getComputedStyle(owner);
+  let linear = null;
+  for (let x = owner; x && x.nodeType === 1; x = above(x)) {
+    const s = x === owner ? style : getComputedStyle(x);
+    if (s.scale && s.scale !== 'none') { const [a, b] = s.scale.split(' ').map(Number); linear = new DOMMatrix([a, 0, 0, b ?? a, 0, 0]).multiply(linear || new DOMMatrix()); }
+    if (s.transform !== 'none') { const m = new DOMMatrix(s.transform); linear = new DOMMatrix([m.a, m.b, m.c, m.d, 0, 0]).multiply(linear || new DOMMatrix()); }
+    if (s.rotate && s.rotate !== 'none') linear = new DOMMatrix().rotate(parseFloat(s.rotate)).multiply(linear || new DOMMatrix());
+  }
+  const zoom = owner.currentCSSZoom || 1;
+  const left = parseFloat(style.paddingLeft) * zoom + owner.clientLeft * zoom, top = parseFloat(style.paddingTop) * zoom + owner.clientTop * zoom;
+  if (!linear) return new DOMMatrix([1, 0, 0, 1, r.left + left, r.top + top]);
+  const m = new DOMMatrix([1, 0, 0, 1, r.left + r.width / 2, r.top + r.height / 2]).multiply(linear);
+  return m.translate(left - owner.offsetWidth * zoom / 2, top - owner.offsetHeight * zoom / 2);
+}
+
+const through = (m, x, y) => ({x: m.a * x + m.c * y + m.e, y: m.b * x + m.d * y + m.f});
+
+// toRoot maps a point of el's viewport to that of this script's own window.
+function toRoot(doc, x, y) {
+  for (let win = doc.defaultView; win && win !== window; ) {
+    const owner = win.frameElement;
+    if (!owner) break;
+    ({x, y} = through(outward(owner), x, y));
+    win = owner.ownerDocument.defaultView;
+  }
+  return {x, y};
+}
+
+// boxOf gives an element's box in the viewport of this script's own window.
+function boxOf(el) {
+  const r = el.getBoundingClientRect();
+  if (el.ownerDocument === document) return {x: r.left, y: r.top, width: r.width, height: r.height};
+  const a = toRoot(el.ownerDocument, r.left, r.top), b = toRoot(el.ownerDocument, r.right, r.bottom);
+  return {x: Math.min(a.x, b.x), y: Math.min(a.y, b.y), width: Math.abs(a.x - b.x), height: Math.abs(a.y - b.y)};
+}
+
+// placeOfFrames gives the maps of foreign frames to this script's window, and the
+// owners' boxes there.
+function placeOfFrames(o) {
+  const maps = {};
+  for (const id of o.frames) {
+    const owner = ownerOf.get(id)?.deref();
+    if (!attached(owner)) continue;
+    const m = outward(owner);
+    const a = toRoot(owner.ownerDocument, m.e, m.f), b = toRoot(owner.ownerDocument, m.a + m.e, m.b + m.f), c = toRoot(owner.ownerDocument, m.c + m.e, m.d + m.f);
+    const box = boxOf(owner);
+    maps[id] = {map: [b.x - a.x, b.y - a.y, c.x - a.x, c.y - a.y, a.x, a.y], box: [box.x, box.y, box.width, box.height]};
+  }
+  return {maps};
+}
+
+// lift brings a point of a foreign frame's viewport into view here, and gives it in
+// the viewport of this script's own window. It refuses what is covered.
+async function lift(o) {
+  const owner = ownerOf.get(o.frame)?.deref();
+  if (!attached(owner)) return fail('stale_ref', 'The frame of the element is gone from the page.');
+  if (!owner.checkVisibility({visibilityProperty: true})) return fail('element_not_found', 'The frame of the element is not visible.');
+  if (!o.rect) await still(owner);
+  for (let moved = false; ; moved = true) {
+    const p = through(outward(owner), o.x, o.y);
+    if (o.rect) {
+      const a = toRoot(owner.ownerDocument, p.x, p.y), q = through(outward(owner), o.x + o.width, o.y + o.height), b = toRoot(owner.ownerDocument, q.x, q.y);
+      return {x: Math.min(a.x, b.x), y: Math.min(a.y, b.y), width: Math.abs(a.x - b.x), height: Math.abs(a.y - b.y), scroll_x: scrollX, scroll_y: scrollY};
+    }
+    const hit = deepest(owner.ownerDocument, p.x, p.y);
+    const at = hit === owner ? toTop(owner, p.x, p.y) : {out: true, cover: hit};
+    if (!at.out) {
+      if (moved) await frame(window); // what is behind the point has to follow the scrolling
+      return {x: at.x, y: at.y, scroll_x: scrollX, scroll_y: scrollY};
+    }
+    if (moved && at.cover) return fail('element_obscured', `The frame of the element is covered by ${describe(at.cover)}.`);
+    if (moved) return fail('element_not_found', 'The element has no part in view that could be hit.');
+    bring(owner, o.x, o.y, !!at.cover);
+  }
+}
+
+// bring scrolls everything around a frame so that a point of the frame's viewport
+// comes into view; away from the edges if it is covered there.
+function bring(owner, x, y, covered) {
+  const chain = [];
+  for (let el = owner; el; el = el.ownerDocument.defaultView === window ? null : el.ownerDocument.defaultView.frameElement) {
+    chain.push(el);
+    const point = () => chain.reduce((p, e) => through(outward(e), p.x, p.y), {x, y});
+    for (let box = above(el); box; box = above(box)) {
+      const root = box === box.ownerDocument.scrollingElement;
+      const s = getComputedStyle(box);
+      if (!root && !/auto|scroll|hidden/.test(s.overflowX + s.overflowY)) continue;
+      const win = box.ownerDocument.defaultView;
+      const r = root ? {left: 0, top: 0, right: win.innerWidth, bottom: win.innerHeight} : box.getBoundingClientRect();
+      const p = point();
+      const left = covered || p.x < r.left + 1 || p.x > r.right - 1 ? p.x - (r.left + r.right) / 2 : 0;
+      const top = covered || p.y < r.top + 1 || p.y > r.bottom - 1 ? p.y - (r.top + r.bottom) / 2 : 0;
+      if (left || top) (root ? win : box).scrollBy({left, top, behavior: 'instant'});
+    }
+  }
+}

@@ -1,0 +1,190 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// reaching is a question about one element, in whatever document it is. It has no
+// effect where it is refused.
+type reaching struct {
+	ref, selector string
+	function      string
+	ask           func(known *was) any // the question; known: what the ref once stood for
+	into          any
+}
+
+var refPattern = regexp.MustCompile(`^\[?(?:ref=)?(f\d+)?(e\d+)\]?$`)
+
+// reach asks the page script of the document that holds the element, and gives its
+// world. A ref says itself which document that is. A selector is looked for in the
+// tab's document with all its shadow roots, then in foreign frames, then waits, for
+// a while, for frames that still load.
+func (c *call) reach(r reaching) (world, error) {
+	given := r.ref
+	if given == "" && strings.HasPrefix(r.selector, "ref=") {
+		given = r.selector
+	}
+	if m := refPattern.FindStringSubmatch(strings.TrimSpace(given)); m != nil {
+		return c.reachRef(r, m[1], m[1]+m[2])
+	}
+	w, err := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
+	if r.selector == "" || !isCode(err, capabilities.CodeElementNotFound) {
+		return w, err
+	}
+	return c.reachSelector(r, err)
+}
+
+func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
+	var w world
+	err := error(errFrameAway)
+	if prefix == "" {
+		w, err = c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
+	} else if f := c.byPrefix(prefix); f != nil {
+		w, err = c.tab.askFrame(c.ctx, f, r.function, r.ask(nil), r.into)
+	}
+	if !isCode(err, capabilities.CodeStaleRef) || c.ctx.Err() != nil {
+		return w, err
+	}
+	// Its document is gone; if the tab is at the same address again (back, reload),
+	// what has the same role and name now is meant.
+	address, _, other := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
+	if other != nil {
+		return w, err
+	}
+	known := c.lane.whatWas(c.tab, ref, address)
+	if known == nil {
+		return w, err
+	}
+	if prefix == "" {
+		return c.tab.ask(c.ctx, r.function, r.ask(known), r.into)
+	}
+	c.tab.everyFrame(c.ctx, func(f *frame) bool {
+		again, failed := c.tab.askFrame(c.ctx, f, r.function, r.ask(known), r.into)
+		if failed == nil || !isCode(failed, capabilities.CodeStaleRef) {
+			w, err = again, failed
+			return true
+		}
+		return false
+	})
+	return w, err
+}
+
+// byPrefix gives the foreign frame whose document gave refs of that prefix, looked
+// for among all frames if need be.
+func (c *call) byPrefix(prefix string) (found *frame) {
+	if found = c.tab.byPrefix(prefix); found != nil {
+		return found
+	}
+	c.tab.everyFrame(c.ctx, func(f *frame) bool {
+		bounded, cancel := context.WithTimeout(c.ctx, frameWait)
+		defer cancel()
+		if w, err := c.tab.inFrame(bounded, f); err == nil && w.prefix == prefix {
+			found = f
+		}
+		return found != nil
+	})
+	return found
+}
+
+// reachSelector looks for a selector that the tab's document does not match so far;
+// notFound says so.
+func (c *call) reachSelector(r reaching, notFound error) (world, error) {
+	if c.tab.searchShadows(c.ctx, nil) {
+		w, err := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
+		if !isCode(err, capabilities.CodeElementNotFound) {
+			return w, err
+		}
+	}
+	bounded, cancel := context.WithTimeout(c.ctx, frameLoadWait)
+	defer cancel()
+	for {
+		loading, changed := c.tab.loadingFrames()
+		var w world
+		err := notFound
+		failed := c.tab.everyFrame(c.ctx, func(f *frame) bool {
+			again, failed := c.tab.askFrame(c.ctx, f, r.function, r.ask(nil), r.into)
+			if isCode(failed, capabilities.CodeElementNotFound) && c.tab.searchShadows(c.ctx, f) {
+				again, failed = c.tab.askFrame(c.ctx, f, r.function, r.ask(nil), r.into)
+			}
+			switch {
+			case isCode(failed, capabilities.CodeElementNotFound), errors.Is(failed, errFrameAway), errors.Is(failed, context.DeadlineExceeded) && c.ctx.Err() == nil, contextLost(failed):
+				return false
+			}
+			w, err = again, failed
+			return true
+		})
+		if c.ctx.Err() != nil {
+			return world{}, c.ctx.Err()
+		}
+		if failed != nil || !isCode(err, capabilities.CodeElementNotFound) || !loading {
+			return w, err
+		}
+		select {
+		case <-changed:
+		case <-time.After(250 * time.Millisecond):
+		case <-bounded.Done():
+			return w, err
+		}
+		// A frame that can be looked into belongs to the document itself.
+		if again, failed := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into); !isCode(failed, capabilities.CodeElementNotFound) {
+			return again, failed
+		}
+	}
+}
+
+func isCode(err error, code capabilities.Code) bool {
+	var coded *capabilities.Error
+	return errors.As(err, &coded) && coded.Code == code
+}
+
+// aim is part 1. It gives the world of the document that the element is in, and its
+// place in the tab's viewport.
+func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
+	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: "aim", into: &at, ask: func(known *was) any {
+		return struct {
+			aimArgs
+			Was *was `json:"was,omitempty"`
+		}{a, known}
+	}})
+	if err == nil && w.frame != nil && (at.X != 0 || at.Y != 0 || at.Width != 0) {
+		err = c.lift(w, &at, a.Kind == "rect")
+	}
+	return w, at, err
+}
+
+// lift takes a place in a foreign frame's viewport to the tab's, document by
+// document outwards. Each brings the point into view and refuses what is covered. A
+// rectangle is given in the coordinates of the page, as without frames.
+func (c *call) lift(w world, at *aimed, rect bool) error {
+	if rect {
+		at.X, at.Y = at.X-at.ScrollX, at.Y-at.ScrollY
+	}
+	for f := w.frame; f != nil; f = f.parent {
+		var up struct {
+			X       float64 `json:"x"`
+			Y       float64 `json:"y"`
+			Width   float64 `json:"width"`
+			Height  float64 `json:"height"`
+			ScrollX float64 `json:"scroll_x"`
+			ScrollY float64 `json:"scroll_y"`
+		}
+		args := map[string]any{"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect}
+		if _, err := c.tab.askAny(c.ctx, f.parent, "lift", args, &up); err != nil {
+			return err
+		}
+		at.X, at.Y = up.X, up.Y
+		if rect {
+			at.Width, at.Height = up.Width, up.Height
+			if f.parent == nil {
+				at.X, at.Y = at.X+up.ScrollX, at.Y+up.ScrollY
+			}
+		}
+	}
+	return nil
+}
