@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -151,7 +152,7 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 		err.Hint = "Pair one: 'handrail pair' on the gateway, then 'handrail node join' on the device."
 	case len(a.Candidates) == 1:
 		err.Message = "The only node can not do this now: " + string(a.Candidates[0].Reason) + "."
-		err.Hint = a.Candidates[0].Fix
+		err.Hint = cmp.Or(a.Candidates[0].Fix, a.Candidates[0].Code.Info().Hint)
 	default:
 		err.Message = "No node can do this now."
 		err.Hint = "See the reason and the fix of each candidate."
