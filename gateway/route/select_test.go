@@ -220,8 +220,8 @@ func TestAmbiguityJSON(t *testing.T) {
 
 // Where one node is all there is, the hint is about what that node lacks.
 func TestHintOfTheOnlyNode(t *testing.T) {
-	_, err := Select(Input{Capability: click, Implicit: bothModes, Nodes: []Node{good("n1")}, PolicyDenied: func(capabilities.NodeID) bool { return true }})
-	if err == nil || err.PublicHint() != capabilities.CodeNodeDeniedByPolicy.Info().Hint {
+	_, err := Select(Input{Capability: "tyrum.browser.nothing", Implicit: bothModes, Nodes: []Node{good("n1")}})
+	if err == nil || err.PublicHint() != capabilities.CodeCapabilityNotAdvertised.Info().Hint {
 		t.Fatalf("%v: %q", err, err.PublicHint())
 	}
 	_, err = Select(Input{Capability: click, Implicit: bothModes, Nodes: []Node{with(good("n1"), notReady)}})
