@@ -23,6 +23,7 @@ func newMCPCmd() *cobra.Command {
 	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
 	tools := cmd.Flags().String("tools", "", "families to offer, such as browser,desktop (default: all)")
 	names := cmd.Flags().String("names", "", "canonical gives dotted tool names")
+	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *lane == "" {
 			id, err := uuid.NewV7()
@@ -37,13 +38,16 @@ func newMCPCmd() *cobra.Command {
 		if *names != "" && *names != "canonical" {
 			return usageError("--names is %q; the only choice is canonical", *names)
 		}
+		if *schemas != "" && *schemas != "input" {
+			return usageError("--schemas is %q; the only choice is input", *schemas)
+		}
 		connect := func() (*client, error) { return findGateway(cmd, dataDir.agentTokenPath) }
 		if _, err := connect(); err != nil {
 			return err
 		}
 		bridge := newBridge(bridgeOptions{
 			Connect: connect,
-			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names),
+			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas),
 			In:      cmd.InOrStdin(),
 			Out:     cmd.OutOrStdout(),
 			Log:     cmd.ErrOrStderr(),
