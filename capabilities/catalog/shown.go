@@ -1,6 +1,12 @@
 package catalog
 
-import "github.com/handrail-dev/handrail/capabilities/canonical"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
 
 // What a surface lists of a schema. Every agent pays for the list in every turn,
 // so it holds what helps to write a call or to read an answer, and nothing that
@@ -41,6 +47,9 @@ func shown(schema canonical.Value, root bool) canonical.Value {
 	if schema.Kind != canonical.Object {
 		return schema
 	}
+	if flat, ok := flattened(schema); ok && !root {
+		return flat
+	}
 	out := canonical.Value{Kind: canonical.Object}
 	for _, m := range schema.Members {
 		switch m.Key {
@@ -73,6 +82,11 @@ func shown(schema canonical.Value, root bool) canonical.Value {
 		}
 		out.Members = append(out.Members, m)
 	}
+	if enum, ok := schema.Get("enum"); ok && allText(enum) {
+		if _, typed := schema.Get("type"); !typed { // some clients refuse values without a type
+			out.Members = append(out.Members, canonical.Member{Key: "type", Value: text("string")})
+		}
+	}
 	return out
 }
 
@@ -95,6 +109,53 @@ func onlyRequires(branches canonical.Value) bool {
 		}
 	}
 	return true
+}
+
+// flattened gives a union of objects that a field with one fixed value tells
+// apart, such as "kind", as one object with the fields of all; its description
+// says which go with which. It is shorter, and some clients know no unions.
+func flattened(schema canonical.Value) (canonical.Value, bool) {
+	branches, ok := schema.Get("oneOf")
+	if !ok || len(schema.Members) != 1 {
+		return canonical.Value{}, false
+	}
+	tag := ""
+	var tags []canonical.Value
+	var says []string
+	fields := map[string]canonical.Value{}
+	for _, b := range branches.Items {
+		properties, _ := b.Get("properties")
+		var own []string
+		tagged := false
+		for _, p := range properties.Members {
+			if value, ok := p.Value.Get("const"); ok && value.Kind == canonical.String && (tag == "" || tag == p.Key) && !tagged {
+				tag, tagged = p.Key, true
+				tags = append(tags, value)
+				continue
+			}
+			if have, taken := fields[p.Key]; taken && !canonical.Equal(have, p.Value) {
+				return canonical.Value{}, false
+			}
+			fields[p.Key] = p.Value
+			own = append(own, p.Key)
+		}
+		if !tagged {
+			return canonical.Value{}, false
+		}
+		says = append(says, tags[len(tags)-1].Str+": "+strings.Join(own, ", "))
+	}
+	list := canonical.Value{Kind: canonical.Array, Items: tags}
+	fields[tag] = canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "enum", Value: list}}}
+	properties := canonical.Value{Kind: canonical.Object}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		properties.Members = append(properties.Members, canonical.Member{Key: name, Value: shown(fields[name], false)})
+	}
+	return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
+		{Key: "description", Value: text(strings.Join(says, "; ") + ".")},
+		{Key: "properties", Value: properties},
+		{Key: "required", Value: canonical.Value{Kind: canonical.Array, Items: []canonical.Value{text(tag)}}},
+		{Key: "type", Value: text("object")},
+	}}, true
 }
 
 // shownResult is a result schema with its names and types alone. Nothing in it is

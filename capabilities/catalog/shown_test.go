@@ -40,6 +40,37 @@ func TestListedSchemasAreTrue(t *testing.T) {
 	}
 }
 
+// Some clients refuse a property whose type they are not told.
+func TestListedPropertiesHaveTypes(t *testing.T) {
+	var walk func(at string, node any)
+	walk = func(at string, node any) {
+		schema, _ := node.(map[string]any)
+		if schema["type"] == nil && schema["anyOf"] == nil && schema["oneOf"] == nil {
+			t.Errorf("%s has no type", at)
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			walk(at+"/"+name, p)
+		}
+		for _, key := range []string{"anyOf", "oneOf"} {
+			branches, _ := schema[key].([]any)
+			for _, b := range branches {
+				walk(at+"/"+key, b)
+			}
+		}
+		if items := schema["items"]; items != nil {
+			walk(at+"/items", items)
+		}
+	}
+	for _, d := range embeddedCatalog(t).All() {
+		var doc any
+		if err := json.Unmarshal(d.ModelInput(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		walk(string(d.Tool), doc)
+	}
+}
+
 // The list names every field there is, but for the captured bytes.
 func TestListedSchemasNameEveryField(t *testing.T) {
 	for _, d := range embeddedCatalog(t).All() {
