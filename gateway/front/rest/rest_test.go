@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
@@ -226,6 +227,13 @@ func TestTools(t *testing.T) {
 	a.ok(a.admin, "GET", "/v1/tools?all=1", "", &list)
 	if len(list.Tools) != len(a.Dispatcher.Catalog.All()) {
 		t.Errorf("%d tools of %d", len(list.Tools), len(a.Dispatcher.Catalog.All()))
+	}
+	// Programs get every bound that is enforced, models a shorter form of it.
+	for _, tool := range list.Tools {
+		d, ok := a.Dispatcher.Catalog.Get(capabilities.ToolID(tool.ID))
+		if !ok || !bytes.Equal(tool.Input, d.FullInput()) || !bytes.Equal(tool.Result, d.Result) {
+			t.Errorf("%s: the schemas are not those that are enforced", tool.ID)
+		}
 	}
 }
 
