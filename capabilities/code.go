@@ -90,7 +90,7 @@ type CodeInfo struct {
 
 var codeTable = map[Code]CodeInfo{
 	CodeInvalidRequest:   {"The request is not well formed.", "Correct the field that the message names.", false, 400},
-	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct the fields listed in details and call again.", false, 400},
+	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct what the message or the details name, and call again.", false, 400},
 	CodeUnknownTool:      {"There is no such tool.", "List the tools and use one of those names.", false, 404},
 	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413},
 	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401},
