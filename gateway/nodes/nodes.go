@@ -84,6 +84,7 @@ type Nodes struct {
 	presence map[capabilities.NodeID]presence // what a node said last; outlives its session
 	waiting  map[capabilities.NodeID]*waiter  // pending devices that are connected
 	shared   map[[32]byte]readinessSet        // equal readiness is held once
+	lists    map[string]*sharedLists          // and so are equal lists
 	changed  chan struct{}
 	snapshot atomic.Pointer[[]route.Node] // nil: to be built anew
 
@@ -138,7 +139,7 @@ func New(o Options) (*Nodes, error) {
 		opts: o, log: o.Log, gateway: pairing.GatewayIDOf(o.Key.Public().(ed25519.PublicKey)),
 		roster: map[capabilities.NodeID]*record{}, byKey: map[string]capabilities.NodeID{},
 		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
-		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{},
+		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{}, lists: map[string]*sharedLists{},
 		changed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown), arriving: make(chan struct{}, o.MaxUnknown),
 		unwritten: map[capabilities.NodeID]bool{},
 	}
@@ -272,7 +273,9 @@ func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(quic.ApplicationErrorCode(wire.CloseDone), "") })
 	defer stop()
 
-	peer, err := n.opts.Site.VerifyNode(conn.ConnectionState().TLS.PeerCertificates, n.opts.Now())
+	var peer pairing.Peer
+	var err error
+	apart(func() { peer, err = n.opts.Site.VerifyNode(conn.ConnectionState().TLS.PeerCertificates, n.opts.Now()) })
 	if err != nil { // the TLS handshake checked the same a moment ago
 		closeWith(conn, wire.CloseNotInRoster)
 		return

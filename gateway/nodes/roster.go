@@ -132,6 +132,7 @@ func (n *Nodes) load(ctx context.Context) error {
 	defer n.mu.Unlock()
 	n.roster, n.byKey = roster, map[string]capabilities.NodeID{}
 	for _, r := range roster {
+		n.shareLocked(r)
 		n.indexLocked(r)
 	}
 	n.notifyLocked()
@@ -159,7 +160,6 @@ func scanNode(scan func(...any) error) (*record, error) {
 		return nil, fmt.Errorf("node %s: %w", r.id, err)
 	}
 	r.joinedAt, r.decidedAt, r.lastSeen = fromMillis(joined), fromMillis(decided), fromMillis(seen)
-	r.allows = route.AllowPatterns(r.allow...)
 	return &r, nil
 }
 
@@ -223,6 +223,36 @@ func (r *record) live() bool {
 	return r.state == pairing.StatePending || r.state == pairing.StateApproved
 }
 
+// sharedLists are an allowlist, or offers, that nodes have in common.
+type sharedLists struct {
+	allow  []string
+	allows func(capabilities.CapabilityID) bool
+	offers []capabilities.CapabilityID
+}
+
+// shareLocked makes r.allows, and lets r use the lists of others where they are
+// the same: a thousand nodes have few different ones. Called with mu held.
+func (n *Nodes) shareLocked(r *record) {
+	// Lengths first: whatever a device calls its offers, two lists never look alike.
+	b := fmt.Appendf(nil, "%d ", len(r.allow))
+	for _, p := range r.allow {
+		b = fmt.Appendf(b, "%d %s", len(p), p)
+	}
+	for _, c := range r.profile.Offers {
+		b = fmt.Appendf(b, "%d %s", len(c), c)
+	}
+	key := string(b)
+	l, ok := n.lists[key]
+	if !ok {
+		l = &sharedLists{r.allow, route.AllowPatterns(r.allow...), r.profile.Offers}
+		if len(n.lists) >= maxShared {
+			clear(n.lists)
+		}
+		n.lists[key] = l
+	}
+	r.allow, r.allows, r.profile.Offers = l.allow, l.allows, l.offers
+}
+
 // put makes r the node's record in memory.
 func (n *Nodes) put(r *record) {
 	n.mu.Lock()
@@ -234,7 +264,7 @@ func (n *Nodes) put(r *record) {
 			}
 		}
 	}
-	r.allows = route.AllowPatterns(r.allow...)
+	n.shareLocked(r)
 	n.roster[r.id] = r
 	n.indexLocked(r)
 	n.notifyLocked()

@@ -75,60 +75,88 @@ func (n *Nodes) drop(id capabilities.NodeID, code wire.CloseCode) {
 
 // attend serves a node with a certificate of the site, from its hello to its end.
 func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known func()) wire.CloseCode {
-	if code := n.standing(n.lookup(peer.Node), peer.Key); code != wire.CloseDone {
+	var g greeting
+	var code wire.CloseCode
+	apart(func() { g, code = n.greet(conn, peer, known) })
+	if g.session == nil {
 		return code
+	}
+	if code == wire.CloseDone {
+		code = n.listenTo(g.session, g.reader, g.logKey)
+	}
+	closeWith(conn, code) // before exit: nothing may be sent on a session that is gone
+	n.exit(g.session)
+	return code
+}
+
+// apart runs f in a goroutine of its own and waits for it. A node's goroutine
+// lives for weeks with next to nothing to do: what goes deep at the beginning
+// (certificates, the store) must not leave it a large stack.
+func apart(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+// greeting is what a hello led to.
+type greeting struct {
+	session *session // nil: turned away
+	reader  *wire.Reader
+	logKey  ed25519.PublicKey
+}
+
+// greet reads the hello and acknowledges it, which makes the connection usable.
+// With a session, a code other than CloseDone says why that ends at once.
+func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greeting, wire.CloseCode) {
+	if code := n.standing(n.lookup(peer.Node), peer.Key); code != wire.CloseDone {
+		return greeting{}, code
 	}
 	ctx, cancel := context.WithTimeout(conn.Context(), helloTimeout)
 	control, err := conn.AcceptStream(ctx)
 	cancel()
 	if err != nil {
-		return wire.CloseProtocol
+		return greeting{}, wire.CloseProtocol
 	}
 	reader := wire.NewReader(control, wire.KindHello)
 	_ = control.SetReadDeadline(time.Now().Add(helloTimeout))
 	m, err := reader.Next()
 	if err != nil {
-		return n.brokenBy(peer.Node, err)
+		return greeting{}, n.brokenBy(peer.Node, err)
 	}
 	hello := m.(*wire.Hello)
 	if hello.Node != peer.Node {
-		return wire.CloseProtocol
+		return greeting{}, wire.CloseProtocol
 	}
 	if hello.MinVersion > wire.Version || hello.Version < wire.MinVersion {
-		return wire.CloseVersion
+		return greeting{}, wire.CloseVersion
 	}
 	if err := n.settle(conn.Context(), peer, hello); err != nil {
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
-		return wire.CloseInternal
+		return greeting{}, wire.CloseInternal
 	}
 	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load()}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
-		return code
+		return greeting{}, code
 	}
 	known()
-	code = n.talk(s, r, reader, hello)
-	closeWith(conn, code) // before exit: nothing may be sent on a session that is gone
-	n.exit(s)
-	return code
-}
-
-// talk acknowledges the hello, which makes the connection usable, and listens to
-// the end.
-func (n *Nodes) talk(s *session, r *record, reader *wire.Reader, hello *wire.Hello) wire.CloseCode {
-	err := s.send(&wire.HelloAck{
+	g := greeting{session: s, reader: reader, logKey: hello.LogKey}
+	err = s.send(&wire.HelloAck{
 		Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
 		HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
 		Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash,
 	})
 	if err != nil {
-		return n.brokenBy(s.node, err)
+		return g, n.brokenBy(s.node, err)
 	}
 	n.log.Info("node.connected", "node", s.node, "remote", s.conn.RemoteAddr().String(), "epoch", s.epoch, "agent", hello.Agent)
 	if hello.LogHead != nil {
 		n.opts.OnNodeHead(s.node, hello.LogKey, *hello.LogHead)
 	}
-	return n.listenTo(s, reader, hello.LogKey)
+	return g, wire.CloseDone
 }
 
 // standing says whether the roster lets a node with that key in: CloseDone if so.
@@ -245,27 +273,36 @@ func (n *Nodes) listenTo(s *session, reader *wire.Reader, logKey ed25519.PublicK
 	reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate)
 	for {
 		_ = s.control.SetReadDeadline(time.Now().Add(3 * n.opts.Heartbeat))
-		m, err := reader.Next()
-		if err != nil {
-			return n.brokenBy(s.node, err)
-		}
-		switch m := m.(type) {
-		case *wire.Heartbeat:
-			if m.Head != nil {
-				n.opts.OnNodeHead(s.node, logKey, *m.Head)
-			}
-			err = s.send(&wire.HeartbeatAck{Seq: m.Seq, Head: n.opts.Head()})
-		case *wire.Readiness:
-			n.setReadiness(s, m)
-		case *wire.Stop:
-			n.setStop(s, m)
-		case *wire.Rotate:
-			err = s.send(n.rotate(s, m))
+		err := reader.Wait()
+		if err == nil {
+			apart(func() { err = n.hear(s, reader, logKey) })
 		}
 		if err != nil {
 			return n.brokenBy(s.node, err)
 		}
 	}
+}
+
+// hear reads one frame and does what it says.
+func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) error {
+	m, err := reader.Next()
+	if err != nil {
+		return err
+	}
+	switch m := m.(type) {
+	case *wire.Heartbeat:
+		if m.Head != nil {
+			n.opts.OnNodeHead(s.node, logKey, *m.Head)
+		}
+		return s.send(&wire.HeartbeatAck{Seq: m.Seq, Head: n.opts.Head()})
+	case *wire.Readiness:
+		n.setReadiness(s, m)
+	case *wire.Stop:
+		n.setStop(s, m)
+	case *wire.Rotate:
+		return s.send(n.rotate(s, m))
+	}
+	return nil
 }
 
 // brokenBy gives the code to close with after an error of the control stream.

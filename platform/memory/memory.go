@@ -11,19 +11,22 @@ import (
 
 // Options of Run.
 type Options struct {
-	// Headroom is how much may be allocated between two collections while there is
-	// little live data, in bytes; default 64 MiB.
-	Headroom uint64
+	// Least and Most bound the headroom: how many bytes may be allocated between
+	// two collections. Default 6 and 64 MiB.
+	Least, Most uint64
 }
 
 const (
-	defaultHeadroom = 64 << 20
-	leastPercent    = 40  // of the live data, when that is much more than the headroom
-	mostPercent     = 800 // when there is next to none
+	defaultLeast = 6 << 20
+	defaultMost  = 64 << 20
+	leastPercent = 15  // of the live data, when that is much more than the headroom
+	mostPercent  = 800 // when there is next to none
+	// busy is the time between collections below which headroom pays.
+	busy = time.Second
 	// calm is how long no collection has been needed before memory is given back,
 	// and slack how much it must be to be worth one.
 	calm  = 10 * time.Second
-	slack = 8 << 20
+	slack = 4 << 20
 )
 
 // Run adjusts the collector until ctx ends and then leaves it as it was.
@@ -32,34 +35,66 @@ func Run(ctx context.Context, o Options) error {
 		<-ctx.Done()
 		return nil
 	}
-	if o.Headroom == 0 {
-		o.Headroom = defaultHeadroom
+	if o.Least == 0 {
+		o.Least = defaultLeast
+	}
+	if o.Most == 0 {
+		o.Most = defaultMost
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as it was
 	tick := time.NewTicker(calm)
 	defer tick.Stop()
 	u := newUsage()
-	now, before := 100, uint64(0)
+	h := headroom{o: o, now: o.Least}
+	set, before, last := 100, uint64(0), time.Now()
 	for {
 		cycle := nextCycle()
 		u.read()
-		if want := percent(u.rooted(), o.Headroom); want > now+now/8 || want < now-now/8 {
-			now = want
-			debug.SetGCPercent(now)
+		if want := percent(u.rooted(), h.now); want > set+set/8 || want < set-set/8 {
+			set = want
+			debug.SetGCPercent(set)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-cycle:
+			u.read()
+			now := time.Now()
+			h.collected(u.rooted(), now.Sub(last))
+			last = now
 		case <-tick.C:
 			u.read()
-			if u.cycles() == before && u.unused() > slack {
-				debug.FreeOSMemory()
+			if u.cycles() == before {
+				h.now = o.Least
+				if u.unused() > slack {
+					debug.FreeOSMemory()
+				}
 			}
 			u.read()
 			before = u.cycles()
 		}
 	}
+}
+
+// headroom follows what the process does. While live data grows it stays small:
+// what is allocated to stay would lie scattered among garbage, and the gaps are
+// not given back. While the process is busy and its live data is not growing, it
+// doubles with every collection.
+type headroom struct {
+	o      Options
+	now    uint64
+	rooted uint64
+}
+
+// collected takes note of a collection, the given time after the one before.
+func (h *headroom) collected(rooted uint64, since time.Duration) {
+	switch {
+	case rooted > h.rooted+h.rooted/16:
+		h.now = h.o.Least
+	case since < busy:
+		h.now = min(2*h.now, h.o.Most)
+	}
+	h.rooted = rooted
 }
 
 // percent is the GOGC that lets as much as headroom be allocated until the next

@@ -28,12 +28,35 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+// Headroom comes with work, and goes when what is live grows.
+func TestHeadroom(t *testing.T) {
+	const mib = 1 << 20
+	h := headroom{o: Options{Least: 8 * mib, Most: 64 * mib}, now: 8 * mib}
+	for i, step := range []struct {
+		rooted uint64
+		since  time.Duration
+		want   uint64
+	}{
+		{10 * mib, 100 * time.Millisecond, 8 * mib},  // it grew from nothing
+		{10 * mib, 100 * time.Millisecond, 16 * mib}, // busy
+		{10 * mib, 5 * time.Second, 16 * mib},        // not busy
+		{9 * mib, 100 * time.Millisecond, 32 * mib},
+		{9 * mib, 100 * time.Millisecond, 64 * mib},
+		{9 * mib, 100 * time.Millisecond, 64 * mib}, // no more than that
+		{12 * mib, 100 * time.Millisecond, 8 * mib}, // it grows
+	} {
+		if h.collected(step.rooted, step.since); h.now != step.want {
+			t.Errorf("step %d: %d MiB, want %d", i, h.now/mib, step.want/mib)
+		}
+	}
+}
+
 // The setting follows what is live and is put back at the end.
 func TestRunFollowsWhatIsLive(t *testing.T) {
 	t.Setenv("GOGC", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, Options{Headroom: 64 << 20}) }()
+	go func() { done <- Run(ctx, Options{Least: 16 << 20}) }()
 	await(t, "a generous setting while little is live", func(percent uint64) bool { return percent > 150 })
 	held := make([]byte, 256<<20)
 	await(t, "a tight setting while much is live", func(percent uint64) bool { return percent == leastPercent })
