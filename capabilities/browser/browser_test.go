@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	chromefinder "github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
 )
@@ -164,6 +165,13 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 		n.t.Fatal(err)
 	}
 	a.json = string(b)
+	if tools, err := catalog.Embedded(); err != nil {
+		n.t.Fatal(err)
+	} else if d, ok := tools.ByCapability(capabilities.CapabilityID("tyrum.browser." + tool)); ok {
+		if bad := d.ValidateResult(b); bad != nil { // the runner would refuse it
+			n.t.Errorf("%s: the result does not fit the catalog: %v in %s", tool, bad, clip(a.json, 500))
+		}
+	}
 	json.Unmarshal(b, &a.m)
 	return a, nil
 }
