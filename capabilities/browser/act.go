@@ -37,6 +37,7 @@ type aimArgs struct {
 	Clear    bool      `json:"clear,omitzero"`
 	Values   []string  `json:"values,omitzero"` // choose: labels or values
 	Fields   []field   `json:"fields,omitzero"` // fill: all that are in one document
+	Keyed    []int     `json:"keyed,omitzero"`  // fill: the places of fields that listen to keys
 }
 
 type position struct {
@@ -55,6 +56,7 @@ type aimed struct {
 	End       bool    `json:"end"`       // the caret has to be moved to the end by key
 	Empty     bool    `json:"empty"`     // the field holds nothing
 	Multiline bool    `json:"multiline"` // a line break is part of the text
+	Rich      bool    `json:"rich"`      // it is an editor of rich text
 	ScrollX   float64 `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
 	ScrollY   float64 `json:"scroll_y"`
 	Foreign   bool    `json:"foreign"` // a frame is there that only another world can look into

@@ -19,6 +19,7 @@ type field struct {
 	Value    string `json:"value"`
 	Keys     bool   `json:"keys,omitzero"`  // only make it ready for keys
 	Check    bool   `json:"check,omitzero"` // only look what it holds
+	Empty    bool   `json:"empty,omitzero"` // with Check: it held nothing before
 	Again    bool   `json:"again,omitzero"` // it was pressed: is it set now?
 }
 
@@ -26,13 +27,13 @@ type field struct {
 type filled struct {
 	refusal
 	Verdict   string `json:"verdict"`
-	Press     bool   `json:"press"` // it is set by a click
-	Text      bool   `json:"text"`  // text was put in
 	Secret    bool   `json:"secret"`
-	Ready     bool   `json:"ready"`
+	Press     bool   `json:"press"` // it is set by a click
+	Keys      bool   `json:"keys"`  // it is ready for real input
+	Keyed     bool   `json:"keyed"` // it listens to keys
+	Rich      bool   `json:"rich"`
 	Empty     bool   `json:"empty"`
 	Multiline bool   `json:"multiline"`
-	Place     int    `json:"place"` // among the texts of the main document
 }
 
 // keyed, in the page's own world, lists the places of the text fields that listen
@@ -76,28 +77,27 @@ func fillForm(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.wants = args.Snapshot
-	ctx := c.input()
-	listening := start(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	var places []int
+	res, err := do(c.input(), c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
-	_, at, err := c.aim(aimArgs{Kind: "fill", Fields: fields})
+	if err == nil && res.Result != nil {
+		jsonv2.Unmarshal(res.Result.Value, &places)
+	}
+	_, at, err := c.aim(aimArgs{Kind: "fill", Fields: fields, Keyed: places})
 	if err != nil {
 		return capabilities.Output{}, err
-	}
-	var places []int
-	if res, err := listening.get(ctx); err == nil && res.Result != nil {
-		jsonv2.Unmarshal(res.Result.Value, &places)
 	}
 	if len(at.Fields) != len(fields) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.")
 	}
 	for i := range fields {
 		r := &at.Fields[i]
-		if err := c.finish(fields[i], r, r.Text && slices.Contains(places, r.Place)); err != nil {
-			return capabilities.Output{}, err
-		}
-		if at.Fields[i].Secret {
+		if r.Secret {
 			c.lane.noteTyped(fields[i].Value)
+		}
+		if err := c.finish(fields[i], r); err != nil {
+			return capabilities.Output{}, err
 		}
 	}
 	v, count, err := judgeForm(at.Fields, single)
@@ -118,7 +118,7 @@ func fillForm(c *call) (capabilities.Output, error) {
 }
 
 // finish does what the one trip could not.
-func (c *call) finish(f field, r *filled, keys bool) error {
+func (c *call) finish(f field, r *filled) error {
 	if code := capabilities.Code(r.Error); code == capabilities.CodeElementNotFound || code == capabilities.CodeStaleRef {
 		// It may be in a frame that only another world can look into.
 		_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
@@ -133,11 +133,11 @@ func (c *call) finish(f field, r *filled, keys bool) error {
 			return refuse(r, err)
 		}
 		f.Again = true
-	case keys && r.Verdict != "gone":
-		if err := c.retype(f); err != nil {
+	case r.Keys:
+		if err := c.retype(f, *r); err != nil {
 			return refuse(r, err)
 		}
-		f.Check = true
+		f.Check, f.Empty = true, r.Empty
 	default:
 		return nil
 	}
@@ -146,7 +146,6 @@ func (c *call) finish(f field, r *filled, keys bool) error {
 		return refuse(r, err)
 	}
 	if len(at.Fields) == 1 {
-		at.Fields[0].Secret = at.Fields[0].Secret || r.Secret
 		*r = at.Fields[0]
 	}
 	return nil
@@ -170,19 +169,26 @@ func (c *call) clickOn(f field) (verdict, error) {
 	})
 }
 
-// retype puts a field's text in key by key.
-func (c *call) retype(f field) error {
+// retype puts a field's text in by real input. Fields after it may have taken the
+// focus since it was made ready.
+func (c *call) retype(f field, r filled) error {
 	f.Keys = true
-	_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
-	if err != nil || len(at.Fields) != 1 || !at.Fields[0].Ready {
+	w, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
+	if err != nil || len(at.Fields) != 1 || !at.Fields[0].Keys {
 		return err
+	}
+	keys := r.Keyed
+	if !keys {
+		if keys, err = c.wantsKeys(w.s, f.Value); err != nil {
+			return err
+		}
 	}
 	b := c.keyboard()
 	var sent []*pending
 	if !at.Fields[0].Empty {
 		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	sent = b.text(c.ctx, sent, f.Value, at.Fields[0].Multiline)
+	sent = b.enter(c.ctx, sent, f.Value, entry{keys: keys, multiline: r.Multiline, rich: r.Rich})
 	for _, p := range sent {
 		if _, err := p.wait(c.ctx); err != nil {
 			return err

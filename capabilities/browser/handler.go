@@ -108,10 +108,10 @@ type tool func(c *call) (capabilities.Output, error)
 var order = []capabilities.CapabilityID{
 	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.snapshot",
 	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.fill-form",
-	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.press-key",
-	"tyrum.browser.screenshot", "tyrum.browser.evaluate", "tyrum.browser.tabs",
-	"tyrum.browser.console-messages", "tyrum.browser.network-requests", "tyrum.browser.close",
-	"tyrum.browser.handle-dialog",
+	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.drag",
+	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
+	"tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
+	"tyrum.browser.network-requests", "tyrum.browser.close", "tyrum.browser.handle-dialog",
 }
 
 var tools = map[capabilities.CapabilityID]tool{
@@ -123,10 +123,12 @@ var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.fill-form":        fillForm,
 	"tyrum.browser.select-option":    selectOption,
 	"tyrum.browser.hover":            hover,
+	"tyrum.browser.drag":             drag,
 	"tyrum.browser.press-key":        pressKey,
 	"tyrum.browser.screenshot":       screenshot,
 	"tyrum.browser.evaluate":         evaluate,
 	"tyrum.browser.tabs":             tabs,
+	"tyrum.browser.upload-file":      uploadFile,
 	"tyrum.browser.console-messages": consoleMessages,
 	"tyrum.browser.network-requests": networkRequests,
 	"tyrum.browser.close":            closeBrowser,

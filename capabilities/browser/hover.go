@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -36,10 +37,7 @@ func hover(c *call) (capabilities.Output, error) {
 	v, err := c.perform(aim, func(ctx context.Context, at aimed) ([]*pending, error) {
 		sent := []*pending{m.move(ctx, at.X, at.Y)}
 		if turn {
-			sent = append(sent, start(ctx, c.tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{
-				Type: input.DispatchMouseEventTypeMouseWheel, X: at.X, Y: at.Y, DeltaX: args.WheelX, DeltaY: args.WheelY,
-				PointerType: input.DispatchMouseEventPointerTypeMouse,
-			}).pending)
+			sent = append(sent, start(ctx, c.tab.s, turnWheel, wheel{"mouseWheel", at.X, at.Y, args.WheelX, args.WheelY}).pending)
 		}
 		return sent, nil
 	})
@@ -48,3 +46,14 @@ func hover(c *call) (capabilities.Output, error) {
 	}
 	return c.result(v)
 }
+
+// wheel is a turn of the wheel; unlike cdproto's, it says zero, which Chrome wants.
+type wheel struct {
+	Type   string  `json:"type"`
+	X      float64 `json:"x"`
+	Y      float64 `json:"y"`
+	DeltaX float64 `json:"deltaX"`
+	DeltaY float64 `json:"deltaY"`
+}
+
+var turnWheel = cdp.Command[wheel, cdp.Empty]{Method: input.CommandDispatchMouseEvent}

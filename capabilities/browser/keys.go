@@ -206,6 +206,9 @@ func parseChord(s string, with []string) (chord, error) {
 	k, ok := otherNames[strings.ToLower(last)]
 	if utf8.RuneCountInString(last) == 1 {
 		r, _ := utf8.DecodeRuneInString(last)
+		if held&^shiftBit != 0 && r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A' // Control+A names the key; Shift is said by its own name
+		}
 		if k, ok = keyOf(r); !ok && r >= ' ' {
 			// No key of this keyboard has it: it comes as other layouts would give it.
 			k, ok = key{name: last, text: last}, true
@@ -303,21 +306,42 @@ func (b keyboard) press(ctx context.Context, sent []*pending, k key) []*pending 
 	return append(sent, b.down(ctx, k, held), b.up(ctx, k, held))
 }
 
-// text queues a text key by key. What no key of the keyboard gives goes in as
-// text, as an input method would put it in.
-func (b keyboard) text(ctx context.Context, sent []*pending, text string, multiline bool) []*pending {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\r':
-			if multiline {
-				sent = b.press(ctx, sent, namedKeys["Enter"])
-			}
-		default:
+// entry says how a text goes in.
+type entry struct {
+	keys      bool // key by key, else in one piece
+	multiline bool // line breaks are part of it
+	rich      bool // an editor makes the line breaks
+}
+
+// enter queues a text. What no key of the keyboard gives goes in as text, as an
+// input method would put it in.
+func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how entry) []*pending {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	if !how.multiline {
+		text = strings.ReplaceAll(text, "\n", "")
+	}
+	insert := func(s string) {
+		if s != "" {
+			sent = append(sent, start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: s}).pending)
+		}
+	}
+	if !how.keys && !how.rich {
+		insert(text)
+		return sent
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			sent = b.press(ctx, sent, namedKeys["Enter"])
+		}
+		if !how.keys {
+			insert(line)
+			continue
+		}
+		for _, r := range line {
 			if k, ok := keyOf(r); ok {
 				sent = b.press(ctx, sent, k)
 			} else {
-				sent = append(sent, start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: string(r)}).pending)
+				insert(string(r))
 			}
 		}
 	}

@@ -37,6 +37,7 @@ type lane struct {
 	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
 	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
+	uploads  int // batches of files that were copied for its pages
 	observer *observer
 	unseen   []string // hosts that were reached while no call was there to be told
 }
@@ -330,6 +331,7 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) {
 	c.mu.Unlock()
 	start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
 	out.close()
+	c.unstage(id)
 }
 
 // end closes the lane for good; a running call ends with errLaneClosed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/inspector"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -64,8 +65,10 @@ type tabState struct {
 	downloads      int
 	choosers       int // file choosers that a page tried to open
 	dialogs        int
-	dialog         string  // the latest dialog's type and how it was answered
-	open           *dialog // that waits for an answer
+	dialog         string          // the latest dialog's type and how it was answered
+	open           *dialog         // that waits for an answer
+	drag           *input.DragData // that the browser handed over, on its way
+	chooser        *chooser        // that waits for files
 
 	statuses map[cdp.LoaderID]int // of documents on their way
 }
@@ -244,7 +247,9 @@ func (t *tab) onEvent(method string, params []byte) {
 	case "Page.javascriptDialogClosed":
 		t.dialogClosed()
 	case "Page.fileChooserOpened":
-		t.change(func(s *tabState) { s.choosers++ })
+		t.chooserOpened(params)
+	case "Input.dragIntercepted":
+		t.dragIntercepted(params)
 	case "Inspector.targetCrashed":
 		t.mu.Lock()
 		t.crashed = true
@@ -264,6 +269,7 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool) {
 		s.status = s.statuses[loader]
 		s.statuses = map[cdp.LoaderID]int{}
 		s.documents++
+		s.chooser = nil
 		if s.navigating == loader || whole {
 			s.navigating = ""
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -96,14 +95,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if t.clear && text == "" && !at.Empty {
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	if keys {
-		sent = b.text(ctx, sent, text, at.Multiline)
-	} else {
-		if !at.Multiline {
-			text = strings.NewReplacer("\r", "", "\n", "").Replace(text)
-		}
-		sent = append(sent, start(ctx, c.tab.s, input.InsertText, input.InsertTextParams{Text: text}).pending)
-	}
+	sent = b.enter(ctx, sent, text, entry{keys: keys, multiline: at.Multiline, rich: at.Rich})
 	for _, p := range sent {
 		if _, err := p.wait(c.ctx); err != nil {
 			return verdict{}, err

@@ -41,7 +41,7 @@ var (
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, outcome, typed, setField, " +
+const pageFunctions = "snapshot, marks, aim, outcome, dragging, uploadTo, typed, setField, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, lift"
 
 // worldName names our isolated world in every page.

@@ -173,6 +173,7 @@ async function aim(o) {
   if (o.kind === 'key') return aimKeys(o);
   if (o.kind === 'choose') return choose(o);
   if (o.kind === 'fill') return fill(o);
+  if (o.kind === 'upload') return aimUpload(o);
   const f = find(o);
   if (f.error) return f;
   let el = f.el;

@@ -21,7 +21,7 @@ function focusField(el, o) {
     }
   }
   const empty = !(el.isContentEditable ? squeeze(el.innerText) : el.value);
-  return {secret, direct, end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable};
+  return {secret, direct, end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
 }
 
 let field = null;
@@ -64,18 +64,12 @@ function changed(el) {
   el.dispatchEvent(new Event('change', {bubbles: true}));
 }
 
-// putText replaces what a field holds by real editing: beforeinput and input are
-// trusted, maxlength and the editors of rich text have their say.
+// putText replaces what a field holds by real editing: input events are trusted,
+// maxlength has its say.
 function putText(el, text) {
-  const doc = el.ownerDocument;
-  if (el.isContentEditable) doc.defaultView.getSelection().selectAllChildren(el);
-  else el.select();
-  if (text === '') return void (currentText(el) === '' || doc.execCommand('delete'));
-  if (!el.isContentEditable) return void doc.execCommand('insertText', false, text);
-  text.split('\n').forEach((line, i) => {
-    if (i) doc.execCommand('insertParagraph');
-    if (line) doc.execCommand('insertText', false, line);
-  });
+  el.select();
+  if (text !== '') el.ownerDocument.execCommand('insertText', false, text);
+  else if (el.value !== '') el.ownerDocument.execCommand('delete');
 }
 
 const currentText = el => el.isContentEditable ? el.innerText.replace(/\n$/, '') : el.value;
@@ -83,6 +77,7 @@ const FORMS = {date: 'YYYY-MM-DD', time: 'HH:MM', month: 'YYYY-MM', week: 'YYYY-
 
 // hold judges a field after it was filled; nothing of its value leaves the page.
 function hold(el, before, want) {
+  if (!attached(el)) return 'gone';
   const now = currentText(el);
   const same = el.isContentEditable ? squeeze(now) === squeeze(want) : now === want || (el.type === 'number' && now !== '' && Number(now) === Number(want));
   return same ? 'match' : now === before ? 'unchanged' : 'other';
@@ -90,7 +85,7 @@ function hold(el, before, want) {
 
 // fillOne gives one field its value: {verdict}, {press: true} where it takes a
 // click, or why not.
-function fillOne(o) {
+function fillOne(o, keyed) {
   const f = find(o);
   if (f.error) return f;
   const el = fieldOf(f.el);
@@ -126,7 +121,7 @@ function fillOne(o) {
     if (o.value !== '' && (el.type === 'range' ? isNaN(Number(o.value)) : el.type === 'color' ? probe.value !== o.value.toLowerCase() : probe.value === ''))
       return fail('invalid_arguments', `${describe(el)} takes ${FORMS[el.type]}.`);
     setNative(el, o.value);
-    return {verdict: el.type === 'color' ? hold(el, before, o.value.toLowerCase()) : hold(el, before, o.value)};
+    return {judge: () => hold(el, before, el.type === 'color' ? o.value.toLowerCase() : o.value)};
   }
   if (el.type === 'number' && o.value !== '' && isNaN(Number(o.value))) return fail('invalid_arguments', `${describe(el)} takes a number.`);
   const want = el.tagName === 'INPUT' ? o.value.replace(/[\r\n]/g, '') : o.value.replace(/\r\n?/g, '\n');
@@ -134,40 +129,41 @@ function fillOne(o) {
   el.focus({preventScroll: true});
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return fail('execution_failed', `${describe(el)} did not take the focus.`);
-  if (o.keys) {
-    // The keys come from outside: the field is made ready for them.
+  const secret = isSecret(el);
+  if (o.check) return {judge: () => hold(el, o.empty ? '' : null, want), secret};
+  if (before === want) return {verdict: 'match', secret};
+  if (keyed || el.isContentEditable) {
+    // Rich text and what listens to keys get real keys, which come from outside.
     if (el.isContentEditable) el.ownerDocument.defaultView.getSelection().selectAllChildren(el);
     else el.select();
-    return {ready: true, empty: before === '', multiline: el.tagName !== 'INPUT'};
+    return {keys: true, keyed, rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret};
   }
-  if (o.check || before === want) return {verdict: hold(el, before, want)};
   putText(el, want);
-  if (attached(el) && hold(el, before, want) === 'unchanged' && !el.isContentEditable) setNative(el, want);
-  if (!attached(el)) return {verdict: 'gone', text: true};
-  return {verdict: hold(el, before, want), text: true, secret: isSecret(el)};
+  if (attached(el) && hold(el, before, want) === 'unchanged') setNative(el, want);
+  return {judge: () => hold(el, before, want), text: el, secret};
 }
 
 // TEXTS is what fill.go looks through for listeners, in the same order.
 const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]';
 
 // fill gives fields their values; a field that real input has to finish says so.
-function fill(o) {
-  const list = o.fields.length > 1 || !o.fields[0].keys ? [...document.querySelectorAll(TEXTS)] : [];
-  const places = o.fields.map(f => { const x = find(f); return x.el ? list.indexOf(fieldOf(x.el)) : -1; });
+// They are judged once the page has reacted: frameworks write their state back.
+async function fill(o) {
+  const list = o.keyed?.length ? [...document.querySelectorAll(TEXTS)] : [];
+  const keyed = o.fields.map(f => { const x = list.length ? find(f) : {}; return !!x.el && o.keyed.includes(list.indexOf(fieldOf(x.el))); });
+  const done = [];
   let last = null;
-  const fields = o.fields.map((f, i) => {
-    try {
-      const r = fillOne(f);
-      if (r.text) last = i;
-      return {...r, place: places[i]};
-    } catch {
-      return fail('execution_failed', 'The field could not be filled.');
-    }
-  });
+  for (let i = 0; i < o.fields.length; i++) {
+    let r;
+    try { r = fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
+    last = r.text || last;
+    done.push(r);
+    await null;
+  }
   // The others told their change when they lost the focus.
-  const el = last === null ? null : find(o.fields[last]).el;
-  if (el && attached(el)) fieldOf(el).dispatchEvent(new Event('change', {bubbles: true}));
-  return {fields};
+  if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
+  if (done.some(r => r.judge)) await new Promise(next => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); next(); }; c.port2.postMessage(0); });
+  return {fields: done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r)};
 }
 
 const custom = el => `${describe(el)} is no native list: click it to open it, take a snapshot, and click the option.`;
@@ -214,4 +210,25 @@ function choose(o) {
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   return chooseIn(el, o.values);
+}
+
+let upload = null;
+const uploadTo = () => upload;
+
+// aimUpload finds the file input that is meant. Pages often hide it behind a
+// button or a label, so it need not be visible.
+function aimUpload(o) {
+  const f = find(o);
+  if (f.error) return f;
+  const isFile = x => x && x.tagName === 'INPUT' && x.type === 'file';
+  let el = f.el.tagName === 'LABEL' && isFile(f.el.control) ? f.el.control : f.el;
+  if (!isFile(el)) {
+    const inner = el.querySelectorAll('input[type=file]');
+    if (inner.length === 1) el = inner[0];
+  }
+  if (!isFile(el)) return fail('execution_failed', `${describe(el)} is no file input. If it opens a file chooser, click it and then call upload-file without ref or selector.`);
+  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (o.count > 1 && !el.multiple) return fail('invalid_arguments', 'The file input takes one file.');
+  upload = el;
+  return {x: 0, y: 0};
 }

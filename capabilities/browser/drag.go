@@ -1,0 +1,241 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/input"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// drag carries out tyrum.browser.drag: from one element to another, or along a
+// path of points. Both kinds that pages know work: what follows the pointer's
+// events (sliders, canvases, sortable lists), and the drag and drop of HTML, which
+// the browser takes over once the page lets it start. Chrome then hands it to us
+// (Input.setInterceptDrags) and we carry on with drag events.
+func drag(c *call) (capabilities.Output, error) {
+	var args struct {
+		SourceRef      string     `json:"source_ref"`
+		SourceSelector string     `json:"source_selector"`
+		TargetRef      string     `json:"target_ref"`
+		TargetSelector string     `json:"target_selector"`
+		Path           []position `json:"path"`
+		DurationMS     int        `json:"duration_ms"`
+		Snapshot       string     `json:"snapshot"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	source := which{Ref: args.SourceRef, Selector: args.SourceSelector}
+	goal := which{Ref: args.TargetRef, Selector: args.TargetSelector}
+	if elements := source != (which{}) || goal != (which{}); elements == (len(args.Path) > 0) || elements && (source == (which{}) || goal == (which{})) {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Give either a source and a target, or path.")
+	}
+	if len(args.Path) == 1 {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "path needs two points at least.")
+	}
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	c.wants = args.Snapshot
+	d := &dragging{c: c, m: mouse{t: c.tab, button: "left"}, spread: time.Duration(args.DurationMS) * time.Millisecond, path: args.Path}
+	v, err := d.run(source, goal)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	return c.result(v)
+}
+
+// dragging is one drag on its way.
+type dragging struct {
+	c      *call
+	m      mouse
+	w      world // of the source's document
+	spread time.Duration
+	path   []position
+
+	at    position
+	moved float64 // how far from where it was pressed, at most
+	from  position
+	data  *input.DragData // not nil: the browser took it over
+	over  bool            // nothing more to find out about how it goes
+}
+
+// A drag begins for the browser after some pixels, at most so many (a link's).
+const hysteresis = 48
+
+func (d *dragging) run(source, goal which) (verdict, error) {
+	c := d.c
+	intercept := start(c.ctx, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: true})
+	defer start(c.whole, c.tab.s, input.SetInterceptDrags, input.SetInterceptDragsParams{Enabled: false})
+	aim := aimArgs{Ref: source.Ref, Selector: source.Selector, Kind: "drag", Button: "left", Count: 1}
+	if len(d.path) > 0 {
+		aim.X, aim.Y = &d.path[0].X, &d.path[0].Y
+	} else if _, _, err := c.aim(goal.aim("place")); err != nil {
+		return verdict{}, naming("target", err) // before anything is picked up
+	}
+	w, at, err := c.aim(aim)
+	if err != nil {
+		return verdict{}, naming("source", err)
+	}
+	if _, err := intercept.wait(c.ctx); err != nil {
+		return verdict{}, err
+	}
+	d.w, d.at = w, position{at.X, at.Y}
+	d.from = d.at
+	ctx := c.input()
+	c.tab.takeDrag() // what an earlier one left
+	sent := []*pending{d.m.move(ctx, at.X, at.Y), d.m.down(ctx, at.X, at.Y, 1)}
+	for _, p := range sent {
+		if _, err = p.wait(ctx); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = d.carry(goal)
+	}
+	if err != nil {
+		d.letGo()
+		return verdict{}, err
+	}
+	last, err := d.drop()
+	if err != nil {
+		d.letGo()
+		return verdict{}, err
+	}
+	v, missed, err := c.conclude(w, last)
+	if missed {
+		err = capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered before it could be picked up.")
+	}
+	return v, err
+}
+
+// carry moves to the goal, in steps: pages that drag by pointer events want to see
+// it leave, come near and arrive.
+func (d *dragging) carry(goal which) error {
+	if len(d.path) == 0 {
+		_, to, err := d.c.aim(goal.aim("place"))
+		if err != nil {
+			return naming("target", err)
+		}
+		end := position{to.X, to.Y}
+		for _, f := range []float64{0.15, 0.6, 1} {
+			d.path = append(d.path, position{d.from.X + (end.X-d.from.X)*f, d.from.Y + (end.Y-d.from.Y)*f})
+		}
+		// The target's own reaction to the first arrival may move it.
+		d.path = append(d.path, end)
+	} else {
+		d.path = d.path[1:]
+	}
+	pause := d.spread / time.Duration(len(d.path))
+	for _, p := range d.path {
+		began := time.Now()
+		if err := d.moveTo(p); err != nil {
+			return err
+		}
+		if left := pause - time.Since(began); left > 0 {
+			if err := d.c.pause(left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moveTo is one step; each has a frame of its own, or the browser would join
+// several into one event.
+func (d *dragging) moveTo(p position) error {
+	c := d.c
+	d.at = p
+	if d.data != nil {
+		_, err := d.send(c.ctx, input.DispatchDragEventTypeDragOver).wait(c.ctx)
+		return err
+	}
+	if _, err := d.m.move(c.ctx, p.X, p.Y).wait(c.ctx); err != nil {
+		return err
+	}
+	d.moved = max(d.moved, math.Hypot(p.X-d.from.X, p.Y-d.from.Y))
+	if d.over {
+		return nil
+	}
+	var page struct {
+		Started bool `json:"started"`
+		Refused bool `json:"refused"`
+	}
+	if err := d.w.put(c.ctx, "dragging", struct{}{}).get(c.ctx, &page); err != nil {
+		if !contextLost(err) {
+			return err
+		}
+		d.over = true
+		return nil
+	}
+	d.over = page.Refused || !page.Started && d.moved > hysteresis
+	if !page.Started || page.Refused {
+		return nil
+	}
+	// The page lets it start: the browser's own word comes right after.
+	c.tab.awaitFor(c.ctx, time.Second, func(s tabState) bool { return s.drag != nil })
+	d.over = true
+	if d.data = c.tab.takeDrag(); d.data == nil {
+		return c.ctx.Err()
+	}
+	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver} {
+		if _, err := d.send(c.ctx, kind).wait(c.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dragging) send(ctx context.Context, kind input.DispatchDragEventType) *pending {
+	return start(ctx, d.c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).pending
+}
+
+func (d *dragging) drop() (sent []*pending, err error) {
+	if d.data != nil {
+		p := d.send(d.c.ctx, input.DispatchDragEventTypeDrop)
+		if _, err := p.wait(d.c.ctx); err != nil {
+			return nil, err
+		}
+		d.data = nil
+	}
+	return []*pending{d.m.up(d.c.ctx, d.at.X, d.at.Y, 1)}, nil
+}
+
+// letGo ends a drag that can not be carried on, without a drop.
+func (d *dragging) letGo() {
+	if d.data != nil {
+		d.send(d.c.whole, input.DispatchDragEventTypeDragCancel)
+	}
+	d.m.up(d.c.whole, d.at.X, d.at.Y, 1)
+}
+
+// naming says which of the two elements an error is about.
+func naming(which string, err error) error {
+	var e *capabilities.Error
+	if !errors.As(err, &e) || e.Code == capabilities.CodeDialogOpen {
+		return err
+	}
+	named := *e
+	named.Message = which + ": " + e.PublicMessage()
+	return &named
+}
+
+// dragIntercepted takes the browser's drag, on the reading goroutine.
+func (t *tab) dragIntercepted(params []byte) {
+	var e struct {
+		Data *input.DragData `json:"data"`
+	}
+	if jsonv2.Unmarshal(params, &e, jsonv2.AllowInvalidUTF8(true)) == nil && e.Data != nil {
+		t.change(func(s *tabState) { s.drag = e.Data })
+	}
+}
+
+func (t *tab) takeDrag() (d *input.DragData) {
+	t.change(func(s *tabState) { d, s.drag = s.drag, nil })
+	return d
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func TestParseChord(t *testing.T) {
+	for _, tc := range []struct {
+		in    string
+		with  []string
+		name  string
+		code  string
+		text  string
+		held  int64
+		wrong bool
+	}{
+		{in: "Enter", name: "Enter", code: "Enter", text: "\r"},
+		{in: "enter", name: "Enter", code: "Enter", text: "\r"},
+		{in: "Esc", name: "Escape", code: "Escape"},
+		{in: "a", name: "a", code: "KeyA", text: "a"},
+		{in: "A", name: "A", code: "KeyA", text: "A", held: 8},
+		{in: "Shift+a", name: "A", code: "KeyA", text: "A", held: 8},
+		{in: "a", with: []string{"Shift"}, name: "A", code: "KeyA", text: "A", held: 8},
+		{in: "Shift+1", name: "!", code: "Digit1", text: "!", held: 8},
+		{in: "Control+Shift+K", name: "K", code: "KeyK", held: 10},
+		{in: "Control+A", name: "a", code: "KeyA", held: 2},
+		{in: "ctrl+c", name: "c", code: "KeyC", held: 2},
+		{in: "k", with: []string{"Control", "Alt"}, name: "k", code: "KeyK", held: 3},
+		{in: "+", name: "+", code: "Equal", text: "+", held: 8},
+		{in: "Control++", name: "+", code: "Equal", held: 10},
+		{in: "-", name: "-", code: "Minus", text: "-"},
+		{in: " ", name: " ", code: "Space", text: " "},
+		{in: "Space", name: " ", code: "Space", text: " "},
+		{in: "KeyQ", name: "q", code: "KeyQ", text: "q"},
+		{in: "Digit7", name: "7", code: "Digit7", text: "7"},
+		{in: "Numpad7", name: "7", code: "Numpad7", text: "7"},
+		{in: "NumpadEnter", name: "Enter", code: "NumpadEnter", text: "\r"},
+		{in: "F12", name: "F12", code: "F12"},
+		{in: "é", name: "é", text: "é"},
+		{in: "日", name: "日", text: "日"},
+		{in: "Shift", name: "Shift", code: "ShiftLeft"},
+		{in: "ShiftRight", name: "Shift", code: "ShiftRight"},
+		{in: "Meta+ArrowLeft", name: "ArrowLeft", code: "ArrowLeft", held: 4},
+		{in: "Nope", wrong: true}, {in: "a+b", wrong: true}, {in: "", wrong: true}, {in: "Control+", name: "+", code: "Equal", held: 10}, {in: "\x01", wrong: true},
+	} {
+		got, err := parseChord(tc.in, tc.with)
+		if (err != nil) != tc.wrong {
+			t.Errorf("%q: %v", tc.in, err)
+			continue
+		}
+		if err != nil {
+			if capabilities.CodeOf(err) != capabilities.CodeInvalidArguments {
+				t.Errorf("%q: %v", tc.in, err)
+			}
+			continue
+		}
+		if got.key.name != tc.name || got.key.code != tc.code || got.key.text != tc.text || got.held != tc.held {
+			t.Errorf("%q: %+v, want %+v", tc.in, got, tc)
+		}
+	}
+}
+
+const keyPage = `<input id=i><script>
+window.log = [];
+for (const type of ['keydown', 'keypress', 'keyup']) addEventListener(type, e => {
+	log.push([e.type, e.key, e.code, e.keyCode, e.location, [e.altKey, e.ctrlKey, e.metaKey, e.shiftKey].map(Number).join(''), e.isTrusted, e.repeat].join('|'));
+	document.body.dataset.n = log.length; // something happens: the call need not wait
+	if (/^F\d|^Browser|^Audio|^Media|Tab/.test(e.key)) e.preventDefault();
+}, true);
+</script>`
+
+// Every key there is comes to the page as itself: its own name, code and key code,
+// down and up, trusted.
+func TestEveryKey(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(keyPage)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#i"})
+	names := map[string]key{}
+	for name, k := range namedKeys {
+		names[name] = k
+	}
+	for name, k := range otherNames {
+		names[name] = k
+	}
+	for r := rune(' '); r <= '~'; r++ {
+		if k, ok := keyOf(r); ok {
+			names[string(r)] = k
+		} else {
+			t.Errorf("no key for %q", r)
+		}
+	}
+	var order []string
+	for name := range names {
+		order = append(order, name)
+	}
+	slices.Sort(order)
+	for _, name := range order {
+		k := names[name]
+		n.eval("log.length = 0; 1")
+		n.must("press-key", obj{"key": name})
+		var log []string
+		raw, _ := json.Marshal(n.eval("log"))
+		json.Unmarshal(raw, &log)
+		what, err := parseChord(name, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		held := [4]int{}
+		for i, bit := range []int64{1, 2, 4, 8} {
+			if what.held&bit != 0 {
+				held[i] = 1
+			}
+		}
+		own := held
+		if bit := modifierKeys[k.name].bit; bit != 0 {
+			for i, b := range []int64{1, 2, 4, 8} {
+				if b == bit {
+					own[i] = 1
+				}
+			}
+		}
+		location := k.location
+		line := func(kind string, held [4]int) string {
+			return fmt.Sprintf("%s|%s|%s|%d|%d|%d%d%d%d|true|false", kind, k.name, k.code, k.virtual, location, held[0], held[1], held[2], held[3])
+		}
+		for _, want := range []string{line("keydown", own), line("keyup", held)} {
+			if !slices.Contains(log, want) {
+				t.Errorf("%s: no %q in %q", name, want, log)
+			}
+		}
+		typed := slices.ContainsFunc(log, func(s string) bool { return strings.HasPrefix(s, "keypress|") })
+		if typed != (k.text != "") {
+			t.Errorf("%s: keypress %v, text %q", name, typed, k.text)
+		}
+	}
+	if got := n.eval("i.value.length > 90"); got != true {
+		t.Error("the field did not get the characters:", n.eval("i.value"))
+	}
+}
+
+func TestPressKey(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=a value="hello world"><textarea id=b></textarea><button id=btn onclick="document.title='pressed'">B</button><input type=checkbox id=c>
+<div id=menu tabindex=0 onkeydown="event.preventDefault();this.textContent=++k">0</div><div id=dead>x</div>
+<div id=game tabindex=0>G</div><div style="height:3000px"></div>
+<script>let k=0; game.onkeydown=e=>{e.preventDefault();game.t0=performance.now()}; game.onkeyup=e=>{game.dataset.held=performance.now()-game.t0}
+document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){document.title='chord '+e.code; e.preventDefault()}})</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for _, tc := range []struct {
+		name     string
+		args     obj
+		effect   capabilities.Effect
+		evidence string
+		check    string
+		want     any
+	}{
+		{"space on a button", obj{"key": "Space", "selector": "#btn"}, "confirmed", "", "document.title", "pressed"},
+		{"space on a box", obj{"key": " ", "selector": "#c"}, "confirmed", "value", "c.checked", true},
+		{"chord", obj{"key": "Control+Shift+K"}, "confirmed", "", "document.title", "chord KeyK"},
+		{"modifiers", obj{"key": "k", "modifiers": []string{"Shift", "Control"}, "selector": "#a"}, "", "", "document.title", "chord KeyK"},
+		{"end", obj{"key": "End", "selector": "#a"}, "", "", "a.selectionStart", 11.0},
+		{"home", obj{"key": "Home"}, "confirmed", "selection", "a.selectionStart", 0.0},
+		{"select words", obj{"key": "Control+Shift+ArrowRight", "count": 1}, "confirmed", "", "getSelection().toString().trim()", "hello"},
+		{"all", obj{"key": "Control+A"}, "confirmed", "", "a.selectionEnd - a.selectionStart", 11.0},
+		{"copy", obj{"key": "Control+c"}, "confirmed", "copied", "a.value", "hello world"},
+		{"paste elsewhere", obj{"key": "Control+v", "selector": "#b"}, "confirmed", "", "b.value", "hello world"},
+		{"character", obj{"key": "é"}, "confirmed", "value", "b.value", "hello worldé"},
+		{"count", obj{"key": "Backspace", "count": 3}, "confirmed", "", "b.value", "hello wor"},
+		{"many arrows", obj{"key": "ArrowDown", "selector": "#menu", "count": 5}, "confirmed", "page changed", "menu.textContent", "5"},
+		{"tab moves the focus", obj{"key": "Tab", "selector": "#a"}, "confirmed", "", "document.activeElement.id", "b"},
+		{"back", obj{"key": "Shift+Tab"}, "confirmed", "", "document.activeElement.id", "a"},
+		{"enter in an area", obj{"key": "Enter", "selector": "#b"}, "confirmed", "", "b.value.includes('\\n')", true},
+		{"hold", obj{"key": "ArrowUp", "selector": "#game", "hold_ms": 120}, "confirmed", "", "game.dataset.held >= 115", true},
+		{"nothing", obj{"key": "F9", "selector": "#btn"}, "suspected_noop", "nothing changed", "1", 1.0},
+		{"scrolls", obj{"key": "PageDown", "selector": "#btn"}, "confirmed", "scroll", "1", 1.0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := *n
+			n.t = t
+			a := n.must("press-key", tc.args)
+			if (tc.effect != "" && a.Effect != tc.effect) || !strings.Contains(a.Evidence, tc.evidence) {
+				t.Errorf("%s (%s), want %s (%s)", a.Effect, a.Evidence, tc.effect, tc.evidence)
+			}
+			if got := n.eval(tc.check); got != tc.want {
+				t.Errorf("%s is %v, want %v", tc.check, got, tc.want)
+			}
+		})
+	}
+	n.refused(capabilities.CodeInvalidArguments, "press-key", obj{"key": "Hyper+X"})
+	n.refused(capabilities.CodeElementNotFound, "press-key", obj{"key": "a", "selector": "#nope"})
+	n.refused(capabilities.CodeExecutionFailed, "press-key", obj{"key": "a", "selector": "#dead"})
+}

@@ -1,0 +1,344 @@
+package browser
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// chooser is a file chooser that a page opened; nobody sees it, and it waits for
+// upload-file.
+type chooser struct {
+	node     cdp.BackendNodeID
+	multiple bool
+}
+
+// chooserOpened takes it, on the reading goroutine.
+func (t *tab) chooserOpened(params []byte) {
+	var e struct {
+		Mode string            `json:"mode"`
+		Node cdp.BackendNodeID `json:"backendNodeId"`
+	}
+	if !decodeEvent(params, &e) {
+		return
+	}
+	t.change(func(s *tabState) {
+		s.choosers++
+		s.chooser = nil
+		if e.Node != 0 {
+			s.chooser = &chooser{e.Node, e.Mode == "selectMultiple"}
+		}
+	})
+}
+
+// observedUpload is the capability key of a file that was handed to a page.
+const observedUpload = "data.read.workspace"
+
+// Bounds of one call's files.
+const maxUpload = 2 << 30
+
+// uploadFile carries out tyrum.browser.upload-file. Only regular files below the
+// owner's roots are taken, opened once and copied to where Chrome may read them:
+// what was checked is what the page gets, whoever changes the original meanwhile,
+// and Chrome itself needs no right to it.
+func uploadFile(c *call) (capabilities.Output, error) {
+	var args struct {
+		Ref      string   `json:"ref"`
+		Selector string   `json:"selector"`
+		Paths    []string `json:"paths"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	open, err := c.h.openUploads(args.Paths)
+	defer func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	params := dom.SetFileInputFilesParams{}
+	s := c.tab.s
+	if args.Ref == "" && args.Selector == "" {
+		now, _ := c.tab.look()
+		if now.chooser == nil {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page has no file chooser open.").
+				WithHint("Give the ref or selector of the file input, or click first what opens the chooser.")
+		}
+		if len(open) > 1 && !now.chooser.multiple {
+			return capabilities.Output{}, errOneFile
+		}
+		params.BackendNodeID = now.chooser.node
+	} else {
+		w, _, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "upload", Count: len(open)})
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		got, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		if got.Result == nil || got.Result.ObjectID == "" {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The file input is gone.")
+		}
+		defer start(c.whole, w.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: got.Result.ObjectID})
+		params.ObjectID, s = got.Result.ObjectID, w.s
+	}
+	if params.Files, err = c.stage(open); err != nil {
+		return capabilities.Output{}, err
+	}
+	ctx := c.input()
+	if _, err := do(ctx, s, dom.SetFileInputFiles, params); err != nil {
+		var refused *protocolError
+		if errors.As(err, &refused) && c.stopped() == nil {
+			return capabilities.Output{}, capabilities.Wrap(capabilities.CodeElementNotFound, err, "The page's file input is gone, or takes no files.")
+		}
+		if c.stopped() == nil {
+			return capabilities.Output{}, err
+		}
+	}
+	for _, f := range open {
+		c.inv.Observe(observedUpload, filepath.Base(f.Name()))
+	}
+	c.tab.change(func(s *tabState) { s.chooser = nil })
+	v, err := c.uploaded(s, params, open)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if v, err = c.follow(v); err != nil && c.stopped() == nil {
+		return capabilities.Output{}, err
+	}
+	return capabilities.Output{Result: struct {
+		Uploaded int `json:"uploaded"`
+	}{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+}
+
+var errOneFile = capabilities.Errorf(capabilities.CodeInvalidArguments, "The file input takes one file.").WithHint("Give one path.")
+
+// uploaded compares what the input holds with what it was given. A page that takes
+// the files at once often empties its input.
+func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []*os.File) (verdict, error) {
+	taken := verdict{capabilities.EffectUnverifiable, "the files were handed to the page, which emptied its input"}
+	if c.stopped() != nil {
+		now, _ := c.tab.look()
+		return confirmed("the page opened a " + now.dialog), nil
+	}
+	id := params.ObjectID
+	if id == "" {
+		node, err := do(c.ctx, s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: params.BackendNodeID})
+		if err != nil || node.Object == nil {
+			return taken, c.ctx.Err()
+		}
+		id = node.Object.ObjectID
+		defer start(c.whole, s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: id})
+	}
+	held, err := do(c.ctx, s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		FunctionDeclaration: "function() { return [...this.files].map(f => f.size).join() }", ObjectID: id, ReturnByValue: ptr(true), Silent: ptr(true),
+	})
+	if err != nil || held.Result == nil {
+		if c.stopped() != nil || contextLost(err) {
+			return taken, nil
+		}
+		return taken, c.ctx.Err()
+	}
+	var sizes []string
+	for _, f := range files {
+		if info, err := f.Stat(); err == nil {
+			sizes = append(sizes, strconv.FormatInt(info.Size(), 10))
+		}
+	}
+	if string(held.Result.Value) == strconv.Quote(strings.Join(sizes, ",")) {
+		return confirmed(fmt.Sprintf("the input holds the %d file(s)", len(files))), nil
+	}
+	return taken, nil
+}
+
+// openUploads opens every file, or none.
+func (h *Handler) openUploads(paths []string) (open []*os.File, err error) {
+	if len(h.o.UploadRoots) == 0 {
+		return nil, capabilities.Errorf(capabilities.CodeDeniedByNode, "This node allows no uploads.").
+			WithHint("Its owner can allow a folder: --browser-upload-root FOLDER.")
+	}
+	var size int64
+	for i, path := range paths {
+		f, err := h.openUpload(path)
+		if err != nil {
+			return open, uploadError(i, path, err)
+		}
+		open = append(open, f)
+		if info, err := f.Stat(); err == nil {
+			size += info.Size()
+		}
+	}
+	if size > maxUpload {
+		return open, capabilities.Errorf(capabilities.CodeInvalidArguments, "The files are larger than %d MiB together.", maxUpload>>20)
+	}
+	return open, nil
+}
+
+var errOutside = errors.New("outside of the allowed folders")
+var errIrregular = errors.New("not a regular file")
+
+// openUpload opens a regular file below a root. A link may lead to another place
+// below the same root, never out of it.
+func (h *Handler) openUpload(path string) (*os.File, error) {
+	reason := errOutside
+	for _, dir := range h.o.UploadRoots {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			continue
+		}
+		name := filepath.FromSlash(path)
+		if filepath.IsAbs(name) {
+			if name, err = filepath.Rel(dir, filepath.Clean(name)); err != nil {
+				continue
+			}
+		}
+		if !filepath.IsLocal(name) {
+			continue
+		}
+		f, err := openRegular(dir, name)
+		if err == nil {
+			return f, nil
+		}
+		reason = err
+	}
+	return nil, reason
+}
+
+func openRegular(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Looked at before it is opened: opening a pipe would wait, a device may act.
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errIrregular
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, errIrregular)
+	}
+	return f, nil
+}
+
+func uploadError(i int, path string, err error) error {
+	name := strconv.Quote(clip(path, 200))
+	switch {
+	case errors.Is(err, errIrregular):
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "paths[%d]: %s is not a regular file.", i, name).WithHint("Give the path of a file.")
+	case errors.Is(err, os.ErrNotExist):
+		return capabilities.Errorf(capabilities.CodeNotFound, "paths[%d]: there is no file %s in the allowed folders.", i, name).
+			WithHint("Give a path relative to an allowed folder of the node, or a full one below it.")
+	case errors.Is(err, os.ErrPermission):
+		return capabilities.Wrap(capabilities.CodeDeniedByNode, err, fmt.Sprintf("paths[%d]: the node may not read %s.", i, name))
+	}
+	// Also what os.Root says of a link that leads out.
+	return capabilities.Wrap(capabilities.CodeDeniedByNode, err, fmt.Sprintf("paths[%d]: %s is outside of the folders that the node's owner allows for uploads.", i, name)).
+		WithHint("Its owner can allow a folder: --browser-upload-root FOLDER.")
+}
+
+// stagedDir is the folder below Chrome's scratch folder that holds the copies, one
+// folder for each browser context.
+const stagedDir = "uploads"
+
+// stage copies the files to where Chrome may read them; they go with the lane's
+// context. The scratch folder belongs to the account that Chrome runs under, which
+// is not trusted: all paths are taken below it by os.Root.
+func (c *call) stage(files []*os.File) (paths []string, err error) {
+	l := c.lane
+	l.mu.Lock()
+	chrome, context := l.chrome, l.context
+	l.uploads++
+	batch := l.uploads
+	l.mu.Unlock()
+	if chrome == nil {
+		return nil, errBrowserGone
+	}
+	scratch := chrome.proc.Scratch()
+	root, err := os.OpenRoot(scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	for i, f := range files {
+		dir := filepath.Join(stagedDir, string(context), strconv.Itoa(batch), strconv.Itoa(i))
+		if err := mkdirAll(root, dir); err != nil {
+			return nil, err
+		}
+		name := filepath.Join(dir, filepath.Base(f.Name()))
+		if err := copyTo(root, name, f); err != nil {
+			return nil, err
+		}
+		paths = append(paths, filepath.Join(scratch, name))
+	}
+	return paths, nil
+}
+
+// mkdirAll makes folders that Chrome's account may pass, whatever our umask.
+func mkdirAll(root *os.Root, dir string) error {
+	made := ""
+	for part := range strings.SplitSeq(filepath.ToSlash(dir), "/") {
+		made = filepath.Join(made, part)
+		err := root.Mkdir(made, 0o711)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = root.Chmod(made, 0o711)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyTo(root *os.Root, name string, from *os.File) error {
+	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err == nil {
+		err = to.Chmod(0o444)
+	}
+	return errors.Join(err, to.Close())
+}
+
+// unstage deletes the copies of a context.
+func (c *chrome) unstage(context cdp.BrowserContextID) {
+	root, err := os.OpenRoot(c.proc.Scratch())
+	if err != nil {
+		return // gone with Chrome
+	}
+	defer root.Close()
+	if err := root.RemoveAll(filepath.Join(stagedDir, string(context))); err != nil {
+		c.h.log.Warn("browser.uploads.left", "error", err)
+	}
+}
