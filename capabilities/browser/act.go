@@ -57,6 +57,7 @@ type aimed struct {
 	Empty     bool    `json:"empty"`     // the field holds nothing
 	Multiline bool    `json:"multiline"` // a line break is part of the text
 	Rich      bool    `json:"rich"`      // it is an editor of rich text
+	Moved     bool    `json:"moved"`     // it was scrolled into view
 	ScrollX   float64 `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
 	ScrollY   float64 `json:"scroll_y"`
 	Foreign   bool    `json:"foreign"` // a frame is there that only another world can look into
@@ -164,6 +165,11 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		case <-asked.reply.done:
 			err := asked.get(c.ctx, &seen)
 			if contextLost(err) {
+				if w.frame != nil && c.tab.awaitFor(c.ctx, frameWait, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments }) {
+					if now, _ := c.tab.look(); !departed(before, now) {
+						return confirmed(newFrameDocument), false, nil
+					}
+				}
 				v, err = c.arrive(before, confirmed(newDocument))
 				return v, false, err
 			}
@@ -190,7 +196,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	if seen.Navigates {
 		// The page is bound to leave; whether by a new document or by its own script,
 		// the next moments tell.
-		c.tab.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return departed(before, s) })
+		c.tab.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments })
 	}
 	now, _ := c.tab.look()
 	if v, ok := c.reported(before, now); ok {
@@ -198,6 +204,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		return v, false, err
 	}
 	switch {
+	case seen.Navigates && now.frameDocuments != before.frameDocuments:
+		return confirmed(newFrameDocument), false, nil
 	case seen.Found != "":
 		return confirmed(seen.Found), false, nil
 	case !seen.Seen:
@@ -247,7 +255,10 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	return verdict{}, false
 }
 
-const newDocument = "a new document was opened"
+const (
+	newDocument      = "a new document was opened"
+	newFrameDocument = "a frame shows a new document"
+)
 
 var refusedDownload = verdict{capabilities.EffectPartial, "a download started and was refused"}
 

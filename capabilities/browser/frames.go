@@ -48,6 +48,7 @@ type frameSession struct {
 	under   *session // that reported it
 	frame   cdp.FrameID
 	ready   bool // set up
+	pointed bool // the pointer was seen to reach it
 	crashed bool
 }
 
@@ -60,6 +61,9 @@ const (
 	// maxFrames bounds the foreign frames that a call looks into.
 	maxFrames = 64
 )
+
+var errFrameCrashed = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of the element crashed.").
+	WithHint("Load the page again: navigate-back with direction reload.")
 
 var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of the element is gone from the page.")
 
@@ -275,15 +279,24 @@ func newFrames() frames {
 // sessionLocked gives the session that reaches a frame's document; nil: none does
 // now.
 func (t *tab) sessionLocked(f *frame) *session {
+	s := t.processLocked(f)
+	switch {
+	case s == nil:
+		return t.s
+	case s.crashed || !s.ready:
+		return nil
+	}
+	return s.session
+}
+
+// processLocked gives the process that a frame is in; nil: the tab's own.
+func (t *tab) processLocked(f *frame) *frameSession {
 	for x := f; x != nil; x = x.parent {
 		if s := t.frames.sessions[x.id]; s != nil {
-			if s.crashed || !s.ready {
-				return nil
-			}
-			return s.session
+			return s
 		}
 	}
-	return t.s
+	return nil
 }
 
 // sessions lists the sessions of all processes that the tab's page runs in.
@@ -306,6 +319,9 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	t.mu.Unlock()
 	if w.id != 0 {
 		return w, nil
+	}
+	if s == nil && t.crashedFrame(f) {
+		return world{}, errFrameCrashed
 	}
 	if s == nil {
 		return world{}, t.pause(ctx, changed, errFrameMoves)
@@ -553,6 +569,27 @@ func (t *tab) loadingFrames() (bool, <-chan struct{}) {
 	return on, t.changed
 }
 
+// framesAwaited reports whether a frame is on its way, or sets out within a moment:
+// what a call just did may have that effect. any: there are foreign frames at all.
+func (t *tab) framesAwaited(ctx context.Context) (on, any bool) {
+	bounded, cancel := context.WithTimeout(ctx, 80*time.Millisecond)
+	defer cancel()
+	for {
+		on, changed := t.loadingFrames()
+		t.mu.Lock()
+		any := on || len(t.frames.met) > 0 || len(t.frames.sessions) > 0
+		t.mu.Unlock()
+		if on || !any {
+			return on, any
+		}
+		select {
+		case <-changed:
+		case <-bounded.Done():
+			return false, any
+		}
+	}
+}
+
 func (t *tab) isLoading(f *frame) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -563,10 +600,6 @@ func (t *tab) isLoading(f *frame) bool {
 func (t *tab) crashedFrame(f *frame) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for x := f; x != nil; x = x.parent {
-		if s := t.frames.sessions[x.id]; s != nil {
-			return s.crashed
-		}
-	}
-	return false
+	s := t.processLocked(f)
+	return s != nil && s.crashed
 }

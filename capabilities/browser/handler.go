@@ -220,6 +220,7 @@ type call struct {
 	lane    *lane
 	inv     capabilities.Invocation
 	tab     *tab     // once the tool chose it
+	in      *session // of the document that the action is in
 	before  tabState // when the input was fired
 	fired   bool     // input was sent: what follows is its outcome, never a refusal
 	wants   string   // the snapshot the caller wants with the result: "", none, delta or full

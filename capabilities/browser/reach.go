@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -122,7 +125,10 @@ func (c *call) reachSelector(r reaching, notFound error) (world, error) {
 		if c.ctx.Err() != nil {
 			return world{}, c.ctx.Err()
 		}
-		if failed != nil || !isCode(err, capabilities.CodeElementNotFound) || !loading {
+		if failed != nil || !isCode(err, capabilities.CodeElementNotFound) {
+			return w, err
+		}
+		if still, any := c.tab.framesAwaited(c.ctx); !loading && !still || !any {
 			return w, err
 		}
 		select {
@@ -152,10 +158,52 @@ func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
 			Was *was `json:"was,omitempty"`
 		}{a, known}
 	}})
-	if err == nil && w.frame != nil && (at.X != 0 || at.Y != 0 || at.Width != 0) {
-		err = c.lift(w, &at, a.Kind == "rect")
+	if err == nil && at.Foreign {
+		w, at = c.into(w, at, a)
+	} else if err == nil && w.frame != nil && (at.X != 0 || at.Y != 0 || at.Width != 0) {
+		if err = c.lift(w, &at, a.Kind == "rect"); err == nil && pointerKinds[a.Kind] {
+			err = c.point(w, at)
+		}
 	}
+	c.in = w.s
 	return w, at, err
+}
+
+// into follows a point of the viewport, or the focus, into the foreign frame that
+// has it. One that does not answer stays foreign.
+func (c *call) into(w world, at aimed, a aimArgs) (world, aimed) {
+	for n := 0; at.Foreign && n < maxShadowDepth; n++ {
+		var under struct {
+			Slots     []cdp.FrameID `json:"slots"`
+			Strangers int           `json:"strangers"`
+			X         float64       `json:"x"`
+			Y         float64       `json:"y"`
+		}
+		function := "frameFocused"
+		if a.X != nil && a.Y != nil {
+			function = "frameAt"
+		}
+		again, err := c.tab.askAny(c.ctx, w.frame, function, map[string]any{"x": a.X, "y": a.Y}, &under)
+		if err != nil || len(under.Slots) == 0 {
+			return w, at
+		}
+		f := c.tab.slots(c.ctx, again, under.Slots, under.Strangers)[0]
+		if f == nil {
+			return w, at
+		}
+		a.Ref, a.Selector = "", ""
+		if a.X != nil {
+			a.X, a.Y = &under.X, &under.Y
+		}
+		var inner aimed
+		below, err := c.tab.askFrame(c.ctx, f, "aim", a, &inner)
+		if err != nil {
+			return w, at
+		}
+		inner.X, inner.Y = at.X, at.Y
+		w, at = below, inner
+	}
+	return w, at
 }
 
 // lift takes a place in a foreign frame's viewport to the tab's, document by
@@ -173,12 +221,13 @@ func (c *call) lift(w world, at *aimed, rect bool) error {
 			Height  float64 `json:"height"`
 			ScrollX float64 `json:"scroll_x"`
 			ScrollY float64 `json:"scroll_y"`
+			Moved   bool    `json:"moved"`
 		}
-		args := map[string]any{"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect}
+		args := map[string]any{"frame": f.id, "x": at.X, "y": at.Y, "width": at.Width, "height": at.Height, "rect": rect, "moved": at.Moved}
 		if _, err := c.tab.askAny(c.ctx, f.parent, "lift", args, &up); err != nil {
 			return err
 		}
-		at.X, at.Y = up.X, up.Y
+		at.X, at.Y, at.Moved = up.X, up.Y, at.Moved || up.Moved
 		if rect {
 			at.Width, at.Height = up.Width, up.Height
 			if f.parent == nil {
@@ -186,5 +235,41 @@ func (c *call) lift(w world, at *aimed, rect bool) error {
 			}
 		}
 	}
+	return nil
+}
+
+// pointerKinds are the aims that a press or move of the pointer follows.
+var pointerKinds = map[string]bool{"click": true, "down": true, "hover": true, "wheel": true, "drag": true}
+
+// point moves the pointer to a place in a frame of another process, and waits until
+// that arrives there. Chrome finds the process below a point by the last picture
+// that it drew: just after a frame came or was scrolled it still takes the one that
+// was there before.
+func (c *call) point(w world, at aimed) error {
+	c.tab.mu.Lock()
+	process := c.tab.processLocked(w.frame)
+	known := process == nil || process.pointed && !at.Moved
+	c.tab.mu.Unlock()
+	if known {
+		return nil
+	}
+	var seen struct {
+		Arrived bool `json:"arrived"`
+	}
+	for try := 0; try < 20 && !seen.Arrived; try++ {
+		asked := w.put(c.ctx, "pointed", map[string]int{"wait": 60})
+		move := start(c.ctx, c.tab.s, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+			Type: input.DispatchMouseEventTypeMouseMoved, X: at.X + float64(try%2), Y: at.Y, PointerType: input.DispatchMouseEventPointerTypeMouse,
+		})
+		if err := asked.get(c.ctx, &seen); err != nil {
+			return err
+		}
+		if _, err := move.wait(c.ctx); err != nil {
+			return err
+		}
+	}
+	c.tab.mu.Lock()
+	process.pointed = seen.Arrived
+	c.tab.mu.Unlock()
 	return nil
 }

@@ -41,8 +41,8 @@ func screenshot(c *call) (capabilities.Output, error) {
 	}
 	switch {
 	case args.Ref != "" || args.Selector != "":
-		var at aimed
-		if _, err := c.tab.ask(c.ctx, "aim", aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"}, &at); err != nil {
+		_, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"})
+		if err != nil {
 			return capabilities.Output{}, err
 		}
 		if at.Width < 1 || at.Height < 1 {

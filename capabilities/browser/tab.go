@@ -345,14 +345,17 @@ func (h *Handler) unstick(c *call) {
 	if h.closed {
 		return
 	}
-	t, release := c.tab, c.release
+	t, s, release := c.tab, c.tab.s, c.release
+	if c.in != nil {
+		s = c.in // what a frame's script holds up is that frame
+	}
 	c.release = func() {} // the next call has to wait until the page is free again
 	h.wg.Go(func() {
 		defer release()
 		ping := func(wait time.Duration) bool {
 			ctx, cancel := context.WithTimeout(t.life, wait)
 			defer cancel()
-			_, err := do(ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+			_, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 			return err == nil
 		}
 		if c.probe == nil && ping(250*time.Millisecond) || t.life.Err() != nil {
@@ -360,7 +363,7 @@ func (h *Handler) unstick(c *call) {
 		}
 		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
 		defer cancel()
-		do(ctx, t.s, runtime.TerminateExecution, cdp.Empty{})
+		do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
 		ping(2 * time.Second) // takes the blow if the script ended by itself meanwhile
 	})
 }

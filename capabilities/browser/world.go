@@ -42,7 +42,7 @@ var (
 
 // pageFunctions are those that this side calls.
 const pageFunctions = "snapshot, marks, aim, outcome, dragging, uploadTo, typed, setField, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, lift"
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"

@@ -121,15 +121,12 @@ function at(x, y) {
   let doc = document, el = null;
   for (;;) {
     const hit = deepest(doc, x, y);
-    if (!hit) return {el};
+    if (!hit) return {el, x, y};
     el = hit;
-    if (el.tagName !== 'IFRAME' && el.tagName !== 'FRAME') return {el};
+    if (!isFrame(el)) return {el, x, y};
     const inner = frameDocument(el);
-    if (!inner) return {el, foreign: true};
-    const r = el.getBoundingClientRect();
-    const s = getComputedStyle(el);
-    x -= r.left + el.clientLeft + parseFloat(s.paddingLeft);
-    y -= r.top + el.clientTop + parseFloat(s.paddingTop);
+    if (!inner) return {el, x, y, foreign: true};
+    ({x, y} = through(outward(el).inverse(), x, y));
     doc = inner;
   }
 }
@@ -143,11 +140,11 @@ function aimAt(o) {
   return {x: o.x, y: o.y, foreign: !!foreign};
 }
 
-// focused gives the element that has the focus, through open shadow roots and
+// focused gives the element that has the focus, through shadow roots and
 // frames that can be looked into.
 function focused() {
   let a = document.activeElement;
-  for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : (a.tagName === 'IFRAME' || a.tagName === 'FRAME') && frameDocument(a)?.activeElement);) a = inner;
+  for (let inner; a && (inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement);) a = inner;
   return a || document.body || document.documentElement;
 }
 
@@ -165,7 +162,7 @@ function aimKeys(o) {
     el = focused();
   }
   watch(el, o);
-  return {x: 0, y: 0, foreign: (el.tagName === 'IFRAME' || el.tagName === 'FRAME') && !frameDocument(el)};
+  return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
 }
 
 async function aim(o) {
@@ -195,8 +192,10 @@ async function aim(o) {
   }
   await still(el);
   let p = hitPoint(el, o.position);
+  let moved = false;
   for (const block of ['center', 'start', 'end']) {
     if (p.x !== undefined) break;
+    moved = true;
     el.scrollIntoView({block, inline: 'center', behavior: 'instant'});
     p = hitPoint(el, o.position);
   }
@@ -209,7 +208,7 @@ async function aim(o) {
     if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
     return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`);
   }
-  const out = {x: p.x, y: p.y};
+  const out = {x: p.x, y: p.y, moved};
   if (o.kind === 'type') return {...out, ...focusField(el, o)};
   if (o.kind !== 'place') watch(el, o);
   return out;

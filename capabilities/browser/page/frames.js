@@ -48,22 +48,22 @@ function foreignFrames() {
 // outward gives the map from the viewport of an owner's frame to the viewport that
 // the owner itself is in. The middle of an element's bounding box is the middle of
 // the element under every affine transform; around it the linear parts of all
-// transforms apply.
+// transforms apply, and the zoom.
 function outward(owner) {
   const r = owner.getBoundingClientRect();
   const style = getComputedStyle(owner);
-  let linear = null;
+  const left = parseFloat(style.paddingLeft) + owner.clientLeft, top = parseFloat(style.paddingTop) + owner.clientTop;
+  const zoom = owner.currentCSSZoom || 1;
+  let linear = new DOMMatrix([zoom, 0, 0, zoom, 0, 0]), plain = zoom === 1;
+  const apply = m => { linear = new DOMMatrix([m.a, m.b, m.c, m.d, 0, 0]).multiply(linear); plain = false; };
   for (let x = owner; x && x.nodeType === 1; x = above(x)) {
     const s = x === owner ? style : getComputedStyle(x);
-    if (s.scale && s.scale !== 'none') { const [a, b] = s.scale.split(' ').map(Number); linear = new DOMMatrix([a, 0, 0, b ?? a, 0, 0]).multiply(linear || new DOMMatrix()); }
-    if (s.transform !== 'none') { const m = new DOMMatrix(s.transform); linear = new DOMMatrix([m.a, m.b, m.c, m.d, 0, 0]).multiply(linear || new DOMMatrix()); }
-    if (s.rotate && s.rotate !== 'none') linear = new DOMMatrix().rotate(parseFloat(s.rotate)).multiply(linear || new DOMMatrix());
+    if (s.transform !== 'none') apply(new DOMMatrix(s.transform));
+    if (s.scale && s.scale !== 'none') { const [a, b] = s.scale.split(' ').map(Number); apply({a, b: 0, c: 0, d: b ?? a}); }
+    if (s.rotate && s.rotate !== 'none' && !s.rotate.includes(' ')) apply(new DOMMatrix().rotate(parseFloat(s.rotate)));
   }
-  const zoom = owner.currentCSSZoom || 1;
-  const left = parseFloat(style.paddingLeft) * zoom + owner.clientLeft * zoom, top = parseFloat(style.paddingTop) * zoom + owner.clientTop * zoom;
-  if (!linear) return new DOMMatrix([1, 0, 0, 1, r.left + left, r.top + top]);
-  const m = new DOMMatrix([1, 0, 0, 1, r.left + r.width / 2, r.top + r.height / 2]).multiply(linear);
-  return m.translate(left - owner.offsetWidth * zoom / 2, top - owner.offsetHeight * zoom / 2);
+  if (plain) return new DOMMatrix([1, 0, 0, 1, r.left + left, r.top + top]);
+  return new DOMMatrix([1, 0, 0, 1, r.left + r.width / 2, r.top + r.height / 2]).multiply(linear).translate(left - owner.offsetWidth / 2, top - owner.offsetHeight / 2);
 }
 
 const through = (m, x, y) => ({x: m.a * x + m.c * y + m.e, y: m.b * x + m.d * y + m.f});
@@ -109,6 +109,7 @@ async function lift(o) {
   if (!attached(owner)) return fail('stale_ref', 'The frame of the element is gone from the page.');
   if (!owner.checkVisibility({visibilityProperty: true})) return fail('element_not_found', 'The frame of the element is not visible.');
   if (!o.rect) await still(owner);
+  if (o.moved) await settled(owner); // the scrolling of a frame goes on in those around it
   for (let moved = false; ; moved = true) {
     const p = through(outward(owner), o.x, o.y);
     if (o.rect) {
@@ -118,13 +119,52 @@ async function lift(o) {
     const hit = deepest(owner.ownerDocument, p.x, p.y);
     const at = hit === owner ? toTop(owner, p.x, p.y) : {out: true, cover: hit};
     if (!at.out) {
-      if (moved) await frame(window); // what is behind the point has to follow the scrolling
-      return {x: at.x, y: at.y, scroll_x: scrollX, scroll_y: scrollY};
+      return {x: at.x, y: at.y, scroll_x: scrollX, scroll_y: scrollY, moved};
     }
     if (moved && at.cover) return fail('element_obscured', `The frame of the element is covered by ${describe(at.cover)}.`);
     if (moved) return fail('element_not_found', 'The element has no part in view that could be hit.');
     bring(owner, o.x, o.y, !!at.cover);
   }
+}
+
+// settled waits until a frame has been in its place for two frames' time, at most a
+// third of a second.
+async function settled(owner) {
+  const where = () => { const r = boxOf(owner); return [r.x, r.y].join(); };
+  for (let last = '', same = 0, n = 0; same < 2 && n < 20; n++) {
+    const now = where();
+    same = now === last ? same + 1 : 0;
+    last = now;
+    if (same < 2) await frame(window);
+  }
+}
+
+// pointed tells whether the pointer's moves arrive in the window of the element that
+// was aimed at, within a short time.
+function pointed(o) {
+  const win = current?.el?.ownerDocument?.defaultView || window;
+  return new Promise(done => {
+    const end = yes => { clearTimeout(timer); win.removeEventListener('pointermove', arrived, true); done({arrived: yes}); };
+    const arrived = e => { if (e.isTrusted) end(true); };
+    const timer = setTimeout(end, o.wait, false);
+    win.addEventListener('pointermove', arrived, true);
+  });
+}
+
+// frameAt gives the foreign frame at a point, and the point in the frame's viewport.
+function frameAt(o) {
+  strangers = [];
+  const {el, x, y} = at(o.x, o.y);
+  if (!el || !isFrame(el) || !isForeign(el)) return {slots: []};
+  const p = through(outward(el).inverse(), x, y);
+  return {slots: [slot(el)], strangers: strangers.length, x: p.x, y: p.y};
+}
+
+// frameFocused gives the foreign frame that has the focus.
+function frameFocused() {
+  strangers = [];
+  const el = focused();
+  return isFrame(el) && isForeign(el) ? {slots: [slot(el)], strangers: strangers.length} : {slots: []};
 }
 
 // bring scrolls everything around a frame so that a point of the frame's viewport

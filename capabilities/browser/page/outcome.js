@@ -22,7 +22,7 @@ function watch(el, o) {
     target.addEventListener(type, f, {capture, passive: type === 'wheel'});
     stops.push(() => target.removeEventListener(type, f, {capture}));
   };
-  w.stop = () => { for (const s of stops) s(); w.settle(); };
+  w.stop = () => { for (const s of stops) try { s(); } catch { /* the frame shows another site by now */ } w.settle(); };
   const wake = () => { for (const f of w.waiters.splice(0)) f(); };
   w.settle = wake;
   w.evidence = what => {
