@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -244,7 +245,7 @@ func success(out capabilities.Output) (wire.Answer, [][]byte) {
 	body := []byte("{}")
 	if out.Result != nil {
 		var err error
-		if body, err = json.Marshal(out.Result); err != nil {
+		if body, err = encode(out.Result); err != nil {
 			return refusal(capabilities.Wrap(capabilities.CodeInternal, err, "The tool's result can not be encoded.")), nil
 		}
 	}
@@ -257,6 +258,18 @@ func success(out capabilities.Output) (wire.Answer, [][]byte) {
 		blobs = append(blobs, b.Bytes)
 	}
 	return a, blobs
+}
+
+// encode gives the JSON of a result as a model will read it: a "<" stays one
+// character and does not become six.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // refusal is the answer that carries an error.

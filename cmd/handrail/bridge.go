@@ -445,6 +445,12 @@ func (b *bridge) note(data []byte, m message, open idSet) {
 		} `json:"result"`
 	}
 	var replies []reply
+	if head, ok := readHead(data); ok && m.Method != "initialize" {
+		if head.method == nil {
+			delete(open, string(head.id))
+		}
+		return
+	}
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
 		_ = json.Unmarshal(trimmed, &replies)
 	} else {
@@ -467,15 +473,18 @@ func (b *bridge) note(data []byte, m message, open idSet) {
 
 // write puts one message on one line.
 func (b *bridge) write(data []byte) {
-	var line bytes.Buffer
-	if json.Compact(&line, data) != nil {
-		fmt.Fprintf(b.o.Log, "handrail mcp: the gateway sent something that is not JSON (%d bytes)\n", len(data))
-		return
+	line := data
+	if _, ok := readHead(data); !ok { // not on one line, or not a message
+		var compact bytes.Buffer
+		if json.Compact(&compact, data) != nil {
+			fmt.Fprintf(b.o.Log, "handrail mcp: the gateway sent something that is not JSON (%d bytes)\n", len(data))
+			return
+		}
+		line = compact.Bytes()
 	}
-	line.WriteByte('\n')
 	b.outMu.Lock()
 	defer b.outMu.Unlock()
-	_, _ = b.o.Out.Write(line.Bytes())
+	_, _ = b.o.Out.Write(append(line[:len(line):len(line)], '\n'))
 }
 
 // fail answers requests that the gateway did not.
