@@ -1,0 +1,3 @@
+package capability
+
+func code() []*Behaviour { return nil }

@@ -1,0 +1,203 @@
+package capability
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	htm "golang.org/x/net/html"
+)
+
+// nasty is what pages and tools may put into any text.
+const nasty = "<script>alert(1)</script> & \"quotes\" 'n \x00\x1b[31m ]]> \u2028 \xff https://evil.example/x.js"
+
+// made is a report with one behaviour of each end.
+func made() *Report {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c := &Call{Tool: "click", Args: map[string]any{"selector": nasty}, Sent: began, Answered: began.Add(40 * time.Millisecond), ID: "c1", Lane: "l", Code: "element_not_found", Message: nasty}
+	packets := []packet{
+		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 7, Kind: "tool.call.request", Body: map[string]any{"surface": "mcp"}},
+		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 8, Kind: "tool.call.decision", Body: map[string]any{"effect": "allow", "policies": []any{"p"}}},
+		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 9, Kind: "tool.call.dispatch", Body: map[string]any{"deadline_ms": 30000.0}},
+		{TimeUS: began.Add(38 * time.Millisecond).UnixMicro(), Seq: 10, Kind: "tool.call.failed", Body: map[string]any{"status": "error", "duration_ms": 36.5}},
+	}
+	t := &Trace{
+		ID: "click.bad", Title: nasty, Proves: nasty, Error: nasty, Again: nasty, Chrome: nasty, Node: "n1", Began: began,
+		Image: frame{mime: "image/png", image: []byte{1, 2, 3}}.url(), Outline: nasty, Console: []string{nasty}, Network: []string{nasty}, Served: nasty,
+		Calls: []callView{{N: 1, Tool: "click", Args: nasty, End: nasty, ID: "c1", Hops: hops(c, packets)}},
+		Steps: []stepView{{Tool: "click", Args: nasty, After: frame{mime: "image/png", image: []byte{1}}.url(), Difference: difference("a\nb\nc", "a\n"+nasty+"\nc")}},
+	}
+	return &Report{Chrome: nasty, Node: "n1", URL: "http://127.0.0.1:1/mcp", Began: began, Took: time.Second, Outcomes: []Outcome{
+		{Behaviour: &Behaviour{ID: "click.bad", Title: nasty, Proves: nasty}, Status: Failed, Error: nasty + "\nsecond line", Trace: t, Duration: time.Second},
+		{Behaviour: &Behaviour{ID: "click.good", Title: "t", Proves: "p"}, Status: Passed, Duration: 1500 * time.Microsecond},
+		{Behaviour: &Behaviour{ID: "wait.left", Title: "t", Proves: "p"}, Status: NotRun, Error: "interrupted"},
+	}}
+}
+
+func TestJUnit(t *testing.T) {
+	var out bytes.Buffer
+	if err := made().JUnit(&out); err != nil {
+		t.Fatal(err)
+	}
+	type counts struct {
+		Tests    int     `xml:"tests,attr"`
+		Failures int     `xml:"failures,attr"`
+		Skipped  int     `xml:"skipped,attr"`
+		Time     float64 `xml:"time,attr"`
+	}
+	var got struct {
+		counts
+		Suites []struct {
+			counts
+			Name  string `xml:"name,attr"`
+			Cases []struct {
+				Class   string    `xml:"classname,attr"`
+				Name    string    `xml:"name,attr"`
+				Failure *string   `xml:"failure"`
+				Skipped *struct{} `xml:"skipped"`
+			} `xml:"testcase"`
+			Properties []struct {
+				Name  string `xml:"name,attr"`
+				Value string `xml:"value,attr"`
+			} `xml:"properties>property"`
+		} `xml:"testsuite"`
+	}
+	d := xml.NewDecoder(bytes.NewReader(out.Bytes()))
+	d.Strict = true
+	if err := d.Decode(&got); err != nil {
+		t.Fatalf("not well-formed: %v\n%s", err, out.String())
+	}
+	if got.Tests != 3 || got.Failures != 1 || got.Skipped != 1 || len(got.Suites) != 2 || got.Suites[0].Tests != 2 || got.Suites[0].Failures != 1 || got.Suites[1].Skipped != 1 {
+		t.Errorf("the counts are wrong:\n%s", out.String())
+	}
+	c := got.Suites[0].Cases
+	if c[0].Failure == nil || !strings.Contains(*c[0].Failure, "second line") || c[1].Failure != nil || got.Suites[1].Cases[0].Skipped == nil || c[0].Class != "browser.click" {
+		t.Errorf("the cases are wrong:\n%s", out.String())
+	}
+	if p := got.Suites[0].Properties; len(p) != 3 || p[0].Name != "chrome" || p[1].Value != "n1" {
+		t.Errorf("properties %+v", p)
+	}
+	if strings.ContainsAny(out.String(), "\x00\x1b") {
+		t.Error("it holds control characters")
+	}
+}
+
+func TestReportJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := made().JSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Total, Passed, Failed int
+		NotRun                int `json:"not_run"`
+		Behaviours            []OutcomeView
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Total != 3 || got.Passed != 1 || got.Failed != 1 || got.NotRun != 1 || got.Behaviours[0].Trace != "traces/click.bad.html" || got.Behaviours[1].Trace != "" {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// checkTrace wants a trace to be well-formed, to load nothing and to run nothing.
+func checkTrace(t *testing.T, text string) {
+	t.Helper()
+	z := htm.NewTokenizer(strings.NewReader(text))
+	var open []string
+	void := map[string]bool{"meta": true, "img": true, "br": true}
+	for {
+		switch z.Next() {
+		case htm.ErrorToken:
+			if z.Err() != io.EOF {
+				t.Fatal(z.Err())
+			}
+			if len(open) != 0 {
+				t.Errorf("never closed: %q", open)
+			}
+			return
+		case htm.StartTagToken, htm.SelfClosingTagToken:
+			tok := z.Token()
+			if tok.Data == "script" || tok.Data == "link" || tok.Data == "iframe" || tok.Data == "object" {
+				t.Errorf("it has a <%s>", tok.Data)
+			}
+			for _, a := range tok.Attr {
+				if strings.HasPrefix(a.Key, "on") {
+					t.Errorf("it has the handler %s", a.Key)
+				}
+				if (a.Key == "src" || a.Key == "href" || a.Key == "srcset" || a.Key == "style") && !strings.HasPrefix(a.Val, "data:image/") {
+					t.Errorf("it refers to %s=%q", a.Key, a.Val)
+				}
+			}
+			if !void[tok.Data] {
+				open = append(open, tok.Data)
+			}
+			if tok.Data == "style" {
+				z.Next()
+				if css := string(z.Text()); regexp.MustCompile(`url\(|@import`).MatchString(css) {
+					t.Error("its style loads something")
+				}
+			}
+		case htm.EndTagToken:
+			tok := z.Token()
+			if len(open) == 0 || open[len(open)-1] != tok.Data {
+				t.Errorf("</%s> closes nothing; open are %q", tok.Data, open)
+				return
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+func TestTraceNeedsNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	if err := made().WriteTo(dir); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "traces", "click.bad.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	checkTrace(t, text)
+	for _, want := range []string{"data:image/png;base64,AQID", "&lt;script&gt;", "default-src &#39;none&#39;", "front", "deduplication", "consent", "guard", "runner", "allow, by [&#34;p&#34;]", "&#43;3.0 ms", "packets 7 to 9"} {
+		if !strings.Contains(text, want) && !strings.Contains(text, htm.UnescapeString(want)) {
+			t.Errorf("the trace does not hold %q", want)
+		}
+	}
+	for _, name := range []string{"junit.xml", "report.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHops(t *testing.T) {
+	began := time.Now()
+	c := &Call{Sent: began, Answered: began.Add(time.Second)}
+	if got := hops(c, nil); got != nil {
+		t.Errorf("hops of nothing: %v", got)
+	}
+	// A refusal is never dispatched.
+	got := hops(c, []packet{{TimeUS: began.UnixMicro(), Seq: 1, Kind: "tool.call.request"}, {TimeUS: began.UnixMicro(), Seq: 2, Kind: "tool.call.decision", Body: map[string]any{"effect": "deny", "code": "denied_by_policy"}}, {TimeUS: began.UnixMicro(), Seq: 3, Kind: "tool.call.failed"}})
+	if len(got) != 12 || got[7].What != "not dispatched" || !strings.Contains(got[3].What, "denied_by_policy") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	var signs string
+	for _, c := range difference("a\nb\nc\nd", "a\nc\nx\nd") {
+		signs += c.Sign
+	}
+	if signs != " - + " {
+		t.Errorf("%q", signs)
+	}
+}

@@ -1,0 +1,346 @@
+package capability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Options of Run.
+type Options struct {
+	// URL is the gateway's MCP endpoint, such as "http://127.0.0.1:7480/mcp".
+	// Required.
+	URL string
+	// Token is an agent's. Required.
+	Token string
+	// ReadToken may read the ledger, for the hops in traces. Default: Token.
+	ReadToken string
+	// Behaviours are run. Required.
+	Behaviours []*Behaviour
+	// Lanes is how many run side by side. Default: 4.
+	Lanes int
+	// Name begins the lanes' names: two suites on one gateway must differ in it.
+	// Default: "suite".
+	Name string
+	// Pages are two addresses, each HOST:PORT, at which the suite serves its pages.
+	// The node has to reach them under these addresses. Default: any free ports on
+	// loopback.
+	Pages [2]string
+	// Done is told each outcome as it is known, one at a time.
+	Done func(Outcome)
+}
+
+// Status is how a behaviour ended.
+type Status string
+
+const (
+	Passed Status = "passed"
+	Failed Status = "failed"
+	NotRun Status = "not_run" // the suite was interrupted before
+)
+
+// Outcome is what came of one behaviour.
+type Outcome struct {
+	*Behaviour
+	Status   Status
+	Error    string
+	Duration time.Duration
+	Calls    int
+	Trace    *Trace // of a failure
+}
+
+// Report is what came of a run.
+type Report struct {
+	Chrome   string // version
+	Node     capabilities.NodeID
+	URL      string
+	Origins  []string
+	Began    time.Time
+	Took     time.Duration
+	Outcomes []Outcome // sorted by ID
+}
+
+// Count gives how many ended so.
+func (r *Report) Count(s Status) (n int) {
+	for _, o := range r.Outcomes {
+		if o.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Blocked says that the pages of the suite may not be opened.
+type Blocked struct {
+	Origins []string // have to be allowed, on the gateway and on the node
+	Cause   string
+}
+
+// Error says what has to be allowed.
+func (e *Blocked) Error() string {
+	return fmt.Sprintf("the browser may not open the suite's own pages (%s): %s", strings.Join(e.Origins, ", "), e.Cause)
+}
+
+// suite is one run of the whole.
+type suite struct {
+	o      Options
+	server *server
+	report Report
+}
+
+// Run runs the behaviours. The error says why they could not be run at all, or
+// that ctx ended; the report then holds what was known by then.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.URL == "" || o.Token == "" || len(o.Behaviours) == 0 {
+		return nil, errors.New("capability: URL, Token and Behaviours are required")
+	}
+	if _, err := url.Parse(o.URL); err != nil {
+		return nil, err
+	}
+	if o.ReadToken == "" {
+		o.ReadToken = o.Token
+	}
+	if o.Lanes <= 0 {
+		o.Lanes = 4
+	}
+	if o.Name == "" {
+		o.Name = "suite"
+	}
+	for i := range o.Pages {
+		if o.Pages[i] == "" {
+			o.Pages[i] = "127.0.0.1:0"
+		}
+	}
+	if o.Done == nil {
+		o.Done = func(Outcome) {}
+	}
+	server, err := serve(o.Pages)
+	if err != nil {
+		return nil, err
+	}
+	defer server.close()
+	s := &suite{o: o, server: server, report: Report{URL: o.URL, Origins: []string{server.a, server.b}, Began: time.Now()}}
+	if err := s.prepare(ctx); err != nil {
+		return &s.report, err
+	}
+	s.all(ctx)
+	s.report.Took = time.Since(s.report.Began)
+	return &s.report, ctx.Err()
+}
+
+// prepare asks the browser for its version and tries both origins, so that what
+// is not allowed is said once and not by every behaviour.
+func (s *suite) prepare(ctx context.Context) error {
+	l, err := dial(ctx, s.o, s.o.Name+"-1")
+	if err != nil {
+		return err
+	}
+	defer l.session.Close()
+	c, err := l.call(ctx, "launch", nil)
+	switch {
+	case err != nil:
+		return capabilities.Errorf(capabilities.CodeNodeNotReady, "the browser tools are not offered: %v", err).
+			WithHint("Run 'handrail doctor' to see why no node can carry them out.")
+	case c.Code != "":
+		return &capabilities.Error{Code: c.Code, Message: c.Message, Hint: c.Hint}
+	}
+	s.report.Node = c.Node
+	s.report.Chrome, _ = c.Result["version"].(string)
+	for _, origin := range s.report.Origins {
+		c, err := l.call(ctx, "navigate", map[string]any{"url": origin + "/"})
+		if err != nil {
+			return err
+		}
+		if c.Code != "" {
+			return &Blocked{Origins: s.report.Origins, Cause: string(c.Code) + ": " + c.Message}
+		}
+	}
+	_, err = l.call(ctx, "close", nil)
+	return err
+}
+
+// all runs the behaviours in lanes side by side.
+func (s *suite) all(ctx context.Context) {
+	var mu sync.Mutex // guards the report, and lets Done be told one at a time
+	todo := make(chan *Behaviour)
+	var lanes sync.WaitGroup
+	for i := range min(s.o.Lanes, len(s.o.Behaviours)) {
+		lanes.Go(func() {
+			w := &worker{s: s, name: fmt.Sprintf("%s-%d", s.o.Name, i+1), open: map[string]*lane{}}
+			defer w.close()
+			for b := range todo {
+				o := w.outcome(ctx, b)
+				mu.Lock()
+				s.report.Outcomes = append(s.report.Outcomes, o)
+				s.o.Done(o)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, b := range s.o.Behaviours {
+		select {
+		case todo <- b:
+		case <-ctx.Done():
+			mu.Lock()
+			s.report.Outcomes = append(s.report.Outcomes, Outcome{Behaviour: b, Status: NotRun, Error: "interrupted"})
+			mu.Unlock()
+		}
+	}
+	close(todo)
+	lanes.Wait()
+	slices.SortFunc(s.report.Outcomes, func(a, b Outcome) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// worker runs one behaviour after the other, in conversations of its own.
+type worker struct {
+	s    *suite
+	name string
+	open map[string]*lane
+}
+
+// lane gives the worker's conversation of that name, opened at its first use.
+func (w *worker) lane(ctx context.Context, name string) (*lane, error) {
+	if l := w.open[name]; l != nil {
+		return l, nil
+	}
+	l, err := dial(ctx, w.s.o, strings.TrimSuffix(w.name+"-"+name, "-"))
+	if err == nil {
+		w.open[name] = l
+	}
+	return l, err
+}
+
+// clear closes the browser of every conversation: what comes next starts with
+// nothing. A conversation that can not be cleared is given up.
+func (w *worker) clear(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	for _, name := range slices.Collect(maps.Keys(w.open)) {
+		l := w.open[name]
+		if c, err := l.call(ctx, "close", nil); err != nil || c.Code != "" || name != "" {
+			_ = l.session.Close()
+			delete(w.open, name)
+		}
+	}
+}
+
+func (w *worker) close() {
+	for _, l := range w.open {
+		_ = l.session.Close()
+	}
+}
+
+// outcome runs one behaviour; a failure runs once more, under record.
+func (w *worker) outcome(ctx context.Context, b *Behaviour) Outcome {
+	if ctx.Err() != nil {
+		return Outcome{Behaviour: b, Status: NotRun, Error: "interrupted"}
+	}
+	began := time.Now()
+	first := w.run(ctx, b, false)
+	o := Outcome{Behaviour: b, Status: Passed, Duration: time.Since(began), Calls: len(*first.calls)}
+	if first.failed == "" {
+		return o
+	}
+	if ctx.Err() != nil {
+		o.Status, o.Error = NotRun, "interrupted"
+		return o
+	}
+	o.Status, o.Error = Failed, first.failed
+	o.Trace = w.s.trace(ctx, o, first, w.run(ctx, b, true))
+	return o
+}
+
+// run is one run of one behaviour.
+type run struct {
+	ctx        context.Context
+	w          *worker
+	lane       *lane
+	a, b, none string // addresses of its pages
+	visits     *visits
+	refs       map[string]string
+	last       *Call
+	aside      bool // runs beside the steps: what it calls is not the last call
+	failed     string
+
+	mu     *sync.Mutex // guards calls and frames
+	calls  *[]*Call
+	record bool
+	frames *[]frame
+	end    frame // what was there when it failed
+}
+
+// behaviourTime bounds one behaviour, whatever hangs.
+const behaviourTime = 90 * time.Second
+
+func (w *worker) run(ctx context.Context, b *Behaviour, record bool) *run {
+	defer w.clear(ctx)
+	ctx, cancel := context.WithTimeout(ctx, behaviourTime)
+	defer cancel()
+	v, path := w.s.server.open(b)
+	r := &run{
+		ctx: ctx, w: w, a: w.s.server.a + path, b: w.s.server.b + path, none: w.s.server.none + path, visits: v,
+		refs: map[string]string{}, mu: &sync.Mutex{}, calls: &[]*Call{}, record: record, frames: &[]frame{},
+	}
+	r.failed = r.do(b)
+	if r.failed != "" && r.lane != nil && !record {
+		r.end = r.look()
+	}
+	return r
+}
+
+// do runs the steps and gives what failed.
+func (r *run) do(b *Behaviour) (failed string) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			failed = p.text
+		default:
+			panic(p)
+		}
+	}()
+	var err error
+	if r.lane, err = r.w.lane(r.ctx, ""); err != nil {
+		return err.Error()
+	}
+	if _, ok := b.pages[""]; ok {
+		open("")(r)
+	}
+	for _, s := range b.steps {
+		s(r)
+	}
+	return ""
+}
+
+// other is the same run seen from another lane.
+func (r *run) other(name string) *run {
+	l, err := r.w.lane(r.ctx, name)
+	if err != nil {
+		r.fail("%v", err)
+	}
+	o := *r
+	o.lane = l
+	return &o
+}
+
+// note remembers a call, and under record what the page shows after it.
+func (r *run) note(c *Call) {
+	r.mu.Lock()
+	*r.calls = append(*r.calls, c)
+	r.mu.Unlock()
+	if r.record && !r.aside && c.Tool != "snapshot" && c.Tool != "evaluate" && c.Tool != "screenshot" {
+		f := r.look()
+		f.after = c
+		r.mu.Lock()
+		*r.frames = append(*r.frames, f)
+		r.mu.Unlock()
+	}
+}

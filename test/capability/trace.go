@@ -1,0 +1,310 @@
+package capability
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// frame is what the page showed at one moment.
+type frame struct {
+	after   *Call // nil: at the beginning, or at the end
+	mime    string
+	image   []byte
+	outline string
+	console []any
+	network []any
+}
+
+// look takes a frame. What can not be had is left out: the page may hang, or
+// the tool may be what failed.
+func (r *run) look() frame {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 8*time.Second)
+	defer cancel()
+	var f frame
+	get := func(tool string, args map[string]any) *Call {
+		c, err := r.lane.call(ctx, tool, args)
+		if err != nil || c.Code != "" {
+			return &Call{}
+		}
+		return c
+	}
+	shot := get("screenshot", map[string]any{"format": "jpeg", "quality": 60})
+	f.image, f.mime = shot.Blob, shot.MIME
+	f.outline, _ = get("snapshot", map[string]any{"max_chars": 8000}).Result["snapshot"].(string)
+	if !r.record {
+		f.console, _ = get("console-messages", nil).Result["messages"].([]any)
+		f.network, _ = get("network-requests", nil).Result["requests"].([]any)
+	}
+	return f
+}
+
+// Trace is all that is known about a failure. Write gives it as one HTML file
+// that needs nothing else.
+type Trace struct {
+	ID, Title, Proves, Error string
+	Again                    string // how it ended when it ran again, under record
+	Chrome                   string
+	Node                     capabilities.NodeID
+	Began                    time.Time
+	Calls                    []callView
+	Steps                    []stepView // of the second run
+	Image                    template.URL
+	Outline                  string
+	Console, Network         []string
+	Served                   string
+}
+
+// callView is one call with its way through the system.
+type callView struct {
+	N                        int
+	Tool, Args, End, Lane    string
+	ID                       capabilities.CallID
+	At                       string // since the first call
+	Took                     string
+	OK                       bool
+	Hops                     []hop
+	HopsMissing              string
+	Effect, Evidence, Result string
+}
+
+// stepView is one call of the run under record, with the page before and after.
+type stepView struct {
+	Tool, Args, End string
+	OK              bool
+	Before, After   template.URL
+	Difference      []changed
+}
+
+// changed is one line of a difference: "+", "-" or " ".
+type changed struct{ Sign, Text string }
+
+// trace puts together what is known about a failure.
+func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace {
+	t := &Trace{
+		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: o.Error, Chrome: s.report.Chrome, Node: s.report.Node,
+		Image: first.end.url(), Outline: first.end.outline, Served: first.visits.String(),
+		Console: lines(first.end.console, "type", "text"), Network: lines(first.end.network, "method", "url", "status", "failure"),
+		Again: again.failed,
+	}
+	calls := *first.calls
+	for i, c := range calls {
+		if i == 0 {
+			t.Began = c.Sent
+		}
+		v := callView{
+			N: i + 1, Tool: c.Tool, Args: clip(jsonOf(c.Args), 1500), Lane: c.Lane, ID: c.ID, OK: c.Code == "", End: "ok",
+			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence, Result: clip(jsonOf(c.Result), 1500),
+		}
+		if c.Code != "" {
+			v.End = string(c.Code) + ": " + c.Message
+		}
+		// The last calls are those that matter; each costs a request.
+		if c.ID != "" && i >= len(calls)-12 {
+			packets, err := s.packets(ctx, c.ID)
+			if err != nil {
+				v.HopsMissing = err.Error()
+			}
+			v.Hops = hops(c, packets)
+		}
+		t.Calls = append(t.Calls, v)
+	}
+	var before frame
+	for _, f := range *again.frames {
+		end, ok := "ok", true
+		if f.after.Code != "" {
+			end, ok = string(f.after.Code)+": "+f.after.Message, false
+		}
+		t.Steps = append(t.Steps, stepView{
+			Tool: f.after.Tool, Args: clip(jsonOf(f.after.Args), 400), End: end, OK: ok,
+			Before: before.url(), After: f.url(), Difference: difference(before.outline, f.outline),
+		})
+		before = f
+	}
+	return t
+}
+
+func (f frame) url() template.URL {
+	if len(f.image) == 0 {
+		return ""
+	}
+	return template.URL("data:" + f.mime + ";base64," + base64.StdEncoding.EncodeToString(f.image))
+}
+
+func jsonOf(v any) string {
+	text, _ := json.Marshal(v)
+	return plain(text)
+}
+
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+// lines gives the named fields of each entry.
+func lines(list []any, fields ...string) []string {
+	var all []string
+	for _, x := range list {
+		m, _ := x.(map[string]any)
+		var words []string
+		for _, f := range fields {
+			if v, ok := m[f]; ok {
+				words = append(words, fmt.Sprint(v))
+			}
+		}
+		all = append(all, clip(strings.Join(words, "  "), 500))
+	}
+	return all
+}
+
+// hop is one of the twelve steps of a call's way.
+type hop struct {
+	N          int
+	Name, When string
+	What       string
+}
+
+// packet is what the ledger has about a call.
+type packet struct {
+	TimeUS int64          `json:"time_us"`
+	Seq    uint64         `json:"seq"`
+	Kind   string         `json:"kind"`
+	Body   map[string]any `json:"body"`
+}
+
+// packets reads the ledger over the gateway's REST surface.
+func (s *suite) packets(ctx context.Context, id capabilities.CallID) ([]packet, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	base := strings.TrimSuffix(strings.TrimSuffix(s.o.URL, "/"), "/mcp")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/ledger/packets?call="+url.QueryEscape(string(id)), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: bearer(s.o.ReadToken)}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the ledger answered %s; reading it needs an operator's token", resp.Status)
+	}
+	var list struct {
+		Packets []packet `json:"packets"`
+	}
+	return list.Packets, json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&list)
+}
+
+// hops tells the twelve hops of docs/architecture.md from what is recorded: the
+// caller's own clock, the ledger's packets and the result. Times count from when
+// the caller sent the call.
+func hops(c *Call, packets []packet) []hop {
+	kinds := map[string]packet{}
+	var end packet
+	for _, p := range packets {
+		kinds[p.Kind] = p
+		end = p
+	}
+	if len(packets) == 0 {
+		return nil
+	}
+	since := func(us int64) string { return "+" + millis(time.UnixMicro(us).Sub(c.Sent)) }
+	text := func(p packet, path string) string {
+		v := pick(map[string]any(p.Body), path)
+		if v == nil {
+			return ""
+		}
+		if s, ok := v.(string); ok {
+			return clip(s, 80)
+		}
+		return clip(jsonOf(v), 200)
+	}
+	request, decision, dispatch := kinds["tool.call.request"], kinds["tool.call.decision"], kinds["tool.call.dispatch"]
+	took, _ := end.Body["duration_ms"].(float64)
+	ended := strings.HasSuffix(end.Kind, ".result") || strings.HasSuffix(end.Kind, ".failed") || strings.HasSuffix(end.Kind, ".reconciled")
+	began := ""
+	if ended && took > 0 {
+		began = since(end.TimeUS - int64(took*1000))
+	}
+	said := func(pairs ...string) string {
+		var all []string
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i+1] != "" {
+				all = append(all, strings.TrimSpace(pairs[i]+" "+pairs[i+1]))
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	list := []hop{
+		{1, "front", began, said("surface", text(request, "surface"), "lane", c.Lane)},
+		{2, "registry", "", said("arguments", text(request, "args_digest"))},
+		{3, "route", "", said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
+		{4, "policy", "", said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
+		{5, "deduplication", "", said("request", text(request, "request_id"))},
+		{6, "consent", "", "none asked"},
+		{7, "commit", since(request.TimeUS), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
+		{8, "dispatch", "", said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
+		{9, "guard", "", said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "degraded"))},
+		{10, "runner", "", said("observed", text(end, "observed"), "drift", text(end, "drift"))},
+		{11, "record", "", said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
+		{12, "result", "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
+	}
+	if ended {
+		list[10].When = since(end.TimeUS)
+	}
+	if dispatch.Seq == 0 {
+		list[7].What = "not dispatched"
+	}
+	return list
+}
+
+// difference compares two outlines line by line.
+func difference(before, after string) []changed {
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	if len(a) > 400 {
+		a = a[:400]
+	}
+	if len(b) > 400 {
+		b = b[:400]
+	}
+	// The longest common subsequence; outlines are short.
+	length := make([][]int, len(a)+1)
+	for i := range length {
+		length[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				length[i][j] = length[i+1][j+1] + 1
+			} else {
+				length[i][j] = max(length[i+1][j], length[i][j+1])
+			}
+		}
+	}
+	var out []changed
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			out = append(out, changed{" ", a[i]})
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && length[i+1][j] >= length[i][j+1]:
+			out = append(out, changed{"-", a[i]})
+			i++
+		default:
+			out = append(out, changed{"+", b[j]})
+			j++
+		}
+	}
+	return out
+}
+
+// Write gives the trace as HTML.
+func (t *Trace) Write(w io.Writer) error { return traceForm.Execute(w, t) }
