@@ -18,8 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	chromefinder "github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
@@ -27,6 +29,7 @@ import (
 
 func TestMain(m *testing.M) {
 	procguard.Main()
+	script.Main(confine.Self)
 	if os.Getenv("BROWSER_TEST_NODE") != "" {
 		nodeThatGetsKilled()
 	}

@@ -84,11 +84,7 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 	defer context.AfterFunc(h.life, cancel)()
 	b, err := h.o.Finder.Find(ctx)
 	if err != nil {
-		var missing *platform.MissingError
-		if errors.As(err, &missing) {
-			return nil, capabilities.Errorf(capabilities.CodeBrowserUnavailable, "%s", missing.What).WithHint(missing.Fix)
-		}
-		return nil, capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "")
+		return nil, missingBrowser(err)
 	}
 	if h.o.Sandbox == SandboxAuto && b.NoSandbox != "" {
 		return nil, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", b.NoSandbox).WithHint(b.SandboxFix)
@@ -142,6 +138,15 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 	_, c.version, _ = strings.Cut(v.Product, "/")
 	h.log.Info("browser.started", "version", c.version, "pid", proc.PID(), "headless", headless, "sandbox", h.o.Sandbox)
 	return c, nil
+}
+
+// missingBrowser words why no browser was found.
+func missingBrowser(err error) error {
+	var missing *platform.MissingError
+	if errors.As(err, &missing) {
+		return capabilities.Errorf(capabilities.CodeBrowserUnavailable, "%s", missing.What).WithHint(missing.Fix)
+	}
+	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "")
 }
 
 // startFailure names the usual reasons for which Chrome ends at once.

@@ -63,6 +63,10 @@ type Options struct {
 	// "http://127.0.0.1:9222", which calls may attach to. Default: none, attaching
 	// is refused.
 	Attach string
+	// CheckArgs validates the arguments of a step that a script takes, as the
+	// gateway does a call's: it gives them canonical and how long the step may take.
+	// Default: none, run-code is refused.
+	CheckArgs func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error)
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
 	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the
@@ -84,6 +88,7 @@ type Options struct {
 type Handler struct {
 	o     Options
 	rules *egressRules
+	tools map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
 	log   *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
@@ -112,6 +117,7 @@ var order = []capabilities.CapabilityID{
 	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
 	"tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
 	"tyrum.browser.network-requests", "tyrum.browser.close", "tyrum.browser.handle-dialog",
+	"tyrum.browser.run-code",
 }
 
 var tools = map[capabilities.CapabilityID]tool{
@@ -133,6 +139,7 @@ var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.network-requests": networkRequests,
 	"tyrum.browser.close":            closeBrowser,
 	"tyrum.browser.handle-dialog":    handleDialog,
+	"tyrum.browser.run-code":         runCode,
 }
 
 // defaultTimeout bounds a call whose context brings no deadline.
@@ -171,7 +178,7 @@ func New(o Options) (*Handler, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	return &Handler{
-		o: o, rules: rules, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
+		o: o, rules: rules, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
 	}, nil
 }
@@ -229,6 +236,11 @@ type call struct {
 	release func()   // gives the lane's order to the next call; idempotent
 }
 
+func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
+	var once sync.Once
+	return &call{ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {}}
+}
+
 // args decodes the canonical arguments, which the gateway has validated.
 func (c *call) args(into any) error {
 	if err := json.Unmarshal(c.inv.Args, into); err != nil {
@@ -239,7 +251,7 @@ func (c *call) args(into any) error {
 
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	run, ok := tools[inv.Capability]
+	run, ok := h.tools[inv.Capability]
 	if !ok {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "this node does not implement %s", inv.Capability)
 	}
@@ -263,11 +275,15 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	if err != nil {
 		return capabilities.Output{}, explain(ctx, err)
 	}
-	var once sync.Once
-	c := &call{ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(l.leave) }, unbind: func() {}}
+	c := newCall(ctx, h, l, inv, l.leave)
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
 	defer l.observeInto(inv.Observe)()
+	return c.carryOut(run)
+}
+
+// carryOut runs the call's tool and words its failure.
+func (c *call) carryOut(run tool) (capabilities.Output, error) {
 	out, err := run(c)
 	if err != nil && c.fired && c.stopped() != nil {
 		out, err = c.heldUp()
@@ -275,14 +291,14 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	if err == nil {
 		return out, nil
 	}
-	if ctx.Err() != nil && c.tab != nil {
-		h.unstick(c)
+	if c.outer.Err() != nil && c.tab != nil {
+		c.h.unstick(c)
 	}
 	e := explain(c.ctx, err)
 	if c.tab != nil && e.Code == capabilities.CodeBrowserCrashed {
-		l.reported(c.tab)
+		c.lane.reported(c.tab)
 	}
-	h.log.Debug("browser.call.failed", "call", inv.Call, "capability", inv.Capability, "code", e.Code)
+	c.h.log.Debug("browser.call.failed", "call", c.inv.Call, "capability", c.inv.Capability, "code", e.Code)
 	return capabilities.Output{}, e
 }
 

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
@@ -131,15 +134,42 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
 func handlers(c browserConfig, stateDir string, log *slog.Logger) ([]capabilities.Handler, error) {
+	tools, err := catalog.Embedded()
+	if err != nil {
+		return nil, err
+	}
 	b, err := browser.New(browser.Options{
 		Finder: chrome.New(chrome.Options{Path: c.Path}), Launcher: procguard.New(procguard.Options{Log: log}),
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
-		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach, Log: log,
+		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
+		CheckArgs: checkArgs(tools), Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return []capabilities.Handler{b}, nil
+}
+
+// checkArgs validates the steps of scripts, which the gateway does not see, by
+// the schemas that it would use.
+func checkArgs(tools *catalog.Catalog) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
+	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
+		d, ok := tools.ByCapability(id)
+		if !ok {
+			return nil, 0, &capabilities.Error{Code: capabilities.CodeUnknownTool}
+		}
+		args, bad, err := d.SplitArgs(raw)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case len(bad) > 0:
+			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", strings.TrimPrefix(bad[0].Path, "/"), bad[0].Message).
+				WithHint("Correct the arguments of this step; they are those of " + string(d.Tool) + ".")
+		case args.NodeID != "":
+			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "node_id: a script runs on one node").WithHint("Leave it out.")
+		}
+		return args.Canonical, args.Timeout, nil
+	}
 }
 
 // offered lists what a device with the default configuration could do.

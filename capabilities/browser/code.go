@@ -1,0 +1,152 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/script"
+)
+
+// A script takes the same steps as calls do: the same tools, the same checks of
+// their arguments, the same way out to the network, in the turn of its call. It
+// runs in a process of its own that can do nothing else (see script).
+
+// apart are the tools that no script gets: policy decides about them by
+// themselves, since they let a person's data in or out, or they would end the
+// browser under the script.
+var apart = map[capabilities.CapabilityID]bool{
+	"tyrum.browser.launch": true, "tyrum.browser.close": true, "tyrum.browser.upload-file": true, "tyrum.browser.run-code": true,
+}
+
+const capabilityPrefix = "tyrum.browser."
+
+// runCode carries out tyrum.browser.run-code.
+func runCode(c *call) (capabilities.Output, error) {
+	var args struct {
+		Code string `json:"code"`
+	}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if c.h.o.CheckArgs == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node runs no scripts.")
+	}
+	b, err := c.h.o.Finder.Find(c.ctx)
+	if err != nil {
+		return capabilities.Output{}, missingBrowser(err)
+	}
+	o := script.Options{Launcher: c.h.o.Launcher, User: b.RunAs, Dir: c.h.o.Dir, Code: args.Code}
+	for _, id := range order {
+		if !apart[id] {
+			o.Tools = append(o.Tools, strings.TrimPrefix(string(id), capabilityPrefix))
+		}
+	}
+	var seen effects
+	last := ""
+	o.Do = func(ctx context.Context, s script.Call) (json.RawMessage, error) {
+		last = s.Tool
+		seen.steps++
+		c.inv.Progress(capabilities.Progress{Done: float64(seen.steps), Message: s.Tool})
+		out, err := c.step(ctx, capabilities.CapabilityID(capabilityPrefix+s.Tool), s.Args)
+		if err != nil {
+			return nil, err
+		}
+		seen.add(out.Effect)
+		return stepResult(out)
+	}
+	res, err := script.Run(c.ctx, o)
+	if err != nil {
+		if c.ctx.Err() != nil && seen.steps > 0 && context.Cause(c.ctx) == context.DeadlineExceeded {
+			err = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
+		}
+		return capabilities.Output{}, err
+	}
+	effect, evidence := seen.sum()
+	return capabilities.Output{Result: struct {
+		Result json.RawMessage `json:"result"`
+		Log    []string        `json:"log,omitempty"`
+	}{res.Value, res.Log}, Effect: effect, Evidence: evidence, Untrusted: true}, nil
+}
+
+// step carries out one call of a script, in the script's own turn.
+func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.RawMessage) (capabilities.Output, error) {
+	args, bound, err := c.h.o.CheckArgs(id, raw)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if bound <= 0 {
+		bound = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	inv := c.inv
+	inv.Capability, inv.Args = id, args
+	inv.Progress = func(capabilities.Progress) {} // the script's own steps are what is told
+	free := make(chan struct{})
+	in := newCall(ctx, c.h, c.lane, inv, func() { close(free) })
+	defer func() {
+		in.unbind()
+		in.release()
+		<-free // a page that hangs is freed before the next step
+	}()
+	return in.carryOut(c.h.tools[id])
+}
+
+// stepResult gives a step's result with what was seen of its effect. Captured
+// bytes stay out: a script could do nothing with them.
+func stepResult(out capabilities.Output) (json.RawMessage, error) {
+	raw := []byte("{}")
+	if out.Result != nil {
+		var err error
+		if raw, err = json.Marshal(out.Result); err != nil {
+			return nil, err
+		}
+	}
+	if out.Effect == "" || len(raw) < 2 || raw[0] != '{' {
+		return raw, nil
+	}
+	head, err := json.Marshal(struct {
+		Effect   capabilities.Effect `json:"effect"`
+		Evidence string              `json:"evidence"`
+	}{out.Effect, out.Evidence})
+	if err != nil {
+		return nil, err
+	}
+	if string(raw) == "{}" {
+		return head, nil
+	}
+	return append(append(head[:len(head)-1], ','), raw[1:]...), nil
+}
+
+// effects sums up what a script's steps were seen to do.
+type effects struct {
+	steps, acted, doubtful, unseen int
+}
+
+func (e *effects) add(effect capabilities.Effect) {
+	switch effect {
+	case "":
+		return
+	case capabilities.EffectConfirmed:
+	case capabilities.EffectUnverifiable:
+		e.unseen++
+	default:
+		e.doubtful++
+	}
+	e.acted++
+}
+
+func (e *effects) sum() (capabilities.Effect, string) {
+	switch {
+	case e.acted == 0:
+		return "", ""
+	case e.doubtful > 0:
+		return capabilities.EffectPartial, fmt.Sprintf("%d steps; of %d that act, %d did not do what they should", e.steps, e.acted, e.doubtful)
+	case e.unseen > 0:
+		return capabilities.EffectUnverifiable, fmt.Sprintf("%d steps; of %d that act, %d could not be verified", e.steps, e.acted, e.unseen)
+	}
+	return capabilities.EffectConfirmed, fmt.Sprintf("%d steps; the effect of each was seen", e.steps)
+}

@@ -1,0 +1,169 @@
+//go:build linux
+
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// schemas checks the steps of scripts by the real catalog.
+func schemas(t testing.TB) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
+	tools, err := catalog.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
+		d, _ := tools.ByCapability(id)
+		args, bad, err := d.SplitArgs(raw)
+		if err == nil && len(bad) > 0 {
+			err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
+		}
+		return args.Canonical, args.Timeout, err
+	}
+}
+
+func newScripted(t testing.TB, origins ...string) *node {
+	n := newNode(t, origins...)
+	n.h.o.CheckArgs = schemas(t)
+	return n
+}
+
+func (n *node) code(code string) answer {
+	n.t.Helper()
+	return n.must("run-code", obj{"code": code})
+}
+
+func TestRunCode(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/":  html(`<input id=name aria-label=Name><button id=b onclick="document.title='hello '+document.getElementById('name').value">Greet</button><button id=noop>Noop</button><a href=/2>Next</a>`),
+		"/2": html("<p>second</p>"),
+	})
+	n := newScripted(t, s.URL)
+	a := n.code(`
+		const first = await page.navigate({url: "` + s.URL + `/"});
+		page.type({selector: "#name", text: "Ada"});
+		const snap = page.snapshot();
+		const ref = snap.snapshot.match(/button "Greet" \[ref=(\w+)\]/)[1];
+		const clicked = await page.click({ref});
+		console.log("clicked", clicked.effect);
+		const title = page.evaluate("document.title");
+		page.click("#noop");
+		const again = await page.evaluate(() => new Promise(f => setTimeout(f, 5, document.querySelectorAll("button").length)));
+		return {status: first.status, title, effect: clicked.effect, again};`)
+	want := `{"result":{"status":200,"title":"hello Ada","effect":"confirmed","again":2},"log":["clicked confirmed"]}`
+	if a.json != want || a.Effect != capabilities.EffectPartial || !a.Untrusted || !strings.Contains(a.Evidence, "7 steps") {
+		t.Errorf("%s %s %s", a.json, a.Effect, a.Evidence)
+	}
+	// The page it left is the page that the next call meets, refs and all.
+	if got := n.eval("document.title"); got != "hello Ada" {
+		t.Error(got)
+	}
+	if a := n.code("return page.click({selector: 'a'}).url"); a.json != `{"result":"`+s.URL+`/2"}` || a.Effect != capabilities.EffectConfirmed {
+		t.Errorf("%s %s", a.json, a.Effect)
+	}
+	if a := n.code("return page.tabs().tabs.length"); a.json != `{"result":1}` {
+		t.Error(a.json)
+	}
+	if a := n.code("const p = page.screenshot({format: 'jpeg'}); return [p.mime, p.width > 0, Object.keys(p).includes('bytesBase64')]"); a.json != `{"result":["image/jpeg",true,false]}` || len(a.Blobs) != 0 {
+		t.Error(a.json)
+	}
+}
+
+// Each step is held to what a call is held to.
+func TestRunCodeRules(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	other := newSite(t, map[string]string{"/": html("other")})
+	n := newScripted(t, s.URL)
+	n.refused(capabilities.CodeURLBlocked, "run-code", obj{"code": "page.navigate('file:///etc/passwd')"})
+	n.refused(capabilities.CodeURLBlocked, "run-code", obj{"code": "page.navigate('" + other.URL + "')"})
+	n.refused(capabilities.CodeInvalidArguments, "run-code", obj{"code": "page.click({selector: 'p', nope: 1})"})
+	n.refused(capabilities.CodeInvalidArguments, "run-code", obj{"code": "page.screenshot({format: 'bmp'})"})
+	n.refused(capabilities.CodeElementNotFound, "run-code", obj{"code": "page.navigate('" + s.URL + "/'); page.click('#nope')"})
+	for _, name := range []string{"launch", "close", "uploadFile", "runCode"} {
+		if a := n.code("return typeof page." + name); a.json != `{"result":"undefined"}` {
+			t.Errorf("scripts have %s: %s", name, a.json)
+		}
+	}
+	a := n.code("try { page.navigate('" + other.URL + "') } catch (e) { return e.code }")
+	if a.json != `{"result":"url_blocked"}` || other.count("/") != 0 {
+		t.Error(a.json)
+	}
+	// What is typed is in no error.
+	err := n.refused(capabilities.CodeElementNotFound, "run-code", obj{"code": "page.type({selector: '#nope', text: 'hunter2'})"})
+	if strings.Contains(err.Message+err.Hint+n.log.String(), "hunter2") {
+		t.Error("typed text leaked:", err)
+	}
+	n.h.o.CheckArgs = nil
+	n.refused(capabilities.CodeNotSupported, "run-code", obj{"code": "return 1"})
+}
+
+// A script ends with its call, tells its steps, and holds the lane's turn.
+func TestRunCodeEnds(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	n := newScripted(t, s.URL)
+	n.goTo(s.URL + "/")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := n.within(ctx, "run-code", obj{"code": "page.snapshot(); for (;;);"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.Contains(err.Message, "1 steps, the last was snapshot") {
+		t.Fatal(err)
+	}
+	// A page that hangs under a step is freed for the next one.
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := n.within(ctx, "run-code", obj{"code": "page.evaluate('for(;;);')"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+		t.Fatal(err)
+	}
+	a := n.code("try { page.evaluate({expression: 'for(;;);', timeout_ms: 300}) } catch (e) { return [e.code, page.evaluate('6*7')] }")
+	if a.json != `{"result":["deadline_exceeded",42]}` {
+		t.Error(a.json)
+	}
+	var mu sync.Mutex
+	var told []string
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	raw, _ := json.Marshal(obj{"code": "page.snapshot(); page.evaluate('document.title=1'); for (;;);"})
+	_, err := n.h.Handle(ctx, capabilities.Invocation{Capability: "tyrum.browser.run-code", Lane: n.lane, Args: raw, Progress: func(p capabilities.Progress) {
+		mu.Lock()
+		told = append(told, p.Message)
+		mu.Unlock()
+		if p.Message == "evaluate" {
+			cancel()
+		}
+	}})
+	if capabilities.CodeOf(err) != capabilities.CodeCancelled || strings.Join(told, " ") != "snapshot evaluate" {
+		t.Fatal(err, told)
+	}
+	n.snap()
+	// Two scripts of one lane do not run into each other.
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			a, err := n.try("run-code", obj{"code": "page.evaluate('window.k = (window.k || 0) + 1'); const k = page.evaluate('window.k'); page.evaluate('window.k--'); return k"})
+			if err != nil || a.json != `{"result":1}` {
+				t.Error(err, a.json)
+			}
+		})
+	}
+	wg.Wait()
+	// Closing the lane ends the script.
+	done := make(chan *capabilities.Error, 1)
+	go func() {
+		_, err := n.try("run-code", obj{"code": "page.evaluate(`fetch('/up')`); for (;;) page.evaluate('1')"})
+		done <- err
+	}()
+	for s.count("/up") == 0 {
+		time.Sleep(time.Millisecond) // the script is on its way
+	}
+	n.h.CloseLane(n.lane)
+	if err := <-done; err == nil {
+		t.Error("a script outlived its lane")
+	}
+}

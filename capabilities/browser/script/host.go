@@ -1,0 +1,244 @@
+package script
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Options of Run.
+type Options struct {
+	Launcher platform.Launcher // Required.
+	// User is whom the guest runs as. Nil: as this process does.
+	User *platform.User
+	// Dir is where the guest's empty folder is made. Default: the system's.
+	Dir string
+	// Code is the script. Required.
+	Code string
+	// Tools are the names that the script may call, in the catalog's spelling
+	// ("press-key"); it sees them in camel case ("page.pressKey").
+	Tools []string
+	// Do carries out one step; its error is thrown in the script. Steps come one
+	// after the other. Required.
+	Do func(ctx context.Context, c Call) (json.RawMessage, error)
+}
+
+// Result is what a script gave.
+type Result struct {
+	Value json.RawMessage // null where it gave nothing
+	Log   []string
+	Steps int
+}
+
+// Bounds of one script.
+const (
+	maxSteps    = 1000
+	maxValue    = 1 << 20
+	maxLogs     = 200
+	maxLogEntry = 4 << 10
+	maxLogBytes = 64 << 10
+	maxMemory   = 192 << 20
+	maxMessage  = 500
+)
+
+// moreLogs ends a log that was cut.
+const moreLogs = "(more was left out)"
+
+var mainCalled atomic.Bool
+
+// guest is one running script as this side sees it.
+type guest struct {
+	o      Options
+	proc   platform.Process
+	in     *bufio.Reader
+	result Result
+	logged int
+	failed map[int]*capabilities.Error // by step
+	names  map[int]string
+	tools  map[string]bool
+}
+
+// Run starts a guest, answers its calls and gives what it returned. It ends the
+// guest when ctx ends. Errors are *capabilities.Error, or ctx's; the result's log
+// and steps are valid beside an error.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if !mainCalled.Load() {
+		// Without it the program started again would run as itself.
+		return Result{}, errors.New("script.Main was not called first in main")
+	}
+	self, err := selfPath()
+	if err != nil {
+		return Result{}, err
+	}
+	proc, err := o.Launcher.Start(ctx, platform.Command{
+		Path: self, Name: "script", ScratchBase: o.Dir, User: o.User,
+		Build: func(string) (args, env []string) {
+			return []string{guestArg, platform.PipeHandles}, []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+		},
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		return Result{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script could not be started.").
+			WithHint("The node's own program must be executable for the account its browser runs as.")
+	}
+	defer proc.Close()
+	// Closing unblocks the read below, whatever the guest is doing.
+	defer context.AfterFunc(ctx, func() { proc.Close() })()
+	g := &guest{
+		o: o, proc: proc, in: bufio.NewReaderSize(proc.Out(), 64<<10),
+		failed: map[int]*capabilities.Error{}, names: map[int]string{}, tools: map[string]bool{},
+	}
+	for _, t := range o.Tools {
+		g.tools[t] = true
+	}
+	err = g.run(ctx)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return g.result, err
+}
+
+func selfPath() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil // the very same build, even if an update replaced the file
+	}
+	return os.Executable()
+}
+
+func (g *guest) run(ctx context.Context) error {
+	if err := g.say(toGuest{Run: &run{Code: g.o.Code, Tools: g.o.Tools, Memory: maxMemory}}); err != nil {
+		return g.died(err)
+	}
+	for {
+		line, err := readLine(g.in)
+		if err != nil {
+			return g.died(err)
+		}
+		m, err := decode[toHost](line)
+		if err != nil {
+			return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script's process broke its protocol and was ended.")
+		}
+		switch {
+		case m.Log != nil:
+			g.log(*m.Log)
+		case m.Done != nil:
+			return g.done(m.Done)
+		default:
+			a, err := g.step(ctx, *m.Call)
+			if err != nil {
+				return err
+			}
+			if err := g.say(toGuest{Answer: &a}); err != nil {
+				return g.died(err)
+			}
+		}
+	}
+}
+
+func (g *guest) say(m toGuest) error {
+	line, err := encode(m)
+	if err == nil {
+		_, err = g.proc.In().Write(line)
+	}
+	return err
+}
+
+// step carries out one call. An error ends the script; a step's own failure is
+// the script's to handle.
+func (g *guest) step(ctx context.Context, c Call) (answer, error) {
+	if !g.tools[c.Tool] {
+		return answer{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The script asked for a tool it was not offered.")
+	}
+	if g.result.Steps >= maxSteps {
+		return answer{}, capabilities.Errorf(capabilities.CodeOverloaded, "The script took %d steps; no more are carried out.", maxSteps).
+			WithHint("Do it in several calls, or wait with page.waitFor instead of asking again and again.")
+	}
+	g.result.Steps++
+	value, err := g.o.Do(ctx, c)
+	if ctx.Err() != nil {
+		return answer{}, ctx.Err()
+	}
+	if err == nil && len(value) > maxLine/2 {
+		err = &capabilities.Error{Code: capabilities.CodeResultTooLarge}
+	}
+	if err != nil {
+		e := capabilities.AsError(err)
+		g.failed[c.ID], g.names[c.ID] = e, c.Tool
+		return answer{ID: c.ID, Failure: &failure{Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}}, nil
+	}
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	return answer{ID: c.ID, Value: value}, nil
+}
+
+// done gives the script's end.
+func (g *guest) done(d *done) error {
+	if d.Failure == nil {
+		if len(d.Value) > maxValue {
+			return tooLarge()
+		}
+		g.result.Value = append(json.RawMessage(nil), d.Value...)
+		return nil
+	}
+	f := d.Failure
+	where := ""
+	if f.Line > 0 {
+		where = " (line " + itoa(f.Line) + ")"
+	}
+	switch e := g.failed[f.Call]; {
+	case f.Large:
+		return tooLarge()
+	case f.Memory:
+		return tooMuchMemory()
+	case e != nil:
+		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+clip(e.PublicMessage(), maxMessage)).WithHint(e.PublicHint())
+	}
+	message, _, _ := strings.Cut(f.Message, "\n")
+	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s%s", clip(message, maxMessage), where).
+		WithHint("Correct the script; it can use page, console and plain JavaScript.")
+}
+
+func tooLarge() error {
+	return capabilities.Errorf(capabilities.CodeResultTooLarge, "The script returned more than %d bytes of JSON.", maxValue).
+		WithHint("Return less.")
+}
+
+func tooMuchMemory() error {
+	return capabilities.Errorf(capabilities.CodeScriptFailed, "The script used more than %d MiB of memory and was ended.", maxMemory>>20).
+		WithHint("Keep less at once.")
+}
+
+// died words the end of a guest that did not say why.
+func (g *guest) died(err error) error {
+	g.proc.Close() // so that its last words are all there
+	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") {
+		return tooMuchMemory()
+	}
+	if errors.Is(err, errLine) {
+		return capabilities.Errorf(capabilities.CodeResultTooLarge, "The script passed on more than %d bytes at once.", maxLine)
+	}
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())), "The script's process ended unexpectedly.")
+}
+
+func (g *guest) log(text string) {
+	text = clip(text, maxLogEntry)
+	switch n := len(g.result.Log); {
+	case n > 0 && g.result.Log[n-1] == moreLogs:
+	case n >= maxLogs-1 || g.logged+len(text) > maxLogBytes:
+		g.result.Log = append(g.result.Log, moreLogs)
+	default:
+		g.logged += len(text)
+		g.result.Log = append(g.result.Log, text)
+	}
+}
