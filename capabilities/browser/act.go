@@ -240,7 +240,7 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	case now.dialogs != before.dialogs:
 		return confirmed("the page opened a " + now.dialog), true
 	case now.downloads != before.downloads:
-		return refusedDownload, true
+		return startedDownload, true
 	case departed(before, now):
 		return confirmed(newDocument), true
 	case now.opened != before.opened:
@@ -260,7 +260,7 @@ const (
 	newFrameDocument = "a frame shows a new document"
 )
 
-var refusedDownload = verdict{capabilities.EffectPartial, "a download started and was refused"}
+var startedDownload = confirmed("a download started")
 
 // arrive waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
@@ -275,7 +275,9 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	case now.open != nil:
 		v = confirmed("the page opened a " + now.dialog)
 	case now.downloads != before.downloads:
-		v = refusedDownload
+		v = startedDownload
+	case now.navigating == "" && c.becameDownload(before):
+		v = startedDownload
 	case now.navigating != "":
 		v = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
 	default:
@@ -293,10 +295,11 @@ func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabSt
 
 // acted is the result of actions.
 type acted struct {
-	URL      string  `json:"url,omitempty"`
-	Title    string  `json:"title,omitempty"`
-	Snapshot string  `json:"snapshot,omitempty"`
-	Dialog   *dialog `json:"dialog,omitempty"`
+	URL       string       `json:"url,omitempty"`
+	Title     string       `json:"title,omitempty"`
+	Snapshot  string       `json:"snapshot,omitempty"`
+	Dialog    *dialog      `json:"dialog,omitempty"`
+	Downloads []downloaded `json:"downloads,omitempty"`
 }
 
 // result gives an action's output with the address the tab has now.
@@ -319,6 +322,9 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 		}
 		return capabilities.Output{}, err
 	}
+	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
+		v = startedDownload // only now does Chrome say so
+	}
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
 
@@ -327,6 +333,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 func (c *call) extras(a *acted) error {
 	now, _ := c.tab.look()
 	a.Dialog = now.open
+	a.Downloads = c.lane.tellDownloads(c.whole)
 	if c.wants == "" || c.wants == "none" || now.open != nil {
 		return nil
 	}

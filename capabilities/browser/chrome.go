@@ -27,10 +27,11 @@ type chrome struct {
 	root     *session
 	version  string
 
-	mu       sync.Mutex
-	contexts map[cdp.BrowserContextID]*lane
-	tabs     map[target.ID]*tab
-	arrived  chan struct{} // closed and replaced whenever a tab arrives
+	mu        sync.Mutex
+	contexts  map[cdp.BrowserContextID]*lane
+	tabs      map[target.ID]*tab
+	downloads map[string]*download // that run, by Chrome's own name for them
+	arrived   chan struct{}        // closed and replaced whenever a tab arrives
 }
 
 // chrome gives the running Chrome of that mode, started if there is none.
@@ -104,7 +105,7 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 	}
 	c := &chrome{
 		h: h, headless: headless, proc: proc, conn: newConn(proc.In()),
-		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, arrived: make(chan struct{}),
+		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
 	}
 	c.root = c.conn.root()
 	h.mu.Lock()
@@ -214,18 +215,8 @@ func (c *chrome) onEvent(method string, params []byte) {
 		if decodeEvent(params, &e) {
 			c.dropSession(e.SessionID)
 		}
-	case "Browser.downloadWillBegin":
-		var e struct {
-			FrameID target.ID `json:"frameId"`
-		}
-		if decodeEvent(params, &e) {
-			c.mu.Lock()
-			t := c.tabs[e.FrameID] // a page's main frame has its target's ID
-			c.mu.Unlock()
-			if t != nil {
-				t.change(func(s *tabState) { s.downloads++ })
-			}
-		}
+	case "Browser.downloadProgress":
+		c.downloadMoved(params)
 	}
 }
 

@@ -93,7 +93,7 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	c.bindTo(t)
+	c.tab = t
 	most, known := consoleRanks[args.Level]
 	if !known {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "level %q: want error, warning, info or debug.", args.Level)

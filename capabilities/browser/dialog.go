@@ -198,7 +198,8 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 // old page, which asks whether it may be left, or one of the new.
 func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 	now, _ := c.tab.look()
-	r := loaded{Status: now.status, Dialog: d}
+	r := loaded{Status: now.status}
+	r.Dialog = d
 	var err error
 	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
 		return capabilities.Output{}, err

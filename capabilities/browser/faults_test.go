@@ -69,7 +69,6 @@ func TestNavigateRefusals(t *testing.T) {
 	}
 	n.refused(capabilities.CodeInvalidArguments, "navigate", obj{"url": "http://%zz/"})
 	n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": s.URL + "/204"})
-	n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": s.URL + "/download"})
 	if a := n.goTo(s.URL + "/missing"); a.m["status"] != 404.0 || a.Effect != capabilities.EffectPartial {
 		t.Error(a.json, a.Effect)
 	}

@@ -53,9 +53,13 @@ type Options struct {
 	// UploadRoots are the folders whose files may be handed to pages. Default:
 	// none, uploads are refused.
 	UploadRoots []string
-	// DownloadDir is where finished downloads are kept. Default: a folder that goes
-	// with the browser.
+	// DownloadDir is where finished downloads are kept, in a folder for each lane;
+	// nothing of it is deleted. Default: a folder that goes with the lane or with
+	// Chrome.
 	DownloadDir string
+	// MaxDownloadBytes bounds one download; all of a lane's may take four times as
+	// much. Default: 1 GiB.
+	MaxDownloadBytes int64
 	// StateDir holds named profiles and storage states, for this account only.
 	// Default: none, both are refused.
 	StateDir string
@@ -92,6 +96,7 @@ type Handler struct {
 	log   *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
+	sweep    sync.Once       // of the owner's folder for downloads
 	starting chan struct{}   // one token: who starts a Chrome
 	life     context.Context // ends with Close
 	kill     context.CancelFunc
@@ -111,7 +116,7 @@ type tool func(c *call) (capabilities.Output, error)
 
 // order lists what is implemented, in the order of S0-10; tools says how.
 var order = []capabilities.CapabilityID{
-	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.snapshot",
+	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.navigate-back", "tyrum.browser.snapshot",
 	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.fill-form",
 	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.drag",
 	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
@@ -123,6 +128,7 @@ var order = []capabilities.CapabilityID{
 var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.launch":           launch,
 	"tyrum.browser.navigate":         navigate,
+	"tyrum.browser.navigate-back":    navigateBack,
 	"tyrum.browser.snapshot":         snapshot,
 	"tyrum.browser.click":            click,
 	"tyrum.browser.type":             typeText,
@@ -166,6 +172,9 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.MaxLanes <= 0 {
 		o.MaxLanes = 32
+	}
+	if o.MaxDownloadBytes <= 0 {
+		o.MaxDownloadBytes = 1 << 30
 	}
 	if o.LaneIdle <= 0 {
 		o.LaneIdle = 30 * time.Minute

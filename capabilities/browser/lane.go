@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/target"
 
@@ -39,7 +38,9 @@ type lane struct {
 	typed    typedSecrets
 	uploads  int // batches of files that were copied for its pages
 	observer *observer
-	unseen   []string // hosts that were reached while no call was there to be told
+	unseen   [][2]string // what happened while no call was there to be told
+
+	downloads downloads
 }
 
 // observer takes what happens during one call.
@@ -47,7 +48,7 @@ type observer struct {
 	observe func(key, detail string)
 }
 
-// maxUnseen bounds the hosts that wait for the next call.
+// maxUnseen bounds the observations that wait for the next call.
 const maxUnseen = 64
 
 func newLane(h *Handler, id capabilities.LaneID) *lane {
@@ -93,8 +94,8 @@ func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
 	unseen := l.unseen
 	l.unseen = nil
 	l.mu.Unlock()
-	for _, host := range unseen {
-		observe(observedKey, host)
+	for _, saw := range unseen {
+		observe(saw[0], saw[1])
 	}
 	return func() {
 		l.mu.Lock()
@@ -109,15 +110,18 @@ func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
 const observedKey = "network.browser.session"
 
 // sawHost reports a host that the lane's pages really connected to.
-func (l *lane) sawHost(host string) {
+func (l *lane) sawHost(host string) { l.saw(observedKey, host) }
+
+// saw reports what really happened to the call at work, or to the next one.
+func (l *lane) saw(key, detail string) {
 	l.mu.Lock()
 	o := l.observer
 	if o == nil && len(l.unseen) < maxUnseen {
-		l.unseen = append(l.unseen, host)
+		l.unseen = append(l.unseen, [2]string{key, detail})
 	}
 	l.mu.Unlock()
 	if o != nil {
-		o.observe(observedKey, host)
+		o.observe(key, detail)
 	}
 }
 
@@ -167,12 +171,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 		l.dispose(c, id, out)
 		return nil, errLaneClosed
 	}
-	// Downloads are refused until they can be handed over; the event says that a
-	// click started one.
-	_, err = do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
-		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: id, EventsEnabled: ptr(true),
-	})
-	return c, err
+	return c, l.allowDownloads(ctx, c, id)
 }
 
 // current gives the active tab, opened where there is none. If pages were lost
@@ -294,6 +293,7 @@ func (l *lane) lostChrome(c *chrome) {
 	if l.chrome != c {
 		return
 	}
+	l.lostDownloads(c)
 	if len(l.tabs) > 0 && l.toldOf != c {
 		l.lost = errBrowserGone
 	}
@@ -329,7 +329,8 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) {
 	c.mu.Lock()
 	delete(c.contexts, id)
 	c.mu.Unlock()
-	start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
+	disposed := start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
+	l.dropDownloads(c, id, disposed.pending)
 	out.close()
 	c.unstage(id)
 }

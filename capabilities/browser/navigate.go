@@ -56,8 +56,9 @@ func launch(c *call) (capabilities.Output, error) {
 // navigate carries out tyrum.browser.navigate.
 func navigate(c *call) (capabilities.Output, error) {
 	args := struct {
-		URL  string `json:"url"`
-		Wait string `json:"wait_until"`
+		URL      string `json:"url"`
+		Wait     string `json:"wait_until"`
+		Snapshot string `json:"snapshot"`
 	}{Wait: "load"}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
@@ -70,16 +71,14 @@ func navigate(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.bindTo(t)
+	c.wants = args.Snapshot
 	return c.goTo(args.URL, args.Wait)
 }
 
 // loaded is the result of opening a page.
 type loaded struct {
-	URL    string `json:"url"`
-	Title  string `json:"title,omitempty"`
-	Status int    `json:"status,omitempty"`
-
-	Dialog *dialog `json:"dialog,omitempty"` // that is open and holds the page up
+	acted
+	Status int `json:"status,omitempty"`
 }
 
 // goTo opens an address in the call's tab and waits for the asked state. A page
@@ -90,41 +89,119 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	before, _ := t.look()
 	began := time.Now()
 	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
-	if d := c.stopped(); err != nil && d != nil {
+	switch {
+	case err != nil:
+		return c.notOpened(err)
+	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
+		return c.opened(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before"})
+	case res.ErrorText != "" || res.IsDownload:
+		return capabilities.Output{}, c.navigationError(address, res.ErrorText, began)
+	case res.LoaderID == "":
+		return c.opened(before, confirmed("the address changed within the document"))
+	}
+	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened")
+}
+
+// notOpened is the end of a navigation that Chrome did not accept, or that a
+// dialog holds up.
+func (c *call) notOpened(err error) (capabilities.Output, error) {
+	if d := c.stopped(); d != nil {
 		return c.navigationHeld(d)
 	}
-	if err != nil {
-		c.stopLoading(err)
-		return capabilities.Output{}, err
-	}
-	if res.ErrorText != "" || res.IsDownload {
-		return capabilities.Output{}, c.navigationError(address, res.ErrorText, began)
-	}
-	v := confirmed("the document was opened")
-	if res.LoaderID == "" {
-		v = confirmed("the address changed within the document")
-	} else if err := c.awaitDocument(before, res.LoaderID, wait); err != nil {
-		if d := c.stopped(); d != nil {
-			return c.navigationHeld(d)
+	c.stopLoading(err)
+	return capabilities.Output{}, err
+}
+
+// awaitOpened waits for the document that is on its way; an empty loader stands
+// for whichever comes next.
+func (c *call) awaitOpened(before tabState, loader cdp.LoaderID, wait, evidence string) (capabilities.Output, error) {
+	v := confirmed(evidence)
+	if err := c.awaitDocument(before, loader, wait); err != nil {
+		if c.stopped() != nil || !errors.Is(err, errNotComplete) {
+			return c.notOpened(err)
 		}
-		if !errors.Is(err, errNotComplete) {
-			c.stopLoading(err)
-			return capabilities.Output{}, err
+		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
+		if wait == "network_quiet" {
+			v.evidence = evidence + ", but its network was not quiet when time ran out"
 		}
-		v = verdict{capabilities.EffectPartial, "the document was opened, but had not finished loading when time ran out"}
 	}
-	now, _ := t.look()
+	return c.opened(before, v)
+}
+
+// opened is the result of a navigation.
+func (c *call) opened(before tabState, v verdict) (capabilities.Output, error) {
+	now, _ := c.tab.look()
 	if now.dialogs != before.dialogs {
 		v.evidence += "; the page opened a " + now.dialog
 	}
-	r := loaded{Status: now.status, Dialog: now.open}
-	if r.URL, r.Title, err = t.placeOf(c.ctx, t.where(c.ctx)); err != nil {
+	r := loaded{Status: now.status}
+	var err error
+	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
 		return capabilities.Output{}, err
 	}
-	if now.status >= 400 {
+	if err := c.extras(&r.acted); err != nil {
+		return capabilities.Output{}, err
+	}
+	if now.status >= 400 && now.documents != before.documents {
 		v = verdict{capabilities.EffectPartial, "the server answered with an error status"}
 	}
 	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// navigateBack carries out tyrum.browser.navigate-back: through the tab's history,
+// or anew.
+func navigateBack(c *call) (capabilities.Output, error) {
+	args := struct {
+		Direction string `json:"direction"`
+		Snapshot  string `json:"snapshot"`
+	}{Direction: "back"}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	t, err := c.lane.current(c.ctx, false)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	c.bindTo(t)
+	if d := c.stopped(); d != nil {
+		return capabilities.Output{}, d.refusal()
+	}
+	c.wants = args.Snapshot
+	before, _ := t.look()
+	began := time.Now()
+	evidence := "the page was loaded anew"
+	if args.Direction == "reload" {
+		_, err = do(c.ctx, t.s, page.Reload, page.ReloadParams{})
+	} else {
+		evidence, err = c.stepHistory(args.Direction)
+	}
+	if err != nil {
+		return c.notOpened(err)
+	}
+	out, err := c.awaitOpened(before, "", "load", evidence)
+	if now, _ := t.look(); err == nil && now.failed != "" && now.documents != before.documents {
+		return capabilities.Output{}, c.navigationError(now.failed, t.network.failureOf(now.loader), began)
+	}
+	return out, err
+}
+
+// stepHistory asks for the neighbouring page of the tab's history.
+func (c *call) stepHistory(direction string) (evidence string, err error) {
+	h, err := c.tab.where(c.ctx).get(c.ctx)
+	if err != nil {
+		return "", err
+	}
+	step, which := int64(-1), "earlier"
+	if direction == "forward" {
+		step, which = 1, "later"
+	}
+	i := h.CurrentIndex + step
+	if i < 0 || i >= int64(len(h.Entries)) {
+		return "", capabilities.Errorf(capabilities.CodeNavigationFailed, "The tab's history has no %s page.", which).
+			WithHint("Use tool.browser.navigate with an address.")
+	}
+	_, err = do(c.ctx, c.tab.s, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: h.Entries[i].ID})
+	return "the " + which + " page of the history is shown", err
 }
 
 // errNotComplete: the document is there, the asked state was not reached.
@@ -143,7 +220,7 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 	}
 	err := c.tab.await(soft, func(s tabState) bool {
 		if s.loader != loader && s.documents == before.documents {
-			return false
+			return loader == "" && s.inPage != before.inPage && s.navigating == ""
 		}
 		switch wait {
 		case "none":
@@ -153,6 +230,9 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		}
 		return s.loaded && s.navigating == ""
 	})
+	if err == nil && wait == "network_quiet" {
+		err = c.tab.awaitQuiet(soft)
+	}
 	if err != nil && c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		if now, _ := c.tab.look(); now.documents != before.documents {
 			return errNotComplete
@@ -160,6 +240,36 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")
 	}
 	return err
+}
+
+// quietFor is how long nothing may be in flight for a network to be quiet.
+const quietFor = 500 * time.Millisecond
+
+// awaitQuiet waits until the tab had no request in flight for a while; sockets and
+// streams do not count.
+func (t *tab) awaitQuiet(ctx context.Context) error {
+	for {
+		_, changed := t.look()
+		since := t.network.quietSince()
+		var rest <-chan time.Time
+		if !since.IsZero() {
+			left := quietFor - time.Since(since)
+			if left <= 0 {
+				return nil
+			}
+			timer := time.NewTimer(left)
+			defer timer.Stop()
+			rest = timer.C
+		}
+		select {
+		case <-rest:
+		case <-changed:
+		case <-t.life.Done():
+			return context.Cause(t.life)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // stopLoading ends a navigation whose call was given up.

@@ -50,6 +50,7 @@ type request struct {
 	bytes        int64
 	began, ended float64 // seconds of Chrome's clock
 	failure      string
+	errorText    string // Chrome's own word for it
 	cached       bool
 	sent, got    rawHeaders
 	post         string
@@ -234,7 +235,7 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 			return
 		}
 		q.end(e.Timestamp)
-		q.failure = failureText(e)
+		q.failure, q.errorText = failureText(e), clip(e.ErrorText, 100)
 		if err := why(q.url, q.at); err != nil && !e.Canceled {
 			var coded *capabilities.Error
 			if errors.As(err, &coded) {
@@ -247,6 +248,31 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 		delete(r.open, q.id)
 	}
 	return
+}
+
+// failureOf gives Chrome's error of the document that was to be loaded.
+func (r *networkRecord) failureOf(loader cdp.LoaderID) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.ring.entries) - 1; i >= 0; i-- {
+		if q := r.ring.entries[i]; q.kind == "document" && q.loader == loader {
+			return q.errorText
+		}
+	}
+	return ""
+}
+
+// answeredWithFile reports whether the latest document that was asked for got an
+// answer with content, and yet was given up.
+func (r *networkRecord) answeredWithFile() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.ring.entries) - 1; i >= 0; i-- {
+		if q := r.ring.entries[i]; q.kind == "document" {
+			return q.errorText == "net::ERR_ABORTED" && q.status != 0 && q.status != 204 && q.status != 205
+		}
+	}
+	return false
 }
 
 // newDocument ends what the old document still had in flight: Chrome does not
@@ -262,8 +288,8 @@ func (r *networkRecord) newDocument(loader cdp.LoaderID) {
 			}
 		}
 	}
-	if len(r.open) == 0 && r.quiet.IsZero() {
-		r.quiet = time.Now()
+	if len(r.open) == 0 {
+		r.quiet = time.Now() // the new document has yet to ask for something
 	}
 }
 
@@ -420,12 +446,16 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
+	if args.Download != "" {
+		return c.downloadBytes(args.Download)
+	}
 	t, err := c.lane.current(c.ctx, false)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	c.bindTo(t)
+	c.tab = t
 	if args.ID != "" {
+		c.bindTo(t) // a body is asked of the page's process
 		return c.oneRequest(t, args.ID, args.Body)
 	}
 	wanted := map[string]bool{}

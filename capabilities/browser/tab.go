@@ -53,7 +53,8 @@ type tabState struct {
 	navigating cdp.LoaderID // of a document on its way, else empty
 	domReady   bool
 	loaded     bool
-	status     int // HTTP status of the document shown, 0 if it has none
+	status     int    // HTTP status of the document shown, 0 if it has none
+	failed     string // the address that did not load, if an error page is shown instead
 
 	documents      int // documents that were committed
 	frameDocuments int // documents that were committed in frames
@@ -205,11 +206,12 @@ func (t *tab) onEvent(method string, params []byte) {
 				ID       target.ID    `json:"id"`
 				ParentID string       `json:"parentId"`
 				LoaderID cdp.LoaderID `json:"loaderId"`
+				Failed   string       `json:"unreachableUrl"`
 			} `json:"frame"`
 			Type string `json:"type"`
 		}
 		if decodeEvent(params, &e) && e.Frame.ParentID == "" {
-			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore")
+			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore", e.Frame.Failed)
 		}
 	case "Page.navigatedWithinDocument":
 		var e struct {
@@ -246,6 +248,8 @@ func (t *tab) onEvent(method string, params []byte) {
 		t.dialogOpened(params)
 	case "Page.javascriptDialogClosed":
 		t.dialogClosed()
+	case "Page.downloadWillBegin":
+		t.downloadBegan(params)
 	case "Page.fileChooserOpened":
 		t.chooserOpened(params)
 	case "Input.dragIntercepted":
@@ -263,10 +267,10 @@ func (t *tab) onEvent(method string, params []byte) {
 }
 
 // committed notes a new document.
-func (t *tab) committed(loader cdp.LoaderID, whole bool) {
+func (t *tab) committed(loader cdp.LoaderID, whole bool, failed string) {
 	t.change(func(s *tabState) {
 		s.loader, s.domReady, s.loaded = loader, whole, whole
-		s.status = s.statuses[loader]
+		s.status, s.failed = s.statuses[loader], failed
 		s.statuses = map[cdp.LoaderID]int{}
 		s.documents++
 		s.chooser = nil

@@ -173,7 +173,7 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 		{"far below", obj{"selector": "#far"}, "confirmed", "the page changed", "document.title", "far"},
 		{"push state", obj{"selector": "#hash"}, "confirmed", "address changed", "location.pathname", "/pushed"},
 		{"open shadow root", obj{"selector": "#host button"}, "", "", "", nil},
-		{"download", obj{"selector": "#dl"}, "partial", "", "location.pathname", "/pushed"},
+		{"download", obj{"selector": "#dl"}, "confirmed", "a download started", "location.pathname", "/pushed"},
 		{"print", obj{"selector": "#print"}, "", "", "1", 1.0},
 		{"mail program", obj{"selector": "#mail"}, "", "", "location.pathname", "/pushed"},
 	} {

@@ -1,0 +1,557 @@
+package browser
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// How a download goes. Chrome writes it below its own scratch folder, which ends
+// with Chrome whatever happens (the guard sees to it), under a name of its own
+// making. Only when Chrome says that it is complete is it looked at: it must be a
+// plain file of the size that was received. Then it is hashed and gets a safe form
+// of its name: in the owner's Options.DownloadDir, where it stays, or where it is,
+// until its lane or Chrome ends.
+
+// Bounds of a lane.
+const (
+	maxDownloads = 200
+	// downloadWait is how long the call that started one waits for its end.
+	downloadWait = 2 * time.Second
+	// laneFiles is how many of the largest files all of a lane's may take together.
+	laneFiles = 4
+)
+
+// States of a download.
+const (
+	downloadRuns     = "in_progress"
+	downloadComplete = "completed"
+	downloadFailed   = "failed"
+	downloadTooLarge = "too_large"
+	downloadRefused  = "refused"
+)
+
+// download is one file that a page of the lane gave.
+type download struct {
+	id, guid string
+	name     string
+	state    string
+	told     string // the state that a call reported last
+	bytes    int64
+	sum      string
+	path     string
+	lane     *lane
+	chrome   *chrome
+	context  cdp.BrowserContextID
+}
+
+// downloads are those of a lane.
+type downloads struct {
+	mu      sync.Mutex
+	list    []*download
+	bytes   int64
+	changed chan struct{} // closed and replaced at every change
+}
+
+// downloaded is a download as results show it.
+type downloaded struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Path   string `json:"path,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	State  string `json:"state"`
+}
+
+func (d *downloads) changeLocked() {
+	if d.changed != nil {
+		close(d.changed)
+	}
+	d.changed = make(chan struct{})
+}
+
+// incoming is the folder, below Chrome's scratch folder, that a context's
+// downloads arrive in.
+func incoming(id cdp.BrowserContextID) string {
+	if id == "" {
+		id = "default"
+	}
+	return filepath.Join("downloads", filepath.Base(string(id)))
+}
+
+// allowDownloads has Chrome hand over what the context's pages download.
+func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserContextID) error {
+	if dir := c.h.o.DownloadDir; dir != "" {
+		c.h.sweep.Do(func() { sweepParts(dir) })
+	}
+	p := cdpbrowser.SetDownloadBehaviorParams{
+		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: id, EventsEnabled: ptr(true),
+	}
+	if c.proc != nil { // one that a person started has no folder of ours
+		p.Behavior = cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName
+		p.DownloadPath = filepath.Join(c.proc.Scratch(), incoming(id)) // Chrome makes it, under its own account
+	}
+	_, err := do(ctx, c.root, cdpbrowser.SetDownloadBehavior, p)
+	return err
+}
+
+// downloadBegan takes the event of a tab. It runs on the reading goroutine.
+func (t *tab) downloadBegan(params []byte) {
+	var e struct {
+		GUID string `json:"guid"`
+		Name string `json:"suggestedFilename"`
+	}
+	if !decodeEvent(params, &e) {
+		return
+	}
+	l, c := t.lane, t.chrome
+	l.mu.Lock()
+	context := l.context
+	l.mu.Unlock()
+	d := &download{guid: e.GUID, name: safeName(e.Name), state: downloadRuns, lane: l, chrome: c, context: context}
+	if c.proc == nil {
+		d.state = downloadRefused
+	}
+	ds := &l.downloads
+	ds.mu.Lock()
+	d.id = "d" + strconv.Itoa(len(ds.list)+1)
+	if len(ds.list) >= maxDownloads {
+		ds.mu.Unlock()
+		c.cancelDownload(e.GUID, context)
+		return
+	}
+	ds.list = append(ds.list, d)
+	ds.changeLocked()
+	ds.mu.Unlock()
+	c.mu.Lock()
+	if d.state == downloadRuns {
+		c.downloads[e.GUID] = d
+	}
+	opener := c.tabs[t.opener]
+	c.mu.Unlock()
+	t.change(func(s *tabState) { s.downloads++ })
+	if opener != nil && opener.lane == l {
+		opener.change(func(s *tabState) { s.downloads++ }) // by a link that opens a tab
+	}
+}
+
+func (c *chrome) cancelDownload(guid string, context cdp.BrowserContextID) {
+	c.h.wg.Go(func() {
+		start(c.h.life, c.root, cdpbrowser.CancelDownload, cdpbrowser.CancelDownloadParams{GUID: guid, BrowserContextID: context})
+	})
+}
+
+// downloadMoved takes the browser's event of a download's progress. It runs on
+// the reading goroutine.
+func (c *chrome) downloadMoved(params []byte) {
+	var e struct {
+		GUID     string  `json:"guid"`
+		Received float64 `json:"receivedBytes"`
+		Total    float64 `json:"totalBytes"`
+		State    string  `json:"state"`
+	}
+	if !decodeEvent(params, &e) {
+		return
+	}
+	c.mu.Lock()
+	d := c.downloads[e.GUID]
+	if d != nil && e.State != "inProgress" {
+		delete(c.downloads, e.GUID)
+	}
+	c.mu.Unlock()
+	if d == nil {
+		return
+	}
+	ds, most := &d.lane.downloads, float64(c.h.o.MaxDownloadBytes)
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.bytes += int64(e.Received) - d.bytes
+	d.bytes = int64(e.Received)
+	switch {
+	case d.state != downloadRuns:
+	case max(e.Received, e.Total) > most || float64(ds.bytes) > laneFiles*most:
+		d.state = downloadTooLarge
+		ds.bytes, d.bytes = ds.bytes-d.bytes, 0
+		ds.changeLocked()
+		c.cancelDownload(e.GUID, d.context)
+	case e.State == "completed":
+		c.h.wg.Go(d.take)
+	case e.State == "canceled":
+		d.state = downloadFailed
+		ds.bytes, d.bytes = ds.bytes-d.bytes, 0
+		ds.changeLocked()
+	}
+}
+
+// take examines a complete download and puts it where it stays.
+func (d *download) take() {
+	path, sum, err := d.settle()
+	state := downloadComplete
+	if err != nil {
+		state = downloadFailed
+		d.chrome.h.log.Info("browser.download.failed", "download", d.id, "error", err)
+	}
+	ds := &d.lane.downloads
+	ds.mu.Lock()
+	d.state, d.path, d.sum = state, path, sum
+	ds.changeLocked()
+	ds.mu.Unlock()
+	if err == nil {
+		d.lane.saw("data.write.temp", "download "+d.name)
+	}
+}
+
+func (d *download) settle() (path, sum string, err error) {
+	scratch, err := os.OpenRoot(d.chrome.proc.Scratch())
+	if err != nil {
+		return "", "", err
+	}
+	defer scratch.Close()
+	from := filepath.Join(incoming(d.context), filepath.Base(d.guid))
+	in, err := openPlain(scratch, from)
+	if err != nil {
+		return "", "", err
+	}
+	defer in.Close()
+	ds := &d.lane.downloads
+	if d.chrome.h.o.DownloadDir == "" {
+		h := sha256.New()
+		if err := d.read(h, io.Discard, in); err != nil {
+			return "", "", err
+		}
+		ds.mu.Lock()
+		defer ds.mu.Unlock()
+		to, err := freeName(scratch, incoming(d.context), d.name)
+		if err == nil {
+			err = scratch.Rename(from, to)
+		}
+		return filepath.Join(scratch.Name(), to), hex.EncodeToString(h.Sum(nil)), err
+	}
+	kept, err := openKept(d.chrome.h.o.DownloadDir, d.lane.id)
+	if err != nil {
+		return "", "", err
+	}
+	defer kept.Close()
+	part := partPrefix + filepath.Base(d.guid)
+	out, err := kept.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", "", err
+	}
+	h := sha256.New()
+	err = errors.Join(d.read(h, out, in), out.Close())
+	var to string
+	if err == nil {
+		ds.mu.Lock()
+		if to, err = freeName(kept, ".", d.name); err == nil {
+			err = kept.Rename(part, to)
+		}
+		ds.mu.Unlock()
+	}
+	if err != nil {
+		kept.Remove(part)
+		return "", "", err
+	}
+	scratch.Remove(from)
+	return filepath.Join(kept.Name(), to), hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// read passes the file on and hashes it; it must be as long as Chrome said.
+func (d *download) read(h hash.Hash, out io.Writer, in io.Reader) error {
+	ds := &d.lane.downloads
+	ds.mu.Lock()
+	want := d.bytes
+	ds.mu.Unlock()
+	n, err := io.Copy(io.MultiWriter(h, out), io.LimitReader(in, want+1))
+	if err == nil && n != want {
+		err = errNotWhole
+	}
+	return err
+}
+
+var errNotWhole = errors.New("the file is not as long as what was received")
+
+// openPlain opens a file that another account may have made: only a plain one,
+// and without waiting on what only looks like one.
+func openPlain(root *os.Root, name string) (*os.File, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, errors.New("not a plain file")
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := f.Stat(); err != nil || !after.Mode().IsRegular() || !os.SameFile(before, after) {
+		f.Close()
+		return nil, errors.New("the file was replaced while it was opened")
+	}
+	return f, nil
+}
+
+// partPrefix begins the names of files that are being copied into the owner's
+// folder; those of a node that was killed are removed when the next one first
+// starts a browser.
+const partPrefix = ".handrail-part-"
+
+// openKept opens the lane's folder below the owner's.
+func openKept(dir string, id capabilities.LaneID) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	owner, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer owner.Close()
+	name := laneFolder(id)
+	if err := owner.Mkdir(name, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	return owner.OpenRoot(name)
+}
+
+// sweepParts removes what a killed node was copying.
+func sweepParts(dir string) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	lanes, _ := os.ReadDir(dir)
+	for _, lane := range lanes {
+		if !lane.IsDir() {
+			continue
+		}
+		files, _ := os.ReadDir(filepath.Join(dir, lane.Name()))
+		for _, f := range files {
+			if strings.HasPrefix(f.Name(), partPrefix) {
+				root.Remove(filepath.Join(lane.Name(), f.Name()))
+			}
+		}
+	}
+}
+
+// laneFolder is a lane's name as a folder's: readable, and never another's.
+func laneFolder(id capabilities.LaneID) string {
+	sum := sha256.Sum256([]byte(id))
+	readable := strings.Map(func(r rune) rune {
+		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-') {
+			return r
+		}
+		return '_'
+	}, clip(string(id), 40))
+	return readable + "-" + hex.EncodeToString(sum[:4])
+}
+
+// safeName makes a file name, which a server chose, one that every system takes
+// and that leads nowhere.
+func safeName(name string) string {
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r == unicode.ReplacementChar, unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also what reverses how a name reads
+			return -1
+		case strings.ContainsRune(`<>:"|?*`, r):
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(name, ""))
+	name = strings.Trim(name, ". ")
+	if len(name) > 150 {
+		end := filepath.Ext(name)
+		if len(end) > 20 {
+			end = ""
+		}
+		name = strings.TrimRight(clip(name, 150-len(end)), ". ") + end
+	}
+	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	switch {
+	case name == "":
+		return "download"
+	case stem == "CON" || stem == "PRN" || stem == "AUX" || stem == "NUL" ||
+		len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' && stem[3] <= '9':
+		return "_" + name
+	}
+	return name
+}
+
+// freeName gives a name that the folder does not hold yet.
+func freeName(root *os.Root, dir, name string) (string, error) {
+	ext := filepath.Ext(name)
+	for i := range 1000 {
+		try := name
+		if i > 0 {
+			try = strings.TrimSuffix(name, ext) + " (" + strconv.Itoa(i) + ")" + ext
+		}
+		try = filepath.Join(dir, try)
+		if _, err := root.Lstat(try); errors.Is(err, os.ErrNotExist) {
+			return try, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("no free name")
+}
+
+// becameDownload reports whether a navigation that gave no document gives a
+// download: then the server answered, and Chrome says so a moment later.
+func (c *call) becameDownload(before tabState) bool {
+	begun := func(s tabState) bool { return s.downloads != before.downloads }
+	if now, _ := c.tab.look(); begun(now) {
+		return true
+	}
+	return c.tab.network.answeredWithFile() && c.tab.awaitFor(c.ctx, time.Second, begun)
+}
+
+// tellDownloads gives the downloads whose state no call has reported yet. For one
+// that only began it waits, bounded, for its end.
+func (l *lane) tellDownloads(ctx context.Context) []downloaded {
+	ds := &l.downloads
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	var bound <-chan time.Time
+	for waiting := true; waiting; {
+		waiting = false
+		for _, d := range ds.list {
+			waiting = waiting || d.state == downloadRuns && d.told == ""
+		}
+		if !waiting {
+			break
+		}
+		if bound == nil {
+			timer := time.NewTimer(downloadWait)
+			defer timer.Stop()
+			bound = timer.C
+		}
+		changed := ds.changed
+		ds.mu.Unlock()
+		select {
+		case <-changed:
+		case <-bound:
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		}
+		ds.mu.Lock()
+	}
+	var list []downloaded
+	for _, d := range ds.list {
+		if d.told == d.state || len(list) == 64 {
+			continue
+		}
+		d.told = d.state
+		list = append(list, downloaded{d.id, d.name, d.path, d.bytes, d.sum, d.state})
+	}
+	return list
+}
+
+// lostDownloads ends what a Chrome that went did not finish, and forgets the
+// files that went with it.
+func (l *lane) lostDownloads(c *chrome) {
+	ds := &l.downloads
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, d := range ds.list {
+		if d.chrome != c {
+			continue
+		}
+		if d.state == downloadRuns {
+			d.state = downloadFailed
+		}
+		if c.h.o.DownloadDir == "" {
+			ds.bytes, d.bytes, d.path = ds.bytes-d.bytes, 0, ""
+		}
+	}
+	ds.changeLocked()
+}
+
+// dropDownloads deletes what a context's pages downloaded, once it is disposed of.
+func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *pending) {
+	l.lostDownloads(c)
+	if c.proc == nil {
+		return
+	}
+	c.h.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(c.h.life, 5*time.Second)
+		defer cancel()
+		disposed.wait(ctx)
+		if root, err := os.OpenRoot(c.proc.Scratch()); err == nil {
+			root.RemoveAll(incoming(id))
+			root.Close()
+		}
+	})
+}
+
+// downloadBytes is the tool network-requests asked for a download's bytes.
+func (c *call) downloadBytes(id string) (capabilities.Output, error) {
+	ds := &c.lane.downloads
+	ds.mu.Lock()
+	var d *download
+	for _, one := range ds.list {
+		if one.id == id {
+			d = one
+		}
+	}
+	var was download
+	if d != nil {
+		was = *d
+	}
+	ds.mu.Unlock()
+	switch {
+	case d == nil:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This conversation has no download %s.", clip(id, 40)).
+			WithHint("Use the id of a download that an action reported.")
+	case was.state == downloadRuns:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The download %s has not finished yet.", id).WithHint("Try again in a moment.")
+	case was.state != downloadComplete:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The download %s did not complete (%s).", id, was.state).WithHint("Start it again.")
+	case was.path == "":
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultExpired, "The file went with the browser that downloaded it.").WithHint("Download it again.")
+	case was.bytes > maxBlob:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given.", was.bytes, maxBlob).
+			WithHint("Its path on the node is in the result of the action that downloaded it.")
+	}
+	root, err := os.OpenRoot(filepath.Dir(was.path))
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	defer root.Close()
+	f, err := openPlain(root, filepath.Base(was.path))
+	if err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.")
+	}
+	defer f.Close()
+	h := sha256.New()
+	data, err := io.ReadAll(io.TeeReader(io.LimitReader(f, maxBlob+1), h))
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != was.sum {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").WithHint("Download it again.")
+	}
+	mime, _, _ := strings.Cut(http.DetectContentType(data), ";")
+	return capabilities.Output{
+		Result: requestList{Requests: []requestEntry{}}, Untrusted: true,
+		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: mime, Bytes: data}},
+	}, nil
+}
