@@ -360,7 +360,7 @@ func TestEgressProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(chan string, 10)
-	e, err := newEgress(rules, slog.New(slog.DiscardHandler), func(host string) { seen <- host })
+	e, err := newEgress(rules, slog.New(slog.DiscardHandler), func(host string) { seen <- host }, func() domains { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ type egress struct {
 	rules     *egressRules
 	log       *slog.Logger
 	onHost    func(host string)
+	granted   func() domains // what the lane's latest call was granted
 	listener  net.Listener
 	server    *http.Server
 	transport *http.Transport
@@ -34,8 +35,8 @@ type egress struct {
 	stopped   context.Context
 
 	mu       sync.Mutex
-	failures map[string]failed // by "host:port": why and when the latest connection failed
-	tunnels  map[net.Conn]struct{}
+	failures map[string]failed   // by "host:port": why and when the latest connection failed
+	tunnels  map[net.Conn]string // open tunnels, both ends, by "host:port"
 	closed   bool
 }
 
@@ -43,12 +44,12 @@ type egress struct {
 const maxFailures = 256
 
 // newEgress opens the port and serves until close.
-func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string)) (*egress, error) {
+func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string), granted func() domains) (*egress, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	e := &egress{rules: rules, log: log, onHost: onHost, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]struct{}{}}
+	e := &egress{rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
 	e.stopped, e.stop = context.WithCancel(context.Background())
 	e.transport = &http.Transport{
 		DialContext: e.dialChecked, DisableCompression: true,
@@ -70,7 +71,7 @@ func (e *egress) close() {
 	e.mu.Lock()
 	e.closed = true
 	tunnels := e.tunnels
-	e.tunnels = map[net.Conn]struct{}{}
+	e.tunnels = map[net.Conn]string{}
 	e.mu.Unlock()
 	e.stop()
 	e.server.Close()
@@ -124,7 +125,10 @@ func (e *egress) dialChecked(ctx context.Context, _, target string) (net.Conn, e
 		return nil, err
 	}
 	key := hostPort(&url.URL{Host: target})
-	addrs, err := e.rules.resolve(ctx, host, port)
+	var addrs []netip.Addr
+	if err = e.rules.checkHost(host, port, e.granted()); err == nil {
+		addrs, err = e.rules.resolve(ctx, host, port)
+	}
 	if err == nil {
 		var conn net.Conn
 		if conn, err = dialAny(ctx, addrs, port); err == nil {
@@ -171,7 +175,14 @@ func (e *egress) forward(w http.ResponseWriter, r *http.Request) {
 	for _, name := range hopHeaders {
 		out.Header.Del(name)
 	}
-	res, err := e.transport.RoundTrip(out)
+	// Connections are used again, so the host is looked at for each request.
+	err := e.rules.checkHost(r.URL.Hostname(), portOf(r.URL), e.granted())
+	var res *http.Response
+	if err != nil {
+		e.note(hostPort(r.URL), err)
+	} else {
+		res, err = e.transport.RoundTrip(out)
+	}
 	if err != nil {
 		// A reply would look like the site's own page. Dropping the connection makes
 		// Chrome report a network error, and the note says which.
@@ -221,7 +232,7 @@ func (e *egress) tunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.Close()
-	if !e.track(in, out) {
+	if !e.track(r.Host, in, out) {
 		return
 	}
 	defer e.untrack(in, out)
@@ -255,13 +266,25 @@ func pass(to net.Conn, from io.Reader) {
 	}
 }
 
-func (e *egress) track(conns ...net.Conn) bool {
+func (e *egress) track(target string, conns ...net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range conns {
-		e.tunnels[c] = struct{}{}
+		e.tunnels[c] = target
 	}
 	return !e.closed
+}
+
+// cut ends tunnels to hosts that are not granted any more.
+func (e *egress) cut() {
+	granted := e.granted()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c, target := range e.tunnels {
+		if host, port, err := net.SplitHostPort(target); err != nil || e.rules.checkHost(host, port, granted) != nil {
+			c.Close()
+		}
+	}
 }
 
 func (e *egress) untrack(conns ...net.Conn) {

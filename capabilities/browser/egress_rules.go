@@ -17,6 +17,8 @@ import (
 // egress proxy.
 type egressRules struct {
 	named  map[string]bool // "host:port" that the owner allows whatever its address
+	allow  domains         // the owner's: nil means any host
+	block  domains         // the owner's
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	links  func() ([]net.Addr, error) // networks this machine's interfaces are in
 }
@@ -37,16 +39,113 @@ func newEgressRules(origins []string) (*egressRules, error) {
 	return r, nil
 }
 
-// hostPort gives "host:port" of a web address, in one spelling.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" || u.Scheme == "wss" {
-			port = "443"
+// narrow adds the owner's domains.
+func (r *egressRules) narrow(allow, block []string) (err error) {
+	if r.allow, err = readDomains(allow); err == nil {
+		r.block, err = readDomains(block)
+	}
+	return err
+}
+
+// checkHost decides on a host by its name: the owner's lists, and what the grants
+// of the call leave (nil: all). An origin that the owner named is on the owner's
+// list.
+func (r *egressRules) checkHost(host, port string, granted domains) error {
+	host = plainHost(host)
+	switch {
+	case r.block.match(host):
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%s may not be reached: the node's owner blocks it.", clip(host, 253)).
+			WithHint("Ask the owner of the node, or do without it.")
+	case r.allow != nil && !r.allow.match(host) && !r.named[net.JoinHostPort(host, port)]:
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%s may not be reached: the node's owner allows other hosts only.", clip(host, 253)).
+			WithHint("Ask the owner of the node to allow this host.")
+	case granted != nil && !granted.match(host):
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%s may not be reached: policy grants this call other hosts only.", clip(host, 253)).
+			WithHint("Ask the admin to grant this host.")
+	}
+	return nil
+}
+
+// domains lists hosts: "example.com" or an address is that host, "*.example.com"
+// is example.com and everything below it.
+type domains []string
+
+// readDomains checks and spells the entries; nil for none.
+func readDomains(list []string) (domains, error) {
+	var d domains
+	for _, entry := range list {
+		host, wild := strings.CutPrefix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(entry)), "."), "*.")
+		if _, err := netip.ParseAddr(host); err != nil || wild {
+			if !validName(host) {
+				return nil, fmt.Errorf("browser: domain %q: want a host such as example.com or *.example.com, in ASCII, without scheme and port", entry)
+			}
+		}
+		if wild {
+			host = "*." + host
+		}
+		d = append(d, host)
+	}
+	return d, nil
+}
+
+// validName accepts what stands in a URL as a host's name.
+func validName(host string) bool {
+	if host == "" || len(host) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return false
 		}
 	}
-	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
+	return true
+}
+
+func plainHost(host string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+// match reports whether the host, as plainHost gives it, is on the list.
+func (d domains) match(host string) bool {
+	for _, entry := range d {
+		if suffix, wild := strings.CutPrefix(entry, "*"); wild && (host == suffix[1:] || strings.HasSuffix(host, suffix)) || host == entry {
+			return true
+		}
+	}
+	return false
+}
+
+// domainGrant begins a grant that narrows the way out to one host.
+const domainGrant = "network.egress.domain_allowlist:"
+
+// grantedDomains gives the hosts that a call's grants leave; nil where no grant
+// narrows them. A grant that names no host leaves nothing.
+func grantedDomains(grants []string) (d domains) {
+	for _, g := range grants {
+		if host, ok := strings.CutPrefix(g, domainGrant); ok {
+			read, err := readDomains([]string{host})
+			if err != nil {
+				read = domains{"-"} // no host is called that
+			}
+			d = append(d, read...)
+		}
+	}
+	return d
+}
+
+// hostPort gives "host:port" of a web address, in one spelling.
+func hostPort(u *url.URL) string {
+	return net.JoinHostPort(plainHost(u.Hostname()), portOf(u))
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https" || u.Scheme == "wss":
+		return "443"
+	}
+	return "80"
 }
 
 // checkURL decides on an address that the caller wants opened, before Chrome

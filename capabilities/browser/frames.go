@@ -71,7 +71,8 @@ var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of 
 func attachFrames(ctx context.Context, s *session) *pending {
 	return start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true),
-		Filter: target.Filter{{Type: "iframe"}, {Exclude: true}},
+		// A dedicated worker waits, too, whether it is reported or not.
+		Filter: target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}},
 	}).pending
 }
 
@@ -92,8 +93,15 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 	}
 	switch method {
 	case "Target.attachedToTarget":
-		if decodeEvent(params, &e) && e.TargetInfo.Type == "iframe" {
+		if !decodeEvent(params, &e) {
+			return true
+		}
+		switch e.TargetInfo.Type {
+		case "iframe":
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
+		case "worker":
+			worker := &session{conn: t.chrome.conn, id: e.SessionID}
+			t.chrome.h.wg.Go(func() { start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{}) })
 		}
 		return true
 	case "Target.detachedFromTarget":

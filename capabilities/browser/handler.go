@@ -167,6 +167,9 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := rules.narrow(o.AllowDomains, o.BlockDomains); err != nil {
+		return nil, err
+	}
 	if o.MaxTabs <= 0 {
 		o.MaxTabs = 20
 	}
@@ -288,6 +291,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
 	defer l.observeInto(inv.Observe)()
+	l.narrow(grantedDomains(inv.Grants))
 	return c.carryOut(run)
 }
 

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ type lane struct {
 	chrome   *chrome // nil: no context yet
 	context  cdp.BrowserContextID
 	egress   *egress
-	tabs     []*tab // in the order of their opening
+	hosts    domains // what the latest call's grants leave of the network; nil: all
+	tabs     []*tab  // in the order of their opening
 	active   *tab
 	lost     error   // pages were lost and no call has said so yet
 	toldOf   *chrome // whose end a call has told its caller
@@ -106,6 +108,25 @@ func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
 	}
 }
 
+// narrow sets where the lane's pages may go from now on: what its latest call was
+// granted, nil for no bound of its own.
+func (l *lane) narrow(hosts domains) {
+	l.mu.Lock()
+	same := slices.Equal(l.hosts, hosts) && (l.hosts == nil) == (hosts == nil)
+	l.hosts = hosts
+	out := l.egress
+	l.mu.Unlock()
+	if !same && hosts != nil && out != nil {
+		out.cut()
+	}
+}
+
+func (l *lane) granted() domains {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hosts
+}
+
 // observedKey is the capability key of a connection that a page made.
 const observedKey = "network.browser.session"
 
@@ -143,7 +164,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := newEgress(l.h.rules, l.h.log, l.sawHost)
+	out, err := newEgress(l.h.rules, l.h.log, l.sawHost, l.granted)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.")
 	}
