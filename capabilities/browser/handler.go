@@ -120,7 +120,7 @@ var order = []capabilities.CapabilityID{
 	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.fill-form",
 	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.drag",
 	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
-	"tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
+	"tyrum.browser.wait-for", "tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
 	"tyrum.browser.network-requests", "tyrum.browser.close", "tyrum.browser.handle-dialog",
 	"tyrum.browser.run-code",
 }
@@ -139,6 +139,7 @@ var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.press-key":        pressKey,
 	"tyrum.browser.screenshot":       screenshot,
 	"tyrum.browser.evaluate":         evaluate,
+	"tyrum.browser.wait-for":         waitFor,
 	"tyrum.browser.tabs":             tabs,
 	"tyrum.browser.upload-file":      uploadFile,
 	"tyrum.browser.console-messages": consoleMessages,

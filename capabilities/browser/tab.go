@@ -54,6 +54,7 @@ type tabState struct {
 	domReady   bool
 	loaded     bool
 	status     int    // HTTP status of the document shown, 0 if it has none
+	url        string // as the page has it now
 	failed     string // the address that did not load, if an error page is shown instead
 
 	documents      int // documents that were committed
@@ -81,7 +82,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 		lane: l, chrome: c, id: id, opener: opener,
 		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(), frames: newFrames(),
 		// The first document is about:blank and there at once.
-		state: tabState{domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
+		state: tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
 }
 
@@ -207,18 +208,21 @@ func (t *tab) onEvent(method string, params []byte) {
 				ParentID string       `json:"parentId"`
 				LoaderID cdp.LoaderID `json:"loaderId"`
 				Failed   string       `json:"unreachableUrl"`
+				URL      string       `json:"url"`
+				Fragment string       `json:"urlFragment"`
 			} `json:"frame"`
 			Type string `json:"type"`
 		}
 		if decodeEvent(params, &e) && e.Frame.ParentID == "" {
-			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore", e.Frame.Failed)
+			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore", e.Frame.Failed, e.Frame.URL+e.Frame.Fragment)
 		}
 	case "Page.navigatedWithinDocument":
 		var e struct {
 			FrameID target.ID `json:"frameId"`
+			URL     string    `json:"url"`
 		}
 		if decodeEvent(params, &e) && e.FrameID == t.id {
-			t.change(func(s *tabState) { s.inPage++ })
+			t.change(func(s *tabState) { s.inPage++; s.url = e.URL })
 		}
 	case "Page.frameStoppedLoading":
 		var e struct {
@@ -267,10 +271,10 @@ func (t *tab) onEvent(method string, params []byte) {
 }
 
 // committed notes a new document.
-func (t *tab) committed(loader cdp.LoaderID, whole bool, failed string) {
+func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
 	t.change(func(s *tabState) {
 		s.loader, s.domReady, s.loaded = loader, whole, whole
-		s.status, s.failed = s.statuses[loader], failed
+		s.status, s.failed, s.url = s.statuses[loader], failed, url
 		s.statuses = map[cdp.LoaderID]int{}
 		s.documents++
 		s.chooser = nil

@@ -34,14 +34,16 @@ var (
 	fieldScript string
 	//go:embed page/outcome.js
 	outcomeScript string
+	//go:embed page/wait.js
+	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript +
+		wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript + waitScript +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, outcome, dragging, uploadTo, typed, setField, " +
+const pageFunctions = "snapshot, marks, aim, outcome, changes, dragging, uploadTo, typed, setField, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift"
 
 // worldName names our isolated world in every page.

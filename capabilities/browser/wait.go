@@ -1,0 +1,405 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Bounds of waiting.
+const (
+	// watchWindow is how long one question to a page waits for a change, and so how
+	// long the page script may go on for a call that was given up.
+	watchWindow = 5 * time.Second
+	// functionEvery is how often the caller's function is asked: nothing tells when
+	// its value changes.
+	functionEvery = 100 * time.Millisecond
+)
+
+// waitArgs are the conditions; all that are given have to hold at once.
+type waitArgs struct {
+	Text      string `json:"text"`
+	Gone      string `json:"text_gone"`
+	Selector  string `json:"selector"`
+	State     string `json:"state"`
+	URL       string `json:"url"`
+	LoadState string `json:"load_state"`
+	Function  string `json:"function"`
+	Timeout   int64  `json:"timeout_ms"`
+}
+
+// waitFor carries out tyrum.browser.wait-for. It does not hold the lane: other
+// calls may bring about what is waited for. A new document is waited in as the
+// old one was. Not in time is an answer, not an error.
+func waitFor(c *call) (capabilities.Output, error) {
+	args := waitArgs{State: "visible", Timeout: 30_000}
+	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	t, err := c.lane.current(c.ctx, false)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	c.bindTo(t)
+	if d := c.stopped(); d != nil {
+		return capabilities.Output{}, d.refusal()
+	}
+	c.release()
+	began := time.Now()
+	stop := began.Add(time.Duration(args.Timeout) * time.Millisecond)
+	if deadline, ok := c.ctx.Deadline(); ok && deadline.Add(-250*time.Millisecond).Before(stop) {
+		stop = deadline.Add(-250 * time.Millisecond)
+	}
+	missing, err := c.await(args, stop)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	now, _ := t.look()
+	result := struct {
+		Matched bool   `json:"matched"`
+		Elapsed int64  `json:"elapsed_ms"`
+		URL     string `json:"url,omitempty"`
+	}{missing == "", time.Since(began).Milliseconds(), c.lane.concealTyped(plainURL(now.url))}
+	out := capabilities.Output{Result: result, Untrusted: true, Evidence: "all that was waited for holds"}
+	if missing != "" {
+		out.Evidence = "not in time: " + missing
+	}
+	return out, nil
+}
+
+// await waits until all conditions hold, or until stop; then it says which did
+// not.
+func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	t := c.tab
+	var seen *watch
+	if args.Text != "" || args.Gone != "" || args.Selector != "" {
+		seen = c.watch(ctx, args)
+		defer seen.wait.Wait()
+		defer cancel()
+	}
+	end := time.NewTimer(time.Until(stop))
+	defer end.Stop()
+	for late := false; ; {
+		now, changed := t.look()
+		var news <-chan struct{}
+		var recheck time.Duration // without an event
+		missing = ""
+		if args.URL != "" && !matchURL(args.URL, now.url) {
+			missing = "the URL"
+		}
+		if ok, left := t.reached(now, args.LoadState); !ok {
+			missing, recheck = "the load state", left
+		}
+		if seen != nil {
+			var ok bool
+			if ok, news, err = seen.holds(args); err != nil {
+				return "", err
+			} else if !ok {
+				missing = "what the page is to show"
+			}
+		}
+		if missing == "" && args.Function != "" {
+			ok, err := c.truth(ctx, args.Function, stop)
+			if err != nil {
+				return "", err
+			}
+			if !ok {
+				missing, recheck = "the function", functionEvery
+			}
+		}
+		if missing == "" || late {
+			return missing, nil
+		}
+		var again <-chan time.Time
+		if recheck > 0 {
+			again = time.After(recheck)
+		}
+		select {
+		case <-changed:
+		case <-news:
+		case <-again:
+		case <-end.C:
+			late = true // one last look
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// reached reports whether the tab is in a load state, and if only time is missing,
+// how much.
+func (t *tab) reached(now tabState, state string) (ok bool, left time.Duration) {
+	settled := now.navigating == ""
+	switch state {
+	case "":
+		return true, 0
+	case "domcontentloaded":
+		return settled && now.domReady, 0
+	case "load":
+		return settled && now.loaded, 0
+	}
+	if since := t.network.quietSince(); !settled || !now.domReady || since.IsZero() {
+		return false, 0
+	} else if left = quietFor - time.Since(since); left > 0 {
+		return false, left
+	}
+	return true, 0
+}
+
+// matchURL compares an address with a part of it, or with a pattern in which *
+// stands for anything.
+func matchURL(want, url string) bool {
+	if !strings.Contains(want, "*") {
+		return strings.Contains(url, want)
+	}
+	parts := strings.Split(want, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	ok, err := regexp.MatchString("(?s)^"+strings.Join(parts, ".*")+"$", url)
+	return err == nil && ok
+}
+
+// truth asks the caller's function, which must not change the page. What throws
+// because the page is not there yet is not true yet.
+func (c *call) truth(ctx context.Context, expression string, stop time.Time) (bool, error) {
+	if functionPattern.MatchString(expression) {
+		expression = "(" + expression + "\n)()"
+	}
+	bound := min(max(time.Until(stop), 100*time.Millisecond), 2*time.Second)
+	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: expression, ThrowOnSideEffect: ptr(true), Silent: ptr(true), Timeout: runtime.TimeDelta(bound.Milliseconds()),
+	})
+	if contextLost(err) {
+		return false, nil
+	}
+	var refused *protocolError
+	if errors.As(err, &refused) {
+		return false, nil // it ran too long and was stopped
+	}
+	if err != nil {
+		return false, err
+	}
+	if e := res.ExceptionDetails; e != nil {
+		text := e.Text
+		if e.Exception != nil {
+			text = e.Exception.Description
+		}
+		switch {
+		case strings.Contains(text, "Possible side-effect"):
+			return false, capabilities.Errorf(capabilities.CodeScriptFailed, "The function could change the page, so it was not run.").
+				WithHint("Give an expression that only reads, or use tool.browser.evaluate.")
+		case strings.HasPrefix(text, "SyntaxError"):
+			return false, scriptError(e)
+		}
+		return false, nil
+	}
+	o := res.Result
+	switch {
+	case o == nil || o.Type == runtime.RemoteObjectTypeUndefined || o.Subtype == runtime.RemoteObjectSubtypeNull:
+		return false, nil
+	case o.Subtype == runtime.RemoteObjectSubtypePromise:
+		return false, capabilities.Errorf(capabilities.CodeScriptFailed, "The function gives a promise, which is never awaited here.").
+			WithHint("Give an expression whose value becomes true.")
+	case o.UnserializableValue != "":
+		return o.UnserializableValue != "NaN" && o.UnserializableValue != "-0" && o.UnserializableValue != "0n", nil
+	}
+	switch string(o.Value) {
+	case "false", "0", `""`:
+		return false, nil
+	}
+	return true, nil
+}
+
+// shown is what a document shows of the conditions.
+type shown struct {
+	Text     bool `json:"text"`
+	Gone     bool `json:"gone"`
+	Attached bool `json:"attached"`
+	Visible  bool `json:"visible"`
+}
+
+// watch follows what the tab's document and its foreign frames show. Each is asked
+// by a goroutine of its own, which waits in the page for the next change.
+type watch struct {
+	c        *call
+	question watchQuestion
+	wait     sync.WaitGroup
+
+	mu      sync.Mutex
+	known   map[*frame]*shown // nil: asked, no answer yet; the key nil is the tab's own document
+	since   time.Time         // when the latest frame was met
+	fault   error
+	changed chan struct{}
+}
+
+type watchQuestion struct {
+	Text     string `json:"text,omitzero"`
+	Gone     string `json:"gone,omitzero"`
+	Selector string `json:"selector,omitzero"`
+	Known    *shown `json:"known,omitzero"`
+	Within   int64  `json:"within"`
+}
+
+func (c *call) watch(ctx context.Context, args waitArgs) *watch {
+	w := &watch{
+		c: c, question: watchQuestion{Text: args.Text, Gone: args.Gone, Selector: args.Selector, Within: watchWindow.Milliseconds()},
+		known: map[*frame]*shown{}, changed: make(chan struct{}),
+	}
+	w.add(ctx, nil)
+	w.wait.Go(func() { w.meet(ctx) })
+	return w
+}
+
+// meet keeps looking for foreign frames whenever a document of a frame came.
+func (w *watch) meet(ctx context.Context) {
+	t := w.c.tab
+	for documents := -1; ctx.Err() == nil; {
+		now, changed := t.look()
+		if n := now.documents + now.frameDocuments; n != documents && now.domReady {
+			documents = n
+			found := map[*frame]bool{nil: true}
+			err := t.everyFrame(ctx, func(f *frame) bool {
+				found[f] = true
+				w.add(ctx, f)
+				return false
+			})
+			if err == nil {
+				w.change(func() {
+					for f := range maps.Keys(w.known) {
+						if !found[f] {
+							delete(w.known, f)
+						}
+					}
+				})
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (w *watch) change(f func()) {
+	w.mu.Lock()
+	f()
+	close(w.changed)
+	w.changed = make(chan struct{})
+	w.mu.Unlock()
+}
+
+// add follows one more document.
+func (w *watch) add(ctx context.Context, f *frame) {
+	w.mu.Lock()
+	_, followed := w.known[f]
+	if !followed {
+		w.known[f], w.since = nil, time.Now()
+	}
+	w.mu.Unlock()
+	if !followed {
+		w.wait.Go(func() { w.follow(ctx, f) })
+	}
+}
+
+// follow asks one document again and again. A document that is replaced is
+// nothing known until the new one answers.
+func (w *watch) follow(ctx context.Context, f *frame) {
+	t := w.c.tab
+	question := w.question
+	for ctx.Err() == nil {
+		_, changed := t.look()
+		var in world
+		var err error
+		if f == nil {
+			in, err = t.inWorld(ctx)
+		} else {
+			in, err = t.inFrame(ctx, f)
+		}
+		var now shown
+		if err == nil {
+			err = in.put(ctx, "changes", question).get(ctx, &now)
+		}
+		w.mu.Lock()
+		_, followed := w.known[f]
+		w.mu.Unlock()
+		var coded *capabilities.Error
+		switch {
+		case !followed || ctx.Err() != nil:
+			return
+		case err == nil:
+			question.Known = &now
+			w.change(func() { w.known[f] = question.Known })
+			continue
+		case errors.As(err, &coded) && coded.Code == capabilities.CodeInvalidArguments:
+			w.change(func() { w.fault = err })
+			return
+		case f == nil:
+			t.forgetWorld(in)
+		default:
+			t.mu.Lock()
+			if f.world == in {
+				f.world = world{}
+			}
+			t.mu.Unlock()
+		}
+		question.Known = nil
+		w.change(func() {
+			if _, followed := w.known[f]; followed {
+				w.known[f] = nil
+			}
+		})
+		t.pause(ctx, changed, nil)
+	}
+}
+
+// forgetWorld drops a world that did not answer any more.
+func (t *tab) forgetWorld(w world) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.world == w {
+		t.world = world{}
+	}
+}
+
+// holds reports whether what is shown fulfils the conditions. What shall be absent
+// must be so in every document; one of a frame that does not answer is passed over
+// after a while.
+func (w *watch) holds(args waitArgs) (ok bool, changed <-chan struct{}, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all shown
+	unknown := w.known[nil] == nil || len(w.known) > 1 && time.Since(w.since) < frameWait
+	waiting := w.known[nil] == nil
+	for _, s := range w.known {
+		if s == nil {
+			waiting = waiting || unknown
+			continue
+		}
+		all.Text, all.Gone = all.Text || s.Text, all.Gone || s.Gone
+		all.Attached, all.Visible = all.Attached || s.Attached, all.Visible || s.Visible
+	}
+	ok = (args.Text == "" || all.Text) && (args.Gone == "" || !all.Gone && !waiting)
+	if args.Selector != "" {
+		switch args.State {
+		case "hidden":
+			ok = ok && !all.Visible && !waiting
+		case "attached":
+			ok = ok && all.Attached
+		default:
+			ok = ok && all.Visible
+		}
+	}
+	return ok, w.changed, w.fault
+}
