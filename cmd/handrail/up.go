@@ -20,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/platform"
 )
 
 // Files that `handrail up` adds to the policy, each saying so and each undone by
@@ -67,9 +68,16 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	say := sayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json}
 	log := newLog(cmd, o.verbose)
 
+	if err := data.make(data.node()); err != nil {
+		return err
+	}
+	config, err := data.readNodeConfig()
+	if err != nil {
+		return err
+	}
+	browser := o.flags.finder(o.flags.over(config.Browser).Path)
 	var page *demoPage
 	if !o.plain {
-		var err error
 		if page, err = serveDemo(); err != nil {
 			return err
 		}
@@ -78,7 +86,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := data.make(data.gateway()); err != nil {
 		return err
 	}
-	if err := upRules(ctx, data, o, page, say); err != nil {
+	if err := upRules(ctx, data, o, browser, page, say); err != nil {
 		return err
 	}
 	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, Log: log})
@@ -111,7 +119,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 // upRules adds what the single-machine form needs to the policy, visibly: the
 // origin of the page it serves, and, only where this host has no user
 // namespaces, Chrome without its sandbox.
-func upRules(ctx context.Context, data dataDir, o upOptions, page *demoPage, say sayer) error {
+func upRules(ctx context.Context, data dataDir, o upOptions, browser platform.BrowserFinder, page *demoPage, say sayer) error {
 	dir := data.policyDir()
 	if _, err := os.Stat(dir); err != nil {
 		if err := data.make(dir); err != nil {
@@ -137,7 +145,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, page *demoPage, say
 	if *o.flags.noSandbox {
 		return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
 	}
-	b, err := localBrowser().Find(ctx)
+	b, err := browser.Find(ctx)
 	if err != nil || b.NoSandbox == "" {
 		// A sandbox that came back is used again.
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
 )
@@ -89,6 +90,18 @@ type browserFlags struct {
 	uploads   *[]string
 	downloads *string
 	attach    *string
+	found     map[string]*chrome.Finder // by path
+}
+
+// finder gives the command's one finder of the browser at path ("": wherever it
+// is), which then is searched once, and sets it searching: a browser takes tens of
+// milliseconds to tell its version, in which other things can be done.
+func (f browserFlags) finder(path string) platform.BrowserFinder {
+	if f.found[path] == nil {
+		f.found[path] = chrome.New(chrome.Options{Path: path})
+		go f.found[path].Find(context.Background()) // bounds itself
+	}
+	return f.found[path]
 }
 
 func addBrowserFlags(cmd *cobra.Command) browserFlags {
@@ -102,6 +115,7 @@ func addBrowserFlags(cmd *cobra.Command) browserFlags {
 		uploads:   cmd.Flags().StringSlice("browser-upload-root", nil, "folder whose files may be handed to pages; repeatable"),
 		downloads: cmd.Flags().String("browser-download-dir", "", "folder that keeps finished downloads (default: they go with the browser)"),
 		attach:    cmd.Flags().String("browser-attach", "", "debugging address of your own Chrome, such as http://127.0.0.1:9222, that calls may attach to"),
+		found:     map[string]*chrome.Finder{},
 	}
 }
 
@@ -133,13 +147,13 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
-func handlers(c browserConfig, stateDir string, log *slog.Logger) ([]capabilities.Handler, error) {
+func handlers(c browserConfig, finder platform.BrowserFinder, stateDir string, log *slog.Logger) ([]capabilities.Handler, error) {
 	tools, err := catalog.Embedded()
 	if err != nil {
 		return nil, err
 	}
 	b, err := browser.New(browser.Options{
-		Finder: chrome.New(chrome.Options{Path: c.Path}), Launcher: procguard.New(procguard.Options{Log: log}),
+		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}),
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
 		CheckArgs: checkArgs(tools), Log: log,
@@ -174,7 +188,7 @@ func checkArgs(tools *catalog.Catalog) func(capabilities.CapabilityID, json.RawM
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(browserConfig{}, "", slog.New(slog.DiscardHandler))
+	hs, err := handlers(browserConfig{}, localBrowser(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -190,7 +204,8 @@ func openNode(data dataDir, flags browserFlags, addrs []string, onState func(lin
 	if err != nil {
 		return nil, err
 	}
-	hs, err := handlers(flags.over(config.Browser), data.node("browser"), log)
+	c := flags.over(config.Browser)
+	hs, err := handlers(c, flags.finder(c.Path), data.node("browser"), log)
 	if err != nil {
 		return nil, err
 	}
