@@ -71,7 +71,7 @@ type aimed struct {
 // how long after it something may still show.
 const (
 	eventWait = 1500 * time.Millisecond
-	quietWait = 55 * time.Millisecond
+	quietWait = 50 * time.Millisecond
 	// navigationWait bounds the wait for a new document once one is on its way.
 	navigationWait = 10 * time.Second
 )
@@ -157,7 +157,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	var seen outcomeOf
 	for done := false; !done; {
 		now, changed := c.tab.look()
-		if v, ok := c.reported(before, now); ok {
+		// After a dialog that was answered beforehand the page goes on at once.
+		if v, ok := c.reported(before, now); ok && (now.dialogs == before.dialogs || now.open != nil) {
 			v, err = c.arrive(before, v)
 			return v, false, err
 		}

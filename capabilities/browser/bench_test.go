@@ -27,7 +27,7 @@ var smallPage = html(`<h1>Shop</h1><p>Welcome to the <b>shop</b>.</p><nav><a hre
 // frames and 60 open shadow roots.
 func largePage() string {
 	var b strings.Builder
-	b.WriteString(`<h1>Large</h1><button id=b onclick="this.dataset.n=++n">Go</button><input id=name aria-label=Name><script>var n=0</script><table>`)
+	b.WriteString(`<h1>Large</h1><button id=b onclick="this.dataset.n=++n">Go</button><input id=name aria-label=Name><input id=mail type=email aria-label=Mail><select id=s aria-label=Size><option>One<option>Two</select><textarea id=t aria-label=Text></textarea><script>var n=0</script><table>`)
 	for i := range 500 {
 		fmt.Fprintf(&b, `<tr><td>%d<td>Item number %d<td><a href="/item/%d">Open %d</a><td><button>Edit %d</button><td><input type=checkbox aria-label="Pick %d"></tr>`, i, i, i, i, i, i)
 	}
@@ -37,6 +37,15 @@ func largePage() string {
 	}
 	b.WriteString(`<script>document.querySelectorAll('.host').forEach(h=>{h.attachShadow({mode:'open'}).innerHTML='<p>shadow '+h.dataset.i+'</p><button>In '+h.dataset.i+'</button>'})</script>`)
 	return html(b.String())
+}
+
+// fields are what one fill-form sets on both pages.
+var fields = []obj{{"selector": "#name", "value": "Ada Lovelace"}, {"selector": "#mail", "value": "ada@example.com"}, {"selector": "#s", "value": "Two"}, {"selector": "#t", "value": "Hello there"}}
+
+func report(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 }
 
 // Each tool beside its floor, which is the bare protocol on the same Chrome.
@@ -63,9 +72,7 @@ func BenchmarkTools(b *testing.B) {
 					}
 					took = append(took, time.Since(began))
 				}
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-				b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+				report(b, took)
 			}
 		}
 		b.Run(size+"/evaluate-floor", func(b *testing.B) {
@@ -80,6 +87,22 @@ func BenchmarkTools(b *testing.B) {
 		b.Run(size+"/snapshot-full", call("snapshot", obj{"max_chars": 200000}))
 		b.Run(size+"/click", call("click", obj{"selector": "#b"}))
 		b.Run(size+"/click-noop", call("click", obj{"selector": "h1"}))
+		b.Run(size+"/hover", func(b *testing.B) {
+			// Two elements in turn: a pointer that does not move starts nothing.
+			var took []time.Duration
+			for i := 0; b.Loop(); i++ {
+				raw, _ := json.Marshal(obj{"selector": []string{"#b", "h1"}[i%2]})
+				began := time.Now()
+				if _, err := n.h.Handle(context.Background(), capabilities.Invocation{Capability: "tyrum.browser.hover", Lane: n.lane, Args: raw}); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			report(b, took)
+		})
+		b.Run(size+"/press-key", call("press-key", obj{"key": "a", "selector": "#name"}))
+		b.Run(size+"/fill4", call("fill-form", obj{"fields": fields}))
+		b.Run(size+"/drag", call("drag", obj{"path": []obj{{"x": 300, "y": 300}, {"x": 320, "y": 310}, {"x": 400, "y": 320}}}))
 		b.Run(size+"/type20", call("type", obj{"selector": "#name", "text": "abcdefghij0123456789", "clear": true}))
 		b.Run(size+"/type500", call("type", obj{"selector": "#name", "text": strings.Repeat("abcdefghi ", 50), "clear": true}))
 		b.Run(size+"/screenshot-floor", func(b *testing.B) {

@@ -308,7 +308,9 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, headless bool, scratch stri
 		"--disable-field-trial-config", "--no-service-autorun", "--disable-search-engine-choice-screen",
 		"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,InterestFeedContentSuggestions," +
 			"AutofillServerCommunication,CertificateTransparencyComponentUpdater,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable," +
-			"GlobalMediaControls,PaintHolding,DestroyProfileOnBrowserClose,AvoidUnnecessaryBeforeUnloadCheckSync",
+			"GlobalMediaControls,PaintHolding,DestroyProfileOnBrowserClose,AvoidUnnecessaryBeforeUnloadCheckSync," +
+			// A page's tasks after a click or key need not wait for the next frame.
+			"DeferRendererTasksAfterInput",
 		// No keychain, no sound, no prompts that nobody would see.
 		"--password-store=basic", "--use-mock-keychain", "--mute-audio", "--disable-prompt-on-repost", "--disable-hang-monitor",
 		// Every tab works at full speed, whichever is in front; input before the first

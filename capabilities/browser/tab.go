@@ -290,6 +290,9 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
 // bind derives a context that also ends with life, of the tab's two.
 func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if life.Err() != nil {
+		cancel(context.Cause(life)) // at once: who binds looks whether it may go on
+	}
 	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return ctx, func() { stop(); cancel(nil) }
 }

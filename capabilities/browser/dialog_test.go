@@ -1,0 +1,212 @@
+//go:build linux
+
+package browser
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func dialogOf(a answer) string {
+	d, _ := a.m["dialog"].(map[string]any)
+	if d == nil {
+		return ""
+	}
+	s := d["type"].(string) + ":" + d["message"].(string)
+	if v, ok := d["default_value"].(string); ok {
+		s += ":" + v
+	}
+	return s
+}
+
+func TestDialogs(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=al onclick="alert('boo');document.title='after alert'">A</button><button id=co onclick="document.title='confirm '+confirm('sure?')">C</button>
+<button id=pr onclick="document.title='prompt '+prompt('name?','Ada')">P</button><button id=two onclick="alert('one');alert('two');document.title='both'">2</button><button id=late onclick="setTimeout(()=>alert('late'),5)">L</button>
+<input id=t oninput="alert('typed')"><input id=k onkeydown="alert('key')"><button id=h onmouseenter="alert('over')">H</button><button id=plain onclick="document.title='plain'">X</button>
+<div id=d draggable=true ondragstart="event.dataTransfer.setData('text/plain','x')">drag</div><div id=to ondragover="event.preventDefault()" ondrop="alert('dropped')" style="width:90px;height:40px;background:#eee">to</div>
+<button id=go onclick="if(confirm('leave?'))location='/next'">G</button><iframe srcdoc="<button onclick=&quot;alert('framed')&quot;>Framed</button>"></iframe>`),
+		"/next": html("next"), "/load": html("<script>document.title='v '+prompt('who?','d')</script><p>loaded"),
+		"/leave": html(`<input id=i><a id=a href=/next>Next</a><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	yes, no := obj{"accept": true}, obj{"accept": false}
+	for _, tc := range []struct {
+		name, tool string
+		args       obj
+		dialog     string
+		answer     obj
+		title      string
+	}{
+		{"alert", "click", obj{"selector": "#al"}, "alert:boo", yes, "after alert"},
+		{"confirm accepted", "click", obj{"selector": "#co"}, "confirm:sure?", yes, "confirm true"},
+		{"confirm declined", "click", obj{"selector": "#co"}, "confirm:sure?", no, "confirm false"},
+		{"prompt", "click", obj{"selector": "#pr"}, "prompt:name?:Ada", obj{"accept": true, "prompt_text": "Grace"}, "prompt Grace"},
+		{"prompt with an empty answer", "click", obj{"selector": "#pr"}, "prompt:name?:Ada", obj{"accept": true, "prompt_text": ""}, "prompt"},
+		{"prompt declined", "click", obj{"selector": "#pr"}, "prompt:name?:Ada", no, "prompt null"},
+		{"typing", "type", obj{"selector": "#t", "text": "a longer text"}, "alert:typed", yes, ""},
+		{"key", "press-key", obj{"selector": "#k", "key": "a"}, "alert:key", yes, ""},
+		{"hover", "hover", obj{"selector": "#h"}, "alert:over", yes, ""},
+		{"drop", "drag", obj{"source_selector": "#d", "target_selector": "#to"}, "alert:dropped", yes, ""},
+		{"later", "click", obj{"selector": "#late"}, "", nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := *n
+			n.t = t
+			a := n.must(tc.tool, tc.args)
+			if tc.answer == nil {
+				return
+			}
+			if dialogOf(a) != tc.dialog || a.Effect != capabilities.EffectConfirmed || !strings.Contains(a.Evidence, "dialog") || a.m["url"] != s.URL+"/" {
+				t.Errorf("%s: %s (%s), want %s", a.json, a.Effect, a.Evidence, tc.dialog)
+			}
+			h := n.must("handle-dialog", tc.answer)
+			if h.m["dialog_type"].(string)+":"+h.m["message"].(string) != strings.TrimSuffix(tc.dialog, ":Ada") || h.m["dialog"] != nil {
+				t.Error(h.json)
+			}
+			if tc.title != "" && h.m["title"] != tc.title {
+				t.Errorf("title %v, want %s", h.m["title"], tc.title)
+			}
+			if got := n.eval("1+1"); got != 2.0 {
+				t.Error("the page does not go on")
+			}
+		})
+	}
+	// The late one came meanwhile, or comes: whatever call meets it says so.
+	for ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second); ; {
+		if _, err := n.within(ctx, "evaluate", obj{"expression": "1"}); err != nil {
+			if err.Code != capabilities.CodeDialogOpen || !strings.Contains(err.Message, `alert dialog open: "late"`) {
+				t.Fatal(err)
+			}
+			cancel()
+			break
+		}
+	}
+	for tool, args := range map[string]obj{"snapshot": {}, "evaluate": {"expression": "1"}, "click": {"selector": "#plain"}, "type": {"selector": "#t", "text": "x"},
+		"fill-form": {"selector": "#t", "value": "x"}, "hover": {"selector": "#plain"}, "press-key": {"key": "a"}, "select-option": {"selector": "#t", "values": []string{"x"}}} {
+		n.refused(capabilities.CodeDialogOpen, tool, args)
+	}
+	if a := n.must("tabs", obj{}); !strings.Contains(a.json, s.URL) {
+		t.Error(a.json)
+	}
+	n.must("handle-dialog", yes)
+
+	// Two in a row: the answer to the first reports the second.
+	n.must("click", obj{"selector": "#two"})
+	if a := n.must("handle-dialog", yes); dialogOf(a) != "alert:two" || a.m["message"] != "one" {
+		t.Error(a.json, a.Evidence)
+	}
+	if a := n.must("handle-dialog", yes); a.m["title"] != "both" {
+		t.Error(a.json)
+	}
+	// A dialog of a frame is the tab's.
+	if a := n.must("click", obj{"ref": n.ref("Framed")}); dialogOf(a) != "alert:framed" {
+		t.Error(a.json)
+	}
+	n.must("handle-dialog", yes)
+	// Answered beforehand: nothing waits.
+	if a := n.must("handle-dialog", obj{"accept": true, "prompt_text": "Armed"}); !strings.Contains(a.Evidence, "next one") || a.m["dialog_type"] != nil {
+		t.Error(a.json, a.Evidence)
+	}
+	if a := n.must("click", obj{"selector": "#pr"}); a.m["title"] != "prompt Armed" || a.m["dialog"] != nil || !strings.Contains(a.Evidence, "accepted as told before") {
+		t.Error(a.json, a.Evidence)
+	}
+	// Once only.
+	if a := n.must("click", obj{"selector": "#co"}); dialogOf(a) != "confirm:sure?" {
+		t.Error(a.json)
+	}
+	n.must("handle-dialog", no)
+	// What the answer leads to is there when it returns.
+	n.must("click", obj{"selector": "#go"})
+	if a := n.must("handle-dialog", obj{"accept": true, "snapshot": "full"}); a.m["url"] != s.URL+"/next" || !strings.Contains(a.json, "next") || !strings.Contains(a.Evidence, "new document") {
+		t.Error(a.json, a.Evidence)
+	}
+	// An expression that opens one ends, and the page goes on after the answer.
+	n.refused(capabilities.CodeDialogOpen, "evaluate", obj{"expression": "document.title='q '+confirm('from a script')"})
+	if a := n.must("handle-dialog", yes); a.m["title"] != "q true" {
+		t.Error(a.json)
+	}
+
+	// While a page loads.
+	began := time.Now()
+	if a := n.goTo(s.URL + "/load"); dialogOf(a) != "prompt:who?:d" || a.m["url"] != s.URL+"/load" || a.Effect != capabilities.EffectPartial {
+		t.Error(a.json, a.Effect, a.Evidence)
+	}
+	if time.Since(began) > 10*time.Second {
+		t.Error("a dialog at load was waited for")
+	}
+	if a := n.must("handle-dialog", obj{"accept": true, "prompt_text": "me"}); a.m["title"] != "v me" {
+		t.Error(a.json)
+	}
+	if !strings.Contains(n.snap(), "loaded") {
+		t.Error("the rest of the page did not load")
+	}
+	// A page that does not want to be left.
+	n.goTo(s.URL + "/leave")
+	n.must("type", obj{"selector": "#i", "text": "unsaved"})
+	if a := n.must("click", obj{"selector": "#a"}); !strings.HasPrefix(dialogOf(a), "beforeunload") || a.m["url"] != s.URL+"/leave" {
+		t.Error(a.json, a.Evidence)
+	}
+	if a := n.must("handle-dialog", no); a.m["url"] != s.URL+"/leave" {
+		t.Error(a.json)
+	}
+	if got := n.eval("i.value"); got != "unsaved" {
+		t.Error("stayed, but lost", got)
+	}
+	n.must("click", obj{"selector": "#a"})
+	if a := n.must("handle-dialog", yes); a.m["url"] != s.URL+"/next" {
+		t.Error(a.json, a.Evidence)
+	}
+	// A dialog holds up its tab only, and goes with it.
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#al"})
+	n.must("tabs", obj{"action": "new", "url": s.URL + "/next"})
+	if !strings.Contains(n.snap(), "next") {
+		t.Error("another tab is held up")
+	}
+	n.must("tabs", obj{"action": "select", "index": 0})
+	n.refused(capabilities.CodeDialogOpen, "snapshot", obj{})
+	n.must("tabs", obj{"action": "close", "index": 0})
+	n.snap()
+	// So does it with the lane.
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#co"})
+	n.must("close", obj{})
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#plain"})
+}
+
+// What was typed in secret is not in a dialog's report.
+func TestDialogKeepsSecrets(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	const secret = "corréct horse"
+	n.must("type", obj{"selector": "#p", "text": secret})
+	a := n.must("click", obj{"selector": "button"})
+	h := n.must("handle-dialog", obj{"accept": true})
+	for _, text := range []string{a.json, a.Evidence, h.json, h.Evidence, n.log.String()} {
+		if strings.Contains(text, "horse") {
+			t.Error("a password in", text)
+		}
+	}
+	if dialogOf(a) == "" {
+		t.Error(a.json)
+	}
+}
+
+// Chrome takes no picture of a page that stands still: that is said, not waited
+// out.
+func TestScreenshotWithDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button onclick="alert(1)">B</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "button"})
+	n.refused(capabilities.CodeDialogOpen, "screenshot", obj{})
+	n.must("handle-dialog", obj{"accept": true})
+	n.must("screenshot", obj{})
+}
