@@ -53,7 +53,14 @@ func checkCommand(root *cobra.Command, line string) error {
 	cmd := root
 	words := strings.Fields(line)[1:]
 	inArgs := false
-	for _, word := range words {
+	for i, word := range words {
+		if word == "--" { // the rest is a command of its own, which may be ours
+			rest := words[i+1:]
+			if len(rest) == 0 || filepath.Base(rest[0]) != "handrail" {
+				return nil
+			}
+			return checkCommand(root, strings.Join(rest, " "))
+		}
 		word = strings.Trim(word, "[](),.:…\"")
 		switch {
 		case word == "" || word == "\\":
@@ -163,6 +170,10 @@ func TestDocumentsNameOnlyCommandsThatExist(t *testing.T) {
 		"handrail node|nosuch":                      false,
 		"handrail call tool.browser.click --args -": true,
 		"handrail completion bash":                  true,
+		"handrail ci -- npm test --anything":        true,
+		"handrail ci -- handrail nodes --json":      true,
+		"handrail ci -- handrail nodes --nosuch":    false,
+		"handrail ci --nosuch -- npm test":          false,
 	} {
 		if err := checkCommand(root, line); (err == nil) != ok {
 			t.Errorf("checkCommand(%q) = %v, want no error: %v", line, err, ok)

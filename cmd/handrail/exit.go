@@ -26,6 +26,7 @@ type exitError struct {
 	code   int
 	err    error
 	silent bool // the command has already said what is wrong
+	final  bool // the code is another program's: an interruption does not change it
 }
 
 func (e *exitError) Error() string {

@@ -39,7 +39,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		if ctx.Err() != nil && exitCode(err) == exitFailed {
+		var own *exitError
+		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
 			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
 		}
 		report(stderr, err, cmd != nil && commonOf(cmd).json)
@@ -76,9 +77,9 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
-	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd())
+	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newSuiteCmd(), newCICmd())
 	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newLedgerCmd(), newDoctorCmd())
-	root.AddCommand(newVersionCmd())
+	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	wrapArgs(root)
 	return root
 }
@@ -118,9 +119,13 @@ func commonOf(cmd *cobra.Command) common {
 	return common{data: data, json: asJSON}
 }
 
-// dataDirOf gives the data directory the command was told, or the default.
+// dataDirOf gives the data directory the command was told, by flag or in
+// HANDRAIL_DATA, or the default.
 func dataDirOf(cmd *cobra.Command) (dataDir, error) {
 	if dir := commonOf(cmd).data; dir != "" {
+		return dataDir(dir), nil
+	}
+	if dir := os.Getenv("HANDRAIL_DATA"); dir != "" {
 		return dataDir(dir), nil
 	}
 	return defaultDataDir(runtime.GOOS, os.Getenv)

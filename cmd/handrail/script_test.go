@@ -13,9 +13,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/handrail-dev/handrail/platform/procguard"
 )
 
 func TestMain(m *testing.M) {
+	procguard.Main() // a guard is started under another name than testscript knows
 	testscript.Main(m, map[string]func(){"handrail": main})
 }
 

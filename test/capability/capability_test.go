@@ -93,6 +93,11 @@ func TestBehaviours(t *testing.T) {
 	} else if testing.Short() {
 		o.Behaviours = capability.Shard{I: 1, N: 10}.Of(o.Behaviours)
 	}
+	o.Done = func(out capability.Outcome) {
+		if testing.Verbose() {
+			fmt.Printf("%-8s %6d ms  %3d calls  %s\n", out.Status, out.Duration.Milliseconds(), out.Calls, out.ID)
+		}
+	}
 	report, err := capability.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

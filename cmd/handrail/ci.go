@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// 'handrail ci' is two processes beside the command it runs. This one starts the
+// command and hands its signals and its end on. The other, ciSite, is a gateway
+// with a node on a data directory of its own; it lives as long as the pipe on its
+// standard input, so that it ends, and the directory with it, however this
+// process ends.
+
+// Exit codes of a command that could not be started, as shells have them.
+const (
+	exitNotExecutable = 126
+	exitNotThere      = 127
+	exitSignalled     = 128 // and the signal's number
+)
+
+// ciOptions is what the flags of ci say.
+type ciOptions struct {
+	origins   []string
+	browser   string
+	noSandbox bool
+	verbose   bool
+}
+
+func newCICmd() *cobra.Command {
+	var o ciOptions
+	cmd := &cobra.Command{
+		Use:   "ci -- COMMAND [ARG…]",
+		Short: "Run a command with a gateway and a node of its own",
+		Long: "Starts a gateway and a paired node in a temporary directory, on loopback and on free ports; runs COMMAND with\n" +
+			"their addresses in its environment; passes signals on; ends with COMMAND's exit code and leaves nothing behind.\n" +
+			"Nobody is asked anything: the isolated headless browser may be used, what needs a person is denied. Pages may\n" +
+			"reach the internet and the origins named by --allow-origin. With --data the directory is kept.",
+		Example: "  handrail ci -- handrail suite browser --report report\n" +
+			"  handrail ci --allow-origin http://127.0.0.1:3000 -- npm test",
+		Args: cobra.MinimumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.StringSliceVar(&o.origins, "allow-origin", nil, "origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
+	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
+	f.BoolVar(&o.noSandbox, "browser-no-sandbox", false, "run Chrome without its sandbox even where the host could give it")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, o) }
+	return cmd
+}
+
+func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
+	// From here on a signal is COMMAND's: this process ends when COMMAND does.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for _, origin := range o.origins {
+		if _, err := policy.OriginPermit(origin, ""); err != nil {
+			return usageError("--allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	pages, err := freePages()
+	if err != nil {
+		return err
+	}
+	data, kept := commonOf(cmd).data, true
+	if data == "" {
+		if data, err = os.MkdirTemp("", "handrail-ci-"); err != nil {
+			return err
+		}
+		kept = false
+		defer os.RemoveAll(data)
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return err
+	}
+	site, err := startSite(cmd, program, data, kept, append(pages.origins(), o.origins...), o, signals)
+	if err != nil {
+		return err
+	}
+	defer site.end()
+	token, err := readToken(site.TokenFile)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dataDir(data).policyDir(), upNoSandboxRules)); err == nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "handrail ci: Chrome runs without its sandbox here; 'handrail doctor' says why")
+	}
+	child := exec.Command(args[0], args[1:]...)
+	// The command may be this program, which need not be installed.
+	path := os.Getenv("PATH") + string(filepath.ListSeparator) + filepath.Dir(program)
+	if errors.Is(child.Err, exec.ErrNotFound) && args[0] == "handrail" {
+		child.Path, child.Err = program, nil
+	}
+	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
+		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages[:], ","), "PATH="+path)
+	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	return runChild(child, signals, isTerminal(cmd.InOrStdin()))
+}
+
+// runChild runs the command to its end and gives its exit code as the error.
+func runChild(child *exec.Cmd, signals <-chan os.Signal, terminal bool) error {
+	runtime.LockOSThread() // endWithParent is about this thread
+	defer runtime.UnlockOSThread()
+	endWithParent(child)
+	if err := child.Start(); err != nil {
+		code := exitNotExecutable
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			code = exitNotThere
+		}
+		return &exitError{code: code, err: fmt.Errorf("the command does not start: %w", err)}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			// At a terminal ctrl-C has reached the command already.
+			if s != os.Interrupt || !terminal {
+				_ = child.Process.Signal(s)
+			}
+		case err := <-ended:
+			state := child.ProcessState
+			if state == nil {
+				return err
+			}
+			code := state.ExitCode()
+			if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+				code = exitSignalled + int(status.Signal())
+			}
+			if code == 0 {
+				return nil
+			}
+			return &exitError{code: code, err: fmt.Errorf("the command ended with %d", code), silent: true, final: true}
+		}
+	}
+}
+
+// suitePages are the addresses that the suite may serve its pages at.
+type suitePages [2]string
+
+// freePages finds two addresses that nobody listens at.
+func freePages() (p suitePages, err error) {
+	for i := range p {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return p, err
+		}
+		defer l.Close() // when both are found, so that they differ
+		p[i] = l.Addr().String()
+	}
+	return p, nil
+}
+
+func (p suitePages) origins() []string { return []string{"http://" + p[0], "http://" + p[1]} }
+
+// runningSite is the gateway and node of a ci command.
+type runningSite struct {
+	HTTP      string `json:"http"`
+	MCP       string `json:"mcp"`
+	TokenFile string `json:"token_file"`
+	process   *exec.Cmd
+	alive     io.Closer // the site ends when this is closed
+}
+
+// siteStart bounds how long the site may take to be ready, siteEnd to be gone.
+const (
+	siteStart = time.Minute
+	siteEnd   = 20 * time.Second
+)
+
+func startSite(cmd *cobra.Command, program, data string, kept bool, origins []string, o ciOptions, signals <-chan os.Signal) (*runningSite, error) {
+	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--browser-no-sandbox=%t", o.noSandbox)}
+	if commonOf(cmd).json {
+		args = append(args, "--json")
+	}
+	if o.browser != "" {
+		args = append(args, "--browser", o.browser)
+	}
+	for _, origin := range origins {
+		args = append(args, "--browser-allow-origin", origin)
+	}
+	s := &runningSite{process: exec.Command(program, args...)}
+	s.process.Stderr = cmd.ErrOrStderr()
+	in, err := s.process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.alive = in
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	first := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(out)
+		line, _ := r.ReadString('\n')
+		first <- line
+		_, _ = io.Copy(io.Discard, r) // what it says later is nobody's
+	}()
+	late := time.NewTimer(siteStart)
+	defer late.Stop()
+	select {
+	case line := <-first:
+		if json.Unmarshal([]byte(line), s) == nil && s.MCP != "" {
+			return s, nil
+		}
+		s.end() // it has said why on standard error
+		return nil, &exitError{code: max(exitFailed, s.process.ProcessState.ExitCode()), err: errors.New("the gateway and the node did not start"), silent: true}
+	case <-signals:
+		s.end()
+		return nil, context.Canceled
+	case <-late.C:
+		s.end()
+		return nil, capabilities.Errorf(capabilities.CodeNodeNotReady, "the gateway and the node were not ready within %s", siteStart)
+	}
+}
+
+// end ends the site and waits for it.
+func (s *runningSite) end() {
+	_ = s.alive.Close()
+	late := time.AfterFunc(siteEnd, func() { _ = s.process.Process.Kill() })
+	defer late.Stop()
+	_ = s.process.Wait()
+}
+
+// newCISiteCmd makes the second process of ci. It is not for people.
+func newCISiteCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "ci-site", Short: "The gateway and node of 'handrail ci'", Hidden: true, Args: cobra.NoArgs}
+	o := upOptions{flags: addBrowserFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true}
+	keep := cmd.Flags().Bool("keep", false, "leave the data directory")
+	verbose := addVerbose(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.verbose = *verbose
+		return ciSite(cmd, o, *keep)
+	}
+	return cmd
+}
+
+// ciSite runs a gateway and a node until standard input ends. Signals are for
+// the command, which may need the site to the last.
+func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	data, err := dataDirOf(cmd)
+	if err != nil {
+		return err
+	}
+	if !keep {
+		defer removeSoon(string(data))
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	defer stop()
+	in := cmd.InOrStdin()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		stop()
+	}()
+	if err := ciRules(data, *o.flags.origins); err != nil {
+		return err
+	}
+	cmd.SetContext(ctx)
+	// What up says is for the other process; an error is for the person.
+	asked := fmt.Sprint(commonOf(cmd).json)
+	if err := cmd.Flags().Set("json", "true"); err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Flags().Set("json", asked) }()
+	return up(cmd, data, o)
+}
+
+// ciRules writes the policy of a ci site: what is shipped, and the origins that
+// were named.
+func ciRules(data dataDir, origins []string) error {
+	if err := data.make(data.policyDir()); err != nil {
+		return err
+	}
+	rules := map[string][]byte{policy.DefaultName: policy.DefaultSource()}
+	for i, origin := range origins {
+		text, err := policy.OriginPermit(origin, "Added by 'handrail ci --allow-origin'.")
+		if err != nil {
+			return err
+		}
+		rules[fmt.Sprintf("ci-origin-%d.cedar", i+1)] = text
+	}
+	for name, text := range rules {
+		if err := pairing.SaveFile(filepath.Join(data.policyDir(), name), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeSoon deletes a folder that something may still be writing to.
+func removeSoon(dir string) {
+	for range 20 {
+		if os.RemoveAll(dir) == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/test/capability"
+)
+
+// Where the suite serves its pages, unless told otherwise; 'handrail ci' tells
+// otherwise by suitePagesEnv.
+const (
+	defaultSuitePages = "127.0.0.1:7490,127.0.0.1:7491"
+	suitePagesEnv     = "HANDRAIL_SUITE_PAGES"
+)
+
+func newSuiteCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "suite",
+		Short: "Try what an installed node can do, with real tools and pages",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBrowserSuiteCmd())
+	return cmd
+}
+
+// suiteOptions is what the flags of suite browser say.
+type suiteOptions struct {
+	report, shard, run, url, tokenFile, pages string
+	lanes                                     int
+	list                                      bool
+}
+
+func newBrowserSuiteCmd() *cobra.Command {
+	var o suiteOptions
+	cmd := &cobra.Command{
+		Use:   "browser",
+		Short: "Run the browser's capability suite over MCP",
+		Long: "Runs behaviours against a real Chrome, through MCP, gateway and node. Each is a page that this command serves,\n" +
+			"the calls an agent makes on it, and an effect that is checked in the page. Every failure leaves a trace: one\n" +
+			"HTML file that needs nothing else. The gateway and the node's owner have to allow the pages' two addresses;\n" +
+			"'handrail ci -- handrail suite browser' does all of it in one step.",
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
+	f.StringVar(&o.shard, "shard", "", "part of the suite, such as 2/5")
+	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
+	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
+	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultSuitePages+")")
+	f.IntVar(&o.lanes, "lanes", 0, "how many behaviours run side by side (default: twice the processors)")
+	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runSuite(cmd, o) }
+	return cmd
+}
+
+func runSuite(cmd *cobra.Command, o suiteOptions) error {
+	behaviours, err := o.behaviours()
+	if err != nil {
+		return err
+	}
+	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours)}
+	if o.list {
+		for _, b := range behaviours {
+			say.listed(b)
+		}
+		return nil
+	}
+	options, err := o.target(cmd)
+	if err != nil {
+		return err
+	}
+	options.Behaviours, options.Done = behaviours, say.done
+	report, err := capability.Run(cmd.Context(), options)
+	var blocked *capability.Blocked
+	if errors.As(err, &blocked) {
+		return blockedPages(cmd, blocked)
+	}
+	if err != nil && (report == nil || cmd.Context().Err() == nil) {
+		return err
+	}
+	if o.report != "" {
+		if err := report.WriteTo(o.report); err != nil {
+			return err
+		}
+	}
+	say.end(report, o.report)
+	if err != nil {
+		return err // interrupted
+	}
+	if report.Count(capability.Failed) > 0 {
+		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
+	}
+	return nil
+}
+
+// behaviours are those that the flags choose.
+func (o suiteOptions) behaviours() ([]*capability.Behaviour, error) {
+	shard, err := capability.ParseShard(o.shard)
+	if err != nil {
+		return nil, usageError("--shard %v", err)
+	}
+	var match *regexp.Regexp
+	if o.run != "" {
+		if match, err = regexp.Compile(o.run); err != nil {
+			return nil, usageError("--run: %v", err)
+		}
+	}
+	chosen := capability.Select(capability.All(), match)
+	if len(chosen) == 0 {
+		return nil, usageError("--run %q matches no behaviour", o.run)
+	}
+	// A shard may be empty: more shards than behaviours is no mistake.
+	return shard.Of(chosen), nil
+}
+
+// target is where the suite's calls go, and as whom.
+func (o suiteOptions) target(cmd *cobra.Command) (capability.Options, error) {
+	lanes := o.lanes
+	if lanes <= 0 {
+		lanes = 2 * runtime.NumCPU()
+	}
+	// Two suites on one gateway must not meet in a lane; lanes are remembered, so
+	// their names come from a small stock.
+	c := capability.Options{Lanes: lanes, Name: fmt.Sprintf("suite-%d", os.Getpid()%32)}
+	pages := o.pages
+	if pages == "" {
+		pages = os.Getenv(suitePagesEnv)
+	}
+	if pages == "" {
+		pages = defaultSuitePages
+	}
+	for i, page := range strings.Split(pages, ",") {
+		if _, _, err := net.SplitHostPort(page); err != nil || i > 1 {
+			return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+		}
+		c.Pages[i] = page
+	}
+	if c.Pages[1] == "" {
+		return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
+	}
+	if o.url != "" {
+		base, err := parseBase(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
+		if err != nil {
+			return c, usageError("--url: %v", err)
+		}
+		c.URL, c.Token = base.String()+"/mcp", strings.TrimSpace(os.Getenv("HANDRAIL_TOKEN"))
+		if o.tokenFile != "" {
+			if c.Token, err = readToken(o.tokenFile); err != nil {
+				return c, err
+			}
+		}
+		if c.Token == "" {
+			return c, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
+				WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
+		}
+		c.ReadToken = readerToken(cmd, base)
+		return c, nil
+	}
+	g, err := findGateway(cmd, dataDir.agentTokenPath)
+	if err != nil {
+		return c, err
+	}
+	c.URL, c.Token, c.ReadToken = g.base.String()+"/mcp", g.token, readerToken(cmd, g.base)
+	return c, nil
+}
+
+// readerToken is the admin's token if the gateway at base is that of the data
+// directory: traces then tell what the ledger has. Else "".
+func readerToken(cmd *cobra.Command, base *url.URL) string {
+	data, err := dataDirOf(cmd)
+	if err != nil {
+		return ""
+	}
+	running, err := data.readRunning()
+	if err != nil {
+		return ""
+	}
+	if at, err := parseBase(running.HTTP); err != nil || at.String() != base.String() {
+		return ""
+	}
+	token, err := readToken(data.tokenPath())
+	if err != nil {
+		return ""
+	}
+	return token
+}
+
+// blockedPages tells what has to be allowed, and where.
+func blockedPages(cmd *cobra.Command, b *capability.Blocked) error {
+	var rules strings.Builder
+	for _, origin := range b.Origins {
+		text, err := policy.OriginPermit(origin, "For 'handrail suite browser'.")
+		if err != nil {
+			return err
+		}
+		rules.Write(text)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The node's browser has to reach this command's pages at %s. Allow them twice, or run\n"+
+		"'handrail ci -- handrail suite browser', which allows them for itself.\n\n"+
+		"1. On the gateway, put this into a file suite.cedar in its policy folder and start it again:\n\n%s\n"+
+		"2. Start the node with --browser-allow-origin %s\n\n",
+		strings.Join(b.Origins, " and "), rules.String(), strings.Join(b.Origins, " --browser-allow-origin "))
+	return &exitError{code: exitDenied, err: capabilities.Errorf(capabilities.CodeURLBlocked, "%s", b.Error()).
+		WithHint("Allow the two addresses as described above, or give others with --pages.")}
+}
+
+// suiteSayer tells how the suite goes.
+type suiteSayer struct {
+	out    io.Writer
+	json   bool
+	total  int
+	number int
+}
+
+func (s *suiteSayer) listed(b *capability.Behaviour) {
+	if s.json {
+		_ = printJSON(s.out, map[string]any{"id": b.ID, "title": b.Title, "proves": b.Proves})
+		return
+	}
+	fmt.Fprintf(s.out, "%-34s %s: %s\n", b.ID, b.Title, b.Proves)
+}
+
+func (s *suiteSayer) done(o capability.Outcome) {
+	s.number++
+	if s.json {
+		v := o.View()
+		_ = printJSON(s.out, struct {
+			Event string `json:"event"`
+			capability.OutcomeView
+		}{"behaviour", v})
+		return
+	}
+	word := map[capability.Status]string{capability.Passed: "ok", capability.Failed: "FAIL", capability.NotRun: "left"}[o.Status]
+	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds())
+	if o.Status == capability.Failed {
+		fmt.Fprintf(s.out, "          %s: %s\n", o.Title, o.Proves)
+		for line := range strings.Lines(o.Error) {
+			fmt.Fprintln(s.out, "          "+plain(strings.TrimRight(line, "\n")))
+		}
+	}
+}
+
+func (s *suiteSayer) end(r *capability.Report, dir string) {
+	if s.json {
+		_ = printJSON(s.out, map[string]any{
+			"event": "report", "chrome": r.Chrome, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(capability.Passed),
+			"failed": r.Count(capability.Failed), "not_run": r.Count(capability.NotRun), "duration_ms": r.Took.Milliseconds(), "dir": dir,
+		})
+		return
+	}
+	fmt.Fprintf(s.out, "\n%d passed, %d failed", r.Count(capability.Passed), r.Count(capability.Failed))
+	if n := r.Count(capability.NotRun); n > 0 {
+		fmt.Fprintf(s.out, ", %d not run", n)
+	}
+	fmt.Fprintf(s.out, " in %s; %s on node %s\n", r.Took.Round(100*time.Millisecond), plain(r.Chrome), r.Node)
+	if dir != "" {
+		fmt.Fprintf(s.out, "report: %s\n", dir)
+	}
+}
