@@ -338,12 +338,14 @@ func (c *call) extras(a *acted) error {
 	if c.wants == "" || c.wants == "none" || now.open != nil {
 		return nil
 	}
-	text, err := c.snapshotFor(c.wants)
+	g, err := c.snapshotFor(c.wants)
 	if d := c.stopped(); err != nil && d != nil {
 		a.Dialog = d
 		return nil
 	}
-	a.Snapshot = text
+	if err == nil { // the page may have moved on since its address was read
+		a.URL, a.Title, a.Snapshot = g.URL, g.Title, g.Snapshot
+	}
 	return err
 }
 

@@ -98,11 +98,11 @@ type given struct {
 
 // snapshotFor gives the snapshot that an action was asked to bring along: none,
 // delta (what changed since the tab's last snapshot, in the same view) or full.
-func (c *call) snapshotFor(mode string) (string, error) {
+func (c *call) snapshotFor(mode string) (given, error) {
 	args := snapshotArgs{MaxChars: maxSnapshot}
 	switch mode {
 	case "", "none":
-		return "", nil
+		return given{}, nil
 	case "delta":
 		if last := c.lane.latest(c.tab); last != nil {
 			args.Ref, args.Selector, args.Interactive, args.Boxes = last.of.Ref, last.of.Selector, last.of.Interactive, last.of.Boxes
@@ -113,7 +113,7 @@ func (c *call) snapshotFor(mode string) (string, error) {
 	if err != nil && (args.Ref != "" || args.Selector != "") && c.ctx.Err() == nil {
 		g, err = c.look(snapshotArgs{MaxChars: maxSnapshot}, false) // that part is gone
 	}
-	return g.Snapshot, err
+	return g, err
 }
 
 // look reads the tab's page and shows of it what was asked for.
