@@ -310,7 +310,10 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, headless bool, scratch stri
 			"AutofillServerCommunication,CertificateTransparencyComponentUpdater,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable," +
 			"GlobalMediaControls,PaintHolding,DestroyProfileOnBrowserClose,AvoidUnnecessaryBeforeUnloadCheckSync," +
 			// A page's tasks after a click or key need not wait for the next frame.
-			"DeferRendererTasksAfterInput",
+			"DeferRendererTasksAfterInput," +
+			// Every new window would load the address bar's suggestions, two pages in a
+			// renderer of their own: half of a lane's start, and 150 MB.
+			"WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 		// No keychain, no sound, no prompts that nobody would see.
 		"--password-store=basic", "--use-mock-keychain", "--mute-audio", "--disable-prompt-on-repost", "--disable-hang-monitor",
 		// Every tab works at full speed, whichever is in front; input before the first
