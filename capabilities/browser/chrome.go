@@ -266,6 +266,7 @@ func (c *chrome) dropSession(sessionID string) {
 		gone.end(errTabClosed)
 		gone.dropFrames()
 		gone.lane.remove(gone)
+		gone.lane.emulateAgain()
 	}
 }
 

@@ -153,11 +153,13 @@ func (t *tab) setUpFrame(f *frameSession) {
 	steps := []*pending{
 		attachFrames(ctx, f.session),
 		start(ctx, f.session, page.Enable, page.EnableParams{}).pending,
-		start(ctx, f.session, network.Enable, network.EnableParams{MaxTotalBufferSize: ptr[int64](8 << 20), MaxResourceBufferSize: ptr[int64](2 << 20)}).pending,
+		start(ctx, f.session, network.Enable, watchNetwork).pending,
 		start(ctx, f.session, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
 		start(ctx, f.session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
-		start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending,
 	}
+	steps = append(steps, watchConsole(ctx, f.session)...)
+	steps = append(steps, t.lane.emulate(ctx, f.session, false)...)
+	steps = append(steps, start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending)
 	for _, p := range steps {
 		p.wait(ctx)
 	}
@@ -177,7 +179,9 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 		t.frameCrashed(f, false)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
-	case strings.HasPrefix(method, "Network.") || strings.HasPrefix(method, "Runtime.") || strings.HasPrefix(method, "Log.") || method == "Page.fileChooserOpened":
+	case strings.HasPrefix(method, "Network."):
+		t.onNetwork(f.session, method, params)
+	case strings.HasPrefix(method, "Runtime.") || strings.HasPrefix(method, "Log.") || method == "Page.fileChooserOpened":
 		t.onEvent(method, params)
 	}
 }

@@ -121,7 +121,7 @@ var order = []capabilities.CapabilityID{
 	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.drag",
 	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
 	"tyrum.browser.wait-for", "tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
-	"tyrum.browser.network-requests", "tyrum.browser.close", "tyrum.browser.handle-dialog",
+	"tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close", "tyrum.browser.handle-dialog",
 	"tyrum.browser.run-code",
 }
 
@@ -144,6 +144,7 @@ var tools = map[capabilities.CapabilityID]tool{
 	"tyrum.browser.upload-file":      uploadFile,
 	"tyrum.browser.console-messages": consoleMessages,
 	"tyrum.browser.network-requests": networkRequests,
+	"tyrum.browser.resize":           resize,
 	"tyrum.browser.close":            closeBrowser,
 	"tyrum.browser.handle-dialog":    handleDialog,
 	"tyrum.browser.run-code":         runCode,

@@ -43,6 +43,7 @@ type lane struct {
 	unseen   [][2]string // what happened while no call was there to be told
 
 	downloads downloads
+	emulated  emulated // what the lane's pages see; outlives Chrome
 }
 
 // observer takes what happens during one call.
@@ -187,10 +188,14 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if !ended {
 		l.chrome, l.context, l.egress = c, id, out
 	}
+	emulated := l.emulated
 	l.mu.Unlock()
 	if ended {
 		l.dispose(c, id, out)
 		return nil, errLaneClosed
+	}
+	if err := emulated.grantGeolocation(ctx, c, id); err != nil {
+		return nil, err
 	}
 	return c, l.allowDownloads(ctx, c, id)
 }

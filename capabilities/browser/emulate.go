@@ -1,0 +1,297 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// emulated is what device, place and network the pages of a lane see. It holds for
+// every tab and frame, also those that come later and those of a Chrome that
+// replaces a crashed one. What is not given stays as it was.
+type emulated struct {
+	Width         int64     `json:"width"`
+	Height        int64     `json:"height"`
+	Scale         *float64  `json:"device_scale_factor"`
+	Mobile        *bool     `json:"mobile"`
+	ColorScheme   string    `json:"color_scheme"`
+	ReducedMotion *bool     `json:"reduced_motion"`
+	Locale        string    `json:"locale"`
+	Timezone      string    `json:"timezone"`
+	Geolocation   *geoPoint `json:"geolocation"`
+	Offline       *bool     `json:"offline"`
+	UserAgent     string    `json:"user_agent"`
+
+	ownAgent string // Chrome's own user agent, which a locale goes with
+}
+
+type geoPoint struct {
+	Latitude  float64  `json:"latitude"`
+	Longitude float64  `json:"longitude"`
+	Accuracy  *float64 `json:"accuracy"`
+}
+
+// maxViewport bounds a viewport's side.
+const maxViewport = 10000
+
+// resize carries out tyrum.browser.resize.
+func resize(c *call) (capabilities.Output, error) {
+	l := c.lane
+	l.mu.Lock()
+	now := l.emulated
+	l.mu.Unlock()
+	before := now
+	if err := c.args(&now); err != nil {
+		return capabilities.Output{}, err
+	}
+	if now.Width < 1 || now.Height < 1 || now.Width > maxViewport || now.Height > maxViewport {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "A viewport has 1 to %d pixels on each side.", maxViewport)
+	}
+	if strings.ContainsAny(now.Locale, ",; \r\n") {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "locale: want one, such as de-CH.")
+	}
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	if now.ownAgent == "" && now.Locale != "" {
+		v, err := do(c.ctx, c.tab.chrome.root, cdpbrowser.GetVersion, cdp.Empty{})
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		now.ownAgent = v.UserAgent
+	}
+	l.mu.Lock()
+	id := l.context
+	l.mu.Unlock()
+	if err := now.grantGeolocation(c.ctx, c.tab.chrome, id); err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := now.apply(c.ctx, c.tab); err != nil {
+		before.apply(c.ctx, c.tab)
+		return capabilities.Output{}, err
+	}
+	l.mu.Lock()
+	l.emulated = now
+	l.mu.Unlock()
+	others, _ := l.list()
+	for _, t := range others {
+		if t != c.tab && !t.isCrashed() {
+			now.send(c.ctx, t)
+		}
+	}
+	wrong, err := c.compare(now)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	out := capabilities.Output{Effect: capabilities.EffectConfirmed, Evidence: "the page sees it so", Result: struct {
+		Width  int64 `json:"width"`
+		Height int64 `json:"height"`
+	}{now.Width, now.Height}}
+	if len(wrong) > 0 {
+		out.Effect, out.Evidence = capabilities.EffectPartial, "the page shown does not see yet: "+strings.Join(wrong, ", ")
+	}
+	return out, nil
+}
+
+// apply sets all of it for a tab and says what of it is not possible.
+func (e emulated) apply(ctx context.Context, t *tab) error {
+	for _, p := range e.send(ctx, t) {
+		_, err := p.wait(ctx)
+		var refused *protocolError
+		switch {
+		case err == nil:
+		case !errors.As(err, &refused):
+			return err
+		case strings.Contains(refused.message, "already in effect"):
+			// One process serves two tabs; the other one set it for both.
+		case strings.Contains(refused.message, "imezone"):
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "timezone: Chrome does not know it.").WithHint("Give a name such as Europe/Zurich.")
+		case strings.Contains(refused.message, "ocale"):
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "locale: Chrome does not know it.").WithHint("Give a tag such as de-CH.")
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// send queues all of it for a tab and its frames in other processes.
+func (e emulated) send(ctx context.Context, t *tab) (sent []*pending) {
+	for _, s := range t.sessions() {
+		sent = append(sent, e.steps(ctx, s, s == t.s)...)
+	}
+	return sent
+}
+
+// steps queues what one session needs; top is the one of the tab itself.
+func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pending) {
+	add := func(p *pending) { sent = append(sent, p) }
+	if top && e.Width > 0 {
+		mobile := e.Mobile != nil && *e.Mobile
+		size := emulation.SetDeviceMetricsOverrideParams{Width: e.Width, Height: e.Height, ScreenWidth: e.Width, ScreenHeight: e.Height, Mobile: mobile}
+		if e.Scale != nil {
+			size.DeviceScaleFactor = *e.Scale
+		}
+		add(start(ctx, s, emulation.SetDeviceMetricsOverride, size).pending)
+		if e.Mobile != nil {
+			add(start(ctx, s, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: mobile, MaxTouchPoints: 5}).pending)
+		}
+	}
+	if e.ColorScheme != "" || e.ReducedMotion != nil {
+		var media emulation.SetEmulatedMediaParams
+		if e.ColorScheme != "" {
+			media.Features = append(media.Features, &emulation.MediaFeature{Name: "prefers-color-scheme", Value: e.ColorScheme})
+		}
+		if e.ReducedMotion != nil {
+			value := "no-preference"
+			if *e.ReducedMotion {
+				value = "reduce"
+			}
+			media.Features = append(media.Features, &emulation.MediaFeature{Name: "prefers-reduced-motion", Value: value})
+		}
+		add(start(ctx, s, emulation.SetEmulatedMedia, media).pending)
+	}
+	for _, p := range e.processWide(ctx, s) {
+		add(p)
+	}
+	if e.UserAgent != "" || e.Locale != "" {
+		agent := emulation.SetUserAgentOverrideParams{UserAgent: orDefault(e.UserAgent, e.ownAgent), AcceptLanguage: e.Locale}
+		add(start(ctx, s, emulation.SetUserAgentOverride, agent).pending)
+	}
+	if g := e.Geolocation; g != nil && top {
+		accuracy := g.Accuracy
+		if accuracy == nil {
+			accuracy = ptr(10.0)
+		}
+		add(start(ctx, s, emulation.SetGeolocationOverride, emulation.SetGeolocationOverrideParams{Latitude: &g.Latitude, Longitude: &g.Longitude, Accuracy: accuracy}).pending)
+	}
+	if e.Offline != nil {
+		add(start(ctx, s, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: *e.Offline, DownloadThroughput: -1, UploadThroughput: -1}).pending)
+		var rules network.EmulateNetworkConditionsByRuleParams
+		rules.MatchedNetworkConditions = []*network.Conditions{}
+		if *e.Offline {
+			rules.EmulateOfflineServiceWorker = ptr(true)
+			rules.MatchedNetworkConditions = append(rules.MatchedNetworkConditions, &network.Conditions{Offline: true, DownloadThroughput: -1, UploadThroughput: -1})
+		}
+		add(start(ctx, s, network.EmulateNetworkConditionsByRule, rules).pending)
+	}
+	return sent
+}
+
+// processWide queues what Chrome keeps for a whole process, and drops when the
+// session that set it ends.
+func (e emulated) processWide(ctx context.Context, s *session) (sent []*pending) {
+	if e.Timezone != "" {
+		sent = append(sent, start(ctx, s, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: e.Timezone}).pending)
+	}
+	if e.Locale != "" {
+		sent = append(sent, start(ctx, s, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: strings.ReplaceAll(e.Locale, "-", "_")}).pending)
+	}
+	return sent
+}
+
+// emulate queues what the lane's pages are to see, for a session of a new tab or
+// frame.
+func (l *lane) emulate(ctx context.Context, s *session, top bool) []*pending {
+	l.mu.Lock()
+	e := l.emulated
+	l.mu.Unlock()
+	return e.steps(ctx, s, top)
+}
+
+// emulateAgain sets anew, for the tabs that stay, what went with one that closed.
+func (l *lane) emulateAgain() {
+	l.mu.Lock()
+	e, tabs := l.emulated, append([]*tab(nil), l.tabs...)
+	l.mu.Unlock()
+	if e.Timezone == "" && e.Locale == "" {
+		return
+	}
+	for _, t := range tabs {
+		t.chrome.h.wg.Go(func() {
+			for _, s := range t.sessions() {
+				e.processWide(t.life, s)
+			}
+		})
+	}
+}
+
+// grantGeolocation lets a context's pages ask where they are, if a place is set.
+func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.BrowserContextID) error {
+	if e.Geolocation == nil {
+		return nil
+	}
+	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+		Permission: &cdpbrowser.PermissionDescriptor{Name: "geolocation"}, Setting: cdpbrowser.PermissionSettingGranted, BrowserContextID: id,
+	})
+	return err
+}
+
+// lookAround gives what the page sees, once its viewport has the asked width or
+// some frames have passed.
+const lookAround = `(async (width) => {
+	for (let i = 0; i < 30 && innerWidth !== width && screen.width !== width; i++) await new Promise(r => { setTimeout(r, 50); requestAnimationFrame(r); });
+	const media = q => matchMedia(q).matches;
+	const zone = Intl.DateTimeFormat().resolvedOptions();
+	return {width: innerWidth, height: innerHeight, screen: screen.width, ratio: devicePixelRatio,
+		scheme: media('(prefers-color-scheme: dark)') ? 'dark' : 'light', reduced: media('(prefers-reduced-motion: reduce)'),
+		zone: zone.timeZone, locale: zone.locale, online: navigator.onLine, agent: navigator.userAgent, touch: navigator.maxTouchPoints > 0};
+})(%d)`
+
+// compare asks the page what it sees, and names what differs.
+func (c *call) compare(e emulated) (wrong []string, err error) {
+	w, err := c.tab.inWorld(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
+	defer cancel()
+	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: fmt.Sprintf(lookAround, e.Width), ContextID: w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
+	})
+	if err != nil && c.ctx.Err() == nil {
+		return []string{"its page does not answer"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var sees struct {
+		Width, Height, Screen       int64
+		Ratio                       float64
+		Scheme, Zone, Locale, Agent string
+		Reduced, Online, Touch      bool
+	}
+	if err := pageFault(res); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(res.Result.Value, &sees); err != nil {
+		return nil, err
+	}
+	check := func(ok bool, what string) {
+		if !ok {
+			wrong = append(wrong, what)
+		}
+	}
+	mobile := e.Mobile != nil && *e.Mobile
+	check(sees.Width == e.Width && sees.Height == e.Height || mobile && sees.Screen == e.Width, "the viewport")
+	check(e.Scale == nil || *e.Scale == sees.Ratio, "the device scale factor")
+	check(e.Mobile == nil || mobile == sees.Touch, "mobile")
+	check(e.ColorScheme == "" || e.ColorScheme == "no-preference" || e.ColorScheme == sees.Scheme, "the color scheme")
+	check(e.ReducedMotion == nil || *e.ReducedMotion == sees.Reduced, "reduced motion")
+	check(e.Timezone == "" || strings.EqualFold(e.Timezone, sees.Zone) || !strings.Contains(e.Timezone, "/"), "the time zone")
+	check(e.Locale == "" || strings.EqualFold(e.Locale, sees.Locale) || strings.HasPrefix(strings.ToLower(sees.Locale), strings.ToLower(e.Locale[:min(2, len(e.Locale))])), "the locale")
+	check(e.Offline == nil || *e.Offline != sees.Online, "offline")
+	check(e.UserAgent == "" || e.UserAgent == sees.Agent, "the user agent")
+	return wrong, nil
+}
