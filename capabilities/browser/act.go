@@ -135,7 +135,8 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*p
 			return v, err
 		}
 		if try == 2 {
-			return verdict{}, capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered at each of three tries.")
+			return verdict{}, capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered at each of three tries.").
+				WithHint("Wait until the page has come to rest, with tool.browser.wait-for, and try again.")
 		}
 	}
 }

@@ -89,7 +89,7 @@ func fillForm(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if len(at.Fields) != len(fields) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The page could not be examined.").WithHint(examineHint)
 	}
 	for i := range fields {
 		r := &at.Fields[i]
@@ -157,7 +157,7 @@ func refuse(r *filled, err error) error {
 	if !ok {
 		return err
 	}
-	r.refusal = refusal{string(e.Code), e.PublicMessage()}
+	r.refusal = refusal{string(e.Code), e.PublicMessage(), e.Hint}
 	return nil
 }
 
@@ -220,7 +220,7 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 		if single {
 			return v, 0, asRefusal(fields[0].refusal)
 		}
-		e := asRefusal(refusal{details[0].Code, clip(strings.Join(refused, " "), 1500)})
+		e := asRefusal(refusal{details[0].Code, clip(strings.Join(refused, " "), 1500), fields[details[0].Index].Hint})
 		return v, count, capabilities.Errorf(e.Code, "%s %s", e.Message, others(count, len(details), len(fields))).WithHint(e.PublicHint()).
 			WithDetails(struct {
 				Refused []refusedField `json:"refused"`

@@ -267,7 +267,8 @@ func (c *call) args(into any) error {
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 	run, ok := h.tools[inv.Capability]
 	if !ok {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "this node does not implement %s", inv.Capability)
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability).
+			WithHint("Choose a node for which tool.node.list reports the tool as available, or update this one.")
 	}
 	if inv.Progress == nil {
 		inv.Progress = func(capabilities.Progress) {}

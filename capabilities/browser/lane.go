@@ -167,7 +167,8 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	}
 	out, err := newEgress(l.h.rules, l.h.log, l.sawHost, l.granted)
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.")
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
+			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
 	}
 	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
 		DisposeOnDetach: ptr(true),

@@ -46,7 +46,8 @@ func screenshot(c *call) (capabilities.Output, error) {
 			return capabilities.Output{}, err
 		}
 		if at.Width < 1 || at.Height < 1 {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.")
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
+				WithHint("Choose another element, or take the viewport.")
 		}
 		p.Clip = &page.Viewport{X: at.X, Y: at.Y, Width: min(at.Width, maxSide), Height: min(at.Height, maxSide), Scale: 1}
 		p.CaptureBeyondViewport = ptr(true)
@@ -75,7 +76,8 @@ func screenshot(c *call) (capabilities.Output, error) {
 	}
 	size, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser gave no readable image.")
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser gave no readable image.").
+			WithHint("Try again, or take a smaller part.")
 	}
 	result := struct {
 		MIME   string `json:"mime"`

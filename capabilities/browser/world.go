@@ -53,16 +53,20 @@ const worldName = "handrail"
 type refusal struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
+	Hint    string `json:"hint"` // where the code's own does not fit
 }
 
 // asRefusal is the page script's no as a coded error.
 func asRefusal(no refusal) *capabilities.Error {
 	e := capabilities.Errorf(capabilities.Code(no.Error), "%s", clip(no.Message, 500))
-	if e.Code == capabilities.CodeExecutionFailed {
+	if e.Hint = no.Hint; e.Hint == "" && e.Code == capabilities.CodeExecutionFailed {
 		e.Hint = "Take a snapshot and choose another element."
 	}
 	return e
 }
+
+// examineHint is for a page in which our own script fails.
+const examineHint = "Try again; if it stays so, reload with tool.browser.navigate-back, direction reload."
 
 // asked is a question to the page script on its way.
 type asked struct {
@@ -116,7 +120,7 @@ func pageFault(res runtime.EvaluateResult) error {
 	if e := res.ExceptionDetails; e != nil && e.Exception != nil {
 		text = e.Exception.Description
 	}
-	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.")
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.").WithHint(examineHint)
 }
 
 // put queues a call of a function of the page script.

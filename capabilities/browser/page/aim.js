@@ -134,7 +134,8 @@ function at(x, y) {
 // aimAt is aim for a point of the viewport: whatever is there is meant.
 function aimAt(o) {
   if (!(o.x >= 0 && o.y >= 0 && o.x < innerWidth && o.y < innerHeight))
-    return fail('invalid_arguments', `The point is outside of the viewport, which is ${innerWidth} by ${innerHeight} pixels.`);
+    return fail('invalid_arguments', `The point is outside of the viewport, which is ${innerWidth} by ${innerHeight} pixels.`,
+      'Give a point inside; what is outside comes into view with tool.browser.hover and wheel_y.');
   const {el, foreign} = at(o.x, o.y);
   if (o.kind !== 'place') watch(el || document.documentElement, {...o, point: true});
   return {x: o.x, y: o.y, foreign: !!foreign};
@@ -155,10 +156,10 @@ function aimKeys(o) {
     const f = find(o);
     if (f.error) return f;
     el = f.el;
-    if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+    if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
     if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
     if (!el.contains(focused())) el.focus();
-    if (!el.matches(':focus-within') && !el.shadowRoot?.activeElement) return fail('execution_failed', `${describe(el)} did not take the focus.`);
+    if (!el.matches(':focus-within') && !el.shadowRoot?.activeElement) return unfocused(el);
     el = focused();
   }
   watch(el, o);
@@ -179,7 +180,7 @@ async function aim(o) {
     if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
       return fail('execution_failed', `${describe(el)} does not take text.`);
   }
-  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   if (o.kind === 'type' && isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
@@ -206,7 +207,7 @@ async function aim(o) {
   }
   if (p.x === undefined) {
     if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
-    return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`);
+    return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.');
   }
   const out = {x: p.x, y: p.y, moved};
   if (o.kind === 'type') return {...out, ...focusField(el, o)};

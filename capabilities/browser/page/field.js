@@ -7,7 +7,7 @@ function focusField(el, o) {
   el.focus({preventScroll: true});
   const root = el.getRootNode();
   const active = root.activeElement;
-  if (!direct && !(active && (active === el || el.contains(active) || active.shadowRoot))) return fail('execution_failed', `${describe(el)} did not take the focus.`);
+  if (!direct && !(active && (active === el || el.contains(active) || active.shadowRoot))) return unfocused(el);
   field = {el, before: el.isContentEditable ? el.innerText : el.value, clear: o.clear, fresh: true};
   let end = false;
   if (el.isContentEditable) {
@@ -99,12 +99,12 @@ function fillOne(o, keyed) {
     if (o.value === 'false' && (el.type === 'radio' || role === 'radio')) return fail('invalid_arguments', `${describe(el)} is a radio button: it is unset by setting another of its group.`);
     return o.again ? {verdict: 'unchanged'} : {press: true};
   }
-  if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files: use tool.browser.upload-file.`);
+  if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files.`, 'Use tool.browser.upload-file.');
   if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable)) {
-    if (role === 'combobox' || role === 'listbox') return fail('execution_failed', custom(el));
+    if (role === 'combobox' || role === 'listbox') return fail('execution_failed', custom(el), OPEN_LIST);
     return fail('execution_failed', `${describe(el)} is no field that can be filled.`);
   }
-  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   if (isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
   if (el.tagName === 'SELECT') {
@@ -128,7 +128,7 @@ function fillOne(o, keyed) {
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   el.focus({preventScroll: true});
   const holder = el.getRootNode().activeElement;
-  if (!holder || !(el === holder || el.contains(holder))) return fail('execution_failed', `${describe(el)} did not take the focus.`);
+  if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
   const secret = isSecret(el);
   if (o.check) return {judge: () => hold(el, o.empty ? '' : null, want), secret};
   if (before === want) return {verdict: 'match', secret};
@@ -166,7 +166,8 @@ async function fill(o) {
   return {fields: done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r)};
 }
 
-const custom = el => `${describe(el)} is no native list: click it to open it, take a snapshot, and click the option.`;
+const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
+const custom = el => `${describe(el)} is no native list.`;
 
 // chooseIn selects options of a native list by value or label.
 function chooseIn(el, wanted) {
@@ -179,7 +180,7 @@ function chooseIn(el, wanted) {
     const found = options.find(x => x.value === want) || options.find(x => label(x) === w) || options.find(x => label(x).toLowerCase() === w.toLowerCase());
     if (!found) {
       const all = options.slice(0, 20).map(x => quote(cut(label(x), 40))).join(', ') + (options.length > 20 ? `, … ${options.length} in all` : '');
-      return fail('element_not_found', `${describe(el)} has no option ${quote(cut(w, 60))}; it has ${all || 'none'}.`);
+      return fail('element_not_found', `${describe(el)} has no option ${quote(cut(w, 60))}; it has ${all || 'none'}.`, 'Give one that it has, by label or value.');
     }
     if (found.disabled || found.parentElement?.disabled) return fail('element_disabled', `The option ${quote(cut(label(found), 60))} is disabled.`);
     chosen.add(found);
@@ -204,9 +205,10 @@ function choose(o) {
   el = fieldOf(el);
   if (el.tagName !== 'SELECT') {
     const role = roleOf(el);
-    return fail('execution_failed', role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox' ? custom(el) : `${describe(el)} is no list of options.`);
+    const list = role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox';
+    return list ? fail('execution_failed', custom(el), OPEN_LIST) : fail('execution_failed', `${describe(el)} is no list of options.`);
   }
-  if (!el.checkVisibility({visibilityProperty: true})) return fail('element_not_found', `${describe(el)} is in the page but not visible.`);
+  if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   return chooseIn(el, o.values);

@@ -41,7 +41,13 @@ function everyRoot(root, f) {
   }
 }
 
-const fail = (code, message) => ({error: code, message});
+// fail says no. A hint says what to do where the code's own would not.
+const fail = (code, message, hint) => ({error: code, message, hint});
+
+const unseen = el => fail('element_not_found', `${describe(el)} is in the page but not visible.`,
+  'Do first what shows it, such as opening its menu; a snapshot holds what is visible.');
+
+const unfocused = el => fail('execution_failed', `${describe(el)} did not take the focus.`, 'Click it first, or choose another element.');
 
 const MAX_NAME = 200;
 
