@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"io"
+	"net/netip"
 )
 
 // User is the account that a child runs under. It matters on Unix only.
@@ -29,7 +30,34 @@ type Command struct {
 	ScratchBase string
 	// User is whom the child runs as. Nil: as this process does.
 	User *User
+	// Alone, with User, gives the child an account that nobody here has and nothing
+	// else runs under, where there is one; User is what it gets otherwise.
+	Alone bool
+	// Lend is a folder that the child works with and that outlives it. Nil: none.
+	Lend *Lend
 }
+
+// Lend is a folder that a child gets for its life: what is in it is copied into
+// the scratch folder before the start and back after the end, in whatever way
+// the child or this process ended. It is never half written, belongs to this
+// account while it is at home, and to one child at a time.
+type Lend struct {
+	// Home is the folder; it is made if it is missing. Required.
+	Home string
+	// Name is what it is called in the scratch folder. Required.
+	Name string
+	// Leave names folders, anywhere in it, that are not worth keeping.
+	Leave []string
+	// Note tells others who has it. See LentError.
+	Note string
+}
+
+// LentError says that another child has the folder.
+type LentError struct {
+	Note string // the holder's; may be empty
+}
+
+func (e *LentError) Error() string { return "the folder is in use: " + e.Note }
 
 // Process is a running guarded child. Its methods are safe for concurrent use.
 type Process interface {
@@ -41,6 +69,10 @@ type Process interface {
 	PID() int
 	// Scratch is the folder that dies with the child.
 	Scratch() string
+	// Owns reports whether the TCP connection between those two addresses of this
+	// machine was opened, at from, by the child or what it started. The error says
+	// that the system does not tell.
+	Owns(from, to netip.AddrPort) (bool, error)
 	// Done is closed when the child, all its descendants and its scratch folder
 	// are gone.
 	Done() <-chan struct{}

@@ -95,7 +95,7 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 			WithHint("Launch with headless true.")
 	}
 	proc, err := h.o.Launcher.Start(ctx, platform.Command{
-		Path: b.Path, Name: "chrome", ScratchBase: h.o.Dir, User: b.RunAs,
+		Path: b.Path, Name: "chrome", ScratchBase: h.o.Dir, User: b.RunAs, Alone: true,
 		Build: func(scratch string) (args, env []string) {
 			return chromeArgs(b, h.o.Sandbox, headless, scratch), chromeEnv(scratch, headless)
 		},

@@ -364,6 +364,7 @@ func TestEgressProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.use(nil)
 	defer e.close()
 	proxy := &url.URL{Scheme: "http", Host: e.addr()}
 	transport := &http.Transport{Proxy: http.ProxyURL(proxy)}

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
 )
 
 // egress is a lane's only way to the network: an HTTP proxy on a loopback port
 // that Chrome uses for everything (documents, frames, workers, sockets). It
 // resolves each name once, checks every address and dials the one it checked.
-// Another local process that found the port would gain nothing: it reaches only
-// what every process on this host reaches anyway.
+// Connections of other local processes are dropped, where the system tells whose
+// they are: what the owner opens for the browser is for the browser only.
 type egress struct {
 	rules     *egressRules
 	log       *slog.Logger
@@ -33,6 +34,9 @@ type egress struct {
 	served    sync.WaitGroup
 	stop      context.CancelFunc
 	stopped   context.Context
+
+	known   chan struct{} // closed once process is set
+	process platform.Process
 
 	mu       sync.Mutex
 	failures map[string]failed   // by "host:port": why and when the latest connection failed
@@ -49,7 +53,7 @@ func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string), g
 	if err != nil {
 		return nil, err
 	}
-	e := &egress{rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
+	e := &egress{known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
 	e.stopped, e.stop = context.WithCancel(context.Background())
 	e.transport = &http.Transport{
 		DialContext: e.dialChecked, DisableCompression: true,
@@ -60,8 +64,51 @@ func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string), g
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return e.stopped },
 	}
-	e.served.Go(func() { e.server.Serve(listener) })
+	e.served.Go(func() { e.server.Serve(guarded{listener, e}) })
 	return e, nil
+}
+
+// use says which process the proxy is for; connections wait for that.
+func (e *egress) use(p platform.Process) {
+	e.process = p
+	close(e.known)
+}
+
+// guarded passes on connections of the proxy's own Chrome only.
+type guarded struct {
+	net.Listener
+	e *egress
+}
+
+func (g guarded) Accept() (net.Conn, error) {
+	for {
+		c, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if g.e.mine(c) {
+			return c, nil
+		}
+		g.e.log.Warn("browser.egress.stranger", "from", c.RemoteAddr())
+		c.Close()
+	}
+}
+
+// mine reports whether Chrome opened the connection. What the system does not
+// tell is not held against it.
+func (e *egress) mine(c net.Conn) bool {
+	select {
+	case <-e.known:
+	case <-e.stopped.Done():
+		return false
+	}
+	from, err1 := netip.ParseAddrPort(c.RemoteAddr().String())
+	to, err2 := netip.ParseAddrPort(c.LocalAddr().String())
+	if e.process == nil || err1 != nil || err2 != nil {
+		return e.process == nil
+	}
+	ok, err := e.process.Owns(from, to)
+	return ok || err != nil
 }
 
 func (e *egress) addr() string { return e.listener.Addr().String() }

@@ -5,11 +5,14 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -247,5 +250,62 @@ func TestNothingPassesTheProxy(t *testing.T) {
 	n.h.Close()
 	if streams.Load() != 0 || packets.Load() != 0 {
 		t.Errorf("%d streams and %d packets went past the proxy", streams.Load(), packets.Load())
+	}
+}
+
+// Another local process gets nothing from a lane's proxy, Chrome everything.
+func TestProxyIsForChromeOnly(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.h.mu.Lock()
+	addr := n.h.lanes[n.lane].egress.addr()
+	n.h.mu.Unlock()
+	before := s.count("/")
+	c, err := net.Dial("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: x\r\n\r\n", s.URL)
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if k, err := c.Read(make([]byte, 100)); k > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranger got %d bytes, %v", k, err)
+	}
+	if s.count("/") != before {
+		t.Error("a stranger reached the site")
+	}
+	n.goTo(s.URL + "/")
+}
+
+// Each Chrome of a node that is root has an account of its own.
+func TestChromesAccount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give accounts")
+	}
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	seen := map[uint32]bool{}
+	for range 2 {
+		n := newNode(t, s.URL)
+		n.goTo(s.URL + "/")
+		info, err := os.Stat(n.process().proc.Scratch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid := info.Sys().(*syscall.Stat_t).Uid
+		for _, dir := range processesOf(t, n.process().proc.Scratch()) {
+			if strings.Contains(dir, "self") {
+				continue
+			}
+			p, err := os.Stat(dir)
+			cmdline, _ := os.ReadFile(dir + "/cmdline")
+			if err == nil && strings.Contains(string(cmdline), "--type=") && p.Sys().(*syscall.Stat_t).Uid == 65534 {
+				t.Errorf("%s runs under the shared account", cmdline)
+			}
+		}
+		if uid < 61184 || uid > 65519 || seen[uid] {
+			t.Errorf("account %d, seen %v", uid, seen)
+		}
+		seen[uid] = true
 	}
 }

@@ -170,6 +170,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
 			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
 	}
+	out.use(c.proc)
 	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
 		DisposeOnDetach: ptr(true),
 		ProxyServer:     "http://" + out.addr(),

@@ -9,9 +9,9 @@ import (
 )
 
 // inherit hands the guard the child's ends of the command pipe as descriptors 3
-// and 4 and the scratch lock as 5.
-func inherit(cmd *exec.Cmd, _ *spec, childR, childW, lock *os.File, _ []*os.File) error {
-	cmd.ExtraFiles = []*os.File{childR, childW, lock}
+// and 4 and the locks from 5 on.
+func inherit(cmd *exec.Cmd, _ *spec, childR, childW *os.File, locks, _ []*os.File) error {
+	cmd.ExtraFiles = append([]*os.File{childR, childW}, locks...)
 	// Its own session, so that a terminal's Ctrl-C does not reach it before it
 	// has cleaned up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -29,6 +29,9 @@ type child struct {
 	gone   chan struct{} // nothing below the guard is left
 }
 
+// ask asks the child to end by itself; it reports whether it can be asked.
+func (c *child) ask() bool { return syscall.Kill(c.pid, syscall.SIGTERM) == nil }
+
 // forkExec starts the child in its own process group.
 func forkExec(s spec, attr *syscall.SysProcAttr) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -36,7 +39,7 @@ func forkExec(s spec, attr *syscall.SysProcAttr) (int, error) {
 		return 0, err
 	}
 	defer null.Close()
-	for fd := 3; fd <= 5; fd++ {
+	for fd := 3; fd <= 6; fd++ { // pipe and at most two locks
 		syscall.CloseOnExec(fd)
 	}
 	attr.Setpgid = true

@@ -21,14 +21,14 @@ func selfPath() string {
 // inherit hands the guard the child's two ends of the command pipe; a handle
 // keeps its value across inheritance, so the orders can name them. Our own ends
 // are made private first: os.Pipe makes them inheritable.
-func inherit(cmd *exec.Cmd, s *spec, childR, childW, lock *os.File, private []*os.File) error {
+func inherit(cmd *exec.Cmd, s *spec, childR, childW *os.File, locks, private []*os.File) error {
 	for _, f := range private {
 		if err := windows.SetHandleInformation(windows.Handle(f.Fd()), windows.HANDLE_FLAG_INHERIT, 0); err != nil {
 			return fmt.Errorf("making a pipe private: %w", err)
 		}
 	}
-	handles := make([]syscall.Handle, 0, 3)
-	for _, f := range []*os.File{childR, childW, lock} {
+	handles := make([]syscall.Handle, 0, 4)
+	for _, f := range append([]*os.File{childR, childW}, locks...) {
 		h := windows.Handle(f.Fd())
 		if err := windows.SetHandleInformation(h, windows.HANDLE_FLAG_INHERIT, windows.HANDLE_FLAG_INHERIT); err != nil {
 			return fmt.Errorf("passing a pipe on: %w", err)
@@ -123,6 +123,9 @@ func adopt(job windows.Handle, pid int) error {
 	}
 	return nil
 }
+
+// ask: there is no signal that a program without a window would take.
+func (c *child) ask() bool { return false }
 
 func (c *child) killAll() {
 	windows.TerminateJobObject(c.job, 1)

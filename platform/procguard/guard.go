@@ -30,7 +30,13 @@ func guardMain(in io.Reader, out io.Writer) int {
 		say(status{Error: "reading the guard's orders: " + err.Error()})
 		return 1
 	}
-	c, err := startChild(s)
+	if s.Lend != nil {
+		err = lendOut(s)
+	}
+	var c *child
+	if err == nil {
+		c, err = startChild(s)
+	}
 	if err != nil {
 		removeAll(s.Scratch)
 		say(status{Error: err.Error()})
@@ -45,13 +51,29 @@ func guardMain(in io.Reader, out io.Writer) int {
 	}()
 	select {
 	case <-parentGone:
+		if s.Lend != nil && c.ask() {
+			// What it has not written yet is worth a moment.
+			select {
+			case <-c.exited:
+			case <-time.After(askWait):
+			}
+		}
 	case <-c.exited:
 	}
 	c.killAll()
+	if s.Lend != nil {
+		if err := takeBack(s); err != nil {
+			say(status{Lost: err.Error()})
+		}
+	}
 	removeAll(s.Scratch)
 	say(status{Clean: true})
 	return 0
 }
+
+// askWait is how long a child may take to end by itself when it has something
+// lent to it.
+const askWait = 3 * time.Second
 
 // removeAll deletes a scratch folder. A process that is only just dying may
 // still create a file in it, so it looks again.

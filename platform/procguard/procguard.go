@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -47,6 +48,7 @@ type spec struct {
 	Env     []string       `json:"env"`
 	User    *platform.User `json:"user,omitempty"`
 	Scratch string         `json:"scratch"`
+	Lend    *platform.Lend `json:"lend,omitempty"`
 	// Handles of the command pipe (read end, write end); Windows only.
 	Handles [2]uintptr `json:"handles,omitempty"`
 }
@@ -55,6 +57,7 @@ type spec struct {
 // it could not start, and at the end that nothing is left.
 type status struct {
 	PID   int    `json:"pid,omitempty"`
+	Lost  string `json:"lost,omitempty"` // why what was lent is at home as it was before
 	Error string `json:"error,omitempty"`
 	Clean bool   `json:"clean,omitempty"`
 }
@@ -66,8 +69,9 @@ type Options struct {
 
 // Launcher starts guarded children. Safe for concurrent use.
 type Launcher struct {
-	log   *slog.Logger
-	sweep sync.Map // scratch bases and names that were swept once
+	log      *slog.Logger
+	accounts accounts
+	sweep    sync.Map // scratch bases and names that were swept once
 }
 
 var _ platform.Launcher = (*Launcher)(nil)
@@ -98,20 +102,42 @@ func (l *Launcher) Start(ctx context.Context, c platform.Command) (platform.Proc
 			l.log.Info("scratch.swept", "folders", n, "name", c.Name)
 		}
 	}
+	locks := []*os.File{}
+	defer func() {
+		for _, f := range locks { // the guard has its own descriptors
+			f.Close()
+		}
+	}()
+	if c.Lend != nil {
+		lock, err := lockHome(c.Lend)
+		if err != nil {
+			return nil, err
+		}
+		locks = append(locks, lock)
+	}
+	alone := false
+	if c.User != nil && c.Alone {
+		user, ok, release := l.accounts.pick()
+		defer release()
+		if ok {
+			c.User, alone = &user, true
+		}
+	}
 	scratch, lock, err := newScratch(base, prefix, c.User)
 	if err != nil {
 		return nil, fmt.Errorf("scratch folder: %w", err)
 	}
-	defer lock.Close() // the guard has its own descriptor
-	p, err := l.start(ctx, c, scratch, lock)
+	locks = append([]*os.File{lock}, locks...)
+	p, err := l.start(ctx, c, scratch, locks)
 	if err != nil {
 		removeAll(scratch)
 		return nil, err
 	}
+	p.alone = alone
 	return p, nil
 }
 
-func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string, lock *os.File) (*process, error) {
+func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string, locks []*os.File) (*process, error) {
 	var files []*os.File // every end we made, for the error path
 	fail := func(err error) (*process, error) {
 		for _, f := range files {
@@ -138,9 +164,9 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	cmd.Env = []string{"GOMAXPROCS=2"} // the guard needs nothing of our environment
 	cmd.Dir = os.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = lifeR, statusW, outW
-	s := spec{Path: c.Path, User: c.User, Scratch: scratch}
+	s := spec{Path: c.Path, User: c.User, Scratch: scratch, Lend: c.Lend}
 	s.Args, s.Env = c.Build(scratch)
-	if err := inherit(cmd, &s, childR, childW, lock, []*os.File{lifeW, statusR, outR, inW, outPipeR}); err != nil {
+	if err := inherit(cmd, &s, childR, childW, locks, []*os.File{lifeW, statusR, outR, inW, outPipeR}); err != nil {
 		return fail(err)
 	}
 	s.Args = placeHandles(s.Args, s.Handles)
@@ -156,7 +182,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	}
 
 	p := &process{
-		cmd: cmd, life: lifeW, in: inW, out: outPipeR, scratch: scratch,
+		cmd: cmd, life: lifeW, in: inW, out: outPipeR, scratch: scratch, user: c.User,
 		done: make(chan struct{}), log: l.log,
 	}
 	started := make(chan status, 1)
@@ -203,6 +229,9 @@ type process struct {
 	in, out *os.File
 	pid     int
 	scratch string
+	user    *platform.User
+	alone   bool         // nothing else runs under user
+	owner   atomic.Int64 // the process that was found to own a connection last
 	log     *slog.Logger
 	done    chan struct{}
 	close   sync.Once
@@ -216,6 +245,8 @@ func (p *process) Out() io.Reader        { return p.out }
 func (p *process) PID() int              { return p.pid }
 func (p *process) Scratch() string       { return p.scratch }
 func (p *process) Done() <-chan struct{} { return p.done }
+
+func (p *process) Owns(from, to netip.AddrPort) (bool, error) { return p.owns(from, to) }
 
 func (p *process) Output() string {
 	p.mu.Lock()
@@ -242,6 +273,10 @@ func (p *process) watch(statusR, outR *os.File, started chan<- status) {
 	for lines.Scan() {
 		var st status
 		if json.Unmarshal(lines.Bytes(), &st) != nil {
+			continue
+		}
+		if st.Lost != "" {
+			p.log.Error("lent.not_kept", "pid", p.pid, "error", st.Lost)
 			continue
 		}
 		if st.Clean {

@@ -23,6 +23,29 @@ func lockScratch(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// lockFile holds an empty file beside what it stands for.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if err == syscall.EWOULDBLOCK {
+			err = errLocked
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// owned reports whether a file is the user's alone: what it links to elsewhere is
+// not copied.
+func owned(info os.FileInfo, user *platform.User) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (info.IsDir() || st.Nlink == 1) && (user == nil || st.Uid == user.UID)
+}
+
 func giveTo(dir string, user *platform.User) error {
 	if user == nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 // Options of Run.
 type Options struct {
 	Launcher platform.Launcher // Required.
-	// User is whom the guest runs as. Nil: as this process does.
+	// User is whom the guest runs as, or an account of its own where there is one.
+	// Nil: as this process does.
 	User *platform.User
 	// Dir is where the guest's empty folder is made. Default: the system's.
 	Dir string
@@ -79,7 +80,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	proc, err := o.Launcher.Start(ctx, platform.Command{
-		Path: self, Name: "script", ScratchBase: o.Dir, User: o.User,
+		Path: self, Name: "script", ScratchBase: o.Dir, User: o.User, Alone: true,
 		Build: func(string) (args, env []string) {
 			return []string{guestArg, platform.PipeHandles}, []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 		},
