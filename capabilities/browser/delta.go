@@ -34,8 +34,9 @@ func delta(old, now []string) string {
 				come = come[1:]
 				continue
 			case len(come) > 0:
-				was, is := rowOf(gone[0]).ref(), rowOf(come[0]).ref()
-				if was == is || !refsGone[is] && !refsCome[was] {
+				wasRole, _, was := rowOf(gone[0]).parts()
+				isRole, _, is := rowOf(come[0]).parts()
+				if was == is && (was != "" || wasRole == isRole) {
 					b.WriteString("~ " + come[0] + "\n")
 					gone, come = gone[1:], come[1:]
 					continue

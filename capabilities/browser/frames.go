@@ -582,8 +582,8 @@ func (t *tab) loadingFrames() (bool, <-chan struct{}) {
 }
 
 // framesAwaited reports whether a frame is on its way, or sets out within a moment:
-// what a call just did may have that effect. any: there are foreign frames at all.
-func (t *tab) framesAwaited(ctx context.Context) (on, any bool) {
+// what a call just did may have that effect.
+func (t *tab) framesAwaited(ctx context.Context) bool {
 	bounded, cancel := context.WithTimeout(ctx, 80*time.Millisecond)
 	defer cancel()
 	for {
@@ -592,12 +592,12 @@ func (t *tab) framesAwaited(ctx context.Context) (on, any bool) {
 		any := on || len(t.frames.met) > 0 || len(t.frames.sessions) > 0
 		t.mu.Unlock()
 		if on || !any {
-			return on, any
+			return on
 		}
 		select {
 		case <-changed:
 		case <-bounded.Done():
-			return false, any
+			return false
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
@@ -36,11 +35,12 @@ func (c *call) reach(r reaching) (world, error) {
 	if m := refPattern.FindStringSubmatch(strings.TrimSpace(given)); m != nil {
 		return c.reachRef(r, m[1], m[1]+m[2])
 	}
+	before, _ := c.tab.look()
 	w, err := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
 	if r.selector == "" || !isCode(err, capabilities.CodeElementNotFound) {
 		return w, err
 	}
-	return c.reachSelector(r, err)
+	return c.reachSelector(r, before.frameDocuments, err)
 }
 
 func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
@@ -96,8 +96,8 @@ func (c *call) byPrefix(prefix string) (found *frame) {
 }
 
 // reachSelector looks for a selector that the tab's document does not match so far;
-// notFound says so.
-func (c *call) reachSelector(r reaching, notFound error) (world, error) {
+// notFound says so. documents is how many frames had shown by then.
+func (c *call) reachSelector(r reaching, documents int, notFound error) (world, error) {
 	if c.tab.searchShadows(c.ctx, nil) {
 		w, err := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
 		if !isCode(err, capabilities.CodeElementNotFound) {
@@ -128,16 +128,19 @@ func (c *call) reachSelector(r reaching, notFound error) (world, error) {
 		if failed != nil || !isCode(err, capabilities.CodeElementNotFound) {
 			return w, err
 		}
-		if still, any := c.tab.framesAwaited(c.ctx); !loading && !still || !any {
+		now, _ := c.tab.look()
+		if !loading && now.frameDocuments == documents && !c.tab.framesAwaited(c.ctx) {
 			return w, err
 		}
-		select {
-		case <-changed:
-		case <-time.After(250 * time.Millisecond):
-		case <-bounded.Done():
+		if now.frameDocuments == documents {
+			c.tab.pause(bounded, changed, nil)
+		}
+		if bounded.Err() != nil {
 			return w, err
 		}
 		// A frame that can be looked into belongs to the document itself.
+		now, _ = c.tab.look()
+		documents = now.frameDocuments
 		if again, failed := c.tab.ask(c.ctx, r.function, r.ask(nil), r.into); !isCode(failed, capabilities.CodeElementNotFound) {
 			return again, failed
 		}

@@ -86,6 +86,7 @@ function outline(root, o) {
     if (display === '') { suspect(node.parentElement); return; } // its parent shows something else
     examine(node);
     let role = roleOf(node);
+    if (tag === 'CAPTION' || (tag === 'LEGEND' && node.parentElement?.tagName === 'FIELDSET')) mute = true; // it names what it is in
     if (tag === 'LABEL' && node.control) {
       mute = true; // it is the control's name
       const to = node.control;

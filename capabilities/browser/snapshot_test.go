@@ -1,0 +1,274 @@
+//go:build linux
+
+package browser
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// never fails if the text holds one of the parts.
+func never(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			t.Errorf("%q must not be in:\n%s", part, text)
+		}
+	}
+}
+
+func TestShadowRoots(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>x-card,x-menu{display:block}</style>
+<x-card><b slot=title>Given title</b><i>Given body</i><u slot=none>Lost</u></x-card>
+<div id=empty style="width:200px;height:60px"></div>
+<div id=filled style="width:200px"><p>Fallback that is not shown</p></div>
+<x-menu></x-menu><x-plain>Just text</x-plain>
+<div style="width:10px;height:10px"></div><p>Plain</p>
+<script>
+const shut = (host, html) => { const r = host.attachShadow({mode: 'closed'}); r.innerHTML = html; return r; };
+const mark = e => { e.target.textContent = 'Hit'; };
+shut(document.querySelector('x-card'), '<h2><slot name=title></slot></h2><slot></slot><button>Card</button><input aria-label=Inside>').querySelector('button').onclick = e => document.title = 'card ' + e.isTrusted;
+shut(empty, '<button id=deep>Empty</button>').querySelector('button').onclick = e => document.title = 'empty';
+const outer = shut(filled, '<div id=in></div>').querySelector('div');
+outer.style.cssText = 'width:100px;height:30px';
+shut(outer, '<a href=#there>Twice shut</a>');
+const open = document.querySelector('x-menu').attachShadow({mode: 'open'});
+open.innerHTML = '<div id=m style="width:90px;height:30px"></div>';
+shut(open.getElementById('m'), '<button>Mixed</button>').querySelector('button').onclick = () => document.title = 'mixed';
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	snap := n.snap()
+	wants(t, snap, `- heading "Given title"`, "Given body", `- button "Card"`, `- textbox "Inside"`, `- button "Empty"`, `- link "Twice shut"`, `- button "Mixed"`, "Just text")
+	never(t, snap, "Fallback", "Lost")
+	if again := n.snap(); again != snap {
+		t.Errorf("refs are not stable:\n%s", again)
+	}
+	for name, title := range map[string]string{"Card": "card true", "Empty": "empty", "Mixed": "mixed"} {
+		if a := n.must("click", obj{"ref": n.ref(`"` + name + `"`)}); a.Effect != capabilities.EffectConfirmed {
+			t.Errorf("%s: %s, %s", name, a.Effect, a.Evidence)
+		}
+		if got := n.eval("document.title"); got != title {
+			t.Errorf("%s: the title is %q", name, got)
+		}
+	}
+	n.must("click", obj{"ref": n.ref(`"Twice shut"`)})
+	if n.eval("location.hash") != "#there" {
+		t.Error("the link in two closed roots was not followed")
+	}
+	n.must("type", obj{"ref": n.ref(`"Inside"`), "text": "hello there"})
+	wants(t, n.snap(), `: "hello there"`)
+	// A selector finds its way without a snapshot.
+	n.goTo(s.URL + "/?again")
+	n.must("click", obj{"selector": "#deep"})
+	if n.eval("document.title") != "empty" {
+		t.Error("#deep in a closed root was not clicked")
+	}
+	// A root that is attached later is found.
+	n.eval(`document.body.insertAdjacentHTML('beforeend', '<x-late style="display:block"></x-late>'); 1`)
+	n.snap()
+	n.eval(`customElements.define('x-late', class extends HTMLElement { connectedCallback() { this.attachShadow({mode: 'closed'}).innerHTML = '<button>Late</button>'; } }); 1`)
+	wants(t, n.snap(), `- button "Late"`)
+}
+
+// A page without anything that could be the host of a closed root asks Chrome nothing.
+func TestNoSuspectsNoTrips(t *testing.T) {
+	s := newSite(t, map[string]string{"/": largePage()})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	var answer printed
+	if _, err := n.tabOf().ask(t.Context(), "snapshot", question{}, &answer); err != nil || answer.Suspects != 0 || answer.Strangers != 0 {
+		t.Errorf("%d suspects, %d strangers, %v", answer.Suspects, answer.Strangers, err)
+	}
+}
+
+func TestWhatASnapshotTells(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`
+<p>Read <span onclick="1">the terms</span> or <span style="cursor:pointer">the rest</span> now.</p>
+<div style="cursor:pointer">Card text <span onclick="2">close</span></div>
+<input aria-label=One><textarea aria-label=Many>x
+y</textarea><div contenteditable aria-label=Rich>Rich text</div>
+<input aria-label=Town list=towns value=Bonn><datalist id=towns><option>Bonn<option>Rom</datalist>
+<select aria-label=Some multiple><option selected>A<option>B<option disabled>C</select>
+<input type=checkbox id=c hidden checked><label for=c>Styled box</label>
+<button aria-pressed=true>Bold</button><a href="/here" aria-current=page>Here</a>
+<input aria-label=Bad aria-invalid=true><input aria-label=Off disabled><input type=radio aria-label=R checked>
+<div role=tab aria-selected=true tabindex=0>Tab</div><div role=combobox aria-expanded=true tabindex=0 aria-label=Pick>Green</div>
+<div tabindex=0>Focusable</div><ul role=listbox aria-label=Opts><li role=option aria-selected=true>Green</li><li role=option>Red</li></ul>
+<button><img src="/icons/save.png?v=2"></button><button><i class="fa icon-pen"></i></button><a href=/x><svg><title>Feed</title></svg></a><img src=/map.png alt=Map>
+<details><summary>Shut</summary>Unseen</details><div hidden>Unseen</div><div style="content-visibility:hidden;height:9px">Unseen</div><div inert>Unseen</div><dialog>Unseen</dialog>
+<div style="cursor:pointer">` + strings.Repeat("many words ", 60) + `</div>
+<progress value=3 max=10 aria-label=Load></progress><meter value=0.5 aria-label=Full></meter>
+<svg width=40 height=40><defs><text>Unseen</text></defs><g onclick="3"><text y=20>Slice</text></g></svg>
+<div id=portal style="position:fixed;inset:auto 0 0 0"><button>Cookies</button></div>
+<dialog id=d><p>Sure?</p><button>Yes</button></dialog>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval("d.showModal(); 1")
+	snap := n.snap()
+	t.Log("\n" + snap)
+	wants(t, snap,
+		"- text: Read\n- clickable \"the terms\" [ref=", "- text: or\n- clickable \"the rest\" [ref=", "- text: now.",
+		`- clickable "Card text close" [ref=`, `  - clickable "close" [ref=`,
+		`- textbox "One" [ref=`, `- textbox "Many" [multiline] [ref=`, `- textbox "Rich" [multiline] [ref=`, `: "Rich text"`,
+		`- textbox "Town" [ref=`, `: "Bonn" of "Bonn", "Rom"`, `- listbox "Some" [multiple] [ref=`, `: "A" of "A", "B", "C" (disabled)`,
+		`- checkbox "Styled box" [checked] [ref=`, `- button "Bold" [pressed]`, `- link "Here" [current] [ref=`, `-> /here`,
+		`- textbox "Bad" [invalid]`, `- textbox "Off" [disabled]`, `- radio "R" [checked]`, `- tab "Tab" [selected]`, `- combobox "Pick" [expanded] [ref=`, ": Green",
+		`- clickable "Focusable" [ref=`, `- option "Green" [selected]`, `- option "Red" [ref=`, "- button [hint=save.png] [ref=", "- button [hint=fa icon-pen] [ref=", `- link "Feed" [ref=`, `- img "Map"`,
+		`- button "Shut" [collapsed]`, "- clickable [", "many words many words", `- progressbar "Load": 3 of 10`, `- meter "Full": 0.5 of 1`,
+		`- clickable "Slice" [ref=`, `- button "Cookies" [ref=`, "- dialog [modal] [ref=", "- text: Sure?", `- button "Yes" [focused] [ref=`)
+	never(t, snap, "Unseen")
+	if strings.Count(snap, "many words") < 60 {
+		t.Error("the text of a long clickable part is cut")
+	}
+	// The label stands for the hidden box.
+	n.eval("d.close(); 1")
+	n.must("click", obj{"ref": n.ref("Styled box")})
+	if n.eval("c.checked") != false {
+		t.Error("the label did not switch its box")
+	}
+}
+
+func TestSnapshotParts(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`<h1>Top</h1><table><caption>Parts</caption>`)
+	for i := range 300 {
+		fmt.Fprintf(&b, `<tr><td>%d<td>Part number %d<td><button>Order %d</button></tr>`, i, i, i)
+	}
+	b.WriteString(`</table><form aria-label=Login><input aria-label=User><button>Go</button></form>`)
+	s := newSite(t, map[string]string{"/": html(b.String())})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	a := n.must("snapshot", obj{"max_chars": 4000})
+	snap := a.m["snapshot"].(string)
+	table := rowOf(snap[strings.Index(snap, "- table"):]).ref()
+	if len(snap) > 4000 || a.m["truncated"] != true || table == "" {
+		t.Fatalf("%d characters, table %q:\n%s", len(snap), table, snap)
+	}
+	wants(t, snap, `- heading "Top"`, `button "Order 0"`, `- textbox "User"`, `- button "Go"`, "characters left out; snapshot with ref "+table+" shows them)")
+	part := n.must("snapshot", obj{"ref": table, "max_chars": 100000})
+	wants(t, part.m["snapshot"].(string), `button "Order 299"`)
+	if part.m["truncated"] != nil {
+		t.Error("the whole table is said to be cut")
+	}
+	found := n.must("snapshot", obj{"search": "part number 250"}).m["snapshot"].(string)
+	wants(t, found, "- table", "250 | Part number 250", `button "Order 250"`)
+	never(t, found, "Order 251", "Login")
+	wants(t, n.must("snapshot", obj{"search": "no such text"}).m["snapshot"].(string), "no line holds")
+	flat := n.must("snapshot", obj{"depth": 1}).m["snapshot"].(string)
+	wants(t, flat, "- table", "(+600 lines)", `- heading "Top"`)
+	never(t, flat, "Order")
+	only := n.must("snapshot", obj{"interactive_only": true, "search": "go"}).m["snapshot"].(string)
+	wants(t, only, `button "Go"`)
+	n.refused(capabilities.CodeStaleRef, "snapshot", obj{"ref": "e9999"})
+}
+
+func TestDeltaOfAPage(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/":  html(`<h1>Shop</h1><ul id=l><li>One<li>Two</ul><button id=b onclick="l.insertAdjacentHTML('beforeend','<li>Three'); this.disabled=true">More</button>`),
+		"/2": html(`<p>Other</p>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	first := n.must("snapshot", obj{})
+	id := first.m["snapshot_id"].(string)
+	a := n.must("snapshot", obj{"since": "last"})
+	if a.m["delta"] != true || !strings.Contains(a.m["snapshot"].(string), "nothing changed since "+id) {
+		t.Errorf("%v", a.json)
+	}
+	n.must("click", obj{"selector": "#b"})
+	a = n.must("snapshot", obj{"since": id})
+	text := a.m["snapshot"].(string)
+	wants(t, text, "changed since "+id, "+   - listitem: Three", `~ - button "More" [disabled]`)
+	never(t, text, "One", "Shop")
+	body := text[strings.Index(text, "\n")+1:]
+	got, err := applyDelta(strings.Split(first.m["snapshot"].(string), "\n"), body)
+	if full := n.snap(); err != nil || strings.Join(got, "\n") != full {
+		t.Errorf("the delta gives\n%s\nbut the page is\n%s\n%v", strings.Join(got, "\n"), full, err)
+	}
+	// Unknown, of another view, or of another document: all of it.
+	for _, args := range []obj{{"since": "s999"}, {"since": id, "interactive_only": true}} {
+		if a := n.must("snapshot", args); a.m["delta"] != nil || !strings.Contains(a.json, "More") {
+			t.Errorf("%v: %s", args, a.json)
+		}
+	}
+	n.goTo(s.URL + "/2")
+	if a := n.must("snapshot", obj{"since": "last"}); a.m["delta"] != nil || !strings.Contains(a.json, "Other") {
+		t.Errorf("a new document: %s", a.json)
+	}
+	// With an action.
+	n.goTo(s.URL + "/")
+	n.snap()
+	a = n.must("click", obj{"selector": "#b", "snapshot": "delta"})
+	text, _ = a.m["snapshot"].(string)
+	wants(t, text, "+   - listitem: Three")
+	never(t, text, "Shop")
+	a = n.must("click", obj{"selector": "h1", "snapshot": "full"})
+	text, _ = a.m["snapshot"].(string)
+	wants(t, text, "Shop", "Three")
+}
+
+// A ref lives through history, whether Chrome kept the page or not.
+func TestRefsThroughHistory(t *testing.T) {
+	pages := map[string]string{
+		"/2":  html(`<button onclick="document.title='two'">Save</button>`),
+		"/in": html(`<button onclick="this.textContent='Sent'">Send</button>`),
+	}
+	s := newSite(t, pages)
+	for name, extra := range map[string]string{"kept": "", "rebuilt": `<script>addEventListener('unload', () => {})</script>`} {
+		pages["/"+name] = html(extra + `<button onclick="document.title='one'">Save</button><button>Same</button><button>Same</button><iframe src="` + elsewhere(s) + `/in"></iframe>`)
+		n := newNode(t, s.URL, elsewhere(s))
+		n.goTo(s.URL + "/" + name)
+		save, same, send := n.ref(`"Save"`), n.ref(`"Same"`), n.ref(`"Send"`)
+		n.eval("window.sameDocument = true")
+		n.goTo(s.URL + "/2")
+		n.refused(capabilities.CodeStaleRef, "click", obj{"ref": save})
+		n.eval("history.back(); 1")
+		for n.eval("location.pathname") != "/"+name {
+		}
+		n.must("click", obj{"ref": save})
+		if got := n.eval("document.title"); got != "one" {
+			t.Errorf("%s: the title is %v", name, got)
+		}
+		n.must("click", obj{"ref": send})
+		wants(t, n.snap(), `button "Sent"`)
+		kept := n.eval("!!window.sameDocument").(bool)
+		t.Logf("%s: the document was kept: %v", name, kept)
+		// Two of the same name: no guess, unless the document itself is back.
+		if _, err := n.try("click", obj{"ref": same}); (err == nil) != kept {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The large page as the peers were measured with.
+func TestSnapshotOfALargePage(t *testing.T) {
+	pages := map[string]string{"/other": html(`<h2>Elsewhere</h2><button>Foreign</button>`)}
+	s := newSite(t, pages)
+	pages["/"] = largePage() + `<iframe src="` + elsewhere(s) + `/other"></iframe>`
+	n := newNode(t, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	elements := n.eval(`document.querySelectorAll('*').length`).(float64)
+	full := n.must("snapshot", obj{"max_chars": 200000})
+	snap := full.m["snapshot"].(string)
+	wants(t, snap, `"Edit 499"`, `"In 59"`, `"Deep"`, `"Foreign"`)
+	capped := n.must("snapshot", obj{}).m["snapshot"].(string)
+	if elements < 4500 || len(snap)/4 > 24000 || len(capped)/4 > 4000 || full.m["truncated"] != nil {
+		t.Errorf("%.0f elements: %d tokens in full, %d capped", elements, len(snap)/4, len(capped)/4)
+	}
+	wants(t, capped, `"Edit 0"`, "left out; snapshot with ref", `"Foreign"`)
+	t.Logf("%.0f elements: %d tokens in full, %d capped", elements, len(snap)/4, len(capped)/4)
+	var took []time.Duration
+	for range 15 {
+		began := time.Now()
+		n.must("snapshot", obj{})
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("p50 %v", took[len(took)/2])
+}
