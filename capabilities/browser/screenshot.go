@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"image"
 	_ "image/jpeg" // to read the size of what Chrome gives
 	_ "image/png"
@@ -13,53 +14,58 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// maxPixels bounds one image: Chrome's own limit for a surface's side, and what
-// fits the blob limit.
+// Bounds of one image: Chrome's own limit for a surface's side, what a picture may
+// hold of pixels, and what fits the blob limit.
 const (
-	maxSide = 16384
-	maxBlob = 32 << 20
+	maxSide   = 16384
+	maxPixels = 64 << 20
+	maxBlob   = 32 << 20
 )
 
-// screenshot carries out tyrum.browser.screenshot.
+type shotArgs struct {
+	Ref      string `json:"ref"`
+	Selector string `json:"selector"`
+	FullPage bool   `json:"full_page"`
+	Format   string `json:"format"`
+	Quality  int64  `json:"quality"`
+	Clip     *struct {
+		X      float64 `json:"x"`
+		Y      float64 `json:"y"`
+		Width  float64 `json:"width"`
+		Height float64 `json:"height"`
+	} `json:"clip"`
+	Scale    float64 `json:"scale"`
+	Annotate bool    `json:"annotate"`
+}
+
+// screenshot carries out tyrum.browser.screenshot: the viewport, a part of it, an
+// element, or the whole page. A clip is in the pixels that clicks by x and y use;
+// with full_page it is in those of the page.
 func screenshot(c *call) (capabilities.Output, error) {
-	args := struct {
-		Ref      string `json:"ref"`
-		Selector string `json:"selector"`
-		FullPage bool   `json:"full_page"`
-		Format   string `json:"format"`
-		Quality  int64  `json:"quality"`
-	}{Format: "png", Quality: 80}
+	args := shotArgs{Format: "png", Quality: 80, Scale: 1}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
+	}
+	if args.Annotate && args.Format == "webp" {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image can not be webp.").WithHint("Use png or jpeg.")
 	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
 	p := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormat(args.Format), OptimizeForSpeed: ptr(true)}
-	if args.Format == "jpeg" {
+	if args.Format != "png" {
 		p.Quality = &args.Quality
 	}
-	switch {
-	case args.Ref != "" || args.Selector != "":
-		_, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"})
-		if err != nil {
+	shown, err := c.frameShot(args, &p)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	var marks []mark
+	if args.Annotate {
+		if marks, err = c.marks(); err != nil {
 			return capabilities.Output{}, err
 		}
-		if at.Width < 1 || at.Height < 1 {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
-				WithHint("Choose another element, or take the viewport.")
-		}
-		p.Clip = &page.Viewport{X: at.X, Y: at.Y, Width: min(at.Width, maxSide), Height: min(at.Height, maxSide), Scale: 1}
-		p.CaptureBeyondViewport = ptr(true)
-	case args.FullPage:
-		m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
-		if err != nil {
-			return capabilities.Output{}, err
-		}
-		if m.CSSContentSize != nil {
-			p.Clip = &page.Viewport{Width: min(m.CSSContentSize.Width, maxSide), Height: min(m.CSSContentSize.Height, maxSide), Scale: 1}
-			p.CaptureBeyondViewport = ptr(true)
-		}
+		p.Format, p.Quality = "png", nil // it is encoded anew
 	}
 	shot := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
 	url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
@@ -74,21 +80,92 @@ func screenshot(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	size, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The browser gave no readable image.").
+	result := shotResult{MIME: "image/" + args.Format, URL: url}
+	if args.Annotate {
+		if data, result.Legend, err = annotate(data, shown, marks, args); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
+	size, ok := imageSize(data)
+	if !ok {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The browser gave no readable image.").
 			WithHint("Try again, or take a smaller part.")
 	}
-	result := struct {
-		MIME   string `json:"mime"`
-		Width  int    `json:"width"`
-		Height int    `json:"height"`
-		URL    string `json:"url,omitempty"`
-	}{"image/" + args.Format, size.Width, size.Height, url}
+	result.Width, result.Height = size.X, size.Y
 	return capabilities.Output{
 		Result: result, Untrusted: true,
 		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: result.MIME, Bytes: data}},
 	}, nil
+}
+
+type shotResult struct {
+	MIME   string        `json:"mime"`
+	Width  int           `json:"width"`
+	Height int           `json:"height"`
+	URL    string        `json:"url,omitempty"`
+	Legend []legendEntry `json:"legend,omitempty"`
+}
+
+// frameShot sets what part of the page is taken, and gives it in the coordinates
+// of the viewport. The plain viewport needs no question.
+func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown page.Viewport, err error) {
+	element := args.Ref != "" || args.Selector != ""
+	if !element && !args.FullPage && args.Clip == nil && args.Scale == 1 && !args.Annotate {
+		return shown, nil
+	}
+	var at aimed
+	if element {
+		if _, at, err = c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"}); err != nil {
+			return shown, err
+		}
+		if at.Width < 1 || at.Height < 1 {
+			return shown, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
+				WithHint("Choose another element, or take the viewport.")
+		}
+	}
+	m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
+	if err != nil {
+		return shown, err
+	}
+	if m.CSSVisualViewport == nil || m.CSSContentSize == nil {
+		return shown, errMessage
+	}
+	view := page.Viewport{X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth, Height: m.CSSVisualViewport.ClientHeight}
+	part := view
+	switch {
+	case element:
+		part = page.Viewport{X: at.X, Y: at.Y, Width: at.Width, Height: at.Height}
+	case args.FullPage:
+		part = page.Viewport{Width: m.CSSContentSize.Width, Height: m.CSSContentSize.Height}
+	}
+	if k := args.Clip; k != nil {
+		whole := part
+		part = page.Viewport{X: whole.X + k.X, Y: whole.Y + k.Y, Width: k.Width, Height: k.Height}
+		right, bottom := min(part.X+part.Width, whole.X+whole.Width), min(part.Y+part.Height, whole.Y+whole.Height)
+		part.X, part.Y = max(part.X, whole.X), max(part.Y, whole.Y)
+		part.Width, part.Height = right-part.X, bottom-part.Y
+		if part.Width < 1 || part.Height < 1 {
+			return shown, capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
+				WithHint("Give x, y, width and height within them; with full_page, of the whole page.")
+		}
+	}
+	c.lane.mu.Lock()
+	ratio := c.lane.emulated.Scale
+	c.lane.mu.Unlock()
+	scale := args.Scale
+	if ratio != nil {
+		scale *= *ratio
+	}
+	if w, h := part.Width*scale, part.Height*scale; w > maxSide || h > maxSide || w*h > maxPixels {
+		return shown, capabilities.Errorf(capabilities.CodeResultTooLarge, "That would be an image of %.0f by %.0f pixels; at most %d on a side and %d million are given.", w, h, maxSide, maxPixels>>20).
+			WithHint("Give a smaller scale, a clip, or an element.")
+	}
+	part.Scale = args.Scale
+	p.Clip = &part
+	// What is in view is taken as it is; only for the rest the page is laid out anew.
+	beyond := part.X < view.X || part.Y < view.Y || part.X+part.Width > view.X+view.Width+1 || part.Y+part.Height > view.Y+view.Height+1
+	p.CaptureBeyondViewport = ptr(beyond)
+	return page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}, nil
 }
 
 // imageBytes takes the image out of the raw answer in one pass.
@@ -99,8 +176,7 @@ func imageBytes(raw []byte) (out []byte, err error) {
 		}
 		encoded := value[1 : len(value)-1]
 		if base64.StdEncoding.DecodedLen(len(encoded)) > maxBlob {
-			return capabilities.Errorf(capabilities.CodeResultTooLarge, "The image is larger than %d MiB.", maxBlob>>20).
-				WithHint("Take one element or the viewport, or use jpeg.")
+			return errImageTooLarge
 		}
 		out = make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
 		n, err := base64.StdEncoding.Decode(out, encoded)
@@ -111,4 +187,37 @@ func imageBytes(raw []byte) (out []byte, err error) {
 		err = errMessage
 	}
 	return out, err
+}
+
+var errImageTooLarge = capabilities.Errorf(capabilities.CodeResultTooLarge, "The image is larger than %d MiB.", maxBlob>>20).
+	WithHint("Take one element or the viewport, give a smaller scale, or use jpeg.")
+
+// imageSize reads the size from an image's head.
+func imageSize(data []byte) (image.Point, bool) {
+	if c, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil {
+		return image.Point{X: c.Width, Y: c.Height}, true
+	}
+	return webpSize(data)
+}
+
+// webpSize reads the first chunk of a WebP file:
+//
+//	"RIFF" size "WEBP" | "VP8X" size flags(4) width-1(3) height-1(3)
+//	                   | "VP8L" size 0x2f, then 14 bits width-1, 14 bits height-1
+//	                   | "VP8 " size frame(3) 9d 01 2a width(2) height(2), 14 bits each
+func webpSize(b []byte) (image.Point, bool) {
+	if len(b) < 30 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WEBP" {
+		return image.Point{}, false
+	}
+	three := func(p []byte) int { return int(p[0]) | int(p[1])<<8 | int(p[2])<<16 }
+	switch string(b[12:16]) {
+	case "VP8X":
+		return image.Point{X: three(b[24:]) + 1, Y: three(b[27:]) + 1}, true
+	case "VP8L":
+		bits := binary.LittleEndian.Uint32(b[21:])
+		return image.Point{X: int(bits&0x3fff) + 1, Y: int(bits>>14&0x3fff) + 1}, b[20] == 0x2f
+	case "VP8 ":
+		return image.Point{X: int(binary.LittleEndian.Uint16(b[26:]) & 0x3fff), Y: int(binary.LittleEndian.Uint16(b[28:]) & 0x3fff)}, true
+	}
+	return image.Point{}, false
 }

@@ -1,0 +1,126 @@
+//go:build linux
+
+package browser
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// picture decodes what a screenshot gave.
+func (n *node) picture(args obj) (image.Image, answer) {
+	n.t.Helper()
+	a := n.must("screenshot", args)
+	p, _, err := image.Decode(bytes.NewReader(a.Blobs[0].Bytes))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if p.Bounds().Dx() != int(a.m["width"].(float64)) || p.Bounds().Dy() != int(a.m["height"].(float64)) {
+		n.t.Errorf("%v: %v, but the result says %s", args, p.Bounds(), a.json)
+	}
+	return p, a
+}
+
+func near(c color.Color, r, g, b uint32) bool {
+	x, y, z, _ := c.RGBA()
+	d := func(a, b uint32) bool { return a>>8 < b+12 && b < a>>8+12 }
+	return d(x, r) && d(y, g) && d(z, b)
+}
+
+func TestScreenshotParts(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;width:2000px;height:3000px;background:#fff}div{position:absolute}</style>
+<div style="left:100px;top:50px;width:200px;height:100px;background:#f00"></div><div id=blue style="left:1500px;top:2500px;width:40px;height:30px;background:#00f"></div>
+<iframe id=fr style="position:absolute;left:300px;top:300px;width:200px;height:100px;border:10px solid #000" srcdoc="<style>body{margin:0}</style><p id=in style='margin:20px;width:50px;height:25px;background:#0f0'></p>"></iframe>`)})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": 800, "height": 600})
+	n.goTo(s.URL + "/")
+	whole, a := n.picture(obj{})
+	if whole.Bounds() != image.Rect(0, 0, 800, 600) || !near(whole.At(150, 100), 255, 0, 0) || a.m["url"] != s.URL+"/" {
+		t.Errorf("viewport: %v %s", whole.Bounds(), a.json)
+	}
+	clipped, _ := n.picture(obj{"clip": obj{"x": 90, "y": 40, "width": 50, "height": 30}})
+	if clipped.Bounds() != image.Rect(0, 0, 50, 30) || !near(clipped.At(5, 5), 255, 255, 255) || !near(clipped.At(15, 15), 255, 0, 0) {
+		t.Errorf("clip: %v", clipped.Bounds())
+	}
+	n.eval("scrollTo(0, 40)")
+	if p, _ := n.picture(obj{"clip": obj{"x": 90, "y": 0, "width": 50, "height": 30}}); !near(p.At(15, 15), 255, 0, 0) || !near(p.At(5, 15), 255, 255, 255) {
+		t.Error("a clip is not in the coordinates of the viewport")
+	}
+	if p, _ := n.picture(obj{"scale": 0.5}); p.Bounds() != image.Rect(0, 0, 400, 300) || !near(p.At(75, 30), 255, 0, 0) {
+		t.Errorf("half: %v", p.Bounds())
+	}
+	if p, _ := n.picture(obj{"clip": obj{"x": 100, "y": 20, "width": 50, "height": 30}, "scale": 2}); p.Bounds() != image.Rect(0, 0, 100, 60) || !near(p.At(50, 30), 255, 0, 0) {
+		t.Errorf("double: %v", p.Bounds())
+	}
+	full, _ := n.picture(obj{"full_page": true, "format": "jpeg"})
+	if full.Bounds() != image.Rect(0, 0, 2000, 3000) || !near(full.At(1520, 2515), 0, 0, 255) || !near(full.At(150, 100), 255, 0, 0) {
+		t.Errorf("full page: %v", full.Bounds())
+	}
+	if p, _ := n.picture(obj{"full_page": true, "clip": obj{"x": 1500, "y": 2500, "width": 40, "height": 30}}); !near(p.At(20, 15), 0, 0, 255) {
+		t.Error("a clip of the full page is not in its coordinates")
+	}
+	if p, _ := n.picture(obj{"selector": "#blue"}); p.Bounds() != image.Rect(0, 0, 40, 30) || !near(p.At(1, 1), 0, 0, 255) || !near(p.At(38, 28), 0, 0, 255) {
+		t.Errorf("element: %v", p.Bounds())
+	}
+	if p, _ := n.picture(obj{"selector": "#in"}); p.Bounds() != image.Rect(0, 0, 50, 25) || !near(p.At(1, 1), 0, 255, 0) || !near(p.At(48, 23), 0, 255, 0) {
+		t.Errorf("element in a frame: %v", p.Bounds())
+	}
+	webp := n.must("screenshot", obj{"format": "webp"})
+	if webp.m["width"] != 800.0 || webp.m["height"] != 600.0 || webp.Blobs[0].MIME != "image/webp" || string(webp.Blobs[0].Bytes[8:12]) != "WEBP" {
+		t.Errorf("webp: %s", webp.json)
+	}
+	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"clip": obj{"x": 900, "y": 0, "width": 10, "height": 10}})
+	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"annotate": true, "format": "webp"})
+	n.eval(`document.body.style.height='40000px'; 1`)
+	if err := n.refused(capabilities.CodeResultTooLarge, "screenshot", obj{"full_page": true}); !strings.Contains(err.Message, "40000") {
+		t.Error(err)
+	}
+	if p, _ := n.picture(obj{"full_page": true, "scale": 0.3, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 600, 12000) {
+		t.Errorf("a long page at a smaller scale: %v", p.Bounds())
+	}
+}
+
+func TestScreenshotAnnotated(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;background:#fff}</style><button style="position:absolute;left:100px;top:100px;width:120px;height:40px;border:0;background:#eee"></button>
+<a href=/x style="position:absolute;left:300px;top:100px;width:50px;height:20px">Link</a><iframe style="position:absolute;left:50px;top:200px;width:200px;height:100px;border:0" srcdoc="<style>body{margin:0}</style><button style='width:80px;height:30px'>Inner</button>"></iframe>`)})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": 600, "height": 400, "device_scale_factor": 2})
+	n.goTo(s.URL + "/")
+	before := n.eval("document.documentElement.outerHTML")
+	p, a := n.picture(obj{"annotate": true})
+	legend := a.m["legend"].([]any)
+	if len(legend) != 3 || p.Bounds() != image.Rect(0, 0, 1200, 800) {
+		t.Fatalf("%v %s", p.Bounds(), a.json)
+	}
+	// The frame of the first is drawn, in two picture pixels; its inside is not.
+	for _, at := range []image.Point{{200, 240}, {439, 240}, {300, 279}} {
+		if near(p.At(at.X, at.Y), 238, 238, 238) || near(p.At(at.X, at.Y), 255, 255, 255) {
+			t.Errorf("no line at %v: %v", at, p.At(at.X, at.Y))
+		}
+	}
+	if !near(p.At(300, 240), 238, 238, 238) {
+		t.Errorf("the inside is drawn over: %v", p.At(300, 240))
+	}
+	// A ref of the legend works.
+	for _, e := range legend {
+		if e := e.(obj); e["name"] == "Link" {
+			n.must("click", obj{"ref": e["ref"]})
+		}
+	}
+	n.must("navigate-back", obj{})
+	if after := n.eval("document.documentElement.outerHTML"); after != before {
+		t.Error("the page was touched")
+	}
+	if q, _ := n.picture(obj{"annotate": true, "format": "jpeg", "clip": obj{"x": 290, "y": 80, "width": 100, "height": 60}}); q.Bounds() != image.Rect(0, 0, 200, 120) || near(q.At(20, 60), 255, 255, 255) {
+		t.Errorf("annotated clip: %v %v", q.Bounds(), q.At(20, 60))
+	}
+	if dir := os.Getenv("BROWSER_TEST_PICTURES"); dir != "" {
+		os.WriteFile(dir+"/annotated.png", a.Blobs[0].Bytes, 0o600)
+	}
+}
