@@ -57,6 +57,7 @@ type aimed struct {
 	Empty     bool    `json:"empty"`     // the field holds nothing
 	Multiline bool    `json:"multiline"` // a line break is part of the text
 	Rich      bool    `json:"rich"`      // it is an editor of rich text
+	Veiled    bool    `json:"veiled"`    // nobody can tell whether it listens to keys
 	Moved     bool    `json:"moved"`     // it was scrolled into view
 	ScrollX   float64 `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
 	ScrollY   float64 `json:"scroll_y"`
@@ -320,7 +321,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	if err != nil {
 		if c.whole.Err() != nil && errors.Is(context.Cause(c.tab.life), errTabClosed) {
 			// The action closed its own tab; that is an effect, not a failure.
-			return capabilities.Output{Result: with(acted{}), Effect: v.effect, Evidence: "the tab closed itself"}, nil
+			return capabilities.Output{Result: with(acted{}), Effect: v.effect, Evidence: tabClosed}, nil
 		}
 		return capabilities.Output{}, err
 	}
@@ -350,9 +351,20 @@ func (c *call) extras(a *acted) error {
 	return err
 }
 
-// heldUp is the output of an action that a dialog of the page held up: it was
-// carried out as far as that, and what comes next is the dialog's answer.
-func (c *call) heldUp() (capabilities.Output, error) {
-	now, _ := c.tab.look()
-	return c.result(confirmed("the page opened a " + now.dialog))
+// cutShort is the output of an action that its own effect ended: a dialog that the
+// page opened, or the closing of the tab. Any other error stays one.
+func (c *call) cutShort(err error) (capabilities.Output, error) {
+	if c.shape == nil {
+		c.shape = func(a acted) any { return a }
+	}
+	if c.stopped() != nil {
+		now, _ := c.tab.look()
+		return c.resultWith(confirmed("the page opened a "+now.dialog), c.shape)
+	}
+	if errors.Is(context.Cause(c.tab.life), errTabClosed) && c.outer.Err() == nil {
+		return capabilities.Output{Result: c.shape(acted{}), Effect: capabilities.EffectConfirmed, Evidence: tabClosed}, nil
+	}
+	return capabilities.Output{}, err
 }
+
+const tabClosed = "the tab closed itself"

@@ -77,7 +77,7 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 }
 
 func TestHover(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<style>#m ul{display:none}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
+	s := newSite(t, map[string]string{"/": html(`<style>#m ul{display:none;position:absolute;z-index:1;background:#fff}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
 <button id=tip onmouseenter="out.textContent='tip '+event.isTrusted">Tip</button><p id=out></p>
 <div id=box style="width:100px;height:100px;overflow:auto"><div style="height:1000px;width:900px">x</div></div><button id=plain>Plain</button><button id=dis disabled>Dis</button>
 <div style="position:relative"><button id=cov>Cov</button><div id=lid style="position:absolute;inset:0;background:#eee">Lid</div></div><div style="height:3000px"></div><button id=far>Far</button>`)})

@@ -77,13 +77,12 @@ func TestDialogs(t *testing.T) {
 		})
 	}
 	// The late one came meanwhile, or comes: whatever call meets it says so.
-	for ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second); ; {
-		if _, err := n.within(ctx, "evaluate", obj{"expression": "1"}); err != nil {
-			if err.Code != capabilities.CodeDialogOpen || !strings.Contains(err.Message, `alert dialog open: "late"`) {
-				t.Fatal(err)
-			}
-			cancel()
-			break
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for met := false; !met; {
+		_, err := n.within(ctx, "evaluate", obj{"expression": "1"})
+		if met = err != nil; met && (err.Code != capabilities.CodeDialogOpen || !strings.Contains(err.Message, `alert dialog open: "late"`)) {
+			t.Fatal(err)
 		}
 	}
 	for tool, args := range map[string]obj{"snapshot": {}, "evaluate": {"expression": "1"}, "click": {"selector": "#plain"}, "type": {"selector": "#t", "text": "x"},

@@ -84,7 +84,14 @@ func fillForm(c *call) (capabilities.Output, error) {
 	if err == nil && res.Result != nil {
 		jsonv2.Unmarshal(res.Result.Value, &places)
 	}
-	_, at, err := c.aim(aimArgs{Kind: "fill", Fields: fields, Keyed: places})
+	aim := aimArgs{Kind: "fill", Fields: fields, Keyed: places}
+	if len(fields) == 1 {
+		aim.Ref, aim.Selector = fields[0].Ref, fields[0].Selector
+	}
+	_, at, err := c.aim(aim)
+	if err != nil && !single {
+		err = naming("fields[0]", err)
+	}
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -179,7 +186,7 @@ func (c *call) retype(f field, r filled) error {
 	}
 	keys := r.Keyed
 	if !keys {
-		if keys, err = c.wantsKeys(w.s, f.Value); err != nil {
+		if keys, err = c.wantsKeys(w, f.Value); err != nil {
 			return err
 		}
 	}

@@ -240,14 +240,15 @@ type call struct {
 	h       *Handler
 	lane    *lane
 	inv     capabilities.Invocation
-	tab     *tab     // once the tool chose it
-	in      *session // of the document that the action is in
-	before  tabState // when the input was fired
-	fired   bool     // input was sent: what follows is its outcome, never a refusal
-	wants   string   // the snapshot the caller wants with the result: "", none, delta or full
-	probe   *pending // answered when the page has done the call's synchronous part
-	unbind  func()   // ends the bond of ctx to the tab
-	release func()   // gives the lane's order to the next call; idempotent
+	tab     *tab            // once the tool chose it
+	in      *session        // of the document that the action is in
+	before  tabState        // when the input was fired
+	fired   bool            // input was sent: what follows is its outcome, never a refusal
+	shape   func(acted) any // makes the result of an action that was cut short; nil: as it is
+	wants   string          // the snapshot the caller wants with the result: "", none, delta or full
+	probe   *pending        // answered when the page has done the call's synchronous part
+	unbind  func()          // ends the bond of ctx to the tab
+	release func()          // gives the lane's order to the next call; idempotent
 }
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
@@ -301,8 +302,8 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 // carryOut runs the call's tool and words its failure.
 func (c *call) carryOut(run tool) (capabilities.Output, error) {
 	out, err := run(c)
-	if err != nil && c.fired && c.stopped() != nil {
-		out, err = c.heldUp()
+	if err != nil && c.fired {
+		out, err = c.cutShort(err)
 	}
 	if err == nil {
 		return out, nil

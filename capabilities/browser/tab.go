@@ -352,6 +352,9 @@ func (h *Handler) unstick(c *call) {
 	if c.probe != nil && c.probe.answered() {
 		return // it waits for a promise, or for nothing: the page is free
 	}
+	if now, _ := c.tab.look(); now.open != nil {
+		return // it waits for the answer to its dialog
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {

@@ -80,9 +80,9 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		}
 		return judge(answer.Verdict, "the field holds the value"), nil
 	}
-	keys, err := t.slowly, error(nil)
+	keys, err := t.slowly || at.Veiled, error(nil)
 	if !keys {
-		keys, err = c.wantsKeys(w.s, text)
+		keys, err = c.wantsKeys(w, text)
 	}
 	if err != nil {
 		return verdict{}, err
@@ -152,11 +152,11 @@ const listens = `(() => {
 
 // wantsKeys decides how text goes in: key by key if it is short or something
 // listens to keys, else in one piece, which is fast.
-func (c *call) wantsKeys(s *session, text string) (bool, error) {
-	if utf8.RuneCountInString(text) <= keysUpTo {
-		return true, nil
+func (c *call) wantsKeys(w world, text string) (bool, error) {
+	if utf8.RuneCountInString(text) <= keysUpTo || w.frame != nil && w.s == c.tab.s {
+		return true, nil // or the page's own world of that frame can not be asked
 	}
-	res, err := do(c.ctx, s, runtime.Evaluate, runtime.EvaluateParams{
+	res, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: listens, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
 	if err != nil || res.Result == nil {

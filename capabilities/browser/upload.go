@@ -103,6 +103,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	if params.Files, err = c.stage(open); err != nil {
 		return capabilities.Output{}, err
 	}
+	c.shape = func(acted) any { return uploads{len(open)} }
 	ctx := c.input()
 	if _, err := do(ctx, s, dom.SetFileInputFiles, params); err != nil {
 		var refused *protocolError
@@ -124,9 +125,11 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	if v, err = c.follow(v); err != nil && c.stopped() == nil {
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: struct {
-		Uploaded int `json:"uploaded"`
-	}{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+	return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+}
+
+type uploads struct {
+	Uploaded int `json:"uploaded"`
 }
 
 var errOneFile = capabilities.Errorf(capabilities.CodeInvalidArguments, "The file input takes one file.").WithHint("Give one path.")

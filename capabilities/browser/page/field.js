@@ -21,10 +21,18 @@ function focusField(el, o) {
     }
   }
   const empty = !(el.isContentEditable ? squeeze(el.innerText) : el.value);
-  return {secret, direct, end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
+  return {secret, direct, veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
 }
 
 let field = null;
+
+// isVeiled: the page's own world, asked from the top of this document, does not
+// come to the element, so nobody can tell whether it listens to keys.
+function isVeiled(el) {
+  if (el.ownerDocument !== document) return true;
+  for (let root = el.getRootNode(); isShadow(root); root = root.host.getRootNode()) if (!root.host.shadowRoot) return true;
+  return false;
+}
 
 // setField sets what keys can not reliably reach (dates, colours, sliders).
 function setField(o) {
@@ -132,11 +140,11 @@ function fillOne(o, keyed) {
   const secret = isSecret(el);
   if (o.check) return {judge: () => hold(el, o.empty ? '' : null, want), secret};
   if (before === want) return {verdict: 'match', secret};
-  if (keyed || el.isContentEditable) {
+  if (keyed || el.isContentEditable || el.getRootNode() !== document) {
     // Rich text and what listens to keys get real keys, which come from outside.
     if (el.isContentEditable) el.ownerDocument.defaultView.getSelection().selectAllChildren(el);
     else el.select();
-    return {keys: true, keyed, rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret};
+    return {keys: true, keyed: keyed || isVeiled(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret};
   }
   putText(el, want);
   if (attached(el) && hold(el, before, want) === 'unchanged') setNative(el, want);

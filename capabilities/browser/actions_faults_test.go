@@ -1,0 +1,160 @@
+//go:build linux
+
+package browser
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// inBackground makes a call that something happens to.
+func (n *node) inBackground(ctx context.Context, tool string, args any) func() (answer, *capabilities.Error) {
+	var a answer
+	var err *capabilities.Error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a, err = n.within(ctx, tool, args)
+	}()
+	return func() (answer, *capabilities.Error) { <-done; return a, err }
+}
+
+// Whatever ends an action in its middle, the call says so and the next one works.
+func TestActionCutShort(t *testing.T) {
+	var s *site
+	s = newSite(t, map[string]string{"/": html(`<button id=hang onclick="fetch('/began');for(;;);">Hang</button><button id=b onclick="document.title='clicked'">B</button>
+<button id=hold onmousedown="fetch('/held')" onmouseup="document.title='let go'" onkeydown="fetch('/held')" onkeyup="document.title='key up'">Hold</button>
+<div id=d draggable=true ondragstart="event.dataTransfer.setData('text/plain','x');fetch('/held')" ondragend="document.title='drag over'">drag</div><div id=to ondragover="event.preventDefault()" ondrop="document.title='dropped'" style="margin-top:300px">to</div>
+<input id=slow oninput="fetch('/began');for(;;);">`), "/popup": html(`<button id=x onclick="window.close()">Close</button>`)})
+	awaitHit := func(path string, before int) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for s.count(path) == before {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				t.Fatal("the action did not begin")
+			}
+		}
+	}
+	n := newNode(t, s.URL)
+	works := func(t *testing.T) {
+		t.Helper()
+		n := *n
+		n.t = t
+		n.goTo(s.URL + "/")
+		if a := n.must("click", obj{"selector": "#b"}); a.m["title"] != "clicked" || a.Effect != capabilities.EffectConfirmed {
+			t.Error(a.json, a.Evidence)
+		}
+	}
+	works(t)
+	for tool, args := range map[string]obj{"click": {"selector": "#hang"}, "fill-form": {"selector": "#slow", "value": "x"}, "type": {"selector": "#slow", "text": "x"}} {
+		t.Run("script that never ends, "+tool, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			if a, err := n.within(ctx, tool, args); err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+				t.Error(a.json, a.Evidence, err)
+			}
+			works(t)
+		})
+	}
+	held := []struct {
+		tool string
+		args obj
+		then string
+	}{
+		{"click", obj{"selector": "#hold", "hold_ms": 9000}, "let go"},
+		{"press-key", obj{"selector": "#hold", "key": "x", "hold_ms": 9000}, "key up"},
+		{"drag", obj{"source_selector": "#d", "target_selector": "#to", "duration_ms": 9000}, "drag over"},
+	}
+	for _, tc := range held {
+		t.Run("cancelled, "+tc.tool, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			before := s.count("/held")
+			wait := n.inBackground(ctx, tc.tool, tc.args)
+			awaitHit("/held", before)
+			cancel()
+			if _, err := wait(); err == nil || err.Code != capabilities.CodeCancelled {
+				t.Error(err)
+			}
+			// Nothing stays pressed.
+			n := *n
+			n.t = t
+			if got := n.eval(`new Promise(f=>{const t=setInterval(()=>{if(document.title==='` + tc.then + `'){clearInterval(t);f(true)}},2)})`); got != true {
+				t.Error(got)
+			}
+			works(t)
+		})
+	}
+	for name, end := range map[string]struct {
+		how  func()
+		code capabilities.Code
+	}{
+		"tab crash":    {func() { tab := n.activeTab(); start(t.Context(), tab.s, page.Crash, cdp.Empty{}) }, capabilities.CodeBrowserCrashed},
+		"browser kill": {func() { n.process().proc.Close() }, capabilities.CodeBrowserCrashed},
+		"lane closed":  {func() { n.h.CloseLane(n.lane) }, capabilities.CodeCancelled},
+	} {
+		for _, tc := range held {
+			t.Run(name+", "+tc.tool, func(t *testing.T) {
+				before := s.count("/held")
+				wait := n.inBackground(t.Context(), tc.tool, tc.args)
+				awaitHit("/held", before)
+				began := time.Now()
+				end.how()
+				if a, err := wait(); err == nil || err.Code != end.code {
+					t.Error(a.json, a.Evidence, err)
+				}
+				if time.Since(began) > 8*time.Second {
+					t.Error("the call waited out its hold")
+				}
+				works(t)
+			})
+		}
+	}
+	t.Run("tab that closes itself", func(t *testing.T) {
+		n := *n
+		n.t = t
+		n.eval("open('/popup'); 1")
+		n.must("tabs", obj{"action": "select", "index": 1})
+		a := n.must("click", obj{"selector": "#x"})
+		if a.Evidence != "the tab closed itself" {
+			t.Error(a.json, a.Evidence)
+		}
+		works(t)
+	})
+}
+
+// Two lanes act at once on one Chrome; neither feels the other's dialog or hang.
+func TestActionsSideBySide(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=b onclick="document.title=k=(window.k||0)+1">B</button><button id=al onclick="alert(1)">A</button><input id=i>`)})
+	one := newNode(t, s.URL)
+	two := one.on("lane-2")
+	one.goTo(s.URL + "/")
+	two.goTo(s.URL + "/")
+	one.must("click", obj{"selector": "#al"})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { two.must("click", obj{"selector": "#b"}) })
+	}
+	wg.Wait()
+	two.must("type", obj{"selector": "#i", "text": "mine"})
+	if got := two.eval("document.title + i.value"); got != "3mine" {
+		t.Error(got)
+	}
+	if e := one.refused(capabilities.CodeDialogOpen, "click", obj{"selector": "#b"}); !strings.Contains(e.Message, "alert") {
+		t.Error(e)
+	}
+	one.must("handle-dialog", obj{"accept": true})
+	if got := one.eval("document.title + i.value"); got != "Test page" {
+		t.Error("the other lane's page was touched:", got)
+	}
+}
