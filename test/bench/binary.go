@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // program builds the real binary as releases are built, once.
@@ -132,8 +134,8 @@ func (b *bench) binary() error {
 		}
 	}
 	b.report.add(
-		row{Part: part, What: "gateway, from its start to its first answer", Value: median(later), Unit: "ms", Limit: 150},
-		row{Part: part, What: "the same with an empty data directory (keys, tables, policy are made)", Value: median(first), Unit: "ms", Limit: 150},
+		row{Part: part, What: "gateway, from its start to its first answer", Value: figures.Median(later), Unit: "ms", Limit: 150},
+		row{Part: part, What: "the same with an empty data directory (keys, tables, policy are made)", Value: figures.Median(first), Unit: "ms", Limit: 150},
 	)
 	rss, err := b.idleNode(program, data)
 	if err != nil {
@@ -217,7 +219,7 @@ func (b *bench) idleNode(program, data string) (int64, error) {
 		return 0, err
 	}
 	time.Sleep(b.settle())
-	return resident(n.cmd.Process.Pid), nil
+	return figures.Resident(n.cmd.Process.Pid), nil
 }
 
 // idle measures the memory of a gateway with a crowd of nodes that do nothing.
@@ -240,7 +242,7 @@ func (b *bench) idle() error {
 		return err
 	}
 	time.Sleep(time.Second)
-	alone := resident(g.cmd.Process.Pid)
+	alone := figures.Resident(g.cmd.Process.Pid)
 	dir, err := b.sub("crowd")
 	if err != nil {
 		return err
@@ -251,13 +253,13 @@ func (b *bench) idle() error {
 	}
 	defer crowd.end()
 	time.Sleep(b.settle())
-	rss := resident(g.cmd.Process.Pid)
+	rss := figures.Resident(g.cmd.Process.Pid)
 	if rss == 0 {
 		return nil // a system that does not tell
 	}
 	r := row{
 		Part: "Idle nodes", What: fmt.Sprintf("gateway with %d connected, idle nodes, resident memory", b.nodes), Value: float64(rss) / 1e6, Unit: "MB",
-		Note: fmt.Sprintf("%.0f MB without nodes; %.1f MB at the peak, while they joined", float64(alone)/1e6, float64(peakMemory(g.cmd.Process.Pid))/1e6),
+		Note: fmt.Sprintf("%.0f MB without nodes; %.1f MB at the peak, while they joined", float64(alone)/1e6, float64(figures.PeakResident(g.cmd.Process.Pid))/1e6),
 	}
 	if b.nodes == 1000 {
 		r.Limit = 110

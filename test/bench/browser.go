@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // smallPage has 27 elements in its body.
@@ -89,8 +90,8 @@ func (b *bench) browser() error {
 			return err
 		}
 		b.report.add(row{
-			Part: "Chrome through MCP, gateway, QUIC and node, on a page of 27 elements", What: c.tool + ", p50", Value: median(through.rounds.of(p50)) / 1000, Unit: "ms", Limit: c.limit,
-			Note: fmt.Sprintf("the handler alone %.1f ms; p99 %.1f ms", median(handler.rounds.of(p50))/1000, median(through.rounds.of(p99))/1000),
+			Part: "Chrome through MCP, gateway, QUIC and node, on a page of 27 elements", What: c.tool + ", p50", Value: figures.Median(through.rounds.of(p50)) / 1000, Unit: "ms", Limit: c.limit,
+			Note: fmt.Sprintf("the handler alone %.1f ms; p99 %.1f ms", figures.Median(handler.rounds.of(p50))/1000, figures.Median(through.rounds.of(p99))/1000),
 		})
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 func main() {
@@ -80,7 +81,7 @@ func run() error {
 		return err
 	}
 	b.report = report{
-		When: time.Now(), Machine: machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Load: load(), Rounds: b.rounds, Quick: *quick,
+		When: time.Now(), Machine: figures.Machine(), Cores: runtime.NumCPU(), Go: runtime.Version(), Load: figures.Load(), Rounds: b.rounds, Quick: *quick,
 		FsyncUS: float64(fsync.Microseconds()),
 	}
 	var errs []error

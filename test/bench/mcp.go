@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // mcp measures a tool that does nothing through MCP, beside the SDK's own server
@@ -40,9 +42,9 @@ func (b *bench) mcp() error {
 			}{{"answered by the gateway", house, 0.6}, {"the whole way to the node", routed, 0}} {
 				r := row{
 					Part: "MCP no-op tool call over the bare SDK server's rate",
-					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
-					Note: fmt.Sprintf("%.0f of %.0f calls/s; p50 %.2f against %.2f ms", median(way.s.rounds.of(rate)), median(bare.rounds.of(rate)),
-						median(way.s.rounds.of(p50))/1000, median(bare.rounds.of(p50))/1000),
+					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
+					Note: fmt.Sprintf("%.0f of %.0f calls/s; p50 %.2f against %.2f ms", figures.Median(way.s.rounds.of(rate)), figures.Median(bare.rounds.of(rate)),
+						figures.Median(way.s.rounds.of(p50))/1000, figures.Median(bare.rounds.of(p50))/1000),
 				}
 				if callers > 1 {
 					r.Limit, r.Least = way.limit, way.limit > 0

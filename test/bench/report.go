@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 // row is one line of the table.
@@ -137,22 +138,9 @@ const (
 
 // save puts the figures between the marks of a document that exists.
 func (r *report) save(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	before, rest, found := bytes.Cut(text, []byte(beginMark))
-	_, after, ended := bytes.Cut(rest, []byte(endMark))
-	if !found || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to put the figures between", path, beginMark, endMark)
-	}
-	var out bytes.Buffer
-	out.Write(before)
-	out.WriteString(beginMark + "\n\n")
-	r.markdown(&out)
-	out.WriteString("\n" + endMark)
-	out.Write(after)
-	return os.WriteFile(path, out.Bytes(), 0o644)
+	var text bytes.Buffer
+	r.markdown(&text)
+	return figures.Save(path, beginMark, endMark, text.Bytes())
 }
 
 func (r *report) json(w io.Writer) error {

@@ -28,17 +28,6 @@ func summarise(all []time.Duration, took time.Duration) sample {
 	return sample{N: len(all), P50: at(.5), P99: at(.99), Rate: float64(len(all)) / took.Seconds()}
 }
 
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(list))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
-}
-
 // series is the rounds of one subject.
 type series []sample
 
@@ -107,58 +96,4 @@ func cpuTime(pid int) time.Duration {
 	user, _ := strconv.ParseInt(f[11], 10, 64)
 	system, _ := strconv.ParseInt(f[12], 10, 64)
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
-}
-
-// resident is a process's resident memory in bytes, where the system tells (/proc).
-func resident(pid int) int64 { return status(pid, "VmRSS:") }
-
-// peakMemory is the most it had.
-func peakMemory(pid int) int64 { return status(pid, "VmHWM:") }
-
-func status(pid int, field string) int64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
-			kib, _ := strconv.ParseInt(f[1], 10, 64)
-			return kib << 10
-		}
-	}
-	return 0
-}
-
-// machine says in one line what the figures were measured on.
-func machine() string {
-	var parts []string
-	if data, err := os.ReadFile("/etc/os-release"); err == nil {
-		for line := range strings.Lines(string(data)) {
-			if name, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
-				parts = append(parts, strings.Trim(strings.TrimSpace(name), `"`))
-			}
-		}
-	}
-	if data, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		parts = append(parts, "Linux "+strings.TrimSpace(string(data)))
-	}
-	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(data)) {
-			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-				parts = append(parts, strings.TrimSpace(v))
-				break
-			}
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// load is the system's load average of the last minute, as a hint at how quiet
-// the machine was.
-func load() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "?"
-	}
-	return strings.Fields(string(data))[0]
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -259,7 +260,7 @@ func (r *report) cold(all []*starter) {
 }
 
 func (r *report) head() string {
-	how := fmt.Sprintf("%s, %s.\n%s; medians of %d rounds; load average at the start %s.", r.machine, r.browser, r.when.Format("2006-01-02"), r.rounds, r.load)
+	how := fmt.Sprintf("%s, %d cores, %s.\n%s; medians of %d rounds; load average at the start %s.", r.machine, runtime.NumCPU(), r.browser, r.when.Format("2006-01-02"), r.rounds, r.load)
 	if r.quick {
 		how += " A quick run: take the figures as hints."
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +43,7 @@ func Machine() string {
 			}
 		}
 	}
-	return strings.Join(append(parts, fmt.Sprint(runtime.NumCPU(), " cores")), ", ")
+	return strings.Join(parts, ", ")
 }
 
 // Load is the system's load average of the last minute, as a hint at how quiet
@@ -59,13 +58,18 @@ func Load() string {
 
 // Resident is a process's resident memory in bytes, 0 where the system does not
 // tell (/proc).
-func Resident(pid int) int64 {
+func Resident(pid int) int64 { return status(pid, "VmRSS:") }
+
+// PeakResident is the most it had.
+func PeakResident(pid int) int64 { return status(pid, "VmHWM:") }
+
+func status(pid int, field string) int64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
 			kib, _ := strconv.ParseInt(f[1], 10, 64)
 			return kib << 10
 		}
