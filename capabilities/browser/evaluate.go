@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -32,6 +33,7 @@ const maxValue = 1 << 20
 func evaluate(c *call) (capabilities.Output, error) {
 	var args struct {
 		Expression string `json:"expression"`
+		Ref        string `json:"ref"`
 	}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
@@ -40,6 +42,9 @@ func evaluate(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	expression := args.Expression
+	if args.Ref != "" {
+		return c.evaluateOn(args.Ref, expression)
+	}
 	function := functionPattern.MatchString(expression)
 	if function {
 		expression = "(" + expression + "\n)()"
@@ -65,6 +70,55 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
 		res, err = c.settled(o)
 	}
+	return c.evaluated(res, err, stopAt)
+}
+
+// evaluateOn evaluates a function of one element, in the page's own world of the
+// document that the element is in.
+func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
+	w, err := c.reach(reaching{ref: ref, function: "hold", ask: func(known *was) any {
+		return struct {
+			Ref string `json:"ref"`
+			Was *was   `json:"was,omitempty"`
+		}{ref, known}
+	}})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	const group = "handrail-evaluate"
+	held, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.held()", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	defer start(c.whole, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	if held.Result == nil || held.Result.ObjectID == "" {
+		return capabilities.Output{}, errMessage
+	}
+	node, err := do(c.ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: held.Result.ObjectID})
+	if err != nil || node.Node == nil {
+		return capabilities.Output{}, err
+	}
+	// Without a context named, this is the world of the page itself.
+	own, err := do(c.ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID, ObjectGroup: group})
+	if err != nil || own.Object == nil {
+		return capabilities.Output{}, err
+	}
+	function := "function(element) { return (" + expression + "\n) }"
+	if functionPattern.MatchString(expression) {
+		function = "function(element) { return (" + expression + "\n).call(this, element) }"
+	}
+	sent := start(c.ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		FunctionDeclaration: function, ObjectID: own.Object.ObjectID, Arguments: []*runtime.CallArgument{{ObjectID: own.Object.ObjectID}},
+		ReturnByValue: ptr(true), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true),
+	})
+	c.probe = start(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
+	c.release()
+	res, err := sent.get(c.ctx)
+	return c.evaluated(runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err, time.Time{})
+}
+
+// evaluated words what came of an expression; stopAt is when Chrome was to stop it.
+func (c *call) evaluated(res runtime.EvaluateResult, err error, stopAt time.Time) (capabilities.Output, error) {
 	switch {
 	case err != nil && c.ctx.Err() != nil && c.tab.life.Err() == nil && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeDeadlineExceeded,

@@ -291,3 +291,39 @@ func TestTypedSecretsStayOut(t *testing.T) {
 		t.Errorf("%s %s", net.json, con.json)
 	}
 }
+
+// An expression with a ref is a function of that element, wherever it is.
+func TestEvaluateOnRef(t *testing.T) {
+	other := newSite(t, map[string]string{"/": html(`<button data-n=3>Foreign</button><script>var mine='foreign world'</script>`)})
+	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
+	s := newSite(t, map[string]string{"/": html(`<button data-n=1>Plain</button><div id=host></div><iframe srcdoc="<button data-n=2>Framed</button><script>var mine='inner world'</script>"></iframe>
+<iframe src="` + foreign + `/"></iframe><script>var mine='page world';host.attachShadow({mode:'closed'}).innerHTML='<button data-n=4>Closed</button>'</script>`)})
+	n := newNode(t, s.URL, other.URL, foreign)
+	n.goTo(s.URL + "/")
+	for _, tc := range []struct {
+		name, expression string
+		want             any
+	}{
+		{"Plain", "el => el.dataset.n + ' ' + mine", "1 page world"}, {"Plain", "this.dataset.n", "1"}, {"Plain", "element.textContent", "Plain"},
+		{"Plain", "function() { return this.tagName }", "BUTTON"}, {"Plain", "async (e) => (await Promise.resolve(e)).dataset.n", "1"},
+		{"Framed", "el => el.dataset.n + ' ' + mine", "2 inner world"}, {"Foreign", "el => el.dataset.n + ' ' + mine", "3 foreign world"}, {"Closed", "el => el.dataset.n", "4"},
+	} {
+		a := n.must("evaluate", obj{"ref": n.ref(tc.name), "expression": tc.expression})
+		if a.m["result"] != tc.want {
+			t.Errorf("%s of %s: %s, want %v", tc.expression, tc.name, a.json, tc.want)
+		}
+	}
+	ref := n.ref("Plain")
+	if err := n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"ref": ref, "expression": "el => el.nothing.such"}); !strings.Contains(err.Message, "TypeError") {
+		t.Error(err)
+	}
+	n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"ref": ref, "expression": "el => el => 1"})
+	n.eval("document.querySelector('button').remove()")
+	n.refused(capabilities.CodeStaleRef, "evaluate", obj{"ref": ref, "expression": "el => 1"})
+	if got := n.eval("(async () => { await 0; return 7 })()"); got != 7.0 {
+		t.Errorf("a called async function: %v", got)
+	}
+	if got := n.eval("const v = await Promise.resolve({a: [1]}); v"); fmt.Sprint(got) != "map[a:[1]]" {
+		t.Errorf("await at the top level: %v", got)
+	}
+}

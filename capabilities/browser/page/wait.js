@@ -78,3 +78,19 @@ function changes(o) {
     plan(250);
   });
 }
+
+// hold finds the element that an expression is about; held gives it, once.
+let holding = null;
+
+function hold(o) {
+  const f = find(o);
+  if (f.error) return f;
+  holding = f.el;
+  return {};
+}
+
+function held() {
+  const el = holding;
+  holding = null;
+  return el;
+}
