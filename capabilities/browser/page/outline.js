@@ -9,8 +9,9 @@ function outline(root, o) {
   const slots = [], nodes = [];
 
   function attrsOf(el, role) {
-    if (el.tagName === 'LABEL' && el.control) el = el.control; // it stands for a hidden one
     const a = [];
+    if (UNNAMED.has(role) && !el.hasAttributes()) return a;
+    if (el.tagName === 'LABEL' && el.control) el = el.control; // it stands for a hidden one
     const aria = n => el.getAttribute('aria-' + n);
     const state = (n, native) => { const v = native ?? aria(n); if (v === true || v === 'true') a.push(n); else if (v === 'mixed') a.push(n + '=mixed'); };
     if (role === 'heading') a.push('level=' + (aria('level') || el.tagName[1] || 2));
@@ -57,12 +58,18 @@ function outline(root, o) {
     return all.join(', ') + (options.length > 12 ? `, … ${options.length} in all` : '');
   }
 
+  let homeDocument, home;
+  function homeOf(doc) {
+    if (doc !== homeDocument) { homeDocument = doc; home = doc.location.origin; }
+    return home;
+  }
+
   function target(el) {
     const raw = el.getAttribute('href') || '';
     if (/^\s*javascript:/i.test(raw) || raw === '#') return '';
     let url = el.href.baseVal ?? el.href;
-    const origin = el.ownerDocument.location.origin;
-    if (url.startsWith(origin + '/')) url = url.slice(origin.length);
+    const home = homeOf(el.ownerDocument);
+    if (url.startsWith(home + '/')) url = url.slice(home.length);
     return cut(url, 120);
   }
 
@@ -101,7 +108,7 @@ function outline(root, o) {
     if (deep > MAX_DEEP) {
       out.push('(nested too deep to be read)');
     } else if (!role || invisible) {
-      for (const k of style.contentVisibility === 'hidden' ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
+      for (const k of HOSTS.has(node.tagName) && style.contentVisibility === 'hidden' ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
       place(node, role, out, mute, pointing || pointer || role === 'clickable', style);
     }
@@ -130,7 +137,7 @@ function outline(root, o) {
           const s = el.querySelector(':scope > summary');
           if (s) visit(s, n.kids, quiet, pointing);
         } else {
-          for (const k of style.contentVisibility === 'hidden' ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
+          for (const k of HOSTS.has(el.tagName) && style.contentVisibility === 'hidden' ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
         }
       }
     }

@@ -2,7 +2,8 @@
 
 const secrets = new WeakSet(); // elements that were ever password fields
 
-const squeeze = s => s.replace(/\s+/g, ' ').trim();
+const loose = /\s\s|[^\S ]|^\s|\s$/;
+const squeeze = s => loose.test(s) ? s.replace(/\s+/g, ' ').trim() : s;
 const cut = (s, max) => s.length > max ? s.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '') + '…' : s;
 const quote = s => JSON.stringify(s);
 
@@ -29,6 +30,7 @@ const ACTIVE = new Set(('button link checkbox radio slider spinbutton searchbox 
 const FROM_CONTENT = new Set(('button link heading option tab menuitem menuitemcheckbox menuitemradio treeitem checkbox ' +
   'radio switch clickable tooltip').split(' '));
 const MERGED = new Set(['cell', 'gridcell', 'columnheader', 'rowheader']);
+const UNNAMED = new Set([...MERGED, 'row', 'list', 'listitem']); // unless an attribute names them
 const PLAIN = new Set(['group', 'none', 'presentation', 'figure', 'form', 'article', 'document', 'application']);
 
 function roleOf(el) {
@@ -90,6 +92,7 @@ function textOf(el, max) {
 }
 
 function nameOf(el, role) {
+  if (UNNAMED.has(role) && !el.hasAttributes()) return '';
   const by = el.getAttribute('aria-labelledby');
   if (by) {
     const root = el.getRootNode();
