@@ -41,6 +41,7 @@ const (
 // ciOptions is what the flags of ci say.
 type ciOptions struct {
 	origins   []string
+	uploads   []string
 	browser   string
 	noSandbox bool
 	verbose   bool
@@ -62,6 +63,7 @@ func newCICmd() *cobra.Command {
 	f := cmd.Flags()
 	f.SetInterspersed(false)
 	f.StringSliceVar(&o.origins, "allow-origin", nil, "origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
+	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
 	f.BoolVar(&o.noSandbox, "browser-no-sandbox", false, "run Chrome without its sandbox even where the host could give it")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
@@ -98,7 +100,19 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	if data, err = filepath.Abs(data); err != nil {
 		return err
 	}
-	site, err := startSite(cmd, program, data, kept, append(pages.origins(), o.origins...), o, signals)
+	// The suite has a folder of its own to upload from; others are named by flag.
+	own := dataDir(data).uploads()
+	if err := dataDir(data).make(own); err != nil {
+		return err
+	}
+	roots := []string{own}
+	for _, root := range o.uploads {
+		if root, err = filepath.Abs(root); err != nil {
+			return err
+		}
+		roots = append(roots, root)
+	}
+	site, err := startSite(cmd, program, data, kept, append(pages.origins(), o.origins...), roots, o, signals)
 	if err != nil {
 		return err
 	}
@@ -117,7 +131,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 		child.Path, child.Err = program, nil
 	}
 	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
-		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages[:], ","), "PATH="+path)
+		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages[:], ","), suiteUploadsEnv+"="+own, "PATH="+path)
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	return runChild(child, signals, isTerminal(cmd.InOrStdin()))
 }
@@ -160,6 +174,9 @@ func runChild(child *exec.Cmd, signals <-chan os.Signal, terminal bool) error {
 	}
 }
 
+// uploads is the folder that the suite uploads from.
+func (d dataDir) uploads() string { return filepath.Join(string(d), "uploads") }
+
 // suitePages are the addresses that the suite may serve its pages at.
 type suitePages [2]string
 
@@ -193,7 +210,7 @@ const (
 	siteEnd   = 20 * time.Second
 )
 
-func startSite(cmd *cobra.Command, program, data string, kept bool, origins []string, o ciOptions, signals <-chan os.Signal) (*runningSite, error) {
+func startSite(cmd *cobra.Command, program, data string, kept bool, origins, uploads []string, o ciOptions, signals <-chan os.Signal) (*runningSite, error) {
 	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--browser-no-sandbox=%t", o.noSandbox)}
 	if commonOf(cmd).json {
 		args = append(args, "--json")
@@ -203,6 +220,9 @@ func startSite(cmd *cobra.Command, program, data string, kept bool, origins []st
 	}
 	for _, origin := range origins {
 		args = append(args, "--browser-allow-origin", origin)
+	}
+	for _, root := range uploads {
+		args = append(args, "--browser-upload-root", root)
 	}
 	s := &runningSite{process: exec.Command(program, args...)}
 	s.process.Stderr = cmd.ErrOrStderr()
@@ -295,13 +315,26 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 	return up(cmd, data, o)
 }
 
-// ciRules writes the policy of a ci site: what is shipped, and the origins that
-// were named.
+// ciUploads lets files go to web pages without asking. The node gives none but
+// those below its upload roots.
+const ciUploads = `// Added by 'handrail ci': nobody can be asked in a job, and the node hands out
+// files of the folders named by --upload-root only.
+@id("ci-uploads")
+permit (
+  principal,
+  action == Action::"tool.browser.upload-file",
+  resource
+)
+when { context.given != "session" };
+`
+
+// ciRules writes the policy of a ci site: what is shipped, uploads, and the
+// origins that were named.
 func ciRules(data dataDir, origins []string) error {
 	if err := data.make(data.policyDir()); err != nil {
 		return err
 	}
-	rules := map[string][]byte{policy.DefaultName: policy.DefaultSource()}
+	rules := map[string][]byte{policy.DefaultName: policy.DefaultSource(), "ci-uploads.cedar": []byte(ciUploads)}
 	for i, origin := range origins {
 		text, err := policy.OriginPermit(origin, "Added by 'handrail ci --allow-origin'.")
 		if err != nil {

@@ -19,11 +19,12 @@ import (
 	"github.com/handrail-dev/handrail/test/capability"
 )
 
-// Where the suite serves its pages, unless told otherwise; 'handrail ci' tells
-// otherwise by suitePagesEnv.
+// Where the suite serves its pages and where its files are, unless flags say
+// otherwise; 'handrail ci' says by the environment.
 const (
 	defaultSuitePages = "127.0.0.1:7490,127.0.0.1:7491"
 	suitePagesEnv     = "HANDRAIL_SUITE_PAGES"
+	suiteUploadsEnv   = "HANDRAIL_SUITE_UPLOADS"
 )
 
 func newSuiteCmd() *cobra.Command {
@@ -39,9 +40,10 @@ func newSuiteCmd() *cobra.Command {
 
 // suiteOptions is what the flags of suite browser say.
 type suiteOptions struct {
-	report, shard, run, url, tokenFile, pages string
-	lanes                                     int
-	list                                      bool
+	report, shard, run, url, tokenFile, pages, uploads string
+
+	lanes int
+	list  bool
 }
 
 func newBrowserSuiteCmd() *cobra.Command {
@@ -62,6 +64,7 @@ func newBrowserSuiteCmd() *cobra.Command {
 	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
 	f.StringVar(&o.pages, "pages", "", "two addresses HOST:PORT, by which the node reaches the suite's pages (default: "+defaultSuitePages+")")
+	f.StringVar(&o.uploads, "uploads", "", "folder that the node may upload from and that this command may write to; without it, uploads are not tried")
 	f.IntVar(&o.lanes, "lanes", 0, "how many behaviours run side by side (default: twice the processors)")
 	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runSuite(cmd, o) }
@@ -136,7 +139,10 @@ func (o suiteOptions) target(cmd *cobra.Command) (capability.Options, error) {
 	}
 	// Two suites on one gateway must not meet in a lane; lanes are remembered, so
 	// their names come from a small stock.
-	c := capability.Options{Lanes: lanes, Name: fmt.Sprintf("suite-%d", os.Getpid()%32)}
+	c := capability.Options{Lanes: lanes, Name: fmt.Sprintf("suite-%d", os.Getpid()%32), Uploads: o.uploads}
+	if c.Uploads == "" {
+		c.Uploads = os.Getenv(suiteUploadsEnv)
+	}
 	pages := o.pages
 	if pages == "" {
 		pages = os.Getenv(suitePagesEnv)
@@ -247,6 +253,9 @@ func (s *suiteSayer) done(o capability.Outcome) {
 	}
 	word := map[capability.Status]string{capability.Passed: "ok", capability.Failed: "FAIL", capability.NotRun: "left"}[o.Status]
 	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds())
+	if o.Status == capability.NotRun {
+		fmt.Fprintln(s.out, "          "+o.Error)
+	}
 	if o.Status == capability.Failed {
 		fmt.Fprintf(s.out, "          %s: %s\n", o.Title, o.Proves)
 		for line := range strings.Lines(o.Error) {

@@ -15,7 +15,15 @@ type Behaviour struct {
 	Proves string // what has to come of it
 	pages  map[string]string
 	steps  []step
+	needs  need
 }
+
+// need is what a behaviour needs beyond a browser. Without it, it is not run and
+// the report says so.
+type need string
+
+// needsUploads marks what needs a folder whose files the node may upload.
+const needsUploads need = "a folder that the node's owner allows uploads from, named to the suite"
 
 // Family is the part of the ID before the dot.
 func (b *Behaviour) Family() string {
@@ -48,6 +56,8 @@ func b(id, title, proves string, parts ...any) *Behaviour {
 		switch p := p.(type) {
 		case page:
 			b.pages[p.path] = p.html
+		case need:
+			b.needs = p
 		case step:
 			b.steps = append(b.steps, p)
 		case func(*run):

@@ -2,6 +2,7 @@ package capability_test
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -9,11 +10,15 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -40,6 +45,10 @@ func freePorts(t testing.TB) (pages [2]string) {
 	return pages
 }
 
+// uploadRule permits uploads without asking: the node allows one folder only.
+const uploadRule = `@id("uploads") permit (principal, action == Action::"tool.browser.upload-file", resource);
+`
+
 // start runs a whole site with a real Chrome and gives what a suite needs to
 // talk to it.
 func start(t testing.TB) capability.Options {
@@ -47,8 +56,26 @@ func start(t testing.TB) capability.Options {
 	pages := freePorts(t)
 	finder := chrome.New(chrome.Options{})
 	log := slog.New(slog.DiscardHandler)
-	o := browser.Options{Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), Log: log}
-	rules := site.Rules
+	tools, err := catalog.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uploads := t.TempDir()
+	o := browser.Options{
+		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), Log: log, UploadRoots: []string{uploads}, StateDir: t.TempDir(),
+		CheckArgs: func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
+			d, ok := tools.ByCapability(id)
+			if !ok {
+				return nil, 0, &capabilities.Error{Code: capabilities.CodeUnknownTool}
+			}
+			args, bad, err := d.SplitArgs(raw)
+			if err == nil && len(bad) > 0 {
+				err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
+			}
+			return args.Canonical, args.Timeout, err
+		},
+	}
+	rules := site.Rules + uploadRule
 	for _, p := range pages {
 		origin := "http://" + p
 		o.AllowOrigins = append(o.AllowOrigins, origin)
@@ -75,7 +102,7 @@ func start(t testing.TB) capability.Options {
 	s.AddNode("chrome", h)
 	return capability.Options{
 		URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent), ReadToken: s.MustToken("reader", principal.RoleOperator),
-		Pages: pages, Lanes: 2 * runtime.NumCPU(),
+		Pages: pages, Lanes: 2 * runtime.NumCPU(), Uploads: uploads,
 	}
 }
 
@@ -95,7 +122,8 @@ func TestBehaviours(t *testing.T) {
 	}
 	o.Done = func(out capability.Outcome) {
 		if testing.Verbose() {
-			fmt.Printf("%-8s %6d ms  %3d calls  %s\n", out.Status, out.Duration.Milliseconds(), out.Calls, out.ID)
+			first, _, _ := strings.Cut(out.Error, "\n")
+			fmt.Printf("%-8s %6d ms  %3d calls  %s  %s\n", out.Status, out.Duration.Milliseconds(), out.Calls, out.ID, first)
 		}
 	}
 	report, err := capability.Run(t.Context(), o)

@@ -1,6 +1,10 @@
 package capability
 
-import "github.com/handrail-dev/handrail/capabilities"
+import (
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
 
 // clicks: real input at the right place, honest about what came of it.
 func clicks() []*Behaviour {
@@ -13,7 +17,7 @@ func clicks() []*Behaviour {
 		b("click.trusted", "a button", "the page gets one trusted click with pointer events before it", html(`<button id=x>P</button><script>var log=[];for(const t of ['pointerover','pointerdown','mousedown','pointerup','mouseup','click'])x.addEventListener(t,e=>log.push(t+e.isTrusted))</script>`),
 			click("#x"), holds(`log.join()`, "pointerovertrue,pointerdowntrue,mousedowntrue,pointeruptrue,mouseuptrue,clicktrue")),
 		b("click.ref", "a button by its ref", "that button is pressed", html(`<button id=x `+say+`>A</button><button id=y `+say+`>B</button>`), call("click", obj{"ref": at{`"B"`}}), said("y")),
-		b("click.right", "the right button", "the page's context menu handler runs", log, call("click", obj{"selector": "#x", "button": "right"}), holds(`log.join()`, "mousedown2,contextmenu2,mouseup2")),
+		b("click.right", "the right button", "the page's context menu handler runs", log, call("click", obj{"selector": "#x", "button": "right"}), holds(`['mousedown2','contextmenu2','mouseup2'].every(t=>log.includes(t)) && !log.includes('click0')`, true)),
 		b("click.middle", "the middle button", "it is an auxiliary click", log, call("click", obj{"selector": "#x", "button": "middle"}), holds(`log.join()`, "mousedown1,mouseup1,auxclick1")),
 		b("click.double", "two clicks", "the page gets a double click", log, call("click", obj{"selector": "#x", "count": 2}), holds(`log.join()`, "mousedown0,mouseup0,click0,mousedown0,mouseup0,click0,dblclick0")),
 		b("click.triple", "three clicks on a paragraph", "the paragraph is selected", html(`<p id=x>some words here</p>`), call("click", obj{"selector": "#x", "count": 3}), becomes(`getSelection().toString().trim()`, "some words here")),
@@ -82,7 +86,7 @@ func clicks() []*Behaviour {
 			}
 			r.made(r.call("evaluate", obj{"expression": "1"}))
 		}, either("click", obj{"selector": "#x"}), call("tabs", nil), notAmong("tabs", "/pop"), call("tabs", obj{"action": "select", "index": 0}), said("first")),
-		b("click.snapshot-delta", "what changed, asked for with the click", "the change comes with the answer", html(`<button id=x onclick="o.textContent='Now you see me'">S</button><p id=o></p><p>constant</p>`), call("snapshot", nil), call("click", obj{"selector": "#x", "snapshot": "delta"}), field("snapshot", "Now you see me"), without("constant"), holds(`o.textContent`, "Now you see me")),
+		b("click.snapshot-delta", "what changed, asked for with the click", "the change comes with the answer", html(`<button id=x onclick="o.textContent='Now you see me'">S</button><p id=o></p>`+strings.Repeat("<p>constant</p>", 40)), call("snapshot", nil), call("click", obj{"selector": "#x", "snapshot": "delta"}), field("snapshot", "Now you see me"), without("constant"), holds(`o.textContent`, "Now you see me")),
 		b("click.snapshot-full", "the whole outline asked for with the click", "its refs work on the new page", html(`<a id=x href=next>n</a>`), page{"next", `<button id=x ` + say + `>There</button>`}, call("click", obj{"selector": "#x", "snapshot": "full"}), keepFrom("snapshot", "t", "There"), call("click", obj{"ref": known("t")}), said("x")),
 		b("click.no-snapshot", "nothing asked for with the click", "no outline is built", html(`<button id=x `+say+`>S</button>`), click("#x"), without("button"), said("x")),
 		b("click.in-order", "ten clicks one after the other", "each is counted once", html(`<button id=x onclick="document.title=this.dataset.n=+(this.dataset.n||0)+1">C</button>`), func(r *run) {

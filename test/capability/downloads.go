@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // downloads: where the file is, what is in it, and that the page goes on.
@@ -33,10 +34,8 @@ func downloads() []*Behaviour {
 		b("download.name-is-tame", "a file name that climbs out of its folder", "the name is tame", html(`<title>list</title><a id=x download="../../../etc/cron.d/evil" href="data:text/plain,0123456789">Get</a>`), click, check(func(c *Call) string {
 			name, _ := pick(c.Result, "downloads.0.name").(string)
 			path, _ := pick(c.Result, "downloads.0.path").(string)
-			for _, s := range []string{name, path} {
-				if containsAll(s, []string{".."}) || containsAll(path, []string{"cron.d"}) {
-					return "it is " + s
-				}
+			if strings.ContainsAny(name, `/\`) || strings.Contains(path, "/../") || strings.Contains(path, "cron.d/") {
+				return "it is " + name + " at " + path
 			}
 			if name == "" {
 				return "no download was reported"

@@ -40,22 +40,3 @@ func forms() []*Behaviour {
 		b("select.late-options", "options that come by script", "the new ones can be chosen", html(`<select id=s></select><script>setTimeout(()=>s.innerHTML='<option>a<option>b',100)</script>`), becomes(`s.options.length`, 2), call("select-option", obj{"selector": "#s", "values": []any{"b"}}), holds(`s.value`, "b")),
 	}
 }
-
-// uploads: files of the node, where its owner allows them.
-func uploads() []*Behaviour {
-	return []*Behaviour{
-		b("upload.outside", "a file outside the folders that the owner allows", "refused; the page gets nothing", html(`<input id=f type=file>`), either("upload-file", obj{"selector": "#f", "paths": []any{"/etc/passwd"}}), check(func(c *Call) string {
-			if c.Code == "" {
-				return "it was not refused"
-			}
-			return ""
-		}), holds(`f.files.length`, 0)),
-		b("upload.climbing", "a path that climbs out of an allowed folder", "refused; the page gets nothing", html(`<input id=f type=file>`), either("upload-file", obj{"selector": "#f", "paths": []any{"../../../../etc/passwd"}}), check(func(c *Call) string {
-			if c.Code == "" {
-				return "it was not refused"
-			}
-			return ""
-		}), holds(`f.files.length`, 0)),
-		b("upload.chooser-reported", "a button that opens the file chooser", "no window opens, the call says so, and the page goes on", html(`<input id=f type=file><button id=x onclick="f.click()">Choose</button><button id=y onclick="document.title='on'">On</button>`), call("click", obj{"selector": "#x"}), effect(capabilities.EffectConfirmed), call("click", obj{"selector": "#y"}), holds(`document.title`, "on")),
-	}
-}

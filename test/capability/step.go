@@ -422,7 +422,7 @@ func (r *run) call(tool string, args obj) *Call {
 
 // fill puts the behaviour's addresses into a text.
 func (r *run) fill(s string) string {
-	return strings.NewReplacer("{A}", r.a, "{B}", r.b, "{none}", r.none).Replace(s)
+	return strings.NewReplacer("{A}", r.a, "{B}", r.b, "{none}", r.none, "{uploads}", r.w.s.o.Uploads).Replace(s)
 }
 
 func (r *run) fillAll(v any) any {

@@ -34,6 +34,10 @@ type Options struct {
 	// The node has to reach them under these addresses. Default: any free ports on
 	// loopback.
 	Pages [2]string
+	// Uploads is a folder on this machine, and by the same path on the node, whose
+	// files the node's owner lets pages have; the suite puts a file there. Default:
+	// none, and behaviours that need it are not run.
+	Uploads string
 	// Done is told each outcome as it is known, one at a time.
 	Done func(Outcome)
 }
@@ -44,7 +48,7 @@ type Status string
 const (
 	Passed Status = "passed"
 	Failed Status = "failed"
-	NotRun Status = "not_run" // the suite was interrupted before
+	NotRun Status = "not_run" // the suite was interrupted, or something it needs is not there
 )
 
 // Outcome is what came of one behaviour.
@@ -121,6 +125,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.Done == nil {
 		o.Done = func(Outcome) {}
+	}
+	if o.Uploads != "" {
+		if err := putFile(o.Uploads); err != nil {
+			return nil, err
+		}
 	}
 	server, err := serve(o.Pages)
 	if err != nil {
@@ -242,6 +251,9 @@ func (w *worker) close() {
 func (w *worker) outcome(ctx context.Context, b *Behaviour) Outcome {
 	if ctx.Err() != nil {
 		return Outcome{Behaviour: b, Status: NotRun, Error: "interrupted"}
+	}
+	if b.needs == needsUploads && w.s.o.Uploads == "" {
+		return Outcome{Behaviour: b, Status: NotRun, Error: "needs " + string(b.needs)}
 	}
 	began := time.Now()
 	first := w.run(ctx, b, false)

@@ -1,0 +1,72 @@
+package capability_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/test/capability"
+)
+
+// A behaviour that fails is reported as failed, with all that a person needs to
+// see why; an interrupted suite says what it did not run.
+func TestFailureLeavesATrace(t *testing.T) {
+	o := start(t)
+	bad := capability.B("bad.covered", "a button below an overlay, pressed as if it were free", "a failure with its trace",
+		capability.HTML(`<h1>Order</h1><button id=x style="font-size:20px" onclick="this.textContent='Bought'">Buy</button><button id=y onclick="document.body.insertAdjacentHTML('beforeend','<div id=ov style=&quot;position:fixed;inset:0;background:#0006&quot;>Cookies?</div>')">Later</button><script>console.warn('mind the overlay')</script>`),
+		capability.Do("click", map[string]any{"selector": "#y"}), capability.Do("click", map[string]any{"selector": "#x"}))
+	wrong := capability.B("bad.value", "a page that does not do what was expected", "a failure that tells what is in the page",
+		capability.HTML(`<p>x`), capability.Holds(`document.querySelector('p').textContent`, "y"))
+	good := capability.B("good.value", "a page that does", "no failure",
+		capability.HTML(`<p>x`), capability.Holds(`document.querySelector('p').textContent`, "x"))
+	o.Behaviours = []*capability.Behaviour{bad, wrong, good}
+	report, err := capability.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := report.Outcomes
+	if len(got) != 3 || got[0].Status != capability.Failed || got[1].Status != capability.Failed || got[2].Status != capability.Passed {
+		t.Fatalf("%+v", got)
+	}
+	if !strings.Contains(got[0].Error, "element_obscured") || !strings.Contains(got[1].Error, `is "x", want "y"`) {
+		t.Errorf("%q; %q", got[0].Error, got[1].Error)
+	}
+	dir := t.TempDir()
+	if *reportDir != "" {
+		dir = *reportDir
+	}
+	if err := report.WriteTo(dir); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "traces", "bad.covered.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	capability.CheckTrace(t, text)
+	for what, want := range map[string]string{
+		"the browser": report.Chrome, "the node": string(report.Node), "the failure": "element_obscured", "the cover": "Cookies?", "a picture": "data:image/jpeg;base64,",
+		"the difference": `<div class="add">`, "the console": "mind the overlay", "the request": "bad.covered/1/", "the rule": "browser-use", "the order of calls": "2. click",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the trace does not hold %s: %q", what, want)
+		}
+	}
+	if n := strings.Count(text, "data:image/jpeg;base64,"); n < 4 {
+		t.Errorf("%d pictures; before and after of each call were promised", n)
+	}
+	hops := got[0].Trace.HopsOf("click")
+	if len(hops) != 12 || hops[0].When == "" || hops[6].When == "" || hops[10].When == "" || hops[11].When == "" {
+		t.Errorf("hops %+v", hops)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Done = func(capability.Outcome) { cancel() }
+	o.Behaviours, o.Lanes = []*capability.Behaviour{good, bad, wrong}, 1
+	report, err = capability.Run(ctx, o)
+	if err == nil || report == nil || report.Count(capability.NotRun) == 0 || len(report.Outcomes) != 3 {
+		t.Errorf("interrupted: %v, %+v", err, report)
+	}
+}
