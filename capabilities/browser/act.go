@@ -105,6 +105,9 @@ func (c *call) page() error {
 	if d := c.stopped(); d != nil {
 		return d.refusal()
 	}
+	if err := c.heldUpByOther(); err != nil {
+		return err
+	}
 	return t.settle(c.ctx)
 }
 
@@ -249,7 +252,7 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	case now.opened != before.opened:
 		return confirmed("a new tab was opened"), true
 	case now.choosers != before.choosers:
-		return confirmed("a file chooser was opened"), true
+		return confirmed("a file chooser was opened, which upload-file can answer"), true
 	case now.inPage != before.inPage:
 		return confirmed("the address changed"), true
 	case now.requests != before.requests:

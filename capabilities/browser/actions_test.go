@@ -51,7 +51,7 @@ const noteEvents = `<script>window.log=[];function note(el,...types){for(const t
 func TestClickWays(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><canvas id=cv width=400 height=200 style="position:absolute;left:20px;top:100px"></canvas>
 <svg width=100 height=100 style="position:absolute;left:500px;top:100px"><circle id=ci cx=50 cy=50 r=30 onclick="document.title='circle'"/></svg>
-<button id=hold style="position:absolute;left:700px;top:100px">Hold</button><div id=pad style="position:absolute;left:20px;top:400px;width:200px;height:50px;background:#eee"></div>
+<select id=sel style="position:absolute;left:800px;top:100px"><option id=opt>One<option>Two</select><button id=hold style="position:absolute;left:700px;top:100px">Hold</button><div id=pad style="position:absolute;left:20px;top:400px;width:200px;height:50px;background:#eee"></div>
 <iframe id=fr style="position:absolute;left:300px;top:400px;margin:5px;border:4px solid;padding:3px" srcdoc="<body style=margin:0><button style='position:absolute;left:10px;top:10px' onclick=&quot;parent.document.title='in frame '+event.isTrusted&quot;>In</button>"></iframe>
 <script>note(cv,'pointerdown','mousedown','pointerup','mouseup','click');
 cv.onclick=e=>{document.title='canvas '+e.offsetX+','+e.offsetY};
@@ -64,6 +64,8 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 		{"event order", "evaluate", obj{"expression": "1"}, "", "", noted, "pointerdown mousedown pointerup mouseup click"},
 		{"svg shape", "click", obj{"x": 550, "y": 150}, "confirmed", "", "document.title", "circle"},
 		{"hold", "click", obj{"selector": "#hold", "hold_ms": 150}, "confirmed", "", "document.title", "held true"},
+		{"native list", "click", obj{"selector": "#sel"}, "", "", "1", 1.0},
+		{"something else after it", "click", obj{"selector": "#hold", "hold_ms": 10}, "confirmed", "", "document.title", "held false"},
 		{"point in a frame", "click", obj{"x": 330, "y": 430}, "", "", "document.title", "in frame true"},
 		{"down", "click", obj{"x": 50, "y": 420, "action": "down"}, "confirmed", "page changed", "pad.textContent.slice(-2)", "d1"},
 		{"move with it", "hover", obj{"x": 80, "y": 420}, "confirmed", "", "pad.textContent.slice(-2)", "m1"},
@@ -74,6 +76,9 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 	n.refused(capabilities.CodeInvalidArguments, "click", obj{"x": 50})
 	n.refused(capabilities.CodeInvalidArguments, "click", obj{"x": 50, "y": 5, "selector": "#hold"})
 	n.refused(capabilities.CodeInvalidArguments, "click", obj{})
+	if e := n.refused(capabilities.CodeExecutionFailed, "click", obj{"selector": "#opt"}); !strings.Contains(e.Message, "select-option") {
+		t.Error(e.Message)
+	}
 }
 
 func TestHover(t *testing.T) {

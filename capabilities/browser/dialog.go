@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -120,6 +121,30 @@ func (c *call) stopped() *dialog {
 	if errors.As(context.Cause(c.ctx), &e) && e.Code == capabilities.CodeDialogOpen {
 		d, _ := e.Details.(*dialog)
 		return d
+	}
+	return nil
+}
+
+// heldUpByOther refuses if a dialog of a window that this page opened, or was opened
+// by, holds this page up too: they may share a process.
+func (c *call) heldUpByOther() error {
+	all, _ := c.lane.list()
+	for i, other := range all {
+		if other == c.tab || other.opener != c.tab.id && c.tab.opener != other.id && (c.tab.opener == "" || c.tab.opener != other.opener) {
+			continue
+		}
+		now, _ := other.look()
+		if now.open == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
+		_, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+		cancel()
+		if c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			e := now.open.refusal()
+			e.Message = fmt.Sprintf("Tab %d shares this page's process and holds it up: %s", i, e.Message)
+			return e.WithHint("Select that tab with tool.browser.tabs and answer it with tool.browser.handle-dialog.")
+		}
 	}
 	return nil
 }

@@ -179,6 +179,27 @@ func TestDialogs(t *testing.T) {
 	n.must("click", obj{"selector": "#plain"})
 }
 
+// A window that a page opened shares its process: its dialog holds both up.
+func TestDialogOfOpenedWindow(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button onclick="w=window.open('/w')">Open</button>`), "/w": html(`<button onclick="alert('from the window')">A</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	if a := n.must("click", obj{"selector": "button"}); !strings.Contains(a.Evidence, "new tab") {
+		t.Error(a.Evidence)
+	}
+	n.must("tabs", obj{"action": "select", "index": 1})
+	n.must("click", obj{"selector": "button"})
+	n.must("tabs", obj{"action": "select", "index": 0})
+	e := n.refused(capabilities.CodeDialogOpen, "snapshot", obj{})
+	if !strings.Contains(e.Message, "Tab 1") || !strings.Contains(e.Message, "from the window") {
+		t.Error(e.Message)
+	}
+	n.must("tabs", obj{"action": "select", "index": 1})
+	n.must("handle-dialog", obj{"accept": true})
+	n.must("tabs", obj{"action": "select", "index": 0})
+	n.snap()
+}
+
 // What was typed in secret is not in a dialog's report.
 func TestDialogKeepsSecrets(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})

@@ -411,5 +411,13 @@ func (c *call) strike(ctx context.Context, what chord, count int, hold time.Dura
 		held &^= m.bit
 		sent = append(sent, b.up(ctx, m.key, held))
 	}
+	if hold > 0 && err == nil {
+		// What the coming up starts counts too, and the going down was long ago.
+		for _, p := range sent {
+			if _, err = p.wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return sent, err
 }

@@ -319,6 +319,10 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 		h, err = t.where(ctx).get(ctx)
 	}
 	url, title = place(h)
+	if at := strings.IndexAny(url, "?#"); at >= 0 {
+		// A form sent by GET puts its fields, passwords too, into the address.
+		url = url[:at] + t.lane.concealTyped(url[at:])
+	}
 	return url, title, err
 }
 

@@ -183,6 +183,8 @@ async function aim(o) {
     if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
       return fail('execution_failed', `${describe(el)} does not take text.`);
   }
+  const list = el.tagName === 'OPTION' && el.closest('select');
+  if (list && !list.multiple && list.size < 2 && o.kind !== 'rect') return fail('execution_failed', `${describe(el)} belongs to a native list: use select-option on the list.`);
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);

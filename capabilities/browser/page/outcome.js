@@ -35,6 +35,7 @@ function watch(el, o) {
   const keys = o.kind === 'key' || o.kind === 'type';
   if (keys) {
     // Armed by the key; typing itself is verified by the field's value.
+    on(win, 'keyup', e => { if (e.isTrusted && w.event) w.at = performance.now(); });
     on(win, 'keydown', e => { if (e.isTrusted && !w.event && (o.kind === 'key' || e.key === 'Enter')) seen(e); });
   } else if (o.kind === 'hover' || o.kind === 'wheel') {
     // The pointer's coming already starts things.
