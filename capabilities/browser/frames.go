@@ -181,7 +181,9 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):
 		t.onNetwork(f.session, method, params)
-	case strings.HasPrefix(method, "Runtime.") || strings.HasPrefix(method, "Log.") || method == "Page.fileChooserOpened":
+	case method == "Page.fileChooserOpened":
+		t.chooserOpened(f.session, params)
+	case strings.HasPrefix(method, "Runtime.") || strings.HasPrefix(method, "Log."):
 		t.onEvent(method, params)
 	}
 }

@@ -5,6 +5,8 @@ package browser
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -328,4 +330,43 @@ func TestBoxesAndMarksInFrames(t *testing.T) {
 			t.Errorf("%+v, want %+v", m, want)
 		}
 	}
+}
+
+// What a frame in another process asks of a person is asked of the caller.
+func TestFramesAsk(t *testing.T) {
+	pages := map[string]string{"/in": html(`<button id=a onclick="this.textContent = 'Answer ' + confirm('Sure?')">Ask</button><input type=file id=file onchange="document.body.append('Got ' + this.files[0].name)"><button id=k>Keys</button>
+<input id=keys onkeydown="this.dataset.n = (+this.dataset.n || 0) + 1; document.title = this.dataset.n">`)}
+	s := newSite(t, pages)
+	pages["/"] = html(`<iframe src="` + elsewhere(s) + `/in" style="height:300px"></iframe>`)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("note"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := nodeWith(t, func(o *Options) { o.UploadRoots = []string{dir} }, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	a := n.must("click", obj{"selector": "#a"})
+	if d, _ := a.m["dialog"].(map[string]any); d["message"] != "Sure?" {
+		t.Errorf("the dialog is not reported: %s", a.json)
+	}
+	n.must("handle-dialog", obj{"accept": true})
+	wants(t, n.snap(), `button "Answer true"`)
+	n.must("click", obj{"selector": "#file"})
+	n.must("upload-file", obj{"paths": []string{filepath.Join(dir, "note.txt")}})
+	wants(t, n.snap(), "Got note.txt")
+	// Keys go where the focus is, and text where something listens to keys.
+	n.must("type", obj{"selector": "#keys", "text": "letters"})
+	wants(t, n.snap(), `: "letters"`)
+	n.must("press-key", obj{"key": "x"})
+	wants(t, n.snap(), `: "lettersx"`)
+	// And by coordinates.
+	box := n.must("snapshot", obj{"boxes": true, "search": "Keys"}).m["snapshot"].(string)
+	var x, y, w, h float64
+	line := box[strings.Index(box, `"Keys"`):]
+	if _, err := fmt.Sscanf(line[strings.Index(line, "[box="):], "[box=%f,%f,%f,%f]", &x, &y, &w, &h); err != nil {
+		t.Fatal(err, box)
+	}
+	if a = n.must("click", obj{"x": x + w/2, "y": y + h/2}); a.Effect == capabilities.EffectUnverifiable {
+		t.Errorf("%s, %s", a.Effect, a.Evidence)
+	}
+	wants(t, n.snap(), `button "Keys" [focused]`)
 }

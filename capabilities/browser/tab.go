@@ -256,7 +256,7 @@ func (t *tab) onEvent(method string, params []byte) {
 	case "Page.downloadWillBegin":
 		t.downloadBegan(params)
 	case "Page.fileChooserOpened":
-		t.chooserOpened(params)
+		t.chooserOpened(t.s, params)
 	case "Input.dragIntercepted":
 		t.dragIntercepted(params)
 	case "Inspector.targetCrashed":

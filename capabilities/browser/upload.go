@@ -20,12 +20,13 @@ import (
 // chooser is a file chooser that a page opened; nobody sees it, and it waits for
 // upload-file.
 type chooser struct {
+	s        *session // of the document that opened it
 	node     cdp.BackendNodeID
 	multiple bool
 }
 
 // chooserOpened takes it, on the reading goroutine.
-func (t *tab) chooserOpened(params []byte) {
+func (t *tab) chooserOpened(by *session, params []byte) {
 	var e struct {
 		Mode string            `json:"mode"`
 		Node cdp.BackendNodeID `json:"backendNodeId"`
@@ -37,7 +38,7 @@ func (t *tab) chooserOpened(params []byte) {
 		s.choosers++
 		s.chooser = nil
 		if e.Node != 0 {
-			s.chooser = &chooser{e.Node, e.Mode == "selectMultiple"}
+			s.chooser = &chooser{by, e.Node, e.Mode == "selectMultiple"}
 		}
 	})
 }
@@ -84,7 +85,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		if len(open) > 1 && !now.chooser.multiple {
 			return capabilities.Output{}, errOneFile
 		}
-		params.BackendNodeID = now.chooser.node
+		params.BackendNodeID, s = now.chooser.node, now.chooser.s
 	} else {
 		w, _, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "upload", Count: len(open)})
 		if err != nil {
