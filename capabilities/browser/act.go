@@ -8,18 +8,38 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// How an action is performed. Every action has three parts and usually two trips
-// to the page:
+// How an action is performed. A tool (click.go, hover.go, drag.go, keys.go, type.go)
+// takes the tab with page, which refuses if a dialog holds it up, and calls perform.
+// An action has three parts and usually two trips to the page:
 //
-//  1. aim (page/aim.js, one trip): find the element, scroll it into view, wait out a
-//     running animation, test that it is what would be hit, refuse with the reason
-//     if not; then arm observers for what the input will start.
-//  2. input: real input events, all queued at once behind each other.
+//  1. aim (page/aim.js, one trip): find the element, in whatever frame or shadow root
+//     (reach.go); scroll it into view, wait out a running animation, test that it is
+//     what would be hit, refuse with the reason if not; then arm observers for what
+//     the input will start (watch, in page/outcome.js).
+//  2. input: real events of Chrome's, trusted by the page, all queued at once behind
+//     each other. The pointer's coming needs no frame of its own: the press that
+//     follows it brings it along. A press that reaches something else, because the
+//     page moved the element away meanwhile, is swallowed and aimed anew.
 //  3. outcome, queued right behind the input: it answers at the first evidence the
-//     page shows (mutation, value, focus, scroll, …), while this side watches for
-//     what only Chrome can tell (navigation, request, dialog, new tab). If nothing
-//     shows for a while after the event was seen, the action is a suspected no-op.
-//     Nothing is slept through.
+//     page shows (mutation, value, focus, scroll, …), while conclude watches for what
+//     only Chrome can tell (navigation, request, dialog, new tab, download, file
+//     chooser). If nothing shows for quietWait after the event was seen, the action
+//     is a suspected no-op. Nothing is slept through.
+//
+// What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
+// where less happened than asked; unverifiable where the page took the event and kept
+// what it does to itself. No evidence holds a word of the page's or the caller's.
+// result adds the address, an open dialog, downloads, and a snapshot if it was asked
+// for.
+//
+// Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
+// edits them itself, as real editing, and judges what they hold then. Text goes in as
+// keys where something listens to keys, else in one piece.
+//
+// Every wait for the page ends when the page opens a dialog, when the tab goes, and at
+// the deadline: c.ctx is bound to all three. After the input was fired (input), the
+// first two are the action's own effect, and cutShort makes an output of them. What
+// was pressed comes up again, whatever happened between.
 
 // aimArgs is the question of part 1.
 type aimArgs struct {
