@@ -141,7 +141,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeElementDisabled:    {"The element is disabled.", "Do what enables it first.", false, 409},
 	CodeStaleRef:           {"The element behind this ref is gone.", "Take a new snapshot.", false, 409},
 	CodeTabNotFound:        {"There is no such tab.", "Call tool.browser.tabs to see the open tabs.", false, 404},
-	CodeScriptFailed:       {"The script threw an error.", "See the message.", false, 422},
+	CodeScriptFailed:       {"The script threw an error.", "Correct it; the message says what failed and where.", false, 422},
 	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409},
 
 	CodePasteInvalid:   {"This is not a valid pairing paste.", "Copy the whole line that 'handrail pair' printed.", false, 400},

@@ -1,0 +1,263 @@
+package tooldoc
+
+// lesson is what the page says about one tool beyond the catalog.
+type lesson struct {
+	tool string
+	says string  // after the catalog's description; may be empty
+	rows []row   // every field of the tool, in the order of reading
+	at   string  // the shop's page it happens on
+	past []step  // calls made first, which the page does not show
+	args string  // the call that is shown; {ref NAME} is the ref of what has that name
+	back string  // what to look for in the answer; may be empty
+	bad  []wrong // refusals one meets
+}
+
+type row struct{ fields, means string }
+
+type step struct{ tool, args string }
+
+// wrong is a call that is refused. The page shows the code, what the answer said
+// and what it said to do.
+type wrong struct {
+	at   string
+	past []step
+	args string
+}
+
+const (
+	target = "which element: its ref in a snapshot (best), or a CSS selector; both reach into frames and shadow roots"
+	after  = "`delta`: the answer brings what changed since the snapshot before (all, if there is none); `full`: the whole page; default `none`"
+)
+
+var lessons = []lesson{
+	{
+		tool: "launch",
+		says: "The state of a browser is empty at first and gone at the end, unless a profile or a stored state is named. What is stored stays on the node.",
+		rows: []row{
+			{"headless", "`false` shows a window on the node; shipped policy asks a person first"},
+			{"browser", "`chromium`, the only one"},
+			{"profile", "keeps cookies and logins on the node under this name; one conversation at a time may use it"},
+			{"storage_state", "loads what `close` saved under this name"},
+			{"attach", "works in the Chrome that the person runs, where the node's owner allows it and a person agrees"},
+		},
+		args: `{"headless": true}`,
+		bad:  []wrong{{args: `{"attach": true, "headless": true}`}},
+	},
+	{
+		tool: "navigate",
+		rows: []row{
+			{"url", "with its scheme"},
+			{"wait_until", "`load` (default), `domcontentloaded`, `network_quiet` (nothing loads any more), or `none`"},
+			{"snapshot", after},
+		},
+		args: `{"url": "https://shop.example/", "snapshot": "full"}`,
+		back: "`status` is that of the page. A dialog that opens meanwhile is in `dialog`, a file that came instead of a page in `downloads`.",
+		bad:  []wrong{{args: `{"url": "file:///etc/passwd"}`}, {args: `{"url": "https://nowhere.invalid/"}`}},
+	},
+	{
+		tool: "navigate-back",
+		rows: []row{{"direction", "`back` (default), `forward` or `reload`"}, {"snapshot", after}},
+		at:   "/", past: []step{{"navigate", `{"url": "https://shop.example/order"}`}},
+		args: `{}`,
+		bad:  []wrong{{at: "/", args: `{"direction": "forward"}`}},
+	},
+	{
+		tool: "snapshot",
+		says: "One outline for the document, its frames and its shadow roots. Each line is a role, a name, states in brackets and the value; what can be acted on has a ref. " +
+			"Hidden things are left out, and so is what a password field holds. Long pages are cut, and say so: take a part by `ref`, or look with `search`.",
+		rows: []row{
+			{"ref, selector", "only this part of the page"},
+			{"search", "only the lines with this text, and what they are in"},
+			{"interactive_only", "only what can be acted on"},
+			{"depth", "how many levels deep"},
+			{"max_chars", "how long it may be, 200 to 200000; default 16000"},
+			{"boxes", "adds `[box=x,y,width,height]`, in CSS pixels of the viewport"},
+			{"since", "only what changed since that `snapshot_id`, or since the `last` one of this tab"},
+		},
+		at: "/", args: `{}`,
+		back: "`truncated` and `omitted_chars` say that something was left out; `snapshot_id` is for a later `since`.",
+		bad:  []wrong{{at: "/", args: `{"selector": "#nothing"}`}},
+	},
+	{
+		tool: "click",
+		says: "Real input: the element is scrolled into view, tested for being covered or disabled, and clicked. The answer comes at the first thing that happened; if nothing did, its effect is `suspected_noop`.",
+		rows: []row{
+			{"ref, selector", target},
+			{"x, y", "instead: a point of the viewport in CSS pixels, for canvas and the like"},
+			{"position", "offset from the element's top left corner; default its centre"},
+			{"button, count, modifiers", "`right`; 2 for a double click; held keys such as `Shift`"},
+			{"hold_ms", "how long the button is held"},
+			{"action", "`down` or `up` alone, to build gestures of one's own"},
+			{"snapshot", after},
+		},
+		at: "/", past: []step{{"snapshot", `{}`}}, args: `{"ref": "{ref Add bolt}", "snapshot": "delta"}`,
+		bad: []wrong{
+			{at: "/board", args: `{"selector": "#archive"}`}, {at: "/", args: `{"ref": "{ref Add washer}"}`},
+			{at: "/", args: `{"ref": "e999"}`}, {at: "/", args: `{"selector": "button"}`},
+		},
+	},
+	{
+		tool: "type",
+		says: "Text goes in at once where nothing listens to keys, and key by key where something does. It is in no answer, log or ledger.",
+		rows: []row{
+			{"ref, selector", target},
+			{"text", "what to type"},
+			{"clear", "empties the field first"},
+			{"submit", "presses Enter after"},
+			{"slowly", "always key by key"},
+			{"snapshot", after},
+		},
+		at: "/", args: `{"ref": "{ref Search}", "text": "hex bolt"}`,
+		bad: []wrong{{at: "/", args: `{"ref": "{ref Add bolt}", "text": "x"}`}},
+	},
+	{
+		tool: "fill-form",
+		rows: []row{
+			{"fields", "up to 64 of `ref` or `selector` with `value`"},
+			{"ref, selector", "or one field: " + target},
+			{"value", "text; `true` or `false` for a checkbox or radio button; the label or value for a select (one a line, if it takes several)"},
+			{"snapshot", after},
+		},
+		at: "/order", args: `{"fields": [{"ref": "{ref Name}", "value": "Ada"}, {"ref": "{ref Delivery}", "value": "Express"}, {"ref": "{ref As a gift}", "value": "true"}]}`,
+		bad: []wrong{{at: "/order", args: `{"selector": "#delivery", "value": "By pigeon"}`}},
+	},
+	{
+		tool: "select-option",
+		rows: []row{{"ref, selector", target}, {"values", "labels or values of the options; an empty list chooses none"}, {"snapshot", after}},
+		at:   "/order", args: `{"ref": "{ref Delivery}", "values": ["Express"]}`,
+		bad: []wrong{{at: "/order", args: `{"selector": "#name", "values": ["x"]}`}},
+	},
+	{
+		tool: "hover",
+		rows: []row{
+			{"ref, selector", target}, {"x, y", "instead: a point of the viewport in CSS pixels"},
+			{"wheel_x, wheel_y", "turns the wheel there by so many pixels; positive is right and down"},
+			{"snapshot", after},
+		},
+		at: "/board", past: []step{{"snapshot", `{}`}}, args: `{"selector": ".more", "snapshot": "delta"}`,
+	},
+	{
+		tool: "drag",
+		rows: []row{
+			{"source_ref, source_selector", "what to drag"}, {"target_ref, target_selector", "where to drop it"},
+			{"path", "instead: 2 to 256 points of the viewport that the pressed pointer goes along"},
+			{"duration_ms", "how long that takes"}, {"snapshot", after},
+		},
+		at: "/board", past: []step{{"snapshot", `{}`}}, args: `{"source_selector": "#card", "target_selector": "#done", "snapshot": "delta"}`,
+	},
+	{
+		tool: "press-key",
+		rows: []row{
+			{"key", "a name such as `Enter` or `ArrowDown`, a character, or a chord such as `Control+Shift+K`"},
+			{"modifiers", "held keys, if the chord does not say them"},
+			{"ref, selector", "focused first; default: where the focus is"},
+			{"count, hold_ms", "how often; how long it is held"},
+			{"snapshot", after},
+		},
+		at: "/", past: []step{{"snapshot", `{}`}}, args: `{"key": "Tab", "snapshot": "delta"}`,
+		bad: []wrong{{at: "/", args: `{"key": "Hyper"}`}},
+	},
+	{
+		tool: "screenshot",
+		rows: []row{
+			{"ref, selector", "only this element"}, {"full_page", "all of the page, not only the viewport"},
+			{"clip", "only this rectangle, in CSS pixels"}, {"scale", "0.1 to 3: smaller or larger than on the screen"},
+			{"format, quality", "`png` (default), `jpeg` or `webp`; 1 to 100"},
+			{"annotate", "draws the refs on it, with a `legend`"},
+		},
+		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"format": "jpeg", "quality": 80, "scale": 0.5}`,
+		back: "The image itself comes as image content.",
+	},
+	{
+		tool: "evaluate",
+		rows: []row{
+			{"expression", "JavaScript; a promise is awaited until the call's deadline"},
+			{"ref", "then `expression` is a function that is given this element"},
+		},
+		at: "/", args: `{"expression": "document.links.length"}`,
+		bad: []wrong{{at: "/", args: `{"expression": "basket.vlaue.trim()"}`}, {at: "/", args: `{"expression": "new Promise(() => {})", "timeout_ms": 300}`}},
+	},
+	{
+		tool: "wait-for",
+		says: "Rarely needed: calls answer when their effect shows. It ends as soon as all that is given holds at once.",
+		rows: []row{
+			{"text, text_gone", "this text is on the page, or is not"},
+			{"selector, state", "this element is `visible` (default), `hidden` or `attached`"},
+			{"url", "the address holds this, or fits this pattern with `*`"},
+			{"load_state", "`domcontentloaded`, `load`, or `network_quiet`"},
+			{"function", "a JavaScript expression that becomes true; it can not change the page"},
+			{"timeout_ms", "0 to 60000; default 30000"},
+		},
+		at: "/soon", args: `{"text": "Thank you", "timeout_ms": 5000}`,
+		back: "Not in time is no error: `matched` is then false.",
+	},
+	{
+		tool: "tabs",
+		rows: []row{
+			{"action", "`list` (default), `new`, `select` or `close`"},
+			{"index", "for `select` and `close`: the tab's place in the list"}, {"url", "for `new`"},
+			{"switch_to", "the same as `select` with this index"},
+		},
+		at: "/", args: `{"action": "new", "url": "https://shop.example/order"}`,
+		bad: []wrong{{at: "/", args: `{"action": "select", "index": 7}`}},
+	},
+	{
+		tool: "upload-file",
+		rows: []row{
+			{"ref, selector", "the file input; without one, the file chooser that the page has opened"},
+			{"paths", "files of the node, in the folders that its owner allows"},
+		},
+		at: "/order", args: `{"ref": "{ref Drawing}", "paths": ["bolt.svg"]}`,
+		bad: []wrong{{at: "/order", args: `{"selector": "#file", "paths": ["/etc/passwd"]}`}},
+	},
+	{
+		tool: "console-messages",
+		rows: []row{
+			{"level", "the least severe to give: `error`, `warning`, `info` or `debug`"},
+			{"since", "only what came after this `last` of an earlier answer"}, {"limit", "at most so many, the newest"},
+			{"clear", "forgets them after"},
+		},
+		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"level": "error"}`,
+	},
+	{
+		tool: "network-requests",
+		rows: []row{
+			{"filter", "only addresses that hold this"}, {"types", "only these: `document`, `script`, `xhr`, `fetch`, …"},
+			{"since, limit", "only what came after this `last` of an earlier answer; at most so many, the newest"},
+			{"id", "one request in detail"}, {"body", "with `id`: its bodies too"},
+			{"download", "the `id` of a download: gives its bytes"},
+		},
+		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"types": ["fetch"]}`,
+		back: "In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
+		bad:  []wrong{{at: "/", args: `{"id": "r999"}`}},
+	},
+	{
+		tool: "resize",
+		says: "Holds for every tab of the conversation, also for new ones.",
+		rows: []row{
+			{"width, height", "of the viewport"}, {"device_scale_factor, mobile, user_agent", "the device"},
+			{"color_scheme, reduced_motion", "what its person prefers"}, {"locale, timezone, geolocation", "the place"},
+			{"offline", "no network at all"},
+		},
+		at: "/", args: `{"width": 390, "height": 844, "mobile": true, "color_scheme": "dark"}`,
+	},
+	{
+		tool: "close",
+		rows: []row{{"save_storage_state", "keeps cookies and storage on the node under this name, for `launch`"}},
+		at:   "/", args: `{}`,
+	},
+	{
+		tool: "handle-dialog",
+		says: "Dialogs never block a call: whatever call meets one reports it in `dialog`.",
+		rows: []row{{"accept", "`true` for yes, `false` for no"}, {"prompt_text", "what to enter into a prompt"}, {"snapshot", after}},
+		at:   "/order", past: []step{{"click", `{"ref": "{ref Send order}"}`}}, args: `{"accept": true, "snapshot": "delta"}`,
+	},
+	{
+		tool: "run-code",
+		says: "For many steps without a look between them. `page` has every tool of the browser but launch, close, upload-file and run-code, in camel case; each gives its tool's answer with `effect` beside it, " +
+			"or throws an Error with `code`, `message` and `hint`. The script runs apart from the page, in a process that has no files and no network of its own; for the page's own variables use `page.evaluate`.",
+		rows: []row{{"code", "the body of an async function, or a function of `page`; `console.log` adds to `log`"}},
+		at:   "/", args: `{"code": "page.click({ref: '{ref Add bolt}'}); page.click({ref: '{ref Order}'}); console.log(page.tabs().tabs.length, 'tab'); return page.evaluate('document.title')"}`,
+		bad: []wrong{{at: "/", args: `{"code": "page.click({ref: 'e999'})"}`}, {at: "/", args: `{"code": "while (true) {}", "timeout_ms": 500}`}},
+	},
+}
