@@ -85,6 +85,7 @@ type aimed struct {
 
 	Verdict  string   `json:"verdict"`  // choose: what the list holds then
 	Selected []string `json:"selected"` // choose: its labels
+	Key      string   `json:"key"`      // choose: selects it
 	Fields   []filled `json:"fields"`   // fill: of each field
 }
 

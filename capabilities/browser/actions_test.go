@@ -5,6 +5,7 @@ package browser
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,28 @@ func (n *node) checks(list []check) {
 				t.Errorf("%s is %v, want %v", tc.look, got, tc.want)
 			}
 		})
+	}
+}
+
+// The parts of the page script share one scope, where a second function of a name
+// silently replaces the first.
+func TestPageScriptNames(t *testing.T) {
+	from := map[string]string{}
+	files, _ := filepath.Glob("page/*.js")
+	if len(files) < 5 {
+		t.Fatal("page scripts:", files)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:async )?(?:function\*?|const|let) (\w+)`).FindAllStringSubmatch(string(text), -1) {
+			if other := from[m[1]]; other != "" {
+				t.Errorf("%s is declared in %s and %s", m[1], other, file)
+			}
+			from[m[1]] = file
+		}
 	}
 }
 
@@ -160,7 +183,7 @@ func TestSelectOption(t *testing.T) {
 <select id=many multiple><option>A<option>B<option>C</select><select id=off disabled><option>x</select><label>Pick <select id=lab><option>1<option>2</select></label>
 <div id=custom role=combobox aria-haspopup=listbox tabindex=0>Choose</div><p id=p>no</p><select id=ask onchange="document.title=confirm('change?')"><option>a<option>b</select>
 <select id=jump onchange="location='/next'"><option>a<option>b</select>
-<script>window.log=[];for(const t of ['input','change'])one.addEventListener(t,e=>log.push(t+one.value))</script>`), "/next": html("next")})
+<script>window.log=[];for(const t of ['input','change'])one.addEventListener(t,e=>log.push(t+one.value+(e.isTrusted?'':'!')))</script>`), "/next": html("next")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.checks([]check{
@@ -250,6 +273,7 @@ host.attachShadow({mode:'open'}).innerHTML='<input id=sh aria-label=Shadowed>'</
 		{"box", "fill-form", one("#c", "true"), "confirmed", "", "c.checked + log.splice(0).slice(-2).join()", "trueclick,change"},
 		{"box again", "fill-form", one("#c", "true"), "confirmed", "", "c.checked + log.splice(0).join()", "true"},
 		{"box off", "fill-form", one("#c", "false"), "confirmed", "", "c.checked", false},
+		{"box that its page hides", "fill-form", one("#hid", "true"), "confirmed", "", "hid.checked", true},
 		{"radio", "fill-form", one("#r2", "true"), "confirmed", "", "r2.checked", true},
 		{"switch", "fill-form", one("#sw", "true"), "confirmed", "", "sw.getAttribute('aria-checked')", "true"},
 		{"select by label", "fill-form", one("#s", "Two"), "confirmed", "", "s.value", "2"},
@@ -382,4 +406,38 @@ func TestUploadRefusedWithoutRoots(t *testing.T) {
 	n := newNode(t)
 	n.goTo("data:text/html,<input type=file>")
 	n.refused(capabilities.CodeDeniedByNode, "upload-file", obj{"selector": "input", "paths": []string{"/etc/hostname"}})
+}
+
+func TestTypeWays(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(controlled + `<input id=re><input id=up><input id=plain><div id=ce contenteditable></div><div id=ed contenteditable></div><textarea id=ta></textarea><label id=lab>Name <input id=in></label>
+<input id=comp><input id=far style="margin-top:2000px">
+<script>control(re);control(up,v=>v.toUpperCase());let n=0,ups=0;plain.addEventListener('input',()=>n++);
+ed.addEventListener('beforeinput',e=>{window.kinds=(window.kinds||'')+e.inputType+e.isTrusted+' '});
+comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.trusted=(comp.trusted??true)&&e.isTrusted})</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	const long = "twenty characters .."
+	n.checks([]check{
+		{"controlled", "type", obj{"selector": "#re", "text": long}, "confirmed", "", "re.value + '|' + re.state()", long + "|" + long},
+		{"controlled and changed", "type", obj{"selector": "#up", "text": "shout out"}, "partial", "", "up.state()", "SHOUT OUT"},
+		{"one piece where nothing listens", "type", obj{"selector": "#plain", "text": long}, "confirmed", "", "n", 1.0},
+		{"slowly: key by key", "type", obj{"selector": "#plain", "text": "slow", "slowly": true}, "confirmed", "", "n", 5.0},
+		{"slowly and long", "type", obj{"selector": "#plain", "text": long, "slowly": true, "clear": true}, "confirmed", "", "n + plain.value", "25" + long},
+		{"keys where something listens", "type", obj{"selector": "#comp", "text": long}, "confirmed", "", "ups + ' ' + comp.trusted", "20 true"},
+		{"rich text", "type", obj{"selector": "#ce", "text": "first line\nsecond line"}, "confirmed", "", "ce.innerText.replace(/\\n+/g,'|')", "first line|second line"},
+		{"an editor sees what it needs", "type", obj{"selector": "#ed", "text": "first line\nsecond line"}, "confirmed", "", "kinds", "insertTexttrue insertParagraphtrue insertTexttrue "},
+		{"area", "type", obj{"selector": "#ta", "text": "first line\nsecond line"}, "confirmed", "", "ta.value", "first line\nsecond line"},
+		{"by its label", "type", obj{"selector": "#lab", "text": "Ada"}, "confirmed", "", "document.querySelector('#in').value", "Ada"},
+		{"far below", "type", obj{"selector": "#far", "text": "down here"}, "confirmed", "", "far.value", "down here"},
+	})
+	// Somewhere else in the page, something begins to listen.
+	n.eval("window.downs=0;addEventListener('keydown',()=>downs++);1")
+	n.must("type", obj{"selector": "#plain", "text": long, "clear": true})
+	if got := n.eval("downs"); got != 20.0 {
+		t.Error("keys that the window saw:", got)
+	}
+	a := n.must("type", obj{"selector": "#plain", "text": "x", "snapshot": "full"})
+	if !strings.Contains(a.json, long+"x") {
+		t.Error(a.json)
+	}
 }

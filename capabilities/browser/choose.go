@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"runtime"
+
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -19,12 +21,34 @@ func selectOption(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.wants = args.Snapshot
-	c.input()
-	_, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "choose", Values: args.Values})
+	ctx := c.input()
+	aim := aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "choose", Values: args.Values}
+	if runtime.GOOS != "darwin" {
+		aim.Button = "key" // there, an arrow key opens the list instead
+	}
+	_, at, err := c.aim(aim)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	v := confirmed("it was selected already")
+	if at.Key != "" {
+		for _, p := range c.keyboard().press(ctx, nil, namedKeys[at.Key]) {
+			if _, err := p.wait(ctx); err != nil {
+				return capabilities.Output{}, err
+			}
+		}
+		// If the page took the key for itself, the list is set from inside.
+		aim.Button = ""
+		if _, at, err = c.aim(aim); contextLost(err) || departedSince(c) {
+			at, err = aimed{Verdict: "gone", Selected: []string{}}, nil
+		}
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		if at.Verdict == "same" {
+			at.Verdict = "match"
+		}
+	}
 	if at.Verdict != "same" {
 		v = judge(at.Verdict, "the options are selected")
 	}
@@ -37,4 +61,10 @@ func selectOption(c *call) (capabilities.Output, error) {
 			Selected []string `json:"selected"`
 		}{a, at.Selected}
 	})
+}
+
+// departedSince reports that the input made the page leave.
+func departedSince(c *call) bool {
+	now, _ := c.tab.look()
+	return departed(c.before, now)
 }

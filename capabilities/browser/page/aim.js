@@ -166,6 +166,14 @@ function aimKeys(o) {
   return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
 }
 
+// standIn gives the label in place of a box that its page hides to draw its own.
+function standIn(el) {
+  if (el.tagName !== 'INPUT' || (el.type !== 'checkbox' && el.type !== 'radio' && el.type !== 'file') || isDisabled(el)) return el;
+  const r = el.getBoundingClientRect();
+  if (r.width >= 1 && r.height >= 1 && el.checkVisibility({visibilityProperty: true})) return el;
+  return [...el.labels].find(l => l.checkVisibility({visibilityProperty: true})) || el;
+}
+
 async function aim(o) {
   if (o.x !== undefined) return aimAt(o);
   if (o.kind === 'key') return aimKeys(o);
@@ -185,6 +193,7 @@ async function aim(o) {
   }
   const list = el.tagName === 'OPTION' && el.closest('select');
   if (list && !list.multiple && list.size < 2 && o.kind !== 'rect') return fail('execution_failed', `${describe(el)} belongs to a native list: use select-option on the list.`);
+  if (o.kind === 'click' || o.kind === 'hover') el = standIn(el);
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);

@@ -83,8 +83,8 @@ function putText(el, text) {
 const currentText = el => el.isContentEditable ? el.innerText.replace(/\n$/, '') : el.value;
 const FORMS = {date: 'YYYY-MM-DD', time: 'HH:MM', month: 'YYYY-MM', week: 'YYYY-Www', 'datetime-local': 'YYYY-MM-DDTHH:MM', color: '#rrggbb', number: 'a number', range: 'a number'};
 
-// hold judges a field after it was filled; nothing of its value leaves the page.
-function hold(el, before, want) {
+// judgeText judges a field after it was filled; nothing of its value leaves the page.
+function judgeText(el, before, want) {
   if (!attached(el)) return 'gone';
   const now = currentText(el);
   const same = el.isContentEditable ? squeeze(now) === squeeze(want) : now === want || (el.type === 'number' && now !== '' && Number(now) === Number(want));
@@ -129,7 +129,7 @@ function fillOne(o, keyed) {
     if (o.value !== '' && (el.type === 'range' ? isNaN(Number(o.value)) : el.type === 'color' ? probe.value !== o.value.toLowerCase() : probe.value === ''))
       return fail('invalid_arguments', `${describe(el)} takes ${FORMS[el.type]}.`);
     setNative(el, o.value);
-    return {judge: () => hold(el, before, el.type === 'color' ? o.value.toLowerCase() : o.value)};
+    return {judge: () => judgeText(el, before, el.type === 'color' ? o.value.toLowerCase() : o.value)};
   }
   if (el.type === 'number' && o.value !== '' && isNaN(Number(o.value))) return fail('invalid_arguments', `${describe(el)} takes a number.`);
   const want = el.tagName === 'INPUT' ? o.value.replace(/[\r\n]/g, '') : o.value.replace(/\r\n?/g, '\n');
@@ -138,7 +138,7 @@ function fillOne(o, keyed) {
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
   const secret = isSecret(el);
-  if (o.check) return {judge: () => hold(el, o.empty ? '' : null, want), secret};
+  if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret};
   if (before === want) return {verdict: 'match', secret};
   if (keyed || el.isContentEditable || el.getRootNode() !== document) {
     // Rich text and what listens to keys get real keys, which come from outside.
@@ -147,8 +147,8 @@ function fillOne(o, keyed) {
     return {keys: true, keyed: keyed || isVeiled(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret};
   }
   putText(el, want);
-  if (attached(el) && hold(el, before, want) === 'unchanged') setNative(el, want);
-  return {judge: () => hold(el, before, want), text: el, secret};
+  if (attached(el) && judgeText(el, before, want) === 'unchanged') setNative(el, want);
+  return {judge: () => judgeText(el, before, want), text: el, secret};
 }
 
 // TEXTS is what fill.go looks through for listeners, in the same order.
@@ -177,8 +177,10 @@ async function fill(o) {
 const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
 const custom = el => `${describe(el)} is no native list.`;
 
-// chooseIn selects options of a native list by value or label.
-function chooseIn(el, wanted) {
+// chooseIn selects options of a native list by value or label. With byKey it only
+// makes ready what one arrow key then selects, as a person would: the page sees
+// trusted events.
+function chooseIn(el, wanted, byKey) {
   if (wanted.length > 1 && !el.multiple) return fail('invalid_arguments', `${describe(el)} takes one option.`);
   const options = [...el.options];
   const label = x => squeeze(x.label || x.text);
@@ -196,6 +198,16 @@ function chooseIn(el, wanted) {
   const same = options.every(x => x.selected === chosen.has(x));
   if (!same) {
     el.focus({preventScroll: true});
+    if (byKey && !el.multiple && el.size < 2 && chosen.size === 1 && el.matches(':focus')) {
+      const [want] = chosen;
+      const open = options.filter(x => !x.disabled && !x.parentElement.disabled && (x === want || getComputedStyle(x).display !== 'none'));
+      const i = open.indexOf(want);
+      const beside = open[i - 1] || open[i + 1];
+      if (beside) {
+        el.selectedIndex = beside.index;
+        return {key: open[i - 1] ? 'ArrowDown' : 'ArrowUp'};
+      }
+    }
     for (const x of options) if (x.selected !== chosen.has(x)) x.selected = chosen.has(x);
     changed(el);
   }
@@ -219,7 +231,7 @@ function choose(o) {
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
-  return chooseIn(el, o.values);
+  return chooseIn(el, o.values, o.button === 'key');
 }
 
 let upload = null;
