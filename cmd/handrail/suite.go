@@ -276,7 +276,7 @@ func (s *suiteSayer) end(r *capability.Report, dir string) {
 	if n := r.Count(capability.NotRun); n > 0 {
 		fmt.Fprintf(s.out, ", %d not run", n)
 	}
-	fmt.Fprintf(s.out, " in %s; %s on node %s\n", r.Took.Round(100*time.Millisecond), plain(r.Chrome), r.Node)
+	fmt.Fprintf(s.out, " in %s; Chrome %s on node %s\n", r.Took.Round(100*time.Millisecond), plain(r.Chrome), r.Node)
 	if dir != "" {
 		fmt.Fprintf(s.out, "report: %s\n", dir)
 	}

@@ -18,10 +18,12 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
+	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/capability"
 	"github.com/handrail-dev/handrail/test/site"
@@ -29,6 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	procguard.Main()
+	script.Main(confine.Self)
 	os.Exit(m.Run())
 }
 

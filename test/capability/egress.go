@@ -27,7 +27,7 @@ func egress() []*Behaviour {
 			}
 		}),
 		b("egress.form", "a form sent to it", "its server hears nothing", html(`<form action="{none}seen" method=post><button id=x>Go</button></form>`), either("click", obj{"selector": "#x"}), nobody, served("")),
-		b("egress.popup", "a window of it", "its server hears nothing", html(`<button id=x onclick="open('{none}seen')">O</button>`), either("click", obj{"selector": "#x"}), nobody, served("")),
+		b("egress.popup", "a window of it", "its server hears nothing", html(`<button id=x onclick="document.title='asked';window.open('{none}seen')">O</button>`), either("click", obj{"selector": "#x"}), holds(`document.title`, "asked"), nobody),
 		b("egress.event-source", "a stream from it", "its server hears nothing", tries(`const s=new EventSource('{none}seen');s.onerror=()=>{r='failed';s.close()}`), becomes(`r`, "failed"), nobody),
 		b("egress.file-frame", "a frame of a file", "the page can not show it", html(`<iframe src="file:///etc/passwd"></iframe><p>x`), noLine("root:"), holds(`document.querySelector('p').textContent`, "x")),
 		b("egress.web-rtc", "a peer connection", "no address of the node is found by it", tries(`const c=new RTCPeerConnection();var got=[];c.onicecandidate=e=>{if(e.candidate)got.push(e.candidate.candidate);else r='done'};c.createDataChannel('x');c.createOffer().then(o=>c.setLocalDescription(o));setTimeout(()=>r=r||'done',1500)`), becomes(`r`, "done"), holds(`got.filter(c=>/ udp /i.test(c) && /(\d+\.){3}\d+/.test(c)).length`, 0)),

@@ -200,4 +200,11 @@ func TestDifference(t *testing.T) {
 	if signs != " - + " {
 		t.Errorf("%q", signs)
 	}
+	if got := difference("a\nb", "a\nb"); got != nil {
+		t.Errorf("no change gives %v", got)
+	}
+	long := strings.Repeat("same\n", 50)
+	if got := difference(long+"old", long+"new"); len(got) != 5 || got[0].Text != "…" || got[3].Text != "old" || got[4].Text != "new" {
+		t.Errorf("far from a change: %v", got)
+	}
 }

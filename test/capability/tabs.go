@@ -17,9 +17,9 @@ func tabs() []*Behaviour {
 		b("tabs.new-blank", "a new tab without an address", "it is empty and active", one, open("one"), call("tabs", obj{"action": "new"}), field("active_index", 1), holds(`location.href`, "about:blank")),
 		b("tabs.no-such", "a tab that does not exist", "refused; the active one stays", one, open("one"), refused(capabilities.CodeTabNotFound, "tabs", obj{"action": "select", "index": 9}), holds(`document.title`, "one")),
 		b("tabs.blocks-chrome", "a new tab with a chrome: address", "refused; no tab is opened", one, open("one"), blocked("tabs", obj{"action": "new", "url": "chrome://version/"}), call("tabs", nil), field("tabs.length", 1), holds(`document.title`, "one")),
-		b("tabs.popup", "a window that a page opens", "it is a tab of this conversation", html(`<button id=x onclick="open('two')">O</button>`), two, call("click", obj{"selector": "#x"}), served("two"), call("tabs", nil), field("tabs.length", 2), among("tabs", "/two")),
-		b("tabs.popup-opener", "a window that talks to its opener", "both can be worked with", html(`<button id=x onclick="w=open('child')">O</button><script>onmessage=e=>document.title=e.data</script>`), page{"child", `<button id=y onclick="opener.postMessage('from child','*')">C</button>`}, call("click", obj{"selector": "#x"}), served("child"), choose(1), call("click", obj{"selector": "#y"}), choose(0), becomes(`document.title`, "from child")),
-		b("tabs.self-closing", "a window that closes itself", "it leaves the list", html(`<button id=x onclick="w=open('bye')">O</button>`), page{"bye", `<script>setTimeout(close,100)</script>`}, call("click", obj{"selector": "#x"}), served("bye"), func(r *run) {
+		b("tabs.popup", "a window that a page opens", "it is a tab of this conversation", html(`<button id=x onclick="window.open('two')">O</button>`), two, call("click", obj{"selector": "#x"}), served("two"), call("tabs", nil), field("tabs.length", 2), among("tabs", "/two")),
+		b("tabs.popup-opener", "a window that talks to its opener", "both can be worked with", html(`<button id=x onclick="w=window.open('child')">O</button><script>onmessage=e=>document.title=e.data</script>`), page{"child", `<button id=y onclick="opener.postMessage('from child','*')">C</button>`}, call("click", obj{"selector": "#x"}), served("child"), choose(1), call("click", obj{"selector": "#y"}), choose(0), becomes(`document.title`, "from child")),
+		b("tabs.self-closing", "a window that closes itself", "it leaves the list", html(`<button id=x onclick="w=window.open('bye')">O</button>`), page{"bye", `<script>setTimeout(close,100)</script>`}, call("click", obj{"selector": "#x"}), served("bye"), func(r *run) {
 			for range 200 {
 				if c := r.call("tabs", nil); pick(c.Result, "tabs.length") == 1 {
 					return
@@ -29,7 +29,7 @@ func tabs() []*Behaviour {
 		}, choose(0), becomes(`w.closed`, true)),
 		b("tabs.refs", "refs of another tab", "they are not taken for those of this one", one, two, open("one"), keep("x", `button "B"`), newTab("two"), either("click", obj{"ref": known("x")}), holds(`document.title`, "two")),
 		b("tabs.background-alive", "a tab in the background", "its timers and frames go on", html(`<title>bg</title><script>var n=0;(function f(){n++;requestAnimationFrame(f)})()</script>`), two, newTab("two"), holds(`new Promise(f=>setTimeout(f,300,1))`, 1), choose(0), becomes(`n > 5`, true)),
-		b("tabs.noopener-flood", "a page that opens windows without end", "there is a limit and the page still works", html(`<button id=x onclick="for(let i=0;i<60;i++)open('two');document.title='flooded'">O</button>`), two, call("click", obj{"selector": "#x"}), call("tabs", nil), check(func(c *Call) string {
+		b("tabs.noopener-flood", "a page that opens windows without end", "there is a limit and the page still works", html(`<button id=x onclick="for(let i=0;i<60;i++)window.open('two');document.title='flooded'">O</button>`), two, call("click", obj{"selector": "#x"}), call("tabs", nil), check(func(c *Call) string {
 			if n, _ := pick(c.Result, "tabs.length").(int); n > 40 {
 				return "the flood was not held back"
 			}

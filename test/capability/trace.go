@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,7 +95,13 @@ func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace 
 		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: o.Error, Chrome: s.report.Chrome, Node: s.report.Node,
 		Image: first.end.url(), Outline: first.end.outline, Served: first.visits.String(),
 		Console: lines(first.end.console, "type", "text"), Network: lines(first.end.network, "method", "url", "status", "failure"),
-		Again: again.failed,
+		Again: "it failed with: " + again.failed,
+	}
+	switch again.failed {
+	case "":
+		t.Again = "it passed: the failure does not show every time."
+	case first.failed:
+		t.Again = "it failed in the same way."
 	}
 	calls := *first.calls
 	for i, c := range calls {
@@ -248,12 +255,12 @@ func hops(c *Call, packets []packet) []hop {
 		{2, "registry", "", said("arguments", text(request, "args_digest"))},
 		{3, "route", "", said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
 		{4, "policy", "", said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
-		{5, "deduplication", "", said("request", text(request, "request_id"))},
+		{5, "deduplication", "", or(said("request", text(request, "request_id")), "a request of its own")},
 		{6, "consent", "", "none asked"},
 		{7, "commit", since(request.TimeUS), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
 		{8, "dispatch", "", said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
-		{9, "guard", "", said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "degraded"))},
-		{10, "runner", "", said("observed", text(end, "observed"), "drift", text(end, "drift"))},
+		{9, "guard", "", or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "degraded")), "told by the node's own journal")},
+		{10, "runner", "", or(said("observed", text(end, "observed"), "drift", text(end, "drift")), "told by the node's own journal")},
 		{11, "record", "", said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
 		{12, "result", "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
 	}
@@ -266,9 +273,19 @@ func hops(c *Call, packets []packet) []hop {
 	return list
 }
 
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
 // difference compares two outlines line by line.
 func difference(before, after string) []changed {
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	split := func(s string) []string {
+		return strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
+	}
+	a, b := split(before), split(after)
 	if len(a) > 400 {
 		a = a[:400]
 	}
@@ -301,6 +318,32 @@ func difference(before, after string) []changed {
 		default:
 			out = append(out, changed{"+", b[j]})
 			j++
+		}
+	}
+	return around(out)
+}
+
+// around leaves out what is far from any change; nothing is left where nothing
+// changed.
+func around(all []changed) []changed {
+	const near = 2
+	keep := make([]bool, len(all))
+	for i, c := range all {
+		if c.Sign != " " {
+			for j := max(0, i-near); j <= min(len(all)-1, i+near); j++ {
+				keep[j] = true
+			}
+		}
+	}
+	var out []changed
+	for i, c := range all {
+		switch {
+		case keep[i]:
+			out = append(out, c)
+		case len(out) > 0 && out[len(out)-1].Text != "…":
+			out = append(out, changed{" ", "…"})
+		case i == 0 && slices.Contains(keep, true):
+			out = append(out, changed{" ", "…"})
 		}
 	}
 	return out

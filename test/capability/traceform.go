@@ -23,6 +23,7 @@ table{border-collapse:collapse;width:100%;margin-top:.5rem;font-size:13px}td,th{
 td:first-child{color:var(--soft);width:2rem}td.when{white-space:nowrap;font-variant-numeric:tabular-nums;width:7rem}td.name{width:8rem}
 .frames{display:grid;grid-template-columns:1fr 1fr;gap:1rem;margin-top:.75rem}figure{margin:0}figcaption{color:var(--soft);font-size:13px;margin-bottom:.25rem}
 img{width:100%;border:1px solid var(--line);border-radius:.25rem;display:block;background:#fff}
+img.wide{max-width:44rem}
 .none{border:1px dashed var(--line);border-radius:.25rem;color:var(--soft);padding:2rem 1rem;text-align:center}
 .diff div{white-space:pre-wrap;overflow-wrap:anywhere;padding:0 .5rem}.diff .add{background:#e2f4ea}.diff .cut{background:#fbe6e4}
 .plain{margin:0;padding:0;list-style:none}.plain li{border-top:1px solid var(--line);padding:.2rem 0}
@@ -30,12 +31,12 @@ img{width:100%;border:1px solid var(--line);border-radius:.25rem;display:block;b
 <p class="about">Capability suite, failed behaviour</p>
 <h1>{{.ID}}</h1>
 <p class="about"><b>{{.Title}}</b>: {{.Proves}}</p>
-<p class="about">{{.Chrome}} on node {{.Node}}, {{.Began.UTC.Format "2006-01-02 15:04:05 MST"}}</p>
+<p class="about">Chrome {{.Chrome}} on node {{.Node}}, {{.Began.UTC.Format "2006-01-02 15:04:05 MST"}}</p>
 <div class="error">{{.Error}}</div>
-<p class="about">{{if .Again}}Run again under record, it failed with: {{.Again}}{{else}}Run again under record, it passed: the failure does not show every time.{{end}}</p>
+<p class="about">Run again under record, {{.Again}}</p>
 
 <h2>The page when it failed</h2>
-<div class="card">{{if .Image}}<img src="{{.Image}}" alt="the page when it failed">{{else}}<div class="none">no picture could be taken</div>{{end}}
+<div class="card">{{if .Image}}<img class="wide" src="{{.Image}}" alt="the page when it failed">{{else}}<div class="none">no picture could be taken</div>{{end}}
 {{if .Outline}}<details><summary>Outline</summary><pre>{{.Outline}}</pre></details>{{end}}</div>
 
 <h2>Calls</h2>
@@ -52,7 +53,7 @@ img{width:100%;border:1px solid var(--line);border-radius:.25rem;display:block;b
 {{range .Steps}}<div class="card"><div class="row"><h3>{{.Tool}}</h3><span class="{{if .OK}}ok{{else}}bad{{end}}">{{.End}}</span></div><code>{{.Args}}</code>
 <div class="frames"><figure><figcaption>before</figcaption>{{if .Before}}<img src="{{.Before}}" alt="before">{{else}}<div class="none">no page yet</div>{{end}}</figure>
 <figure><figcaption>after</figcaption>{{if .After}}<img src="{{.After}}" alt="after">{{else}}<div class="none">no picture could be taken</div>{{end}}</figure></div>
-<details open><summary>Difference of the outlines</summary><div class="diff mono">{{range .Difference}}<div class="{{if eq .Sign "+"}}add{{else if eq .Sign "-"}}cut{{end}}">{{.Sign}} {{.Text}}</div>{{end}}</div></details></div>
+{{if .Difference}}<details open><summary>Difference of the outlines</summary><div class="diff mono">{{range .Difference}}<div class="{{if eq .Sign "+"}}add{{else if eq .Sign "-"}}cut{{end}}">{{.Sign}} {{.Text}}</div>{{end}}</div></details>{{else}}<p class="about">the outline is as it was</p>{{end}}</div>
 {{else}}<p class="about">no step was recorded</p>{{end}}
 
 <h2>Console</h2>
