@@ -20,7 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
-	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/chrome"
 )
 
 // Files that `handrail up` adds to the policy, each saying so and each undone by
@@ -119,7 +119,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 // upRules adds what the single-machine form needs to the policy, visibly: the
 // origin of the page it serves, and, only where this host has no user
 // namespaces, Chrome without its sandbox.
-func upRules(ctx context.Context, data dataDir, o upOptions, browser platform.BrowserFinder, page *demoPage, say sayer) error {
+func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Finder, page *demoPage, say sayer) error {
 	dir := data.policyDir()
 	if _, err := os.Stat(dir); err != nil {
 		if err := data.make(dir); err != nil {
@@ -145,7 +145,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser platform.Br
 	if *o.flags.noSandbox {
 		return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
 	}
-	b, err := browser.Find(ctx)
+	b, err := browser.Locate(ctx)
 	if err != nil || b.NoSandbox == "" {
 		// A sandbox that came back is used again.
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

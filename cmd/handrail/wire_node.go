@@ -96,7 +96,7 @@ type browserFlags struct {
 // finder gives the command's one finder of the browser at path ("": wherever it
 // is), which then is searched once, and sets it searching: a browser takes tens of
 // milliseconds to tell its version, in which other things can be done.
-func (f browserFlags) finder(path string) platform.BrowserFinder {
+func (f browserFlags) finder(path string) *chrome.Finder {
 	if f.found[path] == nil {
 		f.found[path] = chrome.New(chrome.Options{Path: path})
 		go f.found[path].Find(context.Background()) // bounds itself

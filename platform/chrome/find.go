@@ -57,10 +57,13 @@ type Finder struct {
 	path string
 	host Host
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows, and is held while the host is looked at
 	found *platform.Browser
+	asked bool // found was asked for its version
 	err   error
 	tried time.Time
+
+	asking sync.Mutex // held while the browser is asked; taken before mu
 }
 
 var _ platform.BrowserFinder = (*Finder)(nil)
@@ -81,25 +84,51 @@ func New(o Options) *Finder {
 // Find gives the browser: remembered if it is still there, searched otherwise.
 // Errors are *platform.MissingError.
 func (f *Finder) Find(ctx context.Context) (platform.Browser, error) {
+	b, asked, err := f.locate(ctx)
+	if err != nil || asked {
+		return b, err
+	}
+	f.asking.Lock()
+	defer f.asking.Unlock()
+	if b, asked, err = f.locate(ctx); err != nil || asked { // another call has asked meanwhile
+		return b, err
+	}
+	b.Version = f.host.Version(ctx, b.Path)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.found != nil && f.host.Executable(f.found.Path) {
-		return *f.found, nil
+	if f.found != nil && f.found.Path == b.Path {
+		f.found.Version, f.asked = b.Version, true
 	}
-	if f.err != nil && time.Since(f.tried) < retryAfter {
-		return platform.Browser{}, f.err
-	}
-	f.found = nil
-	b, err := f.host.find(ctx, f.path)
-	f.tried, f.err = time.Now(), err
-	if err != nil {
-		return platform.Browser{}, err
-	}
-	f.found = &b
 	return b, nil
 }
 
-func (h Host) find(ctx context.Context, explicit string) (platform.Browser, error) {
+// Locate is Find for those who need no version: only the browser itself can tell
+// that, which takes it tens of milliseconds.
+func (f *Finder) Locate(ctx context.Context) (platform.Browser, error) {
+	b, _, err := f.locate(ctx)
+	return b, err
+}
+
+func (f *Finder) locate(ctx context.Context) (b platform.Browser, asked bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.found != nil && f.host.Executable(f.found.Path) {
+		return *f.found, f.asked, nil
+	}
+	if f.err != nil && time.Since(f.tried) < retryAfter {
+		return platform.Browser{}, false, f.err
+	}
+	f.found, f.asked = nil, false
+	b, err = f.host.find(f.path)
+	f.tried, f.err = time.Now(), err
+	if err != nil {
+		return platform.Browser{}, false, err
+	}
+	f.found = &b
+	return b, false, nil
+}
+
+func (h Host) find(explicit string) (platform.Browser, error) {
 	candidates := []string{explicit}
 	if explicit == "" {
 		candidates = h.candidates()
@@ -120,7 +149,7 @@ func (h Host) find(ctx context.Context, explicit string) (platform.Browser, erro
 			stub = path
 			continue
 		}
-		return h.describe(ctx, h.unwrap(path)), nil
+		return h.describe(h.unwrap(path)), nil
 	}
 	return platform.Browser{}, h.missing(explicit, stub)
 }
@@ -189,8 +218,9 @@ func (h Host) unwrap(path string) string {
 // refuses root, and root could do too much. It owns nothing on any system.
 var unprivileged = platform.User{UID: 65534, GID: 65534}
 
-func (h Host) describe(ctx context.Context, path string) platform.Browser {
-	b := platform.Browser{Path: path, Product: product(path), Version: h.Version(ctx, path), SmallShm: h.SmallShm}
+// describe says all of the browser but its version.
+func (h Host) describe(path string) platform.Browser {
+	b := platform.Browser{Path: path, Product: product(path), SmallShm: h.SmallShm}
 	if h.GOOS != "linux" {
 		return b
 	}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -35,6 +37,34 @@ func fakeHost(goos string, root bool, files map[string]string, inPath map[string
 		Version:    func(context.Context, string) string { return "156.0.1.2" },
 		Account:    func(platform.User) bool { return true },
 		Namespaces: func(*platform.User, string) (string, string) { return "", "" },
+	}
+}
+
+// The version costs the browser a start: it is asked once, by those who need it.
+func TestVersionIsAskedOnce(t *testing.T) {
+	files := map[string]string{"/x/chrome": "\x7fELF"}
+	host := fakeHost("linux", false, files, nil)
+	var asked atomic.Int32
+	host.Version = func(context.Context, string) string { asked.Add(1); return "156.0.1.2" }
+	f := New(Options{Path: "/x/chrome", Host: host})
+	if b, err := f.Locate(t.Context()); err != nil || b.Path != "/x/chrome" || asked.Load() != 0 {
+		t.Errorf("located %+v, %v, asked %d times", b, err, asked.Load())
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if b, err := f.Find(t.Context()); err != nil || b.Version != "156.0.1.2" {
+				t.Errorf("found %+v, %v", b, err)
+			}
+		})
+	}
+	all.Wait()
+	if b, err := f.Locate(t.Context()); err != nil || b.Version != "156.0.1.2" || asked.Load() != 1 {
+		t.Errorf("located %+v, %v, asked %d times", b, err, asked.Load())
+	}
+	delete(files, "/x/chrome")
+	if _, err := f.Find(t.Context()); err == nil {
+		t.Error("a browser that is gone was found")
 	}
 }
 
