@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BROWSER_TEST_NODE") != "" {
 		nodeThatGetsKilled()
 	}
+	if dir := os.Getenv("BROWSER_TEST_PROFILE"); dir != "" {
+		profileThatGetsKilled(dir)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -22,6 +22,8 @@ import (
 type chrome struct {
 	h        *Handler
 	headless bool
+	own      bool // one lane's: its default context is contexts[""]
+	attached bool // and a person's: nothing but our own tabs is ours
 	proc     platform.Process
 	conn     *conn
 	root     *session
@@ -31,7 +33,7 @@ type chrome struct {
 	contexts  map[cdp.BrowserContextID]*lane
 	tabs      map[target.ID]*tab
 	downloads map[string]*download // that run, by Chrome's own name for them
-	arrived   chan struct{}        // closed and replaced whenever a tab arrives
+	arrived   chan struct{}        // closed and replaced whenever a tab arrives or goes
 }
 
 // chrome gives the running Chrome of that mode, started if there is none.
@@ -52,7 +54,7 @@ func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
 	if c != nil && c.alive() {
 		return c, nil
 	}
-	c, err := h.startChrome(ctx, headless)
+	c, err := h.startChrome(ctx, chromeStart{headless: headless})
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +80,18 @@ func (c *chrome) alive() bool {
 	}
 }
 
+// chromeStart says how a Chrome is started.
+type chromeStart struct {
+	headless bool
+	own      *lane          // whose own it is; nil: it is shared
+	attached bool           // it is not ours to start
+	proxy    string         // of its default context
+	lend     *platform.Lend // its profile, which outlives it
+}
+
 // startChrome finds, starts and greets Chrome.
-func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, error) {
+func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, error) {
+	headless := how.headless
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
@@ -95,32 +107,17 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 			WithHint("Launch with headless true.")
 	}
 	proc, err := h.o.Launcher.Start(ctx, platform.Command{
-		Path: b.Path, Name: "chrome", ScratchBase: h.o.Dir, User: b.RunAs, Alone: true,
+		Path: b.Path, Name: "chrome", ScratchBase: h.o.Dir, User: b.RunAs, Alone: true, Lend: how.lend,
 		Build: func(scratch string) (args, env []string) {
-			return chromeArgs(b, h.o.Sandbox, headless, scratch), chromeEnv(scratch, headless)
+			return chromeArgs(b, h.o.Sandbox, how, scratch), chromeEnv(scratch, headless)
 		},
 	})
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started.")
+		return nil, notStarted(err)
 	}
-	c := &chrome{
-		h: h, headless: headless, proc: proc, conn: newConn(proc.In()),
-		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
-	}
-	c.root = c.conn.root()
-	h.mu.Lock()
-	closed := h.closed
-	if !closed {
-		h.wg.Go(func() {
-			err := c.conn.run(proc.Out(), c.onEvent)
-			c.ended(err)
-			proc.Close()
-		})
-	}
-	h.mu.Unlock()
-	if closed {
-		proc.Close()
-		return nil, errLaneClosed
+	c, err := h.speakTo(proc, how)
+	if err != nil {
+		return nil, err
 	}
 	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
 	attach := start(ctx, c.root, target.SetAutoAttach, target.SetAutoAttachParams{
@@ -139,6 +136,42 @@ func (h *Handler) startChrome(ctx context.Context, headless bool) (*chrome, erro
 	_, c.version, _ = strings.Cut(v.Product, "/")
 	h.log.Info("browser.started", "version", c.version, "pid", proc.PID(), "headless", headless, "sandbox", h.o.Sandbox)
 	return c, nil
+}
+
+// speakTo opens the protocol with a Chrome.
+func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, error) {
+	c := &chrome{
+		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: newConn(proc.In()),
+		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
+	}
+	if how.own != nil {
+		c.contexts[""] = how.own // before its first page arrives
+	}
+	c.root = c.conn.root()
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.wg.Go(func() {
+			err := c.conn.run(proc.Out(), c.onEvent)
+			c.ended(err)
+			proc.Close()
+		})
+	}
+	h.mu.Unlock()
+	if closed {
+		proc.Close()
+		return nil, errLaneClosed
+	}
+	return c, nil
+}
+
+// notStarted words why a browser did not start.
+func notStarted(err error) error {
+	var lent *platform.LentError
+	if errors.As(err, &lent) {
+		return profileInUse(lent)
+	}
+	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "The browser could not be started.")
 }
 
 // missingBrowser words why no browser was found.
@@ -217,6 +250,8 @@ func (c *chrome) onEvent(method string, params []byte) {
 		}
 	case "Browser.downloadProgress":
 		c.downloadMoved(params)
+	case "Target.targetCreated":
+		c.meet(params)
 	}
 }
 
@@ -228,7 +263,10 @@ func decodeEvent(params []byte, into any) bool {
 func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContextID, opener target.ID) {
 	c.mu.Lock()
 	l := c.contexts[context]
-	if l == nil {
+	if c.own {
+		l = c.contexts[""]
+	}
+	if l == nil || c.tabs[id] != nil {
 		c.mu.Unlock()
 		return // a page of a context that is being disposed of
 	}
@@ -259,6 +297,8 @@ func (c *chrome) dropSession(sessionID string) {
 		if t.s.id == sessionID {
 			gone = t
 			delete(c.tabs, id)
+			close(c.arrived)
+			c.arrived = make(chan struct{})
 		}
 	}
 	c.mu.Unlock()
@@ -297,11 +337,15 @@ func (c *chrome) awaitTab(ctx context.Context, id target.ID) (*tab, error) {
 }
 
 // chromeArgs are Chrome's switches. What each group is for stands beside it.
-func chromeArgs(b platform.Browser, sandbox Sandbox, headless bool, scratch string) []string {
+func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch string) []string {
+	proxy := how.proxy
+	if proxy == "" {
+		proxy = "127.0.0.1:1" // each context has its own
+	}
 	args := []string{
 		// The pipe is the only door: no TCP port another process could use.
 		"--remote-debugging-pipe", "--remote-debugging-io-pipes=" + platform.PipeHandles,
-		"--user-data-dir=" + filepath.Join(scratch, "profile"), "--no-startup-window",
+		"--user-data-dir=" + filepath.Join(scratch, profileDir), "--no-startup-window",
 		// Nothing of its own accord: no first run, updates, reports, sync, extensions.
 		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update",
 		"--disable-default-apps", "--disable-extensions", "--disable-sync", "--disable-breakpad", "--disable-crash-reporter",
@@ -323,11 +367,11 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, headless bool, scratch stri
 		"--disable-ipc-flooding-protection", "--allow-pre-commit-input", "--force-color-profile=srgb",
 		// All traffic by the proxy of its context; what has none goes nowhere. Names
 		// are resolved by the proxy only; QUIC and WebRTC would pass it by.
-		"--proxy-server=http://127.0.0.1:1", "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+		"--proxy-server=http://" + proxy, "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 		"--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 		"--window-size=1280,800", "--enable-automation",
 	}
-	if headless {
+	if how.headless {
 		args = append(args, "--headless=new", "--hide-scrollbars", "--disable-gpu")
 	}
 	if sandbox == SandboxOff {

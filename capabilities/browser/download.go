@@ -104,7 +104,7 @@ func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserCont
 	p := cdpbrowser.SetDownloadBehaviorParams{
 		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: id, EventsEnabled: ptr(true),
 	}
-	if c.proc != nil { // one that a person started has no folder of ours
+	if !c.attached { // one that a person started has no folder of ours
 		p.Behavior = cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName
 		p.DownloadPath = filepath.Join(c.proc.Scratch(), incoming(id)) // Chrome makes it, under its own account
 	}
@@ -126,7 +126,7 @@ func (t *tab) downloadBegan(params []byte) {
 	context := l.context
 	l.mu.Unlock()
 	d := &download{guid: e.GUID, name: safeName(e.Name), state: downloadRuns, lane: l, chrome: c, context: context}
-	if c.proc == nil {
+	if c.attached {
 		d.state = downloadRefused
 	}
 	ds := &l.downloads
@@ -488,7 +488,7 @@ func (l *lane) lostDownloads(c *chrome) {
 // dropDownloads deletes what a context's pages downloaded, once it is disposed of.
 func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *pending) {
 	l.lostDownloads(c)
-	if c.proc == nil {
+	if c.attached {
 		return
 	}
 	c.h.wg.Go(func() {

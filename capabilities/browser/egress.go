@@ -113,8 +113,12 @@ func (e *egress) mine(c net.Conn) bool {
 
 func (e *egress) addr() string { return e.listener.Addr().String() }
 
-// close ends the proxy and every connection through it. Idempotent.
+// close ends the proxy and every connection through it. Idempotent; a lane that
+// is attached has none.
 func (e *egress) close() {
+	if e == nil {
+		return
+	}
 	e.mu.Lock()
 	e.closed = true
 	tunnels := e.tunnels

@@ -84,7 +84,8 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		Reason    string      `json:"reason"`
 		SessionID string      `json:"sessionId"`
 		Frame     struct {
-			ID cdp.FrameID `json:"id"`
+			ID     cdp.FrameID `json:"id"`
+			Origin string      `json:"securityOrigin"`
 		} `json:"frame"`
 		TargetInfo struct {
 			TargetID target.ID `json:"targetId"`
@@ -110,7 +111,11 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		}
 		return true
 	case "Page.frameNavigated":
-		if decodeEvent(params, &e) && e.Frame.ID != cdp.FrameID(t.id) {
+		if !decodeEvent(params, &e) {
+			return true
+		}
+		t.lane.visited(e.Frame.Origin)
+		if e.Frame.ID != cdp.FrameID(t.id) {
 			t.newFrameDocument(e.Frame.ID)
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"time"
 
@@ -92,8 +93,10 @@ type Options struct {
 type Handler struct {
 	o     Options
 	rules *egressRules
-	tools map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
-	log   *slog.Logger
+	// attach is where the person's Chrome answers; nil: there is no attaching.
+	attach *url.URL
+	tools  map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
+	log    *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
 	sweep    sync.Once       // of the owner's folder for downloads
@@ -172,6 +175,10 @@ func New(o Options) (*Handler, error) {
 	if err := rules.narrow(o.AllowDomains, o.BlockDomains); err != nil {
 		return nil, err
 	}
+	attach, err := readAttach(o.Attach)
+	if err != nil {
+		return nil, err
+	}
 	if o.MaxTabs <= 0 {
 		o.MaxTabs = 20
 	}
@@ -192,7 +199,7 @@ func New(o Options) (*Handler, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	return &Handler{
-		o: o, rules: rules, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
+		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
 	}, nil
 }
@@ -220,6 +227,11 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, clip(b.NoSandbox+" "+b.SandboxFix, 300)
 	default:
 		r.Isolation = capabilities.ClassT2
+	}
+	if h.attach != nil && r.Isolation != "" {
+		// A call of any tool may work in the person's own browser then, and readiness
+		// speaks of tools, not of lanes.
+		r.Isolation = capabilities.ClassSession
 	}
 	if err == nil {
 		r.Backend = clip(b.Product+" "+b.Version, 100)
@@ -295,7 +307,10 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
 	defer l.observeInto(inv.Observe)()
-	l.narrow(grantedDomains(inv.Grants))
+	if err := l.narrow(grantedDomains(inv.Grants)); err != nil {
+		c.release()
+		return capabilities.Output{}, capabilities.AsError(err)
+	}
 	return c.carryOut(run)
 }
 

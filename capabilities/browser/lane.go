@@ -23,7 +23,7 @@ type lane struct {
 	mu       sync.Mutex
 	used     time.Time // when a call last came or went
 	ended    bool
-	headless bool
+	way      way
 	chrome   *chrome // nil: no context yet
 	context  cdp.BrowserContextID
 	egress   *egress
@@ -40,6 +40,7 @@ type lane struct {
 	typed    typedSecrets
 	uploads  int // batches of files that were copied for its pages
 	observer *observer
+	origins  []string    // whose documents it had, for its storage state
 	unseen   [][2]string // what happened while no call was there to be told
 
 	downloads downloads
@@ -55,7 +56,7 @@ type observer struct {
 const maxUnseen = 64
 
 func newLane(h *Handler, id capabilities.LaneID) *lane {
-	return &lane{h: h, id: id, turn: make(chan struct{}, 1), headless: true, nextRef: 1, used: time.Now()}
+	return &lane{h: h, id: id, turn: make(chan struct{}, 1), way: way{headless: true}, nextRef: 1, used: time.Now()}
 }
 
 // enter waits for the lane's turn; leave passes it on.
@@ -111,8 +112,13 @@ func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
 
 // narrow sets where the lane's pages may go from now on: what its latest call was
 // granted, nil for no bound of its own.
-func (l *lane) narrow(hosts domains) {
+func (l *lane) narrow(hosts domains) error {
 	l.mu.Lock()
+	if hosts != nil && l.way.attach {
+		l.mu.Unlock()
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Policy grants this call some hosts only, which can not be held in a person's Chrome.").
+			WithHint("Close this browser and launch without attach.")
+	}
 	same := slices.Equal(l.hosts, hosts) && (l.hosts == nil) == (hosts == nil)
 	l.hosts = hosts
 	out := l.egress
@@ -120,6 +126,7 @@ func (l *lane) narrow(hosts domains) {
 	if !same && hosts != nil && out != nil {
 		out.cut()
 	}
+	return nil
 }
 
 func (l *lane) granted() domains {
@@ -150,7 +157,7 @@ func (l *lane) saw(key, detail string) {
 // ready gives the lane's Chrome and context, made where they are missing.
 func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	l.mu.Lock()
-	c, headless, ended := l.chrome, l.headless, l.ended
+	c, way, ended := l.chrome, l.way, l.ended
 	l.mu.Unlock()
 	if ended {
 		return nil, errLaneClosed
@@ -161,14 +168,19 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if c != nil {
 		l.lostChrome(c)
 	}
-	c, err := l.h.chrome(ctx, headless)
+	switch {
+	case way.attach:
+		return l.attached(ctx)
+	case way.profile != "":
+		return l.withProfile(ctx, c, way)
+	}
+	c, err := l.h.chrome(ctx, way.headless)
 	if err != nil {
 		return nil, err
 	}
-	out, err := newEgress(l.h.rules, l.h.log, l.sawHost, l.granted)
+	out, err := l.openEgress()
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
-			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
+		return nil, err
 	}
 	out.use(c.proc)
 	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
@@ -200,6 +212,16 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 		return nil, err
 	}
 	return c, l.allowDownloads(ctx, c, id)
+}
+
+// openEgress opens the lane's way out; which Chrome it is for is said to it later.
+func (l *lane) openEgress() (*egress, error) {
+	out, err := newEgress(l.h.rules, l.h.log, l.sawHost, l.granted)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
+			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
+	}
+	return out, nil
 }
 
 // current gives the active tab, opened where there is none. If pages were lost
@@ -251,6 +273,9 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 			WithHint("Close one with tool.browser.tabs first.")
 	}
 	made, err := do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
+	if err == nil && c.attached {
+		err = c.take(ctx, made.TargetID)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -338,8 +363,9 @@ func (l *lane) reported(t *tab) {
 	l.mu.Unlock()
 }
 
-// reset disposes of the context; the next call makes a new one.
-func (l *lane) reset() {
+// reset disposes of the context; the next call makes a new one. gone is closed
+// when what has to end with it has ended.
+func (l *lane) reset() (gone <-chan struct{}) {
 	l.mu.Lock()
 	c, id, out, tabs := l.chrome, l.context, l.egress, l.tabs
 	l.chrome, l.context, l.egress, l.tabs, l.active, l.lost = nil, "", nil, nil, nil, nil
@@ -348,27 +374,42 @@ func (l *lane) reset() {
 		t.end(errLaneClosed)
 	}
 	if c != nil {
-		l.dispose(c, id, out)
+		return l.dispose(c, id, out)
 	}
+	return closedChannel
 }
 
-// dispose ends a context in Chrome, with its pages, cookies and cache.
-func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) {
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// dispose ends a context in Chrome, with its pages, cookies and cache. A Chrome
+// that is the lane's own ends with it.
+func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) (gone <-chan struct{}) {
 	c.mu.Lock()
 	delete(c.contexts, id)
 	c.mu.Unlock()
+	switch {
+	case c.attached:
+		c.h.wg.Go(func() { c.leave() })
+		return c.proc.Done()
+	case c.own:
+		l.lostDownloads(c)
+		out.close()
+		c.h.wg.Go(func() { c.close() })
+		return c.proc.Done()
+	}
 	disposed := start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
 	l.dropDownloads(c, id, disposed.pending)
 	out.close()
 	c.unstage(id)
+	return closedChannel
 }
 
 // end closes the lane for good; a running call ends with errLaneClosed.
-func (l *lane) end() {
+func (l *lane) end() (gone <-chan struct{}) {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
-	l.reset()
+	return l.reset()
 }
 
 // takeFrame gives a document of a frame its number, which is part of its refs.

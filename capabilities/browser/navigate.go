@@ -13,46 +13,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// launch carries out tyrum.browser.launch.
-func launch(c *call) (capabilities.Output, error) {
-	var args struct {
-		Headless *bool `json:"headless"`
-	}
-	if err := c.args(&args); err != nil {
-		return capabilities.Output{}, err
-	}
-	l := c.lane
-	if args.Headless != nil {
-		l.mu.Lock()
-		other := l.headless != *args.Headless
-		l.headless = *args.Headless
-		l.mu.Unlock()
-		if other {
-			l.reset() // visible and headless browsers are two processes
-		}
-	}
-	chrome, err := l.ready(c.ctx)
-	if err == nil {
-		c.tab, err = l.current(c.ctx, true)
-	}
-	if err != nil {
-		if args.Headless != nil && !*args.Headless {
-			l.mu.Lock()
-			l.headless = true // so that the next call works
-			l.mu.Unlock()
-		}
-		return capabilities.Output{}, err
-	}
-	return capabilities.Output{
-		Result: struct {
-			Headless bool   `json:"headless"`
-			Browser  string `json:"browser"`
-			Version  string `json:"version,omitempty"`
-		}{chrome.headless, "chromium", chrome.version},
-		Effect: capabilities.EffectConfirmed, Evidence: "the browser answers",
-	}, nil
-}
-
 // navigate carries out tyrum.browser.navigate.
 func navigate(c *call) (capabilities.Output, error) {
 	args := struct {
@@ -462,20 +422,4 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		result.Tabs = append(result.Tabs, entry)
 	}
 	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
-}
-
-// closeBrowser carries out tyrum.browser.close: the lane's context goes with all
-// it held; Chrome itself stays for the other lanes, or ends soon after.
-func closeBrowser(c *call) (capabilities.Output, error) {
-	c.lane.mu.Lock()
-	had := c.lane.chrome != nil
-	c.lane.retired = true
-	c.lane.mu.Unlock()
-	c.lane.end()
-	c.h.forgetLane(c.lane)
-	out := capabilities.Output{Result: struct{}{}, Effect: capabilities.EffectConfirmed, Evidence: "the lane's tabs, cookies and refs are gone"}
-	if !had {
-		out.Evidence = "no browser was open in this lane"
-	}
-	return out, nil
 }

@@ -126,6 +126,9 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 	if !decodeEvent(params, &e) {
 		return
 	}
+	if method == "Network.requestWillBeSent" && e.Request != nil {
+		t.sawRequest(e.Request.URL)
+	}
 	turned := t.network.take(s, method, &e, t.lane.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
 	switch {

@@ -284,6 +284,10 @@ func (c *call) stage(files []*os.File) (paths []string, err error) {
 	if chrome == nil {
 		return nil, errBrowserGone
 	}
+	if chrome.attached {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "Files are not handed to pages of a person's own browser.").
+			WithHint("Use a browser that is not attached.")
+	}
 	scratch := chrome.proc.Scratch()
 	root, err := os.OpenRoot(scratch)
 	if err != nil {

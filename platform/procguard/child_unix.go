@@ -29,9 +29,6 @@ type child struct {
 	gone   chan struct{} // nothing below the guard is left
 }
 
-// ask asks the child to end by itself; it reports whether it can be asked.
-func (c *child) ask() bool { return syscall.Kill(c.pid, syscall.SIGTERM) == nil }
-
 // forkExec starts the child in its own process group.
 func forkExec(s spec, attr *syscall.SysProcAttr) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)

@@ -124,9 +124,6 @@ func adopt(job windows.Handle, pid int) error {
 	return nil
 }
 
-// ask: there is no signal that a program without a window would take.
-func (c *child) ask() bool { return false }
-
 func (c *child) killAll() {
 	windows.TerminateJobObject(c.job, 1)
 	<-c.exited

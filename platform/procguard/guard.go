@@ -51,11 +51,12 @@ func guardMain(in io.Reader, out io.Writer) int {
 	}()
 	select {
 	case <-parentGone:
-		if s.Lend != nil && c.ask() {
-			// What it has not written yet is worth a moment.
+		if s.Lend != nil {
+			// Its command pipe has ended, too, at which a well-behaved child ends by
+			// itself; what it has not written yet is worth a moment.
 			select {
 			case <-c.exited:
-			case <-time.After(askWait):
+			case <-time.After(endWait):
 			}
 		}
 	case <-c.exited:
@@ -71,9 +72,8 @@ func guardMain(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// askWait is how long a child may take to end by itself when it has something
-// lent to it.
-const askWait = 3 * time.Second
+// endWait is how long a child that has something lent to it may take to end.
+const endWait = 3 * time.Second
 
 // removeAll deletes a scratch folder. A process that is only just dying may
 // still create a file in it, so it looks again.

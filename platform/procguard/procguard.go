@@ -321,7 +321,10 @@ func (p *process) keep(b []byte) {
 }
 
 func (p *process) Close() error {
-	p.close.Do(func() { p.life.Close() })
+	p.close.Do(func() {
+		p.in.Close() // the child's sign to end
+		p.life.Close()
+	})
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {

@@ -1,0 +1,229 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Attached, a lane works in a Chrome that the person runs, in the person's own
+// context: their logins, and their way to the network, which no proxy of ours
+// checks. So the owner has to allow it (Options.Attach), readiness then calls the
+// whole family one of the person's session, and what needs the proxy (lists of
+// domains) refuses. Of the tabs only those are ours that we opened, or that those
+// opened; no other is read, changed or closed.
+
+// readAttach reads the owner's setting; nil for none. Only this machine: the
+// protocol knows no password.
+func readAttach(raw string) (*url.URL, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(raw)
+	if err == nil {
+		ip, ipErr := netip.ParseAddr(u.Hostname())
+		if u.Scheme == "http" && u.Port() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
+			(isLocalhost(u.Hostname()) || ipErr == nil && ip.IsLoopback()) {
+			return u, nil
+		}
+	}
+	return nil, fmt.Errorf("browser: attach %q: want the debugging address of a Chrome on this machine, such as http://127.0.0.1:9222", raw)
+}
+
+// attached gives the lane's connection to the person's Chrome.
+func (l *lane) attached(ctx context.Context) (*chrome, error) {
+	c, err := l.h.attachTo(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	ended := l.ended
+	if !ended {
+		l.chrome, l.context, l.egress = c, "", nil
+	}
+	l.mu.Unlock()
+	if ended {
+		l.dispose(c, "", nil)
+		return nil, errLaneClosed
+	}
+	return c, nil
+}
+
+func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	refuse := func(err error) (*chrome, error) {
+		return nil, capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "No Chrome answers at "+h.attach.Host+".").
+			WithHint("Start Chrome with --remote-debugging-port and a --user-data-dir of its own, or launch without attach.")
+	}
+	path, err := debuggerPath(ctx, h.attach)
+	if err != nil {
+		return refuse(err)
+	}
+	ws, err := dialWebsocket(ctx, h.attach.Host, path)
+	if err != nil {
+		return refuse(err)
+	}
+	c, err := h.speakTo(&remote{websocket: ws, done: make(chan struct{})}, chromeStart{own: l, attached: true})
+	if err != nil {
+		return nil, err
+	}
+	version := start(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	// Tabs that ours open are told of; nothing is attached to by itself, and nothing
+	// of the person's is held up.
+	discover := start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: target.Filter{{Type: "page"}, {Exclude: true}}})
+	v, err := version.get(ctx)
+	if err == nil {
+		_, err = discover.get(ctx)
+	}
+	if err != nil {
+		c.close()
+		return refuse(err)
+	}
+	product, number, _ := strings.Cut(v.Product, "/")
+	c.version, c.headless = number, strings.HasPrefix(product, "Headless")
+	h.log.Info("browser.attached", "version", c.version)
+	return c, nil
+}
+
+// debuggerPath asks Chrome for the path of its debugging socket.
+func debuggerPath(ctx context.Context, at *url.URL) (string, error) {
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Scheme+"://"+at.Host+"/json/version", nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Socket string `json:"webSocketDebuggerUrl"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&answer); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(answer.Socket)
+	if err != nil || u.Path == "" {
+		return "", errors.New("it names no debugging socket")
+	}
+	return u.Path, nil
+}
+
+// take has the connection speak with a tab, which then arrives as any other.
+func (c *chrome) take(ctx context.Context, id target.ID) error {
+	_, err := do(ctx, c.root, target.AttachToTarget, target.AttachToTargetParams{TargetID: id, Flatten: ptr(true)})
+	return err
+}
+
+// meet takes in a tab that one of ours opened.
+func (c *chrome) meet(params []byte) {
+	var e struct {
+		TargetInfo struct {
+			TargetID target.ID `json:"targetId"`
+			OpenerID target.ID `json:"openerId"`
+		} `json:"targetInfo"`
+	}
+	if !c.attached || !decodeEvent(params, &e) || e.TargetInfo.OpenerID == "" {
+		return
+	}
+	c.mu.Lock()
+	opener := c.tabs[e.TargetInfo.OpenerID]
+	c.mu.Unlock()
+	if opener != nil {
+		c.h.wg.Go(func() { c.take(opener.life, e.TargetInfo.TargetID) })
+	}
+}
+
+// leave closes our tabs and lets go of the person's Chrome.
+func (c *chrome) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c.mu.Lock()
+	var closing []*pending
+	ids := make([]target.ID, 0, len(c.tabs))
+	for id := range c.tabs {
+		ids = append(ids, id)
+	}
+	c.mu.Unlock()
+	for _, id := range ids {
+		closing = append(closing, start(ctx, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id}).pending)
+	}
+	for _, p := range closing {
+		p.wait(ctx)
+	}
+	for gone := false; !gone; {
+		c.mu.Lock()
+		left, changed := len(c.tabs), c.arrived
+		c.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-c.conn.done:
+			gone = true
+		case <-ctx.Done():
+			gone = true
+		}
+	}
+	c.close()
+}
+
+// remote is a Chrome that somebody else started.
+type remote struct {
+	*websocket
+	once sync.Once
+	done chan struct{}
+}
+
+var _ platform.Process = (*remote)(nil)
+
+func (r *remote) In() io.Writer         { return r.websocket }
+func (r *remote) Out() io.Reader        { return r.websocket }
+func (r *remote) PID() int              { return 0 }
+func (r *remote) Scratch() string       { return "" }
+func (r *remote) Done() <-chan struct{} { return r.done }
+func (r *remote) Output() string        { return "" }
+
+func (r *remote) Owns(netip.AddrPort, netip.AddrPort) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
+func (r *remote) Close() (err error) {
+	r.once.Do(func() {
+		err = r.websocket.conn.Close()
+		close(r.done)
+	})
+	return err
+}
+
+// sawRequest reports the host of a request in a lane that has no proxy to tell.
+func (t *tab) sawRequest(address string) {
+	if !t.chrome.attached {
+		return
+	}
+	if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
+		t.lane.sawHost(u.Hostname())
+	}
+}
