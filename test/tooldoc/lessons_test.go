@@ -165,7 +165,7 @@ var lessons = []lesson{
 			{"format, quality", "`png` (default), `jpeg` or `webp`; 1 to 100"},
 			{"annotate", "draws the refs on it, with a `legend`"},
 		},
-		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"format": "jpeg", "quality": 80, "scale": 0.5}`,
+		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"annotate": true, "scale": 0.5}`,
 		back: "The image itself comes as image content.",
 	},
 	{
