@@ -32,7 +32,8 @@ func runCode(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if c.h.o.CheckArgs == nil {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node runs no scripts.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node runs no scripts.").
+			WithHint("Make the calls one by one.")
 	}
 	b, err := c.h.o.Finder.Find(c.ctx)
 	if err != nil {

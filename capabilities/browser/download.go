@@ -538,7 +538,7 @@ func (c *call) downloadBytes(id string) (capabilities.Output, error) {
 	defer root.Close()
 	f, err := openPlain(root, filepath.Base(was.path))
 	if err != nil {
-		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.")
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.").WithHint("Download it again.")
 	}
 	defer f.Close()
 	h := sha256.New()

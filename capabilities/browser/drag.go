@@ -109,7 +109,8 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 	}
 	v, missed, err := c.conclude(w, last)
 	if missed {
-		err = capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered before it could be picked up.")
+		err = capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered before it could be picked up.").
+			WithHint("Wait until the page has come to rest, with tool.browser.wait-for, and try again.")
 	}
 	return v, err
 }

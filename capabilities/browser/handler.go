@@ -398,7 +398,8 @@ func (h *Handler) lane(id capabilities.LaneID) (*lane, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, capabilities.Errorf(capabilities.CodeBrowserUnavailable, "The node is shutting down.")
+		return nil, capabilities.Errorf(capabilities.CodeBrowserUnavailable, "The node is shutting down.").
+			WithHint("Try again when it is back, or choose another node.")
 	}
 	if l := h.lanes[id]; l != nil {
 		return l, nil

@@ -345,7 +345,7 @@ func (c *call) pick(index *int) (*tab, error) {
 	}
 	if i < 0 || i >= len(all) {
 		if len(all) == 0 {
-			return nil, capabilities.Errorf(capabilities.CodeTabNotFound, "No tab is open.")
+			return nil, capabilities.Errorf(capabilities.CodeTabNotFound, "No tab is open.").WithHint("Open one with tool.browser.navigate.")
 		}
 		return nil, capabilities.Errorf(capabilities.CodeTabNotFound, "There is no tab %d; the open tabs are 0 to %d.", i, len(all)-1)
 	}

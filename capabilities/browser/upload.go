@@ -286,6 +286,7 @@ func (c *call) stage(files []*os.File) (paths []string, err error) {
 	}
 	if chrome.attached {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "Files are not handed to pages of a person's own browser.").
+			WithHint("Use the isolated browser: launch without attach.").
 			WithHint("Use a browser that is not attached.")
 	}
 	scratch := chrome.proc.Scratch()

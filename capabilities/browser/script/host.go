@@ -90,6 +90,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			return Result{}, ctx.Err()
 		}
 		return Result{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script could not be started.").
+			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.").
 			WithHint("The node's own program must be executable for the account its browser runs as.")
 	}
 	defer proc.Close()
@@ -127,7 +128,8 @@ func (g *guest) run(ctx context.Context) error {
 		}
 		m, err := decode[toHost](line)
 		if err != nil {
-			return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script's process broke its protocol and was ended.")
+			return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script's process broke its protocol and was ended.").
+				WithHint("Try again with a simpler script.")
 		}
 		switch {
 		case m.Log != nil:
@@ -229,7 +231,8 @@ func (g *guest) died(err error) error {
 	if errors.Is(err, errLine) {
 		return capabilities.Errorf(capabilities.CodeResultTooLarge, "The script passed on more than %d bytes at once.", maxLine)
 	}
-	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())), "The script's process ended unexpectedly.")
+	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())), "The script's process ended unexpectedly.").
+		WithHint("Try again with a simpler script.")
 }
 
 func (g *guest) log(text string) {
