@@ -41,7 +41,7 @@ var lessons = []lesson{
 			{"attach", "works in the Chrome that the person runs, where the node's owner allows it and a person agrees"},
 		},
 		args: `{"headless": true}`,
-		bad:  []wrong{{args: `{"attach": true, "headless": true}`}},
+		bad:  []wrong{{args: `{"storage_state": "never-saved"}`}, {args: `{"attach": true, "headless": true}`}},
 	},
 	{
 		tool: "navigate",
@@ -70,7 +70,7 @@ var lessons = []lesson{
 			{"search", "only the lines with this text, and what they are in"},
 			{"interactive_only", "only what can be acted on"},
 			{"depth", "how many levels deep"},
-			{"max_chars", "how long it may be, 200 to 200000; default 16000"},
+			{"max_chars", "how long it may be, 200 to 200000; default 14000"},
 			{"boxes", "adds `[box=x,y,width,height]`, in CSS pixels of the viewport"},
 			{"since", "only what changed since that `snapshot_id`, or since the `last` one of this tab"},
 		},
@@ -244,7 +244,7 @@ var lessons = []lesson{
 	{
 		tool: "close",
 		rows: []row{{"save_storage_state", "keeps cookies and storage on the node under this name, for `launch`"}},
-		at:   "/", args: `{}`,
+		at:   "/", args: `{"save_storage_state": "shop"}`,
 	},
 	{
 		tool: "handle-dialog",
