@@ -23,14 +23,16 @@ import (
 
 // Bounds of a tab's record.
 const (
-	maxConsole     = 1000
-	maxConsoleText = 16<<10 - 4
+	maxConsole      = 1000
+	maxConsoleText  = 16<<10 - 4
+	maxConsoleBytes = 2 << 20 // of all messages together
 )
 
 // consoleRecord is the newest messages of one tab, across its documents.
 type consoleRecord struct {
-	mu   sync.Mutex
-	ring ring[*consoleEntry]
+	mu    sync.Mutex
+	ring  ring[*consoleEntry]
+	bytes int
 }
 
 // consoleEntry is one message: raw until it is asked for.
@@ -38,6 +40,7 @@ type consoleEntry struct {
 	method string
 	raw    []byte
 	said   *consoleMessage
+	size   int
 }
 
 // consoleMessage is one message in words.
@@ -61,17 +64,21 @@ func watchConsole(ctx context.Context, s *session) []*pending {
 
 // take records one event. It runs on the reading goroutine.
 func (r *consoleRecord) take(method string, params []byte) {
-	e := &consoleEntry{method: method, raw: params}
+	e := &consoleEntry{method: method, raw: params, size: len(params) + 200}
 	if len(params) > 4<<10 || method == "Log.entryAdded" {
 		e.said, e.raw = sayConsole(method, params), nil // its long parts need not be kept; not every entry is a message
 		if e.said == nil {
 			return
 		}
+		e.size = len(e.said.Text) + len(e.said.URL) + 200
 	}
 	r.mu.Lock()
-	r.ring.max = maxConsole
+	defer r.mu.Unlock()
+	r.bytes += e.size
+	for r.ring.max = maxConsole; len(r.ring.entries) > 0 && (r.bytes > maxConsoleBytes || len(r.ring.entries) == maxConsole); {
+		r.bytes -= r.ring.drop().size
+	}
 	r.ring.push(e)
-	r.mu.Unlock()
 }
 
 // consoleRanks orders the levels that a caller may ask for.
@@ -117,6 +124,7 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	result.Last = r.ring.last()
 	if args.Clear {
 		r.ring.clear()
+		r.bytes = 0
 	}
 	r.mu.Unlock()
 	result.Omitted = newestThatFit(&result.Messages, args.Limit, func(m *consoleMessage) int { return jsonSize(m.Text) + jsonSize(m.URL) })

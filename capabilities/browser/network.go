@@ -21,7 +21,7 @@ import (
 // Bounds of a tab's record.
 const (
 	maxRequests    = 1000
-	maxDetailBytes = 4 << 20  // headers and sent bodies, of all requests together
+	maxDetailBytes = 2 << 20  // headers and sent bodies, of all requests together
 	maxPostData    = 64 << 10 // of one request, kept with it
 	maxBodyText    = 256 << 10
 )

@@ -14,13 +14,22 @@ func (r *ring[T]) push(v T) (seq int64) {
 		r.first = 1
 	}
 	if len(r.entries) >= r.max {
-		var none T
-		r.entries[0] = none
-		r.entries = r.entries[1:] // append copies what is left once the array is used up
-		r.first++
+		r.drop() // append copies what is left once the array is used up
 	}
 	r.entries = append(r.entries, v)
 	return r.last()
+}
+
+// drop forgets the oldest entry and gives it.
+func (r *ring[T]) drop() (v T) {
+	if len(r.entries) > 0 {
+		v = r.entries[0]
+		var none T
+		r.entries[0] = none
+		r.entries = r.entries[1:]
+		r.first++
+	}
+	return v
 }
 
 // last is the number of the newest entry, 0 if there was none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ const (
 	// functionEvery is how often the caller's function is asked: nothing tells when
 	// its value changes.
 	functionEvery = 100 * time.Millisecond
+	// shadowsEvery is how often closed shadow roots are looked for while a page is
+	// watched: a page that makes one tells nobody.
+	shadowsEvery = time.Second
 )
 
 // waitArgs are the conditions; all that are given have to hold at once.
@@ -238,6 +242,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	known   map[*frame]*shown // nil: asked, no answer yet; the key nil is the tab's own document
+	met     bool              // the frames were looked for
 	since   time.Time         // when the latest frame was met
 	fault   error
 	changed chan struct{}
@@ -264,6 +269,7 @@ func (c *call) watch(ctx context.Context, args waitArgs) *watch {
 // meet keeps looking for foreign frames whenever a document of a frame came.
 func (w *watch) meet(ctx context.Context) {
 	t := w.c.tab
+	var searched time.Time
 	for documents := -1; ctx.Err() == nil; {
 		now, changed := t.look()
 		if n := now.documents + now.frameDocuments; n != documents && now.domReady {
@@ -274,8 +280,12 @@ func (w *watch) meet(ctx context.Context) {
 				w.add(ctx, f)
 				return false
 			})
-			if err == nil {
+			if err != nil {
+				documents = -1
+				t.pause(ctx, changed, nil)
+			} else {
 				w.change(func() {
+					w.met = true
 					for f := range maps.Keys(w.known) {
 						if !found[f] {
 							delete(w.known, f)
@@ -285,10 +295,27 @@ func (w *watch) meet(ctx context.Context) {
 			}
 			continue
 		}
+		if now.domReady && time.Since(searched) > shadowsEvery {
+			searched = time.Now()
+			w.searchShadows(ctx)
+			continue
+		}
 		select {
 		case <-changed:
+		case <-time.After(shadowsEvery):
 		case <-ctx.Done():
 		}
+	}
+}
+
+// searchShadows opens what is new of closed shadow roots, so that the page script
+// looks into them as well.
+func (w *watch) searchShadows(ctx context.Context) {
+	w.mu.Lock()
+	frames := slices.Collect(maps.Keys(w.known))
+	w.mu.Unlock()
+	for _, f := range frames {
+		w.c.tab.searchShadows(ctx, f)
 	}
 }
 
@@ -381,7 +408,7 @@ func (w *watch) holds(args waitArgs) (ok bool, changed <-chan struct{}, err erro
 	defer w.mu.Unlock()
 	var all shown
 	unknown := w.known[nil] == nil || len(w.known) > 1 && time.Since(w.since) < frameWait
-	waiting := w.known[nil] == nil
+	waiting := w.known[nil] == nil || !w.met
 	for _, s := range w.known {
 		if s == nil {
 			waiting = waiting || unknown

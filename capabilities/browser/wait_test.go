@@ -92,6 +92,7 @@ func TestWaitForWhatComes(t *testing.T) {
 	}{
 		{obj{"text": "came"}, `a.textContent='it came'`},
 		{obj{"text": "in a new shadow"}, `host.attachShadow({mode:'open'}).innerHTML='<p>in a new shadow</p>'`},
+		{obj{"text": "in a closed shadow"}, `host.attachShadow({mode:'closed'}).innerHTML='<p>in a closed shadow</p>'`},
 		{obj{"text": "styled"}, `css.sheet.deleteRule(0)`},
 		{obj{"text_gone": "x", "selector": "#x", "state": "hidden"}, `x.remove()`},
 		{obj{"selector": "#new"}, `a.innerHTML='<b id=new>y</b>'`},

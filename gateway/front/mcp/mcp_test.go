@@ -221,12 +221,13 @@ func TestContentKinds(t *testing.T) {
 		return fronttest.OK(`{"text":"three kinds"}`,
 			capabilities.Blob{Field: "bytesBase64", MIME: "image/png", Bytes: png},
 			capabilities.Blob{Field: "sound", MIME: "audio/wav", Bytes: wav},
-			capabilities.Blob{Field: "file", MIME: "application/pdf", Bytes: []byte("%PDF")})
+			capabilities.Blob{Field: "file", MIME: "application/pdf", Bytes: []byte("%PDF")},
+			capabilities.Blob{Field: "drawing", MIME: "image/svg+xml", Bytes: []byte("<svg/>")})
 	})
 	token := f.Token("alice", principal.RoleAgent)
 	eachRevision(t, func(t *testing.T, revision string) {
 		res := call(t, connect(t, f, token, "/mcp", revision, nil), "test_multiple_content_types", nil)
-		if len(res.Content) != 4 {
+		if len(res.Content) != 5 {
 			t.Fatalf("%d contents", len(res.Content))
 		}
 		image, ok := res.Content[1].(*sdk.ImageContent)
@@ -236,8 +237,12 @@ func TestContentKinds(t *testing.T) {
 		if audio, ok := res.Content[2].(*sdk.AudioContent); !ok || !bytes.Equal(audio.Data, wav) {
 			t.Errorf("audio %+v", res.Content[2])
 		}
-		if file, ok := res.Content[3].(*sdk.EmbeddedResource); !ok || string(file.Resource.Blob) != "%PDF" {
+		if file, ok := res.Content[3].(*sdk.EmbeddedResource); !ok || string(file.Resource.Blob) != "%PDF" || file.Resource.MIMEType != "application/pdf" ||
+			!strings.HasPrefix(file.Resource.URI, "handrail://call/") || !strings.HasSuffix(file.Resource.URI, "/file") {
 			t.Errorf("resource %+v", res.Content[3])
+		}
+		if drawing, ok := res.Content[4].(*sdk.EmbeddedResource); !ok || drawing.Resource.MIMEType != "image/svg+xml" {
+			t.Errorf("a drawing that models do not take: %+v", res.Content[4])
 		}
 		if got, _ := json.Marshal(res.StructuredContent); string(got) != `{"text":"three kinds"}` {
 			t.Errorf("structured output holds more than the output: %s", got)

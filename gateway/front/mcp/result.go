@@ -74,12 +74,16 @@ func project(r *capabilities.Result) *sdk.CallToolResult {
 	return out
 }
 
+// modelImages are the forms that models take; clients fail on other image content,
+// such as SVG that a page sent.
+var modelImages = map[string]bool{"png": true, "jpeg": true, "gif": true, "webp": true}
+
 // blobContent gives captured bytes their own kind of content.
 func blobContent(r *capabilities.Result, b *capabilities.Blob) sdk.Content {
-	switch kind, _, _ := strings.Cut(b.MIME, "/"); kind {
-	case "image":
+	switch kind, form, _ := strings.Cut(b.MIME, "/"); {
+	case kind == "image" && modelImages[form]:
 		return &sdk.ImageContent{Data: b.Bytes, MIMEType: b.MIME}
-	case "audio":
+	case kind == "audio":
 		return &sdk.AudioContent{Data: b.Bytes, MIMEType: b.MIME}
 	}
 	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{
