@@ -271,6 +271,9 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	for !strings.Contains(n.snap(), "- (this frame does not answer)") {
 	}
 	n.must("click", obj{"ref": n.ref(`"Hit"`)})
+	began := time.Now()
+	n.snap()
+	t.Logf("a snapshot beside a frame that is known to hang took %v", time.Since(began))
 }
 
 // Two frames with the same page have different refs, in every lane.

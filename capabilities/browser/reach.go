@@ -49,7 +49,10 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	if prefix == "" {
 		w, err = c.tab.ask(c.ctx, r.function, r.ask(nil), r.into)
 	} else if f := c.byPrefix(prefix); f != nil {
-		w, err = c.tab.askFrame(c.ctx, f, r.function, r.ask(nil), r.into)
+		w, err = c.tab.askFrameFor(c.ctx, meantFrameWait, f, r.function, r.ask(nil), r.into)
+		if errors.Is(err, context.DeadlineExceeded) && c.ctx.Err() == nil {
+			err = errFrameHangs
+		}
 	}
 	if !isCode(err, capabilities.CodeStaleRef) || c.ctx.Err() != nil {
 		return w, err

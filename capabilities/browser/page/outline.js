@@ -58,9 +58,9 @@ function outline(root, o) {
     return all.join(', ') + (options.length > 12 ? `, … ${options.length} in all` : '');
   }
 
-  let homeDocument, home;
+  let homeDocument, home, here;
   function homeOf(doc) {
-    if (doc !== homeDocument) { homeDocument = doc; home = doc.location.origin; }
+    if (doc !== homeDocument) { homeDocument = doc; home = doc.location.origin; here = doc.location.href.split('#')[0] + '#'; }
     return home;
   }
 
@@ -69,7 +69,8 @@ function outline(root, o) {
     if (/^\s*javascript:/i.test(raw) || raw === '#') return '';
     let url = el.href.baseVal ?? el.href;
     const home = homeOf(el.ownerDocument);
-    if (url.startsWith(home + '/')) url = url.slice(home.length);
+    if (url.startsWith(here)) url = url.slice(here.length - 1);
+    else if (url.startsWith(home + '/')) url = url.slice(home.length);
     return cut(url, 120);
   }
 
@@ -123,6 +124,7 @@ function outline(root, o) {
     if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
     n.attrs = attrsOf(el, role);
     if (role === 'iframe') {
+      if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
       if (doc) { if (doc.body) visit(doc.body, n.kids, false, false); }
       else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = el.src ? cut(el.src.split(/[?#]/)[0], 120) : ''; }

@@ -1,0 +1,326 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+)
+
+// How a foreign frame is asked: its world is made, its owner's document learns which
+// frame it is, and every wait for it is bounded.
+
+// inFrame gives our world of the document that a foreign frame shows.
+func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
+	t.mu.Lock()
+	w, s, changed := f.world, t.sessionLocked(f), t.changed
+	t.mu.Unlock()
+	if w.id != 0 {
+		return w, nil
+	}
+	if s == nil && t.crashedFrame(f) {
+		return world{}, errFrameCrashed
+	}
+	if s == nil {
+		return world{}, t.pause(ctx, changed, errFrameMoves)
+	}
+	made, err := do(ctx, s, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: f.id, WorldName: worldName})
+	if err != nil {
+		var refused *protocolError
+		if errors.As(err, &refused) && strings.Contains(refused.message, "No frame") {
+			return world{}, t.pause(ctx, changed, errFrameMoves)
+		}
+		return world{}, err
+	}
+	number := "f" + strconv.Itoa(t.lane.takeFrame())
+	res, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: pageScript + "__handrail.join('" + number + "')",
+		ContextID:  made.ExecutionContextID, Silent: ptr(true), ReturnByValue: ptr(true),
+	})
+	if err == nil {
+		err = pageFault(res)
+	}
+	if err != nil {
+		return world{}, err
+	}
+	w = world{s: s, id: made.ExecutionContextID, frame: f, prefix: strings.Trim(string(res.Result.Value), `"`)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.frames.met[f.id] == f && t.sessionLocked(f) == s {
+		f.world = w
+	}
+	return w, nil
+}
+
+// errFrameMoves: the frame is between two documents or processes.
+var errFrameMoves = errors.New("the frame moves between processes")
+
+// pause waits a moment for the tab's state to change.
+func (t *tab) pause(ctx context.Context, changed <-chan struct{}, err error) error {
+	timer := time.NewTimer(100 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return err
+}
+
+// askFrame is ask for a foreign frame. The wait for it is bounded.
+func (t *tab) askFrame(ctx context.Context, f *frame, function string, args, into any) (world, error) {
+	t.mu.Lock()
+	wait := frameWait
+	if f.slow {
+		wait = slowFrameWait
+	}
+	t.mu.Unlock()
+	return t.askFrameFor(ctx, wait, f, function, args, into)
+}
+
+// askFrameFor is askFrame with a bound of its own.
+func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, function string, args, into any) (world, error) {
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for try := 0; ; try++ {
+		w, err := t.inFrame(bounded, f)
+		if err == nil {
+			err = w.put(bounded, function, args).get(bounded, into)
+		}
+		hangs := bounded.Err() != nil && ctx.Err() == nil
+		t.mu.Lock()
+		f.slow = hangs
+		t.mu.Unlock()
+		if err == nil {
+			return w, nil
+		}
+		lost := contextLost(err)
+		t.mu.Lock()
+		if lost && f.world == w {
+			f.world = world{}
+		}
+		gone := t.frames.met[f.id] != f
+		changed := t.changed
+		t.mu.Unlock()
+		switch {
+		case gone && ctx.Err() == nil:
+			return world{}, errFrameAway
+		case errors.Is(err, errFrameMoves) && try < 20:
+		case lost && try < 5:
+			t.pause(bounded, changed, nil)
+		case errors.Is(err, errFrameMoves):
+			return world{}, errFrameAway
+		default:
+			return world{}, err
+		}
+	}
+}
+
+// stranger is a frame or element that a page script points at.
+type stranger struct {
+	object reply[runtime.EvaluateResult]
+	node   reply[dom.DescribeNodeResult]
+	id     runtime.RemoteObjectID
+}
+
+// strangers asks Chrome about the first n elements that a function of the page
+// script gives, all at once. The elements are held until release is called.
+func (w world) strangers(ctx context.Context, function string, n int) (list []stranger, release func()) {
+	const group = "handrail-strangers"
+	list = make([]stranger, n)
+	for i := range list {
+		list[i].object = start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
+			Expression: "__handrail." + function + "(" + strconv.Itoa(i) + ")", ContextID: w.id, ObjectGroup: group, Silent: ptr(true),
+		})
+	}
+	for i := range list {
+		res, err := list[i].object.get(ctx)
+		if err != nil || res.Result == nil || res.Result.ObjectID == "" {
+			continue
+		}
+		list[i].id = res.Result.ObjectID
+		list[i].node = start(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: list[i].id})
+	}
+	return list, func() {
+		start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	}
+}
+
+// meet learns which frames the strangers in a document are. The identifiers are in
+// the strangers' order, empty for one that could not be learnt.
+func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
+	ids := make([]cdp.FrameID, n)
+	list, release := w.strangers(ctx, "strangerAt", min(n, maxFrames))
+	defer release()
+	var told []*pending
+	for i, s := range list {
+		if s.id == "" {
+			continue
+		}
+		res, err := s.node.get(ctx)
+		if err != nil || res.Node == nil || res.Node.FrameID == "" {
+			continue
+		}
+		ids[i] = res.Node.FrameID
+		told = append(told, start(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+			FunctionDeclaration: "function(id) { __handrail.own(this, id); }", ObjectID: s.id,
+			Arguments: []*runtime.CallArgument{{Value: []byte(strconv.Quote(string(ids[i])))}}, Silent: ptr(true),
+		}).pending)
+	}
+	for _, p := range told {
+		p.wait(ctx)
+	}
+	return ids
+}
+
+// frame gives the foreign frame by its identifier, seen from the page script of
+// parent.
+func (t *tab) frame(id cdp.FrameID, parent *frame) *frame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.frames.met[id]
+	if f == nil || f.parent != parent {
+		f = &frame{id: id, parent: parent}
+		t.frames.met[id] = f
+	}
+	return f
+}
+
+// framesBelow gives the foreign frames shown in a document, in its order.
+func (t *tab) framesBelow(ctx context.Context, parent *frame) ([]*frame, error) {
+	var answer struct {
+		Slots     []cdp.FrameID `json:"slots"`
+		Strangers int           `json:"strangers"`
+	}
+	w, err := t.askAny(ctx, parent, "foreignFrames", nil, &answer)
+	if err != nil {
+		return nil, err
+	}
+	return t.slots(ctx, w, answer.Slots, answer.Strangers), nil
+}
+
+// slots gives the frames that a page script named, after meeting those it could
+// not name; nil for one that could not be met.
+func (t *tab) slots(ctx context.Context, w world, named []cdp.FrameID, strangers int) []*frame {
+	var met []cdp.FrameID
+	if strangers > 0 {
+		met = t.meet(ctx, w, strangers)
+	}
+	list := make([]*frame, len(named))
+	for i, id := range named {
+		if id == "" && len(met) > 0 {
+			id, met = met[0], met[1:]
+		}
+		if id != "" {
+			list[i] = t.frame(id, w.frame)
+		}
+	}
+	return list
+}
+
+// askAny asks the page script of a foreign frame, or of the tab's own document.
+func (t *tab) askAny(ctx context.Context, f *frame, function string, args, into any) (world, error) {
+	if args == nil {
+		args = struct{}{}
+	}
+	if f == nil {
+		return t.ask(ctx, function, args, into)
+	}
+	return t.askFrame(ctx, f, function, args, into)
+}
+
+// everyFrame calls visit for each foreign frame of the tab, outer ones first, until
+// it reports that it is done.
+func (t *tab) everyFrame(ctx context.Context, visit func(f *frame) (done bool)) error {
+	seen := 0
+	next := []*frame{nil}
+	for len(next) > 0 {
+		f := next[0]
+		next = next[1:]
+		below, err := t.framesBelow(ctx, f)
+		if f == nil && err != nil {
+			return err
+		}
+		for _, b := range below {
+			if b == nil || seen == maxFrames {
+				continue
+			}
+			seen++
+			if visit(b) {
+				return nil
+			}
+			next = append(next, b)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// byPrefix gives the foreign frame whose document gave refs of that prefix.
+func (t *tab) byPrefix(prefix string) *frame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for f := range maps.Values(t.frames.met) {
+		if f.world.prefix == prefix {
+			return f
+		}
+	}
+	return nil
+}
+
+// loadingFrames reports whether a frame is still on its way, and the channel of the
+// next change.
+func (t *tab) loadingFrames() (bool, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	on := len(t.frames.loading) > 0
+	for _, s := range t.frames.sessions {
+		on = on || !s.ready
+	}
+	return on, t.changed
+}
+
+// framesAwaited reports whether a frame is on its way, or sets out within a moment:
+// what a call just did may have that effect.
+func (t *tab) framesAwaited(ctx context.Context) bool {
+	bounded, cancel := context.WithTimeout(ctx, 80*time.Millisecond)
+	defer cancel()
+	for {
+		on, changed := t.loadingFrames()
+		t.mu.Lock()
+		any := on || len(t.frames.met) > 0 || len(t.frames.sessions) > 0
+		t.mu.Unlock()
+		if on || !any {
+			return on
+		}
+		select {
+		case <-changed:
+		case <-bounded.Done():
+			return false
+		}
+	}
+}
+
+func (t *tab) isLoading(f *frame) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.frames.loading[f.id]
+}
+
+// crashedFrame reports that the process of a frame ended.
+func (t *tab) crashedFrame(f *frame) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.processLocked(f)
+	return s != nil && s.crashed
+}
