@@ -16,9 +16,11 @@ import (
 // owner named. They hold for every kind of traffic, since all of it goes by the
 // egress proxy.
 type egressRules struct {
-	named  map[string]bool // "host:port" that the owner allows whatever its address
-	allow  domains         // the owner's: nil means any host
-	block  domains         // the owner's
+	named map[string]bool // "host:port" that the owner allows whatever its address
+	allow domains         // the owner's: nil means any host
+	block domains         // the owner's
+	// file decides on addresses of files; nil: none may be opened.
+	file   func(*url.URL) error
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	links  func() ([]net.Addr, error) // networks this machine's interfaces are in
 }
@@ -162,6 +164,10 @@ func (r *egressRules) checkURL(raw string) error {
 	case "about":
 		if strings.EqualFold(u.Opaque, "blank") {
 			return nil
+		}
+	case "file":
+		if r.file != nil {
+			return r.file(u)
 		}
 	case "http", "https":
 		if u.Hostname() == "" {

@@ -198,10 +198,15 @@ func New(o Options) (*Handler, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	life, kill := context.WithCancel(context.Background())
-	return &Handler{
+	h := &Handler{
 		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
-	}, nil
+	}
+	if err := h.allowSchemes(); err != nil {
+		kill()
+		return nil, err
+	}
+	return h, nil
 }
 
 // Capabilities lists what this handler implements.

@@ -103,6 +103,7 @@ func (t *tab) setUp() {
 		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
+	steps = append(steps, t.guardFiles(ctx)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
 	for _, p := range steps {
@@ -186,6 +187,8 @@ func (t *tab) onEvent(method string, params []byte) {
 		return
 	}
 	switch method {
+	case "Fetch.requestPaused":
+		t.serveFile(params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`
