@@ -36,6 +36,7 @@ const shop = `<h1>Shop</h1>
 <table><tr><th>Nr<th>Name<th></tr><tr><td>1<td>Bolt<td><button>Edit</button></tr><tr><td>2<td>Nut<td>none</tr></table>
 <details><summary>More</summary>Secret text</details>
 <div id=host></div><iframe srcdoc="<p>Framed text</p><button>Framed</button>" title=Inner></iframe>
+<a href="#top">Up</a><a href="/#top">Up, too</a>
 <script>host.attachShadow({mode:'open'}).innerHTML='<button>Shadowed</button>'</script>`
 
 func TestSnapshot(t *testing.T) {
@@ -56,7 +57,7 @@ func TestSnapshot(t *testing.T) {
 		`- textbox "Say something" [multiline]`, `- button "Buy" [disabled]`, `- button "Menu" [collapsed]`,
 		`- clickable "Plain clickable" [ref=`, `- clickable "Pointer inside" [ref=`, `- button [hint=icon-trash] [ref=`,
 		`- row: Nr | Name`, `- row: 1 | Bolt`, `- button "Edit" [ref=`, `- row: 2 | Nut | none`, `- button "More" [collapsed]`,
-		`- button "Shadowed" [ref=`, `- iframe [hint=`, `- text: Framed text`, `- button "Framed" [ref=`,
+		`- button "Shadowed" [ref=`, `] -> #top`, `- iframe [hint=`, `- text: Framed text`, `- button "Framed" [ref=`,
 	} {
 		if !strings.Contains(snap, want) && want != `- iframe [hint=` {
 			t.Errorf("missing %q", want)
