@@ -5,11 +5,13 @@
 // conversation's context and tabs), act.go (how an action is performed: aim,
 // input, outcome), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
 // fill.go, choose.go, upload.go) and dialog.go, navigate.go, snapshot.go (with
-// compose.go, delta.go, recall.go and marks.go) and the other tools, world.go and
-// page/ (what runs inside pages, in an isolated world), reach.go (how a ref or
-// selector finds its document), frames.go, foreign.go and closed.go (frames of other
-// origins and processes, closed shadow roots), tab.go (what a tab reports), chrome.go
-// (the process), conn.go (the protocol), egress.go (the way out to the network).
+// compose.go, delta.go, recall.go and marks.go) and the other tools that look
+// (screenshot.go, evaluate.go, wait.go, console.go, network.go), download.go and
+// emulate.go, world.go and page/ (what runs inside pages, in an isolated world),
+// reach.go (how a ref or selector finds its document), frames.go, foreign.go and
+// closed.go (frames of other origins and processes, closed shadow roots), tab.go
+// (what a tab reports), chrome.go (the process), conn.go (the protocol), egress.go
+// (the way out to the network).
 //
 // Promises: Chrome never outlives the node; two lanes share nothing; dialogs,
 // hanging scripts, crashed tabs and a killed browser never block a call beyond
