@@ -11,11 +11,14 @@
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go and
 // closed.go (frames of other origins and processes, closed shadow roots), tab.go
 // (what a tab reports), chrome.go (the process), conn.go (the protocol), egress.go
-// (the way out to the network).
+// (the way out to the network). Which browser a lane works in: launch.go, then
+// profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:
+// code.go and the room script.
 //
 // Promises: Chrome never outlives the node; two lanes share nothing; dialogs,
 // hanging scripts, crashed tabs and a killed browser never block a call beyond
-// its deadline; traffic leaves through the node's own checked proxy only; what
+// its deadline; traffic leaves through the node's own checked proxy only, but for
+// a person's Chrome that the owner lets calls attach to; what
 // was typed is in no result, evidence, log or error; no result claims an effect
 // that was not seen in the page.
 //
