@@ -214,7 +214,7 @@ func (d *download) take() {
 	ds.changeLocked()
 	ds.mu.Unlock()
 	if err == nil {
-		d.lane.saw("data.write.temp", "download "+d.name)
+		d.lane.saw(observedDownload, "download "+d.name)
 	}
 }
 

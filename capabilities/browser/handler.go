@@ -311,7 +311,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	c := newCall(ctx, h, l, inv, l.leave)
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
-	defer l.observeInto(inv.Observe)()
+	defer l.observeInto(inv.Observe, inv.Grants)()
 	if err := l.narrow(grantedDomains(inv.Grants)); err != nil {
 		c.release()
 		return capabilities.Output{}, capabilities.AsError(err)

@@ -50,6 +50,13 @@ type lane struct {
 // observer takes what happens during one call.
 type observer struct {
 	observe func(key, detail string)
+	grants  []string // of its call; none: unknown
+}
+
+// takes reports whether an observation is for this call. A download ends when it
+// ends: one that an earlier call began is none of a call that only reads.
+func (o *observer) takes(key string) bool {
+	return o != nil && (key != observedDownload || len(o.grants) == 0 || slices.Contains(o.grants, key))
 }
 
 // maxUnseen bounds the observations that wait for the next call.
@@ -91,14 +98,21 @@ func (l *lane) lastUse() time.Time {
 
 // observeInto makes what happens from now on, and what happened since the last
 // call, a matter of this one, until done.
-func (l *lane) observeInto(observe func(key, detail string)) (done func()) {
-	o := &observer{observe}
+func (l *lane) observeInto(observe func(key, detail string), grants []string) (done func()) {
+	o := &observer{observe, grants}
+	var mine, later [][2]string
 	l.mu.Lock()
 	l.observer = o
-	unseen := l.unseen
-	l.unseen = nil
+	for _, saw := range l.unseen {
+		if o.takes(saw[0]) {
+			mine = append(mine, saw)
+		} else {
+			later = append(later, saw)
+		}
+	}
+	l.unseen = later
 	l.mu.Unlock()
-	for _, saw := range unseen {
+	for _, saw := range mine {
 		observe(saw[0], saw[1])
 	}
 	return func() {
@@ -138,6 +152,9 @@ func (l *lane) granted() domains {
 // observedKey is the capability key of a connection that a page made.
 const observedKey = "network.browser.session"
 
+// observedDownload is that of a file that a page left on the node.
+const observedDownload = "data.write.temp"
+
 // sawHost reports a host that the lane's pages really connected to.
 func (l *lane) sawHost(host string) { l.saw(observedKey, host) }
 
@@ -145,11 +162,12 @@ func (l *lane) sawHost(host string) { l.saw(observedKey, host) }
 func (l *lane) saw(key, detail string) {
 	l.mu.Lock()
 	o := l.observer
-	if o == nil && len(l.unseen) < maxUnseen {
+	mine := o.takes(key)
+	if !mine && len(l.unseen) < maxUnseen {
 		l.unseen = append(l.unseen, [2]string{key, detail})
 	}
 	l.mu.Unlock()
-	if o != nil {
+	if mine {
 		o.observe(key, detail)
 	}
 }
