@@ -103,6 +103,8 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 <button><img src="/icons/save.png?v=2"></button><button><i class="fa icon-pen"></i></button><a href=/x><svg><title>Feed</title></svg></a><img src=/map.png alt=Map>
 <details><summary>Shut</summary>Unseen</details><div hidden>Unseen</div><div style="content-visibility:hidden;height:9px">Unseen</div><div inert>Unseen</div><dialog>Unseen</dialog>
 <div style="cursor:pointer">` + strings.Repeat("many words ", 60) + `</div>
+<ul><li><a href=/li>Item link</a></li></ul><a href=/card><h3>Card head</h3><p>and more</p></a><button title=Delete>x</button>
+<label>City <select><optgroup label=DE><option>Bonn</optgroup></select></label>
 <progress value=3 max=10 aria-label=Load></progress><meter value=0.5 aria-label=Full></meter>
 <svg width=40 height=40><defs><text>Unseen</text></defs><g onclick="3"><text y=20>Slice</text></g></svg>
 <div id=portal style="position:fixed;inset:auto 0 0 0"><button>Cookies</button></div>
@@ -121,8 +123,9 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 		`- textbox "Bad" [invalid]`, `- textbox "Off" [disabled]`, `- radio "R" [checked]`, `- tab "Tab" [selected]`, `- combobox "Pick" [expanded] [ref=`, ": Green",
 		`- clickable "Focusable" [ref=`, `- option "Green" [selected]`, `- option "Red" [ref=`, "- button [hint=save.png] [ref=", "- button [hint=fa icon-pen] [ref=", `- link "Feed" [ref=`, `- img "Map"`,
 		`- button "Shut" [collapsed]`, "- clickable [", "many words many words", `- progressbar "Load": 3 of 10`, `- meter "Full": 0.5 of 1`,
+		"- list\n  - link \"Item link\" [ref=", `- link "Card head and more" [ref=`, `- button "x" [hint=Delete] [ref=`, `- combobox "City" [ref=`,
 		`- clickable "Slice" [ref=`, `- button "Cookies" [ref=`, "- dialog [modal] [ref=", "- text: Sure?", `- button "Yes" [focused] [ref=`)
-	never(t, snap, "Unseen")
+	never(t, snap, "Unseen", `heading "Card`)
 	if strings.Count(snap, "many words") < 60 {
 		t.Error("the text of a long clickable part is cut")
 	}

@@ -153,8 +153,10 @@ function outline(root, o) {
     if (active) {
       n.ref = true;
       if (!n.name) n.hint = hintOf(el);
+      else if (n.name.length < 4 && el.title) n.hint = el.title; // a cross that says Delete
     }
-    out.push(n);
+    if (mute && role === 'heading') out.push(...n.kids); // the name around it holds its text
+    else out.push(n);
   }
 
   // tidy joins texts, drops empty containers and flattens what adds nothing.
@@ -185,6 +187,7 @@ function outline(root, o) {
         if (!x.active && !x.ref) {
           if (!x.kids.length && !x.name && !x.value && x.role !== 'heading') continue;
           if (PLAIN.has(x.role) && !x.name) { out.push(...x.kids); continue; }
+          if (x.role === 'listitem' && x.kids.length === 1 && typeof x.kids[0] !== 'string') { out.push(x.kids[0]); continue; }
         }
         out.push(x);
       }
@@ -211,7 +214,7 @@ function outline(root, o) {
       if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
       let s = n.role;
       if (n.name) s += ' ' + quote(n.name);
-      else if (n.hint) s += ` [hint=${plain(cut(squeeze(n.hint), 50))}]`;
+      if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(n.hint), 50))}]`;
       for (const a of n.attrs) s += ` [${plain(a)}]`;
       const head = s.length;
       const ref = () => ` [ref=${refOf(n.el, n.role, n.name)}]`;

@@ -76,7 +76,7 @@ function textOf(el, max) {
       if (out.length > max) return;
       if (k.nodeType === 3) out += k.data;
       else if (k.nodeType === 1) {
-        if (hiddenByAria(k) || k.tagName === 'STYLE' || k.tagName === 'SCRIPT' || k.tagName === 'NOSCRIPT') continue;
+        if (hiddenByAria(k) || k.tagName === 'STYLE' || k.tagName === 'SCRIPT' || k.tagName === 'NOSCRIPT' || k.tagName === 'SELECT') continue;
         const own = k.getAttribute('aria-label') || (k.tagName === 'IMG' && k.alt);
         if (own) { out += ' ' + own + ' '; continue; }
         if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
@@ -102,7 +102,7 @@ function nameOf(el, role) {
   const label = squeeze(el.getAttribute('aria-label') || '');
   if (label) return label;
   if (el.labels && el.labels.length) {
-    const s = squeeze([...el.labels].map(l => textOfLabel(l, el)).join(' '));
+    const s = squeeze([...el.labels].map(l => textOf(l, 200)).join(' '));
     if (s) return s;
   }
   switch (el.tagName) {
@@ -121,13 +121,6 @@ function nameOf(el, role) {
     if (s) return s;
   }
   return squeeze(el.getAttribute('title') || el.getAttribute('aria-placeholder') || el.getAttribute('data-placeholder') || '');
-}
-
-// A label's text without that of the control it may contain.
-function textOfLabel(label, control) {
-  let s = textOf(label, 200);
-  if (label.contains(control) && control.tagName === 'SELECT') s = s.replace(squeeze(control.textContent), '');
-  return s;
 }
 
 // hintOf tells an unnamed control apart: its icon, or how the page's author
