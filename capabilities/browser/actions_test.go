@@ -330,7 +330,11 @@ func TestUploadFile(t *testing.T) {
 <script>window.log=[];let names='';for(const i of [one,many])for(const t of ['input','change'])i.addEventListener(t,e=>log.push(t+e.isTrusted))</script>`), "/next": html("next")})
 	o, log := options(t, s.URL)
 	root, other := t.TempDir(), t.TempDir()
-	o.UploadRoots = []string{root}
+	alias := filepath.Join(t.TempDir(), "alias")
+	if err := os.Symlink(root, alias); err != nil {
+		t.Fatal(err)
+	}
+	o.UploadRoots = []string{alias} // the owner's own link is the owner's matter
 	write := func(dir, name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -364,6 +368,7 @@ func TestUploadFile(t *testing.T) {
 		{"relative", "upload-file", obj{"selector": "#one", "paths": []string{"report.txt"}}, "confirmed", "holds", read, "report.txt=the report"},
 		{"its events", "evaluate", obj{"expression": "1"}, "", "", "log.splice(0).join()", "inputtrue,changetrue"},
 		{"full path", "upload-file", obj{"selector": "#one", "paths": []string{full}}, "confirmed", "", read, "report.txt=the report"},
+		{"full path as the owner wrote it", "upload-file", obj{"selector": "#one", "paths": []string{filepath.Join(alias, "report.txt")}}, "confirmed", "", read, "report.txt=the report"},
 		{"link inside", "upload-file", obj{"selector": "#one", "paths": []string{"in"}}, "confirmed", "", read, "in=the report"},
 		{"hidden input by its label", "upload-file", obj{"selector": "#lab", "paths": []string{"report.txt", "sub/zwei ü.txt"}}, "confirmed", "", read, "in=the report,report.txt=the report,zwei ü.txt=second"},
 		{"a page that empties its input", "upload-file", obj{"selector": "#eager", "paths": []string{"report.txt"}}, "unverifiable", "handed to the page", "names", "report.txt"},

@@ -163,10 +163,7 @@ func (d *dragging) moveTo(p position) error {
 	if d.over {
 		return nil
 	}
-	var page struct {
-		Started bool `json:"started"`
-		Refused bool `json:"refused"`
-	}
+	var page dragState
 	if err := d.w.put(c.ctx, "dragging", struct{}{}).get(c.ctx, &page); err != nil {
 		if !contextLost(err) {
 			return err
@@ -192,6 +189,12 @@ func (d *dragging) moveTo(p position) error {
 	return nil
 }
 
+// dragState is what the page made of the drag.
+type dragState struct {
+	Started bool `json:"started"`
+	Refused bool `json:"refused"`
+}
+
 func (d *dragging) send(ctx context.Context, kind input.DispatchDragEventType) *pending {
 	return start(ctx, d.c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: d.at.X, Y: d.at.Y, Data: d.data}).pending
 }
@@ -207,8 +210,19 @@ func (d *dragging) drop() (sent []*pending, err error) {
 	return []*pending{d.m.up(d.c.ctx, d.at.X, d.at.Y, 1)}, nil
 }
 
-// letGo ends a drag that can not be carried on, without a drop.
+// letGo ends a drag that can not be carried on, without a drop. The browser may be
+// about to take it over just now, and would keep it.
 func (d *dragging) letGo() {
+	if d.data == nil && !d.over && d.c.tab.life.Err() == nil {
+		ctx, cancel := context.WithTimeout(d.c.tab.life, 500*time.Millisecond)
+		defer cancel()
+		var page dragState
+		d.w.put(ctx, "dragging", struct{}{}).get(ctx, &page)
+		if page.Started && !page.Refused {
+			d.c.tab.awaitFor(ctx, 500*time.Millisecond, func(s tabState) bool { return s.drag != nil })
+		}
+		d.data = d.c.tab.takeDrag()
+	}
 	if d.data != nil {
 		d.send(d.c.whole, input.DispatchDragEventTypeDragCancel)
 	}

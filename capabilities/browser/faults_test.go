@@ -566,7 +566,7 @@ func TestOptions(t *testing.T) {
 	if _, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.browser.snapshot", Lane: "l"}); capabilities.CodeOf(err) != capabilities.CodeBrowserUnavailable {
 		t.Error(err)
 	}
-	if _, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.browser.hover", Lane: "l"}); capabilities.CodeOf(err) != capabilities.CodeNotSupported {
+	if _, err := h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.browser.fly", Lane: "l"}); capabilities.CodeOf(err) != capabilities.CodeNotSupported {
 		t.Error(err)
 	}
 }

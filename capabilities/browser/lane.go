@@ -38,7 +38,8 @@ type lane struct {
 	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
 	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
-	uploads  int // batches of files that were copied for its pages
+	uploads  int   // batches of files that were copied for its pages
+	uploaded int64 // their bytes
 	observer *observer
 	origins  []string    // whose documents it had, for its storage state
 	unseen   [][2]string // what happened while no call was there to be told
@@ -370,6 +371,7 @@ func (l *lane) lostChrome(c *chrome) {
 	}
 	l.egress.close()
 	l.chrome, l.context, l.egress, l.tabs, l.active = nil, "", nil, nil, nil
+	l.uploaded = 0
 }
 
 // reported notes that a call tells its caller of a crash, so that the next one
@@ -387,6 +389,7 @@ func (l *lane) reset() (gone <-chan struct{}) {
 	l.mu.Lock()
 	c, id, out, tabs := l.chrome, l.context, l.egress, l.tabs
 	l.chrome, l.context, l.egress, l.tabs, l.active, l.lost = nil, "", nil, nil, nil, nil
+	l.uploaded = 0
 	l.mu.Unlock()
 	for _, t := range tabs {
 		t.end(errLaneClosed)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,8 +47,11 @@ func (t *tab) chooserOpened(by *session, params []byte) {
 // observedUpload is the capability key of a file that was handed to a page.
 const observedUpload = "data.read.workspace"
 
-// Bounds of one call's files.
-const maxUpload = 2 << 30
+// Bounds of the files of one call, and of the copies that a lane holds.
+const (
+	maxUpload  = 2 << 30
+	maxUploads = 8 << 30
+)
 
 // uploadFile carries out tyrum.browser.upload-file. Only regular files below the
 // owner's roots are taken, opened once and copied to where Chrome may read them:
@@ -204,17 +208,8 @@ var errIrregular = errors.New("not a regular file")
 func (h *Handler) openUpload(path string) (*os.File, error) {
 	reason := errOutside
 	for _, dir := range h.o.UploadRoots {
-		dir, err := filepath.Abs(dir)
-		if err != nil {
-			continue
-		}
-		name := filepath.FromSlash(path)
-		if filepath.IsAbs(name) {
-			if name, err = filepath.Rel(dir, filepath.Clean(name)); err != nil {
-				continue
-			}
-		}
-		if !filepath.IsLocal(name) {
+		name, ok := below(dir, filepath.FromSlash(path))
+		if !ok {
 			continue
 		}
 		f, err := openRegular(dir, name)
@@ -224,6 +219,24 @@ func (h *Handler) openUpload(path string) (*os.File, error) {
 		reason = err
 	}
 	return nil, reason
+}
+
+// below gives a path as it is named below dir; dir may be a link itself.
+func below(dir, path string) (name string, ok bool) {
+	if !filepath.IsAbs(path) {
+		return path, filepath.IsLocal(path)
+	}
+	real, _ := filepath.EvalSymlinks(dir)
+	for _, base := range []string{dir, real} {
+		base, err := filepath.Abs(base)
+		if err != nil {
+			continue
+		}
+		if name, err = filepath.Rel(base, filepath.Clean(path)); err == nil && filepath.IsLocal(name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func openRegular(dir, name string) (*os.File, error) {
@@ -277,17 +290,26 @@ const stagedDir = "uploads"
 func (c *call) stage(files []*os.File) (paths []string, err error) {
 	l := c.lane
 	l.mu.Lock()
-	chrome, context := l.chrome, l.context
+	chrome, id := l.chrome, l.context
 	l.uploads++
 	batch := l.uploads
+	for _, f := range files {
+		if info, err := f.Stat(); err == nil {
+			l.uploaded += info.Size()
+		}
+	}
+	full := l.uploaded > maxUploads
 	l.mu.Unlock()
 	if chrome == nil {
 		return nil, errBrowserGone
 	}
+	if full {
+		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "This conversation has uploaded %d MiB already.", maxUploads>>20).
+			WithHint("Close the conversation's browser with tool.browser.close and begin anew.")
+	}
 	if chrome.attached {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "Files are not handed to pages of a person's own browser.").
-			WithHint("Use the isolated browser: launch without attach.").
-			WithHint("Use a browser that is not attached.")
+			WithHint("Use the isolated browser: launch without attach.")
 	}
 	scratch := chrome.proc.Scratch()
 	root, err := os.OpenRoot(scratch)
@@ -296,12 +318,12 @@ func (c *call) stage(files []*os.File) (paths []string, err error) {
 	}
 	defer root.Close()
 	for i, f := range files {
-		dir := filepath.Join(stagedDir, string(context), strconv.Itoa(batch), strconv.Itoa(i))
+		dir := filepath.Join(stagedDir, string(id), strconv.Itoa(batch), strconv.Itoa(i))
 		if err := mkdirAll(root, dir); err != nil {
 			return nil, err
 		}
 		name := filepath.Join(dir, filepath.Base(f.Name()))
-		if err := copyTo(root, name, f); err != nil {
+		if err := copyTo(c.ctx, root, name, f); err != nil {
 			return nil, err
 		}
 		paths = append(paths, filepath.Join(scratch, name))
@@ -328,26 +350,39 @@ func mkdirAll(root *os.Root, dir string) error {
 	return nil
 }
 
-func copyTo(root *os.Root, name string, from *os.File) error {
+func copyTo(ctx context.Context, root *os.Root, name string, from *os.File) error {
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, from)
+	_, err = io.Copy(to, &untilDone{ctx, from})
 	if err == nil {
 		err = to.Chmod(0o444)
 	}
 	return errors.Join(err, to.Close())
 }
 
+// untilDone reads until ctx ends.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
 // unstage deletes the copies of a context.
-func (c *chrome) unstage(context cdp.BrowserContextID) {
+func (c *chrome) unstage(id cdp.BrowserContextID) {
 	root, err := os.OpenRoot(c.proc.Scratch())
 	if err != nil {
 		return // gone with Chrome
 	}
 	defer root.Close()
-	if err := root.RemoveAll(filepath.Join(stagedDir, string(context))); err != nil {
+	if err := root.RemoveAll(filepath.Join(stagedDir, string(id))); err != nil {
 		c.h.log.Warn("browser.uploads.left", "error", err)
 	}
 }
