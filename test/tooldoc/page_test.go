@@ -50,19 +50,26 @@ func (l *lesson) descriptor(t testing.TB) *catalog.Descriptor {
 	return d
 }
 
+var defaultIn = regexp.MustCompile(`default (\d+)`)
+
 // Every browser tool has its lesson, every field its row, and no row is about a
 // field that is gone.
 func TestLessonsCoverTheCatalog(t *testing.T) {
 	taught := map[string]bool{}
 	for _, l := range lessons {
 		taught[l.tool] = true
-		var input struct{ Properties map[string]any }
+		var input struct{ Properties map[string]map[string]any }
 		if err := json.Unmarshal(l.descriptor(t).Input, &input); err != nil {
 			t.Fatal(err)
 		}
 		var said []string
 		for _, r := range l.rows {
 			said = append(said, strings.Split(r.fields, ", ")...)
+			if m := defaultIn.FindStringSubmatch(r.means); m != nil {
+				if have := fmt.Sprint(input.Properties[r.fields]["default"]); have != m[1] {
+					t.Errorf("%s: %s is said to be %s if absent, it is %s", l.tool, r.fields, m[1], have)
+				}
+			}
 		}
 		for name := range input.Properties {
 			if !slices.Contains(said, name) {
