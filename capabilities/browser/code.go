@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -60,7 +61,7 @@ func runCode(c *call) (capabilities.Output, error) {
 	}
 	res, err := script.Run(c.ctx, o)
 	if err != nil {
-		if c.ctx.Err() != nil && seen.steps > 0 && context.Cause(c.ctx) == context.DeadlineExceeded {
+		if seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
 			err = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
 		}
 		return capabilities.Output{}, err

@@ -69,6 +69,9 @@ func TestRunCode(t *testing.T) {
 	if a := n.code("return page.click({selector: 'a'}).url"); a.json != `{"result":"`+s.URL+`/2"}` || a.Effect != capabilities.EffectConfirmed {
 		t.Errorf("%s %s", a.json, a.Effect)
 	}
+	if a := n.code("return page.waitFor({text: 'never there', timeout_ms: 300}).matched"); a.json != `{"result":false}` {
+		t.Error(a.json)
+	}
 	if a := n.code("return page.tabs().tabs.length"); a.json != `{"result":1}` {
 		t.Error(a.json)
 	}
@@ -110,7 +113,7 @@ func TestRunCodeEnds(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newScripted(t, s.URL)
 	n.goTo(s.URL + "/")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}) // as the node's runner does
 	defer cancel()
 	if _, err := n.within(ctx, "run-code", obj{"code": "page.snapshot(); for (;;);"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.Contains(err.Message, "1 steps, the last was snapshot") {
 		t.Fatal(err)
