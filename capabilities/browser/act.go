@@ -221,9 +221,11 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		}
 	}
 	if seen.Navigates {
-		// The page is bound to leave; whether by a new document or by its own script,
-		// the next moments tell.
-		c.tab.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return departed(before, s) || s.frameDocuments != before.frameDocuments })
+		// The page is bound to leave, or to download; whether by a new document or by
+		// its own script, the next moments tell.
+		c.tab.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool {
+			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.downloads != before.downloads
+		})
 	}
 	now, _ := c.tab.look()
 	if v, ok := c.reported(before, now); ok {

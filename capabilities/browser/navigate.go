@@ -142,6 +142,9 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	if now, _ := t.look(); err == nil && now.failed != "" && now.documents != before.documents {
 		return capabilities.Output{}, c.navigationError(now.failed, t.network.failureOf(now.loader), began)
 	}
+	if r, ok := out.Result.(loaded); ok {
+		out.Result = r.acted // an old page has no status of its own
+	}
 	return out, err
 }
 
@@ -175,7 +178,7 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 	if deadline, ok := c.ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		var cancel context.CancelFunc
-		soft, cancel = context.WithDeadline(c.ctx, deadline.Add(-min(left/10, 500*time.Millisecond)))
+		soft, cancel = context.WithDeadline(c.ctx, deadline.Add(-min(left/5, time.Second)))
 		defer cancel()
 	}
 	err := c.tab.await(soft, func(s tabState) bool {
@@ -394,6 +397,23 @@ type tabEntry struct {
 	Title string `json:"title,omitempty"`
 }
 
+// settleOpened gives a tab that a page only just opened a moment to get its
+// address.
+func (c *call) settleOpened(t *tab) {
+	const young = 2 * time.Second
+	if t.opener == "" || time.Since(t.born) > young {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, young)
+	defer cancel()
+	select {
+	case <-t.ready:
+	case <-t.life.Done():
+	case <-ctx.Done():
+	}
+	t.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return s.documents > 0 && s.navigating == "" })
+}
+
 // listTabs reads all tabs' addresses in one trip.
 func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	all, active := c.lane.list()
@@ -401,6 +421,9 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		Tabs   []tabEntry `json:"tabs"`
 		Active int        `json:"active_index"`
 	}{make([]tabEntry, 0, len(all)), active}
+	for _, t := range all {
+		c.settleOpened(t)
+	}
 	replies := make([]reply[page.GetNavigationHistoryResult], len(all))
 	for i, t := range all {
 		replies[i] = t.where(c.ctx)

@@ -24,6 +24,7 @@ type tab struct {
 	chrome *chrome
 	id     target.ID // also the ID of its main frame
 	opener target.ID
+	born   time.Time
 	s      *session
 	ready  chan struct{} // closed when it is set up
 	// life ends when the tab closes or crashes; its cause says which.
@@ -79,7 +80,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	life, kill := context.WithCancelCause(context.Background())
 	free, block := context.WithCancelCause(life)
 	return &tab{
-		lane: l, chrome: c, id: id, opener: opener,
+		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
 		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(), frames: newFrames(),
 		// The first document is about:blank and there at once.
 		state: tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},

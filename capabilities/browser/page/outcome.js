@@ -65,7 +65,7 @@ function watch(el, o) {
       const link = o.kind === 'click' && e.composedPath().find(x => x.tagName === 'A' && x.href);
       if (link && o.button === 'left') {
         const here = el.ownerDocument.location.href.split('#')[0];
-        w.navigates = link.href.split('#')[0] !== here && /^https?:/.test(link.href) && (!link.target || link.target === '_self') && !link.hasAttribute('download');
+        w.navigates = link.hasAttribute('download') || (link.href.split('#')[0] !== here && /^https?:/.test(link.href) && (!link.target || link.target === '_self'));
       }
     });
   }
