@@ -85,10 +85,11 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	if err != nil {
 		return err
 	}
-	pages, err := freePages()
+	pages, release, err := freePages()
 	if err != nil {
 		return err
 	}
+	defer release()
 	data, kept := commonOf(cmd).data, true
 	if data == "" {
 		if data, err = os.MkdirTemp("", "handrail-ci-"); err != nil {
@@ -133,6 +134,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
 		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages[:], ","), suiteUploadsEnv+"="+own, "PATH="+path)
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	release()
 	return runChild(child, signals, isTerminal(cmd.InOrStdin()))
 }
 
@@ -180,17 +182,26 @@ func (d dataDir) uploads() string { return filepath.Join(string(d), "uploads") }
 // suitePages are the addresses that the suite may serve its pages at.
 type suitePages [2]string
 
-// freePages finds two addresses that nobody listens at.
-func freePages() (p suitePages, err error) {
-	for i := range p {
+// freePages finds two addresses that nobody listens at, and holds them until
+// release: so that none of what starts meanwhile takes them.
+func freePages() (p suitePages, release func(), err error) {
+	var held []net.Listener
+	release = func() {
+		for _, l := range held {
+			_ = l.Close()
+		}
+	}
+	for i, host := range []string{"127.0.0.1", "localhost"} { // two hosts are two sites to Chrome
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return p, err
+			release()
+			return p, nil, err
 		}
-		defer l.Close() // when both are found, so that they differ
-		p[i] = l.Addr().String()
+		held = append(held, l)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		p[i] = net.JoinHostPort(host, port)
 	}
-	return p, nil
+	return p, release, nil
 }
 
 func (p suitePages) origins() []string { return []string{"http://" + p[0], "http://" + p[1]} }

@@ -22,7 +22,7 @@ import (
 // Where the suite serves its pages and where its files are, unless flags say
 // otherwise; 'handrail ci' says by the environment.
 const (
-	defaultSuitePages = "127.0.0.1:7490,127.0.0.1:7491"
+	defaultSuitePages = "127.0.0.1:7490,localhost:7491"
 	suitePagesEnv     = "HANDRAIL_SUITE_PAGES"
 	suiteUploadsEnv   = "HANDRAIL_SUITE_UPLOADS"
 )

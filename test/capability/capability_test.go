@@ -35,17 +35,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// freePorts gives two addresses that nobody listens on.
-func freePorts(t testing.TB) (pages [2]string) {
-	for i := range pages {
+// freePorts gives two addresses and who listens on them: a port that is let go may
+// be somebody else's when it is wanted.
+func freePorts(t testing.TB) (pages [2]string, open func(addr string) (net.Listener, error)) {
+	held := map[string]net.Listener{}
+	for i, host := range []string{"127.0.0.1", "localhost"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // after both: they differ
-		pages[i] = l.Addr().String()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		pages[i] = net.JoinHostPort(host, port)
+		held[pages[i]] = l
+		t.Cleanup(func() { _ = l.Close() })
 	}
-	return pages
+	return pages, func(addr string) (net.Listener, error) {
+		if l := held[addr]; l != nil {
+			delete(held, addr) // a second suite listens for itself
+			return l, nil
+		}
+		return net.Listen("tcp", addr)
+	}
 }
 
 // uploadRule permits uploads without asking: the node allows one folder only.
@@ -56,7 +66,7 @@ const uploadRule = `@id("uploads") permit (principal, action == Action::"tool.br
 // talk to it.
 func start(t testing.TB) capability.Options {
 	t.Helper()
-	pages := freePorts(t)
+	pages, open := freePorts(t)
 	finder := chrome.New(chrome.Options{})
 	log := slog.New(slog.DiscardHandler)
 	tools, err := catalog.Embedded()
@@ -105,7 +115,7 @@ func start(t testing.TB) capability.Options {
 	s.AddNode("chrome", h)
 	return capability.Options{
 		URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent), ReadToken: s.MustToken("reader", principal.RoleOperator),
-		Pages: pages, Lanes: 2 * runtime.NumCPU(), Uploads: uploads,
+		Pages: pages, Listen: open, Lanes: 2 * runtime.NumCPU(), Uploads: uploads,
 	}
 }
 

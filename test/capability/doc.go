@@ -11,7 +11,8 @@
 //
 // Promises: an ID means the same for ever; a behaviour whose tool is missing
 // fails, none is left out silently; whatever shard a behaviour is in, it is in
-// exactly one; what one behaviour did to a browser no other meets.
+// exactly one; what one behaviour did to a browser beyond its own page no other
+// meets.
 //
 // Tests and cmd/handrail may import it: `handrail suite` is how an owner tries a
 // node that is installed. So it must never import any package of this module but

@@ -39,18 +39,27 @@ type visit struct {
 	Header                            http.Header
 }
 
-// serve listens on two addresses, each HOST:PORT, port 0 for any.
-func serve(addrs [2]string) (*server, error) {
+// serve listens on two addresses, each HOST:PORT, port 0 for any. The hosts should
+// differ as names: Chrome gives two ports of one host one process, and much can go
+// wrong between processes only.
+func serve(addrs [2]string, open func(addr string) (net.Listener, error)) (*server, error) {
 	s := &server{runs: map[string]*visits{}}
 	listen := func(addr string, into *string, origin string) error {
-		l, err := net.Listen("tcp", addr)
+		l, err := open(addr)
 		if err != nil {
 			return fmt.Errorf("the suite's pages can not be served: %w", err)
 		}
-		*into = "http://" + l.Addr().String()
+		host, _, _ := net.SplitHostPort(addr)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		*into = "http://" + net.JoinHostPort(host, port)
 		h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.page(origin, w, r) })}
 		s.servers = append(s.servers, h)
 		go func() { _ = h.Serve(l) }()
+		if host == "localhost" { // which may be either
+			if six, err := net.Listen("tcp", net.JoinHostPort("::1", port)); err == nil {
+				go func() { _ = h.Serve(six) }()
+			}
+		}
 		return nil
 	}
 	for _, x := range []struct {

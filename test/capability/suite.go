@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,10 +31,13 @@ type Options struct {
 	// Name begins the lanes' names: two suites on one gateway must differ in it.
 	// Default: "suite".
 	Name string
-	// Pages are two addresses, each HOST:PORT, at which the suite serves its pages.
-	// The node has to reach them under these addresses. Default: any free ports on
-	// loopback.
+	// Pages are two addresses, each HOST:PORT with a host of its own, at which the
+	// suite serves its pages. The node has to reach them under these addresses.
+	// Default: any free ports of 127.0.0.1 and localhost.
 	Pages [2]string
+	// Listen opens the listener of one of Pages, or of an address that nobody may
+	// reach. Default: net.Listen for TCP.
+	Listen func(addr string) (net.Listener, error)
 	// Uploads is a folder on this machine, and by the same path on the node, whose
 	// files the node's owner lets pages have; the suite puts a file there. Default:
 	// none, and behaviours that need it are not run.
@@ -118,9 +122,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Name == "" {
 		o.Name = "suite"
 	}
-	for i := range o.Pages {
+	for i, any := range [2]string{"127.0.0.1:0", "localhost:0"} {
 		if o.Pages[i] == "" {
-			o.Pages[i] = "127.0.0.1:0"
+			o.Pages[i] = any
 		}
 	}
 	if o.Done == nil {
@@ -131,7 +135,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	server, err := serve(o.Pages)
+	if o.Listen == nil {
+		o.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
+	server, err := serve(o.Pages, o.Listen)
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +217,10 @@ func (s *suite) all(ctx context.Context) {
 
 // worker runs one behaviour after the other, in conversations of its own.
 type worker struct {
-	s    *suite
-	name string
-	open map[string]*lane
+	s      *suite
+	name   string
+	open   map[string]*lane
+	shared int // behaviours that the present browser has seen; maxShared: let none see it
 }
 
 // lane gives the worker's conversation of that name, opened at its first use.
@@ -232,6 +240,7 @@ func (w *worker) lane(ctx context.Context, name string) (*lane, error) {
 func (w *worker) clear(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
+	w.shared = 0
 	for _, name := range slices.Collect(maps.Keys(w.open)) {
 		l := w.open[name]
 		if c, err := l.call(ctx, "close", nil); err != nil || c.Code != "" || name != "" {
@@ -242,6 +251,7 @@ func (w *worker) clear(ctx context.Context) {
 }
 
 func (w *worker) close() {
+	w.clear(context.Background())
 	for _, l := range w.open {
 		_ = l.session.Close()
 	}
@@ -293,7 +303,10 @@ type run struct {
 const behaviourTime = 90 * time.Second
 
 func (w *worker) run(ctx context.Context, b *Behaviour, record bool) *run {
-	defer w.clear(ctx)
+	tame := tameFamilies[b.Family()] && !record
+	if !tame || w.shared >= maxShared {
+		w.clear(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, behaviourTime)
 	defer cancel()
 	v, path := w.s.server.open(b)
@@ -305,7 +318,34 @@ func (w *worker) run(ctx context.Context, b *Behaviour, record bool) *run {
 	if r.failed != "" && r.lane != nil && !record {
 		r.end = r.look()
 	}
+	w.shared++
+	if !tame || r.failed != "" || !r.tame() {
+		w.shared = maxShared // the next one begins anew
+	}
 	return r
+}
+
+// tameFamilies only ever change the document that they opened themselves: no
+// cookies, no storage, no window, no clock. One after the other may use a browser,
+// which saves its start; after any call beyond the tame ones none does.
+var tameFamilies = map[string]bool{
+	"click": true, "type": true, "fill": true, "select": true, "key": true, "hover": true, "drag": true, "snapshot": true, "frame": true, "shadow": true,
+}
+
+var tameTools = map[string]bool{
+	"navigate": true, "click": true, "type": true, "fill-form": true, "select-option": true, "press-key": true, "hover": true, "drag": true, "snapshot": true, "evaluate": true,
+}
+
+// maxShared is how many behaviours use one browser at most.
+const maxShared = 10
+
+func (r *run) tame() bool {
+	for _, c := range *r.calls {
+		if !tameTools[c.Tool] || c.Lane != r.lane.name {
+			return false
+		}
+	}
+	return true
 }
 
 // do runs the steps and gives what failed.
