@@ -105,6 +105,7 @@ type outcomeOf struct {
 	Seen      bool   `json:"seen"`
 	Handled   bool   `json:"handled"` // the page took the event for itself
 	Navigates bool   `json:"navigates"`
+	Copied    string `json:"copied"` // by key; it goes no further than clipboard.go
 }
 
 // verdict is what an action was seen to do.
@@ -170,6 +171,7 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*p
 func (c *call) input() context.Context {
 	c.before, _ = c.tab.look()
 	c.fired = true
+	c.tab.chrome.touched(c.lane)
 	return c.ctx
 }
 
@@ -211,6 +213,9 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	}
 	if seen.Missed {
 		return verdict{}, true, nil
+	}
+	if seen.Copied != "" {
+		c.lane.copiedByKey(seen.Copied)
 	}
 	for _, p := range sent {
 		if _, err := p.wait(c.ctx); err != nil {

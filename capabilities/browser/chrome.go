@@ -30,6 +30,7 @@ type chrome struct {
 	version  string
 
 	mu        sync.Mutex
+	lastInput *lane // whose input came last; see clipboard.go
 	contexts  map[cdp.BrowserContextID]*lane
 	tabs      map[target.ID]*tab
 	downloads map[string]*download // that run, by Chrome's own name for them

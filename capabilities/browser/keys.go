@@ -370,6 +370,11 @@ func pressKey(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.wants = args.Snapshot
+	if what.pastes() {
+		if err := c.ownClipboard(); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
 	v, err := c.perform(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "key"}, func(ctx context.Context, _ aimed) ([]*pending, error) {
 		return c.strike(ctx, what, args.Count, time.Duration(args.HoldMS)*time.Millisecond)
 	})

@@ -199,3 +199,38 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 	n.refused(capabilities.CodeElementNotFound, "press-key", obj{"key": "a", "selector": "#nope"})
 	n.refused(capabilities.CodeExecutionFailed, "press-key", obj{"key": "a", "selector": "#dead"})
 }
+
+// Chrome has one clipboard; lanes do not paste each other's.
+func TestClipboardOfLanes(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=a value="of the first"><textarea id=b></textarea><button onclick="document.title=1">B</button>
+<button id=own onclick="navigator.clipboard.writeText('by the page').then(()=>{document.title='written'})">Own</button>`)})
+	one := newNode(t, s.URL)
+	two := one.on("lane-2")
+	one.goTo(s.URL + "/")
+	two.goTo(s.URL + "/")
+	all := func(n *node) {
+		n.must("press-key", obj{"selector": "#a", "key": "Control+a"})
+		n.must("press-key", obj{"key": "Control+c"})
+	}
+	paste := func(n *node, key, want string) {
+		t.Helper()
+		n.eval("b.value=''; 1")
+		n.must("press-key", obj{"selector": "#b", "key": key})
+		if got := n.eval("b.value"); got != want {
+			t.Errorf("%s pasted %q, want %q", n.lane, got, want)
+		}
+	}
+	all(one)
+	paste(one, "Control+v", "of the first")
+	paste(two, "Control+v", "")
+	two.eval("a.value='of the second'; 1")
+	all(two)
+	paste(one, "Shift+Insert", "of the first")
+	paste(two, "Control+v", "of the second")
+	one.must("click", obj{"selector": "#own"})
+	paste(two, "Control+v", "of the second")
+	paste(two, "Control+v", "of the second")
+	if out := one.must("press-key", obj{"selector": "#a", "key": "Control+c"}); strings.Contains(out.json+out.Evidence, "of the") {
+		t.Error("what was copied is in the result:", out.json)
+	}
+}

@@ -38,8 +38,9 @@ type lane struct {
 	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
 	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
-	uploads  int   // batches of files that were copied for its pages
-	uploaded int64 // their bytes
+	copied   string // by key, for its own pasting; see clipboard.go
+	uploads  int    // batches of files that were copied for its pages
+	uploaded int64  // their bytes
 	observer *observer
 	origins  []string    // whose documents it had, for its storage state
 	unseen   [][2]string // what happened while no call was there to be told

@@ -85,7 +85,10 @@ function watch(el, o) {
   on(win, 'input', () => w.evidence('a value changed'));
   if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
   if (o.kind === 'key' || o.kind === 'drag') on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
-  if (o.kind === 'key') for (const type of ['copy', 'cut', 'paste']) on(win, type, () => w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied'));
+  if (o.kind === 'key') for (const type of ['copy', 'cut', 'paste']) on(win, type, e => {
+    if (type !== 'paste' && e.isTrusted) w.copied = selectedText().slice(0, 1 << 20);
+    w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied');
+  });
   on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.evidence('a form was submitted'); } });
   on(win, 'invalid', () => w.evidence('the form refused a value'));
   // Scrolling into view brings late scroll events; those are ours, not the click's.
@@ -130,11 +133,37 @@ async function outcome(o) {
   if (!w.found && w.event && w.kind === 'hover') w.found = 'the pointer is over it';
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
-    handled: !!w.event && w.event.defaultPrevented,
+    handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented),
   };
   if (current === w) { w.stop(); current = null; }
   return result;
+}
+
+// selectedText gives what a copy would take.
+function selectedText() {
+  const el = focused();
+  if ((el.tagName === 'INPUT' || el.tagName === 'TEXTAREA') && typeof el.selectionStart === 'number') return isSecret(el) ? '' : el.value.slice(el.selectionStart, el.selectionEnd);
+  return String(el.ownerDocument.defaultView.getSelection());
+}
+
+// setClipboard puts a text there by a copy of our own, which the page's listeners
+// do not get to see.
+function setClipboard(text) {
+  let done = false;
+  const copy = e => {
+    e.preventDefault();
+    e.stopImmediatePropagation();
+    e.clipboardData.setData('text/plain', text);
+    done = true;
+  };
+  const may = e => { e.preventDefault(); e.stopImmediatePropagation(); };
+  window.addEventListener('beforecopy', may, true);
+  window.addEventListener('copy', copy, true);
+  document.execCommand('copy');
+  window.removeEventListener('beforecopy', may, true);
+  window.removeEventListener('copy', copy, true);
+  return done;
 }
 
 // dragging tells whether the page began a drag of its own, and let it be.
