@@ -22,3 +22,6 @@ func runAs(cmd *exec.Cmd, user *platform.User, dir string) error {
 
 // killGroup ends cmd with everything below it.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// endProfile makes a process of ours write its CPU profile.
+func endProfile(p *os.Process) { _ = p.Signal(syscall.SIGUSR1) }

@@ -87,6 +87,8 @@ func (h *handrail) build(repository string) error {
 
 // process is the binary at work as a service, with --json output.
 type process struct {
+	h      *handrail
+	role   string
 	cmd    *exec.Cmd
 	events *bufio.Scanner
 	out    io.Reader
@@ -98,7 +100,7 @@ type event struct {
 }
 
 func (h *handrail) start(role string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(h.program, append(args, "--json")...)}
+	p := &process{h: h, role: role, cmd: exec.Command(h.program, append(args, "--json")...)}
 	p.cmd.Env = append(os.Environ(), h.profileEnv(role)...)
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -126,8 +128,23 @@ func (p *process) await(name string) error {
 	return errors.Join(fmt.Errorf("%s gave no event %q", strings.Join(p.cmd.Args[1:], " "), name), p.events.Err())
 }
 
+// profiled waits, bounded, for the profile of a process, where one is recorded.
+func (h *handrail) profiled(cmd *exec.Cmd, role string) {
+	if h.profile == "" {
+		return
+	}
+	endProfile(cmd.Process)
+	for range 40 {
+		if info, err := os.Stat(filepath.Join(h.profile, role+".prof")); err == nil && info.Size() > 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // end stops it as a service manager would.
 func (p *process) end() error {
+	p.h.profiled(p.cmd, p.role)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		_ = p.cmd.Process.Kill() // a system without that signal
 	}
@@ -262,9 +279,6 @@ func (in *installation) subject() (subject, *server, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, s.end())
 	}
-	end := s.end
-	if in.h.profile != "" {
-		end = func() error { _ = s.cmd.Process.Signal(syscall.SIGTERM); return s.end() } // its profile is written then
-	}
+	end := func() error { in.h.profiled(s.cmd, "mcp"); return s.end() }
 	return &toolUser{called: "Handrail", by: s, words: ours, close: end}, s, nil
 }
