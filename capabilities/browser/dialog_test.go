@@ -202,19 +202,21 @@ func TestDialogOfOpenedWindow(t *testing.T) {
 
 // What was typed in secret is not in a dialog's report.
 func TestDialogKeepsSecrets(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})
+	s := newSite(t, map[string]string{"/": html(`<input type=password id=q oninput="alert('it is '+this.value)"><input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	const secret = "corréct horse"
+	f := n.must("fill-form", obj{"fields": []obj{{"selector": "#q", "value": secret}}})
+	n.must("handle-dialog", obj{"accept": true})
 	n.must("type", obj{"selector": "#p", "text": secret})
 	a := n.must("click", obj{"selector": "button"})
 	h := n.must("handle-dialog", obj{"accept": true})
-	for _, text := range []string{a.json, a.Evidence, h.json, h.Evidence, n.log.String()} {
+	for _, text := range []string{f.json, f.Evidence, a.json, a.Evidence, h.json, h.Evidence, n.log.String()} {
 		if strings.Contains(text, "horse") {
 			t.Error("a password in", text)
 		}
 	}
-	if dialogOf(a) == "" {
+	if dialogOf(a) == "" || dialogOf(f) == "" {
 		t.Error(a.json)
 	}
 }

@@ -77,13 +77,11 @@ func fillForm(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	c.wants = args.Snapshot
-	var places []int
-	res, err := do(c.input(), c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
-	})
-	if err == nil && res.Result != nil {
-		jsonv2.Unmarshal(res.Result.Value, &places)
+	places, err := c.survey(fields)
+	if err != nil {
+		return capabilities.Output{}, err
 	}
+	c.input()
 	aim := aimArgs{Kind: "fill", Fields: fields, Keyed: places}
 	if len(fields) == 1 {
 		aim.Ref, aim.Selector = fields[0].Ref, fields[0].Selector
@@ -122,6 +120,32 @@ func fillForm(c *call) (capabilities.Output, error) {
 		}{a, count}
 	})
 	return out, err
+}
+
+// survey learns, in one trip, which fields listen to keys and which are secret: what
+// goes into those is hidden from then on, whatever the page does with it at once.
+func (c *call) survey(fields []field) (places []int, err error) {
+	w, err := c.tab.inWorld(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked := w.put(c.ctx, "secretsAmong", aimArgs{Kind: "fill", Fields: fields})
+	res, err := do(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: keyed, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
+	})
+	if err == nil && res.Result != nil {
+		jsonv2.Unmarshal(res.Result.Value, &places)
+	}
+	var secret []bool
+	if err := asked.get(c.ctx, &secret); err != nil && !contextLost(err) {
+		return nil, err
+	}
+	for i, hide := range secret {
+		if hide && i < len(fields) {
+			c.lane.noteTyped(fields[i].Value)
+		}
+	}
+	return places, nil
 }
 
 // finish does what the one trip could not.

@@ -154,6 +154,9 @@ function fillOne(o, keyed) {
 // TEXTS is what fill.go looks through for listeners, in the same order.
 const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]';
 
+// secretsAmong tells which fields hold what must not be shown.
+const secretsAmong = o => o.fields.map(f => { const x = find(f); return !!x.el && isSecret(fieldOf(x.el)); });
+
 // fill gives fields their values; a field that real input has to finish says so.
 // They are judged once the page has reacted: frameworks write their state back.
 async function fill(o) {
