@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -22,8 +23,9 @@ import (
 type chrome struct {
 	h        *Handler
 	headless bool
-	own      bool // one lane's: its default context is contexts[""]
-	attached bool // and a person's: nothing but our own tabs is ours
+	own      bool        // one lane's: its default context is contexts[""]
+	attached bool        // and a person's: nothing but our own tabs is ours
+	leaving  atomic.Bool // it is being closed; its profile goes home
 	proc     platform.Process
 	conn     *conn
 	root     *session

@@ -232,6 +232,10 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 	if e.Geolocation == nil {
 		return nil
 	}
+	if c.attached {
+		return capabilities.Errorf(capabilities.CodeNotSupported, "A place can not be set in a person's own browser: every page there could ask for it.").
+			WithHint("Leave geolocation out, or use a browser that is not attached.")
+	}
 	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
 		Permission: &cdpbrowser.PermissionDescriptor{Name: "geolocation"}, Setting: cdpbrowser.PermissionSettingGranted, BrowserContextID: id,
 	})

@@ -107,7 +107,8 @@ type Handler struct {
 	mu      sync.Mutex
 	closed  bool
 	lanes   map[capabilities.LaneID]*lane
-	chromes map[bool]*chrome // by headless
+	chromes map[bool]*chrome   // by headless
+	homes   map[string]*chrome // by profile: the latest that had it
 	idle    *time.Timer
 	expiry  *time.Timer // ends lanes that nobody uses
 }
@@ -200,7 +201,7 @@ func New(o Options) (*Handler, error) {
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
 		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
-		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{},
+		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, homes: map[string]*chrome{},
 	}
 	if err := h.allowSchemes(); err != nil {
 		kill()

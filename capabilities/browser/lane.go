@@ -192,7 +192,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	case way.attach:
 		return l.attached(ctx)
 	case way.profile != "":
-		return l.withProfile(ctx, c, way)
+		return l.withProfile(ctx, way)
 	}
 	c, err := l.h.chrome(ctx, way.headless)
 	if err != nil {
@@ -414,6 +414,7 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) (gone <-
 		c.h.wg.Go(func() { c.leave() })
 		return c.proc.Done()
 	case c.own:
+		c.leaving.Store(true)
 		l.lostDownloads(c)
 		out.close()
 		c.h.wg.Go(func() { c.close() })

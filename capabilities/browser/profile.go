@@ -31,10 +31,12 @@ var caches = []string{
 	"Crashpad", "BrowserMetrics", "component_crx_cache", "optimization_guide_model_store", "Safe Browsing",
 }
 
-// withProfile gives the lane a Chrome of its own with its profile. before is the
-// one that ended, nil if there was none.
-func (l *lane) withProfile(ctx context.Context, before *chrome, w way) (*chrome, error) {
-	if before != nil { // it may still be on its way home
+// withProfile gives the lane a Chrome of its own with its profile.
+func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
+	l.h.mu.Lock()
+	before := l.h.homes[w.profile]
+	l.h.mu.Unlock()
+	if before != nil && (before.leaving.Load() || !before.alive()) { // it is on its way home
 		select {
 		case <-before.proc.Done():
 		case <-ctx.Done():
@@ -58,6 +60,9 @@ func (l *lane) withProfile(ctx context.Context, before *chrome, w way) (*chrome,
 		return nil, err
 	}
 	out.use(c.proc)
+	l.h.mu.Lock()
+	l.h.homes[w.profile] = c
+	l.h.mu.Unlock()
 	l.mu.Lock()
 	ended := l.ended
 	if !ended {

@@ -108,6 +108,19 @@ func TestProfile(t *testing.T) {
 	if got := n.eval(recall_); got != "who=ada,ada,ada" {
 		t.Errorf("after a crash the profile holds %v", got)
 	}
+	// So does an end that nobody waited for, and a crash that nobody has heard of.
+	n.h.CloseLane(n.lane)
+	n.must("launch", obj{"profile": "work"})
+	before = n.process()
+	if p, err := os.FindProcess(before.proc.PID()); err != nil || p.Kill() != nil {
+		t.Fatal(err)
+	}
+	<-before.conn.done // and its guard is at work
+	n.must("launch", obj{"profile": "work"})
+	n.goTo(s.URL + "/")
+	if got := n.eval(recall_); got != "who=ada,ada,ada" {
+		t.Errorf("after an end without a wait the profile holds %v", got)
+	}
 	// At home it is for this account only, without caches.
 	n.must("close", obj{})
 	filepath.WalkDir(filepath.Join(dir, "profiles"), func(path string, d os.DirEntry, err error) error {
@@ -373,6 +386,7 @@ func TestAttach(t *testing.T) {
 	}
 	n.refused(capabilities.CodeURLBlocked, "navigate", obj{"url": "file:///etc/passwd"})
 	n.refused(capabilities.CodeInvalidArguments, "launch", obj{"attach": true, "profile": "x"})
+	n.refused(capabilities.CodeNotSupported, "resize", obj{"width": 800, "height": 600, "geolocation": obj{"latitude": 1, "longitude": 2}})
 	n.refused(capabilities.CodeNotSupported, "close", obj{"save_storage_state": "x"})
 	if _, err := n.granted("snapshot", obj{}, domainGrant+"127.0.0.1"); err == nil || err.Code != capabilities.CodeIsolationUnavailable {
 		t.Error("a narrowed call ran in a browser that can not be narrowed:", err)

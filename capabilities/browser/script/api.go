@@ -114,6 +114,9 @@ func (p *process) globals(tools []string) (page, console *goja.Object, err error
 			if level == "warn" || level == "error" {
 				prefix = level + ": "
 			}
+			if p.logs++; p.logs > maxLogs { // the host has said that more was left out
+				return goja.Undefined()
+			}
 			text := clip(prefix+p.text(c.Arguments), maxLogEntry)
 			p.say(toHost{Log: &text})
 			return goja.Undefined()

@@ -57,6 +57,7 @@ type process struct {
 	// stringify is taken before the script could change it.
 	stringify goja.Callable
 	calls     int
+	logs      int
 	timers    timers
 	broken    error // the pipe to the host
 }
@@ -72,7 +73,8 @@ func guestMain(in io.Reader, out io.Writer, confine func(uint64) error) int {
 	if err != nil || m.Run == nil {
 		return 1
 	}
-	debug.SetMemoryLimit(int64(m.Run.Memory))
+	// The collector works harder only beyond the bound at which the script ends.
+	debug.SetMemoryLimit(int64(m.Run.Memory + m.Run.Memory/2))
 	if confine != nil {
 		if err := confine(m.Run.Memory); err != nil {
 			p.say(toHost{Done: &done{Failure: &failure{Message: "the process could not be confined: " + err.Error()}}})

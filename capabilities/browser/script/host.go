@@ -90,7 +90,6 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			return Result{}, ctx.Err()
 		}
 		return Result{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The script could not be started.").
-			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.").
 			WithHint("The node's own program must be executable for the account its browser runs as.")
 	}
 	defer proc.Close()
@@ -225,7 +224,7 @@ func tooMuchMemory() error {
 // died words the end of a guest that did not say why.
 func (g *guest) died(err error) error {
 	g.proc.Close() // so that its last words are all there
-	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") {
+	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") || strings.Contains(out, "address space") {
 		return tooMuchMemory()
 	}
 	if errors.Is(err, errLine) {
