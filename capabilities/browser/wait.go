@@ -113,12 +113,12 @@ func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) 
 			}
 		}
 		if missing == "" && args.Function != "" {
-			ok, err := c.truth(ctx, args.Function, stop)
+			ok, why, err := c.truth(ctx, args.Function, stop)
 			if err != nil {
 				return "", err
 			}
 			if !ok {
-				missing, recheck = "the function", functionEvery
+				missing, recheck = "the function"+why, functionEvery
 			}
 		}
 		if missing == "" || late {
@@ -175,24 +175,29 @@ func matchURL(want, url string) bool {
 }
 
 // truth asks the caller's function, which must not change the page. What throws
-// because the page is not there yet is not true yet.
-func (c *call) truth(ctx context.Context, expression string, stop time.Time) (bool, error) {
+// because the page is not there yet is not true yet; why tells of it.
+func (c *call) truth(ctx context.Context, expression string, stop time.Time) (ok bool, why string, err error) {
 	if functionPattern.MatchString(expression) {
 		expression = "(" + expression + "\n)()"
 	}
 	bound := min(max(time.Until(stop), 100*time.Millisecond), 2*time.Second)
-	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+	soft, cancel := context.WithTimeout(ctx, time.Until(stop)+200*time.Millisecond)
+	defer cancel()
+	res, err := do(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: expression, ThrowOnSideEffect: ptr(true), Silent: ptr(true), Timeout: runtime.TimeDelta(bound.Milliseconds()),
 	})
 	if contextLost(err) {
-		return false, nil
+		return false, ", whose page left", nil
 	}
 	var refused *protocolError
 	if errors.As(err, &refused) {
-		return false, nil // it ran too long and was stopped
+		return false, ", which ran too long and was stopped", nil
+	}
+	if err != nil && ctx.Err() == nil && soft.Err() != nil {
+		return false, ", which the page did not answer", nil
 	}
 	if err != nil {
-		return false, err
+		return false, "", err
 	}
 	if e := res.ExceptionDetails; e != nil {
 		text := e.Text
@@ -201,28 +206,32 @@ func (c *call) truth(ctx context.Context, expression string, stop time.Time) (bo
 		}
 		switch {
 		case strings.Contains(text, "Possible side-effect"):
-			return false, capabilities.Errorf(capabilities.CodeScriptFailed, "The function could change the page, so it was not run.").
+			return false, "", capabilities.Errorf(capabilities.CodeScriptFailed, "The function could change the page, so it was not run.").
 				WithHint("Give an expression that only reads, or use tool.browser.evaluate.")
 		case strings.HasPrefix(text, "SyntaxError"):
-			return false, scriptError(e)
+			return false, "", scriptError(e)
 		}
-		return false, nil
+		switch kind, _, _ := strings.Cut(text, ":"); kind { // the rest is the page's own text
+		case "TypeError", "ReferenceError", "RangeError":
+			return false, ", which throws a " + kind, nil
+		}
+		return false, ", which throws", nil
 	}
 	o := res.Result
 	switch {
 	case o == nil || o.Type == runtime.RemoteObjectTypeUndefined || o.Subtype == runtime.RemoteObjectSubtypeNull:
-		return false, nil
+		return false, "", nil
 	case o.Subtype == runtime.RemoteObjectSubtypePromise:
-		return false, capabilities.Errorf(capabilities.CodeScriptFailed, "The function gives a promise, which is never awaited here.").
+		return false, "", capabilities.Errorf(capabilities.CodeScriptFailed, "The function gives a promise, which is never awaited here.").
 			WithHint("Give an expression whose value becomes true.")
 	case o.UnserializableValue != "":
-		return o.UnserializableValue != "NaN" && o.UnserializableValue != "-0" && o.UnserializableValue != "0n", nil
+		return o.UnserializableValue != "NaN" && o.UnserializableValue != "-0" && o.UnserializableValue != "0n", "", nil
 	}
 	switch string(o.Value) {
 	case "false", "0", `""`:
-		return false, nil
+		return false, "", nil
 	}
-	return true, nil
+	return true, "", nil
 }
 
 // shown is what a document shows of the conditions.

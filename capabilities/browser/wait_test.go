@@ -72,6 +72,12 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 	if title := n.eval("document.title"); title != "T" {
 		t.Errorf("the function changed the page: %v", title)
 	}
+	if a := n.matched(false, obj{"function": "nothing.such", "timeout_ms": 30}); a.Evidence != "not in time: the function, which throws a ReferenceError" {
+		t.Error(a.Evidence)
+	}
+	// A page that is busy answers nobody; the wait ends in time all the same.
+	n.eval(`setTimeout(() => { const end = performance.now() + 2000; while (performance.now() < end); }, 1); 1`)
+	n.matched(false, obj{"function": "ready === 2", "timeout_ms": 200})
 	a := n.matched(false, obj{"function": "(() => { while (true); })()", "timeout_ms": 300})
 	if n.eval("1+1") != 2.0 {
 		t.Error("the page is stuck after", a.json)
