@@ -11,7 +11,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser fuzz cross conformance clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser fuzz cross suite conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ fuzz: ## every fuzz target for a short time each (SECONDS=5)
 cross: ## compile for every supported system
 	@.ci/setup build
 	go test -run CrossCompile -v ./test/arch
+
+suite: setup build ## the browser's capability suite by the built binary, its report in dist/suite (SUITE="--run REGEXP")
+	bin/handrail ci -- bin/handrail suite browser --report dist/suite $(SUITE)
 
 conformance: build ## the official MCP conformance suite and inspector against a running gateway
 	@.ci/setup run

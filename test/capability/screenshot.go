@@ -77,7 +77,7 @@ func screenshots() []*Behaviour {
 				r.fail("%s", r.last.end())
 			}
 		}, top),
-		b("screenshot.dialog", "a dialog is open", "there is a picture all the same", html(`<button id=x onclick="alert(1);document.title='after'">A</button>`), call("click", obj{"selector": "#x"}), shot(nil), kind("image/png"), call("handle-dialog", obj{"accept": true}), becomes(`document.title`, "after")),
+		b("screenshot.dialog", "a dialog is open", "refused at once with the dialog's text; once it is answered there is a picture", html(`<button id=x onclick="alert('In the way');document.title='after'">A</button>`), call("click", obj{"selector": "#x"}), refused("dialog_open", "screenshot", nil, "In the way"), call("handle-dialog", obj{"accept": true}), shot(nil), kind("image/png"), becomes(`document.title`, "after")),
 		b("screenshot.frame", "a frame of another origin", "it is in the picture", html(`<style>body{margin:0}iframe{border:0;position:absolute;left:0;top:0}</style><iframe src="{B}in" width=200 height=100></iframe>`), page{"in", `<style>body{margin:0;background:#f00}</style>`}, shot(nil), is(100, 50, red), served("in", "B")),
 	}
 }
