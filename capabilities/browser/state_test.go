@@ -523,3 +523,30 @@ func FuzzWebsocket(f *testing.F) {
 		}
 	})
 }
+
+func FuzzState(f *testing.F) {
+	for _, s := range []string{
+		`{"version":1,"saved":"2026-01-01T00:00:00Z","cookies":[{"name":"a","value":"b","domain":"x","path":"/","secure":true,"httpOnly":false,"expires":1.5}],"origins":[{"origin":"https://x.test","local_storage":[["k","v"]]}]}`,
+		`{"version":1}`, `{"version":2}`, `{}`, `[]`, `{"version":1,"origins":[{"origin":"chrome://x"}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	none := errors.New("damaged")
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s, err := decodeState(in, func(error) (*storageState, error) { return nil, none })
+		if err != nil {
+			if s != nil {
+				t.Fatal("a value beside an error")
+			}
+			return
+		}
+		again, err := json.Marshal(s)
+		if err != nil {
+			return // a time beyond what JSON has
+		}
+		back, err := decodeState(again, func(err error) (*storageState, error) { return nil, err })
+		if err != nil || len(back.Cookies) != len(s.Cookies) || len(back.Origins) != len(s.Origins) {
+			t.Fatalf("%s: %v", again, err)
+		}
+	})
+}
