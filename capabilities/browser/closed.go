@@ -19,7 +19,7 @@ func (w world) openShadows(ctx context.Context, n int) (found int) {
 	if n == 0 {
 		return 0
 	}
-	list, release := w.strangers(ctx, "suspectAt", min(n, maxSuspects))
+	list, group, release := w.strangers(ctx, "suspectAt", min(n, maxSuspects))
 	defer release()
 	var roots []reply[dom.ResolveNodeResult]
 	for _, s := range list {
@@ -33,7 +33,7 @@ func (w world) openShadows(ctx context.Context, n int) (found int) {
 		for _, root := range res.Node.ShadowRoots {
 			if root.ShadowRootType == cdp.ShadowRootTypeClosed {
 				roots = append(roots, start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{
-					BackendNodeID: root.BackendNodeID, ExecutionContextID: w.id, ObjectGroup: "handrail-strangers",
+					BackendNodeID: root.BackendNodeID, ExecutionContextID: w.id, ObjectGroup: group,
 				}))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -124,6 +125,9 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 	}
 }
 
+// groups numbers what Chrome is to hold, and to let go of together.
+var groups atomic.Int64
+
 // stranger is a frame or element that a page script points at.
 type stranger struct {
 	object reply[runtime.EvaluateResult]
@@ -133,8 +137,8 @@ type stranger struct {
 
 // strangers asks Chrome about the first n elements that a function of the page
 // script gives, all at once. The elements are held until release is called.
-func (w world) strangers(ctx context.Context, function string, n int) (list []stranger, release func()) {
-	const group = "handrail-strangers"
+func (w world) strangers(ctx context.Context, function string, n int) (list []stranger, group string, release func()) {
+	group = "handrail-" + strconv.FormatInt(groups.Add(1), 10)
 	list = make([]stranger, n)
 	for i := range list {
 		list[i].object = start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
@@ -149,7 +153,7 @@ func (w world) strangers(ctx context.Context, function string, n int) (list []st
 		list[i].id = res.Result.ObjectID
 		list[i].node = start(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: list[i].id})
 	}
-	return list, func() {
+	return list, group, func() {
 		start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 	}
 }
@@ -158,7 +162,7 @@ func (w world) strangers(ctx context.Context, function string, n int) (list []st
 // the strangers' order, empty for one that could not be learnt.
 func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
 	ids := make([]cdp.FrameID, n)
-	list, release := w.strangers(ctx, "strangerAt", min(n, maxFrames))
+	list, _, release := w.strangers(ctx, "strangerAt", min(n, maxFrames))
 	defer release()
 	var told []*pending
 	for i, s := range list {

@@ -221,11 +221,14 @@ func (t *tab) dropFrame(id string) {
 				if below {
 					delete(t.frames.sessions, frameID)
 					t.forgetSessionLocked(f.session)
+					delete(t.frames.met, frameID) // its document is gone, or is another one elsewhere
 					gone, grown = append(gone, f.session), true
 				}
 			}
 		}
 	})
+	t.chrome.conn.forget(id)
+	t.chrome.conn.abandon(id)
 	for _, s := range gone {
 		t.chrome.conn.forget(s.id)
 		t.chrome.conn.abandon(s.id)
