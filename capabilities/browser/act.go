@@ -183,6 +183,11 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
 	})
 	var seen outcomeOf
+	var acknowledged <-chan struct{} // Chrome says that the page had the input
+	var late <-chan time.Time
+	if len(sent) > 0 {
+		acknowledged = sent[len(sent)-1].done
+	}
 	for done := false; !done; {
 		now, changed := c.tab.look()
 		// After a dialog that was answered beforehand the page goes on at once.
@@ -206,6 +211,14 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 				return verdict{}, false, err
 			}
 			done = true
+		case <-acknowledged:
+			acknowledged = nil
+			t := time.NewTimer(quietWait)
+			defer t.Stop()
+			late = t.C
+		case <-late:
+			late = nil
+			w.put(c.ctx, "swallowed", struct{}{})
 		case <-changed:
 		case <-c.ctx.Done():
 			return verdict{}, false, c.ctx.Err()

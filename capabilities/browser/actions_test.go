@@ -72,7 +72,8 @@ const noted = "log.splice(0).join(' ')"
 const noteEvents = `<script>window.log=[];function note(el,...types){for(const type of types)el.addEventListener(type,e=>{if(e.isTrusted)log.push(type)})}</script>`
 
 func TestClickWays(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><canvas id=cv width=400 height=200 style="position:absolute;left:20px;top:100px"></canvas>
+	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><button disabled style="position:absolute;left:20px;top:20px;width:80px;height:30px">Off</button>
+<button id=mute style="position:absolute;left:120px;top:20px;width:80px;height:30px">Mute</button><script>for(const t of ['pointerdown','mousedown','pointerup','mouseup','click'])addEventListener(t,e=>{if(e.target.id==='mute'){e.stopImmediatePropagation();if(t==='click'&&window.tell)document.title='muted'}},true)</script><canvas id=cv width=400 height=200 style="position:absolute;left:20px;top:100px"></canvas>
 <svg width=100 height=100 style="position:absolute;left:500px;top:100px"><circle id=ci cx=50 cy=50 r=30 onclick="document.title='circle'"/></svg>
 <select id=sel style="position:absolute;left:800px;top:100px"><option id=opt>One<option>Two</select><button id=hold style="position:absolute;left:700px;top:100px">Hold</button><div id=pad style="position:absolute;left:20px;top:400px;width:200px;height:50px;background:#eee"></div>
 <iframe id=fr style="position:absolute;left:300px;top:400px;margin:5px;border:4px solid;padding:3px" srcdoc="<body style=margin:0><button style='position:absolute;left:10px;top:10px' onclick=&quot;parent.document.title='in frame '+event.isTrusted&quot;>In</button>"></iframe>
@@ -85,6 +86,10 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 	n.checks([]check{
 		{"canvas by point", "click", obj{"x": 120, "y": 150}, "confirmed", "page changed", "document.title", "canvas 100,50"},
 		{"event order", "evaluate", obj{"expression": "1"}, "", "", noted, "pointerdown mousedown pointerup mouseup click"},
+		{"disabled, by point", "click", obj{"x": 60, "y": 35}, "suspected_noop", "", "1", 1.0},
+		{"stopped before it came to us", "click", obj{"selector": "#mute"}, "unverifiable", "took the event", "1", 1.0},
+		{"which then shows", "evaluate", obj{"expression": "tell = true"}, "", "", "1", 1.0},
+		{"stopped, and something changed", "click", obj{"selector": "#mute"}, "confirmed", "page changed", "document.title", "muted"},
 		{"svg shape", "click", obj{"x": 550, "y": 150}, "confirmed", "", "document.title", "circle"},
 		{"hold", "click", obj{"selector": "#hold", "hold_ms": 150}, "confirmed", "", "document.title", "held true"},
 		{"native list", "click", obj{"selector": "#sel"}, "", "", "1", 1.0},

@@ -43,7 +43,7 @@ var (
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, outcome, changes, hold, held, dragging, uploadTo, setClipboard, secretsAmong, typed, setField, " +
+const pageFunctions = "snapshot, marks, aim, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, setField, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift"
 
 // worldName names our isolated world in every page.

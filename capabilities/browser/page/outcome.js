@@ -26,6 +26,7 @@ function watch(el, o) {
   const wake = () => { for (const f of w.waiters.splice(0)) f(); };
   w.settle = wake;
   w.evidence = what => {
+    if (!w.pressed) w.early = w.early || what;
     if (w.found || !w.pressed) return;
     w.found = what;
     wake();
@@ -46,6 +47,7 @@ function watch(el, o) {
     // event is swallowed and the click is aimed anew: nothing else gets clicked.
     const first = o.kind === 'up' ? 'pointerup' : 'pointerdown';
     const guard = e => {
+      w.pointed = true;
       if (!e.isTrusted || w.event) return;
       if (e.type === first) {
         w.missed = !through(e) && o.kind !== 'up';
@@ -73,7 +75,6 @@ function watch(el, o) {
   const roots = new Set([document, el.ownerDocument]);
   for (let r = el.getRootNode(); isShadow(r); r = r.host.getRootNode()) roots.add(r);
   const observer = new MutationObserver(records => {
-    if (!w.pressed) return;
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
       w.evidence('the page changed');
@@ -138,6 +139,18 @@ async function outcome(o) {
   };
   if (current === w) { w.stop(); current = null; }
   return result;
+}
+
+// swallowed ends the wait for an event that the page had by now, but that did not
+// get here: something stopped it before, or a disabled control never sends it.
+function swallowed() {
+  const w = current;
+  if (!w || w.event || w.missed || w.found || w.kind === 'wheel') return; // a wheel's turn is acknowledged before the page has it
+  w.pressed = true;
+  w.found = w.early || null;
+  w.event = {eventPhase: 0, defaultPrevented: !w.pointed};
+  w.at = -Infinity;
+  w.settle();
 }
 
 // selectedText gives what a copy would take.
