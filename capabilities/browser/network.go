@@ -521,8 +521,20 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 	if !q.done {
 		return nil, capabilities.Errorf(capabilities.CodeConflict, "That request has not finished yet.").WithHint("Use tool.browser.wait-for with load_state network_quiet first.")
 	}
-	res, err := do(c.ctx, q.s, network.GetResponseBody, network.GetResponseBodyParams{RequestID: network.RequestID(q.id)})
+	params := network.GetResponseBodyParams{RequestID: network.RequestID(q.id)}
+	res, err := do(c.ctx, q.s, network.GetResponseBody, params)
 	var refused *protocolError
+	if errors.As(err, &refused) {
+		// The document of a frame is asked for in one process and held by another.
+		for _, s := range c.tab.sessions() {
+			if s == q.s || !errors.As(err, &refused) {
+				continue
+			}
+			if again, failed := do(c.ctx, s, network.GetResponseBody, params); failed == nil {
+				res, err = again, nil
+			}
+		}
+	}
 	if errors.As(err, &refused) {
 		return nil, capabilities.Errorf(capabilities.CodeResultExpired, "The body of that request is not kept any more, or there was none.").
 			WithHint("Ask for the body before the page navigates on; bodies over 4 MiB are never kept.")

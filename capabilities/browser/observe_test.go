@@ -4,6 +4,8 @@ package browser
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"image"
 	"image/png"
@@ -325,5 +327,60 @@ func TestEvaluateOnRef(t *testing.T) {
 	}
 	if got := n.eval("const v = await Promise.resolve({a: [1]}); v"); fmt.Sprint(got) != "map[a:[1]]" {
 		t.Errorf("await at the top level: %v", got)
+	}
+}
+
+// Sockets are listed, and never keep the network from being quiet.
+func TestNetworkSocket(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ws" {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, html(`<script>opened=new Promise(r=>{new WebSocket(location.href.replace('http','ws')+'ws').onopen=()=>r(1)})</script>`))
+			return
+		}
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+		fmt.Fprintf(buf, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(sum[:]))
+		buf.Flush()
+		buf.ReadByte() // until the page goes
+	}))
+	t.Cleanup(srv.Close)
+	n := newNode(t, srv.URL)
+	n.goTo(srv.URL + "/")
+	n.eval("opened")
+	n.matched(true, obj{"load_state": "network_quiet"})
+	list, _ := n.requests(obj{"types": []string{"websocket"}})
+	if r := list.find(t, "/ws"); r["type"] != "websocket" || r["status"] != 101.0 || !strings.HasPrefix(r["url"].(string), "ws://") {
+		t.Errorf("socket: %v", r)
+	}
+}
+
+// What frames in other processes say and ask for is the tab's.
+func TestRecordsOfForeignFrames(t *testing.T) {
+	other := newSite(t, map[string]string{"/": html(`<script>console.log('foreign says hello');fetch('/data').then(r=>r.text()).then(()=>parent.postMessage('done','*'))</script>`), "/data": `foreign data`})
+	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
+	s := newSite(t, map[string]string{"/": html(`<script>done=new Promise(r=>{onmessage=()=>r(1)})</script><iframe src="` + foreign + `/"></iframe>`)})
+	n := newNode(t, s.URL, other.URL, foreign)
+	n.goTo(s.URL + "/")
+	n.eval("done")
+	if said, _ := n.messages(obj{}); len(said) != 1 || said[0] != "log: foreign says hello" {
+		t.Errorf("console: %q", said)
+	}
+	list, _ := n.requests(obj{"filter": foreign})
+	data := list.find(t, "/data")
+	if doc := list.find(t, foreign+"/"); doc["type"] != "document" || doc["status"] != 200.0 || data["type"] != "fetch" {
+		t.Errorf("requests: %v", list)
+	}
+	// Its body is asked of the process that has it.
+	if _, d := n.requests(obj{"id": data["id"], "body": true}); !strings.Contains(d.json, "foreign data") {
+		t.Errorf("body: %s", d.json)
+	}
+	if _, d := n.requests(obj{"id": list.find(t, foreign+"/")["id"], "body": true}); !strings.Contains(d.json, "foreign says hello") {
+		t.Errorf("the frame's document: %s", d.json)
 	}
 }
