@@ -1,6 +1,7 @@
 package procguard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -22,27 +26,52 @@ const maxLent = 2 << 30
 
 var errLocked = errors.New("locked")
 
+// homeWait is how long a guard that is just bringing a folder home is waited for.
+const homeWait = 10 * time.Second
+
 // lockHome makes the home and takes its lock.
-func lockHome(l *platform.Lend) (*os.File, error) {
+func lockHome(ctx context.Context, l *platform.Lend) (*os.File, error) {
 	if !filepath.IsAbs(l.Home) || l.Name == "" || filepath.Base(l.Name) != l.Name {
 		return nil, fmt.Errorf("lending %q as %q: want an absolute folder and a plain name", l.Home, l.Name)
 	}
 	if err := os.MkdirAll(filepath.Dir(l.Home), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := lockFile(l.Home + ".lock")
-	if err == errLocked {
-		note, _ := os.ReadFile(l.Home + ".holder")
-		return nil, &platform.LentError{Note: string(note)}
+	holder := l.Home + ".holder"
+	for began := time.Now(); ; {
+		lock, err := lockFile(l.Home + ".lock")
+		if err == nil {
+			if err := os.WriteFile(holder, fmt.Appendf(nil, "%d\n%s", os.Getpid(), l.Note), 0o600); err != nil {
+				lock.Close()
+				return nil, err
+			}
+			return lock, nil
+		}
+		if err != errLocked {
+			return nil, err
+		}
+		// Without a holder, or a living one, its guard is about to let go.
+		note, coming := holderOf(holder)
+		if !coming || time.Since(began) > homeWait {
+			return nil, &platform.LentError{Note: note}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// holderOf reads who has a home; coming is true if that one has let go or died.
+func holderOf(file string) (note string, coming bool) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return "", errors.Is(err, fs.ErrNotExist)
 	}
-	if err := os.WriteFile(l.Home+".holder", []byte(l.Note), 0o600); err != nil {
-		lock.Close()
-		return nil, err
-	}
-	return lock, nil
+	first, note, _ := strings.Cut(string(data), "\n")
+	pid, err := strconv.Atoi(first)
+	return note, err == nil && !running(pid)
 }
 
 // lendOut copies the home into the scratch folder, as the child's.

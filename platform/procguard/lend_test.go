@@ -105,6 +105,17 @@ func TestLend(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(home, "a", "file")); string(b) != "one\ntwo\n" {
 		t.Errorf("%q", b)
 	}
+	// A holder that died is waited for: its guard is on the way home.
+	slow, _, err := lendTo(t, l, home, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(home+".holder", []byte("2147483646\nthe dead"), 0o600)
+	go slow.Close()
+	if p, _, err = lendTo(t, New(Options{}), home, "", nil); err != nil {
+		t.Fatal("a folder on its way home was refused:", err)
+	}
+	p.Close()
 	// A power cut between the two renames.
 	os.Rename(home, home+".old")
 	if _, said, err = lendTo(t, l, home, `cat "$LENT/a/file" >&4`, nil); err != nil || said != "one\ntwo\n" {

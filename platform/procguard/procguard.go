@@ -109,7 +109,7 @@ func (l *Launcher) Start(ctx context.Context, c platform.Command) (platform.Proc
 		}
 	}()
 	if c.Lend != nil {
-		lock, err := lockHome(c.Lend)
+		lock, err := lockHome(ctx, c.Lend)
 		if err != nil {
 			return nil, err
 		}

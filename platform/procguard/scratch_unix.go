@@ -39,6 +39,9 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
+// running reports whether there is such a process.
+func running(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
+
 // owned reports whether a file is the user's alone: what it links to elsewhere is
 // not copied.
 func owned(info os.FileInfo, user *platform.User) bool {

@@ -26,6 +26,16 @@ func lockFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
 
+// running: a process that can not be opened is gone.
+func running(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	p.Release()
+	return true
+}
+
 func owned(os.FileInfo, *platform.User) bool { return true }
 
 func giveTo(string, *platform.User) error { return nil }
