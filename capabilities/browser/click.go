@@ -39,7 +39,12 @@ func click(c *call) (capabilities.Output, error) {
 		aim.Kind = args.Action
 	}
 	m := mouse{c.tab, modifiers(args.Modifiers), input.MouseButton(args.Button)}
+	missed := false
 	v, err := c.perform(aim, func(ctx context.Context, at aimed) (sent []*pending, err error) {
+		if missed && args.Action == "down" {
+			sent = append(sent, m.up(ctx, at.X, at.Y, 1)) // of the press that hit something else
+		}
+		missed = true
 		sent = append(sent, m.move(ctx, at.X, at.Y))
 		for i := 1; i <= args.Count; i++ {
 			if args.Action != "up" {
