@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -32,7 +32,8 @@ import (
 func TestMain(m *testing.M) {
 	procguard.Main()
 	script.Main(confine.Self)
-	os.Exit(m.Run())
+	// Connections that are kept alive end a moment after their servers.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // freePorts gives two addresses and who listens on them: a port that is let go may

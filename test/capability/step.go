@@ -26,7 +26,7 @@ type failure struct{ text string }
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
-const patience = 5 * time.Second
+const patience = 10 * time.Second
 
 // call makes a call that has to succeed.
 func call(tool string, args obj) step {
