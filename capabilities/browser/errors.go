@@ -38,6 +38,8 @@ func explain(ctx context.Context, err error) *capabilities.Error {
 			WithHint("The page may be busy: try again, navigate elsewhere, or give a larger timeout_ms.")
 	case errors.Is(err, context.Canceled):
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
+	case targetCrashed(err):
+		return errTabCrashed
 	case errors.As(err, &refused) && strings.Contains(refused.message, "Session with given id not found"):
 		return errTabClosed
 	}
@@ -58,6 +60,12 @@ func contextLost(err error) bool {
 		}
 	}
 	return false
+}
+
+// targetCrashed reports that the process of what was asked ended under the command.
+func targetCrashed(err error) bool {
+	var refused *protocolError
+	return errors.As(err, &refused) && refused.message == "Target crashed"
 }
 
 // contextUnknown reports that the context was gone before the command arrived:

@@ -112,6 +112,8 @@ func (t *tab) askFrameFor(ctx context.Context, wait time.Duration, f *frame, fun
 		changed := t.changed
 		t.mu.Unlock()
 		switch {
+		case targetCrashed(err):
+			return world{}, errFrameCrashed
 		case gone && ctx.Err() == nil:
 			return world{}, errFrameAway
 		case errors.Is(err, errFrameMoves) && try < 20:
