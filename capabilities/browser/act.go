@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
@@ -363,11 +366,8 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 		err = c.extras(&a)
 	}
 	if err != nil {
-		if c.whole.Err() != nil && errors.Is(context.Cause(c.tab.life), errTabClosed) {
-			// The action closed its own tab; that is an effect, not a failure.
-			return capabilities.Output{Result: with(acted{}), Effect: v.effect, Evidence: tabClosed}, nil
-		}
-		return capabilities.Output{}, err
+		c.shape = with
+		return capabilities.Output{}, err // see cutShort
 	}
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = startedDownload // only now does Chrome say so
@@ -405,10 +405,23 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 		now, _ := c.tab.look()
 		return c.resultWith(confirmed("the page opened a "+now.dialog), c.shape)
 	}
-	if errors.Is(context.Cause(c.tab.life), errTabClosed) && c.outer.Err() == nil {
+	var refused *protocolError
+	closed := errors.Is(context.Cause(c.tab.life), errTabClosed)
+	if (closed || errors.As(err, &refused)) && c.outer.Err() == nil && !c.tab.chrome.answers(c.outer) {
+		return capabilities.Output{}, errBrowserGone // its end closes the tabs first
+	}
+	if closed && c.outer.Err() == nil {
 		return capabilities.Output{Result: c.shape(acted{}), Effect: capabilities.EffectConfirmed, Evidence: tabClosed}, nil
 	}
 	return capabilities.Output{}, err
 }
 
 const tabClosed = "the tab closed itself"
+
+// answers reports whether the browser is still there, bounded.
+func (c *chrome) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := do(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
+	return err == nil
+}

@@ -112,6 +112,9 @@ func TestActionCutShort(t *testing.T) {
 				end.how()
 				if a, err := wait(); err == nil || err.Code != end.code {
 					t.Error(a.json, a.Evidence, err)
+					if err != nil {
+						t.Error(err.Unwrap())
+					}
 				}
 				if time.Since(began) > 8*time.Second {
 					t.Error("the call waited out its hold")

@@ -169,6 +169,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 	given := dialogAnswer{args.Accept, args.Text}
 	before, _ := t.look()
 	if d := before.open; d != nil {
+		c.fired = true
 		_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
 		var refused *protocolError
 		switch {

@@ -160,6 +160,14 @@ func TestDialogs(t *testing.T) {
 	if a := n.must("handle-dialog", yes); a.m["url"] != s.URL+"/next" {
 		t.Error(a.json, a.Evidence)
 	}
+	// A page that closes itself on the answer.
+	n.eval("window.open('/'); 1")
+	n.must("tabs", obj{"action": "select", "index": 1})
+	n.eval(`addEventListener('click',()=>{if(confirm('close?'))window.close()});1`)
+	n.must("click", obj{"selector": "#plain"})
+	if a := n.must("handle-dialog", yes); a.Effect != capabilities.EffectConfirmed {
+		t.Error(a.json, a.Evidence)
+	}
 	// A dialog holds up its tab only, and goes with it.
 	n.goTo(s.URL + "/")
 	n.must("click", obj{"selector": "#al"})
