@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/platform/memory"
 )
 
 const (
@@ -43,7 +44,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		defer g.Close()
-		defer keepMemory(cmd.Context())()
+		defer keepMemory(cmd.Context(), memory.Options{})()
 		running, err := announce(data, g)
 		if err != nil {
 			return err

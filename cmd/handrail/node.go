@@ -34,7 +34,9 @@ func newNodeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer keepMemory(cmd.Context())()
+		// A person's device carries out few calls at once: memory is dearer there than
+		// the collector's time.
+		defer keepMemory(cmd.Context(), memory.Options{Most: 16 << 20})()
 		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
@@ -74,10 +76,10 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 }
 
 // keepMemory tunes the collector of a process that stays, until stop is called.
-func keepMemory(ctx context.Context) (stop func()) {
+func keepMemory(ctx context.Context, o memory.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- memory.Run(ctx, memory.Options{}) }()
+	go func() { done <- memory.Run(ctx, o) }()
 	return func() { cancel(); <-done }
 }
 
