@@ -50,6 +50,27 @@ function toTop(el, x, y) {
   return {x, y};
 }
 
+// boxes gives where an element is shown: its own boxes; of an image map's area, its
+// part of the image; of what has no size, the boxes of what is in it.
+function boxes(el, deep = 0) {
+  if (el.tagName === 'AREA') {
+    const img = imageOf(el);
+    if (!img) return [];
+    const r = img.getBoundingClientRect();
+    const c = el.coords.split(',').map(Number);
+    let [l, t, R, b] = [0, 0, r.width, r.height];
+    if (el.shape === 'circle' || el.shape === 'circ') [l, t, R, b] = [c[0] - c[2] / 2, c[1] - c[2] / 2, c[0] + c[2] / 2, c[1] + c[2] / 2];
+    else if (el.shape !== 'default' && c.length >= 4) {
+      const xs = c.filter((_, i) => i % 2 === 0), ys = c.filter((_, i) => i % 2 === 1);
+      [l, t, R, b] = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+    }
+    return [new DOMRect(r.left + l, r.top + t, R - l, b - t)];
+  }
+  const own = [...el.getClientRects()];
+  if (deep > 4 || own.some(r => r.width >= 1 && r.height >= 1)) return own;
+  return [...own, ...[...el.children].slice(0, 20).flatMap(k => boxes(k, deep + 1))];
+}
+
 // points lists where an element can be hit: the middle first.
 function points(el, position) {
   if (position) {
@@ -58,7 +79,7 @@ function points(el, position) {
   }
   const list = [];
   const win = el.ownerDocument.defaultView;
-  for (const r of el.getClientRects()) {
+  for (const r of boxes(el)) {
     if (r.width < 1 || r.height < 1) continue;
     // Of a large element, the part in view.
     const l = Math.max(r.left, 0), t = Math.max(r.top, 0), R = Math.min(r.right, win.innerWidth), B = Math.min(r.bottom, win.innerHeight);
@@ -194,7 +215,7 @@ async function aim(o) {
   const list = el.tagName === 'OPTION' && el.closest('select');
   if (list && !list.multiple && list.size < 2 && o.kind !== 'rect') return fail('execution_failed', `${describe(el)} belongs to a native list: use select-option on the list.`);
   if (o.kind === 'click' || o.kind === 'hover') el = standIn(el);
-  if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
+  if (!(imageOf(el) || el).checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   if (o.kind === 'type' && isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
@@ -211,7 +232,7 @@ async function aim(o) {
   for (const block of ['center', 'start', 'end']) {
     if (p.x !== undefined) break;
     moved = true;
-    el.scrollIntoView({block, inline: 'center', behavior: 'instant'});
+    (imageOf(el) || el).scrollIntoView({block, inline: 'center', behavior: 'instant'});
     p = hitPoint(el, o.position);
   }
   if (p.x === undefined && o.kind === 'place') {

@@ -90,7 +90,7 @@ function outline(root, o) {
     if (hiddenByAria(node)) return;
     const style = getComputedStyle(node);
     const display = style.display;
-    if (display === 'none') return;
+    if (display === 'none' && !imageOf(node)?.checkVisibility({visibilityProperty: true})) return;
     if (display === '') { suspect(node.parentElement); return; } // its parent shows something else
     examine(node);
     let role = roleOf(node);

@@ -33,6 +33,12 @@ const MERGED = new Set(['cell', 'gridcell', 'columnheader', 'rowheader']);
 const UNNAMED = new Set([...MERGED, 'row', 'list', 'listitem']); // unless an attribute names them
 const PLAIN = new Set(['group', 'none', 'presentation', 'figure', 'form', 'article', 'document', 'application']);
 
+// imageOf gives the image that shows an image map's area.
+function imageOf(el) {
+  const map = el.tagName === 'AREA' && el.closest('map');
+  return map ? map.getRootNode().querySelector(`img[usemap="#${CSS.escape(map.name)}"]`) : null;
+}
+
 function roleOf(el) {
   const given = el.getAttribute('role');
   if (given) {
@@ -110,7 +116,7 @@ function nameOf(el, role) {
       if (role === 'button') return squeeze(el.value || el.alt || el.title || (el.type === 'submit' ? 'Submit' : el.type === 'reset' ? 'Reset' : ''));
       return squeeze(el.placeholder || el.title || '');
     case 'TEXTAREA': return squeeze(el.placeholder || el.title || '');
-    case 'IMG': return squeeze(el.alt || el.title || '');
+    case 'IMG': case 'AREA': return squeeze(el.alt || el.title || '');
     case 'LABEL': return textOf(el, 300);
     case 'FIELDSET': { const l = el.querySelector(':scope > legend'); return l ? textOf(l, 200) : ''; }
     case 'TABLE': return el.caption ? textOf(el.caption, 200) : '';
