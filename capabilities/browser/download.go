@@ -43,7 +43,8 @@ const (
 	downloadComplete = "completed"
 	downloadFailed   = "failed"
 	downloadTooLarge = "too_large"
-	downloadRefused  = "refused"
+	// downloadElsewhere: a Chrome that the person runs saves it as it always does.
+	downloadElsewhere = "left_to_browser"
 )
 
 // download is one file that a page of the lane gave.
@@ -99,14 +100,10 @@ func (l *lane) allowDownloads(ctx context.Context, c *chrome, id cdp.BrowserCont
 	if dir := c.h.o.DownloadDir; dir != "" {
 		c.h.sweep.Do(func() { sweepParts(dir) })
 	}
-	p := cdpbrowser.SetDownloadBehaviorParams{
-		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: id, EventsEnabled: ptr(true),
-	}
-	if !c.attached { // one that a person started has no folder of ours
-		p.Behavior = cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName
-		p.DownloadPath = filepath.Join(c.proc.Scratch(), incoming(id)) // Chrome makes it, under its own account
-	}
-	_, err := do(ctx, c.root, cdpbrowser.SetDownloadBehavior, p)
+	_, err := do(ctx, c.root, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+		Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, BrowserContextID: id, EventsEnabled: ptr(true),
+		DownloadPath: filepath.Join(c.proc.Scratch(), incoming(id)), // Chrome makes it, under its own account
+	})
 	return err
 }
 
@@ -125,7 +122,7 @@ func (t *tab) downloadBegan(params []byte) {
 	l.mu.Unlock()
 	d := &download{guid: e.GUID, name: safeName(e.Name), state: downloadRuns, lane: l, chrome: c, context: context}
 	if c.attached {
-		d.state = downloadRefused
+		d.state = downloadElsewhere
 	}
 	ds := &l.downloads
 	ds.mu.Lock()
@@ -387,7 +384,7 @@ func (l *lane) lostDownloads(c *chrome) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for _, d := range ds.list {
-		if d.chrome != c {
+		if d.chrome != c || d.state == downloadElsewhere {
 			continue
 		}
 		if d.state == downloadRuns {

@@ -74,6 +74,10 @@ func resize(c *call) (capabilities.Output, error) {
 	l.mu.Lock()
 	id := l.context
 	l.mu.Unlock()
+	if now.Geolocation != nil && c.tab.chrome.attached {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "A place can not be set in the person's own browser: it would hold for all of its pages.").
+			WithHint("Launch without attach.")
+	}
 	if err := now.grantGeolocation(c.ctx, c.tab.chrome, id); err != nil {
 		return capabilities.Output{}, err
 	}
