@@ -133,7 +133,7 @@ func (c *conn) write() {
 			}
 		}
 		if _, err := c.w.Write(b); err != nil {
-			c.fail(fmt.Errorf("writing to the browser: %w", err))
+			c.fail(fmt.Errorf("%w: writing: %w", errConnClosed, err)) // it may be noticed here first
 			return
 		}
 	}
