@@ -63,6 +63,7 @@ type dragging struct {
 	from  position
 	data  *input.DragData // not nil: the browser took it over
 	over  bool            // nothing more to find out about how it goes
+	apart bool            // source and goal do not show together
 }
 
 // A drag begins for the browser after some pixels, at most so many (a link's).
@@ -85,7 +86,7 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 	if _, err := intercept.wait(c.ctx); err != nil {
 		return verdict{}, err
 	}
-	d.w, d.at = w, position{at.X, at.Y}
+	d.w, d.at, d.apart = w, position{at.X, at.Y}, at.Moved
 	d.from = d.at
 	ctx := c.input()
 	c.tab.takeDrag() // what an earlier one left
@@ -119,6 +120,15 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 // it leave, come near and arrive.
 func (d *dragging) carry(goal which) error {
 	if len(d.path) == 0 {
+		if d.apart {
+			// The browser looks for what is dragged where it was pressed: it has to begin
+			// before the page is scrolled to the goal.
+			for _, step := range []float64{hysteresis / 8, hysteresis / 2} {
+				if err := d.moveTo(position{d.from.X + step, d.from.Y + step}); err != nil {
+					return err
+				}
+			}
+		}
 		_, to, err := d.c.aim(goal.aim("place"))
 		if err != nil {
 			return naming("target", err)
