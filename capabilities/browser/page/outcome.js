@@ -117,6 +117,9 @@ function watch(el, o) {
   w.held = () => { if (keys || o.kind === 'drag') return false; const a = el.getRootNode().activeElement; return a === el && (el.isContentEditable || el.tagName === 'TEXTAREA' || (el.tagName === 'INPUT' && TEXT_INPUTS.has(el.type))); };
 }
 
+// SCROLLS are keys that may scroll, which starts smoothly, some frames later.
+const SCROLLS = /^(Page(Up|Down)|Arrow\w+|Home|End| )$/;
+
 // outcome resolves at the first evidence, or some time after an event that
 // changed nothing.
 async function outcome(o) {
@@ -124,9 +127,9 @@ async function outcome(o) {
   if (!w) return {found: '', missed: false, seen: false, handled: false, navigates: false};
   const until = ms => new Promise(done => { const t = setTimeout(done, ms); w.waiters.push(() => { clearTimeout(t); done(); }); });
   const stop = performance.now() + o.wait;
-  const quiet = w.kind === 'hover' ? 0 : o.quiet;
+  const quiet = () => w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
-  while (w.event && !w.found && performance.now() < w.at + quiet) await until(w.at + quiet - performance.now());
+  while (w.event && !w.found && performance.now() < w.at + quiet()) await until(w.at + quiet() - performance.now());
   // Let the task that brought the evidence finish: what it does next belongs to it.
   if (w.event ? w.event.eventPhase !== 0 : w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
   if (!w.found && w.pressed && w.address()) w.found = 'the address changed';
