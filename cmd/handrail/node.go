@@ -36,7 +36,7 @@ func newNodeCmd() *cobra.Command {
 		}
 		// A person's device carries out few calls at once: memory is dearer there than
 		// the collector's time.
-		defer keepMemory(cmd.Context(), memory.Options{Most: 16 << 20})()
+		defer keepMemory(cmd.Context(), memory.Options{Most: 8 << 20})()
 		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
