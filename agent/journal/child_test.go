@@ -31,11 +31,18 @@ func child(name, dir string) *exec.Cmd {
 	return cmd
 }
 
+// longOptions keep every segment: of a pruned call nothing is known any more.
+func longOptions(dir string) Options {
+	o := options(dir)
+	o.Segments = 1000
+	return o
+}
+
 // startForever starts and finishes calls from many goroutines and prints each
 // thing once the journal said so, until it is killed.
 func startForever(dir string) {
 	ctx := context.Background()
-	j, err := Open(options(dir))
+	j, err := Open(longOptions(dir))
 	if err != nil {
 		panic(err)
 	}
@@ -66,8 +73,7 @@ func startForever(dir string) {
 // everything it said is known.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	o := options(dir)
-	o.Segments = 1000
+	o := longOptions(dir)
 	told := map[string]wire.CallState{}
 	for round := range 4 {
 		cmd := child("forever", dir)
