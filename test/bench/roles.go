@@ -33,7 +33,7 @@ func quiet() *slog.Logger {
 }
 
 // keepMemory sets the collector as the real binary does.
-func keepMemory(ctx context.Context) { go func() { _ = memory.Run(ctx, memory.Options{}) }() }
+func keepMemory(ctx context.Context, o memory.Options) { go func() { _ = memory.Run(ctx, o) }() }
 
 // order is what the parent tells a gateway or a node.
 type order struct {
@@ -88,7 +88,7 @@ func gatewayRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), 
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	keepMemory(ctx)
+	keepMemory(ctx, memory.Options{})
 	g, err := gateway.Open(ctx, gateway.Options{
 		Dir: config.Dir, HTTP: "127.0.0.1:0", QUIC: "127.0.0.1:0", Catalog: cat, Version: "bench", Log: quiet(),
 	})
@@ -196,7 +196,7 @@ func nodeRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), fun
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	keepMemory(ctx)
+	keepMemory(ctx, memory.Options{Most: 8 << 20})
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	stop := func() {

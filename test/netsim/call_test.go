@@ -315,7 +315,9 @@ func TestNewsBothWays(t *testing.T) {
 	n.opts.Readiness = func(context.Context) []capabilities.Readiness { mu.Lock(); defer mu.Unlock(); return ready }
 	var epochs []uint64
 	n.opts.Serve = func(ctx context.Context, tk *wire.Ticket, sink link.Sink) {
+		mu.Lock()
 		epochs = append(epochs, tk.StopEpoch)
+		mu.Unlock()
 		answerEcho(ctx, tk, sink)
 	}
 	_, paste := g.invite(invitation)
@@ -335,9 +337,11 @@ func TestNewsBothWays(t *testing.T) {
 	}
 	_, _, err = g.call(context.Background(), n.id, `{}`) // the guard refuses it, the link does not
 	must(t, err)
+	mu.Lock()
 	if !slices.Equal(epochs, []uint64{3, 4}) {
 		t.Errorf("tickets carried stop epochs %v", epochs)
 	}
+	mu.Unlock()
 
 	must(t, g.nodes.Stop(n.id, true))
 	if s := <-stops; s != (stop{5, true}) {
