@@ -183,6 +183,20 @@ func TestDrag(t *testing.T) {
 	n.refused(capabilities.CodeInvalidArguments, "drag", obj{"source_selector": "#src", "target_selector": "#dst", "path": []obj{{"x": 1, "y": 1}, {"x": 2, "y": 2}}})
 }
 
+// Scrolling to a target out of sight is ours; it is no effect of the drag.
+func TestDragToNowhere(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>div{width:80px;height:40px;background:silver;user-select:none}</style><div id=src></div><p style="height:3000px"></p><div id=dst></div><p style="height:3000px"></p>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	a := n.must("drag", obj{"source_selector": "#src", "target_selector": "#dst"})
+	if y := n.eval("scrollY"); y == 0.0 {
+		t.Fatal("the page was not scrolled to the target")
+	}
+	if a.Effect != capabilities.EffectSuspectNoop {
+		t.Errorf("%s: %s", a.Effect, a.Evidence)
+	}
+}
+
 func TestSelectOption(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<select id=one><option value=s>Small<option value=m selected>Medium<option value=l disabled>Large<optgroup disabled label=G><option>In group</optgroup></select>
 <select id=many multiple><option>A<option>B<option>C</select><select id=off disabled><option>x</select><label>Pick <select id=lab><option>1<option>2</select></label>

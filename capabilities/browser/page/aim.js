@@ -247,5 +247,6 @@ async function aim(o) {
   const out = {x: p.x, y: p.y, moved};
   if (o.kind === 'type') return {...out, ...focusField(el, o)};
   if (o.kind !== 'place') watch(el, o);
+  else if (moved && current) { current.ours(current.el); current.ours(el); } // on the way of a drag that is watched
   return out;
 }

@@ -94,10 +94,13 @@ function watch(el, o) {
   on(win, 'invalid', () => w.evidence('the form refused a value'));
   // Scrolling into view brings late scroll events; those are ours, not the click's.
   const places = new Map();
-  for (let x = el; x; x = above(x) || x.ownerDocument.defaultView?.frameElement) {
-    places.set(x, [x.scrollLeft, x.scrollTop].join());
-    places.set(x.ownerDocument, [x.ownerDocument.defaultView?.scrollX, x.ownerDocument.defaultView?.scrollY].join());
-  }
+  w.ours = from => {
+    for (let x = from; x; x = above(x) || x.ownerDocument.defaultView?.frameElement) {
+      places.set(x, [x.scrollLeft, x.scrollTop].join());
+      places.set(x.ownerDocument, [x.ownerDocument.defaultView?.scrollX, x.ownerDocument.defaultView?.scrollY].join());
+    }
+  };
+  w.ours(el);
   on(win, 'scroll', e => {
     const x = e.target;
     const now = x.nodeType === 9 ? [x.defaultView?.scrollX, x.defaultView?.scrollY].join() : [x.scrollLeft, x.scrollTop].join();
