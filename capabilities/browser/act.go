@@ -288,7 +288,7 @@ func departed(before, now tabState) bool {
 func (c *call) reported(before, now tabState) (verdict, bool) {
 	switch {
 	case now.dialogs != before.dialogs:
-		return confirmed("the page opened a " + now.dialog), true
+		return confirmed(opened(now)), true
 	case now.downloads != before.downloads:
 		return startedDownload, true
 	case departed(before, now):
@@ -323,7 +323,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	switch {
 	case v.evidence != newDocument || now.documents != before.documents:
 	case now.open != nil:
-		v = confirmed("the page opened a " + now.dialog)
+		v = confirmed(opened(now))
 	case now.downloads != before.downloads:
 		v = startedDownload
 	case now.navigating == "" && c.becameDownload(before):
@@ -403,7 +403,7 @@ func (c *call) cutShort(err error) (capabilities.Output, error) {
 	}
 	if c.stopped() != nil {
 		now, _ := c.tab.look()
-		return c.resultWith(confirmed("the page opened a "+now.dialog), c.shape)
+		return c.resultWith(confirmed(opened(now)), c.shape)
 	}
 	var refused *protocolError
 	closed := errors.Is(context.Cause(c.tab.life), errTabClosed)

@@ -236,3 +236,11 @@ func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 	}
 	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
+
+// opened words the dialog that an action opened.
+func opened(s tabState) string {
+	if strings.HasPrefix(s.dialog, "alert") {
+		return "the page opened an " + s.dialog
+	}
+	return "the page opened a " + s.dialog
+}

@@ -145,7 +145,7 @@ func (c *call) uploaded(s *session, params dom.SetFileInputFilesParams, files []
 	taken := verdict{capabilities.EffectUnverifiable, "the files were handed to the page, which emptied its input"}
 	if c.stopped() != nil {
 		now, _ := c.tab.look()
-		return confirmed("the page opened a " + now.dialog), nil
+		return confirmed(opened(now)), nil
 	}
 	id := params.ObjectID
 	if id == "" {
