@@ -2,8 +2,8 @@
 // Chrome that it starts itself, one browser context per lane.
 //
 // The story in the order of reading: handler.go (what is offered), lane.go (one
-// conversation's context and tabs), act.go (how an action is performed: aim,
-// input, outcome), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
+// conversation's context and tabs) with observer.go (whose call is told what really
+// happened), act.go (how an action is performed: aim, input, outcome), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
 // fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go, snapshot.go (with
 // compose.go, delta.go, recall.go and marks.go) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and

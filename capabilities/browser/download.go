@@ -203,14 +203,14 @@ func (d *download) take() {
 		state = downloadFailed
 		d.chrome.h.log.Info("browser.download.failed", "download", d.id, "error", err)
 	}
+	if err == nil {
+		d.lane.saw(observedDownload, "download "+d.name)
+	}
 	ds := &d.lane.downloads
 	ds.mu.Lock()
 	d.state, d.path, d.sum = state, path, sum
 	ds.changeLocked()
 	ds.mu.Unlock()
-	if err == nil {
-		d.lane.saw(observedDownload, "download "+d.name)
-	}
 }
 
 func (d *download) settle() (path, sum string, err error) {

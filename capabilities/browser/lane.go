@@ -49,21 +49,6 @@ type lane struct {
 	emulated  emulated // what the lane's pages see; outlives Chrome
 }
 
-// observer takes what happens during one call.
-type observer struct {
-	observe func(key, detail string)
-	grants  []string // of its call; none: unknown
-}
-
-// takes reports whether an observation is for this call. A download ends when it
-// ends: one that an earlier call began is none of a call that only reads.
-func (o *observer) takes(key string) bool {
-	return o != nil && (key != observedDownload || len(o.grants) == 0 || slices.Contains(o.grants, key))
-}
-
-// maxUnseen bounds the observations that wait for the next call.
-const maxUnseen = 64
-
 func newLane(h *Handler, id capabilities.LaneID) *lane {
 	return &lane{h: h, id: id, turn: make(chan struct{}, 1), way: way{headless: true}, nextRef: 1, used: time.Now()}
 }
@@ -98,34 +83,6 @@ func (l *lane) lastUse() time.Time {
 	return l.used
 }
 
-// observeInto makes what happens from now on, and what happened since the last
-// call, a matter of this one, until done.
-func (l *lane) observeInto(observe func(key, detail string), grants []string) (done func()) {
-	o := &observer{observe, grants}
-	var mine, later [][2]string
-	l.mu.Lock()
-	l.observer = o
-	for _, saw := range l.unseen {
-		if o.takes(saw[0]) {
-			mine = append(mine, saw)
-		} else {
-			later = append(later, saw)
-		}
-	}
-	l.unseen = later
-	l.mu.Unlock()
-	for _, saw := range mine {
-		observe(saw[0], saw[1])
-	}
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.observer == o {
-			l.observer = nil
-		}
-	}
-}
-
 // narrow sets where the lane's pages may go from now on: what its latest call was
 // granted, nil for no bound of its own.
 func (l *lane) narrow(hosts domains) error {
@@ -149,29 +106,6 @@ func (l *lane) granted() domains {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hosts
-}
-
-// observedKey is the capability key of a connection that a page made.
-const observedKey = "network.browser.session"
-
-// observedDownload is that of a file that a page left on the node.
-const observedDownload = "data.write.temp"
-
-// sawHost reports a host that the lane's pages really connected to.
-func (l *lane) sawHost(host string) { l.saw(observedKey, host) }
-
-// saw reports what really happened to the call at work, or to the next one.
-func (l *lane) saw(key, detail string) {
-	l.mu.Lock()
-	o := l.observer
-	mine := o.takes(key)
-	if !mine && len(l.unseen) < maxUnseen {
-		l.unseen = append(l.unseen, [2]string{key, detail})
-	}
-	l.mu.Unlock()
-	if mine {
-		o.observe(key, detail)
-	}
 }
 
 // ready gives the lane's Chrome and context, made where they are missing.
