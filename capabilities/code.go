@@ -67,6 +67,18 @@ const (
 	CodeScriptFailed       Code = "script_failed"
 	CodeDialogOpen         Code = "dialog_open"
 
+	CodeDesktopUnavailable  Code = "desktop_unavailable"
+	CodeSessionLocked       Code = "session_locked"
+	CodeStaleFrame          Code = "stale_frame"
+	CodeOutsideDesktop      Code = "outside_desktop"
+	CodeWindowNotFound      Code = "window_not_found"
+	CodeAppNotFound         Code = "app_not_found"
+	CodeAppHung             Code = "app_hung"
+	CodeActionUnsupported   Code = "action_unsupported"
+	CodeTextUntypable       Code = "text_untypable"
+	CodeOwnWindow           Code = "own_window"
+	CodeInterruptedByPerson Code = "interrupted_by_person"
+
 	CodePasteInvalid   Code = "paste_invalid"
 	CodePasteExpired   Code = "paste_expired"
 	CodePasteUsed      Code = "paste_used"
@@ -143,6 +155,18 @@ var codeTable = map[Code]CodeInfo{
 	CodeTabNotFound:        {"There is no such tab.", "Call tool.browser.tabs to see the open tabs.", false, 404},
 	CodeScriptFailed:       {"The script threw an error.", "Correct it; the message says what failed and where.", false, 422},
 	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409},
+
+	CodeDesktopUnavailable:  {"There is no desktop that this node can reach.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503},
+	CodeSessionLocked:       {"The person's session is locked.", "Ask the person to unlock it.", true, 409},
+	CodeStaleFrame:          {"The displays have changed since that image was taken.", "Take a new screenshot and use its frame_id.", false, 409},
+	CodeOutsideDesktop:      {"That point or area is on no display.", "Take a screenshot and use its coordinates and frame_id.", false, 422},
+	CodeWindowNotFound:      {"There is no such window.", "Take a snapshot to see the open windows.", false, 404},
+	CodeAppNotFound:         {"No such application is installed.", "Use the name of a program or of an entry in the applications menu.", false, 404},
+	CodeAppHung:             {"The application does not answer.", "Wait until it answers, or close it.", true, 504},
+	CodeActionUnsupported:   {"The element can not do that.", "See the message for what it can do.", false, 422},
+	CodeTextUntypable:       {"A character of the text can not be typed on this system.", "Leave it out, or set the field's value with act.", false, 422},
+	CodeOwnWindow:           {"That is a window of Handrail itself, which calls never touch.", "A person has to use it.", false, 403},
+	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409},
 
 	CodePasteInvalid:   {"This is not a valid pairing paste.", "Copy the whole line that 'handrail pair' printed.", false, 400},
 	CodePasteExpired:   {"The pairing paste has expired.", "Run 'handrail pair' again.", false, 410},
