@@ -219,6 +219,17 @@ func (n *node) snap() string {
 	return n.must("snapshot", obj{}).m["snapshot"].(string)
 }
 
+// until asks again until cond holds: for what comes about by itself, on a machine
+// as busy as it likes.
+func (n *node) until(what string, cond func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(time.Minute); !cond(); {
+		if time.Now().After(end) {
+			n.t.Fatal("never came about: " + what)
+		}
+	}
+}
+
 // ref finds the ref on the snapshot line that holds all of the words.
 func (n *node) ref(words ...string) string {
 	n.t.Helper()

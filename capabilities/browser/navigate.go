@@ -174,13 +174,8 @@ var errNotComplete = errors.New("not complete in time")
 // state, leaving some of the deadline for the answer. A page that replaces itself
 // by script at once is followed.
 func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) error {
-	soft := c.ctx
-	if deadline, ok := c.ctx.Deadline(); ok {
-		left := time.Until(deadline)
-		var cancel context.CancelFunc
-		soft, cancel = context.WithDeadline(c.ctx, deadline.Add(-min(left/5, time.Second)))
-		defer cancel()
-	}
+	soft, cancel := c.soft()
+	defer cancel()
 	err := c.tab.await(soft, func(s tabState) bool {
 		if s.loader != loader && s.documents == before.documents {
 			return loader == "" && s.inPage != before.inPage && s.navigating == ""
@@ -397,21 +392,51 @@ type tabEntry struct {
 	Title string `json:"title,omitempty"`
 }
 
-// settleOpened gives a tab that a page only just opened a moment to get its
-// address.
+// How long the list of tabs waits for the address of one that a page opened:
+// for its first navigation to begin once it is set up, and, from its opening, for
+// the document. A page may open a tab that never goes anywhere, or hangs.
+const (
+	firstNavigation = 2 * time.Second
+	firstDocument   = 5 * time.Second
+)
+
+// settleOpened waits, bounded, until a tab that a page only just opened has its
+// address, or turned out to get none.
 func (c *call) settleOpened(t *tab) {
-	const young = 2 * time.Second
-	if t.opener == "" || time.Since(t.born) > young {
+	now, _ := t.look()
+	end := t.born.Add(firstDocument)
+	if t.opener == "" || now.documents > 0 && now.navigating == "" || time.Now().After(end) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, young)
+	soft, stop := c.soft()
+	defer stop()
+	ctx, cancel := context.WithDeadline(soft, end)
 	defer cancel()
+	from := t.born
 	select {
 	case <-t.ready:
-	case <-t.life.Done():
-	case <-ctx.Done():
+	default:
+		select {
+		case <-t.ready:
+			from = time.Now()
+		case <-t.life.Done():
+		case <-ctx.Done():
+		}
 	}
-	t.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return s.documents > 0 && s.navigating == "" })
+	begun := func(s tabState) bool { return s.documents > 0 || s.started > 0 }
+	if t.awaitFor(ctx, time.Until(from.Add(firstNavigation)), begun) {
+		t.await(ctx, func(s tabState) bool { return s.navigating == "" })
+	}
+}
+
+// soft gives a context that ends before the call's deadline, so that something of
+// it is left for the answer.
+func (c *call) soft() (context.Context, context.CancelFunc) {
+	deadline, ok := c.ctx.Deadline()
+	if !ok {
+		return context.WithCancel(c.ctx)
+	}
+	return context.WithDeadline(c.ctx, deadline.Add(-min(time.Until(deadline)/5, time.Second)))
 }
 
 // listTabs reads all tabs' addresses in one trip.

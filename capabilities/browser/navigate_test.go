@@ -3,7 +3,12 @@
 package browser
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -48,14 +53,90 @@ func TestNavigateBack(t *testing.T) {
 	n.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": "reload"})
 }
 
-// The list of tabs waits a moment for the address of one that a page just opened.
+// The list of tabs waits for the address of one that a page just opened, as far
+// as it gets one.
 func TestTabsOfPopups(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<button onclick="window.open('/2')">Open</button>`), "/2": html(`two`)})
+	s := newSite(t, map[string]string{
+		"/": html(`<button id=page onclick="window.open('/2')">P</button><a id=link target=_blank href=/2>L</a><button id=blank onclick="window.open('')">B</button>
+<button id=later onclick="const w=window.open('');setTimeout(()=>w.location='/2')">S</button>
+<button id=empty onclick="window.open('/204')">E</button><button id=script onclick="window.open('javascript:1')">N</button>`),
+		"/2": html(`two`),
+	})
 	n := newNode(t, s.URL)
-	n.goTo(s.URL + "/")
-	n.must("click", obj{"selector": "button"})
-	a := n.must("tabs", obj{})
-	if list := a.m["tabs"].([]any); len(list) != 2 || list[1].(obj)["url"] != s.URL+"/2" {
-		t.Errorf("%s", a.json)
+	for button, want := range map[string]string{
+		"#page": s.URL + "/2", "#link": s.URL + "/2", "#later": s.URL + "/2", "#blank": "about:blank", "#empty": "", "#script": "",
+	} {
+		n := n.on(capabilities.LaneID("popup-" + button[1:]))
+		n.goTo(s.URL + "/")
+		n.must("click", obj{"selector": button})
+		// Its wait is bounded, and a busy machine may need longer.
+		n.until("the tab has its address", func() bool {
+			list := n.must("tabs", obj{}).m["tabs"].([]any)
+			return len(list) == 2 && list[1].(obj)["url"] == want
+		})
+		n.must("close", obj{})
+	}
+}
+
+func TestSettleOpened(t *testing.T) {
+	const url = "https://example.org/"
+	start := func(tab *tab) {
+		tab.change(func(s *tabState) { s.navigating = "l"; s.started++ })
+	}
+	arrive := func(tab *tab) { tab.committed("l", false, "", url) }
+	for name, tc := range map[string]struct {
+		opener bool
+		after  time.Duration // how old the tab is when the list is asked for
+		page   func(tab *tab)
+		bound  time.Duration // of the call; 0: none
+		want   time.Duration // when the list goes on, from the call
+	}{
+		"a slow machine": {true, 0, func(tab *tab) {
+			time.Sleep(3 * time.Second)
+			close(tab.ready)
+			time.Sleep(time.Second)
+			start(tab)
+			arrive(tab)
+		}, 0, 4 * time.Second},
+		"a slow server":      {true, 0, func(tab *tab) { close(tab.ready); start(tab); time.Sleep(3 * time.Second); arrive(tab) }, 0, 3 * time.Second},
+		"its script goes on": {true, 0, func(tab *tab) { close(tab.ready); arrive(tab); start(tab); time.Sleep(time.Second); arrive(tab) }, 0, time.Second},
+		"nothing comes":      {true, 0, func(tab *tab) { close(tab.ready) }, 0, firstNavigation},
+		"no document": {true, 0, func(tab *tab) {
+			close(tab.ready)
+			start(tab)
+			time.Sleep(time.Second)
+			tab.change(func(s *tabState) { s.navigating = "" })
+		}, 0, time.Second},
+		"hangs":                 {true, 0, func(tab *tab) { close(tab.ready); start(tab) }, 0, firstDocument},
+		"hangs, a short call":   {true, 0, func(tab *tab) { close(tab.ready); start(tab) }, time.Second, 800 * time.Millisecond},
+		"closes":                {true, 0, func(tab *tab) { time.Sleep(time.Second); tab.end(errTabClosed) }, 0, time.Second},
+		"asked again":           {true, 4 * time.Second, func(tab *tab) { close(tab.ready); start(tab) }, 0, firstDocument - 4*time.Second},
+		"hangs for long":        {true, firstDocument, func(tab *tab) { close(tab.ready); start(tab) }, 0, 0},
+		"opened by the caller":  {false, 0, func(tab *tab) { close(tab.ready); start(tab) }, 0, 0},
+		"has been there before": {true, 0, func(tab *tab) { close(tab.ready); start(tab); arrive(tab) }, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tc.bound > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.bound)
+					defer cancel()
+				}
+				opener := "opener"
+				if !tc.opener {
+					opener = ""
+				}
+				tab := newTab(nil, nil, "tab", target.ID(opener))
+				go tc.page(tab)
+				time.Sleep(tc.after)
+				synctest.Wait()
+				began := time.Now()
+				newCall(ctx, nil, nil, capabilities.Invocation{}, nil).settleOpened(tab)
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("waited %s, want %s", took, tc.want)
+				}
+			})
+		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -97,23 +96,33 @@ func TestConsoleFlood(t *testing.T) {
 
 // The page answers no script while it is busy; its console does.
 func TestConsoleWhileBusy(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<button onclick="console.log('working');setTimeout(()=>{const end=performance.now()+3000;while(performance.now()<end);document.title='done'},20)">Go</button>`)})
+	busy, enough := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/busy" {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, html(`<button onclick="console.log('working');setTimeout(()=>{const r=new XMLHttpRequest;r.open('GET','/busy',false);r.send();document.title='done'})">Go</button>`))
+			return
+		}
+		close(busy) // the page's only thread waits for the answer
+		select {
+		case <-enough:
+		case <-r.Context().Done():
+		}
+	}))
+	defer s.Close()
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.eval(`document.querySelector('button').click()`)
-	time.Sleep(50 * time.Millisecond) // into the busy time
-	for deadline := time.Now().Add(2 * time.Second); ; {
-		if said, _ := n.messages(obj{}); len(said) == 1 && said[0] == "log: working" {
-			break
-		}
-		if time.Now().After(deadline) {
-			said, a := n.messages(obj{})
-			t.Fatalf("the console did not answer while the page was busy: %q %s", said, a.json)
-		}
-	}
+	<-busy
+	n.until("the console answers", func() bool {
+		said, _ := n.messages(obj{})
+		return len(said) == 1 && said[0] == "log: working"
+	})
 	if a := n.must("tabs", obj{}); strings.Contains(a.json, "done") {
 		t.Fatal("the page was done already: this test shows nothing")
 	}
+	close(enough)
+	n.until("the page goes on", func() bool { return n.eval("document.title") == "done" })
 }
 
 type requests []obj
