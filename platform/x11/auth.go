@@ -1,0 +1,151 @@
+package x11
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// address is a DISPLAY taken apart: "[host]:number[.screen]", or a socket's path
+// before the colon.
+type address struct {
+	host   string // "" for this machine's socket
+	socket string
+	number int
+	screen int
+}
+
+var errDisplay = errors.New("not of the form host:number")
+
+func parseDisplay(s string) (address, error) {
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
+		return address{}, errDisplay
+	}
+	var a address
+	switch host := s[:colon]; {
+	case strings.HasPrefix(host, "/"):
+		a.socket = s
+		if dot := strings.LastIndexByte(s, '.'); dot > colon {
+			a.socket = s[:dot]
+		}
+	case host != "unix":
+		a.host = strings.TrimPrefix(host, "tcp/")
+	}
+	number, screen, hasScreen := strings.Cut(s[colon+1:], ".")
+	var err error
+	if a.number, err = strconv.Atoi(number); err != nil || a.number < 0 || a.number > 59535 {
+		return address{}, errDisplay
+	}
+	if hasScreen {
+		if a.screen, err = strconv.Atoi(screen); err != nil || a.screen < 0 {
+			return address{}, errDisplay
+		}
+	}
+	return a, nil
+}
+
+// dial connects the socket. The abstract one comes first: it is there even where
+// /tmp is a private one.
+func (a address) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	if a.host != "" {
+		return d.DialContext(ctx, "tcp", net.JoinHostPort(a.host, strconv.Itoa(6000+a.number)))
+	}
+	path := a.socket
+	if path == "" {
+		path = "/tmp/.X11-unix/X" + strconv.Itoa(a.number)
+		if c, err := d.DialContext(ctx, "unix", "@"+path); err == nil {
+			return c, nil
+		}
+	}
+	return d.DialContext(ctx, "unix", path)
+}
+
+// setupRequest is the first thing a client says:
+//
+//	'l' (little endian), 0, 11:2, 0:2, len(name):2, len(data):2, 0:2, name, data (each padded to 4)
+func setupRequest(name string, data []byte) []byte {
+	b := []byte{'l', 0, 11, 0, 0, 0}
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(name)))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(data)))
+	b = append(b, 0, 0)
+	pad := func(s []byte) {
+		b = append(b, s...)
+		for len(b)%4 != 0 {
+			b = append(b, 0)
+		}
+	}
+	pad([]byte(name))
+	pad(data)
+	return b
+}
+
+const magicCookie = "MIT-MAGIC-COOKIE-1"
+
+// authority finds the cookie for a in the file; none is no error: many servers
+// know their users by the socket.
+func (a address) authority(file string) (name string, data []byte) {
+	if file == "" {
+		if file = os.Getenv("XAUTHORITY"); file == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", nil
+			}
+			file = filepath.Join(home, ".Xauthority")
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || len(raw) > 1<<20 {
+		return "", nil
+	}
+	host, _ := os.Hostname()
+	if a.host != "" && a.host != "localhost" {
+		host = a.host
+	}
+	return findCookie(raw, host, strconv.Itoa(a.number))
+}
+
+// findCookie reads entries of
+//
+//	family:2, address, number, name, data (each with a length:2), big endian
+//
+// and gives the first that fits; a malformed end of the file is its end.
+func findCookie(raw []byte, host, number string) (name string, data []byte) {
+	const familyLocal, familyWild = 256, 65535
+	r := bytes.NewReader(raw)
+	field := func() ([]byte, bool) {
+		var n uint16
+		if binary.Read(r, binary.BigEndian, &n) != nil {
+			return nil, false
+		}
+		b := make([]byte, n)
+		_, err := io.ReadFull(r, b)
+		return b, err == nil
+	}
+	for {
+		var family uint16
+		if binary.Read(r, binary.BigEndian, &family) != nil {
+			return "", nil
+		}
+		var f [4][]byte
+		for i := range f {
+			b, ok := field()
+			if !ok {
+				return "", nil
+			}
+			f[i] = b
+		}
+		here := family == familyWild || family == familyLocal && string(f[0]) == host
+		if here && (len(f[1]) == 0 || string(f[1]) == number) && string(f[2]) == magicCookie {
+			return magicCookie, f[3]
+		}
+	}
+}

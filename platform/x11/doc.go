@@ -1,0 +1,13 @@
+// Package x11 is a desktop on an X server: its pixels, windows, pointer, keyboard
+// and clipboard, over one connection in pure Go.
+//
+// conn.go holds the connection and hands out its events, wire.go is what stands
+// between it and the socket; screen.go, windows.go, launch.go, input.go,
+// person.go and clipboard.go each give one part of platform.Desktop.
+//
+// Promises: nothing waits for a server longer than its context allows; a server
+// that ended is platform.ErrLost everywhere; what an extension is missing for
+// works without it or says so with the fix; programs are started without a shell.
+//
+// It must never import a handler, nor anything of the other desktops.
+package x11

@@ -1,0 +1,146 @@
+package x11
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/jezek/xgb/xproto"
+)
+
+// wire stands between xgb and the socket, for what xgb can not do itself:
+//
+//   - authentication with a file and display of our choice;
+//   - passing a descriptor along with a request (shared memory);
+//   - events: they are taken out of the stream here and handed on whole. xgb keeps
+//     its event decoders in global maps, which two servers in one process overwrite
+//     for each other, and does not know how long a generic event is.
+//
+// Requests and replies pass unchanged. Errors of extensions become core errors,
+// because xgb finds their decoders in such a map, too.
+type wire struct {
+	net.Conn
+	in     *bufio.Reader
+	event  func(Event) // called by the reading goroutine
+	setup  []byte      // what the first write is replaced with
+	phase  int         // of the server's answer to it; see Read
+	header [32]byte
+	rest   []byte // of header that was not read yet
+	body   int    // bytes that follow header and pass on
+
+	mu sync.Mutex // above fd
+	fd int        // to send along with the next MIT-SHM AttachFd; -1 for none
+	// shm is the major opcode of MIT-SHM, 0 while it is not known.
+	shm byte
+}
+
+const (
+	phaseHead = iota // 8 bytes, which tell how long the setup is
+	phasePackets
+)
+
+func newWire(c net.Conn, setup []byte, event func(Event)) *wire {
+	return &wire{Conn: c, in: bufio.NewReaderSize(c, 32<<10), event: event, setup: setup, fd: -1}
+}
+
+// Write sends one request; xgb writes each with one call.
+func (w *wire) Write(p []byte) (int, error) {
+	if w.setup != nil {
+		_, err := w.Conn.Write(w.setup)
+		w.setup = nil
+		return len(p), err
+	}
+	const attachFd = 6
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fd >= 0 && len(p) > 1 && p[0] == w.shm && p[1] == attachFd {
+		fd := w.fd
+		w.fd = -1
+		return len(p), writeWithFd(w.Conn, p, fd)
+	}
+	return w.Conn.Write(p)
+}
+
+// Read gives xgb the setup, replies and errors, and keeps the events.
+func (w *wire) Read(p []byte) (int, error) {
+	for {
+		if len(w.rest) > 0 {
+			n := copy(p, w.rest)
+			w.rest = w.rest[n:]
+			return n, nil
+		}
+		if w.body > 0 {
+			n, err := w.in.Read(p[:min(len(p), w.body)])
+			w.body -= n
+			return n, err
+		}
+		if err := w.next(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// next reads what stands at the head of the stream: the setup's head once, and
+// packets from then on.
+//
+//	reply  1, data, sequence:2, length:4 (in words, beyond the 32 bytes), …
+//	error  0, code, sequence:2, …
+//	event  code (high bit: sent by a client), detail, sequence:2, …; code 35 has a
+//	       length as a reply has
+func (w *wire) next() error {
+	if w.phase == phaseHead {
+		h := w.header[:8]
+		if err := readFull(w.in, h); err != nil {
+			return err
+		}
+		w.rest, w.body, w.phase = h, int(binary.LittleEndian.Uint16(h[6:]))*4, phasePackets
+		return nil
+	}
+	h := w.header[:]
+	if err := readFull(w.in, h); err != nil {
+		return err
+	}
+	size := 4 * int(binary.LittleEndian.Uint32(h[4:]))
+	switch h[0] {
+	case 0:
+		if h[1] == 0 || h[1] > xproto.BadImplementation {
+			h[1] = xproto.BadImplementation
+		}
+		w.rest = h
+	case 1:
+		w.rest, w.body = h, size
+	default:
+		e := Event{Code: h[0] &^ 0x80, Sent: h[0]&0x80 != 0}
+		if e.Code != genericEvent {
+			size = 0
+		}
+		if size > maxEvent {
+			return errors.New("x11: an event of impossible length")
+		}
+		e.Data = make([]byte, len(h)+size)
+		copy(e.Data, h)
+		if err := readFull(w.in, e.Data[len(h):]); err != nil {
+			return err
+		}
+		w.event(e)
+	}
+	return nil
+}
+
+const (
+	genericEvent = 35
+	maxEvent     = 1 << 20
+)
+
+func readFull(r *bufio.Reader, p []byte) error {
+	for len(p) > 0 {
+		n, err := r.Read(p)
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
