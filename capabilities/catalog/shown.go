@@ -50,6 +50,9 @@ func shown(schema canonical.Value, root bool) canonical.Value {
 	if flat, ok := flattened(schema); ok && !root {
 		return flat
 	}
+	if either, ok := textOrObject(schema); ok {
+		return either
+	}
 	out := canonical.Value{Kind: canonical.Object}
 	for _, m := range schema.Members {
 		switch m.Key {
@@ -156,6 +159,27 @@ func flattened(schema canonical.Value) (canonical.Value, bool) {
 		{Key: "required", Value: canonical.Value{Kind: canonical.Array, Items: []canonical.Value{text(tag)}}},
 		{Key: "type", Value: text("object")},
 	}}, true
+}
+
+// textOrObject gives a union of a text and a union of objects, such as a
+// selector, with its description alone: the text can say all that the objects
+// can, which are there for clients that know them.
+func textOrObject(schema canonical.Value) (canonical.Value, bool) {
+	branches, _ := schema.Get("oneOf")
+	if len(branches.Items) != 2 {
+		return canonical.Value{}, false
+	}
+	kind, _ := branches.Items[0].Get("type")
+	if _, union := branches.Items[1].Get("oneOf"); !union || kind.Str != "string" {
+		return canonical.Value{}, false
+	}
+	out := canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
+		{Key: "anyOf", Value: canonical.Value{Kind: canonical.Array, Items: []canonical.Value{typed("string"), typed("object")}}},
+	}}
+	if description, ok := schema.Get("description"); ok {
+		out.Members = append(out.Members, canonical.Member{Key: "description", Value: description})
+	}
+	return out, true
 }
 
 // shownResult is a result schema with its names and types alone. Nothing in it is
