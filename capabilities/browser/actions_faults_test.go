@@ -35,7 +35,7 @@ func TestActionCutShort(t *testing.T) {
 <div id=d draggable=true ondragstart="event.dataTransfer.setData('text/plain','x');fetch('/held')" ondragend="document.title='drag over'">drag</div><div id=to ondragover="event.preventDefault()" ondrop="document.title='dropped'" style="margin-top:300px">to</div>
 <input id=slow oninput="fetch('/began');for(;;);">`), "/popup": html(`<button id=x onclick="window.close()">Close</button>`)})
 	awaitHit := func(path string, before int) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for s.count(path) == before {
 			select {

@@ -148,7 +148,7 @@ type answer struct {
 
 func (n *node) try(tool string, args any) (answer, *capabilities.Error) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return n.within(ctx, tool, args)
 }
@@ -219,14 +219,36 @@ func (n *node) snap() string {
 	return n.must("snapshot", obj{}).m["snapshot"].(string)
 }
 
-// until asks again until cond holds: for what comes about by itself, on a machine
-// as busy as it likes.
+// patience bounds what is waited for, and measures nothing: a machine may be as busy
+// as it likes.
+const patience = time.Minute
+
+// until asks again until cond holds: for what comes about by itself.
 func (n *node) until(what string, cond func() bool) {
 	n.t.Helper()
-	for end := time.Now().Add(time.Minute); !cond(); {
+	for end := time.Now().Add(patience); !cond(); {
 		if time.Now().After(end) {
 			n.t.Fatal("never came about: " + what)
 		}
+	}
+}
+
+// before tries something that has to happen before a call's deadline, with ever
+// later deadlines.
+func (n *node) before(bound time.Duration, try func(ctx context.Context) error) {
+	n.t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if bound > patience/2 {
+			n.t.Fatal(err)
+		}
+		n.t.Logf("within %s: %v", bound, err)
+		bound *= 2
 	}
 }
 

@@ -113,13 +113,21 @@ func TestRunCodeEnds(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newScripted(t, s.URL)
 	n.goTo(s.URL + "/")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}) // as the node's runner does
-	defer cancel()
-	if _, err := n.within(ctx, "run-code", obj{"code": "page.snapshot(); for (;;);"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.Contains(err.Message, "1 steps, the last was snapshot") {
-		t.Fatal(err)
-	}
+	n.before(time.Second, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadlineCause(t.Context(), deadline, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}) // as the node's runner does
+		defer cancel()
+		_, err := n.within(ctx, "run-code", obj{"code": "page.snapshot(); for (;;);"})
+		if err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+			t.Fatal(err)
+		}
+		if !strings.Contains(err.Message, "1 steps, the last was snapshot") {
+			return err
+		}
+		return nil
+	})
 	// A page that hangs under a step is freed for the next one.
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := n.within(ctx, "run-code", obj{"code": "page.evaluate('for(;;);')"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded {
 		t.Fatal(err)

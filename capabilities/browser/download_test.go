@@ -119,7 +119,7 @@ func (n *node) oneDownload(a answer) downloaded {
 // nextDownload acts until a download is told, unless the last answer did.
 func (n *node) nextDownload(last answer) downloaded {
 	n.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		if list := downloadsOf(n.t, last); len(list) == 1 {
 			return list[0]
 		}
@@ -187,7 +187,7 @@ func TestDownload(t *testing.T) {
 
 func awaitGone(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Lstat(path); os.IsNotExist(err) {
 			return
 		}
@@ -258,7 +258,7 @@ func TestDownloadDir(t *testing.T) {
 		t.Error("half a file of a killed node is still there")
 	}
 	var seen sync.Map
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var list []downloaded
 	for selector := "#file"; len(list) == 0; selector = "#count" {

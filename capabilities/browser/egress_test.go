@@ -70,7 +70,7 @@ func named(t *testing.T, s *site, change func(*Options), hosts ...string) (*node
 
 func (n *node) granted(tool string, args any, grants ...string) (map[string]any, *capabilities.Error) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.(*testing.T).Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.(*testing.T).Context(), patience)
 	defer cancel()
 	raw, _ := json.Marshal(args)
 	out, err := n.h.Handle(ctx, capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw, Grants: grants})
@@ -222,7 +222,7 @@ func TestNothingPassesTheProxy(t *testing.T) {
 	bad := "http://" + at + "/"
 	try := func(name, expression string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		a, err := n.within(ctx, "evaluate", obj{"expression": expression})
 		if err != nil {
@@ -268,7 +268,7 @@ func TestProxyIsForChromeOnly(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: x\r\n\r\n", s.URL)
-	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	c.SetReadDeadline(time.Now().Add(patience))
 	if k, err := c.Read(make([]byte, 100)); k > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a stranger got %d bytes, %v", k, err)
 	}

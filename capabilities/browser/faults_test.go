@@ -85,9 +85,10 @@ func TestNavigateHang(t *testing.T) {
 	if _, err := n.within(ctx, "navigate", obj{"url": s.URL + "/hang"}); err == nil || err.Code != capabilities.CodeDeadlineExceeded {
 		t.Fatal(err)
 	}
+	before := s.count("/hang")
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() {
-		for s.count("/hang") < 2 { // the request is on its way: cancel now
+		for s.count("/hang") == before && t.Context().Err() == nil { // then the request is on its way: cancel now
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -97,12 +98,13 @@ func TestNavigateHang(t *testing.T) {
 	}
 	n.goTo(s.URL + "/")
 	// A page whose image never comes is there, only not complete.
-	ctx, cancel = context.WithTimeout(t.Context(), 1500*time.Millisecond)
-	defer cancel()
-	a, err := n.within(ctx, "navigate", obj{"url": s.URL + "/slow"})
-	if err != nil || a.Effect != capabilities.EffectPartial {
-		t.Fatal(err, a.Effect)
-	}
+	n.before(1500*time.Millisecond, func(ctx context.Context) error {
+		a, err := n.within(ctx, "navigate", obj{"url": s.URL + "/slow"})
+		if err != nil || a.Effect != capabilities.EffectPartial {
+			return fmt.Errorf("%v %s", err, a.Effect)
+		}
+		return nil
+	})
 	if !strings.Contains(n.snap(), "Text") {
 		t.Error("an incomplete page can not be read")
 	}
@@ -113,28 +115,25 @@ func TestNavigateHang(t *testing.T) {
 // A promise that never resolves ends at its deadline, with a code that says so,
 // and does not hold up the lane meanwhile.
 func TestEvaluateHang(t *testing.T) {
-	n := newNode(t)
-	n.goTo("data:text/html,<button onclick='document.title=9'>B</button>")
+	s := newSite(t, map[string]string{"/": html(`<button onclick="document.title=9">B</button>`), "/hangs": ""})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hung := make(chan *capabilities.Error, 1)
-	go func() {
-		bounded, stop := context.WithTimeout(ctx, 3*time.Second)
-		defer stop()
-		_, err := n.within(bounded, "evaluate", obj{"expression": "document.title='waiting', new Promise(() => {})"})
-		hung <- err
-	}()
-	for n.eval("document.title") != "waiting" {
-	}
-	n.must("click", obj{"selector": "button"})
-	select {
-	case err := <-hung:
-		t.Fatal("ended early:", err)
-	default:
-	}
-	if err := <-hung; err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.Contains(err.Message, "promise never resolved") {
-		t.Fatal(err)
-	}
+	n.before(3*time.Second, func(bounded context.Context) error {
+		hung := make(chan *capabilities.Error, 1)
+		go func() {
+			_, err := n.within(bounded, "evaluate", obj{"expression": "document.title='waiting', new Promise(() => {})"})
+			hung <- err
+		}()
+		n.until("the promise is waited for", func() bool { return n.eval("document.title") == "waiting" || bounded.Err() != nil })
+		n.must("click", obj{"selector": "button"})
+		early := bounded.Err()
+		if err := <-hung; err == nil || err.Code != capabilities.CodeDeadlineExceeded || early == nil && !strings.Contains(err.Message, "promise never resolved") {
+			t.Fatal(err)
+		}
+		return early
+	})
 	// A loop that never ends: the deadline stops it in the page.
 	for _, expression := range []string{"for(;;);", "(async () => { await 1; for(;;); })()"} {
 		began := time.Now()
@@ -157,7 +156,10 @@ func TestEvaluateHang(t *testing.T) {
 		t.Fatal("the page did not come back:", got)
 	}
 	// A page that hangs by itself.
-	n.must("evaluate", obj{"expression": "setTimeout(()=>{for(;;);},0); 1"})
+	n.eval("setTimeout(()=>{const r=new XMLHttpRequest;r.open('GET','/hangs',false);r.send();for(;;);}); 1")
+	for s.count("/hangs") == 0 { // from here on it answers nobody
+		time.Sleep(time.Millisecond)
+	}
 	bounded, stop = context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if _, err := n.within(bounded, "snapshot", obj{}); err == nil || err.Code != capabilities.CodeDeadlineExceeded {

@@ -268,8 +268,7 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	wants(t, n.snap(), `button "Hit"`, `button "Inside"`)
 	// One that hangs by itself is left out.
 	n.must("click", obj{"selector": "#later"})
-	for !strings.Contains(n.snap(), "- (this frame does not answer)") {
-	}
+	n.until("the frame hangs", func() bool { return strings.Contains(n.snap(), "- (this frame does not answer)") })
 	n.must("click", obj{"ref": n.ref(`"Hit"`)})
 	began := time.Now()
 	n.snap()

@@ -207,7 +207,7 @@ func TestNodeSIGKILL(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		_, err := os.Stat(scratch)
 		left := processesOf(t, scratch)

@@ -176,7 +176,7 @@ func TestProfileSIGKILL(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		_, err := os.Stat(scratch)
 		left := processesOf(t, scratch)
@@ -308,7 +308,7 @@ func person(t *testing.T, page string) (origin string, c *chrome) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { proc.Close() })
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		if data, err := os.ReadFile(scratch + "/data/DevToolsActivePort"); err == nil && bytes.Contains(data, []byte("\n")) {
 			port, _, _ := strings.Cut(string(data), "\n")
@@ -375,7 +375,7 @@ func TestAttach(t *testing.T) {
 	n.must("screenshot", obj{})
 	// A tab that ours opens is ours, the person's is not.
 	n.must("click", obj{"selector": "a"})
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(patience)
 	for len(n.must("tabs", obj{}).m["tabs"].([]any)) != 2 {
 		if time.Now().After(deadline) {
 			t.Fatal(n.must("tabs", obj{}).json, pagesOf(t, origin))

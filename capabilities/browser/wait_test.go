@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -72,9 +73,14 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 	if title := n.eval("document.title"); title != "T" {
 		t.Errorf("the function changed the page: %v", title)
 	}
-	if a := n.matched(false, obj{"function": "nothing.such", "timeout_ms": 30}); a.Evidence != "not in time: the function, which throws a ReferenceError" {
-		t.Error(a.Evidence)
-	}
+	n.before(30*time.Millisecond, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		a := n.matched(false, obj{"function": "nothing.such", "timeout_ms": time.Until(deadline).Milliseconds()})
+		if a.Evidence != "not in time: the function, which throws a ReferenceError" {
+			return errors.New(a.Evidence)
+		}
+		return nil
+	})
 	// A page that is busy answers nobody; the wait ends in time all the same.
 	n.eval(`setTimeout(() => { const end = performance.now() + 2000; while (performance.now() < end); }, 1); 1`)
 	n.matched(false, obj{"function": "ready === 2", "timeout_ms": 200})
@@ -200,11 +206,12 @@ func TestWaitForEnds(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	// Short deadlines of the caller are an answer too.
-	ctx, cancel = context.WithTimeout(context.Background(), 600*time.Millisecond)
-	defer cancel()
-	if a, err := n.within(ctx, "wait-for", obj{"text": "never"}); err != nil || a.m["matched"] != false {
-		t.Errorf("short: %v %s", err, a.json)
-	}
+	n.before(600*time.Millisecond, func(ctx context.Context) error {
+		if a, err := n.within(ctx, "wait-for", obj{"text": "never"}); err != nil || a.m["matched"] != false {
+			return fmt.Errorf("short: %v %s", err, a.json)
+		}
+		return nil
+	})
 }
 
 func TestMatchURL(t *testing.T) {
