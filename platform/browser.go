@@ -31,6 +31,8 @@ type BrowserFinder interface {
 type MissingError struct {
 	What string // one plain sentence
 	Fix  string // one plain sentence, with a command where there is one
+	// Permission tells that the system has it and the person has not allowed it.
+	Permission bool
 }
 
 // Error gives What and Fix.

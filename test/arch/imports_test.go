@@ -41,6 +41,8 @@ var rooms = []room{
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node (DESIGN section 6)"},
 	{dir: "capabilities/browser/**", may: []string{"capabilities", "capabilities/browser/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog"},
 		why: "a family may have rooms of its own; its tests check the steps of scripts by the real schemas"},
+	{dir: "capabilities/desktop/**", may: []string{"capabilities", "capabilities/desktop/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "test/desk"},
+		why: "a family may have rooms of its own; its tests hold answers against the real schemas, on real desktops"},
 	{dir: "capabilities/**", may: []string{"capabilities", "platform"}, tests: []string{"platform/**"},
 		why: "a handler states what it needs as small interfaces; it knows neither wire nor policy nor the system it runs on"},
 	{dir: "pairing/**", may: []string{"capabilities", "pairing/**"}, std: true, why: "pairing works over any byte stream and is read by auditors"},

@@ -1,0 +1,241 @@
+package desktop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Options of New.
+type Options struct {
+	// Opener opens the person's desktop. Required.
+	Opener platform.DesktopOpener
+	// QuietTime is how long the person's mouse and keyboard must have been at rest
+	// before calls may use them. Default: 3 s.
+	QuietTime time.Duration
+	// HotKey is the chord by which the person stops everything; "off" for none.
+	// Default: "Control+Alt+Escape".
+	HotKey string
+	// Stop is called, with the reason, when the person presses HotKey. Default:
+	// running calls end and everything is let go, no more.
+	Stop func(reason string)
+	// LaunchAllow, unless empty, are the only applications that act may start, by
+	// the name it is given.
+	LaunchAllow []string
+	// Log. Default: discard.
+	Log *slog.Logger
+}
+
+// The defaults of Options.
+const (
+	DefaultQuietTime = 3 * time.Second
+	DefaultHotKey    = "Control+Alt+Escape"
+)
+
+// Handler implements capabilities.Handler for the desktop family. There is one
+// desktop, which all lanes share: calls that only look run side by side, calls
+// that use mouse or keyboard one after another.
+type Handler struct {
+	o      Options
+	log    *slog.Logger
+	frames *frameTable
+	refs   *refTable
+	hands  *hands
+
+	life context.Context // ends with Close
+	kill context.CancelFunc
+	wg   sync.WaitGroup // what lets go of keys and buttons outside of calls
+
+	mu        sync.Mutex
+	watched   *platform.Desktop // whose person is watched
+	unwatch   context.CancelFunc
+	unwatched error // why the person of watched can not be told apart; nil: it can
+	ready     cachedReadiness
+}
+
+var _ capabilities.Handler = (*Handler)(nil)
+
+// tool carries out one capability. Its ctx carries the call: see observe and laneOf.
+type tool func(h *Handler, ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error)
+
+// order lists what is implemented; toolOf says how.
+var order = []capabilities.CapabilityID{
+	"tyrum.desktop.mouse", "tyrum.desktop.keyboard", "tyrum.desktop.clipboard-write",
+}
+
+func toolOf(id capabilities.CapabilityID) tool {
+	switch id {
+	case "tyrum.desktop.mouse":
+		return (*Handler).mouse
+	case "tyrum.desktop.keyboard":
+		return (*Handler).keyboard
+	case "tyrum.desktop.clipboard-write":
+		return (*Handler).clipboardWrite
+	}
+	return nil
+}
+
+// defaultTimeout bounds a call whose context brings no deadline.
+const defaultTimeout = 30 * time.Second
+
+// New makes a Handler; it starts nothing. The error names a bad option.
+func New(o Options) (*Handler, error) {
+	if o.Opener == nil {
+		return nil, errors.New("desktop: Opener is required")
+	}
+	if o.QuietTime < 0 {
+		return nil, errors.New("desktop: QuietTime is negative")
+	}
+	if o.QuietTime == 0 {
+		o.QuietTime = DefaultQuietTime
+	}
+	switch o.HotKey {
+	case "":
+		o.HotKey = DefaultHotKey
+	case "off":
+		o.HotKey = ""
+	default:
+		if _, err := parseChord(o.HotKey); err != nil {
+			return nil, errors.New("desktop: HotKey: " + err.Error())
+		}
+	}
+	if o.Stop == nil {
+		o.Stop = func(string) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{o: o, log: o.Log, frames: newFrameTable(), refs: newRefTable(), hands: newHands(o.QuietTime)}
+	h.life, h.kill = context.WithCancel(context.Background())
+	return h, nil
+}
+
+// Capabilities lists what this handler implements.
+func (h *Handler) Capabilities() []capabilities.CapabilityID {
+	return append([]capabilities.CapabilityID(nil), order...)
+}
+
+// Handle carries out one call.
+func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	run := toolOf(inv.Capability)
+	if run == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability).
+			WithHint("Choose a node for which tool.node.list reports the tool as available, or update this one.")
+	}
+	if inv.Progress == nil {
+		inv.Progress = func(capabilities.Progress) {}
+	}
+	if inv.Observe == nil {
+		inv.Observe = func(string, string) {}
+	}
+	if len(inv.Args) == 0 {
+		inv.Args = json.RawMessage("{}")
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.life, func() { cancel(errClosing) })()
+	ctx = context.WithValue(ctx, callKey{}, &inv)
+	out, err := run(h, ctx, inv)
+	if err == nil {
+		return out, nil
+	}
+	e := explain(ctx, err)
+	h.log.Debug("desktop.call.failed", "call", inv.Call, "capability", inv.Capability, "code", e.Code)
+	return capabilities.Output{}, e
+}
+
+type callKey struct{}
+
+// The capability keys that calls are observed to use.
+const (
+	keyScreen    = "data.read.screen"
+	keyInput     = "privileged.input.inject"
+	keyClipboard = "data.write.clipboard"
+)
+
+// observe reports that the call of ctx really used a capability key.
+func observe(ctx context.Context, key, detail string) {
+	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
+		inv.Observe(key, detail)
+	}
+}
+
+// laneOf gives the lane of the call of ctx.
+func laneOf(ctx context.Context) capabilities.LaneID {
+	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
+		return inv.Lane
+	}
+	return ""
+}
+
+// decode reads the canonical arguments, which the gateway has validated.
+func decode(inv capabilities.Invocation, into any) error {
+	if err := json.Unmarshal(inv.Args, into); err != nil {
+		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The arguments do not have the expected shape.")
+	}
+	return nil
+}
+
+// desktop gives the person's desktop, opened if it is not, with its person
+// watched. It refuses while the session is locked.
+func (h *Handler) desktop(ctx context.Context) (*platform.Desktop, error) {
+	d, err := h.o.Opener.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.watch(d)
+	if reason := h.o.Opener.Locked(ctx); reason != "" {
+		return nil, capabilities.Errorf(capabilities.CodeSessionLocked, "%s", reason)
+	}
+	return d, nil
+}
+
+// missing says why d lacks a part, as a refusal.
+func missing(d *platform.Desktop, part platform.DesktopPart) error {
+	if m := d.Missing[part]; m != nil {
+		return m
+	}
+	return capabilities.Errorf(capabilities.CodeNotSupported, "This desktop gives no %s.", part).
+		WithHint("Run 'handrail doctor' on the node; it says what is missing.")
+}
+
+// tree reads accessible elements.
+func (h *Handler) tree(ctx context.Context, q platform.TreeQuery) (platform.Tree, error) {
+	d, err := h.desktop(ctx)
+	if err != nil {
+		return platform.Tree{}, err
+	}
+	if d.Accessibility == nil {
+		return platform.Tree{}, missing(d, platform.PartAccessibility)
+	}
+	observe(ctx, keyScreen, "elements")
+	return d.Accessibility.Tree(ctx, q)
+}
+
+// CloseLane lets go of what the lane holds.
+func (h *Handler) CloseLane(lane capabilities.LaneID) { h.dropHold(lane) }
+
+// Close ends running calls, lets go of everything and closes the desktop.
+func (h *Handler) Close() error {
+	h.kill()
+	h.mu.Lock()
+	if h.unwatch != nil {
+		h.unwatch()
+		h.unwatch = nil
+	}
+	h.mu.Unlock()
+	h.hands.close()
+	h.wg.Wait()
+	return h.o.Opener.Close()
+}

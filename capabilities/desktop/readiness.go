@@ -1,0 +1,121 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// readyFor is how long an answer of Readiness is good.
+const readyFor = 2 * time.Second
+
+// maxFix is the bound of capabilities.Readiness.Fix.
+const maxFix = 300
+
+// DegradedPerson is the Readiness.Degraded of what uses mouse and keyboard where
+// the system can not tell the person's own from the agent's: then the agent can
+// not yield, which policy has to accept by name.
+const DegradedPerson = "person_watch"
+
+type cachedReadiness struct {
+	at  time.Time
+	all []capabilities.Readiness
+}
+
+// needs are the parts that a capability can not do without.
+var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
+	"tyrum.desktop.screenshot":      {platform.PartScreen},
+	"tyrum.desktop.snapshot":        {platform.PartWindows},
+	"tyrum.desktop.query":           {platform.PartAccessibility},
+	"tyrum.desktop.act":             {platform.PartAccessibility, platform.PartInput},
+	"tyrum.desktop.mouse":           {platform.PartInput, platform.PartScreen},
+	"tyrum.desktop.keyboard":        {platform.PartInput},
+	"tyrum.desktop.wait-for":        {platform.PartAccessibility},
+	"tyrum.desktop.clipboard-write": {platform.PartClipboard},
+}
+
+// Readiness gives the present truth for each capability. It opens the desktop,
+// which changes nothing on it, and answers from a cache for two seconds.
+func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
+	h.mu.Lock()
+	cached := h.ready
+	h.mu.Unlock()
+	if time.Since(cached.at) < readyFor && cached.all != nil {
+		return append([]capabilities.Readiness(nil), cached.all...)
+	}
+	d, err := h.o.Opener.Open(ctx)
+	locked := ""
+	if err == nil {
+		h.watch(d)
+		locked = h.o.Opener.Locked(ctx)
+	}
+	h.mu.Lock()
+	unwatched := h.unwatched
+	h.mu.Unlock()
+	all := make([]capabilities.Readiness, len(order))
+	for i, id := range order {
+		all[i] = readiness(id, d, err, locked, unwatched)
+	}
+	if ctx.Err() == nil {
+		h.mu.Lock()
+		h.ready = cachedReadiness{time.Now(), all}
+		h.mu.Unlock()
+	}
+	return append([]capabilities.Readiness(nil), all...)
+}
+
+func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, locked string, unwatched error) capabilities.Readiness {
+	r := capabilities.Readiness{Capability: id}
+	if err != nil {
+		return notReady(r, err)
+	}
+	r.Backend = clip(d.Name, 100)
+	for _, part := range needs[id] {
+		if !hasPart(d, part) {
+			return notReady(r, missing(d, part))
+		}
+		if part == platform.PartInput && unwatched != nil {
+			r.Degraded = DegradedPerson
+		}
+	}
+	if locked != "" {
+		r.Reason, r.Fix = capabilities.ReasonBackendFailing, clip(locked+" Unlock it.", maxFix)
+		return r
+	}
+	r.Isolation = capabilities.ClassSession
+	return r
+}
+
+func notReady(r capabilities.Readiness, err error) capabilities.Readiness {
+	var lacks *platform.MissingError
+	if !errors.As(err, &lacks) {
+		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
+		return r
+	}
+	r.Reason, r.Fix = capabilities.ReasonBackendMissing, clip(lacks.Error(), maxFix)
+	if lacks.Permission {
+		r.Reason = capabilities.ReasonPermission
+	}
+	return r
+}
+
+func hasPart(d *platform.Desktop, part platform.DesktopPart) bool {
+	switch part {
+	case platform.PartScreen:
+		return d.Screen != nil
+	case platform.PartInput:
+		return d.Input != nil
+	case platform.PartPerson:
+		return d.Person != nil
+	case platform.PartWindows:
+		return d.Windows != nil
+	case platform.PartAccessibility:
+		return d.Accessibility != nil
+	case platform.PartClipboard:
+		return d.Clipboard != nil
+	}
+	return false
+}
