@@ -1,0 +1,585 @@
+package desktop
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// scene is one reading of the desktop's elements, prepared for matching. It holds
+// no element of this program's own windows.
+type scene struct {
+	elements  []platform.Element
+	windows   []platform.Window
+	hung      []string
+	truncated bool
+
+	last  []int          // the last place of an element's subtree, once ordered is true
+	title map[string]int // places in windows, by ref
+	long  func(string) string
+
+	scopes map[string]map[string]bool // by term: the titles or names it means
+	folds  bool                       // case does not matter
+}
+
+// newScene prepares a reading. windows are all there are, own ones too; long gives
+// the platform's ref for a short one.
+func newScene(tree platform.Tree, windows []platform.Window, long func(string) string) *scene {
+	s := &scene{hung: tree.Hung, truncated: tree.Truncated, title: map[string]int{}, long: long, scopes: map[string]map[string]bool{}}
+	own, ownPID := map[string]bool{}, map[int]bool{}
+	for _, w := range windows {
+		if w.Own {
+			own[w.Ref] = true
+			if w.PID != 0 {
+				ownPID[w.PID] = true
+			}
+			continue
+		}
+		s.title[w.Ref] = len(s.windows)
+		s.windows = append(s.windows, w)
+	}
+	s.order(tree.Elements, func(e *platform.Element) bool { return own[e.Window] || ownPID[e.PID] })
+	return s
+}
+
+// order puts the elements so that each subtree is in one piece, and leaves out
+// what is hidden from calls, with all below it.
+func (s *scene) order(all []platform.Element, hide func(*platform.Element) bool) {
+	first, next := make([]int, len(all)), make([]int, len(all)) // children, as linked lists
+	roots, tail := -1, make([]int, len(all))
+	for i := range all {
+		first[i], next[i], tail[i] = -1, -1, -1
+	}
+	lastRoot := -1
+	for i := range all {
+		switch p := all[i].Parent; {
+		case p >= 0 && p < i && tail[p] < 0:
+			first[p], tail[p] = i, i
+		case p >= 0 && p < i:
+			next[tail[p]], tail[p] = i, i
+		case lastRoot < 0:
+			roots, lastRoot = i, i
+		default:
+			next[lastRoot], lastRoot = i, i
+		}
+	}
+	s.elements, s.last = make([]platform.Element, 0, len(all)), make([]int, 0, len(all))
+	type open struct{ from, at int } // an element's place before and now
+	var path []open
+	for i := roots; i >= 0 || len(path) > 0; {
+		if i < 0 {
+			top := path[len(path)-1]
+			path = path[:len(path)-1]
+			s.last[top.at] = len(s.elements) - 1
+			i = next[top.from]
+			continue
+		}
+		if hide(&all[i]) {
+			i = next[i]
+			continue
+		}
+		e := all[i]
+		e.Parent = -1
+		if len(path) > 0 {
+			e.Parent = path[len(path)-1].at
+		}
+		path = append(path, open{i, len(s.elements)})
+		s.elements, s.last = append(s.elements, e), append(s.last, 0)
+		i = first[i]
+	}
+}
+
+// find gives what a selector matches, in its order: by distance where a relation
+// says so, else as on the screen. Names are taken as they are written; if nothing
+// matches so, case does not matter.
+func (s *scene) find(sel *selector) []int {
+	for _, s.folds = range []bool{false, true} {
+		if found := s.chain(sel, nil); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// chain matches all steps, the first below the elements of within, or anywhere if
+// that is nil.
+func (s *scene) chain(sel *selector, within []int) []int {
+	found, ok := within, within != nil
+	for _, st := range sel.steps {
+		var candidates []int
+		if ok {
+			candidates = s.below(found)
+		} else {
+			candidates = s.all()
+		}
+		found, ok = s.step(st, candidates), true
+		if len(found) == 0 {
+			return nil
+		}
+	}
+	return found
+}
+
+func (s *scene) all() []int {
+	list := make([]int, len(s.elements))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// below lists what is somewhere below the elements of roots, each once, in order.
+func (s *scene) below(roots []int) []int {
+	sorted := slices.Clone(roots)
+	slices.Sort(sorted)
+	var list []int
+	end := -1
+	for _, r := range sorted {
+		for i := max(r+1, end+1); i <= s.last[r]; i++ {
+			list = append(list, i)
+		}
+		end = max(end, s.last[r])
+	}
+	return list
+}
+
+func (s *scene) step(st step, candidates []int) []int {
+	var found []int
+	for _, i := range candidates {
+		if st.filter == nil || s.holds(st.filter, i) {
+			found = append(found, i)
+		}
+	}
+	if onlyScope(st.filter) {
+		found = s.topmost(found)
+	}
+	for _, r := range st.relations {
+		found = s.related(r, found, candidates)
+	}
+	switch n := st.nth; {
+	case n == 0:
+		return found
+	case n > 0 && n <= len(found):
+		return found[n-1 : n]
+	case n < 0 && -n <= len(found):
+		return found[len(found)+n:][:1]
+	}
+	return nil
+}
+
+// onlyScope reports whether a filter says nothing but in which application or
+// window: then it means that itself, not all that is in it.
+func onlyScope(e expr) bool {
+	switch e := e.(type) {
+	case term:
+		return e.field == "app" || e.field == "window"
+	case both:
+		return !slices.ContainsFunc(e, func(e expr) bool { return !onlyScope(e) })
+	}
+	return false
+}
+
+// topmost leaves out what is below another one of found.
+func (s *scene) topmost(found []int) []int {
+	var top []int
+	end := -1
+	for _, i := range found {
+		if i > end {
+			top = append(top, i)
+			end = s.last[i]
+		}
+	}
+	return top
+}
+
+func (s *scene) holds(e expr, i int) bool {
+	switch e := e.(type) {
+	case nil:
+		return true
+	case both:
+		for _, part := range e {
+			if !s.holds(part, i) {
+				return false
+			}
+		}
+		return true
+	case either:
+		for _, part := range e {
+			if s.holds(part, i) {
+				return true
+			}
+		}
+		return false
+	case negated:
+		return !s.holds(e.of, i)
+	case holding:
+		return len(s.chain(e.of, []int{i})) > 0
+	case term:
+		return s.is(e, i)
+	}
+	return false
+}
+
+// is compares one field of an element.
+func (s *scene) is(t term, i int) bool {
+	e := &s.elements[i]
+	switch t.field {
+	case "role":
+		return e.Role == t.value
+	case "name":
+		return s.same(t, e.Name)
+	case "value":
+		return s.same(t, e.Value)
+	case "text":
+		t.part = true
+		return s.same(t, e.Name) || s.same(t, e.Value) || s.same(t, e.Description)
+	case "state":
+		return inState(e, t.value)
+	case "ref":
+		return e.Ref == s.long(t.value) || e.Window == t.value && isWindow(e)
+	case "app":
+		return s.scope(t)[e.App] || t.value == strconv.Itoa(e.PID) && e.PID != 0
+	case "window":
+		return s.inWindow(t, i)
+	}
+	return false
+}
+
+// same compares a text with a term's value: needless space never matters, case if
+// the scene does not fold it, parts in any case.
+func (s *scene) same(t term, text string) bool {
+	if text == "" {
+		return false
+	}
+	if t.part {
+		return strings.Contains(folded(text), folded(t.value))
+	}
+	if text == t.value {
+		return true
+	}
+	if s.folds {
+		return folded(text) == folded(t.value)
+	}
+	return simple(text) == simple(t.value)
+}
+
+// inState reports whether an element is in a state, or, after "!", not in it.
+func inState(e *platform.Element, state string) bool {
+	rest, not := strings.CutPrefix(state, "!")
+	if rest == "visible" || rest == "hidden" {
+		return visible(e) == (rest == "visible") != not
+	}
+	return slices.Contains(e.States, rest) != not
+}
+
+// visible reports whether an element is on the screen, scrolled into view or not.
+func visible(e *platform.Element) bool {
+	return slices.Contains(e.States, "visible") && !slices.Contains(e.States, "hidden")
+}
+
+func isWindow(e *platform.Element) bool {
+	return e.Role == "window" || e.Role == "dialog" || e.Role == "alert"
+}
+
+// windowOf gives the place of the window that holds an element; -1 if none does.
+func (s *scene) windowOf(i int) int {
+	for ; i >= 0; i = s.elements[i].Parent {
+		if isWindow(&s.elements[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// inWindow reports whether an element is in a window that a term means, or is it:
+// by the window's ref, by its title as the desktop shows it, or by its name in the
+// tree. A dialog within a window is in that window, too.
+func (s *scene) inWindow(t term, i int) bool {
+	wanted := s.scope(t)
+	for ; i >= 0; i = s.elements[i].Parent {
+		e := &s.elements[i]
+		if !isWindow(e) {
+			continue
+		}
+		if wanted[e.Name] || e.Window != "" && e.Window == t.value {
+			return true
+		}
+		if at, ok := s.title[e.Window]; ok && wanted[s.windows[at].Title] {
+			return true
+		}
+	}
+	return false
+}
+
+// scope gives the names of applications or titles of windows that a term means:
+// those that are its value, in any case if there is none, and else those with it
+// as a part.
+func (s *scene) scope(t term) map[string]bool {
+	key := t.field + ":" + t.value
+	if t.part {
+		key = t.field + "~" + t.value
+	}
+	if known, ok := s.scopes[key]; ok {
+		return known
+	}
+	names := map[string]bool{}
+	for i := range s.elements {
+		switch e := &s.elements[i]; {
+		case t.field == "app":
+			names[e.App] = true
+		case isWindow(e):
+			names[e.Name] = true
+		}
+	}
+	if t.field == "window" {
+		for _, w := range s.windows {
+			names[w.Title] = true
+		}
+	}
+	meant := map[string]bool{}
+	for _, like := range []func(string) bool{
+		func(n string) bool { return !t.part && simple(n) == simple(t.value) },
+		func(n string) bool { return !t.part && folded(n) == folded(t.value) },
+		func(n string) bool { return strings.Contains(folded(n), folded(t.value)) },
+	} {
+		for n := range names {
+			if n != "" && like(n) {
+				meant[n] = true
+			}
+		}
+		if len(meant) > 0 {
+			break
+		}
+	}
+	s.scopes[key] = meant
+	return meant
+}
+
+// related keeps what lies on a relation's side of an anchor, nearest first. Anchors
+// are looked for where the step looks, or else everywhere; only what has a place on
+// the screen counts, and nothing that holds the anchor or is held by it.
+func (s *scene) related(r relation, found, candidates []int) []int {
+	anchors := s.anchors(r.anchor, candidates)
+	type placed struct {
+		at       int
+		distance float64
+	}
+	var list []placed
+	for _, i := range found {
+		e := &s.elements[i]
+		if e.Bounds.Empty() || !visible(e) {
+			continue
+		}
+		best := math.Inf(1)
+		for _, a := range anchors {
+			if a <= i && i <= s.last[a] || i <= a && a <= s.last[i] {
+				continue
+			}
+			if d, ok := apart(r.side, s.elements[a].Bounds, e.Bounds); ok {
+				best = min(best, d)
+			}
+		}
+		if !math.IsInf(best, 1) {
+			list = append(list, placed{i, best})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b placed) int { return cmp.Compare(a.distance, b.distance) })
+	kept := make([]int, len(list))
+	for i, p := range list {
+		kept[i] = p.at
+	}
+	return kept
+}
+
+func (s *scene) anchors(of *selector, candidates []int) []int {
+	var found []int
+	if len(of.steps) == 1 {
+		found = s.step(of.steps[0], candidates)
+	}
+	if len(found) == 0 {
+		found = s.chain(of, nil)
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(i int) bool {
+		return s.elements[i].Bounds.Empty() || !visible(&s.elements[i])
+	})
+}
+
+// apart is how far b is from a, if it lies on that side of it: past the middle of
+// a, and beside it rather than across a corner.
+func apart(side string, a, b platform.Rect) (float64, bool) {
+	ca, cb := a.Center(), b.Center()
+	gapX := float64(max(0, b.X-(a.X+a.Width), a.X-(b.X+b.Width)))
+	gapY := float64(max(0, b.Y-(a.Y+a.Height), a.Y-(b.Y+b.Height)))
+	ok := true
+	switch side {
+	case "right-of":
+		ok = cb.X > ca.X && b.X >= ca.X && gapY == 0
+	case "left-of":
+		ok = cb.X < ca.X && b.X+b.Width <= ca.X && gapY == 0
+	case "below":
+		ok = cb.Y > ca.Y && b.Y >= ca.Y && gapX == 0
+	case "above":
+		ok = cb.Y < ca.Y && b.Y+b.Height <= ca.Y && gapX == 0
+	}
+	// The distance of the middles breaks ties between what touches a.
+	return math.Hypot(gapX, gapY) + math.Hypot(float64(cb.X-ca.X), float64(cb.Y-ca.Y))/1024, ok
+}
+
+// ordered reports whether the last step's matches are in an order in which the
+// first is the one that is meant.
+func (sel *selector) ordered() bool {
+	return len(sel.steps) > 0 && len(sel.steps[len(sel.steps)-1].relations) > 0
+}
+
+// one narrows what a selector matched to the one element it means: the nearest
+// where it asks by distance; else the only one, the only visible one, or the only
+// one that is in view.
+func (s *scene) one(sel *selector, found []int) (int, bool) {
+	if len(found) == 0 {
+		return 0, false
+	}
+	if sel.ordered() || len(found) == 1 {
+		return found[0], true
+	}
+	for _, better := range []func(*platform.Element) bool{
+		visible,
+		func(e *platform.Element) bool { return visible(e) && !slices.Contains(e.States, "offscreen") },
+	} {
+		kept := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return !better(&s.elements[i]) })
+		if len(kept) == 1 {
+			return kept[0], true
+		}
+	}
+	return 0, false
+}
+
+// nearest lists the elements that come closest to the step of a selector which
+// nothing matched, best first, at most five.
+func (s *scene) nearest(sel *selector) []int {
+	candidates, failed := s.all(), 0
+	s.folds = true
+	for ; failed < len(sel.steps)-1; failed++ {
+		found := s.step(sel.steps[failed], candidates)
+		if len(found) == 0 {
+			break
+		}
+		candidates = s.below(found)
+	}
+	if len(sel.steps) == 0 {
+		return nil
+	}
+	want := wanted{}
+	want.from(sel.steps[failed].filter)
+	if len(want.texts) == 0 {
+		return nil
+	}
+	type scored struct {
+		at    int
+		score float64
+	}
+	var list []scored
+	for _, i := range candidates {
+		if score := want.score(&s.elements[i], s.titleOf(i)); score > 0.5 {
+			list = append(list, scored{i, score})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	var top []int
+	for _, l := range list[:min(len(list), 5)] {
+		top = append(top, l.at)
+	}
+	return top
+}
+
+// titleOf gives a window's title, "" for what is no window.
+func (s *scene) titleOf(i int) string {
+	e := &s.elements[i]
+	if !isWindow(e) {
+		return ""
+	}
+	if at, ok := s.title[e.Window]; ok && s.windows[at].Title != "" {
+		return s.windows[at].Title
+	}
+	return e.Name
+}
+
+// wanted is what a step asks for, as far as elements can come near it.
+type wanted struct {
+	texts []term
+	role  string
+}
+
+func (w *wanted) from(e expr) {
+	switch e := e.(type) {
+	case term:
+		switch e.field {
+		case "name", "text", "value", "window", "app":
+			w.texts = append(w.texts, e)
+		case "role":
+			w.role = e.value
+		}
+	case both:
+		for _, part := range e {
+			w.from(part)
+		}
+	case either:
+		for _, part := range e {
+			w.from(part)
+		}
+	}
+}
+
+// score is how near an element comes, from 0 to about 1.
+func (w wanted) score(e *platform.Element, title string) float64 {
+	best := 0.0
+	for _, t := range w.texts {
+		for _, text := range []string{
+			pick(t.field == "name" || t.field == "text", e.Name), pick(t.field == "value" || t.field == "text", e.Value),
+			pick(t.field == "window", title), pick(t.field == "app" && e.Role == "application", e.App),
+		} {
+			if text != "" {
+				best = max(best, alike(folded(text), folded(t.value)))
+			}
+		}
+	}
+	if best > 0 && w.role != "" && e.Role == w.role {
+		best += 0.1
+	}
+	if best > 0 && !visible(e) {
+		best -= 0.1
+	}
+	return best
+}
+
+func pick(use bool, text string) string {
+	if use {
+		return text
+	}
+	return ""
+}
+
+// alike is 1 for equal texts and falls to 0; a text that holds the other, or
+// words much like it, comes near it.
+func alike(a, b string) float64 {
+	if a == b {
+		return 1
+	}
+	score := likeness(a, b)
+	if strings.Contains(a, b) || strings.Contains(b, a) {
+		return max(score, 0.7)
+	}
+	words, n := strings.Fields(a), len(strings.Fields(b))
+	for i := 0; i+n <= len(words) && len(words) > n; i++ {
+		score = max(score, 0.9*likeness(strings.Join(words[i:i+n], " "), b))
+	}
+	return score
+}
+
+func likeness(a, b string) float64 {
+	long := max(len([]rune(a)), len([]rune(b)), 1)
+	return max(1-float64(edits(a, b))/float64(min(long, 64)), 0)
+}

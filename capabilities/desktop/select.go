@@ -1,0 +1,692 @@
+package desktop
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// The selector language. In short:
+//
+//	window:"Text Editor" >> role:button && name:"Save"
+//	role:checkbox && right-of:"Wrap lines"
+//	role:row && has:(name:"notes.txt") >> role:button && nth:2
+//	e12
+//	ocr:"Total"
+//
+//	chain    = "ocr" ":" value | step { ">>" step }           >> is "somewhere below"
+//	step     = or
+//	or       = and { "||" and }
+//	and      = unary { [ "&&" ] unary }
+//	unary    = "!" unary | "(" or ")" | term
+//	term     = field [ "~" ] ":" [ "~" ] value                 ~ is "a part of it"
+//	         | "nth" ":" integer                               of what the step matches; 1 is the first, -1 the last
+//	         | relation ":" ( value | "(" chain ")" )          near, right-of, left-of, above, below, has
+//	         | quoted text                                     a name
+//	         | ref
+//	value    = quoted text | word
+//
+// nth and the relations but has order and narrow what the whole step matched, so
+// they stand at its top level only, joined by &&.
+
+// Bounds of a selector.
+const (
+	maxSelector = 2048 // bytes
+	maxTerms    = 64
+	maxDepth    = 16
+)
+
+// selector is what a call means: a chain of steps, or text to be seen.
+type selector struct {
+	steps []step
+	ocr   *ocrTerm
+}
+
+// ocrTerm asks for text in the pixels.
+type ocrTerm struct {
+	text   string
+	bounds *platform.Rect // nil: everywhere
+	fold   bool           // case does not matter
+}
+
+// step is what one link of a chain matches.
+type step struct {
+	filter    expr // nil: everything
+	relations []relation
+	nth       int // 0: all
+}
+
+// area is a rectangle as callers give it.
+type area struct {
+	X, Y, Width, Height float64
+}
+
+// pixels gives the whole pixels that the area touches.
+func (a area) pixels() platform.Rect {
+	const most = 1 << 20
+	bounded := func(v float64) int { return int(min(max(v, -most), most)) }
+	x, y := bounded(math.Floor(a.X)), bounded(math.Floor(a.Y))
+	return platform.Rect{X: x, Y: y, Width: bounded(math.Ceil(a.X+a.Width)) - x, Height: bounded(math.Ceil(a.Y+a.Height)) - y}
+}
+
+// expr is a predicate over elements.
+type expr interface{ print(*strings.Builder) }
+
+type (
+	both    []expr
+	either  []expr
+	negated struct{ of expr }
+	holding struct{ of *selector }
+	// term compares a field; its value is normalised for fields with fixed words.
+	term struct {
+		field string
+		part  bool
+		value string
+	}
+)
+
+// relation orders a step's matches by their distance to an anchor, on one side of
+// it or on any.
+type relation struct {
+	side   string // near, right-of, left-of, above, below
+	anchor *selector
+}
+
+// fields are the terms that compare, with how they are told in messages.
+var fieldNames = []string{"role", "name", "text", "value", "state", "app", "window", "ref"}
+
+func sides(word string) string {
+	switch strings.NewReplacer("-", "", "_", "").Replace(word) {
+	case "near":
+		return "near"
+	case "rightof":
+		return "right-of"
+	case "leftof":
+		return "left-of"
+	case "above":
+		return "above"
+	case "below":
+		return "below"
+	}
+	return ""
+}
+
+// selectorError says what is wrong with a selector and where.
+func selectorError(at int, format string, args ...any) error {
+	return capabilities.Errorf(capabilities.CodeInvalidArguments, "The selector is not well formed at character %d: %s", at+1, fmt.Sprintf(format, args...)).
+		WithHint(`Write it like window:"Text Editor" >> role:button && name:"Save"; the terms are role, name, text, value, state, app, window, nth, near, right-of, left-of, above, below and has.`)
+}
+
+// decodeSelector reads a selector argument: a chain, or one of the objects.
+func decodeSelector(raw json.RawMessage) (*selector, error) {
+	if len(raw) > 0 && raw[0] == '"' {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, selectorError(0, "it is no text")
+		}
+		return parseSelector(text)
+	}
+	var o struct {
+		Kind   string   `json:"kind"`
+		Ref    string   `json:"ref"`
+		Role   string   `json:"role"`
+		Name   string   `json:"name"`
+		States []string `json:"states"`
+		Text   string   `json:"text"`
+		Bounds *area    `json:"bounds"`
+		Fold   *bool    `json:"case_insensitive"`
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, selectorError(0, "it is neither a text nor one of the objects")
+	}
+	switch o.Kind {
+	case "ref":
+		if strings.TrimSpace(o.Ref) == "" {
+			return nil, selectorError(0, "the ref is empty")
+		}
+		return &selector{steps: []step{{filter: term{field: "ref", value: o.Ref}}}}, nil
+	case "ocr":
+		s := &selector{ocr: &ocrTerm{text: o.Text, fold: o.Fold == nil || *o.Fold}}
+		if strings.TrimSpace(o.Text) == "" {
+			return nil, selectorError(0, "the text is empty")
+		}
+		if o.Bounds != nil {
+			r := o.Bounds.pixels()
+			s.ocr.bounds = &r
+		}
+		return s, nil
+	case "a11y":
+		var all both
+		if o.Role != "" {
+			role, ok := roleWord(o.Role)
+			if !ok {
+				return nil, unknownWord(0, "role", o.Role, platform.Roles)
+			}
+			all = append(all, term{field: "role", value: role})
+		}
+		if o.Name != "" {
+			all = append(all, term{field: "name", value: o.Name})
+		}
+		for _, s := range o.States {
+			state, ok := stateWord(s)
+			if !ok {
+				return nil, unknownWord(0, "state", s, platform.States)
+			}
+			all = append(all, term{field: "state", value: state})
+		}
+		return &selector{steps: []step{{filter: all.simple()}}}, nil
+	}
+	return nil, selectorError(0, "its kind is none of ref, a11y, ocr")
+}
+
+func (b both) simple() expr {
+	switch len(b) {
+	case 0:
+		return nil
+	case 1:
+		return b[0]
+	}
+	return b
+}
+
+// onlyRef gives the ref, if the selector is nothing but one.
+func (s *selector) onlyRef() string {
+	if s.ocr == nil && len(s.steps) == 1 && s.steps[0].nth == 0 && len(s.steps[0].relations) == 0 {
+		if t, ok := s.steps[0].filter.(term); ok && t.field == "ref" {
+			return t.value
+		}
+	}
+	return ""
+}
+
+// parseSelector reads a chain.
+func parseSelector(text string) (*selector, error) {
+	if len(text) > maxSelector {
+		return nil, selectorError(maxSelector, "it is longer than %d bytes", maxSelector)
+	}
+	if !utf8.ValidString(text) {
+		return nil, selectorError(0, "it is not UTF-8")
+	}
+	p := &parser{text: text}
+	s, err := p.chain(true)
+	if err != nil {
+		return nil, err
+	}
+	if p.space(); p.at < len(p.text) {
+		return nil, selectorError(p.at, "%q is not expected here", p.rest())
+	}
+	return s, nil
+}
+
+type parser struct {
+	text  string
+	at    int
+	depth int
+	terms int
+}
+
+func (p *parser) space() {
+	for p.at < len(p.text) {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		if !unicode.IsSpace(r) {
+			return
+		}
+		p.at += n
+	}
+}
+
+// rest gives a short piece of what follows, for messages.
+func (p *parser) rest() string {
+	runes := []rune(p.text[p.at:])
+	return string(runes[:min(len(runes), 12)])
+}
+
+// take reads a mark, if it comes next.
+func (p *parser) take(mark string) bool {
+	p.space()
+	if strings.HasPrefix(p.text[p.at:], mark) {
+		p.at += len(mark)
+		return true
+	}
+	return false
+}
+
+// ends reports whether an expression ends here.
+func (p *parser) ends() bool {
+	p.space()
+	return p.at == len(p.text) || p.text[p.at] == ')' || strings.HasPrefix(p.text[p.at:], ">>")
+}
+
+func (p *parser) chain(outermost bool) (*selector, error) {
+	p.depth++
+	defer func() { p.depth-- }()
+	if p.depth > maxDepth {
+		return nil, selectorError(p.at, "it is nested deeper than %d", maxDepth)
+	}
+	p.space()
+	s := &selector{}
+	if outermost {
+		if o, err := p.ocr(); o != nil || err != nil {
+			s.ocr = o
+			return s, err
+		}
+	}
+	for {
+		st, err := p.step()
+		if err != nil {
+			return nil, err
+		}
+		s.steps = append(s.steps, st)
+		if !p.take(">>") {
+			return s, nil
+		}
+	}
+}
+
+// ocr reads ocr:"text", which is a whole selector; nil if there is none.
+func (p *parser) ocr() (*ocrTerm, error) {
+	if !strings.HasPrefix(p.text[p.at:], "ocr:") {
+		return nil, nil
+	}
+	p.at += len("ocr:")
+	value, err := p.value("ocr")
+	if err != nil {
+		return nil, err
+	}
+	if !p.ends() || p.at < len(p.text) {
+		return nil, selectorError(p.at, "ocr stands alone")
+	}
+	return &ocrTerm{text: value, fold: true}, nil
+}
+
+func (p *parser) step() (step, error) {
+	var st step
+	e, err := p.or(&st)
+	st.filter = e
+	return st, err
+}
+
+// or reads an expression; top is the step whose top level it is, nil below.
+func (p *parser) or(top *step) (expr, error) {
+	start, before := p.at, 0
+	if top != nil {
+		before = len(top.relations) + top.nth
+	}
+	first, err := p.and(top)
+	if err != nil {
+		return nil, err
+	}
+	list := either{first}
+	for p.take("||") {
+		if top != nil && len(top.relations)+top.nth != before {
+			return nil, selectorError(start, "nth, near and the sides can not stand beside ||; put the rest in parentheses")
+		}
+		next, err := p.and(nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, next)
+	}
+	if len(list) == 1 {
+		return first, nil
+	}
+	return list, nil
+}
+
+func (p *parser) and(top *step) (expr, error) {
+	var list both
+	for {
+		e, err := p.unary(top)
+		if err != nil {
+			return nil, err
+		}
+		switch e := e.(type) {
+		case nil:
+		case both:
+			list = append(list, e...)
+		default:
+			list = append(list, e)
+		}
+		if p.take("&&") {
+			continue
+		}
+		if p.ends() || strings.HasPrefix(p.text[p.at:], "||") {
+			return list.simple(), nil
+		}
+	}
+}
+
+func (p *parser) unary(top *step) (expr, error) {
+	p.depth++
+	defer func() { p.depth-- }()
+	if p.depth > maxDepth {
+		return nil, selectorError(p.at, "it is nested deeper than %d", maxDepth)
+	}
+	if p.take("!") {
+		e, err := p.unary(nil)
+		if err != nil {
+			return nil, err
+		}
+		if n, twice := e.(negated); twice {
+			return n.of, nil
+		}
+		return negated{e}, nil
+	}
+	if p.take("(") {
+		e, err := p.or(nil)
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(")") {
+			return nil, selectorError(p.at, `")" is missing`)
+		}
+		return e, nil
+	}
+	return p.term(top)
+}
+
+// term reads one term. What orders a step goes into top and gives a nil expr.
+func (p *parser) term(top *step) (expr, error) {
+	if p.terms++; p.terms > maxTerms {
+		return nil, selectorError(p.at, "it has more than %d terms", maxTerms)
+	}
+	if p.ends() {
+		return nil, selectorError(p.at, "a term is missing")
+	}
+	start := p.at
+	if c := p.text[p.at]; c == '"' || c == '\'' {
+		text, err := p.quoted()
+		return term{field: "name", value: text}, err
+	}
+	if ref := p.ref(); ref != "" {
+		return term{field: "ref", value: ref}, nil
+	}
+	word := p.word("~:=")
+	field := strings.ToLower(word)
+	part := p.mark('~')
+	if !p.mark(':') && !p.mark('=') {
+		if word == "" {
+			return nil, selectorError(start, "%q is not expected here", p.rest())
+		}
+		return nil, selectorError(start, "%q is no term; a name is written name:%q", word, word)
+	}
+	part = p.mark('~') || part
+	if field == "nth" {
+		return nil, p.nth(top, start)
+	}
+	if side := sides(field); side != "" {
+		return nil, p.relation(top, side, start)
+	}
+	if field == "has" {
+		of, err := p.anchor("has")
+		return holding{of}, err
+	}
+	if !slices.Contains(fieldNames, field) {
+		return nil, unknownWord(start, "term", word, fieldNames)
+	}
+	at := p.at
+	value, err := p.value(field)
+	if err != nil {
+		return nil, err
+	}
+	return fixed(at, field, part, value)
+}
+
+// fixed makes a term; roles and states are of a fixed set of words.
+func fixed(at int, field string, part bool, value string) (expr, error) {
+	t := term{field: field, part: part, value: value}
+	ok := true
+	switch field {
+	case "role":
+		if t.value, ok = roleWord(value); !ok {
+			return nil, unknownWord(at, "role", value, platform.Roles)
+		}
+		t.part = false
+	case "state":
+		if t.value, ok = stateWord(value); !ok {
+			return nil, unknownWord(at, "state", value, platform.States)
+		}
+		t.part = false
+	case "ref":
+		t.part = false
+	}
+	return t, nil
+}
+
+func (p *parser) nth(top *step, start int) error {
+	if top == nil {
+		return selectorError(start, "nth counts what a whole step matches: it can not stand in parentheses or under !")
+	}
+	if top.nth != 0 {
+		return selectorError(start, "nth stands twice")
+	}
+	n, err := strconv.Atoi(p.word(""))
+	if err != nil || n == 0 || n < -1_000_000 || n > 1_000_000 {
+		return selectorError(start, "nth takes a number: 1 is the first, -1 the last")
+	}
+	top.nth = n
+	return nil
+}
+
+func (p *parser) relation(top *step, side string, start int) error {
+	if top == nil {
+		return selectorError(start, "%s orders what a whole step matches: it can not stand in parentheses or under !", side)
+	}
+	anchor, err := p.anchor(side)
+	if err != nil {
+		return err
+	}
+	top.relations = append(top.relations, relation{side, anchor})
+	return nil
+}
+
+// anchor reads what a relation refers to: a name, a ref or a chain in parentheses.
+func (p *parser) anchor(side string) (*selector, error) {
+	if p.take("(") {
+		s, err := p.chain(false)
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(")") {
+			return nil, selectorError(p.at, `")" is missing`)
+		}
+		return s, nil
+	}
+	if ref := p.ref(); ref != "" {
+		return &selector{steps: []step{{filter: term{field: "ref", value: ref}}}}, nil
+	}
+	name, err := p.value(side)
+	if err != nil {
+		return nil, err
+	}
+	return &selector{steps: []step{{filter: term{field: "name", value: name}}}}, nil
+}
+
+// refSchemes begin the refs of platforms.
+var refSchemes = []string{"atspi:", "uia:", "ax:", "x11:", "wl:", "hwnd:", "cg:"}
+
+// ref reads a ref, short or a platform's own; "" if none comes.
+func (p *parser) ref() string {
+	p.space()
+	rest := p.text[p.at:]
+	end := strings.IndexFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`()"'&|!<>`, r) })
+	if end < 0 {
+		end = len(rest)
+	}
+	word := rest[:end]
+	if !shortRef(word) && !slices.ContainsFunc(refSchemes, func(s string) bool { return strings.HasPrefix(word, s) && len(word) > len(s) }) {
+		return ""
+	}
+	p.at += end
+	return word
+}
+
+// shortRef reports whether a word has the form of a short ref.
+func shortRef(word string) bool {
+	digits, ok := strings.CutPrefix(word, "e")
+	return ok && digits != "" && len(digits) < 12 && strings.Trim(digits, "0123456789") == ""
+}
+
+func (p *parser) mark(c byte) bool {
+	if p.at < len(p.text) && p.text[p.at] == c {
+		p.at++
+		return true
+	}
+	return false
+}
+
+// word reads up to a space or a mark of the language, or one of stops.
+func (p *parser) word(stops string) string {
+	rest := p.text[p.at:]
+	end := strings.IndexFunc(rest, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune(`()"'&|!<>`, r) || strings.ContainsRune(stops, r)
+	})
+	if end < 0 {
+		end = len(rest)
+	}
+	p.at += end
+	return rest[:end]
+}
+
+// value reads a quoted text or a word.
+func (p *parser) value(of string) (string, error) {
+	if p.at < len(p.text) && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
+		return p.quoted()
+	}
+	at := p.at
+	word := p.word("")
+	if word == "" {
+		return "", selectorError(at, `%s needs a value, such as %s:"…"`, of, of)
+	}
+	return word, nil
+}
+
+// quoted reads a text in quotes of either kind; a backslash takes the next
+// character as it is.
+func (p *parser) quoted() (string, error) {
+	start, quote := p.at, p.text[p.at]
+	var b strings.Builder
+	for i := p.at + 1; i < len(p.text); i++ {
+		switch c := p.text[i]; {
+		case c == quote:
+			p.at = i + 1
+			if strings.TrimSpace(b.String()) == "" {
+				return "", selectorError(start, "the text in quotes is empty")
+			}
+			return b.String(), nil
+		case c == '\\' && i+1 < len(p.text):
+			i++
+			b.WriteByte(p.text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", selectorError(start, "the closing quote is missing")
+}
+
+// String writes the selector as parseSelector reads it.
+func (s *selector) String() string {
+	var b strings.Builder
+	s.print(&b)
+	return b.String()
+}
+
+func (s *selector) print(b *strings.Builder) {
+	if s.ocr != nil {
+		b.WriteString("ocr:" + quote(s.ocr.text))
+		return
+	}
+	for i, st := range s.steps {
+		if i > 0 {
+			b.WriteString(" >> ")
+		}
+		st.print(b)
+	}
+}
+
+func (st step) String() string {
+	var b strings.Builder
+	st.print(&b)
+	return b.String()
+}
+
+func (st step) print(b *strings.Builder) {
+	joined := ""
+	if st.filter != nil {
+		if _, alone := st.filter.(either); alone && (len(st.relations) > 0 || st.nth != 0) {
+			b.WriteByte('(')
+			st.filter.print(b)
+			b.WriteByte(')')
+		} else {
+			st.filter.print(b)
+		}
+		joined = " && "
+	}
+	for _, r := range st.relations {
+		b.WriteString(joined + r.side + ":(")
+		r.anchor.print(b)
+		b.WriteByte(')')
+		joined = " && "
+	}
+	if st.nth != 0 {
+		fmt.Fprintf(b, "%snth:%d", joined, st.nth)
+	}
+}
+
+func (l both) print(b *strings.Builder) { printList(b, l, " && ") }
+
+func (l either) print(b *strings.Builder) { printList(b, l, " || ") }
+
+func printList(b *strings.Builder, list []expr, mark string) {
+	for i, e := range list {
+		if i > 0 {
+			b.WriteString(mark)
+		}
+		_, inner := e.(either)
+		if inner {
+			b.WriteByte('(')
+		}
+		e.print(b)
+		if inner {
+			b.WriteByte(')')
+		}
+	}
+}
+
+func (n negated) print(b *strings.Builder) {
+	b.WriteByte('!')
+	switch n.of.(type) {
+	case both, either:
+		b.WriteByte('(')
+		n.of.print(b)
+		b.WriteByte(')')
+	default:
+		n.of.print(b)
+	}
+}
+
+func (h holding) print(b *strings.Builder) {
+	b.WriteString("has:(")
+	h.of.print(b)
+	b.WriteByte(')')
+}
+
+func (t term) print(b *strings.Builder) {
+	b.WriteString(t.field)
+	if t.part {
+		b.WriteByte('~')
+	}
+	b.WriteString(":" + quote(t.value))
+}
+
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
