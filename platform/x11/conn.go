@@ -2,6 +2,7 @@ package x11
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,7 @@ type Conn struct {
 	ext   map[string]*Extension
 	atoms map[string]xproto.Atom
 	names map[xproto.Atom]string
+	mask  uint32 // of events of the root window
 }
 
 type hook struct{ f func(Event) }
@@ -60,6 +62,13 @@ type Event struct {
 	Code byte
 	Sent bool // made by a client with SendEvent
 	Data []byte
+}
+
+// Window is the window that a core structure event is about:
+//
+//	code, detail, sequence:2, event:4, window:4, …
+func (e Event) Window() xproto.Window {
+	return xproto.Window(binary.LittleEndian.Uint32(e.Data[8:]))
 }
 
 // Extension is where the server put an extension.
@@ -150,6 +159,17 @@ func (c *Conn) Close() error {
 		<-c.lost
 	})
 	return nil
+}
+
+// Listen adds kinds of events of the root window, such as
+// xproto.EventMaskPropertyChange, to those that come. There is one mask for a
+// connection and window: set the root's here only, or parts lose each other's.
+func (c *Conn) Listen(ctx context.Context, mask uint32) error {
+	c.mu.Lock()
+	c.mask |= mask
+	xproto.ChangeWindowAttributes(c.X, c.Root(), xproto.CwEventMask, []uint32{c.mask})
+	c.mu.Unlock()
+	return c.Sync(ctx)
 }
 
 // Hook has f called with every event, in order, until the returned function is

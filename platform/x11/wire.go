@@ -45,6 +45,23 @@ func newWire(c net.Conn, setup []byte, event func(Event)) *wire {
 	return &wire{Conn: c, in: bufio.NewReaderSize(c, 32<<10), event: event, setup: setup, fd: -1}
 }
 
+// local reports whether the server is on this machine, where memory is shared.
+func (w *wire) local() bool {
+	_, ok := w.Conn.(*net.UnixConn)
+	return ok
+}
+
+// sendAlong has the next AttachFd carry fd, and closes it then. A descriptor that
+// still waits is closed; -1 does only that.
+func (w *wire) sendAlong(fd int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fd >= 0 {
+		closeFd(w.fd)
+	}
+	w.fd = fd
+}
+
 // Write sends one request; xgb writes each with one call.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.setup != nil {
@@ -52,15 +69,18 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.setup = nil
 		return len(p), err
 	}
-	const attachFd = 6
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	fd := -1
+	const attachFd = 6
 	if w.fd >= 0 && len(p) > 1 && p[0] == w.shm && p[1] == attachFd {
-		fd := w.fd
-		w.fd = -1
-		return len(p), writeWithFd(w.Conn, p, fd)
+		fd, w.fd = w.fd, -1
 	}
-	return w.Conn.Write(p)
+	w.mu.Unlock()
+	if fd < 0 {
+		return w.Conn.Write(p)
+	}
+	defer closeFd(fd)
+	return len(p), writeWithFd(w.Conn.(*net.UnixConn), p, fd)
 }
 
 // Read gives xgb the setup, replies and errors, and keeps the events.
