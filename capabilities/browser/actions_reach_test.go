@@ -70,6 +70,7 @@ func TestActionsReach(t *testing.T) {
 				n.must("fill-form", obj{"fields": []obj{at("ce", obj{"value": "rich text"}), at("c", obj{"value": "true"})}})
 				n.must("upload-file", at("f", obj{"paths": []string{"f.txt"}}))
 				n.must("drag", obj{"source_selector": "#src", "target_selector": "#dst"})
+				n.matched(true, obj{"text": "f=handed over;"}) // the page reads the file when it comes to it
 				got := n.snap()
 				for _, want := range []string{"b=true;", "h=over;", "t=some longer text;", "k=keyed in;", "t=!some longer text;", "s=Two;", "ce=rich text;", "c=true true;", "f=handed over;", "dst=cargo;"} {
 					if !strings.Contains(got, want) {
