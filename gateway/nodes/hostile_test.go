@@ -233,7 +233,7 @@ func TestHostileAnswers(t *testing.T) {
 
 // A node that stops speaking is put out, although its QUIC is alive.
 func TestSilentNode(t *testing.T) {
-	p := newPlane(t, func(o *Options) { o.Heartbeat = 500 * time.Millisecond })
+	p := newPlane(t, func(o *Options) { o.Heartbeat = time.Second })
 	f := p.connected()
 	stop := make(chan struct{})
 	defer close(stop)

@@ -137,7 +137,7 @@ func TestCallerGivesUp(t *testing.T) {
 			return c, func() { f(&capabilities.Error{Code: capabilities.CodeStopped}) }
 		}, capabilities.CodeStopped},
 		"deadline": {func() (context.Context, func()) {
-			c, f := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			c, f := context.WithTimeout(context.Background(), time.Second)
 			return c, func() { _ = f }
 		}, capabilities.CodeDeadlineExceeded},
 	} {

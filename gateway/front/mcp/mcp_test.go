@@ -377,7 +377,7 @@ func TestListFollowsWhatIsVisible(t *testing.T) {
 // await reads the list until it is exactly want: a change travels on its own time.
 func await(t *testing.T, s *sdk.ClientSession, want ...string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		tools := names(t, s)
 		same := len(tools) == len(want)
