@@ -133,6 +133,10 @@ var packages = map[string]string{
 // $2, when its input ends: when the desk is closed or the test's process died.
 const keep = `trap '' INT TERM HUP
 cat >/dev/null
+# X servers that are asked to end remove their sockets.
+kill -TERM $(for file in $(grep -lszxF "$1" /proc/[0-9]*/environ); do
+	case $(cat "${file%environ}comm") in Xvfb|Xephyr) file=${file#/proc/}; echo "${file%/environ}" ;; esac
+done) 2>/dev/null && sleep 0.2
 tries=0
 while [ $tries -lt 100 ]; do
 	found=
@@ -207,9 +211,16 @@ func (d *Desk) furnish(o Options) {
 // StartWM starts the window manager.
 func (d *Desk) StartWM() *Process {
 	d.T.Helper()
-	p := d.Start("openbox", "--sm-disable")
+	// It says that it is there before it is: windows that are opened in between are
+	// never shown. What it starts itself it starts when it serves.
+	ready := filepath.Join(d.dir, "wm-"+rand.Text())
+	p := d.Start("openbox", "--sm-disable", "--startup", "touch "+ready)
 	Await(d.T, "the window manager", func() bool {
-		return strings.Contains(d.Run("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "window id #")
+		if p.Ended() {
+			d.T.Fatalf("openbox ended: %v: %s", p.Err, tail(p.out.String(), 4000))
+		}
+		_, err := os.Stat(ready)
+		return err == nil
 	})
 	return p
 }

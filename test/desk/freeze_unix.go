@@ -15,7 +15,9 @@ func (p *Process) Freeze() {
 // Thaw lets it run on.
 func (p *Process) Thaw() {
 	p.t.Helper()
-	if err := syscall.Kill(p.PID, syscall.SIGCONT); err != nil {
+	if err := p.thaw(); err != nil {
 		p.t.Fatalf("%v", err)
 	}
 }
+
+func (p *Process) thaw() error { return syscall.Kill(p.PID, syscall.SIGCONT) }

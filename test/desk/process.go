@@ -115,18 +115,15 @@ func (d *Desk) spawn(cmd *exec.Cmd, ready func(line string)) *Process {
 		d.T.Fatalf("%v", err)
 	}
 	p.PID = cmd.Process.Pid
-	ended := make(chan struct{})
 	go func() {
 		p.Err = cmd.Wait()
 		if text, err := os.ReadFile(file.Name()); err == nil {
 			_, _ = p.out.Write(text)
 		}
 		close(p.Done)
-		close(ended)
 	}()
 	d.T.Cleanup(func() { // runs before the desk closes
-		_ = cmd.Process.Kill()
-		<-ended
+		p.end()
 		if d.T.Failed() && p.out.String() != "" {
 			d.T.Logf("%s said:\n%s", p.Name, tail(p.out.String(), 4000))
 		}
@@ -152,6 +149,19 @@ func (p *Process) Ended() bool {
 	default:
 		return false
 	}
+}
+
+// end ends it as the desk does: an X server may clear up behind itself.
+func (p *Process) end() {
+	if (p.Name == "Xvfb" || p.Name == "Xephyr") && !p.Ended() {
+		_ = p.thaw()
+		_ = p.cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-p.Done:
+		case <-time.After(10 * time.Second):
+		}
+	}
+	p.Kill()
 }
 
 // Kill ends it at once and waits.
