@@ -1,0 +1,184 @@
+package atspi
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// toolkit is whose way of publishing elements an application has.
+type toolkit int
+
+const (
+	unknownToolkit toolkit = iota
+	gtk3                   // and others behind ATK's bridge: a full cache
+	gtk4                   // a cache of what was asked for before; places in windows
+	qt                     // no cache
+	chromium               // ATK's bridge, and too large to be read again each time
+)
+
+// app is one application on the bus, with the mirror of its elements.
+type app struct {
+	s    *session
+	root place
+
+	busy chan struct{} // holds a token while its elements are read
+
+	mu      sync.Mutex // guards what follows
+	known   bool       // what the next four lines say was asked for
+	name    string
+	pid     int
+	kind    toolkit
+	getAll  bool // it answers Properties.GetAll
+	nodes   map[place]*node
+	loaded  bool   // the mirror holds what a whole reading gave
+	count   uint64 // of events that came, for the order between them and answers
+	reading bool   // answers are on their way: events can not be applied, only remembered
+	full    bool   // there are more elements than are kept
+	heard   time.Time
+	hung    bool // a question that it did not answer in its time is still open
+	gone    bool
+}
+
+// node is one element of the mirror.
+type node struct {
+	at     place
+	parent place
+	role   uint32
+	name   string
+	desc   string
+	states uint64
+	ifaces uint16
+	count  int // children that it says it has
+
+	kids      []place
+	basics    bool // role, name, states and so on are known
+	listed    bool // kids are known
+	part      bool // kids are some of many
+	actions   []string
+	acts      bool // actions are known
+	stale     uint64
+	kidsStale uint64 // when an event said so, in app.count; 0 if not
+	seen      bool   // by the walk under way
+	box       extents
+}
+
+func newApp(s *session, root place) *app {
+	return &app{s: s, root: root, busy: make(chan struct{}, 1), nodes: map[place]*node{}, getAll: true, count: 1}
+}
+
+// applications lists the applications on the bus now, in the registry's order.
+func (s *session) applications(ctx context.Context) ([]*app, error) {
+	desktop := place{ifRegistry, pathRoot}
+	q := call(desktop, ifAccessible+".GetChildren")
+	if err := ask(ctx, s.bus, nil, q); err != nil {
+		return nil, err
+	}
+	roots, _ := decodePlaces(q.first(), 256)
+	s.mu.Lock()
+	var apps, fresh []*app
+	for _, root := range roots {
+		p := s.apps[root.bus]
+		if p == nil || p.root != root {
+			p = newApp(s, root)
+			s.apps[root.bus] = p
+		}
+		if slices.Contains(apps, p) {
+			continue
+		}
+		apps = append(apps, p)
+		if p.processID() == 0 {
+			fresh = append(fresh, p)
+		}
+	}
+	s.mu.Unlock()
+	if len(fresh) > 0 {
+		var questions []*question
+		for _, p := range fresh {
+			questions = append(questions, call(place{ifBus, pathBus}, ifBus+".GetConnectionUnixProcessID", p.root.bus))
+		}
+		if err := ask(ctx, s.bus, nil, questions...); err != nil {
+			return nil, err
+		}
+		for i, p := range fresh {
+			p.mu.Lock()
+			p.pid = questions[i].number()
+			p.gone = p.gone || noPeer(questions[i].err)
+			p.mu.Unlock()
+		}
+	}
+	own := os.Getpid()
+	return slices.DeleteFunc(apps, func(p *app) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.gone || p.pid == own
+	}), nil
+}
+
+func (p *app) processID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// title gives the application's name for people, also of one that never answered.
+func (p *app) title() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.name == "" && p.pid > 0 {
+		comm, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "comm"))
+		return clip(strings.TrimSpace(string(comm)), maxName)
+	}
+	return p.name
+}
+
+// heardFrom notes that the application answers.
+func (p *app) heardFrom(*question) {
+	p.mu.Lock()
+	p.heard = time.Now()
+	p.mu.Unlock()
+}
+
+func (p *app) ask(ctx context.Context, questions ...*question) error {
+	return ask(ctx, p.s.bus, p.heardFrom, questions...)
+}
+
+// meet asks what it is, once.
+func (p *app) meet(ctx context.Context) error {
+	p.mu.Lock()
+	known := p.known
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	name := property(p.root, ifAccessible, "Name")
+	kit := property(p.root, ifApplication, "ToolkitName")
+	all := call(p.root, ifProperties+".GetAll", ifAccessible)
+	if err := p.ask(ctx, name, kit, all); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = true
+	p.name = keep(name.text(), maxName)
+	switch kit.text() {
+	case "gtk":
+		p.kind = gtk3
+	case "GTK":
+		p.kind = gtk4
+	case "Qt":
+		p.kind = qt
+	case "Chromium":
+		p.kind = chromium
+	}
+	values, _ := all.first().(map[string]dbus.Variant)
+	_, p.getAll = values["ChildCount"]
+	return nil
+}

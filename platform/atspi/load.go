@@ -1,0 +1,482 @@
+package atspi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// manyKids is how many children of one element are asked for at once; of more,
+// only those that are on the screen and some after them.
+const manyKids = 256
+
+// refresh makes the mirror true for what is visible below top (p.root for all).
+// Whoever calls it holds p.busy. It may end before it is done; what was read stays
+// read.
+func (p *app) refresh(ctx context.Context, top place) error {
+	if err := p.meet(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.reading = true
+	since := p.count
+	for _, nd := range p.nodes {
+		if nd.part {
+			nd.kidsStale = max(nd.kidsStale, 1) // what scrolls says nothing of it
+		}
+	}
+	bulk := !p.loaded || p.kind == gtk3 || p.kind == gtk4 || p.manyStaleLocked()
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.reading = false
+		p.mu.Unlock()
+	}()
+	switch {
+	case p.kind == gtk4:
+		// Its cache holds what somebody asked for, so everything is asked for.
+		if err := p.list(ctx); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		since = p.count
+		p.mu.Unlock()
+		if err := p.bulk(ctx, since); err != nil {
+			return err
+		}
+	case p.kind == qt:
+	case bulk:
+		if err := p.bulk(ctx, since); err != nil {
+			return err
+		}
+	}
+	if err := p.complete(ctx, top); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.loaded = true
+	p.mu.Unlock()
+	return nil
+}
+
+// manyStaleLocked reports that reading everything is cheaper than reading what
+// changed.
+func (p *app) manyStaleLocked() bool {
+	n := 0
+	for _, nd := range p.nodes {
+		if nd.stale != 0 || nd.kidsStale != 0 {
+			n++
+		}
+	}
+	return n > 64 && n > len(p.nodes)/8
+}
+
+// bulk reads the application's cache. An application that has none is read
+// element by element, which is not this function's.
+func (p *app) bulk(ctx context.Context, since uint64) error {
+	wait := time.Millisecond
+	for began := time.Now(); ; {
+		q := call(place{p.root.bus, pathCache}, ifCache+".GetItems")
+		if err := p.ask(ctx, q); err != nil {
+			return err
+		}
+		if q.err == nil {
+			items, cut := decodeItems(q.body)
+			p.install(items, cut, since)
+			return nil
+		}
+		p.mu.Lock()
+		loaded := p.loaded
+		p.mu.Unlock()
+		if !lacks(q.err) || loaded || p.kind != gtk3 && p.kind != chromium || time.Since(began) > 500*time.Millisecond {
+			return nil
+		}
+		// ATK's bridge makes the cache when it hears that somebody registered for
+		// events, which the registry told it a moment ago.
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, 20*time.Millisecond)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// install takes a whole cache into the mirror. Events that came after since may
+// be newer than the items.
+func (p *app) install(items []item, cut bool, since uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.full = p.full || cut
+	type kid struct {
+		index int
+		at    place
+	}
+	kids := map[place][]kid{}
+	for i := range items {
+		it := &items[i]
+		if it.at.bus != p.root.bus {
+			continue // nobody speaks for others
+		}
+		nd := p.nodeLocked(it.at, it.parent)
+		if nd == nil {
+			continue
+		}
+		nd.parent, nd.role, nd.name, nd.desc, nd.ifaces = it.parent, it.role, it.name, it.desc, it.ifaces
+		nd.states, nd.count, nd.basics = it.states, it.count, true
+		if nd.stale <= since {
+			nd.stale = 0
+		}
+		switch {
+		case it.kids != nil:
+			nd.kids, nd.listed = it.kids, true
+		case it.parent.bus == p.root.bus:
+			kids[it.parent] = append(kids[it.parent], kid{it.index, it.at})
+		}
+	}
+	if p.kind == gtk4 {
+		return // its indices are not those of GetChildren
+	}
+	for i := range items {
+		nd := p.nodes[items[i].at]
+		if nd == nil || items[i].kids != nil || items[i].at.bus != p.root.bus {
+			continue
+		}
+		list := kids[nd.at]
+		sure := len(list) == nd.count
+		slices.SortStableFunc(list, func(a, b kid) int { return cmp.Compare(a.index, b.index) })
+		for j := range list {
+			sure = sure && list[j].index == j
+		}
+		if !sure {
+			// Someone who manages its descendants keeps them out of the cache, and a
+			// cache may be behind: ask.
+			nd.listed = false
+			continue
+		}
+		places := make([]place, len(list))
+		for j := range list {
+			places[j] = list[j].at
+		}
+		nd.kids, nd.listed, nd.part = places, true, false
+		if nd.kidsStale <= since {
+			nd.kidsStale = 0
+		}
+	}
+}
+
+// nodeLocked gives the node for a place, making it if there is room.
+func (p *app) nodeLocked(at, parent place) *node {
+	nd := p.nodes[at]
+	if nd == nil {
+		if len(p.nodes) >= maxNodes {
+			p.full = true
+			return nil
+		}
+		nd = &node{at: at, parent: parent, count: -1}
+		p.nodes[at] = nd
+	}
+	return nd
+}
+
+// list asks for the children of everything, level by level, and for nothing else.
+func (p *app) list(ctx context.Context) error {
+	level := []place{p.root}
+	seen := map[place]bool{p.root: true}
+	for depth := 0; len(level) > 0 && depth < maxDepth && len(seen) < maxNodes; depth++ {
+		questions := make([]*question, len(level))
+		for i, at := range level {
+			questions[i] = call(at, ifAccessible+".GetChildren")
+		}
+		p.mu.Lock()
+		since := p.count
+		p.mu.Unlock()
+		if err := p.ask(ctx, questions...); err != nil {
+			return err
+		}
+		level = level[:0:0]
+		p.mu.Lock()
+		for _, q := range questions {
+			nd := p.nodeLocked(q.at, place{})
+			if nd == nil {
+				continue
+			}
+			kids, cut := decodePlaces(q.first(), maxNodes)
+			p.full = p.full || cut
+			nd.kids, nd.listed, nd.count = kids, q.err == nil, len(kids)
+			if nd.kidsStale <= since {
+				nd.kidsStale = 0
+			}
+			for _, kid := range kids {
+				if !seen[kid] && len(seen) < maxNodes {
+					seen[kid] = true
+					if c := p.nodeLocked(kid, q.at); c != nil {
+						c.parent = q.at
+					}
+					level = append(level, kid)
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// complete asks, level by level, for what the mirror lacks of what is visible.
+func (p *app) complete(ctx context.Context, top place) error {
+	triedBasics, triedKids := map[place]bool{}, map[place]bool{}
+	for range 2 * maxDepth {
+		p.mu.Lock()
+		bare, unlisted := p.lackingLocked(top)
+		since := p.count
+		p.mu.Unlock()
+		// An application whose events come as fast as we read is never done.
+		unlisted = slices.DeleteFunc(unlisted, func(nd *node) bool { return triedKids[nd.at] })
+		bare = slices.DeleteFunc(bare, func(nd *node) bool { return triedBasics[nd.at] })
+		if len(bare)+len(unlisted) == 0 {
+			return ctx.Err()
+		}
+		for _, nd := range unlisted {
+			triedKids[nd.at] = true
+		}
+		for _, nd := range bare {
+			triedBasics[nd.at] = true
+		}
+		if err := p.describe(ctx, bare, unlisted, since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lackingLocked lists visible nodes whose own data and whose children are to be
+// asked for.
+func (p *app) lackingLocked(top place) (bare, unlisted []*node) {
+	if p.nodeLocked(top, place{}) == nil {
+		return nil, nil
+	}
+	p.walkLocked(top, func(nd *node, depth int) bool {
+		if !nd.basics || nd.stale != 0 {
+			bare = append(bare, nd)
+			if !nd.basics {
+				return false
+			}
+		}
+		if nd.at != p.root && nd.at != top && !nd.open() {
+			return false
+		}
+		if nd.count == 0 && !nd.listed {
+			nd.listed, nd.kids = true, nil
+		}
+		if !nd.listed || nd.kidsStale != 0 {
+			unlisted = append(unlisted, nd)
+		}
+		return true
+	})
+	return bare, unlisted
+}
+
+// open reports that the element or what is in it can be on the screen or be
+// scrolled there.
+func (nd *node) open() bool { return nd.states&(stShowing|stVisible) != 0 }
+
+// walkLocked visits top and what is below it, parents first, each once; visit
+// tells whether to go on below.
+func (p *app) walkLocked(top place, visit func(nd *node, depth int) bool) {
+	var seen []*node
+	var walk func(at place, depth int)
+	walk = func(at place, depth int) {
+		nd := p.nodes[at]
+		if nd == nil || nd.seen || depth > maxDepth {
+			return
+		}
+		nd.seen = true
+		seen = append(seen, nd)
+		if !visit(nd, depth) {
+			return
+		}
+		for _, kid := range nd.kids {
+			walk(kid, depth+1)
+		}
+	}
+	walk(top, 0)
+	for _, nd := range seen {
+		nd.seen = false
+	}
+}
+
+// describe asks bare nodes for their own data and unlisted ones for their
+// children, all at once.
+func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64) error {
+	p.mu.Lock()
+	all := p.getAll
+	p.mu.Unlock()
+	var questions []*question
+	for _, nd := range bare {
+		questions = append(questions, basics(nd.at, all)...)
+	}
+	own := len(questions) / max(len(bare), 1)
+	lists := len(questions)
+	type container struct {
+		nd    *node
+		count int
+	}
+	var listed []*node
+	var ranges []container
+	p.mu.Lock()
+	for _, nd := range unlisted {
+		if nd.states&stManagesDescendants != 0 || nd.count > manyKids {
+			ranges = append(ranges, container{nd, nd.count})
+			continue
+		}
+		questions = append(questions, call(nd.at, ifAccessible+".GetChildren"))
+		listed = append(listed, nd)
+	}
+	p.mu.Unlock()
+	if err := p.ask(ctx, questions...); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	for i, nd := range bare {
+		p.takeLocked(nd, questions[i*own:(i+1)*own], since)
+	}
+	for i, nd := range listed {
+		q := questions[lists+i]
+		kids, cut := decodePlaces(q.first(), manyKids*4)
+		p.adoptLocked(nd, kids, cut, since)
+	}
+	p.mu.Unlock()
+	for _, c := range ranges {
+		if err := p.window(ctx, c.nd, c.count, since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// basics are the questions for an element's own data.
+func basics(at place, all bool) []*question {
+	questions := []*question{call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetInterfaces")}
+	if all {
+		return append(questions, call(at, ifProperties+".GetAll", ifAccessible))
+	}
+	return append(questions, property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"), property(at, ifAccessible, "Description"))
+}
+
+// takeLocked takes the answers to basics.
+func (p *app) takeLocked(nd *node, answers []*question, since uint64) {
+	if !nd.take(answers) {
+		// It is gone: it is no child of its parent any more.
+		delete(p.nodes, nd.at)
+		if parent := p.nodes[nd.parent]; parent != nil {
+			parent.kids = slices.DeleteFunc(slices.Clone(parent.kids), func(k place) bool { return k == nd.at })
+		}
+		return
+	}
+	if nd.stale <= since {
+		nd.stale = 0
+	}
+}
+
+// take takes the answers to basics; false if there are none.
+func (nd *node) take(answers []*question) bool {
+	if answers[0].err != nil && answers[1].err != nil {
+		return false
+	}
+	nd.role = uint32(answers[0].number())
+	nd.states = stateBits(answers[1].first())
+	nd.ifaces = ifaceBits(answers[2].first())
+	if len(answers) == 4 {
+		values, _ := answers[3].first().(map[string]dbus.Variant)
+		name, _ := values["Name"].Value().(string)
+		desc, _ := values["Description"].Value().(string)
+		count, _ := values["ChildCount"].Value().(int32)
+		nd.name, nd.desc, nd.count = keep(name, maxName), keep(desc, maxName), int(count)
+	} else {
+		nd.name, nd.count, nd.desc = keep(answers[3].text(), maxName), answers[4].number(), keep(answers[5].text(), maxName)
+	}
+	nd.basics = true
+	return true
+}
+
+// adoptLocked makes kids the children of nd.
+func (p *app) adoptLocked(nd *node, kids []place, part bool, since uint64) {
+	for _, at := range kids {
+		if kid := p.nodeLocked(at, nd.at); kid != nil {
+			kid.parent = nd.at
+		}
+	}
+	nd.kids, nd.listed, nd.part = kids, true, part
+	if nd.kidsStale <= since {
+		nd.kidsStale = 0
+	}
+}
+
+// window asks for the children of a container with many: those on the screen, and
+// more up to manyKids.
+func (p *app) window(ctx context.Context, nd *node, count int, since uint64) error {
+	first, last := 0, -1
+	if count > manyKids {
+		where := call(nd.at, ifComponent+".GetExtents", uint32(0))
+		if err := p.ask(ctx, where); err != nil {
+			return err
+		}
+		if e, ok := decodeExtents(where.first()); ok && e.real() {
+			// Just inside the corners; a header may lie on top.
+			var points []*question
+			for _, y := range []int32{e[1] + 4, e[1] + min(48, e[3]/2), e[1] + e[3]/2, e[1] + e[3] - 4} {
+				points = append(points, call(nd.at, ifComponent+".GetAccessibleAtPoint", e[0]+min(24, e[2]/2), y, uint32(0)))
+			}
+			if err := p.ask(ctx, points...); err != nil {
+				return err
+			}
+			var indices []*question
+			for _, q := range points {
+				if at, ok := decodePlace(q.first()); ok && at != nd.at {
+					indices = append(indices, call(at, ifAccessible+".GetIndexInParent"))
+				}
+			}
+			if err := p.ask(ctx, indices...); err != nil {
+				return err
+			}
+			first = count
+			for _, q := range indices {
+				if i := q.number(); q.err == nil && i >= 0 && i < count {
+					first, last = min(first, i), max(last, i)
+				}
+			}
+			if last < 0 {
+				first = 0
+			}
+		}
+		// What lies on the screen fits: 4 points tell rows that are seen.
+		first = max(0, min(first, count-manyKids))
+	}
+	end := min(count, max(first+manyKids, min(last+1, first+4*manyKids)))
+	questions := make([]*question, 0, max(0, end-first))
+	for i := first; i < end; i++ {
+		questions = append(questions, call(nd.at, ifAccessible+".GetChildAtIndex", int32(i)))
+	}
+	if err := p.ask(ctx, questions...); err != nil {
+		return err
+	}
+	kids := make([]place, 0, len(questions))
+	for _, q := range questions {
+		if at, ok := decodePlace(q.first()); ok {
+			kids = append(kids, at)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.adoptLocked(nd, kids, end-first < count, since)
+	for _, at := range kids {
+		// What scrolls says nothing of it.
+		if kid := p.nodes[at]; kid != nil {
+			kid.stale = max(kid.stale, 1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,388 @@
+package atspi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+const (
+	// perApp is how long one application may take if the caller does not say.
+	perApp = 1500 * time.Millisecond
+	// someElements is how many elements are read if the caller does not say.
+	someElements = 5000
+	// maxValue is how much of a field's text is its Value, in characters.
+	maxValue = 1024
+)
+
+// part is what one application gave.
+type part struct {
+	elements []platform.Element
+	hung     string
+	cut      bool
+	err      error
+}
+
+// Tree reads the elements of the applications that q asks for, all of them side by
+// side.
+func (a *Accessibility) Tree(ctx context.Context, q platform.TreeQuery) (platform.Tree, error) {
+	s, err := a.open(ctx)
+	if err != nil {
+		return platform.Tree{}, err
+	}
+	if err := s.follow(ctx); err != nil {
+		return platform.Tree{}, err
+	}
+	apps, err := s.applications(ctx)
+	if err != nil {
+		return platform.Tree{}, err
+	}
+	var top place
+	if q.Root != "" {
+		if top, err = s.place(q.Root); err != nil {
+			return platform.Tree{}, err
+		}
+		owner := s.owner(top.bus)
+		apps = slices.DeleteFunc(apps, func(p *app) bool { return p != owner })
+		if len(apps) == 0 {
+			return platform.Tree{}, platform.ErrGone
+		}
+	}
+	if q.PID != 0 {
+		apps = slices.DeleteFunc(apps, func(p *app) bool { return p.processID() != q.PID })
+	}
+	if q.MaxElements <= 0 {
+		q.MaxElements = someElements
+	}
+	if q.PerApp <= 0 {
+		q.PerApp = perApp
+	}
+	frames := s.frames(ctx)
+	parts := make([]part, len(apps))
+	var all sync.WaitGroup
+	for i, p := range apps {
+		all.Go(func() {
+			start := top
+			if q.Root == "" {
+				start = p.root
+			}
+			parts[i] = p.read(ctx, q, start, frames)
+		})
+	}
+	all.Wait()
+	if err := ctx.Err(); err != nil {
+		return platform.Tree{}, err
+	}
+	if !s.bus.Connected() {
+		return platform.Tree{}, platform.ErrLost
+	}
+	if q.Root != "" && len(parts) == 1 && len(parts[0].elements) == 0 && parts[0].hung == "" {
+		return platform.Tree{}, platform.ErrGone
+	}
+	return join(parts, q.MaxElements), nil
+}
+
+// join puts the parts together. If they are too many, the largest give way: a
+// list of 10,000 rows must not hide the dialog of another application.
+func join(parts []part, most int) platform.Tree {
+	var t platform.Tree
+	sizes := make([]int, len(parts))
+	total := 0
+	for i, p := range parts {
+		sizes[i] = len(p.elements)
+		total += sizes[i]
+		t.Truncated = t.Truncated || p.cut
+		if p.hung != "" {
+			t.Hung = append(t.Hung, p.hung)
+		}
+	}
+	if total > most {
+		t.Truncated = true
+		order := slices.Clone(sizes)
+		slices.Sort(order)
+		left, share := most, 0
+		for i, n := range order {
+			share = left / (len(order) - i)
+			if n > share {
+				break
+			}
+			left -= n
+		}
+		for i := range sizes {
+			sizes[i] = min(sizes[i], share)
+		}
+	}
+	for i, p := range parts {
+		base := len(t.Elements)
+		// Parents come before children, so what is left of a list is a tree.
+		for _, e := range p.elements[:sizes[i]] {
+			if e.Parent >= 0 {
+				e.Parent += base
+			}
+			t.Elements = append(t.Elements, e)
+		}
+	}
+	return t
+}
+
+// read reads one application in its time.
+func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) part {
+	ctx, cancel := context.WithTimeout(ctx, q.PerApp)
+	defer cancel()
+	select {
+	case p.busy <- struct{}{}:
+	case <-ctx.Done():
+		return p.silent()
+	}
+	defer func() { <-p.busy }()
+	p.mu.Lock()
+	hung := p.hung
+	p.mu.Unlock()
+	if hung {
+		return p.silent()
+	}
+	err := p.refresh(ctx, top)
+	var t part
+	if err == nil || errors.Is(err, context.DeadlineExceeded) && p.talks() {
+		t.elements, t.cut = p.elements(ctx, q, top, frames)
+		t.cut = t.cut || err != nil
+		err = ctx.Err()
+	}
+	switch {
+	case err == nil || errors.Is(err, platform.ErrLost) || errors.Is(err, context.Canceled):
+		t.err = err
+	case p.talks():
+		t.cut = true // slow, not hung
+	default:
+		p.probe()
+		return p.silent()
+	}
+	return t
+}
+
+// talks reports that the application answered a moment ago: it is slow, or there
+// is much to read, but it does not hang.
+func (p *app) talks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.heard) < 250*time.Millisecond
+}
+
+// silent is the part of an application that does not answer.
+func (p *app) silent() part {
+	name := p.title()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return part{hung: name, elements: []platform.Element{{
+		Ref: p.s.ref(p.root), Parent: -1, Role: "application", Name: name, App: name, PID: p.pid, States: []string{"busy"},
+	}}}
+}
+
+// probe asks a question and leaves it open. While it has no answer, readings do
+// not wait for the application again.
+func (p *app) probe() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hung {
+		return
+	}
+	p.hung = true
+	go func() {
+		_ = ask(p.s.ctx, p.s.bus, nil, call(p.root, ifAccessible+".GetRole"))
+		p.mu.Lock()
+		p.hung, p.heard = false, time.Now()
+		p.mu.Unlock()
+	}()
+}
+
+// elements makes the answer from the mirror.
+func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) ([]platform.Element, bool) {
+	p.mu.Lock()
+	var nodes []node // copies: events go on changing the mirror
+	var list []platform.Element
+	cut := p.full
+	index := map[place]int{}
+	secret := map[place]bool{}
+	p.walkLocked(top, func(nd *node, depth int) bool {
+		if !nd.basics || nd.states&stDefunct != 0 {
+			return false
+		}
+		if nd.at != p.root && nd.at != top && !nd.open() {
+			return false
+		}
+		if len(list) >= q.MaxElements {
+			cut = true
+			return false
+		}
+		parent, ok := index[nd.parent]
+		if !ok || nd.at == top {
+			parent = -1
+		}
+		cut = cut || nd.part
+		if nd.role == rolePassword || secret[nd.parent] {
+			secret[nd.at] = true
+		}
+		index[nd.at] = len(list)
+		nodes = append(nodes, *nd)
+		list = append(list, p.element(nd, parent, secret[nd.at]))
+		return true
+	})
+	p.mu.Unlock()
+	windows := frames(ctx)
+	if q.Bounds && p.details(ctx, nodes, list, nil) != nil {
+		cut = true
+	}
+	p.settle(nodes, list, windows, q.Bounds)
+	return list, cut
+}
+
+// element makes an element of a node; p.mu is held.
+func (p *app) element(nd *node, parent int, secret bool) platform.Element {
+	e := platform.Element{
+		Ref: p.s.ref(nd.at), Parent: parent, Role: roleWord(nd.role), Name: nd.name, Description: nd.desc,
+		States: stateWords(nd.states, secret), App: p.name, PID: p.pid,
+	}
+	if nd.at == p.root {
+		e.Role = "application"
+	}
+	return e
+}
+
+// details reads bounds, actions and values of what is on the screen; with only, of
+// those alone.
+func (p *app) details(ctx context.Context, nodes []node, list []platform.Element, only []bool) error {
+	var questions, counts []*question
+	var of, counted []int
+	var take []func(i int, q *question)
+	add := func(i int, q *question, f func(i int, q *question)) {
+		questions, of, take = append(questions, q), append(of, i), append(take, f)
+	}
+	for i := range nodes {
+		nd := &nodes[i]
+		if nd.states&stShowing == 0 || only != nil && !only[i] {
+			continue
+		}
+		if nd.ifaces&hasComponent != 0 {
+			add(i, call(nd.at, ifComponent+".GetExtents", uint32(0)), func(i int, q *question) {
+				if e, ok := decodeExtents(q.first()); ok && e.real() {
+					nodes[i].box = e
+				} else {
+					nodes[i].box = extents{}
+				}
+			})
+		}
+		switch {
+		case nd.ifaces&hasAction == 0:
+		case nd.acts:
+			list[i].Actions = slices.Clone(nd.actions)
+		default:
+			add(i, call(nd.at, ifAction+".GetActions"), func(i int, q *question) {
+				nodes[i].actions, nodes[i].acts = decodeActions(q.first()), q.err == nil
+				list[i].Actions = slices.Clone(nodes[i].actions)
+			})
+		}
+		if slices.Contains(list[i].States, "protected") {
+			continue
+		}
+		switch {
+		case nd.shown():
+			counts, counted = append(counts, property(nd.at, ifText, "CharacterCount")), append(counted, i)
+		case nd.ifaces&hasValue != 0:
+			add(i, property(nd.at, ifValue, "CurrentValue"), func(i int, q *question) {
+				if v, ok := q.first().(float64); ok {
+					list[i].Value = formatNumber(v)
+				}
+			})
+		}
+	}
+	own := len(questions)
+	if err := p.ask(ctx, append(questions, counts...)...); err != nil {
+		return err
+	}
+	for j, q := range questions[:own] {
+		take[j](of[j], q)
+	}
+	p.mu.Lock()
+	for i := range nodes {
+		if nd := p.nodes[nodes[i].at]; nd != nil && (only == nil || only[i]) {
+			nd.box, nd.actions, nd.acts = nodes[i].box, nodes[i].actions, nodes[i].acts
+		}
+	}
+	p.mu.Unlock()
+	texts := make([]*question, len(counts))
+	for j, q := range counts {
+		texts[j] = call(q.at, ifText+".GetText", int32(0), int32(min(q.number(), maxValue)))
+	}
+	if err := p.ask(ctx, texts...); err != nil {
+		return err
+	}
+	for j, q := range texts {
+		if text := q.text(); masked(text) {
+			list[counted[j]].States = addState(list[counted[j]].States, "protected")
+		} else {
+			list[counted[j]].Value = clip(text, 4*maxValue)
+		}
+	}
+	return nil
+}
+
+// shown reports that the element's text is what a person sees as its value.
+func (nd *node) shown() bool {
+	if nd.ifaces&hasText == 0 {
+		return false
+	}
+	switch nd.role {
+	case roleEntry, roleText, roleTerminal, roleDocumentText:
+		return true
+	}
+	return nd.ifaces&hasEditable != 0 || nd.states&stEditable != 0
+}
+
+// masked reports a text that is nothing but the marks which stand for what is not
+// to be seen. Some toolkits tell of a protected field by that alone.
+func masked(text string) bool {
+	return text != "" && strings.Trim(text, "\u25cf\u2022\u2b24\u2981\u26ab") == ""
+}
+
+func addState(states []string, word string) []string {
+	if slices.Contains(states, word) {
+		return states
+	}
+	states = append(states, word)
+	slices.Sort(states)
+	return states
+}
+
+// ref gives the platform's name for a place.
+func (s *session) ref(at place) string { return "atspi:" + s.id + at.bus + string(at.path) }
+
+// place reads a ref. One of another bus, or of none, means nothing that exists.
+func (s *session) place(ref string) (place, error) {
+	rest, ok := strings.CutPrefix(ref, "atspi:"+s.id)
+	slash := strings.IndexByte(rest, '/')
+	if !ok || slash < 0 || len(ref) > 512 {
+		return place{}, platform.ErrGone
+	}
+	p := place{rest[:slash], dbus.ObjectPath(rest[slash:])}
+	if !validPlace(p) {
+		return place{}, platform.ErrGone
+	}
+	return p, nil
+}
+
+// owner gives the application whose tree the elements of a name on the bus are in.
+func (s *session) owner(bus string) *app {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.apps[bus]; p != nil {
+		return p
+	}
+	return s.guests[bus]
+}
