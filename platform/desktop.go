@@ -91,7 +91,8 @@ type Grabber interface {
 	// area.Width*4 bytes. With cursor, the pointer's image is drawn in.
 	Grab(ctx context.Context, area Rect, cursor bool, pix []byte) error
 	// Damage reports what may have changed since it was last received: areas, or an
-	// empty Rect for "the layout changed". Nil if this system can not tell.
+	// empty Rect for "the layout changed". Nil if this system can not tell; closed
+	// when the connection ended.
 	Damage() <-chan Rect
 	Close() error
 }

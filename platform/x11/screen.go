@@ -309,8 +309,8 @@ func (s *Screen) Damage() <-chan platform.Rect {
 
 // deliver ends with Close and with the connection, which end its requests, too.
 func (s *Screen) deliver() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	defer close(s.out) // tells receivers
+	ctx := context.Background()
 	for {
 		select {
 		case <-s.wake:

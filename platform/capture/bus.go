@@ -1,0 +1,290 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Teller is a Grabber that can say exactly what changed. Without it each frame is
+// read and compared; with it an unchanged one costs a question.
+type Teller interface {
+	// Changed gives the areas that were painted since it was last called, up to the
+	// moment of this call, and whether the layout changed. It works beside Damage,
+	// which tells the same once more.
+	Changed(ctx context.Context) (areas []platform.Rect, layout bool, err error)
+}
+
+const (
+	maxViews  = 8        // areas that are remembered
+	maxBytes  = 96 << 20 // of their frames together; the newest one is kept anyway
+	maxPixels = 1 << 27  // of one frame
+	idle      = 30 * time.Second
+)
+
+// Bus is a platform.Screen over a Grabber. Its methods are safe for concurrent
+// use.
+type Bus struct {
+	g    platform.Grabber
+	tell Teller        // nil if g is none
+	idle time.Duration // after which pixels are forgotten
+
+	// own is held by who uses g and what follows; a channel, so that waiting for a
+	// slow display ends with the caller's context.
+	own   chan struct{}
+	views []*view // the last used first
+	seq   uint64
+	epoch uint64
+	spare []byte // a buffer that nobody else has
+	drop  *time.Timer
+	ended bool
+
+	watch watch
+}
+
+var _ platform.Screen = (*Bus)(nil)
+
+// view is what is known of an area that somebody looked at.
+type view struct {
+	area   platform.Rect
+	cursor bool
+	frame  *platform.Frame // its Pix is nil after a while without use
+	dirty  platform.Rect   // what may have changed since
+}
+
+// New makes a bus that owns g. It starts nothing.
+func New(g platform.Grabber) *Bus {
+	tell, _ := g.(Teller)
+	return &Bus{g: g, tell: tell, idle: idle, own: make(chan struct{}, 1), watch: newWatch()}
+}
+
+func (b *Bus) acquire(ctx context.Context) error {
+	select {
+	case b.own <- struct{}{}:
+		if !b.ended {
+			return nil
+		}
+		<-b.own
+		return platform.ErrLost
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *Bus) release() { <-b.own }
+
+// Layout gives the displays as they are now.
+func (b *Bus) Layout(ctx context.Context) (platform.Layout, error) {
+	if err := b.acquire(ctx); err != nil {
+		return platform.Layout{}, err
+	}
+	defer b.release()
+	return b.g.Layout(ctx)
+}
+
+// Frame gives the pixels of area as they are now. An area that did not change has
+// the frame, and the Seq, that it had.
+func (b *Bus) Frame(ctx context.Context, area platform.Rect, cursor bool) (*platform.Frame, error) {
+	if area.Empty() || area.Width > maxPixels/area.Height {
+		return nil, fmt.Errorf("capture: no image is %d x %d pixels", area.Width, area.Height)
+	}
+	if err := b.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer b.release()
+	defer b.forgetLater()
+	for {
+		before, err := b.refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := b.view(area, cursor)
+		if err := b.update(ctx, v); err != nil {
+			return nil, err
+		}
+		// A frame has pixels of one layout only.
+		after, err := b.g.Layout(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if after.Epoch == before {
+			f := *v.frame
+			return &f, nil
+		}
+	}
+}
+
+// refresh learns what changed since the last time.
+func (b *Bus) refresh(ctx context.Context) (epoch uint64, err error) {
+	var areas []platform.Rect
+	if b.tell != nil {
+		if areas, _, err = b.tell.Changed(ctx); err != nil {
+			// Changes may have been taken and not told: nothing known holds any more.
+			b.forgetAll()
+			return 0, err
+		}
+	}
+	l, err := b.g.Layout(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if l.Epoch != b.epoch {
+		b.forgetAll()
+		b.epoch = l.Epoch
+	}
+	for _, v := range b.views {
+		if b.tell == nil || v.cursor { // nobody tells of a pointer that moves
+			v.dirty = v.area
+		}
+		for _, a := range areas {
+			v.dirty = v.dirty.Union(a.Intersect(v.area))
+		}
+	}
+	return l.Epoch, nil
+}
+
+// forgetAll lets what is known go. The next frames have a new Seq.
+func (b *Bus) forgetAll() { b.views = nil }
+
+// view finds or makes what is known of an area, and puts it first.
+func (b *Bus) view(area platform.Rect, cursor bool) *view {
+	i := slices.IndexFunc(b.views, func(v *view) bool { return v.area == area && v.cursor == cursor })
+	var v *view
+	if i >= 0 {
+		v = b.views[i]
+		b.views = slices.Delete(b.views, i, i+1)
+	} else {
+		v = &view{area: area, cursor: cursor, dirty: area}
+	}
+	b.views = slices.Insert(b.views, 0, v)
+	size := 0
+	for i, each := range b.views {
+		size += each.area.Width * each.area.Height * 4
+		if i > 0 && (i >= maxViews || size > maxBytes) {
+			b.views = slices.Delete(b.views, i, len(b.views))
+			break
+		}
+	}
+	return v
+}
+
+// update brings v's frame up to date.
+func (b *Bus) update(ctx context.Context, v *view) error {
+	now := time.Now()
+	old, part := v.frame, v.dirty
+	if part.Empty() && old.Pix != nil {
+		old.At = now // v.frame itself is never handed out
+		return nil
+	}
+	if old == nil || old.Pix == nil {
+		part = v.area
+	}
+	pix := b.buffer(part)
+	known := v.dirty.Empty() // its pixels were forgotten; they are still those of its Seq
+	v.dirty = platform.Rect{}
+	if err := b.read(ctx, v, part, pix); err != nil {
+		v.dirty = v.area
+		return err
+	}
+	fresh := &platform.Frame{Area: v.area, Epoch: b.epoch, At: now, Pix: pix, Stride: v.area.Width * 4}
+	same := false
+	switch {
+	case old == nil:
+	case old.Pix == nil && known:
+		if _, err := b.refresh(ctx); err != nil {
+			return err
+		}
+		same = v.dirty.Empty() // nothing was painted while they were read
+	case old.Pix == nil:
+	default:
+		if same = differ(part, pix, part.Width*4, old).Empty(); same {
+			fresh.Pix = old.Pix
+			b.save(pix)
+		} else if part != v.area {
+			fresh.Pix = slices.Clone(old.Pix)
+			for y := range part.Height {
+				at := (part.Y-v.area.Y+y)*fresh.Stride + (part.X-v.area.X)*4
+				copy(fresh.Pix[at:], pix[y*part.Width*4:][:part.Width*4])
+			}
+			b.save(pix)
+		}
+	}
+	if same {
+		fresh.Seq = old.Seq
+	} else {
+		b.seq++
+		fresh.Seq = b.seq
+	}
+	v.frame = fresh
+	return nil
+}
+
+// buffer gives room for the pixels of area: the spare if it is large enough, for
+// most of what is read turns out to be known.
+func (b *Bus) buffer(area platform.Rect) []byte {
+	size := area.Width * area.Height * 4
+	if cap(b.spare) < size || cap(b.spare) > 2*size {
+		return make([]byte, size)
+	}
+	pix := b.spare[:size]
+	b.spare = nil
+	return pix
+}
+
+// save keeps a buffer that was not needed after all.
+func (b *Bus) save(pix []byte) {
+	if cap(pix) > cap(b.spare) {
+		b.spare = pix
+	}
+}
+
+// read reads part of v's area, from a frame that is up to date if there is one.
+func (b *Bus) read(ctx context.Context, v *view, part platform.Rect, pix []byte) error {
+	for _, o := range b.views {
+		if o != v && o.cursor == v.cursor && !o.cursor && o.dirty.Empty() && o.frame != nil && o.frame.Pix != nil && part.Intersect(o.area) == part {
+			for y := range part.Height {
+				at := (part.Y-o.area.Y+y)*o.frame.Stride + (part.X-o.area.X)*4
+				copy(pix[y*part.Width*4:][:part.Width*4], o.frame.Pix[at:])
+			}
+			return nil
+		}
+	}
+	return b.g.Grab(ctx, part, v.cursor, pix)
+}
+
+// forgetLater gives the pixels back when nobody has looked for a while.
+func (b *Bus) forgetLater() {
+	if b.drop != nil {
+		b.drop.Reset(b.idle)
+		return
+	}
+	b.drop = time.AfterFunc(b.idle, func() {
+		b.own <- struct{}{}
+		defer b.release()
+		b.spare = nil
+		for _, v := range b.views {
+			if v.frame != nil {
+				v.frame = &platform.Frame{Area: v.area, Epoch: v.frame.Epoch, Seq: v.frame.Seq, Stride: v.frame.Stride}
+			}
+		}
+	})
+}
+
+// Close ends every subscription and closes the Grabber. Idempotent.
+func (b *Bus) Close() error {
+	b.own <- struct{}{}
+	defer b.release()
+	if b.ended {
+		return nil
+	}
+	b.ended = true
+	b.forgetAll()
+	if b.drop != nil {
+		b.drop.Stop()
+	}
+	b.watch.close()
+	return b.g.Close()
+}
