@@ -38,6 +38,7 @@ type Call struct {
 // lane is one conversation with the gateway.
 type lane struct {
 	name    string
+	family  string // of the tools, such as "browser"
 	session *mcp.ClientSession
 }
 
@@ -51,7 +52,7 @@ func dial(ctx context.Context, o Options, name string) (*lane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no MCP conversation with %s: %w", o.URL, err)
 	}
-	return &lane{name, session}, nil
+	return &lane{name, "browser", session}, nil
 }
 
 // call makes one call. The error is one of the way, not of the tool.
@@ -60,7 +61,7 @@ func (l *lane) call(ctx context.Context, tool string, args map[string]any) (*Cal
 		args = map[string]any{}
 	}
 	c := &Call{Lane: l.name, Tool: tool, Args: args, Sent: time.Now()}
-	r, err := l.session.CallTool(ctx, &mcp.CallToolParams{Name: "tool_browser_" + strings.ReplaceAll(tool, "-", "_"), Arguments: args})
+	r, err := l.session.CallTool(ctx, &mcp.CallToolParams{Name: "tool_" + l.family + "_" + strings.ReplaceAll(tool, "-", "_"), Arguments: args})
 	c.Answered = time.Now()
 	if err != nil {
 		return c, err
@@ -111,6 +112,27 @@ func (l *lane) call(ctx context.Context, tool string, args map[string]any) (*Cal
 	}
 	return c, nil
 }
+
+// Lane is a conversation for the suite of another family.
+type Lane struct{ l *lane }
+
+// Dial opens a conversation in a lane of that name, for the tools of a family.
+func Dial(ctx context.Context, o Options, name, family string) (*Lane, error) {
+	l, err := dial(ctx, o, name)
+	if err != nil {
+		return nil, err
+	}
+	l.family = family
+	return &Lane{l}, nil
+}
+
+// Call makes one call. The error is one of the way, not of the tool.
+func (l *Lane) Call(ctx context.Context, tool string, args map[string]any) (*Call, error) {
+	return l.l.call(ctx, tool, args)
+}
+
+// Close ends the conversation.
+func (l *Lane) Close() error { return l.l.session.Close() }
 
 func remarshal(from, into any) error {
 	data, err := json.Marshal(from)

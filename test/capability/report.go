@@ -43,6 +43,16 @@ func (r *Report) WriteTo(dir string) error {
 	return nil
 }
 
+func (r *Report) suite() string { return or(r.Suite, "browser") }
+
+// behind names what Chrome is of.
+func (r *Report) behind() string {
+	if r.suite() == "browser" {
+		return "chrome"
+	}
+	return r.suite()
+}
+
 func (o *Outcome) tracePath() string {
 	if o.Trace == nil {
 		return ""
@@ -89,7 +99,7 @@ func (r *Report) JSON(w io.Writer) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{
-		"suite": "browser", "chrome": r.Chrome, "node_id": r.Node, "url": r.URL, "origins": r.Origins,
+		"suite": r.suite(), r.behind(): r.Chrome, "node_id": r.Node, "url": r.URL, "origins": r.Origins,
 		"began_at": r.Began.UTC().Format(time.RFC3339), "duration_ms": r.Took.Milliseconds(),
 		"total": len(r.Outcomes), "passed": r.Count(Passed), "failed": r.Count(Failed), "not_run": r.Count(NotRun),
 		"behaviours": views,
@@ -140,17 +150,17 @@ type junitFailure struct {
 // JUnit writes the report in the form that CI systems read; each family is a
 // test suite of its own.
 func (r *Report) JUnit(w io.Writer) error {
-	top := junitSuites{Name: "handrail suite browser"}
+	top := junitSuites{Name: "handrail suite " + r.suite()}
 	top.Time = seconds(r.Took)
 	spent := map[string]time.Duration{}
 	for _, o := range r.Outcomes {
 		if n := len(top.Suites); n == 0 || top.Suites[n-1].Name != o.Family() {
 			top.Suites = append(top.Suites, junitSuite{Name: o.Family(), Timestamp: r.Began.UTC().Format("2006-01-02T15:04:05"), Properties: []junitProperty{
-				{"chrome", text(r.Chrome)}, {"node", text(string(r.Node))}, {"gateway", text(r.URL)},
+				{r.behind(), text(r.Chrome)}, {"node", text(string(r.Node))}, {"gateway", text(r.URL)},
 			}})
 		}
 		s := &top.Suites[len(top.Suites)-1]
-		c := junitCase{Class: "browser." + o.Family(), Name: text(o.ID + ": " + o.Title), Time: seconds(o.Duration)}
+		c := junitCase{Class: r.suite() + "." + o.Family(), Name: text(o.ID + ": " + o.Title), Time: seconds(o.Duration)}
 		s.Tests++
 		top.Tests++
 		switch o.Status {

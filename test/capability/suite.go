@@ -67,7 +67,8 @@ type Outcome struct {
 
 // Report is what came of a run.
 type Report struct {
-	Chrome   string // version
+	Suite    string // "" is "browser"
+	Chrome   string // version; of the suite of another family, what stands behind its tools
 	Node     capabilities.NodeID
 	URL      string
 	Origins  []string

@@ -54,6 +54,7 @@ func (r *run) look() frame {
 type Trace struct {
 	ID, Title, Proves, Error string
 	Again                    string // how it ended when it ran again, under record
+	Suite                    string // as in Report
 	Chrome                   string
 	Node                     capabilities.NodeID
 	Began                    time.Time
@@ -92,7 +93,7 @@ type changed struct{ Sign, Text string }
 // trace puts together what is known about a failure.
 func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace {
 	t := &Trace{
-		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: o.Error, Chrome: s.report.Chrome, Node: s.report.Node,
+		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: o.Error, Suite: s.report.Suite, Chrome: s.report.Chrome, Node: s.report.Node,
 		Image: first.end.url(), Outline: first.end.outline, Served: first.visits.String(),
 		Console: lines(first.end.console, "type", "text"), Network: lines(first.end.network, "method", "url", "status", "failure"),
 		Again: "it failed with: " + again.failed,
@@ -138,6 +139,17 @@ func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace 
 		before = f
 	}
 	return t
+}
+
+// TraceOf is the trace of a behaviour of another suite: its calls, how it ended
+// when it ran again, and what the screen and the outline showed at its end.
+func (r *Report) TraceOf(ctx context.Context, o Options, out Outcome, again string, calls []*Call, screen *Call, outline string) *Trace {
+	s := &suite{o: o, report: *r}
+	first := &run{failed: out.Error, calls: &calls, visits: &visits{}, end: frame{outline: outline}}
+	if screen != nil {
+		first.end.image, first.end.mime = screen.Blob, screen.MIME
+	}
+	return s.trace(ctx, out, first, &run{failed: again, frames: &[]frame{}})
 }
 
 func (f frame) url() template.URL {

@@ -31,7 +31,7 @@ img.wide{max-width:44rem}
 <p class="about">Capability suite, failed behaviour</p>
 <h1>{{.ID}}</h1>
 <p class="about"><b>{{.Title}}</b>: {{.Proves}}</p>
-<p class="about">Chrome {{.Chrome}} on node {{.Node}}, {{.Began.UTC.Format "2006-01-02 15:04:05 MST"}}</p>
+<p class="about">{{if .Suite}}{{.Suite}}: {{else}}Chrome {{end}}{{.Chrome}} on node {{.Node}}, {{.Began.UTC.Format "2006-01-02 15:04:05 MST"}}</p>
 <div class="error">{{.Error}}</div>
 <p class="about">Run again under record, {{.Again}}</p>
 
