@@ -60,7 +60,15 @@ func shown(schema canonical.Value, root bool) canonical.Value {
 			"exclusiveMinimum", "exclusiveMaximum", "format", "contentEncoding", "$schema", "$comment", "$defs":
 			continue
 		case "minimum":
-			if m.Value.Num == 0 || m.Value.Num == 1 {
+			if most, ok := schema.Get("maximum"); m.Value.Num == 0 || m.Value.Num == 1 || ok && far(most) {
+				continue
+			}
+		case "maximum":
+			if far(m.Value) {
+				continue
+			}
+		case "required":
+			if !root && measured(schema, m.Value) {
 				continue
 			}
 		case "$ref": // the circular part of a tree; a reader gets along without its shape
@@ -93,11 +101,36 @@ func shown(schema canonical.Value, root bool) canonical.Value {
 	return out
 }
 
-// granted reports whether a default goes without saying: no, and the first of a
-// list of values.
+// far reports whether a bound is beyond what anyone gives who was not told of it.
+func far(bound canonical.Value) bool { return bound.Num >= 1000 }
+
+// measured reports whether the fields that an object needs are its numbers, as a
+// point's x and y: that goes without saying.
+func measured(schema, required canonical.Value) bool {
+	properties, _ := schema.Get("properties")
+	numbers := 0
+	for _, p := range properties.Members {
+		if kind, _ := p.Value.Get("type"); kind.Str == "number" {
+			numbers++
+		}
+	}
+	for _, name := range required.Items {
+		p, _ := properties.Get(name.Str)
+		if kind, _ := p.Get("type"); kind.Str != "number" {
+			return false
+		}
+	}
+	return len(required.Items) == numbers
+}
+
+// granted reports whether a default goes without saying: no, the first of a list
+// of values, and all there may be.
 func granted(schema, def canonical.Value) bool {
 	if def.Kind == canonical.Bool {
 		return !def.True
+	}
+	if most, ok := schema.Get("maximum"); ok && canonical.Equal(most, def) {
+		return true
 	}
 	enum, ok := schema.Get("enum")
 	return ok && len(enum.Items) > 0 && canonical.Equal(enum.Items[0], def)
@@ -173,9 +206,8 @@ func textOrObject(schema canonical.Value) (canonical.Value, bool) {
 	if _, union := branches.Items[1].Get("oneOf"); !union || kind.Str != "string" {
 		return canonical.Value{}, false
 	}
-	out := canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-		{Key: "anyOf", Value: canonical.Value{Kind: canonical.Array, Items: []canonical.Value{typed("string"), typed("object")}}},
-	}}
+	both := canonical.Value{Kind: canonical.Array, Items: []canonical.Value{text("string"), text("object")}}
+	out := canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: both}}}
 	if description, ok := schema.Get("description"); ok {
 		out.Members = append(out.Members, canonical.Member{Key: "description", Value: description})
 	}
