@@ -3,8 +3,8 @@
 //
 // The order of reading: host.go (this side: starts the guest, answers it, ends
 // it), wire.go (what the two say to each other), guest.go (the child: an
-// interpreter without modules, files, sockets or timers beyond its own), api.go
-// (what a script can use).
+// interpreter without modules, files, sockets or timers beyond its own), api.go and
+// api.js (what a script can use, from this language and from its own).
 //
 // Promises: the guest is killed when its call ends, whatever it does; it gets no
 // environment, no files and no network; what it says is decoded as hostile;

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"runtime/debug"
-	"runtime/metrics"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/dop251/goja"
+	"modernc.org/quickjs"
 )
 
 // guestArg is the argument that makes a process a guest.
@@ -51,15 +50,13 @@ func pipes(args []string) (in, out *os.File, err error) {
 
 // process is the guest's own side.
 type process struct {
-	in  *bufio.Reader
-	out io.Writer
-	vm  *goja.Runtime
-	// stringify is taken before the script could change it.
-	stringify goja.Callable
-	calls     int
-	logs      int
-	timers    timers
-	broken    error // the pipe to the host
+	in     *bufio.Reader
+	out    io.Writer
+	vm     *quickjs.VM
+	source string // what was compiled
+	calls  int
+	threw  exception
+	broken error // the pipe to the host
 }
 
 // guestMain runs the one script that comes over in.
@@ -73,8 +70,8 @@ func guestMain(in io.Reader, out io.Writer, confine func(uint64) error) int {
 	if err != nil || m.Run == nil {
 		return 1
 	}
-	// The collector works harder only beyond the bound at which the script ends.
-	debug.SetMemoryLimit(int64(m.Run.Memory + m.Run.Memory/2))
+	// Beside the engine's memory, which Go does not count, there are only lines.
+	debug.SetMemoryLimit(64 << 20)
 	if confine != nil {
 		if err := confine(m.Run.Memory); err != nil {
 			p.say(toHost{Done: &done{Failure: &failure{Message: "the process could not be confined: " + err.Error()}}})
@@ -82,7 +79,11 @@ func guestMain(in io.Reader, out io.Writer, confine func(uint64) error) int {
 		}
 	}
 	d := p.run(*m.Run)
-	if p.say(toHost{Done: &d}) != nil {
+	err = p.say(toHost{Done: &d})
+	if err != nil && p.broken == nil { // it is no line
+		err = p.say(toHost{Done: &done{Failure: &failure{Message: "The script returned something that is nested too deep."}}})
+	}
+	if err != nil {
 		return 1
 	}
 	return 0
@@ -93,162 +94,161 @@ func (p *process) say(m toHost) error {
 	if err != nil {
 		return err
 	}
+	return p.write(line)
+}
+
+func (p *process) write(line []byte) error {
 	if _, err := p.out.Write(line); err != nil {
-		p.broken = err
+		return p.fail(err)
 	}
-	return p.broken
+	return nil
 }
 
-var errMemory = errors.New("out of memory")
-
-// watchMemory interrupts the script at the bound, so that it ends with a reason;
-// what it takes in one gulp meets the system's bound and ends without one.
-func (p *process) watchMemory(limit uint64, stop <-chan struct{}) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			if metrics.Read(sample); sample[0].Value.Uint64() > limit {
-				p.vm.Interrupt(errMemory)
-				return
-			}
-		}
-	}
+// fail ends the script, which can not catch it: nobody is there to hear it.
+func (p *process) fail(err error) error {
+	p.broken = err
+	p.vm.Interrupt()
+	return err
 }
+
+// lastWords is the memory that is there to tell of a script which used up its own.
+const lastWords = 16 << 20
 
 func (p *process) run(r run) done {
-	p.vm = goja.New()
-	p.vm.SetMaxCallStackSize(2000)
-	stop := make(chan struct{})
-	defer close(stop)
-	go p.watchMemory(r.Memory, stop)
-	page, console, err := p.globals(r.Tools)
+	var err error
+	if p.vm, err = quickjs.NewVM(); err != nil {
+		return done{Failure: &failure{Message: err.Error()}}
+	}
+	p.vm.SetMemoryLimit(uintptr(r.Memory))
+	drive, err := p.globals(r.Tools)
 	if err != nil {
 		return p.failed(err)
 	}
-	program, err := compile(r.Code)
+	script, err := p.compile(r.Code)
 	if err != nil {
 		return p.failed(err)
 	}
-	v, err := p.vm.RunProgram(program)
+	state, err := p.play(drive, script)
 	if err != nil {
 		return p.failed(err)
 	}
-	main, ok := goja.AssertFunction(v)
-	if !ok {
-		return done{Failure: &failure{Message: "The code is no function body."}}
+	p.vm.SetMemoryLimit(uintptr(r.Memory + lastWords))
+	switch state {
+	case "memory":
+		return done{Failure: &failure{Message: "out of memory", Memory: true}}
+	case "stuck":
+		return done{Failure: &failure{Message: "The script waits for a promise that nothing resolves."}}
+	case "value":
+		v, err := drive.Call(quickjs.UndefinedValue, "value")
+		if err != nil {
+			return p.failed(err)
+		}
+		switch text := v.(type) {
+		case string:
+			if len(text) > maxValue {
+				return done{Failure: &failure{Message: "too large", Large: true}}
+			}
+			return done{Value: []byte(text)}
+		case quickjs.Undefined:
+			return done{Failure: &failure{Message: "The script returned a function, which has no JSON value."}}
+		}
 	}
-	if v, err = main(goja.Undefined(), page, console); err == nil {
-		v, err = p.settle(v)
-	}
-	if err != nil {
+	if _, err := drive.Call(quickjs.UndefinedValue, "thrown"); err != nil {
 		return p.failed(err)
 	}
-	return p.value(v)
+	return p.thrown()
 }
 
-// value turns what the script returned into JSON.
-func (p *process) value(v goja.Value) done {
-	if v == nil || goja.IsUndefined(v) {
-		v = goja.Null()
+// play runs the script to its end, timers meanwhile, and gives how it ended.
+func (p *process) play(drive, script quickjs.Value) (state string, err error) {
+	if _, err = drive.Call(quickjs.UndefinedValue, "start", script); err != nil {
+		return "", err
 	}
-	text, err := p.stringify(goja.Undefined(), v)
-	if err != nil {
-		return p.failed(err)
-	}
-	if goja.IsUndefined(text) {
-		return done{Failure: &failure{Message: "The script returned a function, which has no JSON value."}}
-	}
-	s := text.String()
-	if len(s) > maxValue {
-		return done{Failure: &failure{Message: "too large", Large: true}}
-	}
-	return done{Value: []byte(s)}
-}
-
-// settle waits for a promise, running timers meanwhile.
-func (p *process) settle(v goja.Value) (goja.Value, error) {
 	for {
-		promise, ok := v.Export().(*goja.Promise)
-		if !ok {
-			return v, nil
+		for {
+			_, err = p.vm.ExecutePendingJobs()
+			var e *quickjs.Error
+			if err == nil || errors.As(err, &e) {
+				break
+			}
+			// It stopped after very many jobs, as a pause.
 		}
-		switch promise.State() {
-		case goja.PromiseStateFulfilled:
-			return promise.Result(), nil
-		case goja.PromiseStateRejected:
-			return nil, rejected{promise.Result()}
+		if err != nil {
+			return "", err
 		}
-		if p.broken != nil {
-			return nil, p.broken
+		v, err := drive.Call(quickjs.UndefinedValue, "turn")
+		if err != nil {
+			return "", err
 		}
-		next, ok := p.timers.next()
-		if !ok {
-			return nil, errors.New("The script waits for a promise that nothing resolves.")
-		}
-		time.Sleep(time.Until(next.at))
-		if _, err := next.do(goja.Undefined(), next.args...); err != nil {
-			return nil, err
+		if state, _ = v.(string); state != "" {
+			return state, nil
 		}
 	}
 }
 
-// rejected is the reason of a promise that was rejected.
-type rejected struct{ reason goja.Value }
+const outOfMemory = "InternalError: out of memory"
 
-func (r rejected) Error() string { return "a promise was rejected" }
-
-// failed words an error for the host.
+// failed words an error of the engine: the code is none, or api.js could not go on.
 func (p *process) failed(err error) done {
-	f := &failure{Message: err.Error()}
-	var exception *goja.Exception
-	var interrupted *goja.InterruptedError
-	var syntax *goja.CompilerSyntaxError
-	var reason rejected
-	switch {
-	case errors.As(err, &interrupted):
-		f.Memory = errors.Is(interrupted, errMemory) || interrupted.Value() == error(errMemory)
-	case errors.As(err, &syntax):
-		f.Message, f.Line = syntaxMessage(syntax)
-	case errors.As(err, &exception):
-		f.Message, f.Line, f.Call = p.thrown(exception.Value())
-		if f.Line == 0 {
-			f.Line = lineIn(exception.String())
+	f := &failure{Message: clip(err.Error(), maxMessage), Memory: err.Error() == outOfMemory}
+	var e *quickjs.Error
+	if errors.As(err, &e) {
+		if f.Line = e.LineNumber; f.Line == 0 {
+			f.Line = lineIn(e.Stack)
 		}
-	case errors.As(err, &reason):
-		f.Message, f.Line, f.Call = p.thrown(reason.reason)
 	}
 	return done{Failure: f}
 }
 
-// thrown reads a thrown value. Reading it may run the script's own getters.
-func (p *process) thrown(v goja.Value) (message string, line, call int) {
-	o, ok := v.(*goja.Object)
-	if !ok {
-		return "thrown: " + clip(v.String(), maxMessage), 0, 0
-	}
-	err := p.vm.Try(func() {
-		if stack := o.Get("stack"); stack != nil {
-			line = lineIn(stack.String())
+// exception is what the script threw, as api.js tells it.
+type exception struct {
+	text, stack string
+	call        int
+}
+
+// thrown words the exception for the host.
+func (p *process) thrown() done {
+	e := p.threw
+	f := &failure{Message: clip(e.text, maxMessage), Line: lineIn(e.stack), Call: e.call, Memory: e.text == outOfMemory}
+	if e.text == noFunction {
+		if name := called(p.source, e.stack); name != "" {
+			f.Message = "TypeError: " + name + " is not a function"
 		}
-		if id := o.Get("call"); id != nil {
-			call = int(id.ToInteger())
-		}
-		message = clip(o.String(), maxMessage)
-	})
-	if err != nil || message == "" {
-		message = "The script threw something that can not be read."
 	}
-	return message, line, call
+	return done{Failure: f}
+}
+
+// noFunction is what the engine says whatever was called. A script's commonest
+// mistake is a tool that is not there, so the source must tell.
+const noFunction = "TypeError: not a function"
+
+var (
+	firstPlace = regexp.MustCompile(`^\s*at [^\n]*\(` + place + `(\d+):(\d+)\)`)
+	calledName = regexp.MustCompile(`[\w$.?]+\s*$`)
+)
+
+// called gives the name before the parenthesis at which the stack begins.
+func called(source, stack string) string {
+	m := firstPlace.FindStringSubmatch(stack)
+	if m == nil {
+		return ""
+	}
+	line, _ := strconv.Atoi(m[1])
+	column, _ := strconv.Atoi(m[2])
+	lines := strings.Split(source, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	text := []rune(lines[line-1])
+	if column < 1 || column > len(text) || text[column-1] != '(' {
+		return ""
+	}
+	return clip(strings.TrimSpace(calledName.FindString(string(text[:column-1]))), 100)
 }
 
 // lineIn finds the innermost line of the script in a stack.
 func lineIn(stack string) int {
-	_, after, ok := strings.Cut(stack, sourceName+":")
+	_, after, ok := strings.Cut(stack, place)
 	if !ok {
 		return 0
 	}

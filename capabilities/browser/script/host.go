@@ -27,6 +27,8 @@ type Options struct {
 	// Tools are the names that the script may call, in the catalog's spelling
 	// ("press-key"); it sees them in camel case ("page.pressKey").
 	Tools []string
+	// Memory bounds what the script has at once, in bytes. Default: 192 MiB.
+	Memory uint64
 	// Do carries out one step; its error is thrown in the script. Steps come one
 	// after the other. Required.
 	Do func(ctx context.Context, c Call) (json.RawMessage, error)
@@ -93,6 +95,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			WithHint("The node's own program must be executable for the account its browser runs as.")
 	}
 	defer proc.Close()
+	if o.Memory == 0 {
+		o.Memory = maxMemory
+	}
 	// Closing unblocks the read below, whatever the guest is doing.
 	defer context.AfterFunc(ctx, func() { proc.Close() })()
 	g := &guest{
@@ -117,7 +122,7 @@ func selfPath() (string, error) {
 }
 
 func (g *guest) run(ctx context.Context) error {
-	if err := g.say(toGuest{Run: &run{Code: g.o.Code, Tools: g.o.Tools, Memory: maxMemory}}); err != nil {
+	if err := g.say(toGuest{Run: &run{Code: g.o.Code, Tools: g.o.Tools, Memory: g.o.Memory}}); err != nil {
 		return g.died(err)
 	}
 	for {
@@ -202,7 +207,7 @@ func (g *guest) done(d *done) error {
 	case f.Large:
 		return tooLarge()
 	case f.Memory:
-		return tooMuchMemory()
+		return g.tooMuchMemory()
 	case e != nil:
 		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+clip(e.PublicMessage(), maxMessage)).WithHint(e.PublicHint())
 	}
@@ -216,8 +221,8 @@ func tooLarge() error {
 		WithHint("Return less.")
 }
 
-func tooMuchMemory() error {
-	return capabilities.Errorf(capabilities.CodeScriptFailed, "The script used more than %d MiB of memory and was ended.", maxMemory>>20).
+func (g *guest) tooMuchMemory() error {
+	return capabilities.Errorf(capabilities.CodeScriptFailed, "The script used more than %d MiB of memory and was ended.", g.o.Memory>>20).
 		WithHint("Keep less at once.")
 }
 
@@ -225,7 +230,7 @@ func tooMuchMemory() error {
 func (g *guest) died(err error) error {
 	g.proc.Close() // so that its last words are all there
 	if out := g.proc.Output(); strings.Contains(out, "out of memory") || strings.Contains(out, "cannot allocate memory") || strings.Contains(out, "address space") {
-		return tooMuchMemory()
+		return g.tooMuchMemory()
 	}
 	if errors.Is(err, errLine) {
 		return capabilities.Errorf(capabilities.CodeResultTooLarge, "The script passed on more than %d bytes at once.", maxLine)

@@ -40,9 +40,9 @@ var tools = []string{"navigate", "click", "press-key", "evaluate", "wait-for"}
 
 func try(t *testing.T, code string) (Result, *capabilities.Error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the race detector slows the engine down most
 	defer cancel()
-	r, err := Run(ctx, Options{Launcher: procguard.New(procguard.Options{}), Code: code, Tools: tools, Do: do})
+	r, err := Run(ctx, Options{Launcher: procguard.New(procguard.Options{}), Code: code, Tools: tools, Memory: 24 << 20, Do: do})
 	if err != nil {
 		return r, capabilities.AsError(err)
 	}
@@ -90,21 +90,27 @@ func TestScriptFailures(t *testing.T) {
 	}{
 		{"thrown", "\n\nthrow new Error('boo')", capabilities.CodeScriptFailed, "Error: boo (line 3)"},
 		{"thrown in a function", "function f() {\n  null.x\n}\nf()", capabilities.CodeScriptFailed, "(line 2)"},
-		{"thrown after a wait", "await 1;\nundefinedName()", capabilities.CodeScriptFailed, "undefinedName is not defined (line 2)"},
+		{"thrown after a wait", "await 1;\nundefinedName()", capabilities.CodeScriptFailed, "'undefinedName' is not defined (line 2)"},
 		{"thrown text", "throw 'plain'", capabilities.CodeScriptFailed, "thrown: plain"},
 		{"thrown strangely", "throw {toString() { throw 1 }}", capabilities.CodeScriptFailed, "can not be read"},
 		{"a syntax error", "let a = 1;\nlet b = (;", capabilities.CodeScriptFailed, "(line 2)"},
 		{"a failed step", "page.navigate('u');\npage.click('#x')", capabilities.CodeElementNotFound, "page.click (line 2): No element matches #x."},
 		{"a failed step, awaited", "await page.click({selector: '#x'})", capabilities.CodeElementNotFound, "page.click (line 1)"},
-		{"no such tool", "page.launch()", capabilities.CodeScriptFailed, "launch"},
+		{"no such tool", "page.launch()", capabilities.CodeScriptFailed, "page.launch is not a function (line 1)"},
+		{"no such tool, further on", "let é = 'ü'; 1\n  ; é; f(page.evaluate.launch (1))\nfunction f() {}", capabilities.CodeScriptFailed, "page.evaluate.launch is not a function (line 2)"},
+		{"no such function", "[1].map(7)", capabilities.CodeScriptFailed, "TypeError: not a function (line 1)"},
 		{"a bad argument", "page.waitFor('x')", capabilities.CodeScriptFailed, "page.waitFor takes an object"},
 		{"a promise nobody keeps", "await new Promise(() => {})", capabilities.CodeScriptFailed, "nothing resolves"},
 		{"a function for a value", "return () => 1", capabilities.CodeScriptFailed, "function"},
 		{"a circle", "const a = {}; a.a = a; return a", capabilities.CodeScriptFailed, "ircular"},
 		{"too deep", "const f = () => f(); f()", capabilities.CodeScriptFailed, ""},
 		{"a large value", "return 'x'.repeat(2 << 20)", capabilities.CodeResultTooLarge, ""},
-		{"memory, bit by bit", "const a = []; for (;;) a.push('x'.repeat(1000) + a.length)", capabilities.CodeScriptFailed, "memory"},
-		{"memory, at once", "return 'x'.repeat(1 << 30).length + 'y'.repeat(1 << 30).length", capabilities.CodeScriptFailed, "memory"},
+		{"memory, bit by bit", "const a = []; for (;;) a.push('x'.repeat(1000) + a.length)", capabilities.CodeScriptFailed, "than 24 MiB of memory"},
+		{"memory, at once", "return 'x'.repeat(1 << 29).length", capabilities.CodeScriptFailed, "than 24 MiB of memory"},
+		{"a text that can not be", "return 'x'.repeat(1 << 30)", capabilities.CodeScriptFailed, "invalid string length (line 1)"},
+		{"memory, in small pieces", "let l; for (;;) l = {l}", capabilities.CodeScriptFailed, "memory"},
+		{"memory that stays used", "globalThis.a = []; for (;;) a.push({})", capabilities.CodeScriptFailed, "memory"},
+		{"memory, after a wait", "await 1; globalThis.a = []; for (;;) a.push([1])", capabilities.CodeScriptFailed, "memory"},
 		{"too many steps", "for (;;) page.waitFor()", capabilities.CodeOverloaded, "1000 steps"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
