@@ -268,6 +268,19 @@ type Clipboard interface {
 	Clear(ctx context.Context) (bool, error)
 }
 
+// SeenText is a word that is seen in pixels.
+type SeenText struct {
+	Text       string
+	Bounds     Rect // of the whole desktop
+	Line       int  // words with the same number stand in one line, in their order
+	Confidence float64
+}
+
+// TextReader finds text in pixels. *MissingError if what it needs is not installed.
+type TextReader interface {
+	Read(ctx context.Context, f *Frame) ([]SeenText, error)
+}
+
 // Desktop is a person's desktop. A part that this system can not give is nil,
 // and Missing says for it what is missing and the fix.
 type Desktop struct {

@@ -28,6 +28,8 @@ type Options struct {
 	// LaunchAllow, unless empty, are the only applications that act may start, by
 	// the name it is given.
 	LaunchAllow []string
+	// Reader finds text in pictures. Default: none, ocr selectors are refused.
+	Reader platform.TextReader
 	// Log. Default: discard.
 	Log *slog.Logger
 }
@@ -66,11 +68,18 @@ type tool func(h *Handler, ctx context.Context, inv capabilities.Invocation) (ca
 
 // order lists what is implemented; toolOf says how.
 var order = []capabilities.CapabilityID{
+	"tyrum.desktop.query", "tyrum.desktop.act", "tyrum.desktop.wait-for",
 	"tyrum.desktop.mouse", "tyrum.desktop.keyboard", "tyrum.desktop.clipboard-write",
 }
 
 func toolOf(id capabilities.CapabilityID) tool {
 	switch id {
+	case "tyrum.desktop.query":
+		return (*Handler).query
+	case "tyrum.desktop.act":
+		return (*Handler).act
+	case "tyrum.desktop.wait-for":
+		return (*Handler).waitFor
 	case "tyrum.desktop.mouse":
 		return (*Handler).mouse
 	case "tyrum.desktop.keyboard":
