@@ -111,7 +111,8 @@ func TestCrossCompile(t *testing.T) {
 	all := readTree(t)
 	for _, target := range targets {
 		t.Run(target.goos+"-"+target.goarch, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "./...")
+			// Linked as a release is: without tables for a debugger, in half the time.
+			cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "./...")
 			cmd.Dir = all.root
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+target.goos, "GOARCH="+target.goarch)
 			if out, err := cmd.CombinedOutput(); err != nil {
