@@ -165,7 +165,7 @@ type Window struct {
 }
 
 // Windows lists and arranges the windows. Errors for a window that is gone are
-// ErrGone.
+// ErrGone; for an application that is not there, ErrNoApp.
 type Windows interface {
 	List(ctx context.Context) ([]Window, error)
 	Activate(ctx context.Context, ref string) error
@@ -332,6 +332,8 @@ const (
 	ErrCannot DesktopError = "the element can not do that"
 	// ErrLost says that the display server or the bus ended; Open again.
 	ErrLost DesktopError = "the connection to the desktop was lost"
+	// ErrNoApp says that no installed application has that name.
+	ErrNoApp DesktopError = "no such application is installed"
 	// ErrUntypable says that this system can not type a character of the text.
 	ErrUntypable DesktopError = "a character can not be typed here"
 )

@@ -1,0 +1,183 @@
+package win32
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unicode/utf16"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// Clipboard is the session's clipboard. It implements platform.Clipboard.
+type Clipboard struct {
+	mu       sync.Mutex
+	sequence uint32 // of the clipboard after our last write; 0: none
+	clear    *time.Timer
+}
+
+// NewClipboard gives a Clipboard. Close stops what it meant to clear later.
+func NewClipboard() *Clipboard { return &Clipboard{} }
+
+const (
+	unicodeText = 13
+	moveable    = 0x0002
+	maxRead     = 4 << 20 // bytes of another program's text that are read
+)
+
+// The formats that keep a text out of histories, of other machines' clipboards
+// and of programs that watch.
+var concealing = []struct {
+	name  string
+	value uint32
+}{{"ExcludeClipboardContentFromMonitorProcessing", 1}, {"CanIncludeInClipboardHistory", 0}, {"CanUploadToCloudClipboard", 0}}
+
+// open runs f with the clipboard open, on one thread. Another program may have
+// it open; they keep it for moments only.
+func open(ctx context.Context, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for try := 0; ; try++ {
+		ok, _, errno := procOpenClipboard.Call(0)
+		if ok != 0 {
+			defer procCloseClipboard.Call()
+			return f()
+		}
+		if try == 1000 {
+			return fmt.Errorf("win32: another program holds the clipboard: %w", failed("OpenClipboard", errno))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// put hands bytes to the open clipboard.
+func put(format uintptr, data []byte) error {
+	memory, _, errno := procGlobalAlloc.Call(moveable, uintptr(len(data)))
+	if memory == 0 {
+		return failed("GlobalAlloc", errno)
+	}
+	address, _, errno := procGlobalLock.Call(memory)
+	if address == 0 {
+		procGlobalFree.Call(memory)
+		return failed("GlobalLock", errno)
+	}
+	copy(unsafe.Slice(at[byte](address), len(data)), data)
+	procGlobalUnlock.Call(memory)
+	if ok, _, errno := procSetClipboardData.Call(format, memory); ok == 0 {
+		procGlobalFree.Call(memory)
+		return failed("SetClipboardData", errno)
+	}
+	return nil // the memory is the system's now
+}
+
+// Write puts text on the clipboard.
+func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error {
+	units := append(utf16.Encode([]rune(text)), 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clear != nil {
+		c.clear.Stop()
+		c.clear = nil
+	}
+	err := open(ctx, func() error {
+		if ok, _, errno := procEmptyClipboard.Call(); ok == 0 {
+			return failed("EmptyClipboard", errno)
+		}
+		if concealed {
+			for _, f := range concealing {
+				name, err := windows.UTF16PtrFromString(f.name)
+				if err != nil {
+					return err
+				}
+				format, _, errno := procRegisterFormat.Call(uintptr(unsafe.Pointer(name)))
+				if format == 0 {
+					return failed("RegisterClipboardFormat", errno)
+				}
+				if err := put(format, unsafe.Slice((*byte)(unsafe.Pointer(&f.value)), 4)); err != nil {
+					return err
+				}
+			}
+		}
+		return put(unicodeText, unsafe.Slice((*byte)(unsafe.Pointer(&units[0])), 2*len(units)))
+	})
+	clear(units)
+	if err != nil {
+		return err
+	}
+	sequence, _, _ := procClipboardSequence.Call()
+	c.sequence = uint32(sequence)
+	if clearAfter > 0 {
+		c.clear = time.AfterFunc(clearAfter, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			c.Clear(ctx)
+		})
+	}
+	return nil
+}
+
+// Read gives the text on the clipboard.
+func (c *Clipboard) Read(ctx context.Context) (text string, err error) {
+	if is, _, _ := procIsFormatAvailable.Call(unicodeText); is == 0 {
+		return "", nil
+	}
+	err = open(ctx, func() error {
+		memory, _, _ := procGetClipboardData.Call(unicodeText)
+		if memory == 0 {
+			return nil // it changed meanwhile
+		}
+		address, _, errno := procGlobalLock.Call(memory)
+		if address == 0 {
+			return failed("GlobalLock", errno)
+		}
+		defer procGlobalUnlock.Call(memory)
+		size, _, _ := procGlobalSize.Call(memory)
+		units := unsafe.Slice(at[uint16](address), min(size, maxRead)/2)
+		text = windows.UTF16ToString(units)
+		return nil
+	})
+	return text, err
+}
+
+// Clear empties the clipboard if it holds what Write put there.
+func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sequence == 0 {
+		return false, nil
+	}
+	cleared := false
+	err := open(ctx, func() error {
+		now, _, _ := procClipboardSequence.Call()
+		if uint32(now) != c.sequence {
+			return nil
+		}
+		if ok, _, errno := procEmptyClipboard.Call(); ok == 0 {
+			return failed("EmptyClipboard", errno)
+		}
+		cleared = true
+		return nil
+	})
+	if err == nil {
+		c.sequence = 0
+	}
+	return cleared, err
+}
+
+// Close stops a clearing that is due later.
+func (c *Clipboard) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clear != nil {
+		c.clear.Stop()
+	}
+}
