@@ -41,11 +41,11 @@ type Conn struct {
 
 	wire  *wire
 	hooks atomic.Pointer[[]*hook]
+	ext   map[string]Extension // not changed after Dial
 	lost  chan struct{}
 	close sync.Once
 
 	mu    sync.Mutex // above what follows
-	ext   map[string]*Extension
 	atoms map[string]xproto.Atom
 	names map[xproto.Atom]string
 	mask  uint32 // of events of the root window
@@ -103,7 +103,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 			Fix: "Start the session, or set DISPLAY to the display that it has."}
 	}
 	c := &Conn{Name: name, lost: make(chan struct{}),
-		ext: map[string]*Extension{}, atoms: map[string]xproto.Atom{}, names: map[xproto.Atom]string{}}
+		ext: map[string]Extension{}, atoms: map[string]xproto.Atom{}, names: map[xproto.Atom]string{}}
 	c.hooks.Store(&[]*hook{})
 	c.wire = newWire(raw, setupRequest(a.authority(o.Authority)), c.dispatch)
 
@@ -126,12 +126,17 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	c.X.DefaultScreen = a.screen
 	c.Setup = xproto.Setup(c.X)
 	if a.screen >= len(c.Setup.Roots) {
-		_ = c.Close()
+		c.X.Close()
+		_ = raw.Close()
 		return nil, &platform.MissingError{What: fmt.Sprintf("DISPLAY=%s names a screen that the X server does not have.", name),
 			Fix: fmt.Sprintf("Set DISPLAY=:%d.", a.number)}
 	}
 	c.Screen = c.Setup.Roots[a.screen]
 	go c.drain()
+	if err := c.learnExtensions(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -309,30 +314,40 @@ func (c *Conn) fault(err error) error {
 	}
 }
 
-// Extension tells where an extension is, such as "DAMAGE", and makes it known to
-// xgb's functions. Whether its version suffices the caller asks itself.
-func (c *Conn) Extension(ctx context.Context, name string) (Extension, error) {
-	c.mu.Lock()
-	known := c.ext[name]
-	c.mu.Unlock()
-	if known != nil {
-		return *known, nil
-	}
-	r, err := Ask(ctx, c, func() (*xproto.QueryExtensionReply, error) {
-		return xproto.QueryExtension(c.X, uint16(len(name)), name).Reply()
+// extensions are those that some part here uses. All are asked for at the start:
+// xgb's functions take its lock twice, so that writing to its table beside them
+// can stop both for good.
+var extensions = [...]string{"DAMAGE", "MIT-SHM", "RANDR", "RECORD", "X-Resource", "XFIXES", "XInputExtension", "XKEYBOARD", "XTEST"}
+
+func (c *Conn) learnExtensions(ctx context.Context) error {
+	return c.Do(ctx, func() error {
+		var cookies [len(extensions)]xproto.QueryExtensionCookie
+		for i, name := range extensions {
+			cookies[i] = xproto.QueryExtension(c.X, uint16(len(name)), name)
+		}
+		for i, name := range extensions {
+			r, err := cookies[i].Reply()
+			if err != nil {
+				return err
+			}
+			c.ext[name] = Extension{Present: r.Present, Major: r.MajorOpcode, FirstEvent: r.FirstEvent}
+			if r.Present {
+				c.X.ExtLock.Lock()
+				c.X.Extensions[name] = r.MajorOpcode
+				c.X.ExtLock.Unlock()
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return Extension{}, err
+}
+
+// Extension tells where an extension is, such as "DAMAGE", which xgb's functions
+// know then, too. Whether its version suffices the caller asks itself.
+func (c *Conn) Extension(_ context.Context, name string) (Extension, error) {
+	e, asked := c.ext[name]
+	if !asked {
+		return Extension{}, fmt.Errorf("x11: the extension %s is not among those that Dial asks for", name)
 	}
-	e := Extension{Present: r.Present, Major: r.MajorOpcode, FirstEvent: r.FirstEvent}
-	if e.Present {
-		c.X.ExtLock.Lock()
-		c.X.Extensions[name] = e.Major
-		c.X.ExtLock.Unlock()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ext[name] = &e
 	return e, nil
 }
 
