@@ -52,6 +52,20 @@ func (t *frameTable) add(s shown) shown {
 	return s
 }
 
+// keep gives the frame that showed the same if it was among the last ones, so that
+// an unchanged screen does not push others out; else it adds s.
+func (t *frameTable) keep(s shown) shown {
+	t.mu.Lock()
+	for back := range min(uint64(8), t.next) {
+		if had := t.byID[t.ring[(t.next-1-back)%maxFrames]]; had.same(s) {
+			t.mu.Unlock()
+			return had
+		}
+	}
+	t.mu.Unlock()
+	return t.add(s)
+}
+
 func (t *frameTable) get(id string) (shown, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,6 +137,25 @@ func (h *Handler) pointIn(layout platform.Layout, frameID string, x, y float64) 
 // desktop gives the desktop's pixel under the middle of an image's pixel.
 func (s shown) desktop(p platform.Point) platform.Point {
 	return platform.Point{X: s.area.X + along(p.X, s.width, s.area.Width), Y: s.area.Y + along(p.Y, s.height, s.area.Height)}
+}
+
+// same reports whether two images show the same pixels of the same place.
+func (s shown) same(o shown) bool {
+	o.id = s.id
+	return s == o
+}
+
+// part gives the desktop's pixels that a part of the image shows; empty if it is
+// not in the image.
+func (s shown) part(r platform.Rect) platform.Rect {
+	r = r.Intersect(platform.Rect{Width: s.width, Height: s.height})
+	if r.Empty() {
+		return r
+	}
+	x, y := r.X*s.area.Width/s.width, r.Y*s.area.Height/s.height
+	right := ((r.X+r.Width)*s.area.Width + s.width - 1) / s.width
+	bottom := ((r.Y+r.Height)*s.area.Height + s.height - 1) / s.height
+	return platform.Rect{X: s.area.X + x, Y: s.area.Y + y, Width: right - x, Height: bottom - y}
 }
 
 // along maps the middle of pixel i of from onto a pixel of to, in whole numbers.

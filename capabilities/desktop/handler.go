@@ -44,11 +44,13 @@ const (
 // desktop, which all lanes share: calls that only look run side by side, calls
 // that use mouse or keyboard one after another.
 type Handler struct {
-	o      Options
-	log    *slog.Logger
-	frames *frameTable
-	refs   *refTable
-	hands  *hands
+	o         Options
+	log       *slog.Logger
+	frames    *frameTable
+	refs      *refTable
+	hands     *hands
+	images    *imageCache
+	snapshots *snapshotTable
 
 	life context.Context // ends with Close
 	kill context.CancelFunc
@@ -68,12 +70,17 @@ type tool func(h *Handler, ctx context.Context, inv capabilities.Invocation) (ca
 
 // order lists what is implemented; toolOf says how.
 var order = []capabilities.CapabilityID{
+	"tyrum.desktop.screenshot", "tyrum.desktop.snapshot",
 	"tyrum.desktop.query", "tyrum.desktop.act", "tyrum.desktop.wait-for",
 	"tyrum.desktop.mouse", "tyrum.desktop.keyboard", "tyrum.desktop.clipboard-write",
 }
 
 func toolOf(id capabilities.CapabilityID) tool {
 	switch id {
+	case "tyrum.desktop.screenshot":
+		return (*Handler).screenshot
+	case "tyrum.desktop.snapshot":
+		return (*Handler).snapshot
 	case "tyrum.desktop.query":
 		return (*Handler).query
 	case "tyrum.desktop.act":
@@ -120,7 +127,7 @@ func New(o Options) (*Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{o: o, log: o.Log, frames: newFrameTable(), refs: newRefTable(), hands: newHands(o.QuietTime)}
+	h := &Handler{o: o, log: o.Log, frames: newFrameTable(), refs: newRefTable(), hands: newHands(o.QuietTime), images: newImageCache(), snapshots: newSnapshotTable()}
 	h.life, h.kill = context.WithCancel(context.Background())
 	return h, nil
 }

@@ -25,17 +25,21 @@ type cachedReadiness struct {
 	all []capabilities.Readiness
 }
 
-// needs are the parts that a capability can not do without.
+// needs are the parts that a capability can not do without. (A snapshot has
+// windows, elements or both to tell.)
 var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
 	"tyrum.desktop.screenshot":      {platform.PartScreen},
 	"tyrum.desktop.snapshot":        {platform.PartWindows},
 	"tyrum.desktop.query":           {platform.PartAccessibility},
-	"tyrum.desktop.act":             {platform.PartAccessibility, platform.PartInput},
+	"tyrum.desktop.act":             {platform.PartAccessibility},
 	"tyrum.desktop.mouse":           {platform.PartInput, platform.PartScreen},
 	"tyrum.desktop.keyboard":        {platform.PartInput},
 	"tyrum.desktop.wait-for":        {platform.PartAccessibility},
 	"tyrum.desktop.clipboard-write": {platform.PartClipboard},
 }
+
+// uses are the capabilities that use mouse and keyboard.
+var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true}
 
 // Readiness gives the present truth for each capability. It opens the desktop,
 // which changes nothing on it, and answers from a cache for two seconds.
@@ -74,12 +78,15 @@ func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, loc
 	}
 	r.Backend = clip(d.Name, 100)
 	for _, part := range needs[id] {
+		if part == platform.PartWindows && d.Accessibility != nil {
+			continue
+		}
 		if !hasPart(d, part) {
 			return notReady(r, missing(d, part))
 		}
-		if part == platform.PartInput && unwatched != nil {
-			r.Degraded = DegradedPerson
-		}
+	}
+	if d.Input != nil && unwatched != nil && uses[id] {
+		r.Degraded = DegradedPerson
 	}
 	if locked != "" {
 		r.Reason, r.Fix = capabilities.ReasonBackendFailing, clip(locked+" Unlock it.", maxFix)
