@@ -1,8 +1,18 @@
 package capability
 
+import "strings"
+
 // console: what a page says, and what goes wrong in it.
 func console() []*Behaviour {
 	read := func(args obj) step { return call("console-messages", args) }
+	// comes reads until the page has said it: some things it says in its own time.
+	comes := func(args obj, words ...string) step {
+		return func(r *run) {
+			r.until(strings.Join(words, " "), func() bool {
+				return isAmong(r.made(r.call("console-messages", args)), "messages", words)
+			})
+		}
+	}
 	levels := html(`<script>console.log('plain',1,{a:2});console.info('info');console.warn('careful');console.error('broken');console.debug('detail');var said=5</script>`)
 	return []*Behaviour{
 		b("console.all", "a page that says something of every kind", "all of it is there, with its kind", levels, holds(`said`, 5), read(nil), among("messages", "plain"), among("messages", `"warning"`, "careful"), among("messages", `"error"`, "broken"), among("messages", "detail")),
@@ -17,12 +27,9 @@ func console() []*Behaviour {
 		b("console.clear", "forgotten after reading", "the next reading has none of it", html(`<script>console.log('once')</script>`), read(obj{"clear": true}), among("messages", "once"), read(nil), notAmong("messages", "once"), holds(`typeof console.log`, "function")),
 		b("console.limit", "no more than two", "two are given and the rest is counted", html(`<script>for(let i=0;i<10;i++)console.log('m'+i);var n=10</script>`), holds(`n`, 10), read(obj{"limit": 2}), field("messages.length", 2), field("omitted", 8), among("messages", "m9")),
 		b("console.exception", "an error that nothing catches", "it is among the errors, with its place", html(`<button id=x onclick="document.title='ran';nope.x()">B</button>`), call("click", obj{"selector": "#x"}), holds(`document.title`, "ran"), read(obj{"level": "error"}), among("messages", "nope is not defined")),
-		b("console.rejection", "a promise whose failure nothing catches", "it is among the errors", html(`<script>Promise.reject(new Error('left alone'));var ran=1</script>`), becomes(`ran`, 1), func(r *run) {
-			r.eval(`new Promise(f => setTimeout(f, 50))`)
-			r.made(r.call("console-messages", obj{"level": "error"}))
-		}, among("messages", "left alone")),
-		b("console.load-failure", "a picture that is missing", "the browser's own message is there", html(`<img src=missing.png>`), read(obj{"level": "error"}), among("messages", "404"), served("missing.png")),
-		b("console.frame", "a frame of another origin that says something", "it is there", html(`<iframe src="{B}in"></iframe>`), page{"in", `<script>console.log('from the frame')</script>`}, read(nil), among("messages", "from the frame"), served("in", "B")),
+		b("console.rejection", "a promise whose failure nothing catches", "it is among the errors", html(`<script>Promise.reject(new Error('left alone'));var ran=1</script>`), becomes(`ran`, 1), comes(obj{"level": "error"}, "left alone")),
+		b("console.load-failure", "a picture that is missing", "the browser's own message is there", html(`<img src=missing.png>`), comes(obj{"level": "error"}, "404"), served("missing.png")),
+		b("console.frame", "a frame of another origin that says something", "it is there", html(`<iframe src="{B}in"></iframe>`), page{"in", `<script>console.log('from the frame')</script>`}, comes(nil, "from the frame"), served("in", "B")),
 		b("console.long", "a message of a million characters", "it is cut, and the call does not fail", html(`<script>console.log('start'+'x'.repeat(1e6));var n=1</script>`), holds(`n`, 1), read(nil), among("messages", "start"), check(func(c *Call) string {
 			if len(brief(c.Result)) == 0 || len(jsonOf(c.Result)) > 200_000 {
 				return "the answer is too long"

@@ -24,12 +24,7 @@ func dialogs() []*Behaviour {
 		b("dialog.evaluate", "an expression that opens an alert", "it does not hang", html(`<p>x`), either("evaluate", obj{"expression": "alert('From script'); 7", "timeout_ms": 8000}), either("handle-dialog", obj{"accept": true}), becomes(`1`, 1)),
 		b("dialog.two", "two dialogs one after the other", "each is reported and answered", html(`<button id=x onclick="document.title=[confirm('One?'),confirm('Two?')].join()">C</button>`), click, field("dialog.message", "One?"), answer(true), func(r *run) {
 			// The second may be open already when the first is answered, or a moment later.
-			for range 50 {
-				if c := r.call("snapshot", nil); c.Code == capabilities.CodeDialogOpen {
-					return
-				}
-			}
-			r.fail("the second dialog did not come")
+			r.until("the second dialog", func() bool { return r.call("snapshot", nil).Code == capabilities.CodeDialogOpen })
 		}, answer(false), becomes(`document.title`, "true,false")),
 		b("dialog.armed", "an answer given before there is a dialog", "the next dialog is answered by it", html(`<button id=x onclick="document.title=prompt('Name?')">P</button>`), call("handle-dialog", obj{"accept": true, "prompt_text": "early"}), click, becomes(`document.title`, "early")),
 		b("dialog.beforeunload", "a page that asks before it is left", "opening another reports it; accepted, the other opens", html(`<title>editor</title><button id=x>edit</button><script>onbeforeunload=e=>{e.preventDefault();return 'x'}</script>`), page{"next", `<title>next</title>`}, click, either("navigate", obj{"url": "{A}next"}), either("handle-dialog", obj{"accept": true}), func(r *run) {

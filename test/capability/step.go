@@ -26,7 +26,7 @@ type failure struct{ text string }
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
-const patience = 10 * time.Second
+const patience = 20 * time.Second
 
 // call makes a call that has to succeed.
 func call(tool string, args obj) step {
@@ -226,6 +226,15 @@ func times(path string, n int) step {
 	}
 }
 
+// until asks again until cond holds, and says what never came about.
+func (r *run) until(what string, cond func() bool) {
+	for deadline := time.Now().Add(patience); !cond(); {
+		if time.Now().After(deadline) {
+			r.fail("never came about: %s", what)
+		}
+	}
+}
+
 // header wants the last request of a path to have had a header that holds want.
 func header(path, name, want string) step {
 	return func(r *run) {
@@ -311,14 +320,20 @@ func pick(v any, path string) any {
 // its JSON.
 func among(path string, words ...string) step {
 	return func(r *run) {
-		list, _ := pick(r.last.Result, path).([]any)
-		for _, x := range list {
-			if text, _ := json.Marshal(x); containsAll(plain(text), words) {
-				return
-			}
+		if !isAmong(r.last, path, words) {
+			r.fail("no entry of %s has %q: %s", path, words, brief(pick(r.last.Result, path)))
 		}
-		r.fail("no entry of %s has %q: %s", path, words, brief(list))
 	}
+}
+
+func isAmong(c *Call, path string, words []string) bool {
+	list, _ := pick(c.Result, path).([]any)
+	for _, x := range list {
+		if text, _ := json.Marshal(x); containsAll(plain(text), words) {
+			return true
+		}
+	}
+	return false
 }
 
 // notAmong wants no entry to hold them all.

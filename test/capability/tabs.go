@@ -20,12 +20,7 @@ func tabs() []*Behaviour {
 		b("tabs.popup", "a window that a page opens", "it is a tab of this conversation", html(`<button id=x onclick="window.open('two')">O</button>`), two, call("click", obj{"selector": "#x"}), served("two"), call("tabs", nil), field("tabs.length", 2), among("tabs", "/two")),
 		b("tabs.popup-opener", "a window that talks to its opener", "both can be worked with", html(`<button id=x onclick="w=window.open('child')">O</button><script>onmessage=e=>document.title=e.data</script>`), page{"child", `<button id=y onclick="opener.postMessage('from child','*')">C</button>`}, call("click", obj{"selector": "#x"}), served("child"), choose(1), call("click", obj{"selector": "#y"}), choose(0), becomes(`document.title`, "from child")),
 		b("tabs.self-closing", "a window that closes itself", "it leaves the list", html(`<button id=x onclick="w=window.open('bye')">O</button>`), page{"bye", `<script>setTimeout(close,100)</script>`}, call("click", obj{"selector": "#x"}), served("bye"), func(r *run) {
-			for range 200 {
-				if c := r.call("tabs", nil); pick(c.Result, "tabs.length") == 1 {
-					return
-				}
-			}
-			r.fail("it stays in the list")
+			r.until("it leaves the list", func() bool { return pick(r.call("tabs", nil).Result, "tabs.length") == 1 })
 		}, choose(0), becomes(`w.closed`, true)),
 		b("tabs.refs", "refs of another tab", "they are not taken for those of this one", one, two, open("one"), keep("x", `button "B"`), newTab("two"), either("click", obj{"ref": known("x")}), holds(`document.title`, "two")),
 		b("tabs.background-alive", "a tab in the background", "its timers and frames go on", html(`<title>bg</title><script>var n=0;(function f(){n++;requestAnimationFrame(f)})()</script>`), two, newTab("two"), holds(`new Promise(f=>setTimeout(f,300,1))`, 1), choose(0), becomes(`n > 5`, true)),
