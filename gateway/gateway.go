@@ -50,8 +50,10 @@ type Options struct {
 	PlainBeyondLoopback bool
 	Hosts               []string         // further names clients may call by
 	Catalog             *catalog.Catalog // default: the embedded one
-	Version             string           // of this program
-	Log                 *slog.Logger     // default: discards
+	// Granted is as in dispatch.Options. Default: nobody has granted anything.
+	Granted func(policy.Request, policy.Decision) bool
+	Version string       // of this program
+	Log     *slog.Logger // default: discards
 }
 
 // Gateway is one gateway, put together.
@@ -166,7 +168,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Granted: g.opts.Granted, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Front, err = front.New(front.Options{
 		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,

@@ -12,11 +12,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// Options of New; every field is required.
+// Options of New.
 type Options struct {
 	Node  func() policy.Node    // this node as the owner's rules see it
 	Owner func() *policy.Engine // the owner's rules in force
 	Stop  *StopSwitch
+	// Granted tells whether a grant of the owner covers a call that these rules ask
+	// about. Default: there is none; the other fields are required.
+	Granted func(policy.Request) bool
 }
 
 // Guard checks tickets. All methods are safe for concurrent use.
@@ -81,10 +84,15 @@ func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 // stricter of the two decisions holds (DESIGN section 4, hop 9). Nobody can be
 // asked on a node without a person's session, so asking is a no.
 func (g *Guard) owner(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
-	d := g.opts.Owner().Decide(policy.Request{
+	request := policy.Request{
 		Principal: e.Principal, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
 		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
-	})
+	}
+	d := g.opts.Owner().Decide(request)
+	if d.Effect == policy.Ask && g.opts.Granted != nil && g.opts.Granted(request) {
+		request.Consented = true
+		d = g.opts.Owner().Decide(request)
+	}
 	switch {
 	case d.Effect == policy.Allow:
 		return nil

@@ -227,11 +227,21 @@ func (d *Dispatcher) decide(c *call) *capabilities.Error {
 	return nil
 }
 
-// consent is hop 6. Until a way to ask a person is set up, an ask is a denial
-// that says so (S2-32: headless denies).
+// consent is hop 6. A grant has policy decide again, with it. Until a way to ask a
+// person is set up, an ask without one is a denial that says so (S2-32: headless
+// denies).
 func (d *Dispatcher) consent(_ context.Context, c *call) *capabilities.Error {
-	if c.verdict.Effect == policy.Ask {
+	if c.verdict.Effect != policy.Ask {
+		return nil
+	}
+	request := c.policyRequest(c.node)
+	if d.opts.Granted == nil || !d.opts.Granted(request, c.verdict) {
 		return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 	}
-	return nil
+	request.Consented = true
+	if granted := c.engine.Decide(request); granted.Effect == policy.Allow {
+		c.verdict = granted
+		return nil
+	}
+	return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 }

@@ -83,8 +83,11 @@ type Options struct {
 	Outcomes  *outcome.Store
 	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
 	StopEpoch func() uint64                    // default: 0
-	Metrics   *Metrics                         // default: not registered anywhere
-	Log       *slog.Logger                     // default: discards
+	// Granted tells whether a person's live grant covers a call that policy wants
+	// one for, by what was asked of policy and its answer. Default: there is none.
+	Granted func(policy.Request, policy.Decision) bool
+	Metrics *Metrics     // default: not registered anywhere
+	Log     *slog.Logger // default: discards
 	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
 	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,20 +31,24 @@ type Site struct {
 	Dir string
 	Log *slog.Logger
 	*gateway.Gateway
-	stop func()
-	http string
-	quic string
+	stop    func()
+	http    string
+	quic    string
+	granted string // the rule of Options.Granted
 }
 
 // Options of Start. The zero value is a gateway with the fixture family permitted.
 type Options struct {
 	Rules string // Cedar text beside the default; default Rules
+	// Granted names the rule under which calls that policy asks about count as
+	// granted, at the gateway and on its nodes. Default: none are.
+	Granted string
 }
 
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s := &Site{T: t, Dir: t.TempDir(), granted: o.Granted, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.Rules == "" {
 		o.Rules = Rules
 	}
@@ -63,6 +68,7 @@ func (s *Site) open() {
 	must(s.T, err)
 	g, err := gateway.Open(context.Background(), gateway.Options{
 		Dir: s.Dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: s.Log,
+		Granted: func(_ policy.Request, d policy.Decision) bool { return slices.Contains(d.Determining, s.granted) },
 	})
 	must(s.T, err)
 	s.Gateway = g
@@ -132,6 +138,7 @@ func (n *Node) Start() {
 	must(n.site.T, err)
 	n.Agent, err = agent.New(agent.Options{
 		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Log: n.site.Log,
+		Granted: func(policy.Request) bool { return n.site.granted != "" }, // the gateway asked for the rule
 	})
 	must(n.site.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
