@@ -172,7 +172,7 @@ func (p *app) chain(ctx context.Context, at place) ([]node, error) {
 	var chain []node
 	for depth := 0; depth < maxDepth; depth++ {
 		p.mu.Lock()
-		nd, all := p.nodes[at], p.getAll
+		nd := p.nodes[at]
 		var known node
 		if nd != nil {
 			known = *nd
@@ -186,7 +186,7 @@ func (p *app) chain(ctx context.Context, at place) ([]node, error) {
 			at = known.parent
 			continue
 		}
-		questions := append(basics(at, all), property(at, ifAccessible, "Parent"))
+		questions := append(basics(at), property(at, ifAccessible, "Parent"))
 		if err := p.ask(ctx, questions...); err != nil {
 			return nil, err
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/godbus/dbus/v5"
 )
 
 // toolkit is whose way of publishing elements an application has.
@@ -36,7 +34,6 @@ type app struct {
 	name    string
 	pid     int
 	kind    toolkit
-	getAll  bool // it answers Properties.GetAll
 	nodes   map[place]*node
 	loaded  bool   // the mirror holds what a whole reading gave
 	count   uint64 // of events that came, for the order between them and answers
@@ -67,11 +64,12 @@ type node struct {
 	stale     uint64
 	kidsStale uint64 // when an event said so, in app.count; 0 if not
 	seen      bool   // by the walk under way
+	away      bool   // it has no place, not even outside of the screen
 	box       extents
 }
 
 func newApp(s *session, root place) *app {
-	return &app{s: s, root: root, busy: make(chan struct{}, 1), nodes: map[place]*node{}, getAll: true, count: 1}
+	return &app{s: s, root: root, busy: make(chan struct{}, 1), nodes: map[place]*node{}, count: 1}
 }
 
 // applications lists the applications on the bus now, in the registry's order.
@@ -160,8 +158,7 @@ func (p *app) meet(ctx context.Context) error {
 	}
 	name := property(p.root, ifAccessible, "Name")
 	kit := property(p.root, ifApplication, "ToolkitName")
-	all := call(p.root, ifProperties+".GetAll", ifAccessible)
-	if err := p.ask(ctx, name, kit, all); err != nil {
+	if err := p.ask(ctx, name, kit); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -178,7 +175,5 @@ func (p *app) meet(ctx context.Context) error {
 	case "Chromium":
 		p.kind = chromium
 	}
-	values, _ := all.first().(map[string]dbus.Variant)
-	_, p.getAll = values["ChildCount"]
 	return nil
 }

@@ -212,3 +212,15 @@ func (e extents) real() bool {
 	const far = 1 << 24
 	return e[2] > 0 && e[3] > 0 && e[2] < far && e[3] < far && e[0] > -far && e[0] < far && e[1] > -far && e[1] < far
 }
+
+// meets reports that e and f share a pixel.
+func (e extents) meets(f extents) bool {
+	c := e.cut(f)
+	return c[2] > 0 && c[3] > 0
+}
+
+// cut gives what e and f share.
+func (e extents) cut(f extents) extents {
+	x, y := max(e[0], f[0]), max(e[1], f[1])
+	return extents{x, y, max(0, min(e[0]+e[2], f[0]+f[2])-x), max(0, min(e[1]+e[3], f[1]+f[3])-y)}
+}

@@ -5,12 +5,10 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/godbus/dbus/v5"
 )
 
-// manyKids is how many children of one element are asked for at once; of more,
-// only those that are on the screen and some after them.
+// manyKids is how many children of one element are listed; of more, only those
+// that are on the screen and some around them.
 const manyKids = 256
 
 // refresh makes the mirror true for what is visible below top (p.root for all).
@@ -54,6 +52,9 @@ func (p *app) refresh(ctx context.Context, top place) error {
 		}
 	}
 	if err := p.complete(ctx, top); err != nil {
+		return err
+	}
+	if err := p.look(ctx, top); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -125,8 +126,11 @@ func (p *app) install(items []item, cut bool, since uint64) {
 		if nd == nil {
 			continue
 		}
-		nd.parent, nd.role, nd.name, nd.desc, nd.ifaces = it.parent, it.role, it.name, it.desc, it.ifaces
-		nd.states, nd.count, nd.basics = it.states, it.count, true
+		nd.role, nd.name, nd.desc, nd.ifaces = it.role, it.name, it.desc, it.ifaces
+		nd.states, nd.basics = it.states, true
+		if p.kind != gtk4 { // which is not of one mind about who is whose child
+			nd.parent, nd.count = it.parent, it.count
+		}
 		if nd.stale <= since {
 			nd.stale = 0
 		}
@@ -138,7 +142,7 @@ func (p *app) install(items []item, cut bool, since uint64) {
 		}
 	}
 	if p.kind == gtk4 {
-		return // its indices are not those of GetChildren
+		return
 	}
 	for i := range items {
 		nd := p.nodes[items[i].at]
@@ -258,15 +262,12 @@ func (p *app) lackingLocked(top place) (bare, unlisted []*node) {
 	if p.nodeLocked(top, place{}) == nil {
 		return nil, nil
 	}
-	p.walkLocked(top, func(nd *node, depth int) bool {
+	p.visibleLocked(top, func(nd *node, depth int) bool {
 		if !nd.basics || nd.stale != 0 {
 			bare = append(bare, nd)
 			if !nd.basics {
 				return false
 			}
-		}
-		if nd.at != p.root && nd.at != top && !nd.open() {
-			return false
 		}
 		if nd.count == 0 && !nd.listed {
 			nd.listed, nd.kids = true, nil
@@ -279,9 +280,26 @@ func (p *app) lackingLocked(top place) (bare, unlisted []*node) {
 	return bare, unlisted
 }
 
-// open reports that the element or what is in it can be on the screen or be
-// scrolled there.
-func (nd *node) open() bool { return nd.states&(stShowing|stVisible) != 0 }
+// visibleLocked visits what is on the screen or can be scrolled there, below top.
+// What is in a menu that is closed is neither, unless that menu is top: its items
+// can be used as they are.
+func (p *app) visibleLocked(top place, visit func(nd *node, depth int) bool) {
+	p.walkLocked(top, func(nd *node, depth int) bool {
+		switch {
+		case !nd.basics || nd.at == p.root || nd.at == top:
+		case nd.states&stDefunct != 0 || nd.states&(stShowing|stVisible) == 0 || nd.away:
+			return false
+		case nd.states&stShowing == 0 && p.kind != gtk4:
+			if nd.role == roleMenu || nd.role == rolePopupMenu {
+				return nd.parent == top && visit(nd, depth)
+			}
+			if in := p.nodes[nd.parent]; in != nil && in.at != top && (in.role == roleMenu || in.role == rolePopupMenu) {
+				return false
+			}
+		}
+		return visit(nd, depth)
+	})
+}
 
 // walkLocked visits top and what is below it, parents first, each once; visit
 // tells whether to go on below.
@@ -308,17 +326,105 @@ func (p *app) walkLocked(top place, visit func(nd *node, depth int) bool) {
 	}
 }
 
+// look tells what is scrolled away from what is not there at all, such as the
+// other pages of a notebook. ATK's bridge says VISIBLE and not SHOWING for both,
+// GTK 4 and Qt say it for neither; but what is not there has no place.
+func (p *app) look(ctx context.Context, top place) error {
+	p.mu.Lock()
+	var questions []*question
+	visit := func(nd *node, depth int) bool {
+		if nd.at == p.root || nd.at == top || !nd.basics || p.kind == gtk3 && nd.states&stShowing != 0 {
+			return true
+		}
+		if nd.states&(stVisible|stShowing) != 0 && nd.ifaces&hasComponent != 0 {
+			questions = append(questions, p.where(nd.at))
+		}
+		return p.kind != gtk3
+	}
+	switch p.kind {
+	case gtk3, gtk4, qt:
+		for _, nd := range p.nodes {
+			nd.away = false
+		}
+		p.visibleLocked(top, visit)
+	}
+	p.mu.Unlock()
+	if len(questions) == 0 {
+		return ctx.Err()
+	}
+	if err := p.ask(ctx, questions...); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range questions {
+		if nd := p.nodes[q.at]; nd != nil && q.err == nil {
+			nd.box, _ = decodeExtents(q.first())
+			nd.away = !nd.box.real()
+		}
+	}
+	return nil
+}
+
+// where asks for an element's place: on the desktop, and in its window in GTK 4,
+// which knows no more.
+func (p *app) where(at place) *question {
+	const screen, window = uint32(0), uint32(1)
+	if p.kind == gtk4 {
+		return call(at, ifComponent+".GetExtents", window)
+	}
+	return call(at, ifComponent+".GetExtents", screen)
+}
+
+// onScreen gives the range of the children of a container that can be seen. The
+// children at some of its points tell.
+func (p *app) onScreen(ctx context.Context, nd *node, count int) (first, end int, err error) {
+	where := call(nd.at, ifComponent+".GetExtents", uint32(0))
+	if err := p.ask(ctx, where); err != nil {
+		return 0, 0, err
+	}
+	e, ok := decodeExtents(where.first())
+	if !ok || !e.real() {
+		return 0, 0, nil
+	}
+	// Just inside the corners; a header may lie on top.
+	var points, indices []*question
+	for _, y := range []int32{4, min(48, e[3]/2), e[3] / 2, e[3] - 4} {
+		for _, x := range []int32{min(24, e[2]/2), e[2] - 4} {
+			points = append(points, call(nd.at, ifComponent+".GetAccessibleAtPoint", e[0]+x, e[1]+y, uint32(0)))
+		}
+	}
+	if err := p.ask(ctx, points...); err != nil {
+		return 0, 0, err
+	}
+	for _, q := range points {
+		if at, ok := decodePlace(q.first()); ok && at != nd.at {
+			indices = append(indices, call(at, ifAccessible+".GetIndexInParent"))
+		}
+	}
+	if err := p.ask(ctx, indices...); err != nil {
+		return 0, 0, err
+	}
+	first = count
+	for _, q := range indices {
+		if i := q.number(); q.err == nil && i >= 0 && i < count {
+			first, end = min(first, i), max(end, i+1)
+		}
+	}
+	if end == 0 {
+		first = 0
+	}
+	return first, end, nil
+}
+
 // describe asks bare nodes for their own data and unlisted ones for their
 // children, all at once.
 func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64) error {
-	p.mu.Lock()
-	all := p.getAll
-	p.mu.Unlock()
 	var questions []*question
 	for _, nd := range bare {
-		questions = append(questions, basics(nd.at, all)...)
+		questions = append(questions, basics(nd.at)...)
 	}
-	own := len(questions) / max(len(bare), 1)
+	const own = 6 // of basics
 	lists := len(questions)
 	type container struct {
 		nd    *node
@@ -357,13 +463,13 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	return nil
 }
 
-// basics are the questions for an element's own data.
-func basics(at place, all bool) []*question {
-	questions := []*question{call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetInterfaces")}
-	if all {
-		return append(questions, call(at, ifProperties+".GetAll", ifAccessible))
+// basics are the questions for an element's own data. (Properties.GetAll would be
+// one for three of them; Qt 5 crashes when it is asked that.)
+func basics(at place) []*question {
+	return []*question{
+		call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetInterfaces"),
+		property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"), property(at, ifAccessible, "Description"),
 	}
-	return append(questions, property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"), property(at, ifAccessible, "Description"))
 }
 
 // takeLocked takes the answers to basics.
@@ -389,15 +495,7 @@ func (nd *node) take(answers []*question) bool {
 	nd.role = uint32(answers[0].number())
 	nd.states = stateBits(answers[1].first())
 	nd.ifaces = ifaceBits(answers[2].first())
-	if len(answers) == 4 {
-		values, _ := answers[3].first().(map[string]dbus.Variant)
-		name, _ := values["Name"].Value().(string)
-		desc, _ := values["Description"].Value().(string)
-		count, _ := values["ChildCount"].Value().(int32)
-		nd.name, nd.desc, nd.count = keep(name, maxName), keep(desc, maxName), int(count)
-	} else {
-		nd.name, nd.count, nd.desc = keep(answers[3].text(), maxName), answers[4].number(), keep(answers[5].text(), maxName)
-	}
+	nd.name, nd.count, nd.desc = keep(answers[3].text(), maxName), answers[4].number(), keep(answers[5].text(), maxName)
 	nd.basics = true
 	return true
 }
@@ -415,47 +513,25 @@ func (p *app) adoptLocked(nd *node, kids []place, part bool, since uint64) {
 	}
 }
 
-// window asks for the children of a container with many: those on the screen, and
-// more up to manyKids.
+// window asks for the children of a container that has many, or that makes them
+// when they are asked for: those on the screen, and some around them.
 func (p *app) window(ctx context.Context, nd *node, count int, since uint64) error {
-	first, last := 0, -1
-	if count > manyKids {
-		where := call(nd.at, ifComponent+".GetExtents", uint32(0))
-		if err := p.ask(ctx, where); err != nil {
+	if count < 0 || nd.part {
+		number := property(nd.at, ifAccessible, "ChildCount")
+		if err := p.ask(ctx, number); err != nil {
 			return err
 		}
-		if e, ok := decodeExtents(where.first()); ok && e.real() {
-			// Just inside the corners; a header may lie on top.
-			var points []*question
-			for _, y := range []int32{e[1] + 4, e[1] + min(48, e[3]/2), e[1] + e[3]/2, e[1] + e[3] - 4} {
-				points = append(points, call(nd.at, ifComponent+".GetAccessibleAtPoint", e[0]+min(24, e[2]/2), y, uint32(0)))
-			}
-			if err := p.ask(ctx, points...); err != nil {
-				return err
-			}
-			var indices []*question
-			for _, q := range points {
-				if at, ok := decodePlace(q.first()); ok && at != nd.at {
-					indices = append(indices, call(at, ifAccessible+".GetIndexInParent"))
-				}
-			}
-			if err := p.ask(ctx, indices...); err != nil {
-				return err
-			}
-			first = count
-			for _, q := range indices {
-				if i := q.number(); q.err == nil && i >= 0 && i < count {
-					first, last = min(first, i), max(last, i)
-				}
-			}
-			if last < 0 {
-				first = 0
-			}
-		}
-		// What lies on the screen fits: 4 points tell rows that are seen.
-		first = max(0, min(first, count-manyKids))
+		count = number.number()
 	}
-	end := min(count, max(first+manyKids, min(last+1, first+4*manyKids)))
+	first, end := 0, count
+	if count > manyKids {
+		var err error
+		if first, end, err = p.onScreen(ctx, nd, count); err != nil {
+			return err
+		}
+		const around = 32
+		first, end = max(0, first-around), min(count, max(end, first+1)+around, first+4*manyKids)
+	}
 	questions := make([]*question, 0, max(0, end-first))
 	for i := first; i < end; i++ {
 		questions = append(questions, call(nd.at, ifAccessible+".GetChildAtIndex", int32(i)))

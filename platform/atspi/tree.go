@@ -208,13 +208,12 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 	var nodes []node // copies: events go on changing the mirror
 	var list []platform.Element
 	cut := p.full
+	var clips []extents // what can be seen of what each is in
+	all := extents{-1 << 24, -1 << 24, 1 << 25, 1 << 25}
 	index := map[place]int{}
 	secret := map[place]bool{}
-	p.walkLocked(top, func(nd *node, depth int) bool {
-		if !nd.basics || nd.states&stDefunct != 0 {
-			return false
-		}
-		if nd.at != p.root && nd.at != top && !nd.open() {
+	p.visibleLocked(top, func(nd *node, depth int) bool {
+		if !nd.basics {
 			return false
 		}
 		if len(list) >= q.MaxElements {
@@ -229,9 +228,32 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 		if nd.role == rolePassword || secret[nd.parent] {
 			secret[nd.at] = true
 		}
+		n := *nd
+		if parent >= 0 {
+			n.states = p.effective(nd.states, nodes[parent].states)
+		} else {
+			n.states = p.effective(nd.states, stShowing|stEnabled)
+		}
+		if nd.at == p.root {
+			n.states |= stShowing | stEnabled | stSensitive
+		}
+		clip := all
+		if parent >= 0 {
+			clip = clips[parent]
+		}
+		if p.kind == gtk4 || p.kind == qt {
+			// They tell what is scrolled away by its place only.
+			if n.box.real() && !n.box.meets(clip) {
+				n.states &^= stShowing
+			}
+			if scrolls[roleWord(n.role)] && n.box.real() {
+				clip = n.box.cut(clip)
+			}
+		}
+		clips = append(clips, clip)
 		index[nd.at] = len(list)
-		nodes = append(nodes, *nd)
-		list = append(list, p.element(nd, parent, secret[nd.at]))
+		nodes = append(nodes, n)
+		list = append(list, p.element(&n, parent, secret[nd.at]))
 		return true
 	})
 	p.mu.Unlock()
@@ -246,13 +268,33 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 // element makes an element of a node; p.mu is held.
 func (p *app) element(nd *node, parent int, secret bool) platform.Element {
 	e := platform.Element{
-		Ref: p.s.ref(nd.at), Parent: parent, Role: roleWord(nd.role), Name: nd.name, Description: nd.desc,
+		Ref: p.s.ref(nd.at), Parent: parent, Role: roleWord(nd.role), Name: label(nd.name, p.kind), Description: nd.desc,
 		States: stateWords(nd.states, secret), App: p.name, PID: p.pid,
 	}
 	if nd.at == p.root {
 		e.Role = "application"
 	}
 	return e
+}
+
+// scrolls are the roles of what shows a part of what is in it.
+var scrolls = map[string]bool{"scrollarea": true, "list": true, "listbox": true, "table": true, "tree": true, "grid": true}
+
+// effective gives an element's states as they are, in what it is in. GTK 4 tells
+// SHOWING of windows only and ENABLED of nothing, and does not tell an element
+// that what it is in is disabled.
+func (p *app) effective(states, parent uint64) uint64 {
+	if p.kind != gtk4 {
+		return states
+	}
+	states &^= stShowing | stEnabled
+	if states&stVisible != 0 {
+		states |= parent & stShowing
+	}
+	if states&stSensitive != 0 {
+		states |= parent & stEnabled
+	}
+	return states
 }
 
 // details reads bounds, actions and values of what is on the screen; with only, of
@@ -269,8 +311,8 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		if nd.states&stShowing == 0 || only != nil && !only[i] {
 			continue
 		}
-		if nd.ifaces&hasComponent != 0 {
-			add(i, call(nd.at, ifComponent+".GetExtents", uint32(0)), func(i int, q *question) {
+		if nd.ifaces&hasComponent != 0 && (only != nil || p.kind != gtk4 && p.kind != qt) { // look has asked those
+			add(i, p.where(nd.at), func(i int, q *question) {
 				if e, ok := decodeExtents(q.first()); ok && e.real() {
 					nodes[i].box = e
 				} else {
@@ -281,11 +323,11 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		switch {
 		case nd.ifaces&hasAction == 0:
 		case nd.acts:
-			list[i].Actions = slices.Clone(nd.actions)
+			list[i].Actions = offered(nd.actions)
 		default:
 			add(i, call(nd.at, ifAction+".GetActions"), func(i int, q *question) {
 				nodes[i].actions, nodes[i].acts = decodeActions(q.first()), q.err == nil
-				list[i].Actions = slices.Clone(nodes[i].actions)
+				list[i].Actions = offered(nodes[i].actions)
 			})
 		}
 		if slices.Contains(list[i].States, "protected") {

@@ -35,6 +35,7 @@ const (
 	roleMenuItem     = 35
 	rolePageTabList  = 38
 	rolePassword     = 40
+	rolePopupMenu    = 41
 	roleProgressBar  = 42
 	roleScrollBar    = 48
 	roleTerminal     = 60
@@ -127,8 +128,7 @@ func stateWords(states uint64, protected bool) []string {
 			words = append(words, s.word)
 		}
 	}
-	// Toolkits differ in which of the two they clear for what can not be used: GTK
-	// clears both, Chromium ENABLED, Qt SENSITIVE too.
+	// Toolkits differ in which of the two they clear for what can not be used.
 	if states&stEnabled != 0 && states&stSensitive != 0 {
 		words = append(words, "enabled")
 	}
@@ -150,9 +150,6 @@ func stateWords(states uint64, protected bool) []string {
 	return words
 }
 
-// toggles are the roles whose checked state is told as pressed by no toolkit but
-// expected so by no one either; "checked" stays for them.
-
 // actionWord gives the word for an action's name as its toolkit publishes it.
 func actionWord(name string) string {
 	w := strings.ToLower(strings.TrimSpace(name))
@@ -172,7 +169,22 @@ func actionWord(name string) string {
 }
 
 // mainActions are the names of main actions, the surest first.
-var mainActions = []string{"press", "click", "activate", "jump", "dodefault", "toggle", "clickancestor", "open", "select"}
+var mainActions = []string{"press", "click", "activate", "jump", "dodefault", "toggle", "clickancestor", "open", "select", "show_menu"}
+
+// offered are the actions that are worth telling of: GTK 4 publishes those of
+// every text's context menu, too.
+func offered(names []string) []string {
+	var worth []string
+	for _, name := range names {
+		group, _, dotted := strings.Cut(name, ".")
+		if name == "" || dotted && slices.Contains([]string{"clipboard", "selection", "link", "misc", "text", "list", "default", "window"}, group) ||
+			slices.Contains(worth, name) {
+			continue
+		}
+		worth = append(worth, name)
+	}
+	return worth
+}
 
 // mainAction gives the index of the main one of the actions, -1 if there is none.
 func mainAction(names []string) int {
@@ -195,6 +207,20 @@ func clip(s string, most int) string {
 		s = s[:cut]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// label gives an element's name as it is shown: GTK 3 pads some, and GTK 4 calls
+// what has no name after its class.
+func label(name string, kind toolkit) string {
+	name = strings.TrimSpace(name)
+	if kind == gtk4 {
+		for _, library := range []string{"Gtk", "Adw"} {
+			if rest, ok := strings.CutPrefix(name, library); ok && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z' && !strings.Contains(rest, " ") {
+				return ""
+			}
+		}
+	}
+	return name
 }
 
 // keep is clip for what outlives the message it came in: a copy, so that a short
