@@ -1,0 +1,7 @@
+//go:build !unix
+
+package x11
+
+import "os/exec"
+
+func detach(*exec.Cmd) {}

@@ -1,0 +1,12 @@
+//go:build unix
+
+package x11
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// detach gives a program a session of its own: what ends this one's does not
+// reach it.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
