@@ -8,11 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	htm "golang.org/x/net/html"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // nasty is what pages and tools may put into any text.
@@ -175,6 +178,83 @@ func TestTraceNeedsNothingElse(t *testing.T) {
 	for _, name := range []string{"junit.xml", "report.json"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Whatever stands in a trace's texts, the page is made as with plain ones, and
+// tells them as they are.
+func TestTraceEscapes(t *testing.T) {
+	with := func(text string, ok bool) *Trace {
+		image := frame{mime: "image/png", image: []byte{1, 2, 3}}.url()
+		call := callView{
+			N: 1, Tool: text, Args: text, End: text, Lane: text, ID: capabilities.CallID(text), At: text, Took: text, OK: ok,
+			Hops: []hop{{N: 1, Name: text, When: text, What: text}}, Effect: text, Evidence: text, Result: text,
+		}
+		missing := call
+		missing.Hops, missing.HopsMissing, missing.Evidence = nil, text, ""
+		step := stepView{Tool: text, Args: text, End: text, OK: ok, Difference: []changed{{text, text}, {"+", text}, {"-", text}, {" ", text}}}
+		seen := step
+		seen.Before, seen.After, seen.Difference = image, image, nil
+		return &Trace{
+			ID: text, Title: text, Proves: text, Error: text, Again: text, Suite: text, Chrome: text, Node: capabilities.NodeID(text),
+			Calls: []callView{call, missing}, Steps: []stepView{step, seen}, Image: image, Outline: text, Console: []string{text}, Network: []string{text}, Served: text,
+		}
+	}
+	// parts gives the page's tags with their attributes, and its texts.
+	parts := func(tr *Trace) (tags, texts []string) {
+		var out strings.Builder
+		if err := tr.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		checkTrace(t, out.String())
+		z := htm.NewTokenizer(strings.NewReader(out.String()))
+		for {
+			switch tok := z.Next(); tok {
+			case htm.ErrorToken:
+				return tags, texts
+			case htm.TextToken:
+				texts = append(texts, string(z.Text()))
+			default:
+				tags = append(tags, z.Token().String())
+			}
+		}
+	}
+	for _, ok := range []bool{true, false} {
+		const plain = "PLAIN"
+		tags, texts := parts(with(plain, ok))
+		if n := strings.Count(strings.Join(texts, ""), plain); n < 40 {
+			t.Fatalf("only %d texts are told", n)
+		}
+		for _, hostile := range []string{
+			nasty, "</title></style></pre></code></td></li></div><img src=x onerror=alert(1)>", `" onclick="alert(1)`, `' onclick='alert(1)`, "`onclick=alert(1)",
+			"--><script>alert(1)</script>", "<!--", "<![CDATA[", "&lt;script&gt;", "&", "%v%s%!d(", "javascript:alert(1)", "\x00\xff\xed\xa0\x80", "a\nb\tc",
+		} {
+			gotTags, gotTexts := parts(with(hostile, ok))
+			if !slices.Equal(gotTags, tags) {
+				t.Errorf("%q changes the page's tags:\n%q\nwant\n%q", hostile, gotTags, tags)
+			}
+			shown := strings.ReplaceAll(strings.ToValidUTF8(hostile, "\uFFFD"), "\x00", "\uFFFD")
+			for i, text := range texts {
+				if want := strings.ReplaceAll(text, plain, shown); i >= len(gotTexts) || gotTexts[i] != want {
+					t.Errorf("%q is told as %q, want %q", hostile, gotTexts[min(i, len(gotTexts)-1)], want)
+				}
+			}
+		}
+	}
+	for _, hostile := range []string{nasty, `" onclick="alert(1)`, "' onclick='alert(1)", "a>b"} {
+		var f form // within quotes
+		f.image(imageURL(hostile), hostile, "", hostile)
+		z := htm.NewTokenizer(strings.NewReader(f.b.String()))
+		z.Next()
+		shown := strings.ReplaceAll(strings.ToValidUTF8(hostile, "\uFFFD"), "\x00", "\uFFFD")
+		if tok := z.Token(); len(tok.Attr) != 3 || tok.Attr[0].Val != shown || tok.Attr[1].Val != shown || tok.Attr[2].Val != shown || z.Next() != htm.ErrorToken {
+			t.Errorf("%q within quotes makes %s", hostile, &f.b)
+		}
+	}
+	for _, mime := range []string{"text/html", `image/png" onerror="alert(1)`, "image/svg+xml", ""} {
+		if url := (frame{mime: mime, image: []byte{1}}).url(); url != "" {
+			t.Errorf("%q is taken for a picture: %s", mime, url)
 		}
 	}
 }

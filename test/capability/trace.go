@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -60,7 +59,7 @@ type Trace struct {
 	Began                    time.Time
 	Calls                    []callView
 	Steps                    []stepView // of the second run
-	Image                    template.URL
+	Image                    imageURL
 	Outline                  string
 	Console, Network         []string
 	Served                   string
@@ -83,7 +82,7 @@ type callView struct {
 type stepView struct {
 	Tool, Args, End string
 	OK              bool
-	Before, After   template.URL
+	Before, After   imageURL
 	Difference      []changed
 }
 
@@ -152,11 +151,17 @@ func (r *Report) TraceOf(ctx context.Context, o Options, out Outcome, again stri
 	return s.trace(ctx, out, first, &run{failed: again, frames: &[]frame{}})
 }
 
-func (f frame) url() template.URL {
-	if len(f.image) == 0 {
+// imageURL is a picture as the address that holds it, or nothing.
+type imageURL string
+
+// images are the forms that a picture may have: an address names its own.
+var images = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true}
+
+func (f frame) url() imageURL {
+	if len(f.image) == 0 || !images[f.mime] {
 		return ""
 	}
-	return template.URL("data:" + f.mime + ";base64," + base64.StdEncoding.EncodeToString(f.image))
+	return imageURL("data:" + f.mime + ";base64," + base64.StdEncoding.EncodeToString(f.image))
 }
 
 func jsonOf(v any) string {
@@ -360,6 +365,3 @@ func around(all []changed) []changed {
 	}
 	return out
 }
-
-// Write gives the trace as HTML.
-func (t *Trace) Write(w io.Writer) error { return traceForm.Execute(w, t) }

@@ -1,13 +1,46 @@
 package capability
 
-import "html/template"
+import (
+	"fmt"
+	markup "html"
+	"io"
+	"strings"
+)
 
-// traceForm is a trace as a page that loads nothing: its policy forbids it to.
-var traceForm = template.Must(template.New("trace").Parse(`<!doctype html>
+// A trace is a page that loads nothing: its policy forbids it to. What it tells
+// comes from pages and tools, so there is one way to write a value, and that
+// escapes it. (html/template finds fields by reflection, for which the linker
+// would keep every method of the binary: 3 MB.)
+
+// form writes one trace.
+type form struct{ b strings.Builder }
+
+// put writes HTML with a text or number in the place of each %v, between tags or
+// within the quotes of an attribute. The HTML is ours, the values never are.
+func (f *form) put(form string, values ...any) {
+	for i, v := range values {
+		values[i] = escaped(fmt.Sprint(v))
+	}
+	fmt.Fprintf(&f.b, form, values...)
+}
+
+// escaped makes a text that has no meaning in HTML, and is valid in it.
+func escaped(s string) string {
+	return markup.EscapeString(strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD"))
+}
+
+// Write gives the trace as HTML.
+func (t *Trace) Write(w io.Writer) error {
+	var f form
+	f.trace(t)
+	_, err := io.WriteString(w, f.b.String())
+	return err
+}
+
+const traceHead = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width"><title>{{.ID}}: failed</title>
-<style>
+<meta name="viewport" content="width=device-width"><style>
 :root{--ink:#1d2733;--soft:#5b6673;--line:#d9dee4;--bad:#b3261e;--good:#1a7f4b;--back:#f6f7f9;--face:#fff;color-scheme:light}
 *{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
 main{max-width:72rem;margin:0 auto;padding:2rem 1.5rem 4rem}
@@ -27,39 +60,130 @@ img.wide{max-width:44rem}
 .none{border:1px dashed var(--line);border-radius:.25rem;color:var(--soft);padding:2rem 1rem;text-align:center}
 .diff div{white-space:pre-wrap;overflow-wrap:anywhere;padding:0 .5rem}.diff .add{background:#e2f4ea}.diff .cut{background:#fbe6e4}
 .plain{margin:0;padding:0;list-style:none}.plain li{border-top:1px solid var(--line);padding:.2rem 0}
-</style></head><body><main>
-<p class="about">Capability suite, failed behaviour</p>
-<h1>{{.ID}}</h1>
-<p class="about"><b>{{.Title}}</b>: {{.Proves}}</p>
-<p class="about">{{if .Suite}}{{.Suite}}: {{else}}Chrome {{end}}{{.Chrome}} on node {{.Node}}, {{.Began.UTC.Format "2006-01-02 15:04:05 MST"}}</p>
-<div class="error">{{.Error}}</div>
-<p class="about">Run again under record, {{.Again}}</p>
+</style>`
 
-<h2>The page when it failed</h2>
-<div class="card">{{if .Image}}<img class="wide" src="{{.Image}}" alt="the page when it failed">{{else}}<div class="none">no picture could be taken</div>{{end}}
-{{if .Outline}}<details><summary>Outline</summary><pre>{{.Outline}}</pre></details>{{end}}</div>
+func (f *form) trace(t *Trace) {
+	f.b.WriteString(traceHead)
+	f.put("<title>%v: failed</title></head><body><main>\n", t.ID)
+	f.put("<p class=\"about\">Capability suite, failed behaviour</p>\n<h1>%v</h1>\n", t.ID)
+	f.put("<p class=\"about\"><b>%v</b>: %v</p>\n", t.Title, t.Proves)
+	suite := "Chrome "
+	if t.Suite != "" {
+		suite = t.Suite + ": "
+	}
+	f.put("<p class=\"about\">%v%v on node %v, %v</p>\n", suite, t.Chrome, t.Node, t.Began.UTC().Format("2006-01-02 15:04:05 MST"))
+	f.put("<div class=\"error\">%v</div>\n<p class=\"about\">Run again under record, %v</p>\n", t.Error, t.Again)
 
-<h2>Calls</h2>
-{{range .Calls}}<div class="card"><div class="row"><h3>{{.N}}. {{.Tool}}</h3><span class="{{if .OK}}ok{{else}}bad{{end}}">{{.End}}</span><span class="time">at {{.At}}, took {{.Took}}</span></div>
-<code>{{.Args}}</code>
-{{if .Effect}}<p class="about">effect {{.Effect}}{{if .Evidence}}: {{.Evidence}}{{end}}</p>{{end}}
-{{if .OK}}<details><summary>Result</summary><pre>{{.Result}}</pre></details>{{end}}
-{{if .Hops}}<details{{if not .OK}} open{{end}}><summary>The twelve hops of call {{.ID}} in lane {{.Lane}}; times since it was sent</summary>
-<table>{{range .Hops}}<tr><td>{{.N}}</td><td class="name">{{.Name}}</td><td class="when">{{.When}}</td><td>{{.What}}</td></tr>{{end}}</table></details>
-{{else if .HopsMissing}}<p class="about">hops: {{.HopsMissing}}</p>{{end}}</div>
-{{else}}<p class="about">none was made</p>{{end}}
+	f.put("\n<h2>The page when it failed</h2>\n<div class=\"card\">")
+	f.image(t.Image, "the page when it failed", "no picture could be taken", "wide")
+	f.details("Outline", t.Outline)
+	f.put("</div>\n")
 
-<h2>Step by step, when it ran again</h2>
-{{range .Steps}}<div class="card"><div class="row"><h3>{{.Tool}}</h3><span class="{{if .OK}}ok{{else}}bad{{end}}">{{.End}}</span></div><code>{{.Args}}</code>
-<div class="frames"><figure><figcaption>before</figcaption>{{if .Before}}<img src="{{.Before}}" alt="before">{{else}}<div class="none">no page yet</div>{{end}}</figure>
-<figure><figcaption>after</figcaption>{{if .After}}<img src="{{.After}}" alt="after">{{else}}<div class="none">no picture could be taken</div>{{end}}</figure></div>
-{{if .Difference}}<details open><summary>Difference of the outlines</summary><div class="diff mono">{{range .Difference}}<div class="{{if eq .Sign "+"}}add{{else if eq .Sign "-"}}cut{{end}}">{{.Sign}} {{.Text}}</div>{{end}}</div></details>{{else}}<p class="about">the outline is as it was</p>{{end}}</div>
-{{else}}<p class="about">no step was recorded</p>{{end}}
+	f.put("\n<h2>Calls</h2>\n")
+	for _, c := range t.Calls {
+		f.call(c)
+	}
+	if len(t.Calls) == 0 {
+		f.put("<p class=\"about\">none was made</p>\n")
+	}
 
-<h2>Console</h2>
-<div class="card">{{if .Console}}<ul class="plain mono">{{range .Console}}<li>{{.}}</li>{{end}}</ul>{{else}}<span class="about">nothing is known</span>{{end}}</div>
-<h2>Network</h2>
-<div class="card">{{if .Network}}<ul class="plain mono">{{range .Network}}<li>{{.}}</li>{{end}}</ul>{{else}}<span class="about">nothing is known</span>{{end}}
-{{if .Served}}<details><summary>What the suite's server was asked for</summary><pre>{{.Served}}</pre></details>{{end}}</div>
-</main></body></html>
-`))
+	f.put("\n<h2>Step by step, when it ran again</h2>\n")
+	for _, s := range t.Steps {
+		f.step(s)
+	}
+	if len(t.Steps) == 0 {
+		f.put("<p class=\"about\">no step was recorded</p>\n")
+	}
+
+	f.put("\n<h2>Console</h2>\n<div class=\"card\">")
+	f.list(t.Console)
+	f.put("</div>\n<h2>Network</h2>\n<div class=\"card\">")
+	f.list(t.Network)
+	f.details("What the suite's server was asked for", t.Served)
+	f.put("</div>\n</main></body></html>\n")
+}
+
+func (f *form) call(c callView) {
+	f.put("<div class=\"card\"><div class=\"row\"><h3>%v. %v</h3>", c.N, c.Tool)
+	f.end(c.OK, c.End)
+	f.put("<span class=\"time\">at %v, took %v</span></div>\n<code>%v</code>\n", c.At, c.Took, c.Args)
+	switch {
+	case c.Effect != "" && c.Evidence != "":
+		f.put("<p class=\"about\">effect %v: %v</p>\n", c.Effect, c.Evidence)
+	case c.Effect != "":
+		f.put("<p class=\"about\">effect %v</p>\n", c.Effect)
+	}
+	if c.OK {
+		f.put("<details><summary>Result</summary><pre>%v</pre></details>\n", c.Result)
+	}
+	switch {
+	case len(c.Hops) > 0:
+		if c.OK {
+			f.put("<details>")
+		} else {
+			f.put("<details open>")
+		}
+		f.put("<summary>The twelve hops of call %v in lane %v; times since it was sent</summary>\n<table>", c.ID, c.Lane)
+		for _, h := range c.Hops {
+			f.put(`<tr><td>%v</td><td class="name">%v</td><td class="when">%v</td><td>%v</td></tr>`, h.N, h.Name, h.When, h.What)
+		}
+		f.put("</table></details>\n")
+	case c.HopsMissing != "":
+		f.put("<p class=\"about\">hops: %v</p>", c.HopsMissing)
+	}
+	f.put("</div>\n")
+}
+
+func (f *form) step(s stepView) {
+	f.put("<div class=\"card\"><div class=\"row\"><h3>%v</h3>", s.Tool)
+	f.end(s.OK, s.End)
+	f.put("</div><code>%v</code>\n<div class=\"frames\"><figure><figcaption>before</figcaption>", s.Args)
+	f.image(s.Before, "before", "no page yet", "")
+	f.put("</figure>\n<figure><figcaption>after</figcaption>")
+	f.image(s.After, "after", "no picture could be taken", "")
+	f.put("</figure></div>\n")
+	if len(s.Difference) == 0 {
+		f.put("<p class=\"about\">the outline is as it was</p></div>\n")
+		return
+	}
+	f.put(`<details open><summary>Difference of the outlines</summary><div class="diff mono">`)
+	for _, d := range s.Difference {
+		class := map[string]string{"+": "add", "-": "cut"}[d.Sign]
+		f.put(`<div class="%v">%v %v</div>`, class, d.Sign, d.Text)
+	}
+	f.put("</div></details></div>\n")
+}
+
+func (f *form) end(ok bool, text string) {
+	class := "bad"
+	if ok {
+		class = "ok"
+	}
+	f.put(`<span class="%v">%v</span>`, class, text)
+}
+
+func (f *form) image(p imageURL, alt, none, class string) {
+	if p == "" {
+		f.put(`<div class="none">%v</div>`, none)
+		return
+	}
+	f.put(`<img class="%v" src="%v" alt="%v">`, class, p, alt)
+}
+
+func (f *form) details(summary, text string) {
+	if text != "" {
+		f.put("\n<details><summary>%v</summary><pre>%v</pre></details>", summary, text)
+	}
+}
+
+func (f *form) list(lines []string) {
+	if len(lines) == 0 {
+		f.put(`<span class="about">nothing is known</span>`)
+		return
+	}
+	f.put(`<ul class="plain mono">`)
+	for _, l := range lines {
+		f.put("<li>%v</li>", l)
+	}
+	f.put("</ul>")
+}
