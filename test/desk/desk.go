@@ -158,12 +158,12 @@ func open(t TB, o Options) *Desk {
 		t.Fatalf("%v", err)
 	}
 	d := &Desk{T: t, dir: dir, Home: filepath.Join(dir, "home"), Runtime: filepath.Join(dir, "run")}
-	for _, each := range []string{d.Home, d.Runtime} {
+	for _, each := range []string{d.Home, d.Runtime, filepath.Join(dir, "bin")} {
 		if err := os.Mkdir(each, 0o700); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
-	mark := "HANDRAIL_DESK=" + rand.Text()
+	mark := "DESK_OF_TEST=" + rand.Text()
 	d.keeper = exec.Command("sh", "-c", keep, "keep", mark, dir)
 	if d.hold, err = d.keeper.StdinPipe(); err == nil {
 		err = d.keeper.Start()
@@ -173,7 +173,7 @@ func open(t TB, o Options) *Desk {
 	}
 	t.Cleanup(d.Close)
 	d.Env = []string{
-		mark, "HOME=" + d.Home, "XDG_RUNTIME_DIR=" + d.Runtime, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + d.Runtime, "LANG=C.UTF-8",
+		mark, "HOME=" + d.Home, "XDG_RUNTIME_DIR=" + d.Runtime, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "TMPDIR=" + d.Runtime, "LANG=C.UTF-8",
 		"XDG_SESSION_TYPE=x11", "GDK_BACKEND=x11", "QT_QPA_PLATFORM=xcb", "GSETTINGS_BACKEND=memory", "GIO_USE_VFS=local", "GTK_USE_PORTAL=0",
 		// Drawing by the processor, without looking for a graphics card.
 		"GSK_RENDERER=cairo", "LIBGL_ALWAYS_SOFTWARE=1", "QT_XCB_GL_INTEGRATION=none",

@@ -126,7 +126,7 @@ func TestNothingOutlivesATest(t *testing.T) {
 	}
 	_, mark, _ := strings.Cut(string(out), "mark ")
 	mark, _, _ = strings.Cut(mark, "\n")
-	if !strings.HasPrefix(mark, "HANDRAIL_DESK=") {
+	if !strings.HasPrefix(mark, "DESK_OF_TEST=") {
 		t.Fatalf("no mark in %q", out)
 	}
 	desk.Await(t, "what was started to end", func() bool {

@@ -203,3 +203,27 @@ func (f *Fixture) Box(widget string) Box {
 	}
 	return b
 }
+
+// InstallQtEditor installs a small text editor written in Qt as "desk-qt-editor":
+// it opens the file it is given and saves on Control+S.
+func (d *Desk) InstallQtEditor() {
+	d.T.Helper()
+	d.needModule(Qt)
+	program, err := testdata.ReadFile("testdata/editor_qt.py")
+	file := filepath.Join(d.dir, "editor_qt.py")
+	if err == nil {
+		err = os.WriteFile(file, program, 0o600)
+	}
+	if err != nil {
+		d.T.Fatalf("%v", err)
+	}
+	d.Install("desk-qt-editor", fmt.Sprintf("exec %s %s \"$@\"", python, file))
+}
+
+// Install puts a shell script in front of the PATH of this desk.
+func (d *Desk) Install(name, script string) {
+	d.T.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, "bin", name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		d.T.Fatalf("%v", err)
+	}
+}
