@@ -97,6 +97,9 @@ type aimed struct {
 const (
 	eventWait = 1500 * time.Millisecond
 	quietWait = 50 * time.Millisecond
+	// boundToCome bounds the wait for what Chrome has every reason to report next:
+	// it takes so long only on a machine that has no time for it.
+	boundToCome = 3 * time.Second
 	// navigationWait bounds the wait for a new document once one is on its way.
 	navigationWait = 10 * time.Second
 )
@@ -242,10 +245,10 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		}
 	}
 	if seen.Navigates {
-		// The page is bound to leave, or to download; whether by a new document or by
-		// its own script, the next moments tell.
-		c.tab.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool {
-			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.downloads != before.downloads
+		// The page is bound to leave, to open a tab or to download; whether by a new
+		// document or by its own script, the next moments tell.
+		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
+			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.downloads != before.downloads || s.opened != before.opened
 		})
 	}
 	now, _ := c.tab.look()

@@ -342,6 +342,31 @@ host.attachShadow({mode:'open'}).innerHTML='<input id=sh aria-label=Shadowed>'</
 	}
 }
 
+// What a link or form is bound to start is waited for, whatever the page's own
+// names are; what starts nothing is not.
+func TestClickThatLeaves(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<dialog id=d open><form method=dialog><button id=close>Close</button></form></dialog>
+<form action=/next><input name=action type=hidden><input name=method type=hidden><input name=baseURI type=hidden><button id=send>Send</button></form>
+<form action=/next target=_blank><button id=tab>In a tab</button></form><form method=post action=/next><button id=by formmethod=dialog>By button</button></form>
+<form action="javascript:document.title='script'"><button id=script>Script</button></form><a id=blank href=/next target=_blank>Link</a><p id=host></p>
+<script>host.attachShadow({mode:'closed'}).innerHTML='<form action=/next><button>Inner</button></form>'</script>`), "/next": html("next")})
+	n := newNode(t, s.URL)
+	for selector, want := range map[string]struct{ path, evidence string }{
+		"#close": {"/", "form was submitted"}, "#by": {"/", "form was submitted"}, "#script": {"/", ""}, "#send": {"/next", "new document"},
+		"#tab": {"/", "new tab"}, "#blank": {"/", "new tab"}, "inner": {"/next", "new document"},
+	} {
+		n.goTo(s.URL + "/")
+		args := obj{"selector": selector}
+		if selector == "inner" {
+			args = obj{"ref": n.ref(`"Inner"`)}
+		}
+		a := n.must("click", args)
+		if a.Effect != capabilities.EffectConfirmed || !strings.Contains(a.Evidence, want.evidence) || n.eval("location.pathname") != want.path {
+			t.Errorf("%s: %s (%s) %s", selector, a.Effect, a.Evidence, a.json)
+		}
+	}
+}
+
 func TestUploadFile(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input type=file id=one><input type=file id=many multiple style="display:none"><label for=many id=lab>Attach</label><button id=open onclick="many.click()">Open</button>
 <button id=made onclick="const i=document.createElement('input');i.type='file';i.onchange=async()=>{out.textContent='made '+await i.files[0].text()};i.click()">Made</button>

@@ -203,7 +203,7 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	c.bindTo(t)
 	v := confirmed("the " + d.Type + " dialog was " + given.word())
 	if d.Type == "beforeunload" && given.accept {
-		t.awaitFor(c.ctx, 500*time.Millisecond, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
 	} else if _, err := do(c.ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
 		return capabilities.Output{}, err
 	}

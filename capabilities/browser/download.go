@@ -332,7 +332,7 @@ func (c *call) becameDownload(before tabState) bool {
 	if now, _ := c.tab.look(); begun(now) {
 		return true
 	}
-	return c.tab.network.answeredWithFile() && c.tab.awaitFor(c.ctx, time.Second, begun)
+	return c.tab.network.answeredWithFile() && c.tab.awaitFor(c.ctx, boundToCome, begun)
 }
 
 // tellDownloads gives the downloads whose state no call has reported yet. For one

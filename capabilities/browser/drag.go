@@ -186,7 +186,7 @@ func (d *dragging) moveTo(p position) error {
 		return nil
 	}
 	// The page lets it start: the browser's own word comes right after.
-	c.tab.awaitFor(c.ctx, time.Second, func(s tabState) bool { return s.drag != nil })
+	c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.drag != nil })
 	d.over = true
 	if d.data = c.tab.takeDrag(); d.data == nil {
 		return c.ctx.Err()

@@ -67,7 +67,8 @@ function watch(el, o) {
       const link = o.kind === 'click' && e.composedPath().find(x => x.tagName === 'A' && x.href);
       if (link && o.button === 'left') {
         const here = el.ownerDocument.location.href.split('#')[0];
-        w.navigates = link.hasAttribute('download') || (link.href.split('#')[0] !== here && /^https?:/.test(link.href) && (!link.target || link.target === '_self'));
+        const leaves = link.href.split('#')[0] !== here && (!link.target || link.target === '_self');
+        w.navigates = link.hasAttribute('download') || (/^https?:/.test(link.href) && (leaves || /^_blank$/i.test(link.target)));
       }
     });
   }
@@ -90,7 +91,7 @@ function watch(el, o) {
     if (type !== 'paste' && e.isTrusted) w.copied = selectedText().slice(0, 1 << 20);
     w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied');
   });
-  on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.evidence('a form was submitted'); } });
+  on(win, 'submit', e => { if (w.pressed) { w.submitted = e; w.sends = sends(e.composedPath()[0], e.submitter, el.baseURI); w.evidence('a form was submitted'); } });
   on(win, 'invalid', () => w.evidence('the form refused a value'));
   // Scrolling into view brings late scroll events; those are ours, not the click's.
   const places = new Map();
@@ -123,6 +124,15 @@ function watch(el, o) {
 // SCROLLS are keys that may scroll, which starts smoothly, some frames later.
 const SCROLLS = /^(Page(Up|Down)|Arrow\w+|Home|End| )$/;
 
+// sends reports whether a form that is submitted goes to a server: not one that
+// closes its dialog, or runs a script.
+function sends(form, by, base) {
+  const says = (el, name) => Element.prototype.getAttribute.call(el, name); // a form's fields may take its properties' names
+  const said = name => (by && says(by, 'form' + name)) ?? says(form, name) ?? '';
+  if (said('method').toLowerCase() === 'dialog') return false;
+  try { return /^https?:/.test(new URL(said('action'), base)); } catch { return false; }
+}
+
 // outcome resolves at the first evidence, or some time after an event that
 // changed nothing.
 async function outcome(o) {
@@ -141,7 +151,7 @@ async function outcome(o) {
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
-    navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented),
+    navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (current === w) { w.stop(); current = null; }
   return result;
