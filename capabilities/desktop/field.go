@@ -153,8 +153,9 @@ func (c *deed) unread(ctx context.Context) bool {
 	return true
 }
 
-// typeInto puts text at the caret of a field. A field that is empty is given it at
-// once, unless the text has keys in it that do something; else it is typed.
+// typeInto adds text at the end of a field (in a terminal, at its cursor). A field
+// that is empty is given it at once, unless the text has keys in it that do
+// something; else it is typed.
 func (c *deed) typeInto(ctx context.Context, text string) error {
 	c.quiet = true
 	if err := c.editable(); err != nil {
@@ -176,7 +177,24 @@ func (c *deed) typeInto(ctx context.Context, text string) error {
 		}
 	}
 	goal := c.holdsText(ctx, func(has string) bool { return known && inserted(before, has, text) })
-	return c.keys(ctx, goal, func(ctx context.Context) error { return c.typing(ctx, text) })
+	atCaret := known && before == "" || c.e.Role == "terminal"
+	return c.keys(ctx, goal, func(ctx context.Context) error {
+		if !atCaret {
+			end := []string{"End"}
+			if is(&c.e, "multiline") {
+				end = []string{"Control", "End"}
+			}
+			if err := chord(ctx, c.in, end, 1, 0); err != nil {
+				return err
+			}
+		}
+		return c.typing(ctx, text)
+	})
+}
+
+// focused reports whether the element had the keyboard before the act.
+func (c *deed) focused() bool {
+	return is(&c.e, "focused") && (c.e.Window == "" || focusedIn(c.windows, c.e.Window))
 }
 
 // inserted reports whether after is before with text put in somewhere, or in place
@@ -243,7 +261,7 @@ func (c *deed) keys(ctx context.Context, goal func(*platform.Element) string, fn
 
 // takeFocus gives the element the focus, by itself or by a click.
 func (c *deed) takeFocus(ctx context.Context) error {
-	if is(&c.e, "focused") && (c.e.Window == "" || focusedIn(c.windows, c.e.Window)) {
+	if c.focused() {
 		return nil
 	}
 	err := c.focusNative(ctx)

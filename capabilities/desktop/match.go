@@ -445,6 +445,9 @@ func (s *scene) one(sel *selector, found []int) (int, bool) {
 	if sel.ordered() || len(found) == 1 {
 		return found[0], true
 	}
+	if found = s.holders(found); len(found) == 1 {
+		return found[0], true
+	}
 	for _, better := range []func(*platform.Element) bool{
 		visible,
 		func(e *platform.Element) bool { return visible(e) && !slices.Contains(e.States, "offscreen") },
@@ -455,6 +458,17 @@ func (s *scene) one(sel *selector, found []int) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// holders leaves out the labels and pictures in what matched as well, such as the
+// label of a button, which has its name.
+func (s *scene) holders(found []int) []int {
+	inert := []string{"label", "generic", "image", "group", "paragraph"}
+	return slices.DeleteFunc(slices.Clone(found), func(i int) bool {
+		return slices.Contains(inert, s.elements[i].Role) && slices.ContainsFunc(found, func(above int) bool {
+			return above < i && i <= s.last[above] && !slices.Contains(inert, s.elements[above].Role) && !isWindow(&s.elements[above])
+		})
+	})
 }
 
 // nearest lists the elements that come closest to the step of a selector which

@@ -226,6 +226,9 @@ func menuName(name string, fold bool) string {
 // openMenu opens a menu of the path, by itself or by a click.
 func (c *deed) openMenu(ctx context.Context, m platform.Element) error {
 	err := c.d.Accessibility.Do(ctx, m.Ref, platform.Press)
+	if cannot(err) && slices.Contains(m.Actions, "show_menu") {
+		err = c.d.Accessibility.Do(ctx, m.Ref, "show_menu")
+	}
 	if cannot(err) {
 		c.e = m
 		err = c.pointer(ctx, platform.ButtonLeft, 1)

@@ -358,7 +358,7 @@ func (c *deed) putBack(ctx context.Context) error {
 // focus gives the element the keyboard; it keeps it.
 func (c *deed) focus(ctx context.Context) error {
 	c.keep = true
-	if is(&c.e, "focused") && (c.e.Window == "" || focusedIn(c.windows, c.e.Window)) {
+	if c.focused() {
 		return c.done("it had the focus already")
 	}
 	err := c.focusNative(ctx)

@@ -1,9 +1,7 @@
 package desktop
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,62 +42,6 @@ const (
 	maxDepth    = 16
 )
 
-// selector is what a call means: a chain of steps, or text to be seen.
-type selector struct {
-	steps []step
-	ocr   *ocrTerm
-}
-
-// ocrTerm asks for text in the pixels.
-type ocrTerm struct {
-	text   string
-	bounds *platform.Rect // nil: everywhere
-	fold   bool           // case does not matter
-}
-
-// step is what one link of a chain matches.
-type step struct {
-	filter    expr // nil: everything
-	relations []relation
-	nth       int // 0: all
-}
-
-// area is a rectangle as callers give it.
-type area struct {
-	X, Y, Width, Height float64
-}
-
-// pixels gives the whole pixels that the area touches.
-func (a area) pixels() platform.Rect {
-	const most = 1 << 20
-	bounded := func(v float64) int { return int(min(max(v, -most), most)) }
-	x, y := bounded(math.Floor(a.X)), bounded(math.Floor(a.Y))
-	return platform.Rect{X: x, Y: y, Width: bounded(math.Ceil(a.X+a.Width)) - x, Height: bounded(math.Ceil(a.Y+a.Height)) - y}
-}
-
-// expr is a predicate over elements.
-type expr interface{ print(*strings.Builder) }
-
-type (
-	both    []expr
-	either  []expr
-	negated struct{ of expr }
-	holding struct{ of *selector }
-	// term compares a field; its value is normalised for fields with fixed words.
-	term struct {
-		field string
-		part  bool
-		value string
-	}
-)
-
-// relation orders a step's matches by their distance to an anchor, on one side of
-// it or on any.
-type relation struct {
-	side   string // near, right-of, left-of, above, below
-	anchor *selector
-}
-
 // fields are the terms that compare, with how they are told in messages.
 var fieldNames = []string{"role", "name", "text", "value", "state", "app", "window", "ref"}
 
@@ -123,88 +65,6 @@ func sides(word string) string {
 func selectorError(at int, format string, args ...any) error {
 	return capabilities.Errorf(capabilities.CodeInvalidArguments, "The selector is not well formed at character %d: %s", at+1, fmt.Sprintf(format, args...)).
 		WithHint(`Write it like window:"Text Editor" >> role:button && name:"Save"; the terms are role, name, text, value, state, app, window, nth, near, right-of, left-of, above, below and has.`)
-}
-
-// decodeSelector reads a selector argument: a chain, or one of the objects.
-func decodeSelector(raw json.RawMessage) (*selector, error) {
-	if len(raw) > 0 && raw[0] == '"' {
-		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, selectorError(0, "it is no text")
-		}
-		return parseSelector(text)
-	}
-	var o struct {
-		Kind   string   `json:"kind"`
-		Ref    string   `json:"ref"`
-		Role   string   `json:"role"`
-		Name   string   `json:"name"`
-		States []string `json:"states"`
-		Text   string   `json:"text"`
-		Bounds *area    `json:"bounds"`
-		Fold   *bool    `json:"case_insensitive"`
-	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return nil, selectorError(0, "it is neither a text nor one of the objects")
-	}
-	switch o.Kind {
-	case "ref":
-		if strings.TrimSpace(o.Ref) == "" {
-			return nil, selectorError(0, "the ref is empty")
-		}
-		return &selector{steps: []step{{filter: term{field: "ref", value: o.Ref}}}}, nil
-	case "ocr":
-		s := &selector{ocr: &ocrTerm{text: o.Text, fold: o.Fold == nil || *o.Fold}}
-		if strings.TrimSpace(o.Text) == "" {
-			return nil, selectorError(0, "the text is empty")
-		}
-		if o.Bounds != nil {
-			r := o.Bounds.pixels()
-			s.ocr.bounds = &r
-		}
-		return s, nil
-	case "a11y":
-		var all both
-		if o.Role != "" {
-			role, ok := roleWord(o.Role)
-			if !ok {
-				return nil, unknownWord(0, "role", o.Role, platform.Roles)
-			}
-			all = append(all, term{field: "role", value: role})
-		}
-		if o.Name != "" {
-			all = append(all, term{field: "name", value: o.Name})
-		}
-		for _, s := range o.States {
-			state, ok := stateWord(s)
-			if !ok {
-				return nil, unknownWord(0, "state", s, platform.States)
-			}
-			all = append(all, term{field: "state", value: state})
-		}
-		return &selector{steps: []step{{filter: all.simple()}}}, nil
-	}
-	return nil, selectorError(0, "its kind is none of ref, a11y, ocr")
-}
-
-func (b both) simple() expr {
-	switch len(b) {
-	case 0:
-		return nil
-	case 1:
-		return b[0]
-	}
-	return b
-}
-
-// onlyRef gives the ref, if the selector is nothing but one.
-func (s *selector) onlyRef() string {
-	if s.ocr == nil && len(s.steps) == 1 && s.steps[0].nth == 0 && len(s.steps[0].relations) == 0 {
-		if t, ok := s.steps[0].filter.(term); ok && t.field == "ref" {
-			return t.value
-		}
-	}
-	return ""
 }
 
 // parseSelector reads a chain.
@@ -590,103 +450,4 @@ func (p *parser) quoted() (string, error) {
 		}
 	}
 	return "", selectorError(start, "the closing quote is missing")
-}
-
-// String writes the selector as parseSelector reads it.
-func (s *selector) String() string {
-	var b strings.Builder
-	s.print(&b)
-	return b.String()
-}
-
-func (s *selector) print(b *strings.Builder) {
-	if s.ocr != nil {
-		b.WriteString("ocr:" + quote(s.ocr.text))
-		return
-	}
-	for i, st := range s.steps {
-		if i > 0 {
-			b.WriteString(" >> ")
-		}
-		st.print(b)
-	}
-}
-
-func (st step) String() string {
-	var b strings.Builder
-	st.print(&b)
-	return b.String()
-}
-
-func (st step) print(b *strings.Builder) {
-	joined := ""
-	if st.filter != nil {
-		if _, alone := st.filter.(either); alone && (len(st.relations) > 0 || st.nth != 0) {
-			b.WriteByte('(')
-			st.filter.print(b)
-			b.WriteByte(')')
-		} else {
-			st.filter.print(b)
-		}
-		joined = " && "
-	}
-	for _, r := range st.relations {
-		b.WriteString(joined + r.side + ":(")
-		r.anchor.print(b)
-		b.WriteByte(')')
-		joined = " && "
-	}
-	if st.nth != 0 {
-		fmt.Fprintf(b, "%snth:%d", joined, st.nth)
-	}
-}
-
-func (l both) print(b *strings.Builder) { printList(b, l, " && ") }
-
-func (l either) print(b *strings.Builder) { printList(b, l, " || ") }
-
-func printList(b *strings.Builder, list []expr, mark string) {
-	for i, e := range list {
-		if i > 0 {
-			b.WriteString(mark)
-		}
-		_, inner := e.(either)
-		if inner {
-			b.WriteByte('(')
-		}
-		e.print(b)
-		if inner {
-			b.WriteByte(')')
-		}
-	}
-}
-
-func (n negated) print(b *strings.Builder) {
-	b.WriteByte('!')
-	switch n.of.(type) {
-	case both, either:
-		b.WriteByte('(')
-		n.of.print(b)
-		b.WriteByte(')')
-	default:
-		n.of.print(b)
-	}
-}
-
-func (h holding) print(b *strings.Builder) {
-	b.WriteString("has:(")
-	h.of.print(b)
-	b.WriteByte(')')
-}
-
-func (t term) print(b *strings.Builder) {
-	b.WriteString(t.field)
-	if t.part {
-		b.WriteByte('~')
-	}
-	b.WriteString(":" + quote(t.value))
-}
-
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

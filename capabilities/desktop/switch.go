@@ -88,11 +88,12 @@ func (c *deed) selects(ctx context.Context) error {
 var options = []string{"option", "listitem", "menuitem", "menuitemradio", "radio", "tab", "cell", "treeitem", "row"}
 
 // choose takes the option of that name in a list, a combobox, a group of tabs or
-// of radio buttons. Options that are made only when a combobox opens are waited for.
+// of radio buttons. A combobox whose options are made only when it opens is opened.
 func (c *deed) choose(ctx context.Context, name string) error {
 	root := c.e
+	combo := root.Role == "combobox"
 	shows := func(e *platform.Element) string {
-		if root.Role == "combobox" && (simple(e.Name) == simple(name) || simple(e.Value) == simple(name)) {
+		if combo && c.face(ctx, e, name) {
 			return "it shows that option"
 		}
 		return ""
@@ -100,18 +101,18 @@ func (c *deed) choose(ctx context.Context, name string) error {
 	if shows(&root) != "" {
 		return c.done("it showed that option")
 	}
-	option, names, err := c.option(ctx, root, name)
+	option, at, names, err := c.option(ctx, root, name, false)
 	if err != nil {
 		return err
 	}
 	opened := false
-	if option == nil && root.Role == "combobox" {
-		opened = true
-		if err := c.press(ctx, nil); err != nil {
+	if option == nil && combo {
+		if err := c.openCombo(ctx, root); err != nil {
 			return err
 		}
+		opened = true
 		if _, err := c.until(ctx, settle, func() (bool, error) {
-			option, names, err = c.option(ctx, root, name)
+			option, at, names, err = c.option(ctx, root, name, true)
 			return option != nil, err
 		}); err != nil {
 			return err
@@ -124,80 +125,156 @@ func (c *deed) choose(ctx context.Context, name string) error {
 		return (&capabilities.Error{Code: capabilities.CodeElementNotFound, Message: "There is no such option."}).
 			WithDetails(map[string]any{"options": names})
 	}
-	if err := c.take(ctx, root, *option); err != nil {
+	goal := shows
+	if !combo {
+		goal = func(*platform.Element) string {
+			now, err := c.d.Accessibility.Element(ctx, option.Ref)
+			if err == nil && (is(&now, "selected") || is(&now, "checked")) {
+				return "the option is selected"
+			}
+			return ""
+		}
+	}
+	if err := c.take(ctx, *option, combo, opened, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
 		return err
 	}
-	if root.Role == "combobox" && c.verdict.effect != capabilities.EffectConfirmed {
-		if v, ok := c.seen.check(ctx, shows); ok {
-			c.verdict = v
+	if !combo || opened || c.in == nil || !is(&c.e, "focusable") {
+		if c.verdict.effect == "" {
+			return unsupported("The option does not show, and can not be chosen by itself.")
 		}
-	}
-	return nil
-}
-
-// take selects an option in its container, and reads back either of the two.
-func (c *deed) take(ctx context.Context, root, option platform.Element) error {
-	acc := c.d.Accessibility
-	goal := func(e *platform.Element) string {
-		now, err := acc.Element(ctx, option.Ref)
-		if err == nil && (is(&now, "selected") || is(&now, "checked")) {
-			return "the option is selected"
-		}
-		if root.Role == "combobox" && (simple(e.Name) == simple(option.Name) || simple(e.Value) == simple(option.Name)) {
-			return "it shows that option"
-		}
-		return ""
-	}
-	err := c.try(ctx, goal, func(ctx context.Context) error { return acc.Select(ctx, option.Ref, false) })
-	if err == nil && c.verdict.effect == capabilities.EffectConfirmed {
 		return nil
 	}
-	if err != nil && !cannot(err) {
-		return err
+	// Some comboboxes take a choice by keys only.
+	return c.keys(ctx, goal, func(ctx context.Context) error {
+		if err := chord(ctx, c.in, []string{"Home"}, 1, 0); err != nil || at == 0 {
+			return err
+		}
+		return chord(ctx, c.in, []string{"ArrowDown"}, at, 0)
+	})
+}
+
+// face reports whether a combobox shows an option: as its value or name, or as a
+// label in it. That an option is selected in the list that pops up proves nothing.
+func (c *deed) face(ctx context.Context, e *platform.Element, name string) bool {
+	if simple(e.Value) == simple(name) || simple(e.Name) == simple(name) {
+		return true
 	}
-	err = c.try(ctx, goal, func(ctx context.Context) error { return acc.Do(ctx, option.Ref, platform.Press) })
+	tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{Root: e.Ref, PID: e.PID, MaxElements: 256, PerApp: perApp, Bounds: true})
+	if err != nil {
+		return false
+	}
+	for _, inner := range tree.Elements {
+		if inner.Ref == e.Ref || !visible(&inner) {
+			continue
+		}
+		label := inner.Role == "label" && simple(inner.Name) == simple(name) && !e.Bounds.Intersect(inner.Bounds).Empty()
+		field := inner.Role == "textbox" && simple(inner.Value) == simple(name)
+		if label || field {
+			return true
+		}
+	}
+	return false
+}
+
+// openCombo opens a combobox by itself, by the button in it, or by a click.
+func (c *deed) openCombo(ctx context.Context, root platform.Element) error {
+	acc := c.d.Accessibility
+	err := acc.Do(ctx, root.Ref, platform.Press)
 	if !cannot(err) {
 		return err
 	}
-	c.e = option
-	return c.clickFor(ctx, goal)
-}
-
-// option finds an option by its name below a container, or in what popped up in
-// its application; without it, it gives the names of those there are.
-func (c *deed) option(ctx context.Context, root platform.Element, name string) (*platform.Element, []string, error) {
-	acc := c.d.Accessibility
-	names := []string{}
-	for _, q := range []platform.TreeQuery{
-		{Root: root.Ref, PID: root.PID, MaxElements: maxElements, PerApp: perApp},
-		{PID: root.PID, MaxElements: maxElements, PerApp: perApp},
-	} {
-		if q.Root == "" && root.Role != "combobox" {
-			break
-		}
-		tree, err := acc.Tree(ctx, q)
-		if err != nil {
-			if isGone(err) && q.Root != "" {
-				continue
-			}
-			return nil, nil, err
-		}
-		for _, fold := range []bool{false, true} {
-			for _, e := range tree.Elements {
-				if !slices.Contains(options, e.Role) || e.Name == "" || q.Root == "" && (e.Role != "option" && e.Role != "listitem" && e.Role != "menuitem" || !visible(&e)) {
-					continue
-				}
-				if simple(e.Name) == simple(name) || fold && folded(e.Name) == folded(name) {
-					e.Window = firstOf(e.Window, root.Window)
-					return &e, nil, nil
-				}
-				if label := clip(simple(e.Name), 80); fold && len(names) < 20 && !slices.Contains(names, label) {
-					names = append(names, label)
+	tree, err := acc.Tree(ctx, platform.TreeQuery{Root: root.Ref, PID: root.PID, MaxElements: 64, PerApp: perApp, Bounds: true})
+	if err == nil {
+		for _, e := range tree.Elements {
+			if (e.Role == "button" || e.Role == "togglebutton") && len(e.Actions) > 0 {
+				if err := acc.Do(ctx, e.Ref, platform.Press); !cannot(err) {
+					return err
 				}
 			}
 		}
 	}
-	return nil, names, nil
+	return c.pointer(ctx, platform.ButtonLeft, 1)
+}
+
+// take selects an option in its container, by its own action, or, in what popped
+// up, by a click. It leaves no verdict if no route was open.
+func (c *deed) take(ctx context.Context, option platform.Element, combo, opened bool, goal func(e *platform.Element) string) error {
+	acc := c.d.Accessibility
+	routes := []func(ctx context.Context) error{
+		func(ctx context.Context) error { return acc.Select(ctx, option.Ref, false) },
+		func(ctx context.Context) error { return acc.Do(ctx, option.Ref, platform.Press) },
+	}
+	if combo && strings.HasPrefix(option.Role, "menu") { // to select in a menu is to point at it, no more
+		routes = routes[1:]
+	}
+	for i, route := range routes {
+		err := c.try(ctx, goal, route)
+		if err != nil && !cannot(err) {
+			return err
+		}
+		if err == nil && (c.verdict.effect == capabilities.EffectConfirmed || c.verdict.effect == capabilities.EffectPartial && i == len(routes)-1 && strings.HasPrefix(option.Role, "menu")) {
+			return nil
+		}
+	}
+	now, err := acc.Element(ctx, option.Ref) // it may have been closed meanwhile
+	if err != nil || !opened && combo || !visible(&now) || now.Bounds.Empty() || c.in == nil {
+		return nil
+	}
+	root := c.e
+	now.Window = option.Window
+	option = now
+	c.e = option
+	err = c.pointer(ctx, platform.ButtonLeft, 1)
+	c.e = root
+	if err != nil {
+		return err
+	}
+	c.verdict, err = c.seen.await(ctx, goal, nil)
+	return err
+}
+
+// option finds an option by its name below a container, or, once it is open, in
+// what popped up in its application, and tells how many come before it; without
+// it, it gives the names of those there are.
+func (c *deed) option(ctx context.Context, root platform.Element, name string, open bool) (*platform.Element, int, []string, error) {
+	names := []string{}
+	roots := []string{root.Ref}
+	if open {
+		roots = append(roots, "")
+	}
+	for _, below := range roots {
+		tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{Root: below, PID: root.PID, MaxElements: maxElements, PerApp: perApp, Bounds: open})
+		if err != nil {
+			if isGone(err) && below != "" {
+				continue
+			}
+			return nil, 0, nil, err
+		}
+		var list []*platform.Element
+		for i := range tree.Elements {
+			e := &tree.Elements[i]
+			known := slices.Contains(options, e.Role) && (below != "" || visible(e) && e.Role != "tab" && e.Role != "radio")
+			// Some toolkits show options that are nothing but labels.
+			known = known || open && e.Role == "label" && visible(e) && !e.Bounds.Empty() && root.Bounds.Intersect(e.Bounds).Empty()
+			if known && e.Name != "" && e.Ref != root.Ref {
+				list = append(list, e)
+			}
+		}
+		for _, same := range []func(string) bool{
+			func(s string) bool { return simple(s) == simple(name) }, func(s string) bool { return folded(s) == folded(name) },
+		} {
+			if i := slices.IndexFunc(list, func(e *platform.Element) bool { return same(e.Name) }); i >= 0 {
+				list[i].Window = firstOf(list[i].Window, root.Window)
+				return list[i], i, nil, nil
+			}
+		}
+		for _, e := range list {
+			if label := clip(simple(e.Name), 80); below != "" && len(names) < 20 && !slices.Contains(names, label) {
+				names = append(names, label)
+			}
+		}
+	}
+	return nil, 0, names, nil
 }
 
 // escape closes what popped up, if that can be done.
@@ -256,7 +333,7 @@ func (c *deed) count(ctx context.Context) error {
 		}
 		return ""
 	}
-	if slices.Contains(c.e.Actions, c.a.Kind) {
+	if !known && slices.Contains(c.e.Actions, c.a.Kind) {
 		err := c.try(ctx, goal, func(ctx context.Context) error { return acc.Do(ctx, c.e.Ref, c.a.Kind) })
 		if !cannot(err) {
 			return err
