@@ -1,0 +1,289 @@
+package x11
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// spareKeys are the keys without a meaning that are given one for a while, to make
+// characters that the keyboard does not have.
+//
+// What is bound stands in a property of the root window before it is bound, under
+// a name with the number of this program's window. A program that was killed
+// leaves the property but not the window, so that the next one knows what to
+// restore.
+type spareKeys struct {
+	conn   *Conn
+	window xproto.Window // this program's, with the property sparesMark
+	record xproto.Atom   // the root's property
+	ours   [256]atomic.Bool
+	// bound are the keys that have a meaning of ours.
+	bound map[byte]uint32
+	// free are the keys without any meaning, by the last reading of the keyboard.
+	free []byte
+	// mark is one of them that never gets any, for settler; 0 if there is none.
+	mark byte
+}
+
+// fewSpares are too few to keep one from being bound.
+const fewSpares = 3
+
+const (
+	sparesMark   = "_HANDRAIL_KEYBOARD"
+	sparesRecord = "_HANDRAIL_KEYS_"
+)
+
+func newSpareKeys(ctx context.Context, c *Conn) (*spareKeys, error) {
+	s := &spareKeys{conn: c, bound: map[byte]uint32{}}
+	var err error
+	if s.window, err = c.newWindow(ctx); err != nil {
+		return nil, err
+	}
+	mark, err := c.Atom(ctx, sparesMark)
+	if err != nil {
+		return nil, err
+	}
+	if s.record, err = c.Atom(ctx, sparesRecord+strconv.FormatUint(uint64(s.window), 16)); err != nil {
+		return nil, err
+	}
+	return s, c.Do(ctx, func() error {
+		return xproto.ChangePropertyChecked(c.X, xproto.PropModeReplace, s.window, mark, xproto.AtomCardinal, 32, 1, make([]byte, 4)).Check()
+	})
+}
+
+// newWindow makes a window that never shows, to own things with.
+func (c *Conn) newWindow(ctx context.Context) (xproto.Window, error) {
+	return Ask(ctx, c, func() (xproto.Window, error) {
+		w, err := xproto.NewWindowId(c.X)
+		if err != nil {
+			return 0, err
+		}
+		return w, xproto.CreateWindowChecked(c.X, 0, w, c.Root(), -100, -100, 1, 1, 0, xproto.WindowClassInputOnly, 0,
+			xproto.CwOverrideRedirect|xproto.CwEventMask, []uint32{1, xproto.EventMaskPropertyChange}).Check()
+	})
+}
+
+// heal restores what killed programs left bound, by the keyboard as it is.
+func (s *spareKeys) heal(ctx context.Context, keys *keymap) error {
+	c := s.conn
+	all, err := Ask(ctx, c, func() (*xproto.ListPropertiesReply, error) { return xproto.ListProperties(c.X, c.Root()).Reply() })
+	if err != nil {
+		return err
+	}
+	mark, err := c.Atom(ctx, sparesMark)
+	if err != nil {
+		return err
+	}
+	for _, atom := range all.Atoms {
+		name, err := c.AtomName(ctx, atom)
+		if err != nil {
+			return err
+		}
+		number, ours := strings.CutPrefix(name, sparesRecord)
+		w, err := strconv.ParseUint(number, 16, 32)
+		if !ours || err != nil || atom == s.record {
+			continue
+		}
+		living, err := Ask(ctx, c, func() (*xproto.GetPropertyReply, error) {
+			return xproto.GetProperty(c.X, false, xproto.Window(w), mark, xproto.GetPropertyTypeAny, 0, 1).Reply()
+		})
+		if err == nil && living.Type != 0 {
+			continue // another node at work
+		}
+		left, err := Ask(ctx, c, func() (*xproto.GetPropertyReply, error) {
+			return xproto.GetProperty(c.X, true, c.Root(), atom, xproto.AtomCardinal, 0, 512).Reply()
+		})
+		if err != nil {
+			return err
+		}
+		for b := left.Value; len(b) >= 8; b = b[8:] {
+			code, sym := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+			if code < 256 && sym != 0 && keys.plain(byte(code), sym) && keys.modifies[code] == 0 {
+				s.set(byte(code), 0)
+			}
+		}
+	}
+	return c.Sync(ctx)
+}
+
+// set gives a key its meaning; 0 takes it away. Both levels get it, so that the
+// server makes no pair of small and capital letter of it.
+func (s *spareKeys) set(code byte, sym uint32) {
+	xproto.ChangeKeyboardMapping(s.conn.X, 1, xproto.Keycode(code), 2, []xproto.Keysym{xproto.Keysym(sym), xproto.Keysym(sym)})
+}
+
+// survey learns from a new reading of the keyboard what is free, and what of ours
+// somebody took.
+func (s *spareKeys) survey(keys *keymap) {
+	for code, sym := range s.bound {
+		if !keys.plain(code, sym) {
+			delete(s.bound, code)
+			s.ours[code].Store(false)
+		}
+	}
+	s.free = keys.spares()
+	s.mark = 0
+	if n := len(s.free); n > fewSpares {
+		s.mark = s.free[n-1]
+		s.free = s.free[:n-1]
+	}
+}
+
+// find gives the key that makes sym, if one does.
+func (s *spareKeys) find(sym uint32) (byte, bool) {
+	for code, have := range s.bound {
+		if have == sym {
+			return code, true
+		}
+	}
+	return 0, false
+}
+
+// room tells how many characters can be bound at once, beside those kept.
+func (s *spareKeys) room(keep map[byte]bool) int {
+	n := len(s.free) + len(s.bound)
+	for code := range keep {
+		if _, ok := s.bound[code]; ok {
+			n--
+		}
+	}
+	return n
+}
+
+// bind gives keys to those of syms that have none; keys in keep stay as they are.
+// Unless it is fresh, the caller knows that every program has come by the presses
+// so far.
+func (s *spareKeys) bind(ctx context.Context, syms []uint32, keep map[byte]bool) error {
+	needed := map[byte]bool{}
+	var missing []uint32
+	for _, sym := range syms {
+		if code, ok := s.find(sym); ok {
+			needed[code] = true
+		} else {
+			missing = append(missing, sym)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var codes []byte
+	for _, code := range s.free {
+		if len(codes) < len(missing) {
+			codes = append(codes, code)
+		}
+	}
+	for code := range s.bound {
+		if len(codes) < len(missing) && !needed[code] && !keep[code] {
+			codes = append(codes, code)
+		}
+	}
+	if len(codes) < len(missing) {
+		return fmt.Errorf("this keyboard has %d keys to spare for characters that it lacks: %w", s.room(keep), platform.ErrUntypable)
+	}
+	for i, code := range codes {
+		s.bound[code] = missing[i]
+		s.ours[code].Store(true)
+	}
+	s.free = slices.DeleteFunc(s.free, func(code byte) bool { return slices.Contains(codes, code) })
+	if err := s.note(ctx); err != nil {
+		return err
+	}
+	return s.conn.Do(context.WithoutCancel(ctx), func() error {
+		for i, code := range codes {
+			s.set(code, missing[i])
+		}
+		return nil
+	})
+}
+
+// fresh tells whether bind can do without giving any key another meaning.
+func (s *spareKeys) fresh(syms []uint32) bool {
+	n := 0
+	for _, sym := range syms {
+		if _, ok := s.find(sym); !ok {
+			n++
+		}
+	}
+	return n <= len(s.free)
+}
+
+// note writes down what is bound.
+func (s *spareKeys) note(ctx context.Context) error {
+	var b []byte
+	for code, sym := range s.bound {
+		b = binary.LittleEndian.AppendUint32(b, uint32(code))
+		b = binary.LittleEndian.AppendUint32(b, sym)
+	}
+	c := s.conn
+	return c.Do(ctx, func() error {
+		if len(b) == 0 {
+			return xproto.DeletePropertyChecked(c.X, c.Root(), s.record).Check()
+		}
+		return xproto.ChangePropertyChecked(c.X, xproto.PropModeReplace, c.Root(), s.record, xproto.AtomCardinal, 32, uint32(len(b)/4), b).Check()
+	})
+}
+
+// still tells whether the bound keys make what they were bound to.
+func (s *spareKeys) still(ctx context.Context) (bool, error) {
+	c := s.conn
+	low, high := byte(255), byte(0)
+	for code := range s.bound {
+		low, high = min(low, code), max(high, code)
+	}
+	if high == 0 {
+		return true, nil
+	}
+	r, err := Ask(ctx, c, func() (*xproto.GetKeyboardMappingReply, error) {
+		return xproto.GetKeyboardMapping(c.X, xproto.Keycode(low), high-low+1).Reply()
+	})
+	if err != nil {
+		return false, err
+	}
+	for code, sym := range s.bound {
+		at := int(code-low) * int(r.KeysymsPerKeycode)
+		if at >= len(r.Keysyms) || uint32(r.Keysyms[at]) != sym {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// restore takes every meaning away but those of the keys in keep.
+func (s *spareKeys) restore(ctx context.Context, keep map[byte]bool) error {
+	var codes []byte
+	for code := range s.bound {
+		if !keep[code] {
+			codes = append(codes, code)
+		}
+	}
+	if len(codes) == 0 {
+		return nil
+	}
+	err := s.conn.Do(context.WithoutCancel(ctx), func() error {
+		for _, code := range codes {
+			s.set(code, 0)
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.conn.Sync(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for _, code := range codes {
+		delete(s.bound, code)
+		s.ours[code].Store(false)
+		s.free = append(s.free, code)
+	}
+	return s.note(ctx)
+}

@@ -1,0 +1,353 @@
+package x11
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// How text is typed. What the keyboard makes, with Shift or AltGr, is pressed as a
+// person presses it. Other characters are lent to spare keys (spare.go), as many
+// as there are, and typed up to the first one that finds no key; then the program
+// that gets the keys is settled (settle.go), and the keys are lent anew. CapsLock
+// and other locks are undone for as long as it takes.
+
+// burst is how many characters are typed before the program is asked to keep up:
+// so few that what is still to come when the person interferes is over at once.
+const burst = 48
+
+// heldWait is how long typing waits for keys that the person holds.
+const heldWait = 1500 * time.Millisecond
+
+// undoLocks are the locked modifiers that change what is typed.
+const undoLocks = modShift | modLock | modControl | modAlt | modSuper
+
+// Type types text. It fails before the first key for text that can not be typed.
+func (in *Input) Type(ctx context.Context, text string) (int, error) {
+	if !utf8.ValidString(text) {
+		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)
+	}
+	var syms []uint32
+	for i, r := range []rune(text) {
+		sym, ok := symOfRune(r)
+		if !ok {
+			return 0, fmt.Errorf("character %d of the text is a control character: %w", i+1, platform.ErrUntypable)
+		}
+		syms = append(syms, sym)
+	}
+	if len(syms) == 0 {
+		return 0, nil
+	}
+	var done atomic.Int64
+	err := in.do(ctx, func(ctx context.Context) error { return in.typeSyms(ctx, syms, &done) })
+	return int(done.Load()), err
+}
+
+func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64) (err error) {
+	state, err := in.ready(ctx)
+	if err != nil {
+		return err
+	}
+	if err := in.learn(ctx); err != nil {
+		return err
+	}
+	strokes := in.keys.strokes(state.group, state.locked&^undoLocks)
+	lacking := func(sym uint32) bool { _, ok := strokes[sym]; return !ok }
+	keep := in.keep()
+	if slices.ContainsFunc(syms, lacking) && in.spare.room(keep) == 0 {
+		return fmt.Errorf("the keyboard lacks a character of the text and has no key to spare: %w", platform.ErrUntypable)
+	}
+	if locked := state.locked & undoLocks; locked != 0 || state.latched != 0 {
+		in.conn.xkbLock(in.xkb, locked, 0)
+		defer func() {
+			if locked != 0 {
+				in.conn.xkbLock(in.xkb, locked, locked)
+			}
+		}()
+	}
+	defer in.restoreLater()
+	defer in.settle.end()
+	target, err := in.target(ctx)
+	if err != nil {
+		return err
+	}
+	known := in.foreign.Load()
+	for len(syms) > 0 {
+		// As much as the spare keys allow, and no more than a burst.
+		var lend []uint32
+		n := 0
+		for n < len(syms) && n < burst {
+			if sym := syms[n]; lacking(sym) && !slices.Contains(lend, sym) {
+				if len(lend) == in.spare.room(keep) {
+					break
+				}
+				lend = append(lend, sym)
+			}
+			n++
+		}
+		if len(lend) > 0 {
+			if err := in.lend(ctx, target, lend); err != nil {
+				return err
+			}
+		}
+		target, err = in.press(ctx, target, syms[:n], strokes, len(lend) > 0, done)
+		if err != nil {
+			return err
+		}
+		syms = syms[n:]
+		if len(syms) > 0 {
+			p, err := in.settle.of(ctx, target)
+			if err == nil {
+				err = in.settle.pace(ctx, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		ok, err := in.spare.still(ctx)
+		if err != nil {
+			return err
+		}
+		if ok && in.foreign.Load() != known {
+			// Another keyboard's turn changes nothing where the two are alike.
+			known = in.foreign.Load()
+			ok, err = in.unchanged(ctx)
+			if err != nil {
+				return err
+			}
+		}
+		if !ok {
+			return errors.New("x11: the keyboard's layout was changed while text was typed: what arrived is not known")
+		}
+	}
+	return nil
+}
+
+// unchanged tells whether the keyboard still is as it was learnt, but for keys of
+// ours.
+func (in *Input) unchanged(ctx context.Context) (bool, error) {
+	now, err := in.conn.xkbMap(ctx, in.xkb)
+	if err != nil {
+		return false, err
+	}
+	for code := range now.keys {
+		if !in.spare.ours[code].Load() && !slices.Equal(now.keys[code].syms, in.keys.keys[code].syms) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ready waits until no modifier is held, and gives the keyboard's state. A person
+// may rest on a key; what is typed then would be other things.
+func (in *Input) ready(ctx context.Context) (keyboardState, error) {
+	// The release of a key that is not down does nothing but make XTEST's keyboard
+	// the current one, whose map may differ from that of the person's.
+	if in.spare.mark != 0 {
+		in.conn.fakeKey(in.spare.mark, false)
+	}
+	begun := time.Now()
+	for {
+		state, err := in.conn.xkbState(ctx, in.xkb)
+		if err != nil || state.held == 0 {
+			return state, err
+		}
+		if time.Since(begun) > heldWait {
+			return state, fmt.Errorf("a modifier key such as Shift or Control is held down: %w", platform.ErrUntypable)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return state, ctx.Err()
+		}
+	}
+}
+
+// target gives the window that gets the keys.
+func (in *Input) target(ctx context.Context) (xproto.Window, error) {
+	r, err := Ask(ctx, in.conn, func() (*xproto.GetInputFocusReply, error) { return xproto.GetInputFocus(in.conn.X).Reply() })
+	if err != nil {
+		return 0, err
+	}
+	return in.focus(ctx, r.Focus)
+}
+
+// focus finds the window behind the server's answer: 0 is none, 1 is whatever is
+// under the pointer.
+func (in *Input) focus(ctx context.Context, w xproto.Window) (xproto.Window, error) {
+	switch w {
+	case 0:
+		return 0, fmt.Errorf("no window has the keyboard's focus: %w", platform.ErrUntypable)
+	case 1:
+		w = in.conn.Root()
+		for range 32 {
+			r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) { return xproto.QueryPointer(in.conn.X, w).Reply() })
+			if err != nil {
+				return 0, err
+			}
+			if r.Child == 0 {
+				break
+			}
+			w = r.Child
+		}
+		if w == in.conn.Root() {
+			return 0, fmt.Errorf("no window has the keyboard's focus, and none is under the pointer: %w", platform.ErrUntypable)
+		}
+	}
+	return w, nil
+}
+
+// lend gives spare keys to what the keyboard lacks, and returns when the program
+// of target knows.
+func (in *Input) lend(ctx context.Context, target xproto.Window, syms []uint32) error {
+	missing := slices.ContainsFunc(syms, func(sym uint32) bool { _, ok := in.spare.find(sym); return !ok })
+	p, err := in.settle.begin(ctx, target)
+	if err != nil || !missing {
+		return err
+	}
+	if !in.spare.fresh(syms) {
+		if err := in.settled(ctx); err != nil {
+			return err
+		}
+	}
+	if err := in.spare.bind(ctx, syms, in.keep()); err != nil {
+		return err
+	}
+	// The change is before the presses in every queue. But Chromium also asks GTK,
+	// which has a queue of its own: one answer later both were read.
+	if p.top != 0 && !p.mute {
+		return in.settle.pace(ctx, p)
+	}
+	return nil
+}
+
+// settled returns when no program has presses of spare keys in its queue.
+func (in *Input) settled(ctx context.Context) error {
+	for p, w := range in.used {
+		if err := in.settle.settle(ctx, p, w); err != nil {
+			return err
+		}
+		delete(in.used, p)
+	}
+	return nil
+}
+
+// press presses the keys of syms, and gives the window that has the focus then.
+func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32, strokes map[uint32]stroke, spare bool, done *atomic.Int64) (xproto.Window, error) {
+	use := func(w xproto.Window) error {
+		if !spare {
+			return nil
+		}
+		p, err := in.settle.of(ctx, w)
+		if err == nil {
+			in.used[p] = w
+		}
+		return err
+	}
+	if err := use(target); err != nil {
+		return target, err
+	}
+	// What was begun is ended: the next one would come between.
+	r, err := Ask(context.WithoutCancel(ctx), in.conn, func() (*xproto.GetInputFocusReply, error) {
+		var mods []byte
+		hold := func(want []byte) {
+			if slices.Equal(mods, want) {
+				return
+			}
+			for _, code := range slices.Backward(mods) {
+				in.conn.fakeKey(code, false)
+			}
+			for _, code := range want {
+				in.conn.fakeKey(code, true)
+			}
+			mods = want
+		}
+		for _, sym := range syms {
+			if ctx.Err() != nil {
+				break
+			}
+			s, ok := strokes[sym]
+			if !ok {
+				s.code, _ = in.spare.find(sym)
+			}
+			hold(s.mods)
+			in.conn.fakeKey(s.code, true)
+			in.conn.fakeKey(s.code, false)
+			done.Add(1)
+		}
+		hold(nil)
+		return xproto.GetInputFocus(in.conn.X).Reply()
+	})
+	if err != nil {
+		return target, err
+	}
+	if err := ctx.Err(); err != nil {
+		return target, err
+	}
+	// Keys may have moved the focus.
+	if r.Focus == target {
+		return target, nil
+	}
+	now, err := in.focus(ctx, r.Focus)
+	if err != nil {
+		return target, nil // the last of them closed the window
+	}
+	return now, use(now)
+}
+
+// keep lists the spare keys that Key holds.
+func (in *Input) keep() map[byte]bool {
+	keep := map[byte]bool{}
+	for _, h := range in.held {
+		for _, code := range h.codes {
+			keep[code] = true
+		}
+	}
+	return keep
+}
+
+// restoreLater has the spare keys restored when nothing was typed for a while.
+func (in *Input) restoreLater() {
+	if len(in.spare.bound) == 0 {
+		return
+	}
+	if in.idle != nil {
+		in.idle.Stop()
+	}
+	in.idle = time.AfterFunc(restoreAfter, func() {
+		ctx, cancel := context.WithTimeout(in.over, hungAfter)
+		defer cancel()
+		if err := in.do(ctx, in.giveBack); err != nil && in.over.Err() == nil {
+			_ = in.do(in.over, func(context.Context) error { in.restoreLater(); return nil })
+		}
+	})
+}
+
+// giveBack restores the spare keys, when every program has read its presses of
+// them.
+func (in *Input) giveBack(ctx context.Context) error {
+	if in.idle != nil {
+		in.idle.Stop()
+		in.idle = nil
+	}
+	if len(in.spare.bound) == 0 {
+		return nil
+	}
+	err := in.settled(ctx)
+	in.settle.end()
+	if err != nil && !errors.Is(err, platform.ErrHung) {
+		return err
+	}
+	if err != nil && in.over.Err() == nil {
+		return err // tried again later
+	}
+	return in.spare.restore(ctx, in.keep())
+}
