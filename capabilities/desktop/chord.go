@@ -27,14 +27,15 @@ const maxChord = 6
 // the capital: Shift has to be named. The error never repeats more than a name.
 func parseChord(chord string) ([]string, error) {
 	if utf8.RuneCountInString(chord) == 1 {
-		return []string{chord}, nil
+		name, err := keyName(chord)
+		return []string{name}, err
 	}
 	var keys []string
 	for rest := chord; rest != ""; {
 		part, more, found := strings.Cut(rest, "+")
 		switch {
-		case part == "" && (rest == "+" || strings.HasPrefix(rest, "++")): // the plus key itself
-			part, more = "+", strings.TrimPrefix(rest[1:], "+")
+		case rest == "+": // the plus key itself
+			part, more = "+", ""
 		case part == "" || found && more == "":
 			return nil, fmt.Errorf("a key is missing beside a +")
 		}

@@ -150,7 +150,7 @@ func (v *view) outline(windows []platform.Window) outlined {
 			break
 		}
 	}
-	o.walk(v.roots, 0, "")
+	o.walk(v.roots, 0, "", "")
 	return outlined{lines: o.lines}
 }
 
@@ -189,12 +189,16 @@ func (o *outliner) add(key string, depth int, text string) bool {
 // walk tells elements and what is below them; plain containers without a name are
 // left out, their content is not. Long runs of what is scrolled out of sight are
 // only counted.
-func (o *outliner) walk(list []int, depth int, above string) bool {
-	away := 0
+func (o *outliner) walk(list []int, depth int, above, in string) bool {
+	away, runs := 0, 0
 	counted := func() bool {
 		n := away
+		if n == 0 {
+			return true
+		}
 		away = 0
-		return n == 0 || o.add(fmt.Sprintf("away %s %d", above, len(o.lines)), depth, fmt.Sprintf("(%d more, not on the screen)", n))
+		runs++
+		return o.add(fmt.Sprintf("away %d %s", runs, in), depth, fmt.Sprintf("(%d more, not on the screen)", n))
 	}
 	for _, i := range list {
 		e := &o.elements[i]
@@ -215,7 +219,7 @@ func (o *outliner) walk(list []int, depth int, above string) bool {
 			}
 			below++
 		}
-		if !o.walk(o.children[i], min(below, maxTreeDepth), firstOf(e.Name, above)) {
+		if !o.walk(o.children[i], min(below, maxTreeDepth), firstOf(e.Name, above), e.Ref) {
 			return false
 		}
 	}

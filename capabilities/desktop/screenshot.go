@@ -291,10 +291,10 @@ type imageCache struct {
 	turn chan struct{} // one token
 
 	mu   sync.Mutex
-	list []image // the last used first
+	list []encoded // the last used first
 }
 
-type image struct {
+type encoded struct {
 	key  imageKey
 	data []byte
 }
@@ -319,14 +319,14 @@ func (c *imageCache) get(ctx context.Context, key imageKey, encode func() []byte
 		return data, nil
 	}
 	data := encode()
-	c.put(image{key, data})
+	c.put(encoded{key, data})
 	return data, nil
 }
 
 func (c *imageCache) find(key imageKey) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.list, func(m image) bool { return m.key == key })
+	i := slices.IndexFunc(c.list, func(m encoded) bool { return m.key == key })
 	if i < 0 {
 		return nil
 	}
@@ -335,7 +335,7 @@ func (c *imageCache) find(key imageKey) []byte {
 	return m.data
 }
 
-func (c *imageCache) put(m image) {
+func (c *imageCache) put(m encoded) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = slices.Insert(c.list, 0, m)

@@ -14,7 +14,7 @@ import (
 const (
 	maxWindows   = 32
 	maxChildren  = 128
-	maxTreeDepth = 32
+	maxTreeDepth = 30 // of two levels of JSON each, of which 64 are read anywhere
 	// maxTreeBytes keeps a tree of long names and many states below the result limit.
 	maxTreeBytes = 3 << 19
 )
