@@ -6,6 +6,13 @@ import "github.com/handrail-dev/handrail/capabilities"
 func code() []*Behaviour {
 	script := func(source string) step { return call("run-code", obj{"code": source}) }
 	p := html(`<input id=f aria-label=Name><button id=x onclick="document.title='hello '+f.value">Greet</button>`)
+	wrong := func(source string, words ...string) step {
+		return refused(capabilities.CodeScriptFailed, "run-code", obj{"code": source}, words...)
+	}
+	works := func(r *run) {
+		call("type", obj{"selector": "#f", "text": "Ada"})(r)
+		call("click", obj{"selector": "#x"})(r)
+	}
 	said := holds(`document.title`, "hello Ada")
 	return []*Behaviour{
 		b("code.steps", "several steps", "all of them happen in the page, and the value comes back", p, script(`page.type({selector: "#f", text: "Ada"}); page.click("#x"); return page.evaluate("document.title")`), field("result", "hello Ada"), said),
@@ -40,6 +47,17 @@ func code() []*Behaviour {
 			}
 			return ""
 		}), holds(`document.title`, "Test page")),
+		b("code.deep", "recursion without end, in functions, getters and texts", "refused by name and line; the page works", p, wrong(`(function f() { f() })()`, "stack overflow (line 1)"), wrong("const o = {\nget x() { return this.x }}; o.x", "stack overflow (line 2)"), wrong(`let a = []; for (let i = 0; i < 1e5; i++) a = [a]; page.type(a)`, "stack overflow"), works, said),
+		b("code.giants", "texts and arrays beyond any memory", "refused by name; the page works", p, wrong(`let s = "x"; for (;;) s += s`, "too long"), wrong(`return "x".repeat(2 ** 29)`, "MiB of memory"), wrong(`return new Array(1e9).fill(1)`, "MiB of memory"), refused(capabilities.CodeResultTooLarge, "run-code", obj{"code": `return "x".repeat(2e6)`}), works, said),
+		b("code.regex", "a regular expression that tries for years", "it ends at its deadline; the page works", p, refused(capabilities.CodeDeadlineExceeded, "run-code", obj{"code": `/^(a+)+$/.test("a".repeat(60) + "!")`, "timeout_ms": 1500}), works, said),
+		b("code.proxies", "proxies on the page and on arguments", "the steps are those that were asked for, and no other", p, wrong(`const q = new Proxy(page, {get: (t, k) => k === "type" ? a => t.type({...a, text: "Ada"}) : t[k]}); q.type({selector: "#f", text: "Eve"}); q.launch()`, "q.launch is not a function (line 1)"), holds(`f.value`, "Ada"),
+			wrong(`page.type(new Proxy({}, {ownKeys() { throw new Error("mine") }}))`, "mine (line 1)"), wrong(`let q = {}; for (let i = 0; i < 1e4; i++) q = new Proxy(q, {}); page.click(q)`, "stack overflow"), call("click", obj{"selector": "#x"}), said),
+		b("code.promises", "promises that feed themselves", "each ends at its deadline or is refused; the page works", p, refused(capabilities.CodeDeadlineExceeded, "run-code", obj{"code": `const f = () => Promise.resolve().then(f); await f()`, "timeout_ms": 1500}), wrong(`let f; const q = new Promise(r => f = r); f(q); await q`, "TypeError"), wrong(`await new Promise(() => {})`, "nothing resolves"), works, said),
+		b("code.prototypes", "a script that changes what every object has", "its own steps are as they were; the page and the next script see nothing of it", p, script(`Object.prototype.failure = Object.prototype.value = 7; for (const o of [Array, String, Function, Error]) for (const k of ["push", "slice", "call", "apply", "toString", "concat"]) o.prototype[k] = () => { throw 1 };
+			JSON.parse = JSON.stringify = Promise.resolve = undefined; page.type({selector: "#f", text: "Ada"}); try { page.click("#nope") } catch (e) { return e.code }`), field("result", "element_not_found"), holds(`f.value`, "Ada"), script(`return [typeof ({}).failure, [1].concat(2).length, typeof JSON.parse].join()`), field("result", "undefined,2,function"), holds(`typeof ({}).failure`, "undefined"), call("click", obj{"selector": "#x"}), said),
+		b("code.generators", "generators without end", "refused by name; the page works", p, wrong(`function* g() { yield* g() } g().next()`, "stack overflow (line 1)"), wrong(`function* g() { for (;;) yield 1 } return [...g()]`, "memory"), wrong(`for (;;) setTimeout(() => {}, 1e6)`, "too many timers (line 1)"), works, said),
+		b("code.texts", "texts that act when they are read", "what they do is a step like any other; what they throw is the script's", p, wrong(`throw {toString() { page.type({selector: "#f", text: "Ada"}); return "mine" }}`, "mine"), holds(`f.value`, "Ada"), wrong("console.log({toJSON() { throw 1 },\ntoString() { throw new Error('logged') }})", "logged (line 2)"), wrong(`page.type({get selector() { throw new Error("read") }})`, "read (line 1)"),
+			refused(capabilities.CodeDeadlineExceeded, "run-code", obj{"code": `throw {toString() { for (;;); }}`, "timeout_ms": 1500}), call("click", obj{"selector": "#x"}), said),
 		b("code.syntax", "a script that is none", "refused before any step", p, refused(capabilities.CodeScriptFailed, "run-code", obj{"code": `page.click("#x"); let let`}), holds(`document.title`, "Test page")),
 		b("code.bad-arguments", "a step with an argument that does not exist", "refused by name; the step does not happen", p, either("run-code", obj{"code": `page.click({selector: "#x", colour: "red"})`}), check(func(c *Call) string {
 			if c.Code == "" || !containsAll(c.Message+c.Hint, []string{"colour"}) {
