@@ -2,6 +2,7 @@ package win32
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"runtime"
 	"sync"
@@ -15,7 +16,9 @@ import (
 // Clipboard is the session's clipboard. It implements platform.Clipboard.
 type Clipboard struct {
 	mu       sync.Mutex
-	sequence uint32 // of the clipboard after our last write; 0: none
+	ours     bool     // something was written and not cleared since
+	sequence uint32   // of the clipboard after our last write
+	digest   [32]byte // of what was written
 	clear    *time.Timer
 }
 
@@ -114,7 +117,7 @@ func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clea
 		return err
 	}
 	sequence, _, _ := procClipboardSequence.Call()
-	c.sequence = uint32(sequence)
+	c.ours, c.sequence, c.digest = true, uint32(sequence), sha256.Sum256([]byte(text))
 	if clearAfter > 0 {
 		c.clear = time.AfterFunc(clearAfter, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -131,35 +134,43 @@ func (c *Clipboard) Read(ctx context.Context) (text string, err error) {
 		return "", nil
 	}
 	err = open(ctx, func() error {
-		memory, _, _ := procGetClipboardData.Call(unicodeText)
-		if memory == 0 {
-			return nil // it changed meanwhile
-		}
-		address, _, errno := procGlobalLock.Call(memory)
-		if address == 0 {
-			return failed("GlobalLock", errno)
-		}
-		defer procGlobalUnlock.Call(memory)
-		size, _, _ := procGlobalSize.Call(memory)
-		units := unsafe.Slice(at[uint16](address), min(size, maxRead)/2)
-		text = windows.UTF16ToString(units)
-		return nil
+		text, err = held()
+		return err
 	})
 	return text, err
+}
+
+// held gives the text on the open clipboard.
+func held() (string, error) {
+	memory, _, _ := procGetClipboardData.Call(unicodeText)
+	if memory == 0 {
+		return "", nil // there is none
+	}
+	address, _, errno := procGlobalLock.Call(memory)
+	if address == 0 {
+		return "", failed("GlobalLock", errno)
+	}
+	defer procGlobalUnlock.Call(memory)
+	size, _, _ := procGlobalSize.Call(memory)
+	return windows.UTF16ToString(unsafe.Slice(at[uint16](address), min(size, maxRead)/2)), nil
 }
 
 // Clear empties the clipboard if it holds what Write put there.
 func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sequence == 0 {
+	if !c.ours {
 		return false, nil
 	}
 	cleared := false
 	err := open(ctx, func() error {
 		now, _, _ := procClipboardSequence.Call()
 		if uint32(now) != c.sequence {
-			return nil
+			// Somebody wrote, or only added another form of our text.
+			text, err := held()
+			if err != nil || sha256.Sum256([]byte(text)) != c.digest {
+				return err
+			}
 		}
 		if ok, _, errno := procEmptyClipboard.Call(); ok == 0 {
 			return failed("EmptyClipboard", errno)
@@ -168,7 +179,7 @@ func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
 		return nil
 	})
 	if err == nil {
-		c.sequence = 0
+		c.ours = false
 	}
 	return cleared, err
 }

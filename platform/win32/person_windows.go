@@ -34,7 +34,20 @@ const (
 	injectedKey             = 0x10 // LLKHF_INJECTED
 	injectedMouse           = 0x01 // LLMHF_INJECTED
 	keyReleased             = 0x80 // LLKHF_UP
+	wmMouseMove             = 0x0200
 )
+
+// moved is where Input moved the pointer last.
+var moved struct {
+	sync.Mutex
+	to point
+}
+
+func lastMove() point {
+	moved.Lock()
+	defer moved.Unlock()
+	return moved.to
+}
 
 var keyboardCallback = sync.OnceValue(func() uintptr {
 	return windows.NewCallback(func(code, what, data uintptr) uintptr {
@@ -56,7 +69,8 @@ var mouseCallback = sync.OnceValue(func() uintptr {
 				at                point
 				data, flags, time uint32
 			}](data)
-			if m.flags&injectedMouse == 0 {
+			// Where a display server stands between, the move of ours comes back from it.
+			if m.flags&injectedMouse == 0 && (what != wmMouseMove || m.at != lastMove()) {
 				touch(0, false)
 			}
 		}
