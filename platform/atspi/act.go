@@ -122,7 +122,8 @@ func (a *Accessibility) Element(ctx context.Context, ref string) (platform.Eleme
 	if err := p.meet(limited); err != nil {
 		return platform.Element{}, hungUnless(ctx, err)
 	}
-	frames := t.s.frames(limited)
+	frames, stop := t.s.frames(limited)
+	defer stop()
 	// What it is in tells its window, and whether it is part of a protected field.
 	chain, err := p.chain(limited, t.at)
 	if err != nil {
@@ -131,22 +132,29 @@ func (a *Accessibility) Element(ctx context.Context, ref string) (platform.Eleme
 	if len(chain) == 0 {
 		return platform.Element{}, platform.ErrGone
 	}
-	nodes := make([]node, 0, len(chain))
-	var list []platform.Element
-	secret := false
-	for i := range slices.Backward(chain) {
-		secret = secret || chain[i].role == rolePassword
-		nodes = append(nodes, chain[i])
-		p.mu.Lock()
-		list = append(list, p.element(&chain[i], len(list)-1, secret))
-		p.mu.Unlock()
+	slices.Reverse(chain)
+	nodes, list, only := chain, make([]platform.Element, len(chain)), make([]bool, len(chain))
+	last := len(chain) - 1
+	secret, above := false, uint64(stShowing|stEnabled)
+	for i := range nodes {
+		secret = secret || nodes[i].role == rolePassword
+		above = p.effective(&nodes[i], above)
+		nodes[i].states = above
+		list[i] = p.locked(func() platform.Element { return p.element(&nodes[i], i-1, secret) })
+		// The window tells the place, what scrolls how much of it can be seen.
+		only[i] = i == last || i == 1 || p.clips() && scrolls[list[i].Role]
 	}
-	last := len(list) - 1
-	only := make([]bool, len(list))
-	only[last] = true
-	only[min(1, last)] = true // the window, for its place
-	if err := p.details(limited, nodes, list, only); err != nil {
+	if _, err := p.details(limited, nodes, list, only); err != nil {
 		return platform.Element{}, hungUnless(ctx, err)
+	}
+	if clip := everywhere; p.clips() {
+		for i := range nodes {
+			if only[i] {
+				clip = nodes[i].clipped(clip)
+			}
+		}
+		hidden := slices.Contains(list[last].States, "protected") // the text may have told
+		list[last].States = stateWords(nodes[last].states, hidden)
 	}
 	p.settle(nodes, list, frames(limited), true)
 	e := list[last]

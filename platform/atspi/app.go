@@ -19,7 +19,7 @@ const (
 	gtk3                   // and others behind ATK's bridge: a full cache
 	gtk4                   // a cache of what was asked for before; places in windows
 	qt                     // no cache
-	chromium               // ATK's bridge, and too large to be read again each time
+	web                    // browsers: ATK's bridge, and too large to be read again each time
 )
 
 // app is one application on the bus, with the mirror of its elements.
@@ -27,7 +27,8 @@ type app struct {
 	s    *session
 	root place
 
-	busy chan struct{} // holds a token while its elements are read
+	busy    chan struct{} // holds a token while its elements are read
+	meeting chan struct{} // holds a token while it is asked what it is
 
 	mu      sync.Mutex // guards what follows
 	known   bool       // what the next four lines say was asked for
@@ -38,6 +39,8 @@ type app struct {
 	loaded  bool   // the mirror holds what a whole reading gave
 	count   uint64 // of events that came, for the order between them and answers
 	reading bool   // answers are on their way: events can not be applied, only remembered
+	noCache bool   // it has none to give
+	upset   bool   // an event said that the mirror is worth nothing
 	full    bool   // there are more elements than are kept
 	heard   time.Time
 	hung    bool // a question that it did not answer in its time is still open
@@ -62,14 +65,17 @@ type node struct {
 	actions   []string
 	acts      bool // actions are known
 	stale     uint64
-	kidsStale uint64 // when an event said so, in app.count; 0 if not
-	seen      bool   // by the walk under way
-	away      bool   // it has no place, not even outside of the screen
-	box       extents
+	kidsStale uint64  // when an event said so, in app.count; 0 if not
+	seen      bool    // by the walk under way
+	away      bool    // it has no place, not even outside of the screen
+	box       extents // as it was told last
+	inside    extents // the same, from its window's corner
+	placed    bool    // inside is known
+	chosen    place   // a combo box's selected child
 }
 
 func newApp(s *session, root place) *app {
-	return &app{s: s, root: root, busy: make(chan struct{}, 1), nodes: map[place]*node{}, count: 1}
+	return &app{s: s, root: root, busy: make(chan struct{}, 1), meeting: make(chan struct{}, 1), nodes: map[place]*node{}, count: 1}
 }
 
 // applications lists the applications on the bus now, in the registry's order.
@@ -148,12 +154,24 @@ func (p *app) ask(ctx context.Context, questions ...*question) error {
 	return ask(ctx, p.s.bus, p.heardFrom, questions...)
 }
 
+func (p *app) isKnown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
 // meet asks what it is, once.
 func (p *app) meet(ctx context.Context) error {
-	p.mu.Lock()
-	known := p.known
-	p.mu.Unlock()
-	if known {
+	if p.isKnown() {
+		return nil
+	}
+	select {
+	case p.meeting <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.meeting }()
+	if p.isKnown() {
 		return nil
 	}
 	name := property(p.root, ifAccessible, "Name")
@@ -172,8 +190,23 @@ func (p *app) meet(ctx context.Context) error {
 		p.kind = gtk4
 	case "Qt":
 		p.kind = qt
-	case "Chromium":
-		p.kind = chromium
+	case "Chromium", "Gecko":
+		p.kind = web
 	}
 	return nil
+}
+
+// fewNodes is how many elements are read again as quickly as what changed of them.
+const fewNodes = 400
+
+// kept reports that events keep the mirror: what they do not tell of is not asked
+// again. Others give everything at once quickly (GTK), or tell too little (Qt).
+func (p *app) kept() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keptLocked()
+}
+
+func (p *app) keptLocked() bool {
+	return p.kind == web || p.kind == gtk3 && len(p.nodes) > p.s.few
 }

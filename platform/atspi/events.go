@@ -99,6 +99,10 @@ func (p *app) changed(kind, member, detail string, one int32, at place) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count++
+	if kind == "Document" || member == "StateChanged" && strings.HasPrefix(detail, "busy") && one == 0 {
+		// A page was loaded, of which nothing else is told.
+		p.upset, p.loaded = p.reading, false
+	}
 	nd := p.nodes[at]
 	if nd == nil || kind == "Window" {
 		return p.pid
@@ -116,8 +120,10 @@ func (p *app) changed(kind, member, detail string, one int32, at place) int {
 			nd.states &^= bit
 		}
 	case "PropertyChange":
-		nd.stale = p.count
-		nd.acts = false
+		nd.stale, nd.acts = p.count, false
+		if detail == "accessible-role" || detail == "accessible-description" {
+			nd.basics = false
+		}
 	}
 	return p.pid
 }

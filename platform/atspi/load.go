@@ -26,7 +26,20 @@ func (p *app) refresh(ctx context.Context, top place) error {
 			nd.kidsStale = max(nd.kidsStale, 1) // what scrolls says nothing of it
 		}
 	}
-	bulk := !p.loaded || p.kind == gtk3 || p.kind == gtk4 || p.manyStaleLocked()
+	if p.kind == qt || p.kind == unknownToolkit && p.loaded && p.noCache {
+		for _, nd := range p.nodes {
+			nd.stale, nd.kidsStale = max(nd.stale, 1), max(nd.kidsStale, 1)
+		}
+	}
+	bulk := !p.loaded || p.kind != qt && !p.keptLocked() || p.manyStaleLocked()
+	if bulk {
+		p.full = false
+	}
+	for _, nd := range p.nodes {
+		if isDocument(nd.role) && p.kind == web {
+			nd.stale = max(nd.stale, 1) // its name follows the page's without a word
+		}
+	}
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -58,9 +71,25 @@ func (p *app) refresh(ctx context.Context, top place) error {
 		return err
 	}
 	p.mu.Lock()
-	p.loaded = true
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.loaded = !p.upset
+	p.upset = false
+	if top == p.root {
+		p.sweepLocked()
+	}
 	return nil
+}
+
+// sweepLocked forgets elements that are in no other any more.
+func (p *app) sweepLocked() {
+	live := make(map[place]*node, len(p.nodes))
+	p.walkLocked(p.root, func(nd *node, depth int) bool {
+		live[nd.at] = nd
+		return true
+	})
+	if len(live) < len(p.nodes) {
+		p.nodes = live
+	}
 }
 
 // manyStaleLocked reports that reading everything is cheaper than reading what
@@ -84,6 +113,9 @@ func (p *app) bulk(ctx context.Context, since uint64) error {
 		if err := p.ask(ctx, q); err != nil {
 			return err
 		}
+		p.mu.Lock()
+		p.noCache = q.err != nil
+		p.mu.Unlock()
 		if q.err == nil {
 			items, cut := decodeItems(q.body)
 			p.install(items, cut, since)
@@ -92,7 +124,7 @@ func (p *app) bulk(ctx context.Context, since uint64) error {
 		p.mu.Lock()
 		loaded := p.loaded
 		p.mu.Unlock()
-		if !lacks(q.err) || loaded || p.kind != gtk3 && p.kind != chromium || time.Since(began) > 500*time.Millisecond {
+		if !lacks(q.err) || loaded || p.kind != gtk3 && p.kind != web || time.Since(began) > 500*time.Millisecond {
 			return nil
 		}
 		// ATK's bridge makes the cache when it hears that somebody registered for
@@ -421,10 +453,17 @@ func (p *app) onScreen(ctx context.Context, nd *node, count int) (first, end int
 // children, all at once.
 func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64) error {
 	var questions []*question
-	for _, nd := range bare {
-		questions = append(questions, basics(nd.at)...)
+	from := make([]int, len(bare)+1)
+	p.mu.Lock()
+	for i, nd := range bare {
+		all := basics(nd.at)
+		if nd.basics {
+			all = all[:again] // the rest tells of itself when it changes, if it ever does
+		}
+		questions = append(questions, all...)
+		from[i+1] = len(questions)
 	}
-	const own = 6 // of basics
+	p.mu.Unlock()
 	lists := len(questions)
 	type container struct {
 		nd    *node
@@ -447,7 +486,7 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	}
 	p.mu.Lock()
 	for i, nd := range bare {
-		p.takeLocked(nd, questions[i*own:(i+1)*own], since)
+		p.takeLocked(nd, questions[from[i]:from[i+1]], since)
 	}
 	for i, nd := range listed {
 		q := questions[lists+i]
@@ -463,14 +502,18 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	return nil
 }
 
-// basics are the questions for an element's own data. (Properties.GetAll would be
-// one for three of them; Qt 5 crashes when it is asked that.)
+// basics are the questions for an element's own data; those that change often
+// come first. (Properties.GetAll would be one for three of them; Qt 5 crashes when
+// it is asked that.)
 func basics(at place) []*question {
 	return []*question{
-		call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetInterfaces"),
-		property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"), property(at, ifAccessible, "Description"),
+		call(at, ifAccessible+".GetState"), property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"),
+		call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetInterfaces"), property(at, ifAccessible, "Description"),
 	}
 }
+
+// again is how many of them are asked again.
+const again = 3
 
 // takeLocked takes the answers to basics.
 func (p *app) takeLocked(nd *node, answers []*question, since uint64) {
@@ -492,10 +535,10 @@ func (nd *node) take(answers []*question) bool {
 	if answers[0].err != nil && answers[1].err != nil {
 		return false
 	}
-	nd.role = uint32(answers[0].number())
-	nd.states = stateBits(answers[1].first())
-	nd.ifaces = ifaceBits(answers[2].first())
-	nd.name, nd.count, nd.desc = keep(answers[3].text(), maxName), answers[4].number(), keep(answers[5].text(), maxName)
+	nd.states, nd.name, nd.count = stateBits(answers[0].first()), keep(answers[1].text(), maxName), answers[2].number()
+	if len(answers) > again {
+		nd.role, nd.ifaces, nd.desc = uint32(answers[3].number()), ifaceBits(answers[4].first()), keep(answers[5].text(), maxName)
+	}
 	nd.basics = true
 	return true
 }

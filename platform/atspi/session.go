@@ -114,6 +114,7 @@ type session struct {
 	bus     *dbus.Conn
 	id      string // of the bus: names such as ":1.5" mean something on one bus only
 	self    string // our name on it
+	few     int    // fewNodes, which tests change
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -164,7 +165,7 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	case q.text() == "":
 		return nil, &platform.MissingError{What: "The accessibility bus of this desktop did not start.", Fix: fixPackage}
 	}
-	s := &session{options: o, apps: map[string]*app{}, guests: map[string]*app{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
+	s := &session{options: o, few: fewNodes, apps: map[string]*app{}, guests: map[string]*app{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
 	if s.bus, err = dial(ctx, q.text(), s); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -251,7 +252,7 @@ func (s *session) close() {
 var wanted = []string{
 	"object:children-changed", "object:state-changed", "object:property-change:accessible-name",
 	"object:property-change:accessible-description", "object:property-change:accessible-role",
-	"object:property-change:accessible-value", "object:text-changed", "window:",
+	"object:property-change:accessible-value", "object:text-changed", "document:load-complete", "window:",
 }
 
 // matches are the rules for the signals of those events.
@@ -261,6 +262,7 @@ var matches = []string{
 	"type='signal',interface='org.a11y.atspi.Event.Object',member='PropertyChange'",
 	"type='signal',interface='org.a11y.atspi.Event.Object',member='TextChanged'",
 	"type='signal',interface='org.a11y.atspi.Event.Window'",
+	"type='signal',interface='org.a11y.atspi.Event.Document'",
 	"type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''",
 }
 

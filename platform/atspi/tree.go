@@ -64,7 +64,8 @@ func (a *Accessibility) Tree(ctx context.Context, q platform.TreeQuery) (platfor
 	if q.PerApp <= 0 {
 		q.PerApp = perApp
 	}
-	frames := s.frames(ctx)
+	frames, stop := s.frames(ctx)
+	defer stop()
 	parts := make([]part, len(apps))
 	var all sync.WaitGroup
 	for i, p := range apps {
@@ -148,12 +149,22 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 	if hung {
 		return p.silent()
 	}
-	err := p.refresh(ctx, top)
 	var t part
-	if err == nil || errors.Is(err, context.DeadlineExceeded) && p.talks() {
-		t.elements, t.cut = p.elements(ctx, q, top, frames)
+	var err error
+	for range 2 { // what moves all the time is not waited for
+		err = p.refresh(ctx, top)
+		if err != nil && !(errors.Is(err, context.DeadlineExceeded) && p.talks()) {
+			break
+		}
+		var moved bool
+		t.elements, t.cut, moved = p.elements(ctx, q, top, frames)
 		t.cut = t.cut || err != nil
-		err = ctx.Err()
+		if err = ctx.Err(); err != nil || !moved {
+			break
+		}
+		p.mu.Lock()
+		p.loaded = false
+		p.mu.Unlock()
 	}
 	switch {
 	case err == nil || errors.Is(err, platform.ErrLost) || errors.Is(err, context.Canceled):
@@ -202,14 +213,13 @@ func (p *app) probe() {
 	}()
 }
 
-// elements makes the answer from the mirror.
-func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) ([]platform.Element, bool) {
+// elements makes the answer from the mirror. moved tells that the mirror was not
+// true: things are elsewhere, so others may have come into view.
+func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) (list []platform.Element, cut, moved bool) {
 	p.mu.Lock()
 	var nodes []node // copies: events go on changing the mirror
-	var list []platform.Element
-	cut := p.full
+	cut = p.full
 	var clips []extents // what can be seen of what each is in
-	all := extents{-1 << 24, -1 << 24, 1 << 25, 1 << 25}
 	index := map[place]int{}
 	secret := map[place]bool{}
 	p.visibleLocked(top, func(nd *node, depth int) bool {
@@ -229,26 +239,13 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 			secret[nd.at] = true
 		}
 		n := *nd
+		above, clip := uint64(stShowing|stEnabled), everywhere
 		if parent >= 0 {
-			n.states = p.effective(nd.states, nodes[parent].states)
-		} else {
-			n.states = p.effective(nd.states, stShowing|stEnabled)
+			above, clip = nodes[parent].states, clips[parent]
 		}
-		if nd.at == p.root {
-			n.states |= stShowing | stEnabled | stSensitive
-		}
-		clip := all
-		if parent >= 0 {
-			clip = clips[parent]
-		}
-		if p.kind == gtk4 || p.kind == qt {
-			// They tell what is scrolled away by its place only.
-			if n.box.real() && !n.box.meets(clip) {
-				n.states &^= stShowing
-			}
-			if scrolls[roleWord(n.role)] && n.box.real() {
-				clip = n.box.cut(clip)
-			}
+		n.states = p.effective(nd, above)
+		if p.clips() {
+			clip = n.clipped(clip)
 		}
 		clips = append(clips, clip)
 		index[nd.at] = len(list)
@@ -257,12 +254,15 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 		return true
 	})
 	p.mu.Unlock()
-	windows := frames(ctx)
-	if q.Bounds && p.details(ctx, nodes, list, nil) != nil {
-		cut = true
+	var err error
+	switch {
+	case q.Bounds:
+		moved, err = p.details(ctx, nodes, list, nil)
+	case p.kept():
+		moved, err = p.samples(ctx, nodes, list)
 	}
-	p.settle(nodes, list, windows, q.Bounds)
-	return list, cut
+	p.settle(nodes, list, frames(ctx), q.Bounds)
+	return list, cut || err != nil, moved
 }
 
 // element makes an element of a node; p.mu is held.
@@ -277,128 +277,55 @@ func (p *app) element(nd *node, parent int, secret bool) platform.Element {
 	return e
 }
 
+func (p *app) locked(make func() platform.Element) platform.Element {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return make()
+}
+
 // scrolls are the roles of what shows a part of what is in it.
 var scrolls = map[string]bool{"scrollarea": true, "list": true, "listbox": true, "table": true, "tree": true, "grid": true}
+
+// everywhere is a place that holds all others.
+var everywhere = extents{-1 << 24, -1 << 24, 1 << 25, 1 << 25}
+
+// clips reports that the application tells what is scrolled away by its place
+// only.
+func (p *app) clips() bool { return p.kind == gtk4 || p.kind == qt }
+
+// clipped takes SHOWING from an element that lies outside of what can be seen of
+// what it is in, and gives what can be seen of what is in it.
+func (nd *node) clipped(clip extents) extents {
+	if !nd.box.real() {
+		return clip
+	}
+	if !nd.box.meets(clip) {
+		nd.states &^= stShowing
+	}
+	if scrolls[roleWord(nd.role)] {
+		return nd.box.cut(clip)
+	}
+	return clip
+}
 
 // effective gives an element's states as they are, in what it is in. GTK 4 tells
 // SHOWING of windows only and ENABLED of nothing, and does not tell an element
 // that what it is in is disabled.
-func (p *app) effective(states, parent uint64) uint64 {
+func (p *app) effective(nd *node, above uint64) uint64 {
+	states := nd.states
+	if nd.at == p.root {
+		return states | stShowing | stEnabled | stSensitive
+	}
 	if p.kind != gtk4 {
 		return states
 	}
 	states &^= stShowing | stEnabled
 	if states&stVisible != 0 {
-		states |= parent & stShowing
+		states |= above & stShowing
 	}
 	if states&stSensitive != 0 {
-		states |= parent & stEnabled
+		states |= above & stEnabled
 	}
-	return states
-}
-
-// details reads bounds, actions and values of what is on the screen; with only, of
-// those alone.
-func (p *app) details(ctx context.Context, nodes []node, list []platform.Element, only []bool) error {
-	var questions, counts []*question
-	var of, counted []int
-	var take []func(i int, q *question)
-	add := func(i int, q *question, f func(i int, q *question)) {
-		questions, of, take = append(questions, q), append(of, i), append(take, f)
-	}
-	for i := range nodes {
-		nd := &nodes[i]
-		if nd.states&stShowing == 0 || only != nil && !only[i] {
-			continue
-		}
-		if nd.ifaces&hasComponent != 0 && (only != nil || p.kind != gtk4 && p.kind != qt) { // look has asked those
-			add(i, p.where(nd.at), func(i int, q *question) {
-				if e, ok := decodeExtents(q.first()); ok && e.real() {
-					nodes[i].box = e
-				} else {
-					nodes[i].box = extents{}
-				}
-			})
-		}
-		switch {
-		case nd.ifaces&hasAction == 0:
-		case nd.acts:
-			list[i].Actions = offered(nd.actions)
-		default:
-			add(i, call(nd.at, ifAction+".GetActions"), func(i int, q *question) {
-				nodes[i].actions, nodes[i].acts = decodeActions(q.first()), q.err == nil
-				list[i].Actions = offered(nodes[i].actions)
-			})
-		}
-		if slices.Contains(list[i].States, "protected") {
-			continue
-		}
-		switch {
-		case nd.shown():
-			counts, counted = append(counts, property(nd.at, ifText, "CharacterCount")), append(counted, i)
-		case nd.ifaces&hasValue != 0:
-			add(i, property(nd.at, ifValue, "CurrentValue"), func(i int, q *question) {
-				if v, ok := q.first().(float64); ok {
-					list[i].Value = formatNumber(v)
-				}
-			})
-		}
-	}
-	own := len(questions)
-	if err := p.ask(ctx, append(questions, counts...)...); err != nil {
-		return err
-	}
-	for j, q := range questions[:own] {
-		take[j](of[j], q)
-	}
-	p.mu.Lock()
-	for i := range nodes {
-		if nd := p.nodes[nodes[i].at]; nd != nil && (only == nil || only[i]) {
-			nd.box, nd.actions, nd.acts = nodes[i].box, nodes[i].actions, nodes[i].acts
-		}
-	}
-	p.mu.Unlock()
-	texts := make([]*question, len(counts))
-	for j, q := range counts {
-		texts[j] = call(q.at, ifText+".GetText", int32(0), int32(min(q.number(), maxValue)))
-	}
-	if err := p.ask(ctx, texts...); err != nil {
-		return err
-	}
-	for j, q := range texts {
-		if text := q.text(); masked(text) {
-			list[counted[j]].States = addState(list[counted[j]].States, "protected")
-		} else {
-			list[counted[j]].Value = clip(text, 4*maxValue)
-		}
-	}
-	return nil
-}
-
-// shown reports that the element's text is what a person sees as its value.
-func (nd *node) shown() bool {
-	if nd.ifaces&hasText == 0 {
-		return false
-	}
-	switch nd.role {
-	case roleEntry, roleText, roleTerminal, roleDocumentText:
-		return true
-	}
-	return nd.ifaces&hasEditable != 0 || nd.states&stEditable != 0
-}
-
-// masked reports a text that is nothing but the marks which stand for what is not
-// to be seen. Some toolkits tell of a protected field by that alone.
-func masked(text string) bool {
-	return text != "" && strings.Trim(text, "\u25cf\u2022\u2b24\u2981\u26ab") == ""
-}
-
-func addState(states []string, word string) []string {
-	if slices.Contains(states, word) {
-		return states
-	}
-	states = append(states, word)
-	slices.Sort(states)
 	return states
 }
 

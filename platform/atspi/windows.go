@@ -2,25 +2,24 @@ package atspi
 
 import (
 	"context"
-	"sync"
 
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// frames starts to list the windows, beside whatever else is read, and gives who
-// needs the list a way to wait for it.
-func (s *session) frames(ctx context.Context) func(context.Context) []platform.Window {
+// frames starts to list the windows, beside whatever else is read. get waits for
+// the list; stop ends what is under way.
+func (s *session) frames(ctx context.Context) (get func(context.Context) []platform.Window, stop func()) {
 	if s.options.Windows == nil {
-		return func(context.Context) []platform.Window { return nil }
+		return func(context.Context) []platform.Window { return nil }, func() {}
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	var list []platform.Window
 	done := make(chan struct{})
-	var once sync.Once
-	go once.Do(func() {
+	go func() {
 		defer close(done)
 		list, _ = s.options.Windows.List(ctx) // without it bounds of GTK 4 are missing, no more
-	})
-	return func(ctx context.Context) []platform.Window {
+	}()
+	get = func(ctx context.Context) []platform.Window {
 		select {
 		case <-done:
 			return list
@@ -28,6 +27,7 @@ func (s *session) frames(ctx context.Context) func(context.Context) []platform.W
 			return nil
 		}
 	}
+	return get, func() { cancel(); <-done }
 }
 
 // settle gives elements the window they are in, and their bounds on the desktop.

@@ -45,6 +45,9 @@ const (
 	roleDocumentText = 94
 )
 
+// isDocument reports the roles of documents.
+func isDocument(role uint32) bool { return role == 82 || role >= 92 && role <= 96 }
+
 func roleWord(role uint32) string {
 	if w, ok := roleWords[role]; ok {
 		return w

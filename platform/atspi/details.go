@@ -1,0 +1,194 @@
+package atspi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// batch are questions that go out together, each with what its answer is for.
+type batch struct {
+	questions []*question
+	take      []func(*question)
+}
+
+func (b *batch) add(q *question, take func(*question)) {
+	b.questions, b.take = append(b.questions, q), append(b.take, take)
+}
+
+func (p *app) run(ctx context.Context, b *batch) error {
+	if err := p.ask(ctx, b.questions...); err != nil {
+		return err
+	}
+	for i, q := range b.questions {
+		b.take[i](q)
+	}
+	return nil
+}
+
+// details reads bounds, actions and values of what is on the screen; with only, of
+// those alone. moved tells that something is elsewhere in its window than it was.
+func (p *app) details(ctx context.Context, nodes []node, list []platform.Element, only []bool) (moved bool, err error) {
+	var b batch
+	lengths := map[int]int{}
+	for i := range nodes {
+		nd := &nodes[i]
+		if nd.states&stShowing == 0 || only != nil && !only[i] {
+			continue
+		}
+		if nd.ifaces&hasComponent != 0 && (only != nil || p.kind != gtk4 && p.kind != qt) { // look has asked those
+			p.placeOf(&b, nd)
+		}
+		switch {
+		case nd.ifaces&hasAction == 0:
+		case nd.acts:
+			list[i].Actions = offered(nd.actions)
+		default:
+			b.add(call(nd.at, ifAction+".GetActions"), func(q *question) {
+				nd.actions, nd.acts = decodeActions(q.first()), q.err == nil
+				list[i].Actions = offered(nd.actions)
+			})
+		}
+		if slices.Contains(list[i].States, "protected") {
+			continue
+		}
+		switch {
+		case nd.shown():
+			b.add(property(nd.at, ifText, "CharacterCount"), func(q *question) { lengths[i] = q.number() })
+		case nd.role == roleComboBox && nd.ifaces&hasSelection != 0:
+			b.add(call(nd.at, ifSelection+".GetSelectedChild", int32(0)), func(q *question) {
+				if _, ok := decodePlace(q.first()); ok {
+					lengths[i] = chosen
+				}
+				nd.chosen, _ = decodePlace(q.first())
+			})
+		case nd.ifaces&hasValue != 0:
+			b.add(property(nd.at, ifValue, "CurrentValue"), func(q *question) {
+				if v, ok := q.first().(float64); ok {
+					list[i].Value = formatNumber(v)
+				}
+			})
+		}
+	}
+	if err := p.run(ctx, &b); err != nil {
+		return false, err
+	}
+	moved = p.remember(nodes, list, only)
+	b = batch{}
+	for i, n := range lengths {
+		if n == chosen {
+			b.add(property(nodes[i].chosen, ifAccessible, "Name"), func(q *question) {
+				list[i].Value = clip(label(q.text(), p.kind), maxName)
+			})
+			continue
+		}
+		b.add(call(nodes[i].at, ifText+".GetText", int32(0), int32(min(n, maxValue))), func(q *question) {
+			if text := q.text(); masked(text) {
+				list[i].States = addState(list[i].States, "protected")
+			} else {
+				list[i].Value = clip(text, 4*maxValue)
+			}
+		})
+	}
+	return moved, p.run(ctx, &b)
+}
+
+// chosen stands for the length of what is not a text but a selected child.
+const chosen = -1
+
+func (p *app) placeOf(b *batch, nd *node) {
+	b.add(p.where(nd.at), func(q *question) {
+		nd.box = extents{}
+		if e, ok := decodeExtents(q.first()); ok && e.real() {
+			nd.box = e
+		}
+	})
+}
+
+// samples looks whether things are where they were, without asking all of them.
+func (p *app) samples(ctx context.Context, nodes []node, list []platform.Element) (moved bool, err error) {
+	const most = 64
+	only := make([]bool, len(nodes))
+	var b batch
+	var shown []int
+	for i := range nodes {
+		if nodes[i].states&stShowing == 0 || nodes[i].ifaces&hasComponent == 0 {
+			continue
+		}
+		if e := list[i].Parent; e >= 0 && list[e].Role == "application" {
+			only[i] = true
+			p.placeOf(&b, &nodes[i])
+			continue
+		}
+		shown = append(shown, i)
+	}
+	step := max(1, len(shown)/most)
+	for j := 0; j < len(shown); j += step {
+		only[shown[j]] = true
+		p.placeOf(&b, &nodes[shown[j]])
+	}
+	if err := p.run(ctx, &b); err != nil {
+		return false, err
+	}
+	return p.remember(nodes, list, only), nil
+}
+
+// remember takes places and actions into the mirror, and tells whether a place in
+// a window is not what it was.
+func (p *app) remember(nodes []node, list []platform.Element, only []bool) (moved bool) {
+	kept := p.kept()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	origins := make([]extents, len(nodes))
+	for i := range nodes {
+		switch up := list[i].Parent; {
+		case up < 0 || list[up].Role == "application":
+			origins[i] = nodes[i].box
+		default:
+			origins[i] = origins[up]
+		}
+		nd := p.nodes[nodes[i].at]
+		if nd == nil || only != nil && !only[i] {
+			continue
+		}
+		box := nodes[i].box
+		nd.box, nd.actions, nd.acts = box, nodes[i].actions, nodes[i].acts
+		if nd.states&stShowing == 0 || nd.ifaces&hasComponent == 0 {
+			nd.placed = false
+			continue
+		}
+		at := extents{box[0] - origins[i][0], box[1] - origins[i][1], box[2], box[3]}
+		moved = moved || kept && nd.placed && nd.inside != at
+		nd.inside, nd.placed = at, true
+	}
+	return moved
+}
+
+// shown reports that the element's text is what a person sees as its value.
+func (nd *node) shown() bool {
+	if nd.ifaces&hasText == 0 {
+		return false
+	}
+	switch nd.role {
+	case roleEntry, roleText, roleTerminal, roleDocumentText:
+		return true
+	}
+	return nd.ifaces&hasEditable != 0 || nd.states&stEditable != 0
+}
+
+// masked reports a text that is nothing but the marks which stand for what is not
+// to be seen. Some toolkits tell of a protected field by that alone.
+func masked(text string) bool {
+	return text != "" && strings.Trim(text, "\u25cf\u2022\u2b24\u2981\u26ab") == ""
+}
+
+func addState(states []string, word string) []string {
+	if slices.Contains(states, word) {
+		return states
+	}
+	states = append(states, word)
+	slices.Sort(states)
+	return states
+}
