@@ -1,26 +1,91 @@
 package picture
 
-// Scale gives m in another size, each pixel the mean of what it covers. It is for
-// smaller sizes; a larger one repeats pixels.
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// Scale gives m in another size: where it becomes smaller each pixel is the mean
+// of what it covers, by area, and where it becomes larger pixels are repeated.
 func (m Image) Scale(width, height int) Image {
 	if width == m.Width && height == m.Height {
 		return m
 	}
 	out := Image{Pix: make([]byte, width*height*4), Stride: width * 4, Width: width, Height: height}
-	for y := range height {
-		y0, y1 := y*m.Height/height, max((y+1)*m.Height/height, y*m.Height/height+1)
-		for x := range width {
-			x0, x1 := x*m.Width/width, max((x+1)*m.Width/width, x*m.Width/width+1)
-			var b, g, r uint32
-			for v := y0; v < y1; v++ {
-				p := m.row(v)[x0*4 : x1*4]
-				for i := 0; i < len(p); i += 4 {
-					b, g, r = b+uint32(p[i]), g+uint32(p[i+1]), r+uint32(p[i+2])
+	columns, rows := cover(m.Width, width, 8), cover(m.Height, height, 9)
+	var wg sync.WaitGroup
+	for _, s := range cut(height, 32) {
+		wg.Go(func() {
+			line, sum := make([]uint64, width), make([]uint64, width)
+			known := -1 // the row that is in line
+			for y := s.from; y < s.to; y++ {
+				clear(sum)
+				for i, weight := range rows[y].weights {
+					if from := rows[y].from + i; from != known {
+						narrow(line, m.row(from), columns)
+						known = from
+					}
+					for x, v := range line {
+						sum[x] += v * weight
+					}
+				}
+				to := out.row(y)
+				for x, v := range sum {
+					v += 1<<12 | 1<<33 | 1<<54 // halves, to round
+					binary.LittleEndian.PutUint32(to[x*4:], uint32(v>>13&0xff|v>>34&0xff<<8|v>>55&0xff<<16))
 				}
 			}
-			n := uint32((y1 - y0) * (x1 - x0))
-			copy(out.Pix[y*out.Stride+x*4:], []byte{byte(b / n), byte(g / n), byte(r / n)})
-		}
+		})
 	}
+	wg.Wait()
 	return out
+}
+
+// narrow makes a row as wide as columns. The three colours of a pixel are worked
+// on at once, in lanes of 21 bits: a value has 8 bits, 12 after this, and 21 when
+// the rows are summed up.
+func narrow(line []uint64, row []byte, columns []span) {
+	const lanes = 0xfff | 0xfff<<21 | 0xfff<<42
+	for x := range line {
+		c := &columns[x]
+		p := row[c.from*4:]
+		sum := uint64(8 | 8<<21 | 8<<42) // halves, to round
+		for i, weight := range c.weights {
+			v := uint64(binary.LittleEndian.Uint32(p[i*4:]))
+			sum += (v&0xff | v&0xff00<<13 | v&0xff0000<<26) * weight
+		}
+		line[x] = sum >> 4 & lanes
+	}
+}
+
+// span is what a pixel covers of the pixels that it is made of.
+type span struct {
+	from    int
+	weights []uint64
+}
+
+// cover gives for each of to pixels what it covers of from; the weights of each
+// are 1 << bits together.
+func cover(from, to int, bits uint) []span {
+	all := make([]span, to)
+	if to >= from {
+		for i := range all {
+			all[i] = span{i * from / to, []uint64{1 << bits}}
+		}
+		return all
+	}
+	for i := range all {
+		// In parts of 1/to of a pixel, of which each covers from.
+		begin, end := i*from, (i+1)*from
+		first, last := begin/to, (end-1)/to
+		s := span{first, make([]uint64, last-first+1)}
+		done := 0 // the parts so far, whose share is never rounded twice
+		for k := range s.weights {
+			upper := min(end, (first+k+1)*to) - begin
+			s.weights[k] = uint64(upper<<bits/from) - uint64(done<<bits/from)
+			done = upper
+		}
+		all[i] = s
+	}
+	return all
 }
