@@ -31,9 +31,8 @@ type Input struct {
 	foreign atomic.Uint64
 	spare   *spareKeys
 	settle  *settler
-	// used are the programs that saw presses of spare keys since they were settled,
-	// by a window of each.
-	used map[*program]xproto.Window
+	// used are the programs that saw presses of spare keys since they were settled.
+	used map[*program]bool
 	idle *time.Timer // restores the spare keys
 
 	held    []heldKey
@@ -72,8 +71,8 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{conn: c, turn: make(chan struct{}, 1), used: map[*program]xproto.Window{}}
-	if err = in.open(ctx, o); err != nil {
+	in := &Input{conn: c, turn: make(chan struct{}, 1), used: map[*program]bool{}}
+	if err = in.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	return in, nil
 }
 
-func (in *Input) open(ctx context.Context, o Options) error {
+func (in *Input) open(ctx context.Context) error {
 	e, err := in.conn.Extension(ctx, "XTEST")
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func (in *Input) open(ctx context.Context, o Options) error {
 	}
 	in.conn.Hook(in.mapped)
 	in.conn.xkbSelect(in.xkb)
-	if in.settle, err = newSettler(ctx, in.conn, o, in.spare.window); err != nil {
+	if in.settle, err = newSettler(ctx, in.conn, in.spare.window); err != nil {
 		return err
 	}
 	if err = in.learn(ctx); err != nil {
@@ -150,7 +149,6 @@ func (in *Input) learn(ctx context.Context) error {
 	}
 	in.keys, in.known = keys, now
 	in.spare.survey(keys)
-	in.settle.mark = in.spare.mark
 	in.spare.ours[in.spare.mark].Store(true)
 	return nil
 }

@@ -30,7 +30,7 @@ type spareKeys struct {
 	bound map[byte]uint32
 	// free are the keys without any meaning, by the last reading of the keyboard.
 	free []byte
-	// mark is one of them that never gets any, for settler; 0 if there is none.
+	// mark is one of them that never gets any; see Input.ready. 0 if there is none.
 	mark byte
 }
 

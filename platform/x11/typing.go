@@ -74,7 +74,6 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 		}()
 	}
 	defer in.restoreLater()
-	defer in.settle.end()
 	target, err := in.target(ctx)
 	if err != nil {
 		return err
@@ -209,7 +208,7 @@ func (in *Input) focus(ctx context.Context, w xproto.Window) (xproto.Window, err
 // of target knows.
 func (in *Input) lend(ctx context.Context, target xproto.Window, syms []uint32) error {
 	missing := slices.ContainsFunc(syms, func(sym uint32) bool { _, ok := in.spare.find(sym); return !ok })
-	p, err := in.settle.begin(ctx, target)
+	p, err := in.settle.of(ctx, target)
 	if err != nil || !missing {
 		return err
 	}
@@ -231,8 +230,8 @@ func (in *Input) lend(ctx context.Context, target xproto.Window, syms []uint32) 
 
 // settled returns when no program has presses of spare keys in its queue.
 func (in *Input) settled(ctx context.Context) error {
-	for p, w := range in.used {
-		if err := in.settle.settle(ctx, p, w); err != nil {
+	for p := range in.used {
+		if err := in.settle.settle(ctx, p); err != nil {
 			return err
 		}
 		delete(in.used, p)
@@ -248,7 +247,7 @@ func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32,
 		}
 		p, err := in.settle.of(ctx, w)
 		if err == nil {
-			in.used[p] = w
+			in.used[p] = true
 		}
 		return err
 	}
@@ -342,7 +341,6 @@ func (in *Input) giveBack(ctx context.Context) error {
 		return nil
 	}
 	err := in.settled(ctx)
-	in.settle.end()
 	if err != nil && !errors.Is(err, platform.ErrHung) {
 		return err
 	}

@@ -1,0 +1,162 @@
+package x11
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/test/desk"
+)
+
+func openInput(t testing.TB, d *desk.Desk) *Input {
+	t.Helper()
+	in, err := NewInput(within(t), Options{Display: d.Display})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() })
+	return in
+}
+
+// sixLanguages has letters that no single keyboard has, of several scripts, and
+// an emoji that is more than one character.
+const sixLanguages = "The quick brown fox; Zwölf Boxkämpfer jagen Viktor; Съешь же ещё этих мягких булок; " +
+	"Ξεσκεπάζω την ψυχοφθόρα; いろはにほへと 色は匂へど; 視野無限廣 窗外有藍天; ¿Qué? «Ça» — naïve €5 ½ 😀👩‍🚀"
+
+// han gives n characters that no keyboard has, hardly one twice.
+func han(n int) string {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	var b strings.Builder
+	for range n {
+		b.WriteRune(rune(0x4e00 + r.IntN(0x5000)))
+	}
+	return b.String()
+}
+
+// typist is a program that text is typed into: read gives what it holds.
+type typist struct {
+	name  string
+	start func(t *testing.T, d *desk.Desk) (read func() string, clear func())
+}
+
+var typists = []typist{
+	{"gtk3", fixtureEntry(desk.GTK3)}, {"gtk4", fixtureEntry(desk.GTK4)}, {"qt", fixtureEntry(desk.Qt)},
+	{"xterm", func(t *testing.T, d *desk.Desk) (func() string, func()) {
+		app, lines := d.Xterm()
+		d.Activate(app.Window.ID)
+		return func() string { return strings.TrimSuffix(lines()[len(lines())-1], "\n") }, func() {}
+	}},
+	{"chromium", func(t *testing.T, d *desk.Desk) (func() string, func()) {
+		app := d.Chromium(`<title>ready</title><input id=i autofocus style="width:90%"><script>
+			i.oninput = () => document.title = "=" + i.value
+			onclick = () => { i.value = ""; document.title = "ready"; i.focus() }
+			onfocus = () => i.focus()
+		</script>`)
+		desk.Await(t, "the page", func() bool { return strings.HasPrefix(app.Title(), "ready") })
+		d.Activate(app.Window.ID)
+		return func() string { return strings.TrimPrefix(app.Title(), "=") }, func() {
+			d.Xdotool("mousemove", "400", "300", "click", "1")
+			desk.Await(t, "an empty field", func() bool { return strings.HasPrefix(app.Title(), "ready") })
+		}
+	}},
+}
+
+func fixtureEntry(kit desk.Toolkit) func(t *testing.T, d *desk.Desk) (func() string, func()) {
+	return func(t *testing.T, d *desk.Desk) (func() string, func()) {
+		f := d.Fixture(kit, 3)
+		d.Activate(f.Window.ID)
+		f.Do(map[string]any{"do": "focus", "widget": "entry"})
+		return func() string { return f.Read("entry").Text }, func() { f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""}) }
+	}
+}
+
+// typed types text and compares what arrived.
+func typed(t *testing.T, in *Input, name, text string, read func() string, clear func()) {
+	t.Helper()
+	begun := time.Now()
+	press := text
+	if name == "xterm" {
+		press += "\n"
+	}
+	n, err := in.Type(within(t), press)
+	took := time.Since(begun)
+	if err != nil || n != utf8.RuneCountInString(press) {
+		t.Fatalf("%s: typed %d of %d characters: %v", name, n, utf8.RuneCountInString(press), err)
+	}
+	deadline := time.Now().Add(desk.Within)
+	for time.Now().Before(deadline) && read() != text {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got := read(); got != text {
+		t.Fatalf("%s shows\n%q, typed was\n%q", name, got, text)
+	}
+	t.Logf("%s: %d characters at %.0f/s", name, n, float64(n)/took.Seconds())
+	clear()
+}
+
+func load(t *testing.T, n int) {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	for range n {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					for i := range 1000 {
+						_ = i
+					}
+					runtime.Gosched()
+				}
+			}
+		}()
+	}
+}
+
+// Every program gets every character, one that is busy, too.
+func TestTypeArrives(t *testing.T) {
+	for _, p := range typists {
+		t.Run(p.name, func(t *testing.T) {
+			d := desk.StartX(t, desk.Options{})
+			read, clear := p.start(t, d)
+			in := openInput(t, d)
+			latin := strings.Repeat("The quick Brown fox jumps over the lazy dog, 0123456789 times!", 4)
+			typed(t, in, p.name, latin, read, clear)
+			typed(t, in, p.name, sixLanguages, read, clear)
+			typed(t, in, p.name, han(300), read, clear)
+			load(t, 4)
+			for i := range 3 {
+				typed(t, in, p.name, han(120+i), read, clear)
+			}
+		})
+	}
+}
+
+// Text that can not be typed is refused before the first key.
+func TestTypeRefuses(t *testing.T) {
+	d := bare(t, "640x480")
+	in := openInput(t, d)
+	for _, text := range []string{"a\x07", "\x1b[A", "a\xff", "\u0085", "x\uFFFF"} {
+		if n, err := in.Type(within(t), text); n != 0 || !errors.Is(err, platform.ErrUntypable) {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+	if n, err := in.Type(within(t), ""); n != 0 || err != nil {
+		t.Errorf("nothing: %d, %v", n, err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	cancel()
+	if _, err := in.Type(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended: %v", err)
+	}
+}
+
+var _ = fmt.Sprint
