@@ -2,6 +2,7 @@ package desktop
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -34,6 +35,10 @@ func (h *Handler) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, err
 		return nil, err
 	}
 	words, err := h.o.Reader.Read(ctx, frame)
+	var lacks *platform.MissingError
+	if errors.As(err, &lacks) {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "%s", lacks.What).WithHint(lacks.Fix)
+	}
 	if err != nil {
 		return nil, err
 	}
