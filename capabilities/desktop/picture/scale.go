@@ -12,7 +12,7 @@ func (m Image) Scale(width, height int) Image {
 		return m
 	}
 	out := Image{Pix: make([]byte, width*height*4), Stride: width * 4, Width: width, Height: height}
-	columns, rows := cover(m.Width, width, 8), cover(m.Height, height, 9)
+	columns, rows := cover(m.Width, width, 12), cover(m.Height, height, 9)
 	var wg sync.WaitGroup
 	for _, s := range cut(height, 32) {
 		wg.Go(func() {
@@ -42,19 +42,19 @@ func (m Image) Scale(width, height int) Image {
 }
 
 // narrow makes a row as wide as columns. The three colours of a pixel are worked
-// on at once, in lanes of 21 bits: a value has 8 bits, 12 after this, and 21 when
-// the rows are summed up.
+// on at once, in lanes of 21 bits: a value has 8 bits, 20 when the columns are
+// summed up, of which 12 are kept, and 21 when the rows are.
 func narrow(line []uint64, row []byte, columns []span) {
 	const lanes = 0xfff | 0xfff<<21 | 0xfff<<42
 	for x := range line {
 		c := &columns[x]
 		p := row[c.from*4:]
-		sum := uint64(8 | 8<<21 | 8<<42) // halves, to round
+		sum := uint64(1<<7 | 1<<28 | 1<<49) // halves, to round
 		for i, weight := range c.weights {
 			v := uint64(binary.LittleEndian.Uint32(p[i*4:]))
 			sum += (v&0xff | v&0xff00<<13 | v&0xff0000<<26) * weight
 		}
-		line[x] = sum >> 4 & lanes
+		line[x] = sum >> 8 & lanes
 	}
 }
 
