@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"image"
 	"image/color"
@@ -10,8 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/klauspost/compress/zlib"
 )
 
 // fill makes an image by a function of the place; the unused bytes are noise.
@@ -189,13 +186,6 @@ func BenchmarkPNG(b *testing.B) {
 			}
 			b.ReportMetric(float64(size), "bytes")
 		})
-		b.Run(name+"-klauspost", func(b *testing.B) {
-			size := 0
-			for b.Loop() {
-				size = len(viaLibrary(m))
-			}
-			b.ReportMetric(float64(size), "bytes")
-		})
 		b.Run(name+"-standard", func(b *testing.B) {
 			rgba := toRGBA(m)
 			size := 0
@@ -207,25 +197,6 @@ func BenchmarkPNG(b *testing.B) {
 			b.ReportMetric(float64(size), "bytes")
 		})
 	}
-}
-
-// viaLibrary is the straight way with a fast library, to compare with.
-func viaLibrary(m Image) []byte {
-	var data bytes.Buffer
-	z, _ := zlib.NewWriterLevel(&data, 1)
-	row := make([]byte, 1+3*m.Width)
-	for y := range m.Height {
-		src := m.row(y)
-		for x, o := 0, 1; x < len(src); x, o = x+4, o+3 {
-			row[o], row[o+1], row[o+2] = src[x+2], src[x+1], src[x]
-		}
-		_, _ = z.Write(row)
-	}
-	_ = z.Close()
-	out := append([]byte(nil), "\x89PNG\r\n\x1a\n"...)
-	head := binary.BigEndian.AppendUint32(nil, uint32(m.Width))
-	out = chunk(out, "IHDR", append(binary.BigEndian.AppendUint32(head, uint32(m.Height)), 8, 2, 0, 0, 0))
-	return chunk(chunk(out, "IDAT", data.Bytes()), "IEND")
 }
 
 func toRGBA(m Image) *image.RGBA {
