@@ -46,10 +46,6 @@ func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix 
 	}
 }
 
-// strip is how many bytes of an image are asked for at once: while the server
-// writes one, the one before is copied.
-const strip = 1 << 20
-
 // copyPixels reads area, which is on the screen, into dst.
 func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte, stride int) error {
 	pitch := s.format.pitch(area.Width)
@@ -67,30 +63,14 @@ func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte,
 		s.format.convert(dst, stride, r.Data, pitch, area.Width, area.Height)
 		return nil
 	}
-	rows := max(1, strip/pitch)
-	done := make(chan error, area.Height/rows+1)
-	go func() {
-		var cookies []shm.GetImageCookie
-		for y := 0; y < area.Height; y += rows {
-			cookies = append(cookies, shm.GetImage(s.c.X, xproto.Drawable(s.c.Root()), int16(area.X), int16(area.Y+y),
-				uint16(area.Width), uint16(min(rows, area.Height-y)), 0xffffffff, xproto.ImageFormatZPixmap, s.shm.id, uint32(y*pitch)))
-		}
-		for _, c := range cookies {
-			_, err := c.Reply()
-			done <- err
-		}
-	}()
-	for y := 0; y < area.Height; y += rows {
-		select {
-		case err := <-done:
-			if err != nil {
-				return s.c.fault(err)
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		s.format.convert(dst[y*stride:], stride, s.shm.mem[y*pitch:], pitch, area.Width, min(rows, area.Height-y))
+	// One request: the server writes the whole image before it paints anything else.
+	if _, err := Ask(ctx, s.c, func() (*shm.GetImageReply, error) {
+		return shm.GetImage(s.c.X, xproto.Drawable(s.c.Root()), int16(area.X), int16(area.Y), uint16(area.Width), uint16(area.Height),
+			0xffffffff, xproto.ImageFormatZPixmap, s.shm.id, 0).Reply()
+	}); err != nil {
+		return err
 	}
+	s.format.convert(dst, stride, s.shm.mem, pitch, area.Width, area.Height)
 	return nil
 }
 
