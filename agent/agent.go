@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +32,7 @@ import (
 const (
 	ownerRules = "owner.cedar"
 	ownerExtra = "owner-*.cedar"
+	stopFile   = "stop.json"
 )
 
 // Options of New; required unless a default is named.
@@ -89,7 +91,7 @@ func New(o Options) (a *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, "stop.json"), func() { a.runner.StopAll() }); err != nil {
+	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), func() { a.runner.StopAll() }); err != nil {
 		return nil, err
 	}
 	a.guard = guard.New(guard.Options{
@@ -201,6 +203,51 @@ func (a *Agent) Readiness(ctx context.Context) []capabilities.Readiness {
 	return a.runner.Readiness(ctx)
 }
 
+// Halt pulls this device's stop switch, as its person may at any time: running
+// calls end, and none starts until a person resumes.
+func (a *Agent) Halt(reason string) {
+	a.opts.Log.Warn("node.stopped", "by", "person", "reason", reason)
+	epoch, _ := a.stop.State()
+	if err := a.stop.Set(epoch, true); err != nil {
+		a.opts.Log.Error("stop.not_kept", "err", err)
+	}
+}
+
+// SetStop turns the stop switch of the node that lives in dir, whether it runs or
+// not: one that runs notices within two seconds.
+func SetStop(dir string, on bool) error {
+	s, err := guard.OpenStopSwitch(filepath.Join(dir, stopFile), nil)
+	if err != nil {
+		return err
+	}
+	epoch, stopped := s.State()
+	if stopped && !on {
+		epoch++ // what was on its way when it was stopped never runs
+	}
+	return s.Set(epoch, on)
+}
+
+// stopLook is how often a running node looks for what SetStop wrote.
+const stopLook = time.Second
+
+// heedOwner takes over what another process says about the stop switch.
+func (a *Agent) heedOwner(ctx context.Context) error {
+	tick := time.NewTicker(stopLook)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if f, err := os.Stat(filepath.Join(a.opts.Dir, stopFile)); err == nil && !f.ModTime().Equal(last) {
+			last = f.ModTime()
+			a.stop.Reload()
+		}
+	}
+}
+
 // Run keeps the node in service until ctx ends (nil) or only a person can help.
 func (a *Agent) Run(ctx context.Context) error {
 	defer func() {
@@ -216,6 +263,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop()
 	group, groupCtx := errgroup.WithContext(inner)
 	group.Go(func() error { return a.journal.Run(groupCtx) })
+	group.Go(func() error { return a.heedOwner(groupCtx) })
 	linkCtx, stopLink := context.WithCancel(ctx)
 	defer stopLink()
 	context.AfterFunc(groupCtx, stopLink) // a journal that fails ends the node

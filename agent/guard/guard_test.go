@@ -200,3 +200,52 @@ func TestDamagedStopSwitchMeansStopped(t *testing.T) {
 		t.Fatal("a damaged switch released the device")
 	}
 }
+
+// What another process of the owner's says is taken over, forwards only.
+func TestStopSwitchIsReloaded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stop.json")
+	stops := 0
+	open := func(onStop func()) *StopSwitch {
+		s, err := OpenStopSwitch(path, onStop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	node := open(func() { stops++ })
+	node.Reload() // no file yet
+	if _, stopped := node.State(); stopped || stops != 0 {
+		t.Fatal("stopped by nothing")
+	}
+	changed := node.Changed()
+	if err := open(nil).Set(0, true); err != nil {
+		t.Fatal(err)
+	}
+	node.Reload()
+	node.Reload()
+	if _, stopped := node.State(); !stopped || stops != 1 {
+		t.Fatalf("stopped %v, told %d times", stopped, stops)
+	}
+	<-changed
+	if err := open(nil).Set(1, false); err != nil {
+		t.Fatal(err)
+	}
+	node.Reload()
+	if epoch, stopped := node.State(); stopped || epoch != 1 {
+		t.Errorf("%d %v", epoch, stopped)
+	}
+	if err := node.Set(5, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"version":1,"epoch":4}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node.Reload()
+	if err := os.WriteFile(path, []byte(`{`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node.Reload()
+	if epoch, stopped := node.State(); !stopped || epoch != 5 {
+		t.Errorf("an older or damaged file released the device: %d %v", epoch, stopped)
+	}
+}

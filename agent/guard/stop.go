@@ -85,6 +85,28 @@ func (s *StopSwitch) Set(epoch uint64, stopped bool) error {
 	return err
 }
 
+// Reload takes over what another process of the owner's wrote to the file, by the
+// same rules as Set. A file that is not there or can not be read changes nothing.
+func (s *StopSwitch) Reload() {
+	data, err := os.ReadFile(s.path)
+	var kept stopState
+	if err != nil || json.Unmarshal(data, &kept) != nil {
+		return
+	}
+	s.mu.Lock()
+	if kept.Epoch < s.state.Epoch || kept.Epoch == s.state.Epoch && (!kept.Stopped || s.state.Stopped) {
+		s.mu.Unlock()
+		return
+	}
+	s.state = kept
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	if kept.Stopped && s.onStop != nil {
+		s.onStop()
+	}
+}
+
 func (s *StopSwitch) write(state stopState) error {
 	data, err := json.Marshal(state)
 	if err != nil {
