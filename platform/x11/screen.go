@@ -367,33 +367,45 @@ func (s *Screen) fetch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// What a caller who gave up has asked for is kept for the next.
-	err := s.c.Do(ctx, func() error {
+	// What a caller who gave up has asked for is kept for the next. The turn is given
+	// back by what was begun, however early the caller gave up.
+	done := make(chan error, 1)
+	go func() {
 		defer func() { <-s.fetching }()
-		damage.Subtract(s.c.X, s.damage, 0, s.region)
-		r, err := xfixes.FetchRegion(s.c.X, s.region).Reply()
+		done <- s.c.Do(context.WithoutCancel(ctx), s.fetchRegion)
+	}()
+	select {
+	case err := <-done:
 		if err != nil {
 			return err
 		}
-		all := r.Rectangles
-		if len(all) > maxAreas {
-			all = []xproto.Rectangle{r.Extents}
-		}
-		areas := make([]platform.Rect, len(all))
-		for i, a := range all {
-			areas[i] = platform.Rect{X: int(a.X), Y: int(a.Y), Width: int(a.Width), Height: int(a.Height)}
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.polled.add(areas)
-		s.streamed.add(areas)
-		return nil
-	})
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := s.known(ctx)
+	return err
+}
+
+// fetchRegion takes what changed from the server.
+func (s *Screen) fetchRegion() error {
+	damage.Subtract(s.c.X, s.damage, 0, s.region)
+	r, err := xfixes.FetchRegion(s.c.X, s.region).Reply()
 	if err != nil {
 		return err
 	}
-	_, err = s.known(ctx)
-	return err
+	all := r.Rectangles
+	if len(all) > maxAreas {
+		all = []xproto.Rectangle{r.Extents}
+	}
+	areas := make([]platform.Rect, len(all))
+	for i, a := range all {
+		areas[i] = platform.Rect{X: int(a.X), Y: int(a.Y), Width: int(a.Width), Height: int(a.Height)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polled.add(areas)
+	s.streamed.add(areas)
+	return nil
 }
 
 // Close ends what NewScreen began; the connection stays. Idempotent.
