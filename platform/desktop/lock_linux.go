@@ -1,0 +1,122 @@
+package desktop
+
+import (
+	"context"
+	"sync"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// lockers are who may know whether the session is locked. None is started for it.
+var lockers = []struct {
+	system     bool
+	name, path string
+	method     string
+	property   string // of the interface named by method, if it is a property
+	says       string
+}{
+	{false, "org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver.GetActive", "", "the session's screen is locked"},
+	{false, "org.gnome.ScreenSaver", "/org/gnome/ScreenSaver", "org.gnome.ScreenSaver.GetActive", "", "the session's screen is locked"},
+	{true, "org.freedesktop.login1", "/org/freedesktop/login1/session/auto", "org.freedesktop.login1.Session", "LockedHint", "the session is locked (login1)"},
+}
+
+// buses are the connections that the questions go over; a lost one is made anew.
+type buses struct {
+	options Options
+
+	mu              sync.Mutex // above what follows
+	session, system *dbus.Conn
+}
+
+func newLockWatch(o Options) *lockWatch {
+	b := &buses{options: o}
+	return &lockWatch{ask: b.locked, end: b.close}
+}
+
+// locked asks everybody at once.
+func (b *buses) locked(ctx context.Context) string {
+	answers := make(chan string, len(lockers))
+	for _, l := range lockers {
+		go func() {
+			var active bool
+			c := b.conn(ctx, l.system)
+			if c == nil {
+				answers <- ""
+				return
+			}
+			o := c.Object(l.name, dbus.ObjectPath(l.path))
+			var err error
+			if l.property != "" {
+				var v dbus.Variant
+				err = o.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", dbus.FlagNoAutoStart, l.method, l.property).Store(&v)
+				active, _ = v.Value().(bool)
+			} else {
+				err = o.CallWithContext(ctx, l.method, dbus.FlagNoAutoStart).Store(&active)
+			}
+			if err != nil || !active {
+				answers <- ""
+				return
+			}
+			answers <- l.says
+		}()
+	}
+	for range lockers {
+		select {
+		case says := <-answers:
+			if says != "" {
+				return says
+			}
+		case <-ctx.Done():
+			return ""
+		}
+	}
+	return ""
+}
+
+func (b *buses) conn(ctx context.Context, system bool) *dbus.Conn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have, address := &b.session, b.options.Getenv("DBUS_SESSION_BUS_ADDRESS")
+	if system {
+		have, address = &b.system, b.options.Getenv("DBUS_SYSTEM_BUS_ADDRESS")
+		if address == "" {
+			address = "unix:path=/run/dbus/system_bus_socket"
+		}
+	} else if runtime := b.options.Getenv("XDG_RUNTIME_DIR"); address == "" && runtime != "" {
+		address = "unix:path=" + runtime + "/bus"
+	}
+	if *have != nil && (*have).Connected() {
+		return *have
+	}
+	if address == "" {
+		return nil
+	}
+	// The connection outlives the question, but its making does not.
+	c, err := dbus.Dial(address)
+	if err != nil {
+		return nil
+	}
+	made := make(chan bool, 1)
+	go func() { made <- c.Auth(nil) == nil && c.Hello() == nil }()
+	select {
+	case ok := <-made:
+		if ok {
+			*have = c
+			return c
+		}
+	case <-ctx.Done():
+	}
+	_ = c.Close()
+	return nil
+}
+
+func (b *buses) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range []*dbus.Conn{b.session, b.system} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+	b.session, b.system = nil, nil
+}

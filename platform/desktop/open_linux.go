@@ -1,0 +1,144 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/atspi"
+	"github.com/handrail-dev/handrail/platform/capture"
+	"github.com/handrail-dev/handrail/platform/x11"
+)
+
+// open puts the desktop together: pixels, windows, input and clipboard from the X
+// server, elements from AT-SPI, which works without one.
+func open(ctx context.Context, o Options) (*session, error) {
+	desk := &platform.Desktop{Missing: map[platform.DesktopPart]*platform.MissingError{}}
+	var names []string
+	var closers []func() error
+	s := &session{desk: desk, close: func() {
+		for i := len(closers) - 1; i >= 0; i-- {
+			if err := closers[i](); err != nil {
+				o.Log.Debug("a part of the desktop did not close", "error", err)
+			}
+		}
+	}}
+	done := false
+	defer func() {
+		if !done {
+			s.close()
+		}
+	}()
+	// part judges the error of a part: what is missing is noted, all else ends it.
+	part := func(err error, parts ...platform.DesktopPart) error {
+		var missing *platform.MissingError
+		if errors.As(err, &missing) {
+			for _, p := range parts {
+				desk.Missing[p] = missing
+			}
+			return nil
+		}
+		return err
+	}
+	x := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
+
+	var c *x11.Conn
+	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
+	err := noX(o)
+	if err == nil {
+		c, err = x11.Dial(ctx, server)
+	}
+	if err := part(err, x...); err != nil {
+		return nil, err
+	}
+	if c != nil {
+		closers = append(closers, c.Close)
+		s.lost = c.Lost()
+		names = append(names, "X11 "+c.Name)
+		if err := openX(ctx, c, server, desk, &closers, part); err != nil {
+			return nil, err
+		}
+	}
+
+	tree := atspi.New(atspi.Options{Windows: desk.Windows, SessionBus: o.Getenv("DBUS_SESSION_BUS_ADDRESS"), Log: o.Log})
+	closers = append(closers, tree.Close)
+	if err := part(tree.Check(ctx), platform.PartAccessibility); err != nil {
+		return nil, err
+	}
+	if desk.Missing[platform.PartAccessibility] == nil {
+		desk.Accessibility = tree
+		names = append(names, "AT-SPI")
+	} else {
+		s.better = func(ctx context.Context) bool { return tree.Check(ctx) == nil }
+	}
+	if c == nil && desk.Accessibility == nil {
+		return nil, desk.Missing[platform.PartScreen]
+	}
+	desk.Name = strings.Join(names, ", ")
+	done = true
+	return s, nil
+}
+
+// openX adds what the X server gives.
+func openX(ctx context.Context, c *x11.Conn, server x11.Options, desk *platform.Desktop, closers *[]func() error,
+	part func(error, ...platform.DesktopPart) error) error {
+	grabber, err := x11.NewScreen(ctx, c)
+	if err := part(err, platform.PartScreen); err != nil {
+		return err
+	}
+	if err == nil {
+		bus := capture.New(grabber)
+		*closers = append(*closers, bus.Close)
+		desk.Screen = bus
+	}
+	windows, err := x11.NewWindows(ctx, c)
+	if err := part(err, platform.PartWindows); err != nil {
+		return err
+	}
+	if err == nil {
+		desk.Windows = windows
+	}
+	input, err := x11.NewInput(ctx, server)
+	if err := part(err, platform.PartInput); err != nil {
+		return err
+	}
+	if err == nil {
+		*closers = append(*closers, input.Close)
+		desk.Input = input
+	}
+	person, err := x11.NewPerson(ctx, server)
+	if err := part(err, platform.PartPerson); err != nil {
+		return err
+	}
+	if err == nil {
+		*closers = append(*closers, person.Close)
+		desk.Person = person
+	}
+	clipboard, err := x11.NewClipboard(ctx, server)
+	if err := part(err, platform.PartClipboard); err != nil {
+		return err
+	}
+	if err == nil {
+		*closers = append(*closers, clipboard.Close)
+		desk.Clipboard = clipboard
+	}
+	return nil
+}
+
+// noX tells why there is no X server to use. One that a Wayland session has beside
+// it (Xwayland) shows and reaches only a part of the desktop, so it is none.
+func noX(o Options) error {
+	wayland := o.Getenv("WAYLAND_DISPLAY") != "" || strings.EqualFold(o.Getenv("XDG_SESSION_TYPE"), "wayland")
+	switch {
+	case wayland:
+		return &platform.MissingError{
+			What: "This is a Wayland session, whose protocols wlr-screencopy-unstable-v1, wlr-virtual-pointer-unstable-v1 and " +
+				"virtual-keyboard-unstable-v1 this program does not speak.",
+			Fix: "Log in to an X11 session: choose one \"on Xorg\" where you log in."}
+	case o.Getenv("DISPLAY") == "":
+		return &platform.MissingError{What: "There is no desktop here: neither DISPLAY nor WAYLAND_DISPLAY is set.",
+			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt install xvfb; Xvfb :99)."}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package x11
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Person tells when a person uses the mouse or the keyboard: by XInput 2's raw
+// events, which name the device they come from. Those of XTEST's devices are
+// programs', this one's among them, and count for nothing.
+type Person struct {
+	conn  *Conn
+	major byte // of XInputExtension
+
+	mu       sync.Mutex // above what follows
+	watchers []*watcher
+	xtest    map[uint16]bool // XTEST's devices
+	down     map[byte]bool   // keys that the person holds
+	keys     *keymap         // nil: read it anew
+	xkb      byte            // major opcode of XKEYBOARD
+	xkbEvent byte
+	ended    context.CancelFunc
+	done     chan struct{}
+
+	selected atomic.Bool
+}
+
+type watcher struct {
+	touched func(time.Time)
+	stop    func()
+	// keys are the chord: of each one, the keysyms of which any will do.
+	keys [][]uint32
+}
+
+var _ platform.Person = (*Person)(nil)
+
+// Requests and events of XInput 2, which xgb does not have.
+const (
+	xiSelectEvents = 46
+	xiQueryVersion = 47
+	xiQueryDevice  = 48
+	xiGetProperty  = 59
+
+	xiHierarchyChanged = 11
+	xiRawKeyPress      = 13
+	xiRawKeyRelease    = 14
+	xiRawTouchEnd      = 24
+
+	xiAllDevices = 0
+)
+
+// NewPerson connects to the display. An error is a *platform.MissingError if the
+// server can not tell a person's events from a program's, or that of ctx.
+func NewPerson(ctx context.Context, o Options) (*Person, error) {
+	c, err := Dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Person{conn: c, down: map[byte]bool{}, done: make(chan struct{})}
+	if err := p.open(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	over, cancel := context.WithCancel(context.Background())
+	p.ended = cancel
+	events := c.Subscribe(over, p.wanted)
+	go p.run(over, events)
+	return p, nil
+}
+
+func (p *Person) open(ctx context.Context) error {
+	c := p.conn
+	missing := &platform.MissingError{What: "The X server does not offer XInput 2, which tells a person's mouse and keyboard from a program's.",
+		Fix: "Use an X server with XInput 2.1 or later (any of X.Org's since 2011)."}
+	e, err := c.Extension(ctx, "XInputExtension")
+	if err != nil {
+		return err
+	}
+	if !e.Present {
+		return missing
+	}
+	p.major = e.Major
+	// Since 2.1 raw events come also while another program has grabbed the device.
+	b := extRequest(e.Major, xiQueryVersion, 1)
+	binary.LittleEndian.PutUint16(b[4:], 2)
+	binary.LittleEndian.PutUint16(b[6:], 2)
+	r, err := c.raw(ctx, b, 32)
+	if err != nil {
+		return err
+	}
+	if major, minor := binary.LittleEndian.Uint16(r[8:]), binary.LittleEndian.Uint16(r[10:]); major < 2 || major == 2 && minor < 1 {
+		return missing
+	}
+	if p.xkb, p.xkbEvent, err = c.openXkb(ctx); err == nil {
+		c.xkbSelect(p.xkb)
+	} else if !errors.Is(err, errNoXkb) {
+		return err
+	}
+	return p.devices(ctx)
+}
+
+// devices finds XTEST's devices by the property that the server gives them.
+//
+//	reply of XIQueryDevice: …, 8: devices:2, …, 32: each number:2, use:2, attachment:2,
+//	classes:2, name length:2, …:2, name (padded), then classes, each type:2, length:2
+//	(in words), …
+func (p *Person) devices(ctx context.Context) error {
+	c := p.conn
+	b := extRequest(p.major, xiQueryDevice, 1)
+	binary.LittleEndian.PutUint16(b[4:], xiAllDevices)
+	r, err := c.raw(ctx, b, 32)
+	if err != nil {
+		return err
+	}
+	mark, err := c.Atom(ctx, "XTEST Device")
+	if err != nil {
+		return err
+	}
+	numbers, err := deviceNumbers(r)
+	if err != nil {
+		return err
+	}
+	found := map[uint16]bool{}
+	for _, number := range numbers {
+		// device:2, delete, …, property:4, type:4, offset:4, length:4
+		b := extRequest(p.major, xiGetProperty, 5)
+		binary.LittleEndian.PutUint16(b[4:], number)
+		binary.LittleEndian.PutUint32(b[8:], uint32(mark))
+		binary.LittleEndian.PutUint32(b[20:], 1)
+		r, err := c.raw(ctx, b, 32) // …, 8: type:4, bytes after:4, items:4, format, …, 32: items
+		if ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
+			return err
+		}
+		found[number] = err == nil && len(r) > 32 && binary.LittleEndian.Uint32(r[16:]) > 0 && r[32] != 0
+	}
+	p.mu.Lock()
+	p.xtest = found
+	p.mu.Unlock()
+	return nil
+}
+
+func deviceNumbers(r []byte) ([]uint16, error) {
+	malformed := errors.New("x11: the server's list of devices is malformed")
+	word := binary.LittleEndian.Uint16
+	n := int(word(r[8:]))
+	rest := r[32:]
+	var all []uint16
+	for range n {
+		if len(rest) < 12 {
+			return nil, malformed
+		}
+		all = append(all, word(rest))
+		classes := int(word(rest[6:]))
+		skip := 12 + (int(word(rest[8:]))+3)&^3
+		for range classes {
+			if len(rest) < skip+4 {
+				return nil, malformed
+			}
+			skip += 4 * max(1, int(word(rest[skip+2:])))
+		}
+		if len(rest) < skip {
+			return nil, malformed
+		}
+		rest = rest[skip:]
+	}
+	return all, nil
+}
+
+// choose asks the server for the events, or for none while nobody watches: a mouse
+// makes a thousand a second.
+//
+//	window:4, masks:2, …:2, then each device:2, words:2, mask
+func (p *Person) choose(on bool) {
+	b := extRequest(p.major, xiSelectEvents, 4)
+	binary.LittleEndian.PutUint32(b[4:], uint32(p.conn.Root()))
+	binary.LittleEndian.PutUint16(b[8:], 1)
+	binary.LittleEndian.PutUint16(b[12:], xiAllDevices)
+	binary.LittleEndian.PutUint16(b[14:], 1)
+	if on {
+		mask := uint32(1) << xiHierarchyChanged
+		for kind := xiRawKeyPress; kind <= xiRawTouchEnd; kind++ {
+			if kind <= 17 || kind >= 22 { // keys, buttons, motion; touches
+				mask |= 1 << kind
+			}
+		}
+		binary.LittleEndian.PutUint32(b[16:], mask)
+	}
+	p.conn.send(b)
+	p.selected.Store(on)
+}
+
+func (p *Person) wanted(e Event) bool {
+	return e.Code == genericEvent && e.Data[1] == p.major || p.xkbEvent != 0 && e.Code == p.xkbEvent
+}
+
+// Watch begins at once and ends with ctx.
+func (p *Person) Watch(ctx context.Context, hotkey string, touched func(at time.Time), stop func()) error {
+	w := &watcher{touched: touched, stop: stop}
+	if hotkey != "" {
+		var err error
+		if w.keys, err = parseHotKey(hotkey); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-p.conn.Lost():
+		return platform.ErrLost
+	default:
+	}
+	p.mu.Lock()
+	p.watchers = append(p.watchers, w)
+	p.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.watchers = slices.DeleteFunc(p.watchers, func(o *watcher) bool { return o == w })
+		if len(p.watchers) == 0 && p.selected.Load() {
+			p.choose(false)
+			clear(p.down)
+		}
+	})
+	return p.conn.Do(ctx, func() error {
+		p.mu.Lock()
+		if !p.selected.Load() && len(p.watchers) > 0 {
+			p.choose(true)
+		}
+		p.mu.Unlock()
+		_, err := xproto.GetInputFocus(p.conn.X).Reply() // from here on nothing is missed
+		return err
+	})
+}
+
+// parseHotKey reads names of keys with a plus between, the last one a plain key.
+func parseHotKey(s string) ([][]uint32, error) {
+	short := map[string]string{"ctrl": "Control", "esc": "Escape", "win": "Meta", "super": "Meta", "cmd": "Meta", "return": "Enter", "del": "Delete"}
+	var keys [][]uint32
+	for _, name := range strings.Split(s, "+") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if long := short[name]; long != "" {
+			name = long
+		}
+		syms, _, err := symsOfName(name)
+		if err != nil {
+			return nil, fmt.Errorf("the hot key %.60q: %w", s, err)
+		}
+		keys = append(keys, syms)
+	}
+	return keys, nil
+}
+
+// run handles the events, in order.
+func (p *Person) run(ctx context.Context, events <-chan Event) {
+	defer close(p.done)
+	for e := range events {
+		if e.Code != genericEvent {
+			p.mu.Lock()
+			p.keys = nil
+			p.mu.Unlock()
+			continue
+		}
+		p.event(ctx, e.Data)
+	}
+}
+
+// event takes one of XInput's:
+//
+//	35, major, sequence:2, length:4, kind:2, device:2, time:4, detail:4, source:2, …,
+//	24: flags:4 (1: a repeated key)
+func (p *Person) event(ctx context.Context, b []byte) {
+	const repeated = 1
+	at := time.Now()
+	kind, device := binary.LittleEndian.Uint16(b[8:]), binary.LittleEndian.Uint16(b[10:])
+	if kind == xiHierarchyChanged {
+		_ = p.devices(ctx) // as they were, if the server ends
+		return
+	}
+	if kind < xiRawKeyPress || kind > xiRawTouchEnd || len(b) < 32 {
+		return
+	}
+	source := binary.LittleEndian.Uint16(b[20:])
+	if source == 0 {
+		source = device
+	}
+	p.mu.Lock()
+	is, known := p.xtest[source]
+	p.mu.Unlock()
+	if !known {
+		// A device that came this moment: its event is before the news of it.
+		_ = p.devices(ctx)
+		p.mu.Lock()
+		is = p.xtest[source]
+		p.mu.Unlock()
+	}
+	if is {
+		return
+	}
+	code := byte(binary.LittleEndian.Uint32(b[16:]))
+	p.mu.Lock()
+	watchers := slices.Clone(p.watchers)
+	switch kind {
+	case xiRawKeyPress:
+		p.down[code] = true
+	case xiRawKeyRelease:
+		delete(p.down, code)
+	}
+	p.mu.Unlock()
+	for _, w := range watchers {
+		w.touched(at)
+	}
+	if kind != xiRawKeyPress || binary.LittleEndian.Uint32(b[24:])&repeated != 0 {
+		return
+	}
+	for _, w := range watchers {
+		if w.keys != nil && p.pressed(ctx, w.keys, code) {
+			w.stop()
+		}
+	}
+}
+
+// pressed tells whether code, which just went down, completes the chord.
+func (p *Person) pressed(ctx context.Context, chord [][]uint32, code byte) bool {
+	p.mu.Lock()
+	keys, down := p.keys, maps.Clone(p.down)
+	p.mu.Unlock()
+	if keys == nil {
+		var err error
+		if keys, err = p.conn.xkbMap(ctx, p.xkb); err != nil {
+			return false
+		}
+		p.mu.Lock()
+		p.keys = keys
+		p.mu.Unlock()
+	}
+	makes := func(code byte, syms []uint32) bool {
+		return slices.ContainsFunc(syms, func(sym uint32) bool { return keys.plain(code, sym) })
+	}
+	last := len(chord) - 1
+	if !makes(code, chord[last]) {
+		return false
+	}
+	// What is held is asked for, in case a release never came.
+	held, err := Ask(ctx, p.conn, func() (*xproto.QueryKeymapReply, error) { return xproto.QueryKeymap(p.conn.X).Reply() })
+	for _, syms := range chord[:last] {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(down)), func(code byte) bool {
+			return makes(code, syms) && (err != nil || int(code/8) < len(held.Keys) && held.Keys[code/8]&(1<<(code%8)) != 0)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Close ends the watching.
+func (p *Person) Close() error {
+	p.ended()
+	_ = p.conn.Close()
+	<-p.done
+	return nil
+}
