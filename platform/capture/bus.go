@@ -23,18 +23,22 @@ const (
 	maxBytes  = 96 << 20 // of their frames together; the newest one is kept anyway
 	maxPixels = 1 << 27  // of one frame
 	idle      = 30 * time.Second
+	// trust is how long is believed that nothing was painted before the pixels are
+	// read to see: some drivers paint past what tells of it.
+	trust = 2 * time.Second
 )
 
 // Bus is a platform.Screen over a Grabber. Its methods are safe for concurrent
 // use.
 type Bus struct {
-	g    platform.Grabber
-	tell Teller        // nil if g is none
-	idle time.Duration // after which pixels are forgotten
+	g     platform.Grabber
+	idle  time.Duration // after which pixels are forgotten
+	trust time.Duration
 
 	// own is held by who uses g and what follows; a channel, so that waiting for a
 	// slow display ends with the caller's context.
 	own   chan struct{}
+	tell  Teller  // nil if g is none, or once it missed something
 	views []*view // the last used first
 	seq   uint64
 	epoch uint64
@@ -53,12 +57,13 @@ type view struct {
 	cursor bool
 	frame  *platform.Frame // its Pix is nil after a while without use
 	dirty  platform.Rect   // what may have changed since
+	read   time.Time       // when its pixels were last read as a whole
 }
 
 // New makes a bus that owns g. It starts nothing.
 func New(g platform.Grabber) *Bus {
 	tell, _ := g.(Teller)
-	return &Bus{g: g, tell: tell, idle: idle, own: make(chan struct{}, 1), watch: newWatch()}
+	return &Bus{g: g, tell: tell, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
 }
 
 func (b *Bus) acquire(ctx context.Context) error {
@@ -175,12 +180,16 @@ func (b *Bus) view(area platform.Rect, cursor bool) *view {
 func (b *Bus) update(ctx context.Context, v *view) error {
 	now := time.Now()
 	old, part := v.frame, v.dirty
-	if part.Empty() && old.Pix != nil {
+	doubt := part.Empty() && now.Sub(v.read) > b.trust // what is told is put to the test
+	if part.Empty() && old.Pix != nil && !doubt {
 		old.At = now // v.frame itself is never handed out
 		return nil
 	}
-	if old == nil || old.Pix == nil {
+	if old == nil || old.Pix == nil || doubt {
 		part = v.area
+	}
+	if part == v.area {
+		v.read = now
 	}
 	pix := b.buffer(part)
 	known := v.dirty.Empty() // its pixels were forgotten; they are still those of its Seq
@@ -200,7 +209,16 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 		same = v.dirty.Empty() // nothing was painted while they were read
 	case old.Pix == nil:
 	default:
-		if same = differ(part, pix, part.Width*4, old).Empty(); same {
+		unlike := differ(part, pix, part.Width*4, old)
+		if doubt && !unlike.Empty() {
+			if _, err := b.refresh(ctx); err != nil {
+				return err
+			}
+			if v.dirty.Intersect(unlike).Empty() { // nor was it painted just now
+				b.tell = nil
+			}
+		}
+		if same = unlike.Empty(); same {
 			fresh.Pix = old.Pix
 			b.save(pix)
 		} else if part != v.area {
@@ -244,10 +262,14 @@ func (b *Bus) save(pix []byte) {
 // read reads part of v's area, from a frame that is up to date if there is one.
 func (b *Bus) read(ctx context.Context, v *view, part platform.Rect, pix []byte) error {
 	for _, o := range b.views {
-		if o != v && o.cursor == v.cursor && !o.cursor && o.dirty.Empty() && o.frame != nil && o.frame.Pix != nil && part.Intersect(o.area) == part {
+		fresh := time.Since(o.read) <= b.trust
+		if fresh && o != v && !v.cursor && !o.cursor && o.dirty.Empty() && o.frame != nil && o.frame.Pix != nil && part.Intersect(o.area) == part {
 			for y := range part.Height {
 				at := (part.Y-o.area.Y+y)*o.frame.Stride + (part.X-o.area.X)*4
 				copy(pix[y*part.Width*4:][:part.Width*4], o.frame.Pix[at:])
+			}
+			if part == v.area {
+				v.read = o.read
 			}
 			return nil
 		}

@@ -244,6 +244,39 @@ func TestLayoutChangesBetween(t *testing.T) {
 	}
 }
 
+// A driver that paints past what tells of it is found out.
+func TestTrustIsTested(t *testing.T) {
+	c := newCanvas(10, 10)
+	b := New(teller{c})
+	b.trust = 0
+	defer b.Close()
+	all := platform.Rect{Width: 10, Height: 10}
+	first := frame(t, b, all, false)
+	if again := frame(t, b, all, false); again.Seq != first.Seq || b.tell == nil {
+		t.Error("the same pixels cost the trust")
+	}
+	c.mu.Lock()
+	c.onGrab = func() { c.onGrab = nil; c.paint(all, 1) }
+	c.mu.Unlock()
+	frame(t, b, all, false)
+	if f := frame(t, b, all, false); b.tell == nil || at(f, 0, 0) != 1 {
+		t.Error("what was painted while it was read cost the trust")
+	}
+	c.mu.Lock()
+	c.pix[0] = 77 // and nobody tells
+	c.mu.Unlock()
+	if f := frame(t, b, all, false); at(f, 0, 0) != 77 || b.tell != nil {
+		t.Error("what was not told was not found")
+	}
+	b.trust = time.Hour
+	c.mu.Lock()
+	c.pix[0] = 78
+	c.mu.Unlock()
+	if f := frame(t, b, all, false); at(f, 0, 0) != 78 {
+		t.Error("it is believed again")
+	}
+}
+
 func TestErrorsLoseNothing(t *testing.T) {
 	c := newCanvas(10, 10)
 	b := New(teller{c})
