@@ -51,7 +51,7 @@ func click(c *call) (capabilities.Output, error) {
 				sent = append(sent, m.down(ctx, at.X, at.Y, i))
 			}
 			if args.HoldMS > 0 && args.Action == "click" {
-				if err := c.pause(time.Duration(args.HoldMS) * time.Millisecond); err != nil {
+				if err := c.hold(sent[len(sent)-1], time.Duration(args.HoldMS)*time.Millisecond); err != nil {
 					m.up(c.whole, at.X, at.Y, i)
 					return nil, err
 				}
@@ -66,6 +66,13 @@ func click(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	return c.result(v)
+}
+
+// hold leaves pressed down what was pressed, as long as the caller asked for and
+// from when the page had it: on a busy machine that is well after it was sent.
+func (c *call) hold(pressed *pending, d time.Duration) error {
+	pressed.wait(c.ctx) // a press that failed shows in the outcome
+	return c.pause(d)
 }
 
 // pause waits as long as the caller asked for.

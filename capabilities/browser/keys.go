@@ -401,7 +401,7 @@ func (c *call) strike(ctx context.Context, what chord, count int, hold time.Dura
 	for range count {
 		sent = append(sent, b.down(ctx, what.key, held|own))
 		if hold > 0 {
-			err = c.pause(hold)
+			err = c.hold(sent[len(sent)-1], hold)
 		}
 		if err != nil {
 			ctx = c.whole

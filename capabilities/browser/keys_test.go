@@ -179,7 +179,7 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 		{"tab moves the focus", obj{"key": "Tab", "selector": "#a"}, "confirmed", "", "document.activeElement.id", "b"},
 		{"back", obj{"key": "Shift+Tab"}, "confirmed", "", "document.activeElement.id", "a"},
 		{"enter in an area", obj{"key": "Enter", "selector": "#b"}, "confirmed", "", "b.value.includes('\\n')", true},
-		{"hold", obj{"key": "ArrowUp", "selector": "#game", "hold_ms": 120}, "confirmed", "", "game.dataset.held >= 115", true},
+		{"hold", obj{"key": "ArrowUp", "selector": "#game", "hold_ms": 120}, "confirmed", "", "game.dataset.held >= 120", true},
 		{"nothing", obj{"key": "F9", "selector": "#btn"}, "suspected_noop", "nothing changed", "1", 1.0},
 		{"scrolls", obj{"key": "PageDown", "selector": "#btn"}, "confirmed", "scroll", "1", 1.0},
 	} {
