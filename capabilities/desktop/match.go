@@ -262,9 +262,18 @@ func (s *scene) same(t term, text string) bool {
 		return true
 	}
 	if s.folds {
-		return folded(text) == folded(t.value)
+		return folded(text) == folded(t.value) || once(folded(text)) == folded(t.value)
 	}
 	return simple(text) == simple(t.value)
+}
+
+// once is a text without its repetition: some toolkits name a button by its label
+// and its tip, which are the same.
+func once(s string) string {
+	if half := len(s) / 2; len(s)%2 == 1 && s[half] == ' ' && s[:half] == s[half+1:] {
+		return s[:half]
+	}
+	return s
 }
 
 // inState reports whether an element is in a state, or, after "!", not in it.

@@ -76,7 +76,7 @@ application "Mousepad"
         menuitem "Save As…" @0,40,100,20 -visible
     toolbar "" @0,20,800,30
       button "Save" @0,20,30,30
-      button "Cut" @30,20,30,30 -enabled
+      button "Cut Cut" @30,20,30,30 -enabled
     label "Wrap lines" @10,100,80,20
     checkbox "" @100,100,20,20 +checked
     label "Tabs" @10,130,80,20
@@ -172,11 +172,12 @@ func TestMatching(t *testing.T) {
 		`window:Approve`:         "",
 		`app:Handrail`:           "",
 		`app:Handrail >> "Save"`: "",
-		`role:button && (name:Cut || name:Cancel)`: "Mousepad/8 Mousepad/16",
-		`role:window >> role:dialog`:               "",
-		`role:application >> role:dialog`:          "Mousepad/14",
-		`role:spinbutton`:                          "",
-		`role:button nth:40`:                       "",
+		`role:button && (name:"cut cut" || name:CANCEL)`: "Mousepad/8 Mousepad/16",
+		`role:button && name:Cut`:                        "Mousepad/8",
+		`role:window >> role:dialog`:                     "",
+		`role:application >> role:dialog`:                "Mousepad/14",
+		`role:spinbutton`:                                "",
+		`role:button nth:40`:                             "",
 	} {
 		if got := found(t, s, text); got != want {
 			t.Errorf("%s finds %q, want %q", text, got, want)

@@ -101,8 +101,15 @@ func (c *deed) noInput() error {
 	return unsupported("The element offers no such action itself, and this desktop gives no mouse and keyboard.")
 }
 
-// pointer clicks with the real mouse.
+// pointer clicks with the real mouse. A window that is clicked gets the focus
+// anyway: it is given to it before, so that it can be put back.
 func (c *deed) pointer(ctx context.Context, b platform.Button, count int) error {
+	if c.in == nil {
+		return c.noInput()
+	}
+	if err := c.frontTarget(ctx); err != nil {
+		return err
+	}
 	at, err := c.reach(ctx)
 	if err != nil {
 		return err
@@ -177,7 +184,7 @@ func (c *deed) reachOf(ctx context.Context, e *platform.Element) (platform.Point
 	if _, err := mayTouch(ctx, c.d, at); err != nil {
 		return platform.Point{}, err
 	}
-	if c.hits(c.windows, e, at) {
+	if c.hits(c.windows, e, at) && !c.fronted {
 		return at, nil
 	}
 	if err := c.front(ctx, e.Window); err != nil {
@@ -295,6 +302,20 @@ func (c *deed) front(ctx context.Context, ref string) error {
 		return false, err
 	})
 	return err
+}
+
+// frontTarget brings the target's window to the front, if it has one of its own.
+func (c *deed) frontTarget(ctx context.Context) error {
+	w := c.windowNow(c.e.Window)
+	if c.spot != nil || w == nil || w.Focused || c.fronted {
+		return nil
+	}
+	if !c.e.Bounds.Empty() { // nothing is brought before a window of this program
+		if _, err := mayTouch(ctx, c.d, c.e.Bounds.Center()); err != nil {
+			return err
+		}
+	}
+	return c.front(ctx, w.Ref)
 }
 
 func focusedIn(windows []platform.Window, ref string) bool {

@@ -135,22 +135,44 @@ func (c *deed) choose(ctx context.Context, name string) error {
 			return ""
 		}
 	}
-	if err := c.take(ctx, *option, combo, opened, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
+	if err := c.take(ctx, *option, combo, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
 		return err
 	}
-	if !combo || opened || c.in == nil || !is(&c.e, "focusable") {
+	if !combo || c.in == nil || !opened && !is(&c.e, "focusable") {
 		if c.verdict.effect == "" {
 			return unsupported("The option does not show, and can not be chosen by itself.")
 		}
 		return nil
 	}
-	// Some comboboxes take a choice by keys only.
-	return c.keys(ctx, goal, func(ctx context.Context) error {
-		if err := chord(ctx, c.in, []string{"Home"}, 1, 0); err != nil || at == 0 {
+	// Some comboboxes take a choice by keys only: in the list that popped up, or else
+	// in the combobox itself.
+	steps := func(ctx context.Context) error {
+		if err := chord(ctx, c.in, []string{"Home"}, 1, 0); err != nil {
 			return err
 		}
-		return chord(ctx, c.in, []string{"ArrowDown"}, at, 0)
-	})
+		if at > 0 {
+			if err := chord(ctx, c.in, []string{"ArrowDown"}, at, 0); err != nil {
+				return err
+			}
+		}
+		if opened {
+			return chord(ctx, c.in, []string{"Enter"}, 1, 0)
+		}
+		return nil
+	}
+	if !opened {
+		return c.keys(ctx, goal, steps)
+	}
+	if _, err := mayType(ctx, c.d); err != nil {
+		return err
+	}
+	c.seen.forget()
+	if err := steps(ctx); err != nil {
+		return err
+	}
+	c.route = routeInput
+	c.verdict, err = c.seen.await(ctx, goal, nil)
+	return err
 }
 
 // face reports whether a combobox shows an option: as its value or name, or as a
@@ -196,9 +218,9 @@ func (c *deed) openCombo(ctx context.Context, root platform.Element) error {
 	return c.pointer(ctx, platform.ButtonLeft, 1)
 }
 
-// take selects an option in its container, by its own action, or, in what popped
-// up, by a click. It leaves no verdict if no route was open.
-func (c *deed) take(ctx context.Context, option platform.Element, combo, opened bool, goal func(e *platform.Element) string) error {
+// take selects an option in its container, by its own action, or, where it shows
+// in a list, by a click. It leaves no verdict if no route was open.
+func (c *deed) take(ctx context.Context, option platform.Element, combo bool, goal func(e *platform.Element) string) error {
 	acc := c.d.Accessibility
 	routes := []func(ctx context.Context) error{
 		func(ctx context.Context) error { return acc.Select(ctx, option.Ref, false) },
@@ -217,7 +239,7 @@ func (c *deed) take(ctx context.Context, option platform.Element, combo, opened 
 		}
 	}
 	now, err := acc.Element(ctx, option.Ref) // it may have been closed meanwhile
-	if err != nil || !opened && combo || !visible(&now) || now.Bounds.Empty() || c.in == nil {
+	if err != nil || combo || !visible(&now) || now.Bounds.Empty() || c.in == nil {
 		return nil
 	}
 	root := c.e
@@ -251,12 +273,8 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 			return nil, 0, nil, err
 		}
 		var list []*platform.Element
-		for i := range tree.Elements {
-			e := &tree.Elements[i]
-			known := slices.Contains(options, e.Role) && (below != "" || visible(e) && e.Role != "tab" && e.Role != "radio")
-			// Some toolkits show options that are nothing but labels.
-			known = known || open && e.Role == "label" && visible(e) && !e.Bounds.Empty() && root.Bounds.Intersect(e.Bounds).Empty()
-			if known && e.Name != "" && e.Ref != root.Ref {
+		for _, i := range named(tree.Elements) {
+			if e := &tree.Elements[i]; e.Ref != root.Ref && (below != "" || visible(e) && e.Role != "tab" && e.Role != "radio") {
 				list = append(list, e)
 			}
 		}
@@ -275,6 +293,28 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 		}
 	}
 	return nil, 0, names, nil
+}
+
+// named gives the places of the options that have a name; those without get that
+// of the first label in them.
+func named(elements []platform.Element) []int {
+	var list []int
+	for i := range elements {
+		e := &elements[i]
+		if slices.Contains(options, e.Role) && e.Name != "" {
+			list = append(list, i)
+		}
+		for at := e.Parent; e.Role == "label" && at >= 0 && at < i; at = elements[at].Parent {
+			if above := &elements[at]; slices.Contains(options, above.Role) {
+				if above.Name == "" {
+					above.Name = e.Name
+					list = append(list, at)
+				}
+				break
+			}
+		}
+	}
+	return list
 }
 
 // escape closes what popped up, if that can be done.
