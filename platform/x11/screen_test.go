@@ -79,7 +79,7 @@ func grab(t testing.TB, s *Screen, area platform.Rect, cursor bool) []byte {
 // shared memory.
 func TestGrabIsWhatOthersSee(t *testing.T) {
 	desk.Need(t, "xterm", "import")
-	for _, depth := range []int{16, 24, 30} {
+	for _, depth := range []int{15, 16, 24, 30} {
 		for _, shm := range []string{"+extension", "-extension"} {
 			t.Run(fmt.Sprint(depth, shm), func(t *testing.T) {
 				t.Parallel()
