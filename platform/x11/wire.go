@@ -144,7 +144,9 @@ func (w *wire) next() error {
 		if err := readFull(w.in, e.Data[len(h):]); err != nil {
 			return err
 		}
-		w.event(e)
+		if e.Code > 1 { // no event has those numbers
+			w.event(e)
+		}
 	}
 	return nil
 }
