@@ -11,7 +11,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser fuzz cross suite conformance clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop fuzz cross suite conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,8 @@ demo: setup build ## the same, and exit
 
 test: ## install what the tests need and run all of them, race detector and real browser included
 	@.ci/setup test
-	CGO_ENABLED=1 go test -race -timeout 20m ./...
+	# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
+	CGO_ENABLED=1 go test -race -gcflags=modernc.org/libquickjs=-race=false -timeout 20m ./...
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short ./...
@@ -53,6 +54,10 @@ bench: setup build ## the measurements, each beside its floor in the same run (B
 
 bench-browser: setup build ## the browser family beside bare Chrome, and beside the npm packages below PEERS=dir
 	go run ./test/bench/browsers $(if $(PEERS),--peers $(PEERS)) $(BENCH)
+
+bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)
+	@.ci/setup test
+	go test -count=1 -timeout 30m -run TestFigures ./test/bench/desktop -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 fuzz: ## every fuzz target for a short time each (SECONDS=5)
 	@.ci/setup build
