@@ -34,11 +34,11 @@ func newSuiteCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBrowserSuiteCmd())
+	cmd.AddCommand(newBrowserSuiteCmd(), newDesktopSuiteCmd())
 	return cmd
 }
 
-// suiteOptions is what the flags of suite browser say.
+// suiteOptions is what the flags of a suite say.
 type suiteOptions struct {
 	report, shard, run, url, tokenFile, pages, uploads string
 
@@ -72,7 +72,7 @@ func newBrowserSuiteCmd() *cobra.Command {
 }
 
 func runSuite(cmd *cobra.Command, o suiteOptions) error {
-	behaviours, err := o.behaviours()
+	behaviours, err := o.chosen(capability.All())
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	return nil
 }
 
-// behaviours are those that the flags choose.
-func (o suiteOptions) behaviours() ([]*capability.Behaviour, error) {
+// chosen are those of all that the flags choose.
+func (o suiteOptions) chosen(all []*capability.Behaviour) ([]*capability.Behaviour, error) {
 	shard, err := capability.ParseShard(o.shard)
 	if err != nil {
 		return nil, usageError("--shard %v", err)
@@ -123,7 +123,7 @@ func (o suiteOptions) behaviours() ([]*capability.Behaviour, error) {
 			return nil, usageError("--run: %v", err)
 		}
 	}
-	chosen := capability.Select(capability.All(), match)
+	chosen := capability.Select(all, match)
 	if len(chosen) == 0 {
 		return nil, usageError("--run %q matches no behaviour", o.run)
 	}
@@ -231,6 +231,7 @@ type suiteSayer struct {
 	json   bool
 	total  int
 	number int
+	suite  string // "": browser
 }
 
 func (s *suiteSayer) listed(b *capability.Behaviour) {
@@ -267,7 +268,7 @@ func (s *suiteSayer) done(o capability.Outcome) {
 func (s *suiteSayer) end(r *capability.Report, dir string) {
 	if s.json {
 		_ = printJSON(s.out, map[string]any{
-			"event": "report", "chrome": r.Chrome, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(capability.Passed),
+			"event": "report", s.behind(): r.Chrome, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(capability.Passed),
 			"failed": r.Count(capability.Failed), "not_run": r.Count(capability.NotRun), "duration_ms": r.Took.Milliseconds(), "dir": dir,
 		})
 		return
@@ -276,8 +277,16 @@ func (s *suiteSayer) end(r *capability.Report, dir string) {
 	if n := r.Count(capability.NotRun); n > 0 {
 		fmt.Fprintf(s.out, ", %d not run", n)
 	}
-	fmt.Fprintf(s.out, " in %s; Chrome %s on node %s\n", r.Took.Round(100*time.Millisecond), plain(r.Chrome), r.Node)
+	fmt.Fprintf(s.out, " in %s; %s %s on node %s\n", r.Took.Round(100*time.Millisecond), s.behind(), plain(r.Chrome), r.Node)
 	if dir != "" {
 		fmt.Fprintf(s.out, "report: %s\n", dir)
 	}
+}
+
+// behind names what stands behind the suite's tools.
+func (s *suiteSayer) behind() string {
+	if s.suite == "" {
+		return "chrome"
+	}
+	return s.suite
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/test/capability"
+	"github.com/handrail-dev/handrail/test/capability/desktop"
+)
+
+func newDesktopSuiteCmd() *cobra.Command {
+	var o suiteOptions
+	var person bool
+	cmd := &cobra.Command{
+		Use:   "desktop",
+		Short: "Run the desktop's capability suite over MCP",
+		Long: "Runs behaviours on the desktop of this machine's node, through MCP, gateway and node: with windows of its own (a\n" +
+			"Chrome, an editor, a terminal, as far as they are installed), whose pages and files tell this command what really\n" +
+			"came of mouse and keyboard. It uses the desktop's one pointer and focus, so leave both alone while it runs; what it\n" +
+			"opened it closes. What can not be tried here says what it needs. 'handrail ci --desktop -- handrail suite desktop'\n" +
+			"starts a gateway and a node for it, to which who starts it grants the desktop for that long.",
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.report, "report", "", "folder for junit.xml, report.json and a trace of each failure")
+	f.StringVar(&o.shard, "shard", "", "part of the suite, such as 2/5")
+	f.StringVar(&o.run, "run", "", "only behaviours whose ID matches this regular expression")
+	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
+	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
+	f.BoolVar(&person, "person", false, "try what happens when a person takes over, and ask you to move the mouse for it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, person) }
+	return cmd
+}
+
+func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
+	behaviours, err := o.chosen(desktop.All())
+	if err != nil {
+		return err
+	}
+	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours), suite: "desktop"}
+	if o.list {
+		for _, b := range behaviours {
+			say.listed(b)
+		}
+		return nil
+	}
+	target, err := o.target(cmd)
+	if err != nil {
+		return err
+	}
+	target.Behaviours, target.Done = behaviours, say.done
+	options := desktop.Options{Options: target}
+	if person {
+		options.Person = func(ctx context.Context) error {
+			// Only the mouse itself tells that it was moved: the call that runs ends by it.
+			fmt.Fprintln(cmd.ErrOrStderr(), "Move the mouse now, for a second, and let go.")
+			return sleepOr(ctx, 3*time.Second)
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "A person is asked for. Press Enter when you sit at this desktop.")
+		_, _ = bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	}
+	report, err := desktop.Run(cmd.Context(), options)
+	if refused, ok := errors.AsType[*capabilities.Error](err); ok && refused.Code == capabilities.CodeConsentUnavailable {
+		fmt.Fprint(cmd.ErrOrStderr(), "The gateway's policy asks a person about the desktop, and nobody can be asked. To try it on this machine:\n\n"+
+			"  handrail ci --desktop -- handrail suite desktop\n\n")
+	}
+	if err != nil && (report == nil || cmd.Context().Err() == nil) {
+		return err
+	}
+	if o.report != "" {
+		if err := report.WriteTo(o.report); err != nil {
+			return err
+		}
+	}
+	say.end(report, o.report)
+	if err != nil {
+		return err // interrupted
+	}
+	if report.Count(capability.Failed) > 0 {
+		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
+	}
+	return nil
+}
+
+// sleepOr waits, or until ctx ends.
+func sleepOr(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,69 @@
+package desktop
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/test/capability"
+)
+
+// behaviour is one thing a desktop must do.
+type behaviour struct {
+	capability.Behaviour
+	page  string // HTML of the window that talks back; "" for none
+	needs []need
+	steps []step
+}
+
+// need is what a behaviour needs beyond a desktop with a Chrome. Without it, it is
+// not run, and the report says so.
+type need string
+
+const (
+	needsPerson   need = "a person who moves the mouse when asked (--person)"
+	needsLayout   need = "displays that the suite may rearrange"
+	needsDisplays need = "two displays"
+	needsFreeze   need = "a system on which a program can be frozen"
+	needsGTK      need = "an editor written in GTK (mousepad, xed, pluma, gedit)"
+	needsQt       need = "an editor written in Qt (featherpad, kwrite, kate)"
+	needsTerminal need = "xterm"
+	needsOCR      need = "tesseract on the node"
+)
+
+// all gives every behaviour, sorted by ID.
+func all() []*behaviour {
+	list := slices.Concat(screenshots(), frames(), snapshots(), queries(), acts(), mice(), keyboards(), clipboards(), waiting(), windows(),
+		people(), hung(), displays(), refusals())
+	slices.SortFunc(list, func(a, b *behaviour) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// All describes every behaviour, sorted by ID.
+func All() []*capability.Behaviour {
+	var list []*capability.Behaviour
+	for _, b := range all() {
+		list = append(list, &b.Behaviour)
+	}
+	return list
+}
+
+// html is the page of a behaviour, shown when the steps begin.
+type html string
+
+// b writes one behaviour down. Its parts are a page, needs and steps.
+func b(id, title, proves string, parts ...any) *behaviour {
+	b := &behaviour{Behaviour: capability.Behaviour{ID: id, Title: title, Proves: proves}}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case html:
+			b.page = string(p)
+		case need:
+			b.needs = append(b.needs, p)
+		case step:
+			b.steps = append(b.steps, p)
+		case func(*run):
+			b.steps = append(b.steps, p)
+		}
+	}
+	return b
+}
