@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jezek/xgb/xproto"
@@ -283,25 +284,13 @@ func (w *Windows) hear(ctx context.Context) error {
 	return err
 }
 
-// hearOf asks for a window's events, once.
+// hearOf asks for the events of windows.
 func (w *Windows) hearOf(ctx context.Context, ids ...xproto.Window) error {
-	w.mu.Lock()
-	var fresh []xproto.Window
-	if len(w.watched) > 2*maxWindows {
-		clear(w.watched) // most are long gone
+	if len(ids) == 0 {
+		return nil
 	}
 	for _, id := range ids {
-		if !w.watched[id] {
-			w.watched[id] = true
-			fresh = append(fresh, id)
-		}
-	}
-	w.mu.Unlock()
-	for _, id := range fresh {
 		xproto.ChangeWindowAttributes(w.c.X, id, xproto.CwEventMask, []uint32{xproto.EventMaskPropertyChange | xproto.EventMaskStructureNotify})
-	}
-	if len(fresh) == 0 {
-		return nil
 	}
 	return w.c.Sync(ctx)
 }
@@ -316,10 +305,13 @@ func (w *Windows) Changes(ctx context.Context) (<-chan struct{}, error) {
 		default:
 		}
 	}
+	h := &hearing{heard: map[xproto.Window]bool{}}
 	remove := w.c.Hook(func(e Event) {
 		switch e.Code {
-		case xproto.CreateNotify, xproto.DestroyNotify, xproto.UnmapNotify, xproto.MapNotify, xproto.ReparentNotify,
-			xproto.ConfigureNotify, xproto.CirculateNotify:
+		case xproto.DestroyNotify:
+			h.drop(e.Window())
+			kick()
+		case xproto.CreateNotify, xproto.UnmapNotify, xproto.MapNotify, xproto.ReparentNotify, xproto.ConfigureNotify, xproto.CirculateNotify:
 			kick()
 		case xproto.PropertyNotify:
 			p := xproto.PropertyNotifyEventNew(e.Data).(xproto.PropertyNotifyEvent)
@@ -332,7 +324,7 @@ func (w *Windows) Changes(ctx context.Context) (<-chan struct{}, error) {
 		remove()
 		return nil, err
 	}
-	if err := w.hearAll(ctx); err != nil {
+	if err := w.hearAll(ctx, h); err != nil {
 		remove()
 		return nil, err
 	}
@@ -348,7 +340,7 @@ func (w *Windows) Changes(ctx context.Context) (<-chan struct{}, error) {
 			case <-w.c.Lost():
 				return
 			}
-			if w.hearAll(ctx) != nil { // of new windows, too
+			if w.hearAll(ctx, h) != nil { // of new windows, too
 				return
 			}
 			select {
@@ -360,7 +352,36 @@ func (w *Windows) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-func (w *Windows) hearAll(ctx context.Context) error {
+// hearing remembers of which windows the events were asked for. A number comes to
+// mean another window once its own is destroyed.
+type hearing struct {
+	mu    sync.Mutex // above what follows
+	heard map[xproto.Window]bool
+}
+
+func (h *hearing) drop(id xproto.Window) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.heard, id)
+}
+
+// add gives those that are new.
+func (h *hearing) add(all []xproto.Window) (fresh []xproto.Window) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.heard) > 2*maxWindows {
+		clear(h.heard)
+	}
+	for _, id := range all {
+		if !h.heard[id] {
+			h.heard[id] = true
+			fresh = append(fresh, id)
+		}
+	}
+	return fresh
+}
+
+func (w *Windows) hearAll(ctx context.Context, h *hearing) error {
 	managed, err := w.manager(ctx)
 	if err != nil {
 		return err
@@ -369,5 +390,5 @@ func (w *Windows) hearAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.hearOf(ctx, order...)
+	return w.hearOf(ctx, h.add(order)...)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/jezek/xgb/xproto"
 
@@ -26,9 +25,6 @@ type Windows struct {
 
 	ready chan struct{} // cap 1: held while the root's events are asked for
 	heard bool
-
-	mu      sync.Mutex // above what follows
-	watched map[xproto.Window]bool
 }
 
 var _ platform.Windows = (*Windows)(nil)
@@ -42,7 +38,7 @@ type atoms struct {
 
 // NewWindows prepares the list of c's windows.
 func NewWindows(ctx context.Context, c *Conn) (*Windows, error) {
-	w := &Windows{c: c, own: os.Getpid(), ready: make(chan struct{}, 1), watched: map[xproto.Window]bool{}}
+	w := &Windows{c: c, own: os.Getpid(), ready: make(chan struct{}, 1)}
 	a := &w.atom
 	for name, to := range map[string]*xproto.Atom{
 		"_NET_SUPPORTING_WM_CHECK": &a.checkWM, "_NET_SUPPORTED": &a.supported, "_NET_CLIENT_LIST_STACKING": &a.stacking,
