@@ -244,8 +244,8 @@ func (h *Handler) CloseLane(lane capabilities.LaneID) { h.dropHold(lane) }
 
 // Close ends running calls, lets go of everything and closes the desktop.
 func (h *Handler) Close() error {
-	h.kill()
 	h.mu.Lock()
+	h.kill() // from here on nothing is added to wg
 	if h.unwatch != nil {
 		h.unwatch()
 		h.unwatch = nil

@@ -354,11 +354,17 @@ func (h *Handler) stopKeys() {
 
 // letGoSoon lets go without keeping the caller: events of the person arrive here.
 func (h *Handler) letGoSoon(in platform.Input) {
-	if in == nil || h.life.Err() != nil {
+	if in == nil {
 		return
 	}
 	h.hands.forget() // so that it is done once
+	h.mu.Lock()
+	if h.life.Err() != nil {
+		h.mu.Unlock()
+		return
+	}
 	h.wg.Add(1)
+	h.mu.Unlock()
 	go func() {
 		defer h.wg.Done()
 		h.letGo(in)

@@ -44,6 +44,7 @@ type ciOptions struct {
 	uploads   []string
 	browser   string
 	noSandbox bool
+	desktop   bool
 	verbose   bool
 }
 
@@ -66,6 +67,7 @@ func newCICmd() *cobra.Command {
 	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
 	f.BoolVar(&o.noSandbox, "browser-no-sandbox", false, "run Chrome without its sandbox even where the host could give it")
+	f.BoolVar(&o.desktop, "desktop", false, "grant COMMAND the desktop that this is started on: screen, windows, mouse and keyboard, without asking")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, o) }
 	return cmd
@@ -222,7 +224,7 @@ const (
 )
 
 func startSite(cmd *cobra.Command, program, data string, kept bool, origins, uploads []string, o ciOptions, signals <-chan os.Signal) (*runningSite, error) {
-	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--browser-no-sandbox=%t", o.noSandbox)}
+	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--browser-no-sandbox=%t", o.noSandbox), fmt.Sprintf("--grant-desktop=%t", o.desktop)}
 	if commonOf(cmd).json {
 		args = append(args, "--json")
 	}
@@ -285,9 +287,10 @@ func (s *runningSite) end() {
 // newCISiteCmd makes the second process of ci. It is not for people.
 func newCISiteCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "ci-site", Short: "The gateway and node of 'handrail ci'", Hidden: true, Args: cobra.NoArgs}
-	o := upOptions{flags: addBrowserFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true}
+	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true}
 	keep := cmd.Flags().Bool("keep", false, "leave the data directory")
 	verbose := addVerbose(cmd)
+	cmd.Flags().BoolVar(&o.grantDesktop, "grant-desktop", false, "who starts this grants the desktop family")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.verbose = *verbose
 		return ciSite(cmd, o, *keep)
@@ -315,6 +318,9 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 	}()
 	if err := ciRules(data, *o.flags.origins); err != nil {
 		return err
+	}
+	if !o.grantDesktop {
+		*o.flags.use = "off"
 	}
 	cmd.SetContext(ctx)
 	// What up says is for the other process; an error is for the person.

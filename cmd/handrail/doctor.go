@@ -126,14 +126,45 @@ func nodeFindings(n nodeView) []finding {
 			Fix: "Start 'handrail node' on the device and see that it reaches the gateway's QUIC address (UDP)."}}
 	}
 	findings := []finding{{Part: "node", Name: name, OK: true, Detail: n.ready() + " capabilities ready"}}
-	for _, c := range n.Capabilities {
-		row := c.row()
+	for _, group := range alike(n.Capabilities) {
+		c, what := group[0], name+" "+toolsOf(group)
 		switch {
 		case !c.Available:
-			findings = append(findings, finding{Part: "node", Name: name + " " + row[0], OK: false, Detail: string(c.Reason), Fix: c.Fix})
+			// A device without a session to work in is in order: it offers the rest.
+			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() == "desktop"
+			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Detail: string(c.Reason), Fix: c.Fix})
 		case c.Degraded != "":
-			findings = append(findings, finding{Part: "node", Name: name + " " + row[0], OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
+			findings = append(findings, finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
 		}
 	}
 	return findings
+}
+
+// alike groups capabilities of one family of which the same is to be said.
+func alike(all []capabilityView) [][]capabilityView {
+	type same struct {
+		family, fix, degraded string
+		available             bool
+		reason                capabilities.Reason
+	}
+	place := map[same]int{}
+	var groups [][]capabilityView
+	for _, c := range all {
+		key := same{c.Capability.Tool().Family(), c.Fix, c.Degraded, c.Available, c.Reason}
+		i, ok := place[key]
+		if !ok {
+			i = len(groups)
+			place[key], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}
+
+// toolsOf names one tool, or the family and how many of its tools.
+func toolsOf(group []capabilityView) string {
+	if len(group) == 1 {
+		return group[0].row()[0]
+	}
+	return fmt.Sprintf("%s (%d tools)", group[0].Capability.Tool().Family(), len(group))
 }

@@ -4,17 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 )
 
 // hostFindings looks at this host, without changing it: the browser, its
-// sandbox, and the data directory.
+// sandbox, the desktop, and the data directory.
 func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
-	return append(browserFindings(ctx, finder), dataFindings(data)...)
+	found := append(browserFindings(ctx, finder), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
+	return append(found, dataFindings(data)...)
+}
+
+// desktopTime bounds opening the desktop for a look.
+const desktopTime = 20 * time.Second
+
+// desktopFindings opens the session's desktop and says what of it is missing.
+// None at all is no fault: a server has none.
+func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []finding {
+	ctx, cancel := context.WithTimeout(ctx, desktopTime)
+	defer cancel()
+	defer func() { _ = opener.Close() }()
+	d, err := opener.Open(ctx)
+	var missing *platform.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return []finding{{Part: "host", Name: "desktop", OK: true, Detail: missing.What, Fix: missing.Fix}}
+	case err != nil:
+		return []finding{{Part: "host", Name: "desktop", Detail: "it could not be opened: " + err.Error()}}
+	}
+	found := []finding{{Part: "host", Name: "desktop", OK: true, Detail: d.Name}}
+	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
+		found = append(found, finding{Part: "host", Name: "desktop " + string(part), Detail: d.Missing[part].What, Fix: d.Missing[part].Fix})
+	}
+	if locked := opener.Locked(ctx); locked != "" {
+		found = append(found, finding{Part: "host", Name: "desktop session", Detail: locked, Fix: "Unlock it."})
+	}
+	return found
 }
 
 func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }

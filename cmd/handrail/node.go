@@ -21,7 +21,7 @@ func newNodeCmd() *cobra.Command {
 			"It reconnects by itself and ends only when it is told to, or when its pairing was revoked.",
 		Args: cobra.NoArgs,
 	}
-	flags := addBrowserFlags(cmd)
+	flags := addNodeFlags(cmd)
 	addrs := cmd.Flags().StringSlice("gateway", nil, "address of the gateway (default: where the device joined)")
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -40,6 +40,7 @@ func newNodeCmd() *cobra.Command {
 		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
+	addStopCmds(cmd)
 	cmd.AddCommand(newJoinCmd(offered))
 	return cmd
 }

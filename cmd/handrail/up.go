@@ -34,9 +34,11 @@ const (
 // upOptions is what the flags of up say.
 type upOptions struct {
 	http, quic  string
-	flags       browserFlags
+	flags       nodeFlags
 	once, plain bool // plain: without the first task
 	verbose     bool
+
+	grantDesktop bool // by who started this, for as long as it runs
 }
 
 func newUpCmd() *cobra.Command {
@@ -47,7 +49,7 @@ func newUpCmd() *cobra.Command {
 			"first task; prints how to connect a client; and stays up.",
 		Args: cobra.NoArgs,
 	}
-	o := upOptions{flags: addBrowserFlags(cmd)}
+	o := upOptions{flags: addNodeFlags(cmd)}
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
 	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
@@ -76,7 +78,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err != nil {
 		return err
 	}
-	browser := o.flags.finder(o.flags.over(config.Browser).Path)
+	browser := o.flags.finder(o.flags.browserFlags.over(config.Browser).Path)
 	var page *demoPage
 	if !o.plain {
 		if page, err = serveDemo(); err != nil {
@@ -197,6 +199,11 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	}
 	if err := awaitReadiness(ctx, g, id); err != nil && ctx.Err() == nil {
 		return err
+	}
+	if o.grantDesktop && ctx.Err() == nil {
+		if err := grantDesktop(ctx, g, id); err != nil {
+			return err
+		}
 	}
 	say.ready(data, running, id)
 	var taskErr error

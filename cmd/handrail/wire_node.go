@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ import (
 type nodeConfig struct {
 	Version int           `json:"version"`
 	Browser browserConfig `json:"browser"`
+	Desktop desktopConfig `json:"desktop"`
 }
 
 type browserConfig struct {
@@ -58,7 +60,7 @@ func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
 // readNodeConfig reads node.json; a missing file is written with the defaults,
 // so that there is something to edit.
 func (d dataDir) readNodeConfig() (nodeConfig, error) {
-	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}}
+	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}, Desktop: defaultDesktop()}
 	data, err := os.ReadFile(d.nodeConfigPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err := json.MarshalIndent(c, "", "  ")
@@ -79,7 +81,17 @@ func (d dataDir) readNodeConfig() (nodeConfig, error) {
 	return c, nil
 }
 
-// browserFlags are the owner's flags of every command that runs a node.
+// nodeFlags are the owner's flags of every command that runs a node.
+type nodeFlags struct {
+	browserFlags
+	desktopFlags
+}
+
+func addNodeFlags(cmd *cobra.Command) nodeFlags {
+	return nodeFlags{addBrowserFlags(cmd), addDesktopFlags(cmd)}
+}
+
+// browserFlags are those of the browser family.
 type browserFlags struct {
 	path      *string
 	noSandbox *bool
@@ -147,7 +159,8 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 
 // handlers makes what this device offers. This is the one place that picks the
 // OS implementations behind them.
-func handlers(c browserConfig, finder platform.BrowserFinder, stateDir string, log *slog.Logger) ([]capabilities.Handler, error) {
+func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), log *slog.Logger) ([]capabilities.Handler, error) {
+	c := config.Browser
 	tools, err := catalog.Embedded()
 	if err != nil {
 		return nil, err
@@ -161,7 +174,11 @@ func handlers(c browserConfig, finder platform.BrowserFinder, stateDir string, l
 	if err != nil {
 		return nil, err
 	}
-	return []capabilities.Handler{b}, nil
+	d, err := openDesktop(config.Desktop, stop, log)
+	if err != nil || d == nil {
+		return []capabilities.Handler{b}, err
+	}
+	return []capabilities.Handler{b, d}, nil
 }
 
 // checkArgs validates the steps of scripts, which the gateway does not see, by
@@ -188,7 +205,7 @@ func checkArgs(tools *catalog.Catalog) func(capabilities.CapabilityID, json.RawM
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(browserConfig{}, localBrowser(), "", slog.New(slog.DiscardHandler))
+	hs, err := handlers(nodeConfig{Desktop: defaultDesktop()}, localBrowser(), "", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -196,7 +213,7 @@ func offered() []capabilities.CapabilityID {
 }
 
 // openNode puts the node agent of data together.
-func openNode(data dataDir, flags browserFlags, addrs []string, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+func openNode(data dataDir, flags nodeFlags, addrs []string, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
 	if err := data.make(data.node()); err != nil {
 		return nil, err
 	}
@@ -204,12 +221,26 @@ func openNode(data dataDir, flags browserFlags, addrs []string, onState func(lin
 	if err != nil {
 		return nil, err
 	}
-	c := flags.over(config.Browser)
-	hs, err := handlers(c, flags.finder(c.Path), data.node("browser"), log)
+	config.Browser = flags.browserFlags.over(config.Browser)
+	if config.Desktop, err = flags.desktopFlags.over(config.Desktop); err != nil {
+		return nil, err
+	}
+	var node atomic.Pointer[agent.Agent] // made after its handlers, which may stop it
+	stop := func(reason string) {
+		if a := node.Load(); a != nil {
+			a.Halt(reason)
+		}
+	}
+	hs, err := handlers(config, flags.finder(config.Browser.Path), data.node("browser"), stop, log)
 	if err != nil {
 		return nil, err
 	}
-	return agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), OnState: onState, Log: log})
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), OnState: onState, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	node.Store(a)
+	return a, nil
 }
 
 // joinLocal pairs the node of data with a gateway of this process, unless it is

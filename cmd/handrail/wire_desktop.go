@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/agent"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/platform"
+	session "github.com/handrail-dev/handrail/platform/desktop"
+	"github.com/handrail-dev/handrail/platform/ocr"
+)
+
+// desktopConfig is the desktop section of node.json.
+type desktopConfig struct {
+	// Enabled offers the person's desktop; where there is none to open, readiness
+	// says so.
+	Enabled bool `json:"enabled"`
+	// QuietTime is how long the person's mouse and keyboard must have been at rest
+	// before calls may use them.
+	QuietTime duration `json:"quiet_time"`
+	// HotKey is the chord by which the person stops everything; "off" for none.
+	HotKey string `json:"hot_key"`
+	// LaunchAllow, unless empty, are the only applications that calls may start.
+	LaunchAllow []string `json:"launch_allow"`
+}
+
+func defaultDesktop() desktopConfig {
+	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}}
+}
+
+// duration is written as "3s".
+type duration time.Duration
+
+// MarshalJSON gives it as text.
+func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads it from text.
+func (d *duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("a duration is text such as \"3s\": %w", err)
+	}
+	v, err := time.ParseDuration(text)
+	*d = duration(v)
+	return err
+}
+
+// desktopFlags are the owner's flags of the desktop family.
+type desktopFlags struct {
+	use    *string
+	quiet  *time.Duration
+	hotKey *string
+	launch *[]string
+}
+
+func addDesktopFlags(cmd *cobra.Command) desktopFlags {
+	return desktopFlags{
+		use:    cmd.Flags().String("desktop", "", "on or off: offer this session's desktop (default: as node.json says, which is on)"),
+		quiet:  cmd.Flags().Duration("desktop-quiet-time", 0, "how long your own mouse and keyboard must rest before calls may use them"),
+		hotKey: cmd.Flags().String("desktop-hot-key", "", "chord that stops everything, such as "+desktop.DefaultHotKey+"; off for none"),
+		launch: cmd.Flags().StringSlice("desktop-allow-app", nil, "start only this application; repeatable"),
+	}
+}
+
+// over gives the configuration with the flags laid over it.
+func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
+	switch *f.use {
+	case "":
+	case "on", "off":
+		c.Enabled = *f.use == "on"
+	default:
+		return c, usageError("--desktop is on or off")
+	}
+	if *f.quiet != 0 {
+		c.QuietTime = duration(*f.quiet)
+	}
+	if *f.hotKey != "" {
+		c.HotKey = *f.hotKey
+	}
+	c.LaunchAllow = append(append([]string(nil), c.LaunchAllow...), *f.launch...)
+	return c, nil
+}
+
+// openDesktop makes the desktop family; nil if the owner does not offer it. It
+// opens nothing yet.
+func openDesktop(c desktopConfig, stop func(reason string), log *slog.Logger) (capabilities.Handler, error) {
+	if !c.Enabled {
+		return nil, nil
+	}
+	h, err := desktop.New(desktop.Options{
+		Opener: localDesktop(log), QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Log: log,
+	})
+	if err != nil {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "node.json: %v", err)
+	}
+	return h, nil
+}
+
+// localDesktop opens the desktop of the session that this process belongs to.
+func localDesktop(log *slog.Logger) platform.DesktopOpener {
+	return session.New(session.Options{Log: log})
+}
+
+// addStopCmds adds the device's own stop switch, which needs no gateway.
+func addStopCmds(parent *cobra.Command) {
+	for _, c := range []struct {
+		use, short, done string
+		on               bool
+	}{
+		{"stop", "Stop this device: running calls end, and none starts", "stopped", true},
+		{"resume", "Let calls run on this device again", "not stopped", false},
+	} {
+		parent.AddCommand(&cobra.Command{
+			Use: c.use, Short: c.short, Args: cobra.NoArgs,
+			Long: c.short + ".\nThis is the stop switch of the device that the command is run on. It needs no gateway, outlives restarts, and\n" +
+				"is the one that the stop keys pull. A node that runs heeds it within two seconds.",
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				data, err := dataDirOf(cmd)
+				if err != nil {
+					return err
+				}
+				if err := data.make(data.node()); err != nil {
+					return err
+				}
+				if err := agent.SetStop(data.node(), c.on); err != nil {
+					return err
+				}
+				if commonOf(cmd).json {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]bool{"stopped": c.on})
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "This device is %s.\n", c.done)
+				return nil
+			},
+		})
+	}
+}
