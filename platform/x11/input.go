@@ -96,18 +96,17 @@ func (in *Input) open(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	// Healing comes before there is a window of ours: it may get the number that the
+	// window of a killed program had.
+	if err = healSpareKeys(ctx, in.conn, in.xkb); err != nil {
+		return err
+	}
 	if in.spare, err = newSpareKeys(ctx, in.conn); err != nil {
 		return err
 	}
 	in.conn.Hook(in.mapped)
 	in.conn.xkbSelect(in.xkb)
 	if in.settle, err = newSettler(ctx, in.conn, in.spare.window); err != nil {
-		return err
-	}
-	if err = in.learn(ctx); err != nil {
-		return err
-	}
-	if err = in.spare.heal(ctx, in.keys); err != nil {
 		return err
 	}
 	in.remap.Store(true)

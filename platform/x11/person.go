@@ -26,10 +26,10 @@ type Person struct {
 
 	mu       sync.Mutex // above what follows
 	watchers []*watcher
-	xtest    map[uint16]bool // XTEST's devices
-	down     map[byte]bool   // keys that the person holds
-	keys     *keymap         // nil: read it anew
-	xkb      byte            // major opcode of XKEYBOARD
+	xtest    map[uint16]bool    // XTEST's devices
+	down     map[byte]time.Time // keys that the person holds, and since when
+	keys     *keymap            // nil: read it anew
+	xkb      byte               // major opcode of XKEYBOARD
 	xkbEvent byte
 	ended    context.CancelFunc
 	done     chan struct{}
@@ -45,6 +45,9 @@ type watcher struct {
 }
 
 var _ platform.Person = (*Person)(nil)
+
+// longestHold is how long a key counts as held, should its release never come.
+const longestHold = 30 * time.Second
 
 // Requests and events of XInput 2, which xgb does not have.
 const (
@@ -68,7 +71,7 @@ func NewPerson(ctx context.Context, o Options) (*Person, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Person{conn: c, down: map[byte]bool{}, done: make(chan struct{})}
+	p := &Person{conn: c, down: map[byte]time.Time{}, done: make(chan struct{})}
 	if err := p.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -290,8 +293,8 @@ func (p *Person) event(ctx context.Context, b []byte) {
 		return
 	}
 	source := binary.LittleEndian.Uint16(b[20:])
-	if source == 0 {
-		source = device
+	if source != device {
+		return // the same once more, as the event of the master that it belongs to
 	}
 	p.mu.Lock()
 	is, known := p.xtest[source]
@@ -311,7 +314,7 @@ func (p *Person) event(ctx context.Context, b []byte) {
 	watchers := slices.Clone(p.watchers)
 	switch kind {
 	case xiRawKeyPress:
-		p.down[code] = true
+		p.down[code] = at
 	case xiRawKeyRelease:
 		delete(p.down, code)
 	}
@@ -350,11 +353,9 @@ func (p *Person) pressed(ctx context.Context, chord [][]uint32, code byte) bool 
 	if !makes(code, chord[last]) {
 		return false
 	}
-	// What is held is asked for, in case a release never came.
-	held, err := Ask(ctx, p.conn, func() (*xproto.QueryKeymapReply, error) { return xproto.QueryKeymap(p.conn.X).Reply() })
 	for _, syms := range chord[:last] {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(down)), func(code byte) bool {
-			return makes(code, syms) && (err != nil || int(code/8) < len(held.Keys) && held.Keys[code/8]&(1<<(code%8)) != 0)
+			return makes(code, syms) && time.Since(down[code]) < longestHold
 		}) {
 			return false
 		}

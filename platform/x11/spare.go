@@ -72,9 +72,8 @@ func (c *Conn) newWindow(ctx context.Context) (xproto.Window, error) {
 	})
 }
 
-// heal restores what killed programs left bound, by the keyboard as it is.
-func (s *spareKeys) heal(ctx context.Context, keys *keymap) error {
-	c := s.conn
+// healSpareKeys restores what killed programs left bound.
+func healSpareKeys(ctx context.Context, c *Conn, xkb byte) error {
 	all, err := Ask(ctx, c, func() (*xproto.ListPropertiesReply, error) { return xproto.ListProperties(c.X, c.Root()).Reply() })
 	if err != nil {
 		return err
@@ -90,7 +89,7 @@ func (s *spareKeys) heal(ctx context.Context, keys *keymap) error {
 		}
 		number, ours := strings.CutPrefix(name, sparesRecord)
 		w, err := strconv.ParseUint(number, 16, 32)
-		if !ours || err != nil || atom == s.record {
+		if !ours || err != nil {
 			continue
 		}
 		living, err := Ask(ctx, c, func() (*xproto.GetPropertyReply, error) {
@@ -105,20 +104,24 @@ func (s *spareKeys) heal(ctx context.Context, keys *keymap) error {
 		if err != nil {
 			return err
 		}
+		keys, err := c.xkbMap(ctx, xkb)
+		if err != nil {
+			return err
+		}
 		for b := left.Value; len(b) >= 8; b = b[8:] {
 			code, sym := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 			if code < 256 && sym != 0 && keys.plain(byte(code), sym) && keys.modifies[code] == 0 {
-				s.set(byte(code), 0)
+				c.setKey(byte(code), 0)
 			}
 		}
 	}
 	return c.Sync(ctx)
 }
 
-// set gives a key its meaning; 0 takes it away. Both levels get it, so that the
+// setKey gives a key its meaning; 0 takes it away. Both levels get it, so that the
 // server makes no pair of small and capital letter of it.
-func (s *spareKeys) set(code byte, sym uint32) {
-	xproto.ChangeKeyboardMapping(s.conn.X, 1, xproto.Keycode(code), 2, []xproto.Keysym{xproto.Keysym(sym), xproto.Keysym(sym)})
+func (c *Conn) setKey(code byte, sym uint32) {
+	xproto.ChangeKeyboardMapping(c.X, 1, xproto.Keycode(code), 2, []xproto.Keysym{xproto.Keysym(sym), xproto.Keysym(sym)})
 }
 
 // survey learns from a new reading of the keyboard what is free, and what of ours
@@ -199,7 +202,7 @@ func (s *spareKeys) bind(ctx context.Context, syms []uint32, keep map[byte]bool)
 	}
 	return s.conn.Do(context.WithoutCancel(ctx), func() error {
 		for i, code := range codes {
-			s.set(code, missing[i])
+			s.conn.setKey(code, missing[i])
 		}
 		return nil
 	})
@@ -270,7 +273,7 @@ func (s *spareKeys) restore(ctx context.Context, keep map[byte]bool) error {
 	}
 	err := s.conn.Do(context.WithoutCancel(ctx), func() error {
 		for _, code := range codes {
-			s.set(code, 0)
+			s.conn.setKey(code, 0)
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package x11
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -158,5 +157,3 @@ func TestTypeRefuses(t *testing.T) {
 		t.Errorf("ended: %v", err)
 	}
 }
-
-var _ = fmt.Sprint

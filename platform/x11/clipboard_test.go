@@ -1,0 +1,137 @@
+package x11
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/handrail-dev/handrail/test/desk"
+)
+
+func openClipboard(t testing.TB, d *desk.Desk) *Clipboard {
+	t.Helper()
+	c, err := NewClipboard(within(t), Options{Display: d.Display})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Small text, and text that comes in pieces, is the same for xclip and for us,
+// both ways.
+func TestClipboardRoundTrip(t *testing.T) {
+	d := bare(t, "640x480")
+	c := openClipboard(t, d)
+	if got, err := c.Read(within(t)); got != "" || err != nil {
+		t.Errorf("an empty clipboard reads %q: %v", got, err)
+	}
+	for _, text := range []string{"é漢😀", "plain", "", strings.Repeat("a", maxClipboardChars), strings.Repeat("漢", maxClipboardChars), strings.Repeat("😀x", maxClipboardChars/2)} {
+		if err := c.Write(within(t), text, false, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := d.Clipboard(); got != text || !ok && text != "" {
+			t.Errorf("xclip reads %d bytes of %d", len(got), len(text))
+		}
+	}
+	big := strings.Repeat("漢字 from xclip\n", 40_000)
+	for _, text := range []string{"é漢😀 by xclip", big} {
+		d.SetClipboard(text)
+		if got, err := c.Read(within(t)); got != text || err != nil {
+			t.Errorf("read %d bytes of %d: %v", len(got), len(text), err)
+		}
+	}
+	if cleared, err := c.Clear(within(t)); cleared || err != nil {
+		t.Errorf("what xclip put there was cleared: %v, %v", cleared, err)
+	}
+	if got, _ := d.Clipboard(); got != big {
+		t.Error("what xclip put there is gone")
+	}
+	if err := c.Write(within(t), strings.Repeat("a", maxClipboardChars+1), false, 0); err == nil {
+		t.Error("too much was written")
+	}
+}
+
+// A concealed text says so, and is cleared when its time is over.
+func TestClipboardConceals(t *testing.T) {
+	d := bare(t, "640x480")
+	c := openClipboard(t, d)
+	if err := c.Write(within(t), "hunter2", true, 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if all := d.ClipboardTargets(); len(all) > 0 && !slices.Contains(all, "x-kde-passwordManagerHint") {
+		t.Errorf("a concealed text is offered as %q", all)
+	}
+	desk.Await(t, "the text to be cleared", func() bool { _, ok := d.Clipboard(); return !ok })
+	if err := c.Write(within(t), "open", false, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if all := d.ClipboardTargets(); slices.Contains(all, "x-kde-passwordManagerHint") || !slices.Contains(all, "STRING") || !slices.Contains(all, "UTF8_STRING") {
+		t.Errorf("an open text is offered as %q", all)
+	}
+	if cleared, err := c.Clear(within(t)); !cleared || err != nil {
+		t.Errorf("ours was not cleared: %v, %v", cleared, err)
+	}
+	if got, ok := d.Clipboard(); ok {
+		t.Errorf("after clearing there is %q", got)
+	}
+	if cleared, err := c.Clear(within(t)); cleared || err != nil {
+		t.Errorf("cleared twice: %v, %v", cleared, err)
+	}
+	// What the person copies meanwhile stays, however the two race.
+	for range 10 {
+		if err := c.Write(within(t), "ours", true, 0); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = c.Clear(within(t)) }()
+		d.SetClipboard("the person's")
+		<-done
+		if got, _ := d.Clipboard(); got != "the person's" {
+			t.Fatalf("what the person copied became %q", got)
+		}
+	}
+}
+
+// A reader that asks for a large text and takes no piece of it is forgotten.
+func TestClipboardForgetsReaders(t *testing.T) {
+	d := bare(t, "640x480")
+	c := openClipboard(t, d)
+	if err := c.Write(within(t), strings.Repeat("漢", maxClipboardChars), false, 0); err != nil {
+		t.Fatal(err)
+	}
+	reader := dial(t, d)
+	w, err := reader.newWindow(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := func() int {
+		c.serve.mu.Lock()
+		defer c.serve.mu.Unlock()
+		return len(c.serve.sending)
+	}
+	for i := range maxReaders * 2 {
+		if err := reader.Do(within(t), func() error {
+			return xproto.ConvertSelectionChecked(reader.X, w, c.atoms.clipboard, c.atoms.utf8, xproto.Atom(i+1), 0).Check()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desk.Await(t, "the readers to be bounded", func() bool { return waiting() == maxReaders })
+	c.serve.sweep(time.Now())
+	if waiting() != maxReaders {
+		t.Error("readers were forgotten before their time")
+	}
+	c.serve.sweep(time.Now().Add(readerStep + time.Second))
+	if waiting() != 0 {
+		t.Error("readers were not forgotten")
+	}
+	if got, err := c.Read(within(t)); len(got) != 3*maxClipboardChars || err != nil {
+		t.Errorf("a reader that reads got %d bytes: %v", len(got), err)
+	}
+	_ = reader.Close()
+	desk.Await(t, "no reader to be left", func() bool { return waiting() == 0 })
+}

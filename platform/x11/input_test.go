@@ -1,0 +1,271 @@
+package x11
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/test/desk"
+)
+
+// The mouse: an independent program sees the pointer where it was moved, and a
+// program gets buttons and the wheel.
+func TestMouse(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 50)
+	in := openInput(t, d)
+	for _, to := range []platform.Point{{X: 0, Y: 0}, {X: 1279, Y: 799}, {X: 17, Y: 333}} {
+		if err := in.Move(within(t), to); err != nil {
+			t.Fatal(err)
+		}
+		if x, y := d.Pointer(); x != to.X || y != to.Y {
+			t.Errorf("moved to %v, xdotool sees %d,%d", to, x, y)
+		}
+		if at, err := in.Pointer(within(t)); at != to || err != nil {
+			t.Errorf("moved to %v, read back %v: %v", to, at, err)
+		}
+	}
+	if err := in.Move(within(t), platform.Point{X: 99999, Y: -5}); err != nil {
+		t.Errorf("beyond the edge: %v", err)
+	}
+	d.Activate(f.Window.ID)
+	b := f.Box("button")
+	if err := in.Move(within(t), platform.Point{X: b.X + b.Width/2, Y: b.Y + b.Height/2}); err != nil {
+		t.Fatal(err)
+	}
+	press := func(b platform.Button) {
+		t.Helper()
+		for _, down := range []bool{true, false} {
+			if err := in.Button(within(t), b, down); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	press(platform.ButtonLeft)
+	f.Await("the click", func(e desk.Event) bool { return e.Kind == "clicked" && e.Widget == "button" })
+	for button, number := range map[platform.Button]int{platform.ButtonMiddle: 2, platform.ButtonRight: 3, platform.ButtonBack: 8} {
+		press(button)
+		f.Await(string(button), func(e desk.Event) bool { return e.Kind == "button" && e.Down && e.Button == number })
+	}
+	// Who swapped the buttons is left-handed; left stays what left does.
+	d.Run("xmodmap", "-e", "pointer = 3 2 1")
+	n := len(f.Events())
+	press(platform.ButtonLeft)
+	f.AwaitAfter(n, "the click of swapped buttons", func(e desk.Event) bool { return e.Kind == "clicked" })
+	n = len(f.Events())
+	if err := in.Scroll(within(t), -1, 2); err != nil {
+		t.Fatal(err)
+	}
+	f.AwaitAfter(n, "the wheel", func(e desk.Event) bool { return e.Kind == "scroll" && e.DY > 0 })
+	f.AwaitAfter(n, "the wheel's other axis", func(e desk.Event) bool { return e.Kind == "scroll" && e.DX < 0 })
+	if err := in.Button(within(t), "thumb", true); err == nil {
+		t.Error("a button that is none was pressed")
+	}
+}
+
+// Keys by name, chords, and letting go of what is held.
+func TestKeys(t *testing.T) {
+	nobody := bare(t, "640x480")
+	in := openInput(t, nobody)
+	for _, name := range platform.KeyNames {
+		if err := in.Key(within(t), name, true); err != nil {
+			t.Errorf("%s down: %v", name, err)
+		}
+		if err := in.Key(within(t), strings.ToUpper(name), false); err != nil {
+			t.Errorf("%s up: %v", name, err)
+		}
+	}
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	in = openInput(t, d)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	f.Do(map[string]any{"do": "text", "widget": "entry", "text": "gone"})
+	chord := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := in.Key(within(t), name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := in.Release(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chord("Control", "a")
+	chord("?")
+	chord("A")
+	chord("漢")
+	f.Await("the characters of keys", func(e desk.Event) bool { return e.Kind == "text" && e.Text == "?A漢" })
+	if state, err := in.conn.xkbState(within(t), in.xkb); err != nil || state.held != 0 {
+		t.Errorf("after Release modifiers %#x are held: %v", state.held, err)
+	}
+	if err := in.Key(within(t), "Hyperspace", true); !errors.Is(err, platform.ErrUntypable) {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+// Layouts with AltGr and with other scripts, CapsLock and keys that are held.
+func TestTypeWhateverTheKeyboard(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	in := openInput(t, d)
+	const text = "Aa Zz @€{}~ ß é È ù Жж Ωω 漢😀 \"quoted\" 1234567890"
+	read, clear := func() string { return f.Read("entry").Text }, func() { f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""}) }
+	for _, layout := range []string{"us", "de", "fr", "ru", "us,ru", "gr", "cz", "dvorak", "jp"} {
+		d.Run("setxkbmap", layout)
+		typed(t, in, layout, text, read, clear)
+	}
+	d.Run("setxkbmap", "us")
+	for _, lock := range []string{"Caps_Lock", "Num_Lock"} {
+		d.Xdotool("key", lock)
+		before, err := in.conn.xkbState(within(t), in.xkb)
+		if err != nil || before.locked == 0 {
+			t.Fatalf("%s does not lock: %v", lock, err)
+		}
+		typed(t, in, lock, text, read, clear)
+		if after, err := in.conn.xkbState(within(t), in.xkb); err != nil || after.locked != before.locked {
+			t.Errorf("%s was %#x and is %#x: %v", lock, before.locked, after.locked, err)
+		}
+		d.Xdotool("key", lock)
+	}
+	d.Xdotool("keydown", "Control_L")
+	if n, err := in.Type(within(t), "a"); n != 0 || !errors.Is(err, platform.ErrUntypable) {
+		t.Errorf("while Control is held: %d, %v", n, err)
+	}
+	d.Xdotool("keyup", "Control_L")
+	typed(t, in, "released", text, read, clear)
+}
+
+// What was lent is given back: when typing rests, at the end, and for one that was
+// killed.
+func TestSpareKeysComeBack(t *testing.T) {
+	if display := os.Getenv("HANDRAIL_TEST_KILLED"); display != "" {
+		in, err := NewInput(context.Background(), Options{Display: display})
+		if err == nil {
+			_, err = in.Type(context.Background(), "漢字")
+		}
+		if err != nil {
+			panic(err)
+		}
+		os.Stdout.WriteString("typed\n")
+		select {}
+	}
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	keyboard := func() string { return d.Run("xmodmap", "-pke") }
+	before := keyboard()
+	in := openInput(t, d)
+	if _, err := in.Type(within(t), "漢字é"); err != nil {
+		t.Fatal(err)
+	}
+	if keyboard() == before {
+		t.Fatal("nothing was lent: this test proves nothing")
+	}
+	desk.Await(t, "the keyboard as it was", func() bool { return keyboard() == before })
+	if _, err := in.Type(within(t), "漢字é"); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if keyboard() != before {
+		t.Error("closing did not give back what was lent")
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run", "^TestSpareKeysComeBack$")
+	cmd.Env = append(slices.Clone(d.Env), "HANDRAIL_TEST_KILLED="+d.Display)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	n, _ := out.Read(buf)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if string(buf[:n]) != "typed\n" {
+		t.Fatalf("the child said %q", buf[:n])
+	}
+	if keyboard() == before {
+		t.Fatal("the killed one left nothing: this test proves nothing")
+	}
+	next := openInput(t, d)
+	if keyboard() != before {
+		t.Error("the next one did not restore what a killed one left")
+	}
+	typed(t, next, "next", "漢é字", func() string { return strings.TrimPrefix(f.Read("entry").Text, "漢字é漢字é漢字") },
+		func() {})
+}
+
+// A program that stands still is called so, and what was lent stays until it goes on.
+func TestTypeIntoFrozen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as a program is waited for")
+	}
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	in := openInput(t, d)
+	text := han(100)
+	f.Freeze()
+	n, err := in.Type(within(t), text)
+	if !errors.Is(err, platform.ErrHung) {
+		t.Errorf("typed %d into a frozen program: %v", n, err)
+	}
+	f.Thaw()
+	want := string([]rune(text)[:n])
+	desk.Await(t, "what was typed before", func() bool { return f.Read("entry").Text == want })
+	f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""})
+	typed(t, in, "thawed", text, func() string { return f.Read("entry").Text }, func() {})
+}
+
+// A call that is interrupted ends at once and leaves nothing pressed.
+func TestTypeInterrupted(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "text"})
+	in := openInput(t, d)
+	text := strings.Repeat("Interrupted AGAIN, ", 1000)
+	ctx, cancel := context.WithCancel(within(t))
+	go func() {
+		f.Await("some of it", func(e desk.Event) bool { return e.Kind == "text" && len(e.Text) > 40 })
+		cancel()
+	}()
+	n, err := in.Type(ctx, text)
+	if !errors.Is(err, context.Canceled) || n == 0 || n >= len(text) {
+		t.Fatalf("typed %d of %d: %v", n, len(text), err)
+	}
+	desk.Await(t, "just what was counted", func() bool { return f.Read("text").Text == text[:n] })
+	if state, err := in.conn.xkbState(within(t), in.xkb); err != nil || state.held != 0 {
+		t.Errorf("modifiers %#x are held: %v", state.held, err)
+	}
+}
+
+func BenchmarkMove(b *testing.B) {
+	d := bare(b, "1280x800")
+	in := openInput(b, d)
+	ctx := context.Background()
+	for i := 0; b.Loop(); i++ {
+		if err := in.Move(ctx, platform.Point{X: i % 1000, Y: i % 700}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package x11
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/test/desk"
+)
+
+// Under Xephyr the outer server's XTEST comes out of the inner one's devices, as a
+// person's doing does; the inner one's own XTEST is a program's.
+func TestPerson(t *testing.T) {
+	outer := desk.StartX(t, desk.Options{NoBus: true})
+	inner, window := outer.StartXephyr(desk.Options{NoBus: true})
+	p, err := NewPerson(within(t), Options{Display: inner.Display})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	var touched, stopped atomic.Int64
+	if err := p.Watch(ctx, "ctrl+alt+escape", func(time.Time) { touched.Add(1) }, func() { stopped.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+
+	// Whatever programs do within is no person.
+	in := openInput(t, inner)
+	f := inner.Fixture(desk.GTK3, 3)
+	inner.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	outer.Activate(window)
+	outer.Xdotool("mousemove", "640", "400")
+	desk.Await(t, "the pointer's coming", func() bool { return touched.Load() > 0 })
+	quiet := touched.Load()
+	for _, to := range []platform.Point{{X: 10, Y: 10}, {X: 300, Y: 200}} {
+		if err := in.Move(within(t), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := in.Type(within(t), "no person é漢😀"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"Control", "Alt", "Escape"} {
+		if err := in.Key(within(t), key, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.Release(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	inner.Xdotool("key", "a")
+	f.Await("what was typed", func(e desk.Event) bool { return e.Kind == "text" && e.Text == "no person é漢😀a" })
+	if err := p.conn.Sync(within(t)); err != nil { // events come before what is answered later
+		t.Fatal(err)
+	}
+	if n := touched.Load() - quiet; n != 0 || stopped.Load() != 0 {
+		t.Errorf("programs counted as a person %d times, stopped %d", n, stopped.Load())
+	}
+
+	for _, doing := range [][]string{{"mousemove_relative", "5", "5"}, {"click", "1"}, {"click", "4"}, {"key", "x"}, {"keydown", "Shift_L"}, {"keyup", "Shift_L"}} {
+		before, begun := touched.Load(), time.Now()
+		outer.Xdotool(doing...)
+		desk.Await(t, "the person's "+doing[0], func() bool { return touched.Load() > before })
+		t.Logf("%s was noticed within %v of xdotool's start", doing[0], time.Since(begun))
+	}
+	outer.Xdotool("key", "Escape")
+	outer.Xdotool("key", "ctrl+Escape")
+	if stopped.Load() != 0 {
+		t.Error("half of the hot key stopped")
+	}
+	outer.Xdotool("keydown", "Control_R", "keydown", "Alt_L", "key", "Escape", "keyup", "Alt_L", "keyup", "Control_R")
+	desk.Await(t, "the hot key", func() bool { return stopped.Load() > 0 })
+	if err := p.conn.Sync(within(t)); err != nil || stopped.Load() != 1 {
+		t.Errorf("the hot key stopped %d times: %v", stopped.Load(), err)
+	}
+
+	cancel()
+	desk.Await(t, "the end of watching", func() bool { return !p.selected.Load() })
+	before := touched.Load()
+	outer.Xdotool("mousemove_relative", "7", "7")
+	if err := p.Watch(within(t), "nonsense+q", nil, nil); !errors.Is(err, platform.ErrUntypable) {
+		t.Errorf("a hot key that is none: %v", err)
+	}
+	if touched.Load() != before {
+		t.Error("touched after the end")
+	}
+}
+
+// A server that can not tell says so.
+func TestPersonWithoutXInput(t *testing.T) {
+	numbers, err := deviceNumbers(make([]byte, 32))
+	if len(numbers) != 0 || err != nil {
+		t.Errorf("no devices: %v, %v", numbers, err)
+	}
+	short := make([]byte, 40)
+	short[8] = 3
+	if _, err := deviceNumbers(short); err == nil {
+		t.Error("a list that ends early was read")
+	}
+}
+
+func TestHotKeys(t *testing.T) {
+	for _, s := range []string{"ctrl+alt+escape", "Control+Alt+Escape", " meta + F12 ", "Pause", "ctrl+shift+é"} {
+		if _, err := parseHotKey(s); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	for _, s := range []string{"ctrl+", "+", "hyper+x", "ctrl+alt+\x00"} {
+		if _, err := parseHotKey(s); err == nil {
+			t.Errorf("%q was taken", s)
+		}
+	}
+}
