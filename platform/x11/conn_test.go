@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/test/desk"
 )
 
 func TestParseDisplay(t *testing.T) {
@@ -192,10 +193,13 @@ func TestSharedMemoryByNumber(t *testing.T) {
 
 // Two servers in one process, events and errors of extensions at both.
 func TestTwoServers(t *testing.T) {
+	var desks []*desk.Desk
+	for _, without := range []string{"XTEST", "DAMAGE"} { // so that the numbers of extensions differ
+		desks = append(desks, bare(t, "300x200", "-extension", without))
+	}
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var wg sync.WaitGroup
-	for _, without := range []string{"XTEST", "DAMAGE"} { // so that the numbers of extensions differ
-		d := bare(t, "300x200", "-extension", without)
+	for _, d := range desks {
 		wg.Go(func() {
 			c, err := Dial(within(t), Options{Display: d.Display})
 			if err != nil {

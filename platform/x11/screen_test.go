@@ -272,8 +272,8 @@ func TestDamageArrives(t *testing.T) {
 }
 
 func TestServerEnds(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	d := bare(t, "640x480")
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	c, err := Dial(within(t), Options{Display: d.Display})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func viaStandard(m Image, quality int) []byte {
 // As faithful as the standard library's at the same quality, and no larger.
 func TestJPEGIsAsGoodAsTheStandardOne(t *testing.T) {
 	for name, m := range images() {
-		for _, quality := range []int{1, 30, 49, 50, 75, 90, 100} {
+		for _, quality := range []int{1, 49, 50, 80, 100} {
 			data, other := JPEG(m, quality), viaStandard(m, quality)
 			got, err := jpeg.Decode(bytes.NewReader(data))
 			if err != nil {

@@ -84,22 +84,22 @@ func noise(width, height int) Image {
 
 func images() map[string]Image {
 	all := map[string]Image{
-		"plain": plain(640, 400), "photo": photo(320, 300), "noise": noise(300, 300), "odd noise": noise(13, 257),
-		"one colour":       fill(500, 300, func(int, int) (uint8, uint8, uint8) { return 7, 7, 7 }),
+		"plain": plain(420, 300), "photo": photo(200, 260), "noise": noise(150, 270), "odd noise": noise(13, 257),
+		"one colour":       fill(300, 200, func(int, int) (uint8, uint8, uint8) { return 7, 7, 7 }),
 		"black":            fill(64, 64, func(int, int) (uint8, uint8, uint8) { return 0, 0, 0 }),
 		"columns":          fill(321, 200, func(x, _ int) (uint8, uint8, uint8) { return uint8(x), uint8(x * 3), uint8(x / 2) }),
 		"rows":             fill(200, 321, func(_, y int) (uint8, uint8, uint8) { return uint8(y), uint8(y * 3), uint8(y / 2) }),
 		"checks":           fill(257, 129, func(x, y int) (uint8, uint8, uint8) { v := uint8((x ^ y) & 1 * 255); return v, v, v }),
-		"wide":             plain(12000, 70), // a row is longer than the window
+		"wide":             plain(12000, 9), // a row is longer than the window
 		"blue only":        fill(99, 99, func(x, y int) (uint8, uint8, uint8) { return 0, 0, uint8(x * y) }),
 		"red only":         fill(99, 99, func(x, y int) (uint8, uint8, uint8) { return uint8(x * y), 0, 0 }),
-		"tall":             photo(3, 3000),
-		"rare differences": fill(400, 400, func(x, y int) (uint8, uint8, uint8) { return uint8((x*y)%997/990) * 9, 5, 5 }),
+		"tall":             photo(3, 1000),
+		"rare differences": fill(200, 200, func(x, y int) (uint8, uint8, uint8) { return uint8((x*y)%997/990) * 9, 5, 5 }),
 	}
 	for _, size := range [][2]int{{1, 1}, {2, 1}, {1, 2}, {7, 5}, {8, 8}, {16, 16}, {17, 33}, {129, 128}} {
 		all[fmt.Sprint(size)] = photo(size[0], size[1])
 	}
-	all["a part"] = plain(640, 400).Crop(13, 57, 333, 211)
+	all["a part"] = plain(420, 300).Crop(13, 57, 233, 151)
 	return all
 }
 
