@@ -44,8 +44,6 @@ type Options struct {
 	Catalog  *catalog.Catalog // default: the embedded one
 	// OwnerRules are added to the owner's file: what a flag of the owner's says.
 	OwnerRules []policy.Source
-	// Granted is as in guard.Options. Default: the owner has granted nothing.
-	Granted func(policy.Request) bool
 	// Addrs replaces the addresses the node joined with; default: those.
 	Addrs   []string
 	Version string
@@ -96,7 +94,6 @@ func New(o Options) (a *Agent, err error) {
 	}
 	a.guard = guard.New(guard.Options{
 		Node: func() policy.Node { return *a.node.Load() }, Owner: func() *policy.Engine { return owner }, Stop: a.stop,
-		Granted: o.Granted,
 	})
 	a.journal, err = journal.Open(journal.Options{
 		Dir: filepath.Join(o.Dir, "journal", string(a.identity.Node)), Chain: string(a.identity.Node), Key: a.identity.Key, Log: o.Log,

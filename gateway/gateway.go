@@ -23,6 +23,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
@@ -50,10 +51,11 @@ type Options struct {
 	PlainBeyondLoopback bool
 	Hosts               []string         // further names clients may call by
 	Catalog             *catalog.Catalog // default: the embedded one
-	// Granted is as in dispatch.Options. Default: nobody has granted anything.
-	Granted func(policy.Request, policy.Decision) bool
-	Version string       // of this program
-	Log     *slog.Logger // default: discards
+	// ApprovalWait is how long a call that policy asks about waits for a person.
+	// Default: nobody is asked, only grants made ahead count.
+	ApprovalWait time.Duration
+	Version      string       // of this program
+	Log          *slog.Logger // default: discards
 }
 
 // Gateway is one gateway, put together.
@@ -68,6 +70,7 @@ type Gateway struct {
 	Outcomes   *outcome.Store
 	Tokens     *principal.Tokens
 	Lanes      *lane.Lanes
+	Consent    *consent.Consent
 	Nodes      *nodes.Nodes
 	Registry   *registry.Registry
 	Dispatcher *dispatch.Dispatcher
@@ -130,7 +133,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -165,10 +168,23 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Lanes.Load(ctx); err != nil {
 		return err
 	}
+	wait := g.opts.ApprovalWait
+	if wait == 0 {
+		wait = -1
+	}
+	g.Consent, err = consent.New(consent.Options{
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Wait: wait, Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.Consent.Load(ctx); err != nil {
+		return err
+	}
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Granted: g.opts.Granted, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Consent: g.Consent, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Front, err = front.New(front.Options{
 		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,

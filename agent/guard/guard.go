@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,14 +13,11 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// Options of New.
+// Options of New; every field is required.
 type Options struct {
 	Node  func() policy.Node    // this node as the owner's rules see it
 	Owner func() *policy.Engine // the owner's rules in force
 	Stop  *StopSwitch
-	// Granted tells whether a grant of the owner covers a call that these rules ask
-	// about. Default: there is none; the other fields are required.
-	Granted func(policy.Request) bool
 }
 
 // Guard checks tickets. All methods are safe for concurrent use.
@@ -87,12 +85,9 @@ func (g *Guard) owner(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready 
 	request := policy.Request{
 		Principal: e.Principal, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
 		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
+		Granted: slices.ContainsFunc(t.Grants, isGrant),
 	}
 	d := g.opts.Owner().Decide(request)
-	if d.Effect == policy.Ask && g.opts.Granted != nil && g.opts.Granted(request) {
-		request.Consented = true
-		d = g.opts.Owner().Decide(request)
-	}
 	switch {
 	case d.Effect == policy.Allow:
 		return nil
@@ -114,9 +109,12 @@ func (g *Guard) take(seq uint64) bool {
 // the acceptance of a degraded isolation.
 func covered(ticket, envelope []string) bool {
 	for _, k := range ticket {
-		if k != policy.AcceptDegraded && !slices.Contains(envelope, k) {
+		if k != policy.AcceptDegraded && !isGrant(k) && !slices.Contains(envelope, k) {
 			return false
 		}
 	}
 	return true
 }
+
+// isGrant tells the ID of a person's grant from the capability keys beside it.
+func isGrant(k string) bool { return strings.HasPrefix(k, policy.GrantPrefix) }

@@ -78,7 +78,10 @@ type Request struct {
 	// Consented says that a live grant, bound to this snapshot, covers this call.
 	// It turns an ask into an allow and nothing else: a deny stays one.
 	Consented bool
-	Time      time.Time
+	// Granted says that the gateway's ticket carries a person's grant: privileged
+	// keys are then not asked about once more. Rules that want consent still are.
+	Granted bool
+	Time    time.Time
 }
 
 // Decision is the outcome for one call.
@@ -262,7 +265,7 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 		return d
 	}
 	// S1-22, S1-64: no permit makes a privileged call plain; only a live grant does.
-	if t.profile.Privileged && d.Effect == Allow {
+	if t.profile.Privileged && d.Effect == Allow && !r.Granted {
 		d.Effect = Ask
 		d.Reason = "A tool with privileged keys always asks a person."
 	}

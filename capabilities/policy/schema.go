@@ -32,6 +32,9 @@ const (
 	// AcceptDegraded is the action by which policy accepts that a node gives less
 	// isolation than a call needs. Only a permit that names it counts.
 	AcceptDegraded = "isolation.accept-degraded"
+	// GrantPrefix is what an entry of a ticket's grants begins with that names a
+	// person's grant; the rest is its ID.
+	GrantPrefix = "grant:"
 )
 
 // contextFields are the fields of context that every call has, beside args.

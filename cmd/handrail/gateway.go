@@ -38,7 +38,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		g, err := openGateway(cmd.Context(), data, gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, Log: newLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, ApprovalWait: approvalWait, Log: newLog(cmd, *verbose),
 		})
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -196,7 +197,7 @@ const roleAgent = "agent"
 
 // decide is hop 4: the envelope is built and the decision made on it.
 func (d *Dispatcher) decide(c *call) *capabilities.Error {
-	request := c.judgeOn(c.node)
+	c.judgeOn(c.node)
 	if c.astray != nil {
 		// Only an earlier call can answer it, if policy still allows that one: there
 		// is no envelope for what does not run.
@@ -206,10 +207,24 @@ func (d *Dispatcher) decide(c *call) *capabilities.Error {
 		}
 		return nil
 	}
+	if err := c.seal(); err != nil {
+		return err
+	}
+	c.decided = true
+	if c.verdict.Effect == policy.Deny {
+		return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+	}
+	c.accepts = c.node != nil && (c.ready.Degraded != "" || c.ready.Isolation.Rank() < c.sealed.Isolation.Rank())
+	return nil
+}
+
+// seal builds the envelope as of now: began, and what a person took to answer.
+func (c *call) seal() *capabilities.Error {
+	created := c.began.Add(c.waited)
 	in := policy.EnvelopeInput{
 		Profile: c.engine.Profile(c.d.Tool), Principal: c.req.Principal, Role: c.req.Role, Lane: c.req.Lane,
-		Requested: c.args.NodeID, Node: request.Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),
-		Created: c.began, Expires: c.began.Add(ticketLifetime + c.args.Timeout),
+		Requested: c.args.NodeID, Node: c.policyRequest(c.node).Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),
+		Created: created, Expires: created.Add(ticketLifetime + c.args.Timeout),
 	}
 	if c.routing != nil {
 		in.Selected, in.Mode = c.routing.Selected, c.routing.Mode
@@ -219,29 +234,47 @@ func (d *Dispatcher) decide(c *call) *capabilities.Error {
 		return capabilities.AsError(err)
 	}
 	c.sealed = sealed
-	c.decided = true
-	if c.verdict.Effect == policy.Deny {
-		return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
-	}
-	c.accepts = c.node != nil && (c.ready.Degraded != "" || c.ready.Isolation.Rank() < c.sealed.Isolation.Rank())
 	return nil
 }
 
-// consent is hop 6. A grant has policy decide again, with it. Until a way to ask a
-// person is set up, an ask without one is a denial that says so (S2-32: headless
-// denies).
-func (d *Dispatcher) consent(_ context.Context, c *call) *capabilities.Error {
+// consent is hop 6: what policy asks about waits for a person's word. With it
+// policy decides again, and the envelope is made again for what goes on; the first
+// decision stays as it was.
+func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	if c.verdict.Effect != policy.Ask {
 		return nil
 	}
-	request := c.policyRequest(c.node)
-	if d.opts.Granted == nil || !d.opts.Granted(request, c.verdict) {
+	if d.opts.Consent == nil {
 		return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 	}
-	request.Consented = true
-	if granted := c.engine.Decide(request); granted.Effect == policy.Allow {
-		c.verdict = granted
-		return nil
+	request := c.policyRequest(c.node)
+	ask := consent.Ask{
+		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: request.Node.ID, NodeLabel: request.Node.Label,
+		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.d.EvidenceArgs(c.args.Canonical), Risk: string(c.engine.Profile(c.d.Tool).Risk),
+		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Longest: longest(c.d.Consent),
 	}
-	return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+	asked := time.Now()
+	permit, err := d.opts.Consent.Await(ctx, ask)
+	c.waited = time.Since(asked)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	request.Consented, request.Time = true, c.began.Add(c.waited)
+	granted := c.engine.Decide(request)
+	if granted.Effect != policy.Allow {
+		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s", granted.Reason)
+	}
+	c.verdict, c.permit = granted, permit
+	return c.seal()
+}
+
+// longest is the longest grant that a tool's descriptor lets a person give.
+func longest(class catalog.Consent) consent.Kind {
+	switch class {
+	case catalog.ConsentSession:
+		return consent.KindSession
+	case catalog.ConsentLease:
+		return consent.KindLease
+	}
+	return consent.KindCall
 }

@@ -53,6 +53,7 @@ type decisionBody struct {
 	Errors       []string              `json:"policy_errors,omitempty"`
 	Snapshot     string                `json:"policy_snapshot_id,omitempty"`
 	EnvelopeHash string                `json:"envelope_hash,omitempty"`
+	Grant        string                `json:"grant,omitempty"` // of a person's
 	Envelope     json.RawMessage       `json:"envelope,omitempty"`
 	Routing      *capabilities.Routing `json:"routing,omitempty"`
 	Degraded     string                `json:"isolation_degraded,omitempty"`
@@ -115,6 +116,7 @@ func (d *decisionBody) append(o *object) bool {
 		o.b = append(o.b, d.Envelope...) // canonical already
 	}
 	o.text("envelope_hash", d.EnvelopeHash)
+	o.text("grant", d.Grant)
 	o.text("isolation_degraded", d.Degraded)
 	o.texts("log_only", d.LogOnly)
 	o.texts("policies", d.Policies)

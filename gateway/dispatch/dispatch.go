@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -39,6 +40,14 @@ type Nodes interface {
 type Lanes interface {
 	// Attached gives the attached nodes; the slice is shared.
 	Attached(lane capabilities.LaneID) []capabilities.NodeID
+}
+
+// Consent is a person's word; gateway/consent implements it.
+type Consent interface {
+	// Await gives the grant that a call which policy asks about goes on with.
+	Await(context.Context, consent.Ask) (consent.Permit, error)
+	// SpendIn takes one use of it in the commit that records the call.
+	SpendIn(*store.Tx, consent.Permit) error
 }
 
 // Provider carries out the tools whose descriptor targets the gateway.
@@ -83,11 +92,9 @@ type Options struct {
 	Outcomes  *outcome.Store
 	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
 	StopEpoch func() uint64                    // default: 0
-	// Granted tells whether a person's live grant covers a call that policy wants
-	// one for, by what was asked of policy and its answer. Default: there is none.
-	Granted func(policy.Request, policy.Decision) bool
-	Metrics *Metrics     // default: not registered anywhere
-	Log     *slog.Logger // default: discards
+	Consent   Consent                          // default: nobody is asked, and nothing is granted
+	Metrics   *Metrics                         // default: not registered anywhere
+	Log       *slog.Logger                     // default: discards
 	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
 	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int
@@ -181,6 +188,8 @@ type call struct {
 	decided bool                // verdict counts: it is what the call stands or falls by
 	denied  bool                // no node is left only because policy denies this call
 	accepts bool                // policy accepted an isolation below the class by name
+	permit  consent.Permit      // hop 6; zero: policy needs none
+	waited  time.Duration       // for a person
 	row     row                 // hop 7
 }
 
@@ -223,6 +232,9 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 		return d.refuse(c, err)
 	}
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
+		if err.Code == capabilities.CodeConsentDenied {
+			return d.refuse(c, err) // another call used the grant up
+		}
 		return c.failure(err)
 	}
 	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -48,19 +49,22 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 	}
 	// The node may have run it: only its journal knows.
 	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", c.id, "tool", c.req.Tool, "node", c.node.ID, "err", err)
-	e2, ok := <-d.settler.add(c.row, c.began.Add(c.args.Timeout+settleGrace))
+	e2, ok := <-d.settler.add(c.row, c.began.Add(c.waited+c.args.Timeout+settleGrace))
 	if !ok {
 		return end{err: e, leaveOpen: true}
 	}
 	return e2
 }
 
-// grants is what the ticket carries: the effective grants and, where policy
-// accepted it in so many words, the degraded isolation.
+// grants is what the ticket carries: the effective grants, the ID of the person's
+// grant and, where policy accepted it in so many words, the degraded isolation.
 func (c *call) grants() []string {
-	grants := c.sealed.Grants
+	grants := slices.Clip(c.sealed.Grants)
+	if c.permit.Grant != "" {
+		grants = append(grants, policy.GrantPrefix+c.permit.Grant)
+	}
 	if c.accepts {
-		grants = append(append([]string(nil), grants...), policy.AcceptDegraded)
+		grants = append(grants, policy.AcceptDegraded)
 	}
 	return grants
 }

@@ -58,6 +58,7 @@ func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledge
 	if c.accepts {
 		body.Degraded = c.ready.Degraded
 	}
+	body.Grant = c.permit.Grant
 	return c.draft(ledger.KindCallDecision, &body)
 }
 
@@ -70,10 +71,14 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
+	effect, last := policy.Deny, ledger.KindCallFailed
+	if e.Code == capabilities.CodeApprovalPending {
+		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
+	}
 	err := d.opts.Ledger.Append(context.WithoutCancel(c.ctx),
 		c.requestDraft(),
-		c.decisionDraft(policy.Deny, e.Code),
-		c.draft(ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
+		c.decisionDraft(effect, e.Code),
+		c.draft(last, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
 	)
 	if err != nil {
 		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
@@ -103,6 +108,11 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 		c.draft(ledger.KindCallDispatch, &intent),
 	}
 	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if c.permit.Grant != "" {
+			if err := d.opts.Consent.SpendIn(tx, c.permit); err != nil {
+				return err
+			}
+		}
 		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
 			return err
 		}

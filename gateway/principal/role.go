@@ -53,6 +53,7 @@ const (
 	ActReadAllCalls Action = "calls.all"     // list everybody's calls
 	ActAnyLane      Action = "lanes.any"     // list, and call in, lanes of other principals
 	ActManageLanes  Action = "lanes.manage"  // attach and detach nodes
+	ActApprove      Action = "approvals"     // see what waits for a person, answer, grant and revoke
 	ActReadNodes    Action = "nodes.read"    // roster and readiness
 	ActManageNodes  Action = "nodes.manage"  // approve, deny, revoke, edit
 	ActReadEvents   Action = "events.read"   // the event stream
@@ -76,6 +77,7 @@ var least = map[Action]Role{
 	ActReadAllCalls: RoleOperator,
 	ActAnyLane:      RoleOperator,
 	ActManageLanes:  RoleOperator,
+	ActApprove:      RoleOperator,
 	ActReadNodes:    RoleOperator,
 	ActManageNodes:  RoleOperator,
 	ActReadEvents:   RoleOperator,

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -31,24 +31,20 @@ type Site struct {
 	Dir string
 	Log *slog.Logger
 	*gateway.Gateway
-	stop    func()
-	http    string
-	quic    string
-	granted string // the rule of Options.Granted
+	stop func()
+	http string
+	quic string
 }
 
 // Options of Start. The zero value is a gateway with the fixture family permitted.
 type Options struct {
 	Rules string // Cedar text beside the default; default Rules
-	// Granted names the rule under which calls that policy asks about count as
-	// granted, at the gateway and on its nodes. Default: none are.
-	Granted string
 }
 
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Dir: t.TempDir(), granted: o.Granted, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s := &Site{T: t, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.Rules == "" {
 		o.Rules = Rules
 	}
@@ -68,7 +64,6 @@ func (s *Site) open() {
 	must(s.T, err)
 	g, err := gateway.Open(context.Background(), gateway.Options{
 		Dir: s.Dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: s.Log,
-		Granted: func(_ policy.Request, d policy.Decision) bool { return slices.Contains(d.Determining, s.granted) },
 	})
 	must(s.T, err)
 	s.Gateway = g
@@ -105,6 +100,16 @@ func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string
 	return secret.Reveal()
 }
 
+// Grant gives what policy asks a person about, for an hour: those tools on the
+// node, in any lane of the principal's.
+func (s *Site) Grant(p capabilities.PrincipalID, n *Node, tools ...string) {
+	s.T.Helper()
+	_, err := s.Consent.Grant(context.Background(), consent.Spec{
+		Principal: p, Tools: tools, Node: n.ID, AnyLane: true, For: consent.MaxLease, Approver: "admin",
+	})
+	must(s.T, err)
+}
+
 // Node is one node agent of a Site.
 type Node struct {
 	*agent.Agent
@@ -138,7 +143,6 @@ func (n *Node) Start() {
 	must(n.site.T, err)
 	n.Agent, err = agent.New(agent.Options{
 		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Log: n.site.Log,
-		Granted: func(policy.Request) bool { return n.site.granted != "" }, // the gateway asked for the rule
 	})
 	must(n.site.T, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -73,7 +74,7 @@ func Prepare(t testing.TB) *Front {
 	}
 	db, err := store.Open(ctx, store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations),
+		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations()),
 	})
 	if err != nil {
 		t.Fatal(err)

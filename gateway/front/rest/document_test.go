@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -42,8 +43,19 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("version %q", doc.OpenAPI)
 	}
+	_, err := a.consent.Await(t.Context(), consent.Ask{Principal: "alice", Tool: "tool.desktop.act", Node: "n2", Lane: "l1", Snapshot: a.snapshot, Longest: consent.KindCall})
+	if capabilities.AsError(err).Code != capabilities.CodeApprovalPending {
+		t.Fatal(err)
+	}
+	waits := a.consent.Approvals()[0].ID
+	given, err := a.consent.Grant(t.Context(), consent.Spec{Principal: "alice", Tools: []string{"tool.desktop.act"}, Node: "n2", Lane: "l1", Approver: "op"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	bodies := map[string]string{
-		"POST /v1/calls": `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
+		"POST /v1/approvals/{approval}": `{"answer":"allow"}`,
+		"POST /v1/grants":               `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`,
+		"POST /v1/calls":                `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
 		"POST /v1/tools/select":   `{"intent":"take a screenshot"}`,
 		"POST /v1/policy/explain": `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
 		"PATCH /v1/nodes/{node}":  `{"label":"x"}`,
@@ -72,7 +84,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		if op.Summary == "" {
 			t.Errorf("%s has no summary", name)
 		}
-		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token}
+		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token, "approval": waits, "grant": given.ID}
 		switch path {
 		case "/v1/nodes/{node}/deny":
 			values["node"] = "n3"

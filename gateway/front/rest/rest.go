@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -65,6 +66,16 @@ type Lanes interface {
 	List(owner capabilities.PrincipalID) []lane.Lane
 }
 
+// Consent is what waits for a person, and the grants; gateway/consent implements
+// it.
+type Consent interface {
+	Approvals() []consent.Approval
+	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
+	Grants() []consent.Grant
+	Grant(context.Context, consent.Spec) (consent.Grant, error)
+	Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error
+}
+
 // Site is what this gateway is; it does not change while it runs.
 type Site struct {
 	SiteID    capabilities.SiteID
@@ -85,6 +96,7 @@ type Options struct {
 	Roster     Roster
 	Ledger     Ledger
 	Selector   Selector
+	Consent    Consent
 	Policy     func() *policy.Engine // the active engine
 	Site       func() Site
 	Metrics    http.Handler // default: /metrics answers not_found
@@ -104,7 +116,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Policy == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Policy == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Log == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
@@ -40,6 +41,8 @@ type api struct {
 	t                      *testing.T
 	roster                 *roster
 	rest                   *rest.Server
+	consent                *consent.Consent
+	snapshot               string // of the policy
 	agent, operator, admin string
 	client                 *http.Client
 }
@@ -53,7 +56,13 @@ func start(t *testing.T) *api {
 	}
 	a := &api{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(a.client.CloseIdleConnections)
+	a.consent, err = consent.New(consent.Options{Store: f.Store, Snapshot: engine.SnapshotID, Wait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.snapshot = engine.SnapshotID()
 	a.rest, err = rest.New(rest.Options{
+		Consent:    a.consent,
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),

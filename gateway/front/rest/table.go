@@ -53,6 +53,13 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: put, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Attach a node to a lane"}, s.attach),
 		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
 
+		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActApprove, summary: "Calls that wait for a person"}, s.approvals),
+		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
+			summary: "Answer one: allow (call, lease or session) or deny; the first answer counts"}, s.answer),
+		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActApprove, summary: "The grants that are good now"}, s.grants),
+		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
+		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),
+
 		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, summary: "Make a token; it is shown once"}, s.createToken),
 		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
 		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),

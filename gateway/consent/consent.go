@@ -1,0 +1,283 @@
+package consent
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Migrations are the tables of this room. Call-bound grants are not kept: they die
+// with the process.
+func Migrations() []store.Migration {
+	return []store.Migration{{Room: "consent", Version: 1, SQL: `
+		CREATE TABLE grant_store (
+			grant_id   TEXT PRIMARY KEY,
+			body       TEXT NOT NULL,
+			max_uses   INTEGER NOT NULL,
+			used       INTEGER NOT NULL,
+			expires_ms INTEGER NOT NULL
+		) STRICT`}}
+}
+
+// Options of New.
+type Options struct {
+	Store *store.Store // required, opened with Migrations
+	// Record writes a packet in the same transaction as the change; default: none.
+	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
+	// Snapshot is the active policy's; required.
+	Snapshot func() string
+	// Wait is how long a call waits for a person before it answers "pending".
+	// Default 45 s; negative: nobody is ever asked (S2-32).
+	Wait time.Duration
+	Log  *slog.Logger     // default: discards
+	Now  func() time.Time // default time.Now
+}
+
+// Consent is the set of grants and of what waits. All methods are safe for
+// concurrent use.
+type Consent struct {
+	opts Options
+	key  [32]byte // of the digests of arguments; of this process only
+
+	mu      sync.Mutex
+	grants  map[string]*Grant
+	pending map[string]*approval // by ID
+	denied  map[string]time.Time // questions that a person denied, by key, until when
+}
+
+const defaultWait = 45 * time.Second
+
+// New makes an empty set; call Load before use.
+func New(o Options) (*Consent, error) {
+	if o.Store == nil || o.Snapshot == nil {
+		return nil, errors.New("consent: Store and Snapshot are required")
+	}
+	if o.Record == nil {
+		o.Record = func(*store.Tx, string, capabilities.PrincipalID, any) error { return nil }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
+	}
+	c := &Consent{opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, denied: map[string]time.Time{}}
+	rand.Read(c.key[:]) // never fails
+	return c, nil
+}
+
+// Load reads the grants that are still good.
+func (c *Consent) Load(ctx context.Context) error {
+	rows, err := c.opts.Store.Read().QueryContext(ctx, `SELECT body, used FROM grant_store WHERE expires_ms > $1`, c.opts.Now().UnixMilli())
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	defer rows.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for rows.Next() {
+		var body string
+		g := &Grant{}
+		var used int
+		if err := rows.Scan(&body, &used); err != nil {
+			return capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		if err := json.Unmarshal([]byte(body), g); err != nil {
+			return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store can not be read")
+		}
+		g.Used = used
+		c.grants[g.ID] = g
+	}
+	if err := rows.Err(); err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return nil
+}
+
+// digest is what call-bound grants know of arguments.
+func (c *Consent) digest(args []byte) []byte {
+	h := hmac.New(sha256.New, c.key[:])
+	h.Write(args)
+	return h.Sum(nil)
+}
+
+func newID(prefix string) string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// Spec is a grant as somebody who may approve makes it ahead of any call.
+type Spec struct {
+	Principal capabilities.PrincipalID
+	Tools     []string
+	Node      capabilities.NodeID
+	Lane      capabilities.LaneID
+	AnyLane   bool          // instead of Lane: any lane of the principal's
+	For       time.Duration // default 5 min, at most MaxLease
+	MaxUses   int           // 0: not counted
+	Reason    string        // at most 500 bytes
+	Approver  capabilities.PrincipalID
+}
+
+// Grant makes a lease.
+func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
+	if err := checkTools(s.Tools); err != nil {
+		return Grant{}, err
+	}
+	if s.For == 0 {
+		s.For = defaultLease
+	}
+	switch {
+	case s.Principal == "" || s.Node == "" || (s.Lane == "") != s.AnyLane:
+		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a grant names its principal, node and lane")
+	case s.For < 0 || s.For > MaxLease:
+		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
+	case s.MaxUses < 0 || s.MaxUses > maxUses || len(s.Reason) > 500:
+		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "max_uses must be 0 to %d and reason at most 500 bytes", maxUses)
+	}
+	now := c.opts.Now()
+	g := &Grant{
+		ID: newID("g-"), Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
+		Snapshot: c.opts.Snapshot(), MaxUses: s.MaxUses, Approver: s.Approver, Reason: s.Reason, Created: now, Expires: now.Add(s.For),
+	}
+	if err := c.keep(ctx, g, nil); err != nil {
+		return Grant{}, err
+	}
+	return *g, nil
+}
+
+// keep makes a grant durable, with what else belongs into its commit, and then
+// live.
+func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error) error {
+	body, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	err = c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if also != nil {
+			if err := also(tx); err != nil {
+				return err
+			}
+		}
+		if err := c.opts.Record(tx, "gateway.grant.made", g.Approver, g); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM grant_store WHERE expires_ms <= $1`, c.opts.Now().UnixMilli()); err != nil {
+			return err
+		}
+		if g.Kind == KindCall {
+			return nil
+		}
+		_, err := tx.Exec(`INSERT INTO grant_store (grant_id, body, max_uses, used, expires_ms) VALUES ($1, $2, $3, $4, $5)`,
+			g.ID, string(body), g.MaxUses, 0, g.Expires.UnixMilli())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.grants[g.ID] = g
+	c.mu.Unlock()
+	return nil
+}
+
+// Revoke ends a grant at once.
+func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error {
+	c.mu.Lock()
+	g := c.grants[id]
+	delete(c.grants, id) // before anything else: what follows can only make it durable
+	c.mu.Unlock()
+	if g == nil {
+		return capabilities.Errorf(capabilities.CodeNotFound, "there is no such grant")
+	}
+	return c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := c.opts.Record(tx, "gateway.grant.revoked", by, map[string]any{"grant": id}); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id)
+		return err
+	})
+}
+
+// Grants gives the live grants, newest first.
+func (c *Consent) Grants() []Grant {
+	now := c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]Grant, 0, len(c.grants))
+	for id, g := range c.grants {
+		if g.live(now) {
+			all = append(all, *g)
+		} else if !now.Before(g.Expires) {
+			delete(c.grants, id)
+		}
+	}
+	slices.SortFunc(all, func(a, b Grant) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// coverLocked finds a live grant for a question: the one that is bound closest.
+func (c *Consent) coverLocked(a *Ask, args []byte) *Grant {
+	now := c.opts.Now()
+	var best *Grant
+	for _, g := range c.grants {
+		if g.live(now) && g.covers(a, args) && (best == nil || g.Kind == KindCall || best.Kind != KindCall && g.Expires.Before(best.Expires)) {
+			best = g
+		}
+	}
+	return best
+}
+
+// Permit is what a call goes on with.
+type Permit struct {
+	Grant string
+	Kind  Kind
+}
+
+// SpendIn takes one use of a lease or session grant as part of tx, which then
+// fails with CodeConsentDenied if there is none left: of any number of callers,
+// exactly as many go on as there are uses. A call-bound one was taken by Await.
+func (c *Consent) SpendIn(tx *store.Tx, p Permit) error {
+	if p.Kind == KindCall {
+		return nil
+	}
+	now := c.opts.Now()
+	c.mu.Lock()
+	g := c.grants[p.Grant]
+	ok := g != nil && now.Before(g.Expires)
+	c.mu.Unlock()
+	if ok {
+		n, err := tx.Exec(`UPDATE grant_store SET used = used + 1 WHERE grant_id = $1 AND (max_uses = 0 OR used < max_uses) AND expires_ms > $2`, p.Grant, now.UnixMilli())
+		if err != nil {
+			return err
+		}
+		ok = n == 1
+	}
+	if !ok {
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "what was granted is used up, expired or revoked").WithHint("Call again; a person is asked anew.")
+	}
+	tx.OnCommit(func() {
+		c.mu.Lock()
+		if g := c.grants[p.Grant]; g != nil {
+			g.Used++
+		}
+		c.mu.Unlock()
+	})
+	return nil
+}

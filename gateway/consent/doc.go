@@ -1,0 +1,18 @@
+// Package consent is a person's word (DESIGN section 4, hop 6): what waits to be
+// approved, and the grants that answers leave behind.
+//
+// The story in the order of reading: grant.go (what a grant is and what it
+// covers), consent.go (the live grants and their spending), approval.go (asking,
+// waiting, answering).
+//
+// Promises: what a person said once is good for once, exactly those arguments, and
+// for nothing that came later: another principal, tool, node, lane or policy
+// snapshot asks anew; a use is spent in the commit that records the call, so that
+// no number of callers gets one more; the first answer counts; silence denies;
+// arguments are kept as keyed digests and as what the descriptor lets be recorded;
+// a restart forgets what waits and what was good for one call.
+//
+// It must never import a surface (gateway/front), the dispatcher or anything of
+// the node plane: they ask it, and who may answer is theirs to check with
+// gateway/principal.
+package consent

@@ -1,0 +1,86 @@
+package consent
+
+import (
+	"crypto/hmac"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Kind is how long a person's word is good (DESIGN section 6).
+type Kind string
+
+// The kinds.
+const (
+	KindCall    Kind = "call"    // one call with exactly these arguments
+	KindLease   Kind = "lease"   // minutes, this node, this lane, counted
+	KindSession Kind = "session" // until the grant ends by itself or is revoked; safe tools only
+)
+
+// Bounds of what can be granted.
+const (
+	MaxLease     = time.Hour
+	defaultLease = 5 * time.Minute // DESIGN section 6
+	sessionLife  = 12 * time.Hour
+	onceLife     = 10 * time.Minute // a late approval waits so long for its call
+	maxTools     = 64
+	maxUses      = 1 << 20
+)
+
+// Grant is one permission. It is never changed but for Used.
+type Grant struct {
+	ID        string                   `json:"grant"`
+	Kind      Kind                     `json:"kind"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	// Tools are tool IDs, or whole families as "tool.desktop.*".
+	Tools []string            `json:"tools"`
+	Node  capabilities.NodeID `json:"node,omitempty"` // empty only for tools of the gateway
+	Lane  capabilities.LaneID `json:"lane,omitempty"` // empty: any lane of the principal's
+	// Snapshot is the policy it was given under; under another it covers nothing.
+	Snapshot string                   `json:"policy_snapshot_id"`
+	MaxUses  int                      `json:"max_uses,omitempty"` // 0: not counted
+	Used     int                      `json:"used"`
+	Approver capabilities.PrincipalID `json:"approver"`
+	Reason   string                   `json:"reason,omitempty"`
+	Created  time.Time                `json:"created_at"`
+	Expires  time.Time                `json:"expires_at"`
+
+	args []byte // keyed digest of the arguments; call-bound ones only
+}
+
+// live reports whether g can still be used.
+func (g *Grant) live(now time.Time) bool {
+	return now.Before(g.Expires) && (g.MaxUses == 0 || g.Used < g.MaxUses)
+}
+
+// covers reports whether g is about this question.
+func (g *Grant) covers(a *Ask, args []byte) bool {
+	return g.Principal == a.Principal && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
+		slices.ContainsFunc(g.Tools, func(t string) bool { return names(t, a.Tool) }) &&
+		(g.Kind != KindCall || hmac.Equal(g.args, args))
+}
+
+// names reports whether pattern is tool or its family.
+func names(pattern string, tool capabilities.ToolID) bool {
+	if family, ok := strings.CutSuffix(pattern, ".*"); ok {
+		return strings.HasPrefix(string(tool), family+".") && strings.Count(family, ".") == 1
+	}
+	return pattern == string(tool)
+}
+
+func checkTools(tools []string) error {
+	if len(tools) == 0 || len(tools) > maxTools {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "tools must name 1 to %d tools or families", maxTools)
+	}
+	for _, t := range tools {
+		if err := capabilities.ValidateName("tools", strings.ReplaceAll(t, "*", ""), 256); err != nil {
+			return err
+		}
+		if strings.Contains(t, "*") && (strings.Count(t, ".") != 2 || !strings.HasSuffix(t, ".*") || strings.Count(t, "*") != 1) {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no family", t).WithHint("Write a family as tool.desktop.* .")
+		}
+	}
+	return nil
+}

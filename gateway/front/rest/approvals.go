@@ -1,0 +1,81 @@
+package rest
+
+import (
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+type approvalList struct {
+	Approvals []consent.Approval `json:"approvals"`
+}
+
+func (s *Server) approvals(*visit, none) (approvalList, error) {
+	return approvalList{s.opts.Consent.Approvals()}, nil
+}
+
+// answerBody is a person's answer. Answer is allow or deny.
+type answerBody struct {
+	Answer  string       `json:"answer"`
+	Kind    consent.Kind `json:"kind,omitempty"`    // of an allow; default call
+	Seconds int64        `json:"seconds,omitempty"` // of a lease; default 300, at most 3600
+	Family  bool         `json:"family,omitempty"`  // a lease for every tool of the family
+	Reason  string       `json:"reason,omitempty"`  // at most 500 bytes
+}
+
+func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
+	if in.Answer != "allow" && in.Answer != "deny" {
+		return consent.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "answer must be allow or deny")
+	}
+	lasts, err := seconds("seconds", in.Seconds)
+	if err != nil {
+		return consent.Approval{}, err
+	}
+	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), consent.Answer{
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Reason: in.Reason, By: c.who.Principal,
+	})
+}
+
+type grantList struct {
+	Grants []consent.Grant `json:"grants"`
+}
+
+func (s *Server) grants(*visit, none) (grantList, error) {
+	return grantList{s.opts.Consent.Grants()}, nil
+}
+
+type grantBody struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Tools     []string                 `json:"tools"` // tool IDs, or families as tool.desktop.*
+	Node      capabilities.NodeID      `json:"node"`
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the principal's own
+	AnyLane   bool                     `json:"any_lane,omitempty"` // instead of lane: any of the principal's
+	Seconds   int64                    `json:"seconds,omitempty"`
+	MaxUses   int                      `json:"max_uses,omitempty"`
+	Reason    string                   `json:"reason,omitempty"`
+}
+
+func (s *Server) grant(c *visit, in grantBody) (consent.Grant, error) {
+	lasts, err := seconds("seconds", in.Seconds)
+	if err != nil {
+		return consent.Grant{}, err
+	}
+	if in.Lane == "" && !in.AnyLane {
+		in.Lane = capabilities.LaneID(in.Principal)
+	}
+	// A grant for a node that does not exist would wait for one that gets its ID.
+	if _, err := s.opts.Roster.View(in.Node); err != nil {
+		return consent.Grant{}, err
+	}
+	return s.opts.Consent.Grant(c.r.Context(), consent.Spec{
+		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, MaxUses: in.MaxUses, Reason: in.Reason, Approver: c.who.Principal,
+	})
+}
+
+type revokedView struct {
+	Grant string `json:"grant"`
+}
+
+func (s *Server) revokeGrant(c *visit, _ none) (revokedView, error) {
+	id := c.r.PathValue("grant")
+	return revokedView{id}, s.opts.Consent.Revoke(c.r.Context(), id, c.who.Principal)
+}

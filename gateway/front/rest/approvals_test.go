@@ -1,0 +1,52 @@
+package rest_test
+
+import (
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+func TestApprovals(t *testing.T) {
+	a := start(t)
+	question := consent.Ask{
+		Call: "c1", Principal: "alice", Tool: "tool.desktop.act", Node: "n1", Lane: "alice", Args: []byte(`{}`), Longest: consent.KindLease,
+		Snapshot: a.snapshot,
+	}
+	if _, err := a.consent.Await(t.Context(), question); capabilities.AsError(err).Code != capabilities.CodeApprovalPending {
+		t.Fatal(err)
+	}
+	var list struct {
+		Approvals []consent.Approval `json:"approvals"`
+	}
+	a.ok(a.operator, "GET", "/v1/approvals", "", &list)
+	if len(list.Approvals) != 1 || list.Approvals[0].Principal != "alice" {
+		t.Fatalf("%+v", list)
+	}
+	at := "/v1/approvals/" + list.Approvals[0].ID
+	// Agents never see or answer, not even their own question (DESIGN section 6).
+	for _, call := range [][2]string{{"GET", "/v1/approvals"}, {"POST", at}, {"GET", "/v1/grants"}, {"POST", "/v1/grants"}, {"DELETE", "/v1/grants/g-1"}} {
+		a.fails(a.agent, call[0], call[1], "", capabilities.CodeForbidden)
+	}
+	a.fails(a.operator, "POST", at, `{"answer":"perhaps"}`, capabilities.CodeInvalidRequest)
+	a.fails(a.operator, "POST", at, `{"answer":"allow","kind":"session"}`, capabilities.CodeForbidden)
+	a.ok(a.operator, "POST", at, `{"answer":"allow","kind":"lease","seconds":60,"family":true}`, nil)
+	a.fails(a.admin, "POST", at, `{"answer":"deny"}`, capabilities.CodeConflict)
+	question.Tool, question.Args = "tool.desktop.mouse", []byte(`{"x":1}`)
+	if p, err := a.consent.Await(t.Context(), question); err != nil || p.Kind != consent.KindLease {
+		t.Errorf("the family's lease: %+v %v", p, err)
+	}
+	var grants struct {
+		Grants []consent.Grant `json:"grants"`
+	}
+	a.ok(a.operator, "GET", "/v1/grants", "", &grants)
+	if len(grants.Grants) != 1 || grants.Grants[0].Approver != "op" || grants.Grants[0].Tools[0] != "tool.desktop.*" {
+		t.Fatalf("%+v", grants)
+	}
+	a.ok(a.operator, "DELETE", "/v1/grants/"+grants.Grants[0].ID, "", nil)
+	if _, err := a.consent.Await(t.Context(), question); err == nil {
+		t.Error("a revoked grant covers")
+	}
+	a.fails(a.operator, "POST", "/v1/grants", `{"principal":"alice","tools":["tool.desktop.*"],"node":"nobody"}`, capabilities.CodeNodeNotFound)
+	a.fails(a.operator, "DELETE", "/v1/grants/g-1", "", capabilities.CodeNotFound)
+}
