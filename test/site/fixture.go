@@ -22,6 +22,7 @@ const (
 	ToolSlow  capabilities.ToolID = "tool.fixture.slow"  // progress until told to finish or cancelled
 	ToolImage capabilities.ToolID = "tool.fixture.image" // answers with a blob
 	ToolFail  capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
+	ToolPress capabilities.ToolID = "tool.fixture.press" // has privileged keys
 )
 
 // Catalog is the embedded catalog with the fixture family.
@@ -60,15 +61,19 @@ type args struct {
 
 // Capabilities lists the fixture family.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.fail"}
+	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.fail", "tyrum.fixture.press"}
 }
 
 // Readiness says ready, unless the test set otherwise.
 func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
 	var all []capabilities.Readiness
 	for _, c := range h.Capabilities() {
+		class := capabilities.ClassT2
+		if c == "tyrum.fixture.press" {
+			class = capabilities.ClassSession
+		}
 		all = append(all, capabilities.Readiness{
-			Capability: c, Reason: h.Unready, Isolation: capabilities.ClassT2, Degraded: h.Degrade, Backend: "fixture",
+			Capability: c, Reason: h.Unready, Isolation: class, Degraded: h.Degrade, Backend: "fixture",
 		})
 	}
 	return all

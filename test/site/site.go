@@ -34,17 +34,20 @@ type Site struct {
 	stop func()
 	http string
 	quic string
+	wait time.Duration
 }
 
 // Options of Start. The zero value is a gateway with the fixture family permitted.
 type Options struct {
 	Rules string // Cedar text beside the default; default Rules
+	// ApprovalWait is how long a call waits for a person; default: nobody is asked.
+	ApprovalWait time.Duration
 }
 
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s := &Site{T: t, Dir: t.TempDir(), wait: o.ApprovalWait, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.Rules == "" {
 		o.Rules = Rules
 	}
@@ -64,6 +67,7 @@ func (s *Site) open() {
 	must(s.T, err)
 	g, err := gateway.Open(context.Background(), gateway.Options{
 		Dir: s.Dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: s.Log,
+		ApprovalWait: s.wait,
 	})
 	must(s.T, err)
 	s.Gateway = g

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// waiting gives the one approval that waits at s.
+func waiting(t *testing.T, s *site.Site) consent.Approval {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if all := s.Consent.Approvals(); len(all) > 0 {
+			return all[0]
+		}
+	}
+	t.Fatal("nothing waits for a person")
+	return consent.Approval{}
+}
+
+func press(s *site.Site, text string) capabilities.Result {
+	return s.Call(context.Background(), site.ToolPress, `{"text":"`+text+`"}`, "")
+}
+
+// A privileged tool runs when a person said so, exactly what was said, whatever a
+// permit says; the ledger tells who.
+func TestAPersonAllows(t *testing.T) {
+	s := site.Start(t, site.Options{ApprovalWait: time.Minute})
+	h := site.NewHandler()
+	n := s.AddNode("desk", h)
+	answer := func(text string, a consent.Answer) capabilities.Result {
+		t.Helper()
+		done := make(chan capabilities.Result, 1)
+		go func() { done <- press(s, text) }()
+		w := waiting(t, s)
+		if h.Runs(text) != 0 || w.Node != n.ID || w.Arguments["/text"] != text && w.Arguments["text"] != text {
+			t.Errorf("%d runs while it waits; asked %+v", h.Runs(text), w)
+		}
+		a.By = "anna"
+		if _, err := s.Consent.Answer(context.Background(), w.ID, a); err != nil {
+			t.Fatal(err)
+		}
+		return <-done
+	}
+	if r := answer("once", consent.Answer{Allow: true}); r.Status != capabilities.StatusOK || h.Runs("once") != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if r := answer("never", consent.Answer{Reason: "not now"}); r.Code != capabilities.CodeConsentDenied || r.Status != capabilities.StatusDenied || h.Runs("never") != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if r := answer("lease", consent.Answer{Allow: true, Kind: consent.KindLease}); r.Status != capabilities.StatusOK {
+		t.Fatalf("%+v", r)
+	}
+	for i := range 3 {
+		if r := press(s, fmt.Sprint("more", i)); r.Status != capabilities.StatusOK {
+			t.Fatalf("under the lease: %+v", r)
+		}
+	}
+	for _, g := range s.Consent.Grants() {
+		if err := s.Consent.Revoke(context.Background(), g.ID, "anna"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := answer("after", consent.Answer{}); r.Code != capabilities.CodeConsentDenied || h.Runs("after") != 0 {
+		t.Fatalf("after the revocation: %+v", r)
+	}
+}
+
+// Of a thousand calls at once, a lease of seven uses lets seven run.
+func TestUsesAreNotGainedByRaces(t *testing.T) {
+	s := site.Start(t, site.Options{})
+	h := site.NewHandler()
+	n := s.AddNode("desk", h)
+	if _, err := s.Consent.Grant(t.Context(), consent.Spec{
+		Principal: "agent", Tools: []string{"tool.fixture.press"}, Node: n.ID, AnyLane: true, MaxUses: 7, Approver: "anna",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			text := fmt.Sprint(i)
+			switch r := press(s, text); {
+			case r.Status == capabilities.StatusOK:
+				ran.Add(1)
+			case h.Runs(text) != 0:
+				t.Errorf("it ran: %+v", r)
+			case r.Code != capabilities.CodeConsentDenied && r.Code != capabilities.CodeConsentUnavailable && r.Code != capabilities.CodeOverloaded:
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	wg.Wait()
+	if ran.Load() != 7 {
+		t.Errorf("%d ran", ran.Load())
+	}
+}
+
+// What the owner wants to be asked about is not answered by the gateway's grant.
+func TestOwnerIsNotOverruled(t *testing.T) {
+	s := site.Start(t, site.Options{})
+	h := site.NewHandler()
+	n := s.AddNode("desk", h)
+	s.Grant("agent", n, "tool.fixture.*")
+	if r := press(s, "granted"); r.Status != capabilities.StatusOK {
+		t.Fatalf("%+v", r)
+	}
+	n.Stop()
+	rule := `forbid (principal, action == Action::"tool.fixture.press", resource) unless { context.consent };`
+	if err := os.WriteFile(filepath.Join(n.Dir, "owner-test.cedar"), []byte(rule), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	if r := press(s, "owner"); r.Code != capabilities.CodeConsentUnavailable || h.Runs("owner") != 0 {
+		t.Errorf("%+v", r)
+	}
+}
