@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/test/capability"
 	"github.com/handrail-dev/handrail/test/capability/desktop"
 )
@@ -97,4 +99,19 @@ func sleepOr(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// desktopTools are those that 'handrail ci --desktop' grants.
+var desktopTools = []string{
+	"tool.desktop.screenshot", "tool.desktop.snapshot", "tool.desktop.query", "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard",
+	"tool.desktop.wait-for",
+}
+
+// grantDesktop grants the agent the node's desktop, for who started this on it
+// and said so.
+func grantDesktop(ctx context.Context, g *gateway.Gateway, node capabilities.NodeID) error {
+	_, err := g.Consent.Grant(ctx, consent.Spec{
+		Principal: "agent", Tools: desktopTools, Node: node, AnyLane: true, For: consent.MaxLease, Approver: "admin", Reason: "handrail ci --desktop",
+	})
+	return err
 }

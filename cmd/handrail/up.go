@@ -200,6 +200,11 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	if err := awaitReadiness(ctx, g, id); err != nil && ctx.Err() == nil {
 		return err
 	}
+	if o.grantDesktop && ctx.Err() == nil {
+		if err := grantDesktop(ctx, g, id); err != nil {
+			return err
+		}
+	}
 	say.ready(data, running, id)
 	var taskErr error
 	if page != nil && ctx.Err() == nil {
