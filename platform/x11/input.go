@@ -31,9 +31,12 @@ type Input struct {
 	foreign atomic.Uint64
 	spare   *spareKeys
 	settle  *settler
-	// used are the programs that saw presses of spare keys since they were settled.
-	used map[*program]bool
-	idle *time.Timer // restores the spare keys
+	// used are the programs that saw presses of spare keys since they were settled,
+	// with the keys; stuck are those of them that do not answer.
+	used  map[*program]map[byte]bool
+	stuck map[*program]bool
+	idle  *time.Timer // restores the spare keys
+	rest  time.Duration
 
 	held    []heldKey
 	buttons []byte          // held, as XTEST numbers them
@@ -71,7 +74,7 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{conn: c, turn: make(chan struct{}, 1), used: map[*program]bool{}}
+	in := &Input{conn: c, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
 	if err = in.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err

@@ -223,6 +223,21 @@ func TestTypeIntoFrozen(t *testing.T) {
 	d.Activate(f.Window.ID)
 	f.Do(map[string]any{"do": "focus", "widget": "entry"})
 	in := openInput(t, d)
+	// Who types elsewhere is not held up by it.
+	few := han(5)
+	f.Freeze()
+	if n, err := in.Type(within(t), few); n != 5 || err != nil {
+		t.Errorf("typed %d into a program that is to come by it later: %v", n, err)
+	}
+	other := d.Fixture(desk.GTK3, 3)
+	d.Activate(other.Window.ID)
+	other.Do(map[string]any{"do": "focus", "widget": "entry"})
+	typed(t, in, "another", han(60), func() string { return other.Read("entry").Text }, func() {})
+	f.Thaw()
+	d.Activate(f.Window.ID)
+	desk.Await(t, "what was typed before", func() bool { return f.Read("entry").Text == few })
+	f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""})
+
 	text := han(100)
 	f.Freeze()
 	n, err := in.Type(within(t), text)
@@ -231,7 +246,7 @@ func TestTypeIntoFrozen(t *testing.T) {
 	}
 	f.Thaw()
 	want := string([]rune(text)[:n])
-	desk.Await(t, "what was typed before", func() bool { return f.Read("entry").Text == want })
+	desk.Await(t, "what was typed then", func() bool { return f.Read("entry").Text == want })
 	f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""})
 	typed(t, in, "thawed", text, func() string { return f.Read("entry").Text }, func() {})
 }

@@ -260,7 +260,9 @@ func (s *settler) pace(ctx context.Context, p *program) error {
 // settle returns when p has read every key pressed so far.
 func (s *settler) settle(ctx context.Context, p *program) error {
 	if p.top != 0 {
-		return s.pinged(ctx, p, hungAfter)
+		err := s.pinged(ctx, p, hungAfter)
+		p.mute = p.mute && err != nil
+		return err
 	}
 	if p.shell != 0 && !p.quiet {
 		const version = 5

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -61,8 +62,21 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 	}
 	strokes := in.keys.strokes(state.group, state.locked&^undoLocks)
 	lacking := func(sym uint32) bool { _, ok := strokes[sym]; return !ok }
+	target, err := in.target(ctx)
+	if err != nil {
+		return err
+	}
+	lends := slices.ContainsFunc(syms, lacking)
+	if lends {
+		if err := in.passOver(ctx, target); err != nil {
+			return err
+		}
+	}
 	keep := in.keep()
-	if slices.ContainsFunc(syms, lacking) && in.spare.room(keep) == 0 {
+	if lends && in.spare.room(keep) == 0 {
+		if len(in.stuck) > 0 {
+			return fmt.Errorf("x11: all spare keys are lent to a program that stands still: %w", platform.ErrHung)
+		}
 		return fmt.Errorf("the keyboard lacks a character of the text and has no key to spare: %w", platform.ErrUntypable)
 	}
 	if locked := state.locked & undoLocks; locked != 0 || state.latched != 0 {
@@ -74,10 +88,6 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 		}()
 	}
 	defer in.restoreLater()
-	target, err := in.target(ctx)
-	if err != nil {
-		return err
-	}
 	known := in.foreign.Load()
 	for len(syms) > 0 {
 		// As much as the spare keys allow, and no more than a burst.
@@ -228,9 +238,40 @@ func (in *Input) lend(ctx context.Context, target xproto.Window, syms []uint32) 
 	return nil
 }
 
-// settled returns when no program has presses of spare keys in its queue.
+// passOver asks the programs that keys were typed into before, but target's,
+// whether they are done. One that is not holds up nobody: its keys are left as
+// they are.
+func (in *Input) passOver(ctx context.Context, target xproto.Window) error {
+	now, err := in.settle.of(ctx, target)
+	if err != nil {
+		return err
+	}
+	delete(in.stuck, now)
+	for p := range in.used {
+		if p == now {
+			continue
+		}
+		soon, cancel := context.WithTimeout(ctx, askedAfter)
+		err := in.settle.settle(soon, p)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if in.stuck[p] = err != nil; err == nil {
+			delete(in.used, p)
+			delete(in.stuck, p)
+		}
+	}
+	return nil
+}
+
+// settled returns when no program but the stuck ones has presses of spare keys in
+// its queue.
 func (in *Input) settled(ctx context.Context) error {
 	for p := range in.used {
+		if in.stuck[p] {
+			continue
+		}
 		if err := in.settle.settle(ctx, p); err != nil {
 			return err
 		}
@@ -246,10 +287,16 @@ func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32,
 			return nil
 		}
 		p, err := in.settle.of(ctx, w)
-		if err == nil {
-			in.used[p] = true
+		if err != nil {
+			return err
 		}
-		return err
+		if in.used[p] == nil {
+			in.used[p] = map[byte]bool{}
+		}
+		for code := range in.spare.bound {
+			in.used[p][code] = true
+		}
+		return nil
 	}
 	if err := use(target); err != nil {
 		return target, err
@@ -302,9 +349,12 @@ func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32,
 	return now, use(now)
 }
 
-// keep lists the spare keys that Key holds.
+// keep lists the spare keys that Key holds, or that a stuck program has to come by.
 func (in *Input) keep() map[byte]bool {
 	keep := map[byte]bool{}
+	for p := range in.stuck {
+		maps.Copy(keep, in.used[p])
+	}
 	for _, h := range in.held {
 		for _, code := range h.codes {
 			keep[code] = true
@@ -321,11 +371,24 @@ func (in *Input) restoreLater() {
 	if in.idle != nil {
 		in.idle.Stop()
 	}
-	in.idle = time.AfterFunc(restoreAfter, func() {
-		ctx, cancel := context.WithTimeout(in.over, hungAfter)
+	in.rest = restoreAfter
+	in.restoreIn(in.rest)
+}
+
+// restoreIn tries after d, and less and less often where a program stands still.
+// Nobody who types waits for it long.
+func (in *Input) restoreIn(d time.Duration) {
+	in.idle = time.AfterFunc(d, func() {
+		ctx, cancel := context.WithTimeout(in.over, askedAfter)
 		defer cancel()
 		if err := in.do(ctx, in.giveBack); err != nil && in.over.Err() == nil {
-			_ = in.do(in.over, func(context.Context) error { in.restoreLater(); return nil })
+			_ = in.do(in.over, func(context.Context) error {
+				if in.idle == nil && len(in.spare.bound) > 0 {
+					in.rest = min(2*in.rest, time.Minute)
+					in.restoreIn(in.rest)
+				}
+				return nil
+			})
 		}
 	})
 }
@@ -340,12 +403,10 @@ func (in *Input) giveBack(ctx context.Context) error {
 	if len(in.spare.bound) == 0 {
 		return nil
 	}
-	err := in.settled(ctx)
-	if err != nil && !errors.Is(err, platform.ErrHung) {
-		return err
-	}
-	if err != nil && in.over.Err() == nil {
+	clear(in.stuck)
+	if err := in.settled(ctx); err != nil && in.over.Err() == nil {
 		return err // tried again later
 	}
-	return in.spare.restore(ctx, in.keep())
+	clear(in.used)
+	return in.spare.restore(context.WithoutCancel(ctx), in.keep())
 }
