@@ -230,6 +230,15 @@ func (a *Accessibility) Do(ctx context.Context, ref, action string) error {
 		return t.refused(ctx, actions.err)
 	}
 	names := decodeActions(actions.first())
+	if p := t.s.owner(t.at.bus); p == nil || !p.isKnown() || !p.kind.namesActions() {
+		questions := actionNames(t.at, len(names))
+		if err := t.ask(ctx, questions...); err != nil {
+			return err
+		}
+		for i, q := range questions {
+			names[i] = actionWord(clip(q.text(), 40))
+		}
+	}
 	states := stateBits(state.first())
 	want := actionWord(action)
 	i := slices.Index(names, want)

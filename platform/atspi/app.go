@@ -59,11 +59,13 @@ type node struct {
 	count  int // children that it says it has
 
 	kids      []place
-	basics    bool // role, name, states and so on are known
+	basics    bool // role, name and states are known
+	faced     bool // interfaces and description are known
 	listed    bool // kids are known
 	part      bool // kids are some of many
 	actions   []string
 	acts      bool // actions are known
+	glance    bool // its states may be others: something moved
 	stale     uint64
 	kidsStale uint64  // when an event said so, in app.count; 0 if not
 	seen      bool    // by the walk under way
@@ -118,7 +120,9 @@ func (s *session) applications(ctx context.Context) ([]*app, error) {
 			p.mu.Unlock()
 		}
 	}
-	own := os.Getpid()
+	s.mu.Lock()
+	own := s.own
+	s.mu.Unlock()
 	return slices.DeleteFunc(apps, func(p *app) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -176,12 +176,15 @@ func decodeItems(body []any) (items []item, cut bool) {
 	return items, false
 }
 
+// maxActions is how many of an element's actions are looked at.
+const maxActions = 16
+
 // decodeActions reads the a(sss) of GetActions into words.
 func decodeActions(v any) []string {
 	list, _ := v.([][]any)
 	var names []string
 	for _, one := range list {
-		if len(one) == 0 || len(names) == 16 {
+		if len(one) == 0 || len(names) == maxActions {
 			break
 		}
 		name, _ := one[0].(string)
@@ -189,6 +192,18 @@ func decodeActions(v any) []string {
 	}
 	return names
 }
+
+// actionNames are the questions for the names of n actions: ATK's bridge gives in
+// GetActions what people read, in their language or not at all.
+func actionNames(at place, n int) []*question {
+	var questions []*question
+	for i := range min(n, maxActions) {
+		questions = append(questions, call(at, ifAction+".GetName", int32(i)))
+	}
+	return questions
+}
+
+func (k toolkit) namesActions() bool { return k == gtk4 || k == qt }
 
 // extents are x, y, width and height.
 type extents [4]int32

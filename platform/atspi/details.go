@@ -31,8 +31,12 @@ func (p *app) run(ctx context.Context, b *batch) error {
 // details reads bounds, actions and values of what is on the screen; with only, of
 // those alone. moved tells that something is elsewhere in its window than it was.
 func (p *app) details(ctx context.Context, nodes []node, list []platform.Element, only []bool) (moved bool, err error) {
+	if err := p.face(ctx, nodes, list, only); err != nil {
+		return false, err
+	}
 	var b batch
 	lengths := map[int]int{}
+	var unnamed []int
 	for i := range nodes {
 		nd := &nodes[i]
 		if nd.states&stShowing == 0 || only != nil && !only[i] {
@@ -48,7 +52,11 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		default:
 			b.add(call(nd.at, ifAction+".GetActions"), func(q *question) {
 				nd.actions, nd.acts = decodeActions(q.first()), q.err == nil
-				list[i].Actions = offered(nd.actions)
+				if p.kind.namesActions() {
+					list[i].Actions = offered(nd.actions)
+				} else if len(nd.actions) > 0 {
+					unnamed = append(unnamed, i)
+				}
 			})
 		}
 		if slices.Contains(list[i].States, "protected") {
@@ -75,8 +83,12 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 	if err := p.run(ctx, &b); err != nil {
 		return false, err
 	}
-	moved = p.remember(nodes, list, only)
 	b = batch{}
+	for _, i := range unnamed {
+		for j, q := range actionNames(nodes[i].at, len(nodes[i].actions)) {
+			b.add(q, func(q *question) { nodes[i].actions[j] = actionWord(keep(q.text(), 40)) })
+		}
+	}
 	for i, n := range lengths {
 		if n == chosen {
 			b.add(property(nodes[i].chosen, ifAccessible, "Name"), func(q *question) {
@@ -92,7 +104,52 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 			}
 		})
 	}
-	return moved, p.run(ctx, &b)
+	if err := p.run(ctx, &b); err != nil {
+		return false, err
+	}
+	for _, i := range unnamed {
+		list[i].Actions = offered(nodes[i].actions)
+	}
+	return p.remember(nodes, list, only), nil
+}
+
+// face asks elements on the screen what else they are, where that was put off.
+func (p *app) face(ctx context.Context, nodes []node, list []platform.Element, only []bool) error {
+	var b batch
+	for i := range nodes {
+		nd := &nodes[i]
+		if nd.faced || nd.states&stShowing == 0 || only != nil && !only[i] {
+			continue
+		}
+		for _, q := range faces(nd.at) {
+			b.add(q, func(*question) {})
+		}
+	}
+	if len(b.questions) == 0 {
+		return nil
+	}
+	if err := p.run(ctx, &b); err != nil {
+		return err
+	}
+	answers := map[place][]*question{}
+	for _, q := range b.questions {
+		answers[q.at] = append(answers[q.at], q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range nodes {
+		two := answers[nodes[i].at]
+		if len(two) != 2 {
+			continue
+		}
+		for _, nd := range []*node{&nodes[i], p.nodes[nodes[i].at]} {
+			if nd != nil {
+				nd.ifaces, nd.desc, nd.faced = ifaceBits(two[0].first()), keep(two[1].text(), maxName), true
+			}
+		}
+		list[i].Description = nodes[i].desc
+	}
+	return nil
 }
 
 // chosen stands for the length of what is not a text but a selected child.
@@ -110,6 +167,9 @@ func (p *app) placeOf(b *batch, nd *node) {
 // samples looks whether things are where they were, without asking all of them.
 func (p *app) samples(ctx context.Context, nodes []node, list []platform.Element) (moved bool, err error) {
 	const most = 64
+	if err := p.face(ctx, nodes, list, nil); err != nil {
+		return false, err
+	}
 	only := make([]bool, len(nodes))
 	var b batch
 	var shown []int

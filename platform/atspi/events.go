@@ -112,6 +112,7 @@ func (p *app) changed(kind, member, detail string, one int32, at place) int {
 		nd.kidsStale = p.count
 	case "StateChanged":
 		bit := stateNames[strings.TrimSuffix(detail, ":system")]
+		nd.acts = nd.acts && bit&(stEnabled|stSensitive) == 0
 		if p.reading || bit == 0 {
 			nd.stale = p.count
 		} else if one != 0 {

@@ -22,11 +22,12 @@ func (p *app) refresh(ctx context.Context, top place) error {
 	p.reading = true
 	since := p.count
 	for _, nd := range p.nodes {
-		if nd.part {
+		nd.away = false // until it is looked at
+		if nd.part || nd.states&stManagesDescendants != 0 {
 			nd.kidsStale = max(nd.kidsStale, 1) // what scrolls says nothing of it
 		}
 	}
-	if p.kind == qt || p.kind == unknownToolkit && p.loaded && p.noCache {
+	if p.kind == qt || !p.loaded || p.kind == unknownToolkit && p.noCache {
 		for _, nd := range p.nodes {
 			nd.stale, nd.kidsStale = max(nd.stale, 1), max(nd.kidsStale, 1)
 		}
@@ -159,10 +160,12 @@ func (p *app) install(items []item, cut bool, since uint64) {
 			continue
 		}
 		nd.role, nd.name, nd.desc, nd.ifaces = it.role, it.name, it.desc, it.ifaces
-		nd.states, nd.basics = it.states, true
+		nd.acts = nd.acts && nd.states == it.states && p.kind != gtk4 // whose actions follow what it is in
+		nd.states, nd.basics, nd.faced = it.states, true, true
 		if p.kind != gtk4 { // which is not of one mind about who is whose child
 			nd.parent, nd.count = it.parent, it.count
 		}
+		nd.glance = false
 		if nd.stale <= since {
 			nd.stale = 0
 		}
@@ -294,12 +297,18 @@ func (p *app) lackingLocked(top place) (bare, unlisted []*node) {
 	if p.nodeLocked(top, place{}) == nil {
 		return nil, nil
 	}
-	p.visibleLocked(top, func(nd *node, depth int) bool {
-		if !nd.basics || nd.stale != 0 {
-			bare = append(bare, nd)
+	p.walkLocked(top, func(nd *node, depth int) bool {
+		if !nd.basics || nd.stale != 0 || nd.glance {
+			bare = append(bare, nd) // what is hidden, too: it may not be any more
 			if !nd.basics {
+				if p.kind == web && !nd.listed { // all it has is there already: one way less
+					unlisted = append(unlisted, nd)
+				}
 				return false
 			}
+		}
+		if !p.inViewLocked(nd, top) {
+			return false
 		}
 		if nd.count == 0 && !nd.listed {
 			nd.listed, nd.kids = true, nil
@@ -313,25 +322,36 @@ func (p *app) lackingLocked(top place) (bare, unlisted []*node) {
 }
 
 // visibleLocked visits what is on the screen or can be scrolled there, below top.
-// What is in a menu that is closed is neither, unless that menu is top: its items
-// can be used as they are.
 func (p *app) visibleLocked(top place, visit func(nd *node, depth int) bool) {
 	p.walkLocked(top, func(nd *node, depth int) bool {
-		switch {
-		case !nd.basics || nd.at == p.root || nd.at == top:
-		case nd.states&stDefunct != 0 || nd.states&(stShowing|stVisible) == 0 || nd.away:
+		if !p.inViewLocked(nd, top) {
 			return false
-		case nd.states&stShowing == 0 && p.kind != gtk4:
-			if nd.role == roleMenu || nd.role == rolePopupMenu {
-				return nd.parent == top && visit(nd, depth)
-			}
-			if in := p.nodes[nd.parent]; in != nil && in.at != top && (in.role == roleMenu || in.role == rolePopupMenu) {
-				return false
-			}
 		}
-		return visit(nd, depth)
+		below := visit(nd, depth)
+		return below && (nd.at == top || nd.states&stShowing != 0 || !isMenu(nd.role) || p.kind == gtk4)
 	})
 }
+
+// inViewLocked reports whether a node is one of those. What is in a menu that is
+// closed is not, unless that menu is top: its items can be used as they are.
+func (p *app) inViewLocked(nd *node, top place) bool {
+	switch {
+	case !nd.basics || nd.at == p.root || nd.at == top:
+		return true
+	case nd.states&stDefunct != 0 || nd.states&(stShowing|stVisible) == 0 || nd.away:
+		return false
+	case nd.states&stShowing != 0 || p.kind == gtk4:
+		return true
+	}
+	in := p.nodes[nd.parent]
+	inMenu := in != nil && isMenu(in.role)
+	if isMenu(nd.role) || inMenu {
+		return inMenu && in.at == top
+	}
+	return true
+}
+
+func isMenu(role uint32) bool { return role == roleMenu || role == rolePopupMenu }
 
 // walkLocked visits top and what is below it, parents first, each once; visit
 // tells whether to go on below.
@@ -375,9 +395,6 @@ func (p *app) look(ctx context.Context, top place) error {
 	}
 	switch p.kind {
 	case gtk3, gtk4, qt:
-		for _, nd := range p.nodes {
-			nd.away = false
-		}
 		p.visibleLocked(top, visit)
 	}
 	p.mu.Unlock()
@@ -456,9 +473,19 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	from := make([]int, len(bare)+1)
 	p.mu.Lock()
 	for i, nd := range bare {
-		all := basics(nd.at)
-		if nd.basics {
-			all = all[:again] // the rest tells of itself when it changes, if it ever does
+		all := []*question{call(nd.at, ifAccessible+".GetState")}
+		if !nd.basics || nd.stale != 0 {
+			all = append(all, property(nd.at, ifAccessible, "Name"))
+			if p.kind != web { // where GetChildren costs nothing
+				all = append(all, property(nd.at, ifAccessible, "ChildCount"))
+			}
+		}
+		if !nd.basics {
+			all = append(all, call(nd.at, ifAccessible+".GetRole"))
+			nd.faced = false
+			if p.kind != web { // of whose many only those on the screen are asked for more
+				all = append(all, faces(nd.at)...)
+			}
 		}
 		questions = append(questions, all...)
 		from[i+1] = len(questions)
@@ -473,7 +500,11 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	var ranges []container
 	p.mu.Lock()
 	for _, nd := range unlisted {
-		if nd.states&stManagesDescendants != 0 || nd.count > manyKids {
+		switch managed := nd.states&stManagesDescendants != 0; {
+		case managed:
+			ranges = append(ranges, container{nd, -1})
+			continue
+		case nd.count > manyKids && p.kind != web && p.kind != gtk3: // theirs are there anyway
 			ranges = append(ranges, container{nd, nd.count})
 			continue
 		}
@@ -490,7 +521,7 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	}
 	for i, nd := range listed {
 		q := questions[lists+i]
-		kids, cut := decodePlaces(q.first(), manyKids*4)
+		kids, cut := decodePlaces(q.first(), maxNodes)
 		p.adoptLocked(nd, kids, cut, since)
 	}
 	p.mu.Unlock()
@@ -502,18 +533,19 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	return nil
 }
 
-// basics are the questions for an element's own data; those that change often
-// come first. (Properties.GetAll would be one for three of them; Qt 5 crashes when
-// it is asked that.)
+// basics are the questions for an element's own data. (Properties.GetAll would be
+// one for three of them; Qt 5 crashes when it is asked that.)
 func basics(at place) []*question {
-	return []*question{
-		call(at, ifAccessible+".GetState"), property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"),
-		call(at, ifAccessible+".GetRole"), call(at, ifAccessible+".GetInterfaces"), property(at, ifAccessible, "Description"),
-	}
+	return append([]*question{
+		call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetRole"),
+		property(at, ifAccessible, "Name"), property(at, ifAccessible, "ChildCount"),
+	}, faces(at)...)
 }
 
-// again is how many of them are asked again.
-const again = 3
+// faces are those that matter only for what is on the screen.
+func faces(at place) []*question {
+	return []*question{call(at, ifAccessible+".GetInterfaces"), property(at, ifAccessible, "Description")}
+}
 
 // takeLocked takes the answers to basics.
 func (p *app) takeLocked(nd *node, answers []*question, since uint64) {
@@ -525,21 +557,39 @@ func (p *app) takeLocked(nd *node, answers []*question, since uint64) {
 		}
 		return
 	}
-	if nd.stale <= since {
+	if len(answers) > 1 && nd.stale <= since {
 		nd.stale = 0
 	}
 }
 
-// take takes the answers to basics; false if there are none.
+// take takes the answers to some of basics, the first of which is GetState; false
+// if the element is gone.
 func (nd *node) take(answers []*question) bool {
-	if answers[0].err != nil && answers[1].err != nil {
+	if answers[0].err != nil {
 		return false
 	}
-	nd.states, nd.name, nd.count = stateBits(answers[0].first()), keep(answers[1].text(), maxName), answers[2].number()
-	if len(answers) > again {
-		nd.role, nd.ifaces, nd.desc = uint32(answers[3].number()), ifaceBits(answers[4].first()), keep(answers[5].text(), maxName)
+	for _, q := range answers {
+		name := q.method
+		if len(q.args) == 2 { // a property
+			name, _ = q.args[1].(string)
+		}
+		switch name {
+		case ifAccessible + ".GetState":
+			states := stateBits(q.first())
+			nd.acts = nd.acts && nd.states == states
+			nd.states, nd.glance = states, false
+		case ifAccessible + ".GetRole":
+			nd.role, nd.basics = uint32(q.number()), true
+		case ifAccessible + ".GetInterfaces":
+			nd.ifaces, nd.faced = ifaceBits(q.first()), true
+		case "Name":
+			nd.name = keep(q.text(), maxName)
+		case "Description":
+			nd.desc = keep(q.text(), maxName)
+		case "ChildCount":
+			nd.count = q.number()
+		}
 	}
-	nd.basics = true
 	return true
 }
 
@@ -559,7 +609,7 @@ func (p *app) adoptLocked(nd *node, kids []place, part bool, since uint64) {
 // window asks for the children of a container that has many, or that makes them
 // when they are asked for: those on the screen, and some around them.
 func (p *app) window(ctx context.Context, nd *node, count int, since uint64) error {
-	if count < 0 || nd.part {
+	if count < 0 {
 		number := property(nd.at, ifAccessible, "ChildCount")
 		if err := p.ask(ctx, number); err != nil {
 			return err

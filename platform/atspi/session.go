@@ -115,6 +115,7 @@ type session struct {
 	id      string // of the bus: names such as ":1.5" mean something on one bus only
 	self    string // our name on it
 	few     int    // fewNodes, which tests change
+	own     int    // this process, whose elements are left out
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -165,7 +166,7 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	case q.text() == "":
 		return nil, &platform.MissingError{What: "The accessibility bus of this desktop did not start.", Fix: fixPackage}
 	}
-	s := &session{options: o, few: fewNodes, apps: map[string]*app{}, guests: map[string]*app{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
+	s := &session{options: o, few: fewNodes, own: os.Getpid(), apps: map[string]*app{}, guests: map[string]*app{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
 	if s.bus, err = dial(ctx, q.text(), s); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -163,7 +163,9 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 			break
 		}
 		p.mu.Lock()
-		p.loaded = false
+		for _, nd := range p.nodes {
+			nd.glance = true
+		}
 		p.mu.Unlock()
 	}
 	switch {

@@ -168,11 +168,11 @@ func actionWord(name string) string {
 	case "setfocus":
 		return "focus"
 	}
-	return strings.ReplaceAll(w, " ", "_")
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(w)
 }
 
 // mainActions are the names of main actions, the surest first.
-var mainActions = []string{"press", "click", "activate", "jump", "dodefault", "toggle", "clickancestor", "open", "select", "show_menu"}
+var mainActions = []string{"press", "click", "activate", "jump", "dodefault", "toggle", "check", "uncheck", "click_ancestor", "clickancestor", "open", "select"}
 
 // offered are the actions that are worth telling of: GTK 4 publishes those of
 // every text's context menu, too.
@@ -195,6 +195,9 @@ func mainAction(names []string) int {
 		if i := slices.Index(names, main); i >= 0 {
 			return i
 		}
+	}
+	if len(names) == 1 && names[0] == "show_menu" {
+		return 0 // a menu of Qt's
 	}
 	return -1
 }
