@@ -195,6 +195,10 @@ func queries() []*behaviour {
 			})),
 		b("query.ocr", "text that only shows in pixels", "found where it is drawn", needsOCR, html(`<canvas id=c width=600 height=200></canvas><script>
 			const g = el('c').getContext('2d'); g.font = '48px sans-serif'; g.fillText('Elephant', 60, 100)</script>`),
-			query(obj{"kind": "ocr", "text": "Elephant"}), field("matches.0.kind", "ocr")),
+			func(r *run) {
+				if c := r.made(r.call("query", obj{"selector": obj{"kind": "ocr", "text": "Elephant"}})); c.Code == capabilities.CodeNotSupported {
+					panic(lack{string(needsOCR)})
+				}
+			}, field("matches.0.kind", "ocr")),
 	}
 }

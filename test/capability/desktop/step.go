@@ -86,9 +86,7 @@ func in(selector string) string { return `window:"{title}" >> ` + selector }
 
 // made makes c the last call, which the steps behind it look at.
 func (r *run) made(c *capability.Call) *capability.Call {
-	if !r.aside {
-		r.last = c
-	}
+	r.last = c
 	return c
 }
 
@@ -267,7 +265,7 @@ func notAmong(path string, words ...string) step {
 // first step.
 func meanwhile(first step, steps ...step) step {
 	return func(r *run) {
-		aside := *r
+		aside := *r // with a last call of its own
 		aside.aside = true
 		done := make(chan any, 1)
 		go func() {

@@ -174,7 +174,7 @@ type run struct {
 	vars  map[string]any
 	page  *page
 	last  *capability.Call
-	aside bool // runs beside the steps: what it calls is not the last call
+	aside bool // runs beside the steps: what it calls is not noted
 	calls []*capability.Call
 	clean []func()
 

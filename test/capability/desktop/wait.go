@@ -47,9 +47,7 @@ func waiting() []*behaviour {
 				r.fail("it gave up after %s", took)
 			}
 		}),
-		b("wait.window", "a window that opens later", "satisfied when it is there", some, needsGTK, func(r *run) {
-			meanwhile(await(obj{"window": "~hr-later", "state": "gone", "timeout_ms": 1000}, "satisfied"))(r)
-		}, editor("gtk", ""), await(obj{"window": "{editor}", "state": "exists"}, "satisfied"), act(`window:~"{editor}"`, "close"),
+		b("wait.window", "a window that opens, and closes", "satisfied when it is there, and when it is gone", needsGTK, await(obj{"window": "no such window at all", "state": "gone"}, "satisfied"), editor("gtk", ""), await(obj{"window": "{editor}", "state": "exists"}, "satisfied"), act(`window:~"{editor}"`, "close"),
 			await(obj{"window": "{editor}", "state": "gone"}, "satisfied")),
 		b("wait.region", "an area whose pixels change", "satisfied when they do", some, begins, shot(), find("m", magenta), func(r *run) {
 			x, y := r.vars["m.x"].(float64), r.vars["m.y"].(float64)
@@ -106,7 +104,16 @@ func windows() []*behaviour {
 				return ""
 			}), becomes("innerWidth < before", true)),
 		b("window.minimize", "a window is minimized and activated again", "it is hidden, and then in front", plain, act(`window:"{title}"`, "minimize"),
-			becomes("document.hidden || !document.hasFocus()", true), act(`window:"{title}"`, "activate"), becomes("!document.hidden && document.hasFocus()", true)),
+			becomes("document.hidden", true), act(`window:"{title}"`, "activate"), becomes("document.hidden", false), windowIs(func(r *run, w map[string]any) string {
+				if w["focused"] != true || w["minimized"] == true {
+					return brief(w)
+				}
+				return ""
+			}), func(r *run) {
+				// Chrome does not take itself for focused again under every manager; the next
+				// behaviours get a new window.
+				r.clean = append(r.clean, r.s.closeWindow)
+			}),
 		b("window.activate", "a covered window is activated", "it is on top and has the focus", plain, needsGTK, editor("gtk", ""), becomes("document.hasFocus()", false),
 			act(`window:"{title}"`, "activate"), becomes("document.hasFocus()", true), windowIs(func(r *run, w map[string]any) string {
 				if w["focused"] != true || number(w, "z") != 0 {

@@ -1,0 +1,140 @@
+package desktop_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	handler "github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	opener "github.com/handrail-dev/handrail/platform/desktop"
+	"github.com/handrail-dev/handrail/test/capability"
+	"github.com/handrail-dev/handrail/test/capability/desktop"
+	"github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+func TestMain(m *testing.M) {
+	// Connections that are kept alive end a moment after their servers.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// rule is the named policy that the runs here permit the family by. What it
+// declares as privileged is asked about all the same, and granted ahead.
+const rule = `@id("desktop-acceptance") permit (principal, action in Action::"family:desktop", resource);
+`
+
+// privileged are the tools that no rule permits plainly.
+var privileged = []string{"tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard"}
+
+// quiet is how long the node waits after the person, in these tests.
+const quiet = 700 * time.Millisecond
+
+// start runs a whole site whose node has the desk as its desktop, in this
+// process, whose environment becomes the desk's.
+func start(t *testing.T, d *desk.Desk) desktop.Options {
+	t.Helper()
+	for _, e := range d.Env {
+		name, value, _ := strings.Cut(e, "=")
+		t.Setenv(name, value)
+	}
+	log := slog.New(slog.DiscardHandler)
+	o := opener.New(opener.Options{Log: log})
+	t.Cleanup(func() { _ = o.Close() })
+	h, err := handler.New(handler.Options{Opener: o, QuietTime: quiet, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	s := site.Start(t, site.Options{Rules: site.Rules + rule})
+	s.Grant("agent", s.AddNode("desk", h), "tool.desktop.*")
+	return desktop.Options{
+		Options: capability.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent), ReadToken: s.MustToken("reader", principal.RoleOperator)},
+		Browser: desktop.Program{App: "chromium", Args: []string{"--no-sandbox", "--test-type", "--disable-gpu", "--disable-dev-shm-usage"}},
+		Quiet:   quiet,
+	}
+}
+
+// The suite itself: each behaviour is a subtest. -args -report DIR keeps the report.
+var (
+	reportDir = flag.String("report", "", "folder for the suite's report")
+	runOnly   = flag.String("behaviour", "", "only behaviours whose ID matches")
+)
+
+func run(t *testing.T, o desktop.Options, only string) *capability.Report {
+	t.Helper()
+	o.Behaviours = capability.Select(desktop.All(), regexp.MustCompile(only))
+	if *runOnly != "" {
+		o.Behaviours = capability.Select(o.Behaviours, regexp.MustCompile(*runOnly))
+	}
+	if len(o.Behaviours) == 0 {
+		t.Skip("none chosen")
+	}
+	o.Done = func(out capability.Outcome) {
+		if testing.Verbose() {
+			fmt.Printf("%-8s %6d ms  %3d calls  %s  %s\n", out.Status, out.Duration.Milliseconds(), out.Calls, out.ID, out.Error)
+		}
+	}
+	report, err := desktop.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *reportDir != "" {
+		if err := report.WriteTo(*reportDir); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d of %d passed in %s", report.Count(capability.Passed), len(report.Outcomes), report.Took)
+	return report
+}
+
+// leave are the behaviours that need what a host may lack.
+func judge(t *testing.T, report *capability.Report, leave string) {
+	t.Helper()
+	for _, out := range report.Outcomes {
+		t.Run(out.ID, func(t *testing.T) {
+			switch {
+			case out.Status == capability.NotRun && regexp.MustCompile(leave).MatchString(out.ID):
+				t.Skip(out.Error)
+			case out.Status != capability.Passed:
+				t.Errorf("%s: %s\n%s: %s", out.Title, out.Proves, out.Status, out.Error)
+			}
+		})
+	}
+}
+
+// twoDisplays stand side by side, of different sizes and heights.
+var twoDisplays = []desk.Monitor{{Name: "left", Width: 1100, Height: 900}, {Name: "right", X: 1100, Y: 100, Width: 700, Height: 800}}
+
+func TestDesktopBehaviours(t *testing.T) {
+	d := desk.StartX(t, desk.Options{Size: "1800x900", Monitors: twoDisplays})
+	d.InstallQtEditor()
+	o := start(t, d)
+	o.Editors = map[string]desktop.Program{"qt": {App: "desk-qt-editor", Args: []string{"{file}"}}}
+	o.Relayout = func(context.Context) (func(), error) {
+		d.SetMonitors([]desk.Monitor{{Name: "left", Width: 1000, Height: 900}, {Name: "right", X: 1000, Y: 0, Width: 800, Height: 900}})
+		return func() { d.SetMonitors(twoDisplays) }, nil
+	}
+	judge(t, run(t, o, "^"), `^person\.|^query\.ocr$`)
+}
+
+// In a Xephyr, what is done to its window comes out of the inner desktop's own
+// devices, as a person's doing does.
+func TestPersonBehaviours(t *testing.T) {
+	outer := desk.StartX(t, desk.Options{Size: "1300x1000", NoBus: true})
+	d, window := outer.StartXephyr(desk.Options{Size: "1200x900"})
+	o := start(t, d)
+	o.Person = func(context.Context) error {
+		outer.Activate(window)
+		outer.Xdotool("mousemove", "--window", window, "600", "800", "mousemove_relative", "--", "7", "5", "mousemove_relative", "--", "-7", "-5")
+		return nil
+	}
+	judge(t, run(t, o, `^person\.`), `^$`)
+}
