@@ -92,9 +92,18 @@ func TestLessonsCoverTheCatalog(t *testing.T) {
 // exchangeForm is a call and its answer, as exchange writes them.
 var exchangeForm = regexp.MustCompile("(?m)^```\\n(tool_[a-z_]+) (\\{.*\\})\\n\\n(\\{(?:.*\\}|(?:\\n .*)*\\n\\}))$")
 
-// The page on disk, without a browser: every call in it is valid, every answer is
-// one the tool may give, every code exists.
+// The pages on disk, without a browser or a desktop: every call in them is valid,
+// every answer is one the tool may give, every code exists.
 func TestPageFitsTheCatalog(t *testing.T) {
+	fits(t, file, len(lessons))
+}
+
+func TestDesktopPageFitsTheCatalog(t *testing.T) {
+	fits(t, "../../docs/desktop.md", 4)
+}
+
+func fits(t *testing.T, file string, least int) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -114,8 +123,8 @@ func TestPageFitsTheCatalog(t *testing.T) {
 			t.Errorf("%s can not answer %s: %v", block[1], block[3], bad)
 		}
 	}
-	if calls < len(lessons) {
-		t.Errorf("%d calls for %d tools", calls, len(lessons))
+	if calls < least {
+		t.Errorf("%s: %d calls, at least %d are expected", file, calls, least)
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(string(text), -1) {
 		if !capabilities.Code(m[1]).Known() {
