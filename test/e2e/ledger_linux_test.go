@@ -75,7 +75,13 @@ func atWork(t *testing.T, dir string) (*station, *site.Handler, <-chan capabilit
 	s.awaitNode(id)
 	want(t, s.result(site.ToolEcho, "before", ""), capabilities.StatusOK, "")
 	running := make(chan capabilities.Result, 1)
-	go func() { running <- s.result(site.ToolSlow, "slow", "slow") }()
+	go func() { // its deadline is far off: a disk takes long to fill on a busy machine
+		r, err := s.call(ctx(), site.ToolSlow, `{"text":"slow","timeout_ms":300000}`, "slow")
+		if err != nil {
+			t.Errorf("slow: %v", err)
+		}
+		running <- r
+	}()
 	started(t, handler, "slow")
 	return s, handler, running
 }
