@@ -92,7 +92,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := upRules(ctx, data, o, browser, page, say); err != nil {
 		return err
 	}
-	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, Log: log})
+	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), Log: log})
 	if err != nil {
 		return err
 	}
@@ -299,4 +299,12 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	s.line("\nConnect an MCP client:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
 	s.line("A client that starts a program instead: %s mcp --data %s", program, data)
 	s.line("Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
+}
+
+// wait is how long calls wait for a person: not at all where nobody watches.
+func (o upOptions) wait() time.Duration {
+	if o.plain || o.once {
+		return 0
+	}
+	return approvalWait
 }
