@@ -3,6 +3,7 @@ package desktop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // bench is a fake desktop with an application on it, and a handler.
 type bench struct {
-	t *testing.T
+	t testing.TB
 	d *fake.Desktop
 	h *Handler
 
@@ -26,7 +27,7 @@ type bench struct {
 
 const editorPID = 100
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	d := fake.New()
 	h, err := New(Options{Opener: d, QuietTime: time.Millisecond})
@@ -92,7 +93,7 @@ func (b *bench) act(target any, action map[string]any) (map[string]any, capabili
 	b.t.Helper()
 	m, out, err := b.call("act", map[string]any{"target": target, "action": action})
 	if err != nil {
-		b.t.Fatalf("%v %v: %v (%+v)", target, action, err, capabilities.AsError(err).Details)
+		b.t.Fatalf("%v %v: %v (%+v, %v)", target, action, err, capabilities.AsError(err).Details, errors.Unwrap(err))
 	}
 	return m, out
 }

@@ -23,7 +23,7 @@ func (o opener) Locked(context.Context) string                   { return "" }
 func (o opener) Close() error                                    { return nil }
 
 // realBench is a handler on a real desktop.
-func realBench(t *testing.T, d *desk.Desk) *bench {
+func realBench(t testing.TB, d *desk.Desk) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), desk.Within)
 	defer cancel()
@@ -258,5 +258,65 @@ func TestPointerAndFocusAreLeftAlone(t *testing.T) {
 	desk.Await(t, "the focus to be back", func() bool { return d.Active() == above.App.Window.ID })
 	if nx, ny := d.Pointer(); nx != x || ny != y {
 		t.Errorf("the pointer was at %d, %d and is at %d, %d", x, y, nx, ny)
+	}
+}
+
+// A page in Chromium is worked as any other application, by its elements.
+func TestChromiumByElements(t *testing.T) {
+	desk.Need(t, "chromium")
+	t.Parallel()
+	d := desk.StartX(t, desk.Options{})
+	b := realBench(t, d)
+	if _, _, err := b.call("query", map[string]any{"selector": "role:button"}); err != nil { // browsers look once, as they start
+		t.Fatal(err)
+	}
+	d.Chromium(`<title>Form</title><label>Name <input id=n></label><label><input type=checkbox id=c>Agree</label>
+<select id=s aria-label=Colour><option>red<option>green<option>blue</select><textarea aria-label=Notes></textarea>
+<button onclick="document.title='Sent '+n.value+' '+c.checked+' '+s.value">Send</button>`, "--force-renderer-accessibility")
+	in := func(what string) string { return `window:"Form" >> ` + what }
+	b.await(map[string]any{"selector": in(`role:button && name:Send`), "state": "enabled"})
+	for _, step := range []struct {
+		target string
+		action map[string]any
+	}{
+		{in(`role:textbox && name:Name`), kind("set_value", "value", "é漢😀")},
+		{in(`role:checkbox && name:Agree`), kind("check")},
+		{in(`role:combobox && name:Colour`), kind("set_value", "value", "green")},
+		{in(`role:textbox && name:Notes`), kind("type", "text", "one\ntwo")},
+		{in(`role:button && name:Send`), kind("click")},
+	} {
+		m, out := b.act(step.target, step.action)
+		t.Logf("%s %v: %v %s (%s)", step.target, step.action["kind"], m["route"], out.Effect, out.Evidence)
+		// A combobox may not tell what it shows; the page does, in the end.
+		if out.Effect != capabilities.EffectConfirmed && (out.Effect != capabilities.EffectPartial || step.action["value"] != "green") {
+			t.Errorf("%v, %+v", m, out)
+		}
+	}
+	b.await(map[string]any{"window": "Sent"})
+	if windows, err := b.h.windows(t.Context()); err != nil || windows[0].Title != "Sent é漢😀 true green" {
+		t.Errorf("%+v, %v", windows, err)
+	}
+}
+
+// A click by a ref, at the node, with its evidence.
+func BenchmarkClickByRef(b *testing.B) {
+	for _, kit := range []desk.Toolkit{desk.GTK3, desk.GTK4, desk.Qt} {
+		b.Run(string(kit), func(b *testing.B) {
+			d := desk.StartX(b, desk.Options{})
+			d.Fixture(kit, 50)
+			h := realBench(b, d)
+			h.await(map[string]any{"selector": `role:spinbutton`, "state": "enabled"})
+			m, _, err := h.call("query", map[string]any{"selector": `role:spinbutton`})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ref := m["matches"].([]any)[0].(map[string]any)["element_ref"]
+			for i := 0; b.Loop(); i++ {
+				_, out := h.act(ref, kind("set_value", "value", fmt.Sprint(1+i%50)))
+				if out.Effect != capabilities.EffectConfirmed {
+					b.Fatalf("%+v", out)
+				}
+			}
+		})
 	}
 }

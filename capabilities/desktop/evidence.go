@@ -13,6 +13,10 @@ import (
 // once.
 const actWait = 250 * time.Millisecond
 
+// goalWait bounds the wait for what was asked, once something else was seen to
+// happen: the application is at it.
+const goalWait = time.Second
+
 // rereads are when the element itself is read again, after the act, for toolkits
 // that tell nobody of a change.
 var rereads = []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, actWait}
@@ -123,9 +127,11 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 			timer.Reset(rereads[next])
 		case <-timer.C:
 			look = true
+			again := actWait / 2
 			if next++; next < len(rereads) {
-				timer.Reset(rereads[next] - time.Since(began))
+				again = rereads[next] - time.Since(began)
 			}
+			timer.Reset(again)
 		case e, ok := <-t.events:
 			if !ok {
 				t.events = nil
@@ -158,7 +164,11 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 				return v, nil
 			}
 		}
-		if done == nil && time.Since(began) >= actWait {
+		most := actWait
+		if goal != nil && seen != (weak{}) {
+			most = goalWait
+		}
+		if done == nil && time.Since(began) >= most {
 			return t.nothing(seen, goal != nil), nil
 		}
 	}

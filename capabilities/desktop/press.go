@@ -104,6 +104,11 @@ func (c *deed) noInput() error {
 // pointer clicks with the real mouse. A window that is clicked gets the focus
 // anyway: it is given to it before, so that it can be put back.
 func (c *deed) pointer(ctx context.Context, b platform.Button, count int) error {
+	return c.pointerFor(ctx, b, count, nil)
+}
+
+// pointerFor is pointer with a goal to be read back.
+func (c *deed) pointerFor(ctx context.Context, b platform.Button, count int, goal func(e *platform.Element) string) error {
 	if c.in == nil {
 		return c.noInput()
 	}
@@ -127,18 +132,50 @@ func (c *deed) pointer(ctx context.Context, b platform.Button, count int) error 
 	if err := m.click(ctx, c.in, b); err != nil {
 		return err
 	}
-	if c.verdict, err = c.seen.await(ctx, nil, nil); err != nil {
+	if c.verdict, err = c.seen.await(ctx, goal, nil); err != nil {
 		return err
 	}
 	return c.pointerBack(ctx, home)
 }
 
-// pointerBack takes the pointer where it was.
+// pointerBack takes the pointer where it was, once the application has had the
+// click: window managers hold the pointer while they look at a press, and what is
+// let go after that is sent with the place where the pointer is by then. So it
+// goes one pixel first, which shows that it is free, and the application is asked
+// for the element once more. What was done is done, whether it can be put back or not.
 func (c *deed) pointerBack(ctx context.Context, home platform.Point) error {
 	if !c.moved || c.keep {
 		return nil
 	}
-	return c.in.Move(ctx, home)
+	at, err := c.in.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	free, err := c.until(ctx, settle, func() (bool, error) {
+		err := c.in.Move(ctx, platform.Point{X: at.X - 1, Y: at.Y})
+		if err != nil && (ctx.Err() != nil || errors.Is(err, platform.ErrLost)) {
+			return false, err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.e.Ref != "" && c.d.Accessibility != nil {
+		bounded, cancel := context.WithTimeout(ctx, readTime)
+		_, _ = c.d.Accessibility.Element(bounded, c.e.Ref) // only that it answers counts
+		cancel()
+	}
+	if free {
+		err = c.in.Move(ctx, home)
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, platform.ErrLost)) {
+		return err
+	}
+	if err != nil || !free {
+		c.verdict.evidence += "; the pointer could not be put back"
+	}
+	return nil
 }
 
 // hover leaves the pointer over the element.

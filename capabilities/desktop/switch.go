@@ -48,16 +48,13 @@ func (c *deed) press(ctx context.Context, goal func(e *platform.Element) string)
 
 // clickFor clicks and reads back a goal.
 func (c *deed) clickFor(ctx context.Context, goal func(e *platform.Element) string) error {
-	if err := c.pointer(ctx, platform.ButtonLeft, 1); err != nil {
+	if err := c.pointerFor(ctx, platform.ButtonLeft, 1, goal); err != nil || c.verdict.effect == capabilities.EffectConfirmed {
 		return err
 	}
-	if v, ok := c.seen.check(ctx, goal); ok {
+	if v, ok := c.seen.check(ctx, goal); ok { // by now the pointer is away again
 		c.verdict = v
-		return nil
 	}
-	v, err := c.seen.await(ctx, goal, nil)
-	c.verdict = v
-	return err
+	return nil
 }
 
 // selects selects the element in what holds it, or, with a value, the option of
@@ -121,6 +118,17 @@ func (c *deed) choose(ctx context.Context, name string) error {
 	if option == nil {
 		if opened {
 			c.escape(ctx)
+		}
+		if combo && len(names) == 0 && c.in != nil && is(&root, "focusable") {
+			// It tells none of its options: nearly all find the one that is typed.
+			err := c.keys(ctx, shows, func(ctx context.Context) error { return c.typing(ctx, name) })
+			if err != nil || c.verdict.effect == capabilities.EffectConfirmed {
+				return err
+			}
+			if c.verdict.effect == capabilities.EffectPartial {
+				c.verdict.evidence = "the option's name was typed into it, and it changed; it does not tell what it shows"
+				return nil
+			}
 		}
 		return (&capabilities.Error{Code: capabilities.CodeElementNotFound, Message: "There is no such option."}).
 			WithDetails(map[string]any{"options": names})
