@@ -14,9 +14,8 @@
 // listens. The first call that needs elements sets IsEnabled there, and leaves it
 // so, as every assistive program does; some desktops remember it. It never sets
 // ScreenReaderEnabled, which would start a screen reader on some desktops. Chromium
-// and Electron want that one, so they show no more than a window until they are
-// started with --force-renderer-accessibility (or with ACCESSIBILITY_ENABLED=1 in
-// their environment).
+// and Electron publish what is in their windows only if IsEnabled was set before
+// they started and they were started with --force-renderer-accessibility.
 //
 // It must never import anything of this module but the platform root.
 package atspi
