@@ -144,30 +144,35 @@ func (s *settler) of(ctx context.Context, w xproto.Window) (*program, error) {
 // look tells whether a window answers pings, its class, and what it lies in. A
 // window that is gone lies in nothing.
 func (s *settler) look(ctx context.Context, w xproto.Window) (answers bool, class string, up xproto.Window, err error) {
+	type looks struct {
+		answers bool
+		class   string
+		up      xproto.Window
+	}
 	c := s.conn
-	err = c.Do(ctx, func() error {
+	l, err := Ask(ctx, c, func() (l looks, err error) {
 		protocols := xproto.GetProperty(c.X, false, w, s.proto, xproto.AtomAtom, 0, 64)
 		classes := xproto.GetProperty(c.X, false, w, s.class, xproto.AtomString, 0, 64)
 		tree := xproto.QueryTree(c.X, w)
 		if p, err := protocols.Reply(); err == nil {
 			for b := p.Value; len(b) >= 4; b = b[4:] {
-				answers = answers || binary.LittleEndian.Uint32(b) == uint32(s.ping)
+				l.answers = l.answers || binary.LittleEndian.Uint32(b) == uint32(s.ping)
 			}
 		}
 		if p, err := classes.Reply(); err == nil {
-			class = string(p.Value)
+			l.class = string(p.Value)
 		}
 		t, err := tree.Reply()
 		if err == nil {
-			up = t.Parent
+			l.up = t.Parent
 		}
-		return err
+		return l, err
 	})
 	var answered xgb.Error
 	if errors.As(err, &answered) {
 		return false, "", 0, nil
 	}
-	return answers, class, up, err
+	return l.answers, l.class, l.up, err
 }
 
 // exists tells whether a window is there.
