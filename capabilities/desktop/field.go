@@ -39,6 +39,11 @@ func (c *deed) setValue(ctx context.Context, value string) error {
 		if !is(&c.e, "editable") {
 			return c.choose(ctx, value)
 		}
+	case "button", "togglebutton", "checkbox", "switch", "link", "menuitem", "tab", "image", "label", "heading", "progressbar", "separator", "scrollbar":
+		// Keys typed over one of these press it, or go to whatever has the focus.
+		if !is(&c.e, "editable") {
+			return unsupported("A %s holds no text.", c.e.Role)
+		}
 	}
 	return c.setText(ctx, value)
 }
