@@ -13,6 +13,9 @@ const (
 	// dragTime is how long a drag takes if the call does not say: applications have
 	// to answer each other about what is dragged over them.
 	dragTime = 200 * time.Millisecond
+	// clickGap is between the clicks of a double one: systems count in milliseconds,
+	// and two presses in one of them are one to Chrome.
+	clickGap = 3 * time.Millisecond
 	// stride is the time between two motions of a movement that takes time.
 	stride = 8 * time.Millisecond
 	// nearby is the size of the area around a point without a window in which
@@ -226,7 +229,12 @@ func (m *gesture) unhold(ctx context.Context, in platform.Input, held []string) 
 }
 
 func (m *gesture) click(ctx context.Context, in platform.Input, b platform.Button) error {
-	for range m.args.Count {
+	for i := range m.args.Count {
+		if i > 0 {
+			if err := pause(ctx, clickGap); err != nil {
+				return err
+			}
+		}
 		if err := in.Button(ctx, b, true); err != nil {
 			return err
 		}
