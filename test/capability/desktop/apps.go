@@ -106,6 +106,8 @@ func editor(kind, text string) step {
 			if r.launch(p, "{editor}") {
 				r.s.programs[kind] = p
 				act(`window:~"{editor}"`, "activate")(r)
+				// A window that has just come may not have its keyboard yet.
+				await(obj{"selector": `window:~"{editor}" >> role:textbox && state:multiline`, "state": "focused"}, "satisfied")(r)
 				return
 			}
 		}
