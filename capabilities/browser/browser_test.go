@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("BROWSER_TEST_PROFILE"); dir != "" {
 		profileThatGetsKilled(dir)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(script.Unwatched()))
 }
 
 // site serves the pages of the tests and counts what they do.

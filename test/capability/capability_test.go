@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	procguard.Main()
 	script.Main(confine.Self)
 	// Connections that are kept alive end a moment after their servers.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, goleak.Cleanup(script.Unwatched()), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // freePorts gives two addresses and who listens on them: a port that is let go may

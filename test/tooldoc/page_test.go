@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	procguard.Main()
 	script.Main(confine.Self)
 	flag.Parse()
-	os.Exit(m.Run())
+	end := script.Unwatched()
+	end(m.Run())
 }
 
 func tools(t testing.TB) *catalog.Catalog {

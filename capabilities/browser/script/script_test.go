@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	procguard.Main()
 	Main(confine.Self)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(Unwatched()))
 }
 
 // echo gives its arguments back; fail fails.
@@ -40,7 +40,7 @@ var tools = []string{"navigate", "click", "press-key", "evaluate", "wait-for"}
 
 func try(t *testing.T, code string) (Result, *capabilities.Error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the race detector slows the engine down most
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := Run(ctx, Options{Launcher: procguard.New(procguard.Options{}), Code: code, Tools: tools, Memory: 24 << 20, Do: do})
 	if err != nil {
