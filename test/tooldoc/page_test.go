@@ -374,7 +374,8 @@ func spaced(text []byte) string {
 	return b.String()
 }
 
-// others lists the families that no node carries out yet.
+// others lists the families that have a page of their own, or that no node carries
+// out yet.
 func (p *place) others(b *bytes.Buffer) {
 	b.WriteString("## The other families\n\nTheir names, fields and rules are fixed. Where it says so, no node carries them out yet, so they are in nobody's list.\n\n| tool | what it does | |\n|---|---|---|\n")
 	for _, d := range tools(p.t).All() {
@@ -382,8 +383,11 @@ func (p *place) others(b *bytes.Buffer) {
 			continue
 		}
 		where := "not on a node yet"
-		if d.NodeCapability() == "" {
+		switch {
+		case d.NodeCapability() == "":
 			where = "the gateway itself"
+		case d.Tool.Family() == "desktop":
+			where = "[desktop.md](desktop.md)"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Tool, d.Description, where)
 	}
