@@ -28,7 +28,10 @@ const maxChord = 6
 func parseChord(chord string) ([]string, error) {
 	if utf8.RuneCountInString(chord) == 1 {
 		name, err := keyName(chord)
-		return []string{name}, err
+		if err != nil {
+			return nil, err
+		}
+		return []string{name}, nil
 	}
 	var keys []string
 	for rest := chord; rest != ""; {
@@ -63,7 +66,9 @@ func parseChord(chord string) ([]string, error) {
 		}
 	}
 	if last := keys[len(keys)-1]; len(keys) > 1 && utf8.RuneCountInString(last) == 1 {
-		keys[len(keys)-1] = strings.ToLower(last)
+		if lower := strings.ToLower(last); utf8.RuneCountInString(lower) == 1 { // not so for a dotted capital I
+			keys[len(keys)-1] = lower
+		}
 	}
 	return keys, nil
 }

@@ -565,7 +565,7 @@ func TestChords(t *testing.T) {
 }
 
 func FuzzParseChord(f *testing.F) {
-	for _, seed := range []string{"Control+Shift+K", "+", "Alt++", "é", ""} {
+	for _, seed := range []string{"Control+Shift+K", "+", "Alt++", "é", "", "\x11", "Control+İ", "Control+K"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, chord string) {
