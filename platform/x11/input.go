@@ -222,12 +222,36 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 		// The screen may have grown since the connection was made: then a place beyond
 		// the old size that was reached is right, too.
 		near := func(is int16, want, size int) bool { return int(is) == want || want < 0 || want >= size }
-		if !near(r.RootX, to.X, wide) || !near(r.RootY, to.Y, high) {
-			return fmt.Errorf("x11: something holds the pointer at %d,%d", r.RootX, r.RootY)
+		there := func() bool { return near(r.RootX, to.X, wide) && near(r.RootY, to.Y, high) }
+		if there() {
+			return nil
 		}
-		return nil
+		// A window manager that looks at a press first stops the pointer for the while;
+		// what moves it then waits in the server and is carried out when it goes on.
+		frozen := time.NewTimer(thaw)
+		defer frozen.Stop()
+		look := time.NewTicker(2 * time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-frozen.C:
+				return fmt.Errorf("x11: something holds the pointer at %d,%d", r.RootX, r.RootY)
+			case <-look.C:
+			}
+			r, err = Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
+				return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
+			})
+			if err != nil || there() {
+				return err
+			}
+		}
 	})
 }
+
+// thaw is how long a press may be looked at by somebody before the pointer goes on.
+const thaw = 2 * time.Second
 
 // logical are X's numbers of buttons by what they do.
 var logical = map[platform.Button]byte{

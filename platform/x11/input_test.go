@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jezek/xgb/xproto"
+
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/test/desk"
 )
@@ -69,6 +71,49 @@ func TestMouse(t *testing.T) {
 }
 
 // Keys by name, chords, and letting go of what is held.
+// A window manager looks at a press before the program gets it, and the pointer
+// stands still meanwhile: what was moved arrives when it goes on.
+func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	in, other := openInput(t, d), dial(t, d)
+	ctx := within(t)
+	if err := in.Move(ctx, platform.Point{X: 40, Y: 50}); err != nil {
+		t.Fatal(err)
+	}
+	grab, err := xproto.GrabPointer(other.X, false, other.Root(), xproto.EventMaskButtonPress, xproto.GrabModeSync, xproto.GrabModeAsync,
+		xproto.WindowNone, xproto.CursorNone, xproto.TimeCurrentTime).Reply()
+	if err != nil || grab.Status != xproto.GrabStatusSuccess {
+		t.Fatalf("%v %+v", err, grab)
+	}
+	moved := make(chan error, 1)
+	go func() { moved <- in.Move(ctx, platform.Point{X: 300, Y: 200}) }()
+	// What the server does in order shows that the move is in it, and has not gone on.
+	desk.Await(t, "the move is on its way", func() bool {
+		select {
+		case err := <-moved:
+			t.Fatalf("it ended while the pointer was stopped: %v", err)
+		default:
+		}
+		return len(in.turn) == 0
+	})
+	if err := xproto.AllowEventsChecked(other.X, xproto.AllowAsyncPointer, xproto.TimeCurrentTime).Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	if x, y := d.Pointer(); x != 300 || y != 200 {
+		t.Errorf("the pointer is at %d,%d", x, y)
+	}
+	xproto.UngrabPointer(other.X, xproto.TimeCurrentTime)
+	// Who never lets it go on is told of.
+	xproto.GrabPointer(other.X, false, other.Root(), xproto.EventMaskButtonPress, xproto.GrabModeSync, xproto.GrabModeAsync,
+		xproto.WindowNone, xproto.CursorNone, xproto.TimeCurrentTime).Reply()
+	if err := in.Move(ctx, platform.Point{X: 10, Y: 10}); err == nil || !strings.Contains(err.Error(), "holds the pointer") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	nobody := bare(t, "640x480")
 	in := openInput(t, nobody)

@@ -95,21 +95,11 @@ func run(t *testing.T, o desktop.Options, only string) *capability.Report {
 	return report
 }
 
-// judge fails for what failed in the whole run and then, alone on the same desktop,
-// twice more: two processors that are full of other tests can leave a real program
-// without its turn for longer than a behaviour waits, and that says nothing of ours.
 // leave are the behaviours that need what a host may lack.
-func judge(t *testing.T, o desktop.Options, report *capability.Report, leave string) {
+func judge(t *testing.T, report *capability.Report, leave string) {
 	t.Helper()
 	for _, out := range report.Outcomes {
 		t.Run(out.ID, func(t *testing.T) {
-			for range 2 {
-				if out.Status == capability.Passed || out.Status == capability.NotRun {
-					break
-				}
-				t.Logf("before: %s: %s", out.Status, out.Error)
-				out = run(t, o, "^"+regexp.QuoteMeta(out.ID)+"$").Outcomes[0]
-			}
 			switch {
 			case out.Status == capability.NotRun && regexp.MustCompile(leave).MatchString(out.ID):
 				t.Skip(out.Error)
@@ -132,7 +122,7 @@ func TestDesktopBehaviours(t *testing.T) {
 		d.SetMonitors([]desk.Monitor{{Name: "left", Width: 1000, Height: 900}, {Name: "right", X: 1000, Y: 0, Width: 800, Height: 900}})
 		return func() { d.SetMonitors(twoDisplays) }, nil
 	}
-	judge(t, o, run(t, o, "^"), `^person\.|^query\.ocr$`)
+	judge(t, run(t, o, "^"), `^person\.|^query\.ocr$`)
 }
 
 // In a Xephyr, what is done to its window comes out of the inner desktop's own
@@ -146,5 +136,5 @@ func TestPersonBehaviours(t *testing.T) {
 		outer.Xdotool("mousemove", "--window", window, "600", "800", "mousemove_relative", "--", "7", "5", "mousemove_relative", "--", "-7", "-5")
 		return nil
 	}
-	judge(t, o, run(t, o, `^person\.`), `^$`)
+	judge(t, run(t, o, `^person\.`), `^$`)
 }
