@@ -119,13 +119,34 @@ func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clea
 	sequence, _, _ := procClipboardSequence.Call()
 	c.ours, c.sequence, c.digest = true, uint32(sequence), sha256.Sum256([]byte(text))
 	if clearAfter > 0 {
-		c.clear = time.AfterFunc(clearAfter, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			c.Clear(ctx)
-		})
+		c.clearIn(clearAfter, clearAttempts)
 	}
 	return nil
+}
+
+// A text that is to go and cannot is tried again: another program may hold the
+// clipboard, or not answer for a form of the text that it promised.
+const (
+	clearAttempts = 300
+	clearPause    = 2 * time.Second
+)
+
+// clearIn clears after a time; with c.mu held.
+func (c *Clipboard) clearIn(after time.Duration, attempts int) {
+	var due *time.Timer
+	due = time.AfterFunc(after, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.clear != due {
+			return // written again, or closed
+		}
+		if _, err := c.clearNow(ctx); err != nil && attempts > 1 {
+			c.clearIn(clearPause, attempts-1)
+		}
+	})
+	c.clear = due
 }
 
 // Read gives the text on the clipboard.
@@ -142,9 +163,12 @@ func (c *Clipboard) Read(ctx context.Context) (text string, err error) {
 
 // held gives the text on the open clipboard.
 func held() (string, error) {
-	memory, _, _ := procGetClipboardData.Call(unicodeText)
+	if is, _, _ := procIsFormatAvailable.Call(unicodeText); is == 0 {
+		return "", nil
+	}
+	memory, _, errno := procGetClipboardData.Call(unicodeText)
 	if memory == 0 {
-		return "", nil // there is none
+		return "", failed("GetClipboardData", errno)
 	}
 	address, _, errno := procGlobalLock.Call(memory)
 	if address == 0 {
@@ -159,6 +183,11 @@ func held() (string, error) {
 func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.clearNow(ctx)
+}
+
+// clearNow is Clear with c.mu held.
+func (c *Clipboard) clearNow(ctx context.Context) (bool, error) {
 	if !c.ours {
 		return false, nil
 	}
@@ -190,5 +219,6 @@ func (c *Clipboard) Close() {
 	defer c.mu.Unlock()
 	if c.clear != nil {
 		c.clear.Stop()
+		c.clear = nil
 	}
 }

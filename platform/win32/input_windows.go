@@ -106,9 +106,7 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 	if whole.Empty() {
 		return failed("GetSystemMetrics", nil)
 	}
-	moved.Lock()
-	moved.to = point{int32(to.X), int32(to.Y)}
-	moved.Unlock()
+	movedTo(point{int32(to.X), int32(to.Y)})
 	// The middle of the pixel in a range of 65,536, so that rounding finds it back.
 	norm := func(v, origin, size int) int32 { return int32(((v-origin)*2 + 1) * 65536 / (size * 2)) }
 	err := sendMouse(mouseInput{

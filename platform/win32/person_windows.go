@@ -37,16 +37,34 @@ const (
 	wmMouseMove             = 0x0200
 )
 
-// moved is where Input moved the pointer last.
+// moved is where Input moved the pointer of late, a ring: where a display server
+// stands between, each of those moves comes back from it, some time after the next.
 var moved struct {
 	sync.Mutex
-	to point
+	to   [32]point
+	when [32]time.Time
+	next int
 }
 
-func lastMove() point {
+// echoAge bounds how long a move may take to come back.
+const echoAge = 2 * time.Second
+
+func movedTo(p point) {
 	moved.Lock()
 	defer moved.Unlock()
-	return moved.to
+	moved.to[moved.next], moved.when[moved.next] = p, time.Now()
+	moved.next = (moved.next + 1) % len(moved.to)
+}
+
+func isEcho(p point) bool {
+	moved.Lock()
+	defer moved.Unlock()
+	for i, to := range moved.to {
+		if to == p && time.Since(moved.when[i]) < echoAge {
+			return true
+		}
+	}
+	return false
 }
 
 var keyboardCallback = sync.OnceValue(func() uintptr {
@@ -69,8 +87,7 @@ var mouseCallback = sync.OnceValue(func() uintptr {
 				at                point
 				data, flags, time uint32
 			}](data)
-			// Where a display server stands between, the move of ours comes back from it.
-			if m.flags&injectedMouse == 0 && (what != wmMouseMove || m.at != lastMove()) {
+			if m.flags&injectedMouse == 0 && (what != wmMouseMove || !isEcho(m.at)) {
 				touch(0, false)
 			}
 		}

@@ -25,14 +25,15 @@ const refPrefix = "hwnd:"
 
 func refOf(h windows.HWND) string { return refPrefix + "0x" + strconv.FormatUint(uint64(h), 16) }
 
-// window finds the window of ref; ErrGone if there is none.
+// window finds the window of ref; ErrGone if there is none, or if nobody sees it
+// any more: a program hides a window before it destroys it.
 func window(ref string) (windows.HWND, error) {
 	digits, ok := strings.CutPrefix(ref, refPrefix)
 	n, err := strconv.ParseUint(digits, 0, 64)
 	if !ok || err != nil {
 		return 0, platform.ErrGone
 	}
-	if is, _, _ := procIsWindow.Call(uintptr(n)); is == 0 {
+	if is, _, _ := procIsWindow.Call(uintptr(n)); is == 0 || !windows.IsWindowVisible(windows.HWND(n)) {
 		return 0, platform.ErrGone
 	}
 	return windows.HWND(n), nil

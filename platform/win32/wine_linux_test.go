@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/test/desk"
 )
@@ -64,7 +65,7 @@ func TestUnderWine(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for t.Context().Err() == nil {
+		for tick := time.NewTicker(20 * time.Millisecond); t.Context().Err() == nil; <-tick.C {
 			if _, err := os.Stat(ask); err == nil {
 				d.Try("xdotool", "mousemove", "300", "200", "mousemove", "310", "210", "key", "ctrl+alt+k")
 			}
