@@ -83,7 +83,7 @@ func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 // asked on a node without a person's session, so asking is a no.
 func (g *Guard) owner(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
 	request := policy.Request{
-		Principal: e.Principal, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
+		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
 		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
 		Granted: slices.ContainsFunc(t.Grants, isGrant),
 	}

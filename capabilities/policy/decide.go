@@ -61,6 +61,7 @@ type Request struct {
 	Principal capabilities.PrincipalID
 	User      bool // the principal is a person, not an agent
 	Role      string
+	Taint     []string // what untrusted content the lane has read
 	Tool      capabilities.ToolID
 	// Node carries the call out. Left empty for tools of the gateway.
 	Node Node

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
 // read takes over what append wrote, member by member: its canonical form is the
@@ -24,11 +25,14 @@ func (e *Envelope) read(data []byte) bool {
 	e.Capabilities.Privileged = r.texts(`,"privileged":`)
 	e.Capabilities.UI = r.texts(`,"ui":`)
 	e.Profile = r.text(`},"capability_profile_id":`)
+	e.Consent = catalog.Consent(r.text(`,"consent_class":`))
 	e.Created = r.text(`,"created_at":`)
 	e.Grants = r.texts(`,"effective_grants":`)
-	if delta := `,"escalation":{"delta":`; r.sees(delta) {
+	if code := `,"escalation":{"code":`; r.sees(code) {
 		e.Escalation = &Escalation{}
-		e.Escalation.Delta = r.texts(delta)
+		e.Escalation.Code = EscalationCode(r.text(code))
+		e.Escalation.Delta = r.texts(`,"delta":`)
+		e.Escalation.From = r.text(`,"from":`)
 		e.Escalation.Grant = r.optional(`,"grant_id":`)
 		e.Escalation.Reason = r.text(`,"reason":`)
 		r.skip(`}`)
@@ -40,12 +44,14 @@ func (e *Envelope) read(data []byte) bool {
 	e.Principal = capabilities.PrincipalID(r.text(`,"principal":`))
 	e.Requested = capabilities.NodeID(r.optional(`,"requested_node_id":`))
 	e.Risk = Risk(r.text(`,"risk_level":`))
+	e.Role = r.optional(`,"role":`)
 	e.Selected = capabilities.NodeID(r.optional(`,"selected_node_id":`))
 	e.Mode = capabilities.SelectionMode(r.optional(`,"selection_mode":`))
+	e.Taint = r.texts(`,"taint":`)
 	e.Lane = capabilities.LaneID(r.text(`,"thread_id":`))
 	e.Tool = capabilities.ToolID(r.text(`,"tool_id":`))
 	e.ToolSlug = r.text(`,"tool_slug":`)
-	r.skip(`,"v":1`)
+	r.skip(`,"v":2`)
 	e.V = EnvelopeVersion
 	e.Version = r.text(`,"version":`)
 	r.skip(`}`)

@@ -111,6 +111,75 @@ func DeriveIsolation(keys []string) capabilities.IsolationClass {
 	return class
 }
 
+// keyConsents lists the keys whose consent class differs from what their category
+// gives; the most specific entry holds.
+var keyConsents = map[string]catalog.Consent{
+	"privileged.input":       catalog.ConsentLease,
+	"data.read.screen":       catalog.ConsentLease,
+	"data.read.clipboard":    catalog.ConsentLease,
+	"data.read.location":     catalog.ConsentLease,
+	"data.capture":           catalog.ConsentLease,
+	"execution.proc.spawn":   catalog.ConsentCall,
+	"network.ingress":        catalog.ConsentCall,
+	"execution":              catalog.ConsentSession,
+	"ui":                     catalog.ConsentSession,
+	"data":                   catalog.ConsentSession,
+	"network":                catalog.ConsentSession,
+	"privileged":             catalog.ConsentCall,
+	"data.access.pii_masked": catalog.ConsentCall,
+}
+
+// DeriveConsent gives the longest permission a person may give for keys (DESIGN
+// section 6): one call for secrets, administration and commands, a lease for
+// input, screen, camera, microphone, clipboard and location, a session for what is
+// safe. No keys at all need no consent; a key of no known category gets one call.
+func DeriveConsent(keys []string) catalog.Consent {
+	class := catalog.ConsentNone
+	for _, key := range keys {
+		need := catalog.ConsentCall
+		for k := key; k != ""; {
+			if c, ok := keyConsents[k]; ok {
+				need = c
+				break
+			}
+			dot := strings.LastIndexByte(k, '.')
+			if dot < 0 {
+				break
+			}
+			k = k[:dot]
+		}
+		class = shorterConsent(class, need)
+	}
+	return class
+}
+
+// shorterConsent takes the class that permits less. ConsentNone asks for nothing,
+// so anything else is shorter; an unknown class is as short as can be.
+func shorterConsent(a, b catalog.Consent) catalog.Consent {
+	if consentRank(a) == 0 || consentRank(b) == 0 {
+		return catalog.ConsentCall
+	}
+	if consentRank(b) < consentRank(a) {
+		return b
+	}
+	return a
+}
+
+// consentRank orders the classes by how long a permission may last; 0 is unknown.
+func consentRank(c catalog.Consent) int {
+	switch c {
+	case catalog.ConsentCall:
+		return 1
+	case catalog.ConsentLease:
+		return 2
+	case catalog.ConsentSession:
+		return 3
+	case catalog.ConsentNone:
+		return 4
+	}
+	return 0
+}
+
 // ProfileID is the content hash of a set of keys (S1-08 capability_profile_id):
 // the same keys give the same ID, in whatever order they come.
 func ProfileID(keys []string) string {
@@ -163,6 +232,7 @@ type Profile struct {
 	ID           string   // capability_profile_id
 	Risk         Risk
 	Isolation    capabilities.IsolationClass // the least class that may carry it
+	Consent      catalog.Consent             // the longest permission a person may give
 	Privileged   bool
 }
 
@@ -179,6 +249,7 @@ func NewProfile(d *catalog.Descriptor) *Profile {
 		ID:           ProfileID(keys),
 		Risk:         DeriveRisk(keys),
 		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),
+		Consent:      shorterConsent(DeriveConsent(keys), d.Consent),
 		Privileged:   Privileged(keys),
 	}
 }

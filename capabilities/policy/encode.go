@@ -27,12 +27,16 @@ func (e *Envelope) append(b []byte) []byte {
 	}
 	b = append(b, '}')
 	b = appendField(b, "capability_profile_id", e.Profile)
+	b = appendField(b, "consent_class", string(e.Consent))
 	b = appendField(b, "created_at", e.Created)
 	b = append(b, `,"effective_grants":`...)
 	b = appendStrings(b, e.Grants)
 	if x := e.Escalation; x != nil {
-		b = append(b, `,"escalation":{"delta":`...)
+		b = append(b, `,"escalation":{"code":`...)
+		b = canonical.AppendString(b, string(x.Code))
+		b = append(b, `,"delta":`...)
 		b = appendStrings(b, x.Delta)
+		b = appendField(b, "from", x.From)
 		b = appendOptional(b, "grant_id", x.Grant)
 		b = appendField(b, "reason", x.Reason)
 		b = append(b, '}')
@@ -44,12 +48,15 @@ func (e *Envelope) append(b []byte) []byte {
 	b = appendField(b, "principal", string(e.Principal))
 	b = appendOptional(b, "requested_node_id", string(e.Requested))
 	b = appendField(b, "risk_level", string(e.Risk))
+	b = appendOptional(b, "role", e.Role)
 	b = appendOptional(b, "selected_node_id", string(e.Selected))
 	b = appendOptional(b, "selection_mode", string(e.Mode))
+	b = append(b, `,"taint":`...)
+	b = appendStrings(b, e.Taint)
 	b = appendField(b, "thread_id", string(e.Lane))
 	b = appendField(b, "tool_id", string(e.Tool))
 	b = appendField(b, "tool_slug", e.ToolSlug)
-	b = append(b, `,"v":1`...) // check admits no other
+	b = append(b, `,"v":2`...) // check admits no other
 	b = appendField(b, "version", e.Version)
 	return append(b, '}')
 }

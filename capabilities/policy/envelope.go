@@ -6,14 +6,16 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
 // EnvelopeVersion is the v of the envelopes made here.
-const EnvelopeVersion = 1
+const EnvelopeVersion = 2
 
 // MaxEnvelopeBytes bounds what OpenEnvelope reads.
 const MaxEnvelopeBytes = 16 << 10
@@ -34,12 +36,22 @@ type Envelope struct {
 	Profile      string                      `json:"capability_profile_id"`
 	Risk         Risk                        `json:"risk_level"`
 	Isolation    capabilities.IsolationClass `json:"isolation_class"` // derived minimum
+	// Consent is the longest permission a person may give for it, derived.
+	Consent catalog.Consent `json:"consent_class"`
 	// Snapshot addresses what the decision stood on: policy text, the entities it
 	// looked at, and the one-time delta of an escalation (S1-38).
-	Snapshot  string                     `json:"policy_snapshot_id"`
-	Grants    []string                   `json:"effective_grants"` // full keys, sorted
-	Principal capabilities.PrincipalID   `json:"principal"`
-	Lane      capabilities.LaneID        `json:"thread_id"`
+	Snapshot string `json:"policy_snapshot_id"`
+	// Grants are full keys, sorted; with a value (KEY:VALUE) where a key is narrowed
+	// to it, such as network.egress.domain_allowlist:example.com.
+	Grants    []string                 `json:"effective_grants"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	// Role is that of the principal's token; "" if the caller has none. RoleAgent is
+	// an agent's, any other a person's.
+	Role string              `json:"role,omitempty"`
+	Lane capabilities.LaneID `json:"thread_id"`
+	// Taint says what untrusted content the lane has read so far, sorted: "web",
+	// "screen". Never null.
+	Taint     []string                   `json:"taint"`
 	Requested capabilities.NodeID        `json:"requested_node_id,omitempty"`
 	Selected  capabilities.NodeID        `json:"selected_node_id,omitempty"`
 	Mode      capabilities.SelectionMode `json:"selection_mode,omitempty"`
@@ -60,19 +72,38 @@ type ByCategory struct {
 	UI         []string `json:"ui"`
 }
 
+// RoleAgent is the role of agents; every other role is a person's.
+const RoleAgent = "agent"
+
+// IsUser reports whether a role is a person's. Who has none is taken for an agent.
+func IsUser(role string) bool { return role != "" && role != RoleAgent }
+
+// EscalationCode says why there is an escalation. The list is closed.
+type EscalationCode string
+
+// The reason codes: what kind of a person's grant it rests on.
+const (
+	EscalatedByCall    EscalationCode = "call_grant"
+	EscalatedByLease   EscalationCode = "lease_grant"
+	EscalatedBySession EscalationCode = "session_grant"
+)
+
 // Escalation is a one-time addition to the effective grants that a person
-// granted for this execution (S1-38). The envelope before it stays as it was.
+// granted for this execution (S1-38). The envelope before it stays as it was, and
+// an escalated one is not escalated again: it is one hop.
 type Escalation struct {
-	Reason string   `json:"reason"`             // one plain line, at most 300 bytes
-	Delta  []string `json:"delta"`              // full keys, sorted
-	Grant  string   `json:"grant_id,omitempty"` // a reference; no authority by itself
+	Code   EscalationCode `json:"code"`
+	Delta  []string       `json:"delta"`              // full keys, sorted
+	From   string         `json:"from"`               // hex address of the envelope before it
+	Grant  string         `json:"grant_id,omitempty"` // a reference; no authority by itself
+	Reason string         `json:"reason"`             // one plain line, at most 300 bytes
 }
 
 // EnvelopeInput is what an envelope is made from.
 type EnvelopeInput struct {
 	Profile   *Profile                   // required
 	Principal capabilities.PrincipalID   // required
-	Role      string                     // part of the snapshot's entities
+	Role      string                     // of the principal's token
 	Lane      capabilities.LaneID        // required
 	Requested capabilities.NodeID        // "" = the caller named none
 	Selected  capabilities.NodeID        // "" = no node carries it out
@@ -82,8 +113,12 @@ type EnvelopeInput struct {
 	ArgsDigest []byte
 	// Policy is Engine.SnapshotID of the engine that decides. Required.
 	Policy string
+	Taint  []string // what untrusted content the lane has read
 	// Withheld are declared keys that this call does not get (S1-32).
-	Withheld   []string
+	Withheld []string
+	// Narrowed are keys with a value that bound what the others reach, such as
+	// "network.egress.domain_allowlist:example.com".
+	Narrowed   []string
 	Escalation *Escalation // nil = none
 	Created    time.Time   // required
 	Expires    time.Time   // required; after Created
@@ -120,10 +155,10 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 	}
 	p := in.Profile
 	grants := p.Keys
-	isolation, risk := p.Isolation, p.Risk
-	if len(in.Withheld) > 0 || in.Escalation != nil {
+	isolation, risk, consent := p.Isolation, p.Risk, p.Consent
+	if len(in.Withheld) > 0 || len(in.Narrowed) > 0 || in.Escalation != nil {
 		var err error
-		if grants, err = effectiveGrants(p.Keys, in.Withheld, in.Escalation); err != nil {
+		if grants, err = effectiveGrants(p.Keys, in.Withheld, in.Narrowed, in.Escalation); err != nil {
 			return nil, err
 		}
 		// What is withheld lowers nothing: a class or a risk below what the tool
@@ -133,6 +168,7 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 			if r := DeriveRisk(in.Escalation.Delta); r.rank() > risk.rank() {
 				risk = r
 			}
+			consent = shorterConsent(consent, DeriveConsent(in.Escalation.Delta))
 		}
 	}
 	s := &Sealed{Envelope: Envelope{
@@ -146,8 +182,11 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 		Profile:      p.ID,
 		Risk:         risk,
 		Isolation:    isolation,
+		Consent:      consent,
 		Grants:       slices.Clone(grants),
 		Principal:    in.Principal,
+		Role:         in.Role,
+		Taint:        sortedKeys(in.Taint),
 		Lane:         in.Lane,
 		Requested:    in.Requested,
 		Selected:     in.Selected,
@@ -160,7 +199,9 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 		s.Grants = []string{}
 	}
 	if in.Escalation != nil {
-		s.Escalation = &Escalation{Reason: in.Escalation.Reason, Grant: in.Escalation.Grant, Delta: sortedKeys(in.Escalation.Delta)}
+		s.Escalation = &Escalation{}
+		*s.Escalation = *in.Escalation
+		s.Escalation.Delta = sortedKeys(in.Escalation.Delta)
 	}
 	s.Snapshot = snapshotID(in, s.Escalation)
 	if in.Policy == "" {
@@ -205,7 +246,7 @@ func OpenEnvelope(data []byte) (*Sealed, error) {
 // check holds for every envelope that is built or opened.
 func (e *Envelope) check() error {
 	if e.V != EnvelopeVersion {
-		return badEnvelope("v must be 1")
+		return badEnvelope("v must be 2")
 	}
 	if e.Tool.Validate() != nil || e.ToolSlug != e.Tool.Family() || e.Action != e.Tool.Action() {
 		return badEnvelope("tool_id, tool_slug and action do not fit")
@@ -220,6 +261,7 @@ func (e *Envelope) check() error {
 		{"capability_profile_id", e.Profile, 128, false},
 		{"policy_snapshot_id", e.Snapshot, 128, false},
 		{"principal", string(e.Principal), 128, false},
+		{"role", e.Role, 64, true},
 		{"thread_id", string(e.Lane), 128, false},
 		{"requested_node_id", string(e.Requested), 128, true},
 		{"selected_node_id", string(e.Selected), 128, true},
@@ -239,6 +281,17 @@ func (e *Envelope) check() error {
 	if e.Isolation.Rank() == 0 || e.Isolation == capabilities.ClassSession {
 		return badEnvelope("isolation_class must be t0 to t3")
 	}
+	if consentRank(e.Consent) == 0 {
+		return badEnvelope("consent_class is unknown")
+	}
+	if e.Taint == nil || len(e.Taint) > maxTaint {
+		return badEnvelope("taint is missing or too long")
+	}
+	for i, t := range e.Taint {
+		if !validTaint(t) || (i > 0 && e.Taint[i-1] >= t) {
+			return badEnvelope("taint is not a sorted list of plain names")
+		}
+	}
 	switch e.Mode {
 	case "":
 		if e.Selected != "" {
@@ -253,7 +306,7 @@ func (e *Envelope) check() error {
 	default:
 		return badEnvelope("selection_mode is unknown")
 	}
-	if err := checkKeys("effective_grants", e.Grants); err != nil {
+	if err := checkKeys("effective_grants", e.Grants, true); err != nil {
 		return err
 	}
 	for _, group := range e.Capabilities.all() {
@@ -270,10 +323,16 @@ func (e *Envelope) check() error {
 		if x.Reason == "" || len(x.Reason) > 300 || !plainText(x.Reason) || len(x.Grant) > 128 || !plainText(x.Grant) {
 			return badEnvelope("escalation needs a reason of one plain line")
 		}
+		if x.Code != EscalatedByCall && x.Code != EscalatedByLease && x.Code != EscalatedBySession {
+			return badEnvelope("escalation.code is unknown")
+		}
+		if from, err := hex.DecodeString(x.From); err != nil || len(from) != sha256.Size {
+			return badEnvelope("escalation.from is not the address of an envelope")
+		}
 		if len(x.Delta) == 0 {
 			return badEnvelope("escalation.delta is empty")
 		}
-		if err := checkKeys("escalation.delta", x.Delta); err != nil {
+		if err := checkKeys("escalation.delta", x.Delta, false); err != nil {
 			return err
 		}
 	}
@@ -283,21 +342,39 @@ func (e *Envelope) check() error {
 	return nil
 }
 
-func checkKeys(name string, keys []string) error {
+func checkKeys(name string, keys []string, values bool) error {
 	if keys == nil || len(keys) > maxKeys {
 		return badEnvelope(name + " is missing or too long")
 	}
 	for i, k := range keys {
-		if !validKey(k) || (i > 0 && keys[i-1] >= k) {
+		if !(validKey(k) || values && validNarrowed(k)) || (i > 0 && keys[i-1] >= k) {
 			return badEnvelope(name + " is not a sorted list of keys")
 		}
 	}
 	return nil
 }
 
-// effectiveGrants is declared less withheld plus delta. Withholding what was
-// never declared, or adding what is there already, is a mistake of the caller.
-func effectiveGrants(declared, withheld []string, x *Escalation) ([]string, error) {
+// maxTaint bounds the list of taints.
+const maxTaint = 16
+
+// validTaint reports whether t is a plain name of lower-case letters.
+func validTaint(t string) bool {
+	return t != "" && len(t) <= 32 && strings.Trim(t, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// validNarrowed reports whether k is KEY:VALUE, the value being a host, a pattern
+// of hosts or a name.
+func validNarrowed(k string) bool {
+	key, value, ok := strings.Cut(k, ":")
+	if !ok || value == "" || len(k) > 128 || !validKey(key) {
+		return false
+	}
+	return strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789.*:_-") == ""
+}
+
+// effectiveGrants is declared less withheld plus what narrows plus delta.
+// Withholding what was never declared is a mistake of the caller.
+func effectiveGrants(declared, withheld, narrowed []string, x *Escalation) ([]string, error) {
 	grants := slices.Clone(declared)
 	for _, k := range withheld {
 		i := slices.Index(grants, k)
@@ -305,6 +382,12 @@ func effectiveGrants(declared, withheld []string, x *Escalation) ([]string, erro
 			return nil, badEnvelope("withheld key " + k + " is not declared")
 		}
 		grants = slices.Delete(grants, i, i+1)
+	}
+	for _, k := range narrowed {
+		if !validNarrowed(k) {
+			return nil, badEnvelope("what narrows a key is KEY:VALUE")
+		}
+		grants = append(grants, k)
 	}
 	if x != nil {
 		for _, k := range x.Delta {
@@ -317,11 +400,11 @@ func effectiveGrants(declared, withheld []string, x *Escalation) ([]string, erro
 		}
 	}
 	slices.Sort(grants)
-	return grants, nil
+	return slices.Compact(grants), nil
 }
 
 func sortedKeys(keys []string) []string {
-	out := slices.Clone(keys)
+	out := append([]string{}, keys...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

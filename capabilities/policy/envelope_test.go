@@ -26,9 +26,11 @@ func navigateProfile() *Profile {
 	keys := []string{"data.write.temp", "network.browser.session"}
 	return &Profile{
 		Tool: "tool.browser.navigate-back", Version: "1.2.3", ManifestHash: "sha256:" + strings.Repeat("ab", 32),
-		Keys: keys, ID: ProfileID(keys), Risk: DeriveRisk(keys), Isolation: DeriveIsolation(keys),
+		Keys: keys, ID: ProfileID(keys), Risk: DeriveRisk(keys), Isolation: DeriveIsolation(keys), Consent: DeriveConsent(keys),
 	}
 }
+
+var firstHash = strings.Repeat("0f", 32)
 
 func envelopeInput() EnvelopeInput {
 	return EnvelopeInput{
@@ -53,9 +55,9 @@ func TestEnvelopeGolden(t *testing.T) {
 	escalated := envelopeInput()
 	escalated.Requested, escalated.Mode = "", capabilities.SelectSole
 	escalated.Withheld = []string{"data.write.temp"}
-	escalated.Escalation = &Escalation{Reason: "one download, granted by bob", Grant: "g1", Delta: []string{"ui.output.download", "privileged.secret.read"}}
+	escalated.Escalation = &Escalation{Code: EscalatedByCall, From: firstHash, Reason: "one download, granted by bob", Grant: "g1", Delta: []string{"ui.output.download", "privileged.secret.read"}}
 	gateway := envelopeInput()
-	gateway.Profile = &Profile{Tool: "tool.node.list", Version: "1.0.0", ManifestHash: "sha256:x", ID: ProfileID(nil), Risk: RiskLow, Isolation: capabilities.ClassT0}
+	gateway.Profile = &Profile{Tool: "tool.node.list", Version: "1.0.0", ManifestHash: "sha256:x", ID: ProfileID(nil), Risk: RiskLow, Isolation: capabilities.ClassT0, Consent: DeriveConsent(nil)}
 	gateway.Requested, gateway.Selected, gateway.Mode, gateway.Node = "", "", "", Node{}
 	for name, in := range map[string]EnvelopeInput{"explicit": envelopeInput(), "escalated": escalated, "gateway": gateway} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +115,7 @@ func TestEffectiveGrants(t *testing.T) {
 		t.Fatalf("%+v", less.Envelope)
 	}
 	in.Withheld = nil
-	in.Escalation = &Escalation{Reason: "r", Delta: []string{"privileged.secret.read"}}
+	in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"privileged.secret.read"}}
 	more := mustBuild(t, in)
 	if strings.Join(more.Grants, " ") != "data.write.temp network.browser.session privileged.secret.read" || more.Isolation != "t3" || more.Risk != RiskCritical {
 		t.Fatalf("%+v", more.Envelope)
@@ -146,10 +148,14 @@ func TestBuildEnvelopeRefuses(t *testing.T) {
 		},
 		"withheld is not declared": func(in *EnvelopeInput) { in.Withheld = []string{"data.read.screen"} },
 		"escalation with no reason": func(in *EnvelopeInput) {
-			in.Escalation = &Escalation{Delta: []string{"data.read.screen"}}
+			in.Escalation = &Escalation{Code: EscalatedByCall, From: firstHash, Delta: []string{"data.read.screen"}}
 		},
-		"escalation of nothing":  func(in *EnvelopeInput) { in.Escalation = &Escalation{Reason: "r"} },
-		"escalation to a no key": func(in *EnvelopeInput) { in.Escalation = &Escalation{Reason: "r", Delta: []string{"root"}} },
+		"escalation of nothing": func(in *EnvelopeInput) {
+			in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r"}
+		},
+		"escalation to a no key": func(in *EnvelopeInput) {
+			in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"root"}}
+		},
 		"a key of no category": func(in *EnvelopeInput) {
 			in.Profile.Keys = []string{"quantum.leap"}
 		},
@@ -169,6 +175,9 @@ func TestEnvelopeIsContentAddressed(t *testing.T) {
 	changes := map[string]func(*EnvelopeInput){
 		"principal": func(in *EnvelopeInput) { in.Principal = "bob" },
 		"role":      func(in *EnvelopeInput) { in.Role = "admin" },
+		"no role":   func(in *EnvelopeInput) { in.Role = "" },
+		"taint":     func(in *EnvelopeInput) { in.Taint = []string{"web"} },
+		"narrowed":  func(in *EnvelopeInput) { in.Narrowed = []string{"network.egress.domain_allowlist:*.example.com"} },
 		"lane":      func(in *EnvelopeInput) { in.Lane = "lane/2" },
 		"node":      func(in *EnvelopeInput) { in.Requested, in.Selected = "n2", "n2" },
 		"trust":     func(in *EnvelopeInput) { in.Node.Trust = "guest" },
@@ -180,7 +189,9 @@ func TestEnvelopeIsContentAddressed(t *testing.T) {
 		"expires":   func(in *EnvelopeInput) { in.Expires = in.Expires.Add(time.Millisecond) },
 		"manifest":  func(in *EnvelopeInput) { in.Profile.ManifestHash = "sha256:other" },
 		"withheld":  func(in *EnvelopeInput) { in.Withheld = []string{"data.write.temp"} },
-		"delta":     func(in *EnvelopeInput) { in.Escalation = &Escalation{Reason: "r", Delta: []string{"data.write.temp"}} },
+		"delta": func(in *EnvelopeInput) {
+			in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"data.write.temp"}}
+		},
 	}
 	seen := map[string]string{}
 	for name, change := range changes {
@@ -197,7 +208,7 @@ func TestEnvelopeIsContentAddressed(t *testing.T) {
 	}
 
 	in := envelopeInput()
-	in.Escalation = &Escalation{Reason: "r", Delta: []string{"data.read.screen"}}
+	in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"data.read.screen"}}
 	s := mustBuild(t, in)
 	before := bytes.Clone(s.Bytes)
 	in.Profile.Keys[0] = "data.read.clipboard"
@@ -231,7 +242,7 @@ func TestEnvelopeProperty(t *testing.T) {
 		in.Node.Labels = rapid.SliceOf(text).Draw(t, "labels")
 		in.Profile.Keys = slices.Compact(slices.Sorted(slices.Values(rapid.SliceOf(rapid.SampledFrom(someKeys)).Draw(t, "keys"))))
 		if rapid.Bool().Draw(t, "escalated") {
-			in.Escalation = &Escalation{Reason: text.Draw(t, "reason"), Delta: rapid.SliceOfN(rapid.SampledFrom(someKeys), 1, 4).Draw(t, "delta")}
+			in.Escalation = &Escalation{Code: EscalatedByCall, From: firstHash, Reason: text.Draw(t, "reason"), Delta: rapid.SliceOfN(rapid.SampledFrom(someKeys), 1, 4).Draw(t, "delta")}
 		}
 		in.ArgsDigest = rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest")
 		in.Created = time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "created"))
@@ -259,7 +270,7 @@ func TestEnvelopeProperty(t *testing.T) {
 
 func TestOpenEnvelopeRefuses(t *testing.T) {
 	in := envelopeInput()
-	in.Escalation = &Escalation{Reason: "r", Delta: []string{"data.read.screen"}}
+	in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"data.read.screen"}}
 	good := string(mustBuild(t, in).Bytes)
 	replace := func(old, new string) string {
 		if !strings.Contains(good, old) {
@@ -274,17 +285,24 @@ func TestOpenEnvelopeRefuses(t *testing.T) {
 		"cut":                good[:len(good)-1],
 		"more behind":        good + " ",
 		"two":                good + good,
-		"space":              replace(`,"v":1`, `, "v":1`),
-		"unknown field":      replace(`,"v":1`, `,"u":1,"v":1`),
-		"duplicate":          replace(`,"v":1`, `,"v":1,"v":1`),
-		"case folded":        replace(`"v":1`, `"V":1`),
-		"other version":      replace(`"v":1`, `"v":2`),
-		"other number":       replace(`"v":1`, `"v":1.0`),
-		"order":              replace(`{"action":"navigate-back",`, `{`)[:1] + `"v":1,"action":"x"}`,
+		"space":              replace(`,"v":2`, `, "v":2`),
+		"unknown field":      replace(`,"v":2`, `,"u":1,"v":2`),
+		"duplicate":          replace(`,"v":2`, `,"v":2,"v":2`),
+		"case folded":        replace(`"v":2`, `"V":1`),
+		"other version":      replace(`"v":2`, `"v":1`),
+		"other number":       replace(`"v":2`, `"v":2.0`),
+		"order":              replace(`{"action":"navigate-back",`, `{`)[:1] + `"v":2,"action":"x"}`,
 		"escaped":            replace(`"alice"`, `"\u0061lice"`),
 		"slug and ID differ": replace(`"tool_slug":"browser"`, `"tool_slug":"desktop"`),
 		"unknown class":      replace(`"isolation_class":"t2"`, `"isolation_class":"t9"`),
 		"class none":         replace(`"isolation_class":"t2"`, `"isolation_class":"none"`),
+		"unknown consent":    replace(`"consent_class":"lease"`, `"consent_class":"ever"`),
+		"bad taint":          replace(`"taint":[]`, `"taint":["A"]`),
+		"no taint":           replace(`"taint":[],`, ``),
+		"bad reason code":    replace(`"code":"lease_grant"`, `"code":"because"`),
+		"no first envelope":  replace(`"from":"0f`, `"from":"0`),
+		"value in a delta":   replace(`"delta":["data.read.screen"]`, `"delta":["data.read.screen:x"]`),
+		"value of no key":    replace(`["data.read.screen","data.write.temp",`, `["data.read.screen","data.write.temp","data.x:Y",`),
 		"unknown risk":       replace(`"risk_level":"high"`, `"risk_level":"nil"`),
 		"no grants":          replace(`"effective_grants":["data.read.screen","data.write.temp","network.browser.session"]`, `"effective_grants":null`),
 		"unsorted grants":    replace(`["data.read.screen","data.write.temp",`, `["data.write.temp","data.read.screen",`),
@@ -311,7 +329,7 @@ func TestOpenEnvelopeRefuses(t *testing.T) {
 func FuzzOpenEnvelope(f *testing.F) {
 	in := envelopeInput()
 	f.Add(mustBuild(f, in).Bytes)
-	in.Escalation = &Escalation{Reason: "r", Delta: []string{"data.read.screen"}}
+	in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: "r", Delta: []string{"data.read.screen"}}
 	f.Add(mustBuild(f, in).Bytes)
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

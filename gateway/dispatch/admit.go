@@ -180,7 +180,7 @@ func (c *call) policyRequest(n *route.Node) policy.Request {
 
 func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.Request {
 	r := policy.Request{
-		Principal: caller.Principal, User: caller.Role != roleAgent, Role: caller.Role, Lane: caller.Lane,
+		Principal: caller.Principal, User: policy.IsUser(caller.Role), Role: caller.Role, Lane: caller.Lane,
 		Tool: d.Tool, Time: time.Now(),
 	}
 	if n != nil {
@@ -193,7 +193,7 @@ func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.
 
 // roleAgent is the role of tokens that agents hold; every other role is a
 // person's.
-const roleAgent = "agent"
+const roleAgent = policy.RoleAgent
 
 // decide is hop 4: the envelope is built and the decision made on it.
 func (d *Dispatcher) decide(c *call) *capabilities.Error {
@@ -251,7 +251,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	ask := consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: request.Node.ID, NodeLabel: request.Node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.d.EvidenceArgs(c.args.Canonical), Risk: string(c.engine.Profile(c.d.Tool).Risk),
-		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Longest: longest(c.d.Consent),
+		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Longest: longest(c.engine.Profile(c.d.Tool).Consent),
 	}
 	asked := time.Now()
 	permit, err := d.opts.Consent.Await(ctx, ask)
@@ -268,7 +268,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	return c.seal()
 }
 
-// longest is the longest grant that a tool's descriptor lets a person give.
+// longest is the longest grant that a call's consent class lets a person give.
 func longest(class catalog.Consent) consent.Kind {
 	switch class {
 	case catalog.ConsentSession:
