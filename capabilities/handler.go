@@ -83,6 +83,13 @@ type Invocation struct {
 	// Grants are the effective capability keys of the envelope, such as
 	// "network.browser.session". What happens beyond them is drift.
 	Grants []string
+	// Secret is what was delivered for this call alone, sealed to this node; zero for
+	// calls that deliver none. Args then does not hold the field it is for.
+	Secret Secret
+	// Cleared says that Secret is nowhere on the device where applications can read
+	// it, or never was; nil unless there is a Secret. Until it is called, results are
+	// kept free of the value. Idempotent, safe from any goroutine, also after Handle.
+	Cleared func()
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Observe reports what really happened, as a capability key with a short
@@ -100,6 +107,14 @@ type Output struct {
 	Evidence string // one short line; never holds what the caller typed
 	// Untrusted marks content of third parties (a page, a screen) in Result.
 	Untrusted bool
+}
+
+// ClipboardKeeper is a Handler whose capabilities let callers read a clipboard that
+// the device's applications share.
+type ClipboardKeeper interface {
+	// KeepClipboard says from now on whether clipboard reads are refused, because a
+	// secret lies there. It returns once they are.
+	KeepClipboard(ctx context.Context, keep bool) error
 }
 
 // Handler carries out one family of capabilities on a node. Handlers are safe

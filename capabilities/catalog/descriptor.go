@@ -37,9 +37,14 @@ type Descriptor struct {
 	Limits      Limits          `json:"limits"`
 	Annotations Annotations     `json:"annotations"`
 	Consent     Consent         `json:"consent"`
+	// Optional are declared keys that the tool works without: policy may withhold
+	// them, and its handler then leaves out what needs them.
+	Optional []string `json:"optional_keys,omitempty"`
 	// Ack is true for tools whose result is an acknowledgement only (S0-42).
 	Ack      bool      `json:"ack,omitempty"`
 	Examples []Example `json:"examples,omitempty"`
+	// Delivery is set for tools that hand the node a secret; nil for all others.
+	Delivery *Delivery `json:"delivery,omitempty"`
 
 	compileOnce sync.Once
 	compiled    *compiled

@@ -121,7 +121,7 @@ func (d *Descriptor) withRouting(input canonical.Value, c *compiled) (canonical.
 // so for what it returns.
 func (d *Descriptor) Validate() error {
 	for _, check := range []func() error{
-		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas,
+		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -208,6 +208,11 @@ func foul(node any) (string, bool) {
 }
 
 func (d *Descriptor) validateManifest() error {
+	for _, k := range d.Optional {
+		if !slices.Contains(d.Manifest.Keys(), k) {
+			return refuse(d, "optional key %q is not declared", k)
+		}
+	}
 	for _, cat := range d.Manifest.all() {
 		for _, key := range cat.keys {
 			if !keyFormat.MatchString(key) || strings.HasPrefix(key, cat.name+".") {

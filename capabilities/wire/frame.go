@@ -11,6 +11,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/sealed"
 )
 
 // ALPN is the application protocol of every connection between a node and a
@@ -43,7 +44,8 @@ type Kind uint8
 // Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
 // RotateAnswer, Stop, LaneClosed. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
-// JournalState for each call that was asked about.
+// JournalState for each call that was asked about. Where a secret is delivered, the
+// node's Accept and the gateway's Sealed come between Ticket and Progress.
 const (
 	KindHello        Kind = 1
 	KindHelloAck     Kind = 2
@@ -62,6 +64,8 @@ const (
 	KindChunk        Kind = 35
 	KindJournalAsk   Kind = 36
 	KindJournalState Kind = 37
+	KindAccept       Kind = 38
+	KindSealed       Kind = 39
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -107,6 +111,8 @@ var kinds = map[Kind]kindInfo{
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindChunk:        {"chunk", MaxChunk, nil},
 	KindJournalAsk:   {"journal-ask", 64 << 10, func() Message { return new(JournalAsk) }},
+	KindAccept:       {"accept", 1 << 10, func() Message { return new(Accept) }},
+	KindSealed:       {"sealed", sealed.MaxSize + 64, func() Message { return new(Sealed) }},
 	KindJournalState: {"journal-state", MaxOutput + 272<<10, func() Message { return new(JournalState) }},
 }
 

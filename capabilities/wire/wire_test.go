@@ -46,6 +46,8 @@ func samples() []Message {
 		&JournalAsk{Calls: []capabilities.CallID{"c1", "c2"}},
 		&JournalState{Call: "c1", State: StateFinished, Answer: &answer},
 		&JournalState{Call: "c2", State: StateNeverStarted},
+		&Accept{Key: bytes.Repeat([]byte{3}, 32)},
+		&Sealed{Bytes: bytes.Repeat([]byte{4}, 304)},
 	}
 }
 

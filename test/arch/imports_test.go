@@ -9,7 +9,7 @@ import (
 
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
-	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain",
+	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -36,6 +36,7 @@ var rooms = []room{
 	{dir: "capabilities", std: true, why: "the root of the shared language is imported by everything, so it pulls nothing in"},
 	{dir: "capabilities/canonical", may: []string{"capabilities"}, std: true, why: "bytes that are hashed on both sides depend on nothing that can drift"},
 	{dir: "capabilities/chain", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "an offline verifier must stay small enough to read"},
+	{dir: "capabilities/sealed", may: []string{"capabilities"}, std: true, why: "what keeps a secret between two sides is small, and read by auditors"},
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node (DESIGN section 6)"},

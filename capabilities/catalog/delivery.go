@@ -1,0 +1,85 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// Delivery says that a tool hands the node of its call a secret that the caller
+// only names (S0-38 … S0-42). The value never is an argument: it comes sealed, after
+// the node has accepted the call.
+type Delivery struct {
+	// Reference and Alias are the arguments that name the secret, of which exactly
+	// one is given.
+	Reference string `json:"reference"`
+	Alias     string `json:"alias"`
+	// Args is what Routing.Via is carried out with, beside the secret.
+	Args json.RawMessage `json:"args"`
+}
+
+// Selector gives the reference ID or the alias that canonical arguments name; the
+// other is "".
+func (d *Delivery) Selector(args []byte) (reference, alias string) {
+	v, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return "", ""
+	}
+	r, _ := v.Get(d.Reference)
+	a, _ := v.Get(d.Alias)
+	return r.Str, a.Str
+}
+
+// Named gives the canonical arguments that name the secret by its reference: what is
+// digested, consented to, recorded and sent, so that an alias that later means
+// another secret changes nothing that was said about this one.
+func (d *Delivery) Named(reference string) []byte {
+	out := append([]byte(`{`), canonical.AppendString(nil, d.Reference)...)
+	return append(canonical.AppendString(append(out, ':'), reference), '}')
+}
+
+// WithNote gives a copy of d for one caller, whose description ends with note.
+func (d *Descriptor) WithNote(note string) *Descriptor {
+	out := &Descriptor{
+		Capability: d.Capability, Tool: d.Tool, Title: d.Title, Description: strings.TrimSpace(d.Description + " " + note), Version: d.Version,
+		Tags: d.Tags, SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Nature: d.Nature, Input: d.Input, Result: d.Result,
+		Manifest: d.Manifest, Defaults: d.Defaults, Evidence: d.Evidence, Routing: d.Routing, Idempotency: d.Idempotency,
+		Limits: d.Limits, Annotations: d.Annotations, Consent: d.Consent, Ack: d.Ack, Examples: d.Examples, Delivery: d.Delivery,
+	}
+	out.compileOnce.Do(func() { out.compiled, out.compileErr = d.schemas() })
+	return out
+}
+
+func (d *Descriptor) validateDelivery() error {
+	v := d.Delivery
+	if v == nil {
+		return nil
+	}
+	c, err := d.schemas()
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Routing.Target != TargetGateway || d.Routing.Via == "":
+		return refuse(d, "delivery is composed of another capability, which routing.via names")
+	case !c.input.has([]string{v.Reference}) || !c.input.has([]string{v.Alias}):
+		return refuse(d, "delivery names an argument that the input does not have")
+	case !c.result.has([]string{v.Reference}):
+		return refuse(d, "the result does not say which reference was delivered")
+	case !d.Ack:
+		return refuse(d, "what delivers a secret answers with an acknowledgement only (S0-42)")
+	case d.Consent != ConsentCall || len(d.Manifest.Privileged) == 0:
+		return refuse(d, "what delivers a secret is privileged and consented to call by call")
+	}
+	for _, mode := range d.Routing.Implicit {
+		if mode != capabilities.SelectSole { // S0-23
+			return refuse(d, "a secret goes to the node that is named, or to the only one")
+		}
+	}
+	if _, err := canonical.Decode(v.Args, canonical.Limits{}); err != nil {
+		return refuse(d, "delivery.args: %v", err)
+	}
+	return nil
+}
