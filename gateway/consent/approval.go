@@ -8,27 +8,39 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // Ask is the question whether one call may go on.
 type Ask struct {
-	Call      capabilities.CallID
-	Principal capabilities.PrincipalID
-	Role      string
-	Tool      capabilities.ToolID
-	Title     string // what the tool does, for people
-	Node      capabilities.NodeID
-	NodeLabel string
-	Lane      capabilities.LaneID
-	Args      []byte         // canonical; only a keyed digest of them is kept
-	Evidence  map[string]any // those arguments that may be recorded
-	Risk      string
-	Snapshot  string
-	Policies  []string // the rules that want a person
+	Call       capabilities.CallID
+	Principal  capabilities.PrincipalID
+	Role       string
+	Tool       capabilities.ToolID
+	Title      string // what the tool does, for people
+	Node       capabilities.NodeID
+	NodeLabel  string
+	Lane       capabilities.LaneID
+	Args       []byte         // canonical; only a keyed digest of them is kept
+	Evidence   map[string]any // those arguments that may be recorded
+	Risk       string
+	Snapshot   string
+	Policies   []string // the rules that want a person
+	Why        []string // what those rules say about it
+	Keys       []string // what the tool declares that it touches
+	Privileged bool     // it declares privileged keys
+	Reach      Reach
+	// User says that policy names the person at the MCP client as one who may answer.
+	User bool
+	// Life is how long the question stays open; default 10 min.
+	Life time.Duration
 	// Longest is the longest that a person may grant it for.
 	Longest Kind
+
+	at time.Time // when it is asked
 }
 
 // State is how far an approval is.
@@ -54,12 +66,23 @@ type Approval struct {
 	NodeLabel string                   `json:"node_label,omitempty"`
 	Lane      capabilities.LaneID      `json:"lane"`
 	Arguments map[string]any           `json:"arguments,omitempty"`
-	Risk      string                   `json:"risk"`
-	Longest   Kind                     `json:"longest"`
-	Policies  []string                 `json:"policies,omitempty"`
-	Snapshot  string                   `json:"policy_snapshot_id"`
-	Created   time.Time                `json:"created_at"`
-	Expires   time.Time                `json:"expires_at"`
+	// Hosts and Paths are what the arguments reach, for a person: hosts in punycode.
+	Hosts     []string   `json:"hosts,omitempty"`
+	Paths     []string   `json:"paths,omitempty"`
+	Risk      string     `json:"risk"`
+	Keys      []string   `json:"capabilities,omitempty"`
+	Why       []string   `json:"why,omitempty"`
+	Longest   Kind       `json:"longest"`
+	Choices   []Choice   `json:"choices"`
+	Overrides []Override `json:"overrides,omitempty"`
+	Policies  []string   `json:"policies,omitempty"`
+	Snapshot  string     `json:"policy_snapshot_id"`
+	Created   time.Time  `json:"created_at"`
+	Expires   time.Time  `json:"expires_at"`
+	// By, Reason and Answered say how it ended; empty while it is pending.
+	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
+	Reason   string                   `json:"reason,omitempty"`
+	Answered time.Time                `json:"answered_at,omitzero"`
 }
 
 // approval is one question that waits.
@@ -67,7 +90,10 @@ type approval struct {
 	Approval
 	key  string
 	args []byte
-	done chan struct{} // closed with the answer
+	user bool // policy names the person at the MCP client as one who may answer
+	// claimed says that an answer is being made durable: whoever comes now is late.
+	claimed bool
+	done    chan struct{} // closed with the answer
 	// no is why it was not allowed; valid once done is closed.
 	no *capabilities.Error
 }
@@ -96,6 +122,7 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	wait := time.NewTimer(max(c.opts.Wait, 0))
 	defer wait.Stop()
 	for {
+		a.at = c.opts.Now()
 		p, found, err := c.take(ctx, &a, args)
 		if err != nil || found {
 			return p, err
@@ -127,7 +154,7 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 		if g.Kind == KindCall {
 			delete(c.grants, g.ID)
 		}
-		return Permit{Grant: g.ID, Kind: g.Kind}, true, nil
+		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil
 	}
 	if c.opts.Wait < 0 {
 		return Permit{}, false, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
@@ -157,17 +184,27 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		c.mu.Unlock()
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "too many calls wait for a person's answer")
 	}
-	p := &approval{key: key, args: args, done: make(chan struct{}), Approval: Approval{
+	if !c.promptLocked(a.Principal, now) {
+		c.mu.Unlock()
+		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this principal asks people too often").
+			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
+	}
+	if a.Life <= 0 {
+		a.Life = approvalLife
+	}
+	p := &approval{key: key, args: args, user: a.User, done: make(chan struct{}), Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
-		Lane: a.Lane, Arguments: shown(a.Evidence), Risk: a.Risk, Longest: a.Longest, Policies: a.Policies, Snapshot: a.Snapshot,
-		Created: now, Expires: now.Add(approvalLife),
+		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys,
+		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot,
+		Created: now, Expires: now.Add(a.Life),
 	}}
 	c.pending[p.ID] = p
 	c.mu.Unlock()
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
 	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
-			"approval": p.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": p.Arguments, "policy_snapshot_id": a.Snapshot,
+			"approval": p.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": p.Arguments, "risk": a.Risk, "expires_at": p.Expires,
+			"policy_snapshot_id": a.Snapshot,
 		})
 	})
 	if err != nil {
@@ -180,8 +217,10 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 // expireLocked denies what nobody answered, and forgets old denials.
 func (c *Consent) expireLocked(now time.Time) {
 	for id, p := range c.pending {
-		if !now.Before(p.Expires) {
+		if !p.claimed && !now.Before(p.Expires) {
 			delete(c.pending, id)
+			p.State, p.Answered = StateExpired, now
+			c.settled.put(p.Approval)
 			p.no = capabilities.Errorf(capabilities.CodeConsentDenied, "nobody answered in time")
 			close(p.done)
 		}
@@ -204,9 +243,31 @@ func (c *Consent) settle(p *approval, s State, no *capabilities.Error) bool {
 	if s == StateDenied {
 		c.denied[p.key] = c.opts.Now().Add(denialRemembers)
 	}
-	p.State, p.no = s, no
+	p.State, p.no, p.Answered = s, no, c.opts.Now()
+	c.settled.put(p.Approval)
 	close(p.done)
 	return true
+}
+
+// promptLocked counts one more question of a principal; false if it asks too
+// often.
+func (c *Consent) promptLocked(who capabilities.PrincipalID, now time.Time) bool {
+	l := c.prompts[who]
+	if l == nil {
+		if len(c.prompts) >= maxPrompts {
+			for id, other := range c.prompts { // who may ask as much as ever is as good as new
+				if other.TokensAt(now) >= float64(c.opts.PromptBurst) {
+					delete(c.prompts, id)
+				}
+			}
+		}
+		if len(c.prompts) >= maxPrompts {
+			return false
+		}
+		l = rate.NewLimiter(rate.Every(c.opts.PromptEvery), c.opts.PromptBurst)
+		c.prompts[who] = l
+	}
+	return l.AllowN(now, 1)
 }
 
 // Approvals gives what waits, oldest first.
@@ -222,112 +283,16 @@ func (c *Consent) Approvals() []Approval {
 	return all
 }
 
-// Answer is what a person says.
-type Answer struct {
-	Allow bool
-	Kind  Kind          // of an allow; default KindCall
-	For   time.Duration // of a lease; default 5 min
-	// Family widens a lease to the tool's whole family.
-	Family bool
-	Reason string // at most 500 bytes
-	By     capabilities.PrincipalID
-}
-
-// Answer settles what waits. The first answer counts: CodeConflict for any later
-// one, CodeForbidden for a kind that the tool may not be granted.
-func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, error) {
+// Approval gives one approval that waits or was answered lately; CodeNotFound.
+func (c *Consent) Approval(id string) (Approval, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.expireLocked(c.opts.Now())
-	p := c.pending[id]
-	c.mu.Unlock()
-	if p == nil {
-		return Approval{}, capabilities.Errorf(capabilities.CodeConflict, "nothing waits under that ID: it was answered, or its time is over")
+	if p := c.pending[id]; p != nil {
+		return p.Approval, nil
 	}
-	if len(a.Reason) > 500 {
-		return Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
+	if a, ok := c.settled.get(id); ok {
+		return a, nil
 	}
-	answered := func(s State) func(*store.Tx) error {
-		return func(tx *store.Tx) error {
-			return c.opts.Record(tx, "gateway.approval.answered", a.By, map[string]any{"approval": id, "state": s, "reason": a.Reason})
-		}
-	}
-	if !a.Allow {
-		no := capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call.")
-		if a.Reason != "" {
-			no = capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call: %s", a.Reason)
-		}
-		// Denied first, written down then: nothing may run because a disk is full.
-		if !c.settle(p, StateDenied, no) {
-			return Approval{}, capabilities.Errorf(capabilities.CodeConflict, "somebody answered first")
-		}
-		return p.Approval, c.opts.Store.Write(ctx, answered(StateDenied))
-	}
-	g, err := c.grantFor(p, a)
-	if err != nil {
-		return Approval{}, err
-	}
-	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
-		return Approval{}, err
-	}
-	if !c.settle(p, StateAllowed, nil) {
-		// Another answer came between: it counts, so this one leaves nothing behind.
-		_ = c.Revoke(ctx, g.ID, a.By)
-		return Approval{}, capabilities.Errorf(capabilities.CodeConflict, "somebody answered first")
-	}
-	return p.Approval, nil
-}
-
-var ranks = map[Kind]int{KindCall: 1, KindLease: 2, KindSession: 3}
-
-func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
-	if a.Kind == "" {
-		a.Kind = KindCall
-	}
-	switch {
-	case ranks[a.Kind] == 0:
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "kind must be call, lease or session")
-	case ranks[a.Kind] > ranks[p.Longest]:
-		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s may be granted as %q at the longest", p.Tool, p.Longest)
-	case p.Snapshot != c.opts.Snapshot():
-		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").WithHint("Let the agent call again.")
-	}
-	now := c.opts.Now()
-	g := &Grant{
-		ID: newID("g-"), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane, Snapshot: p.Snapshot,
-		Approver: a.By, Reason: a.Reason, Created: now,
-	}
-	switch a.Kind {
-	case KindCall:
-		g.MaxUses, g.Expires, g.args = 1, now.Add(onceLife), p.args
-	case KindLease:
-		if a.For == 0 {
-			a.For = defaultLease
-		}
-		if a.For < 0 || a.For > MaxLease {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
-		}
-		g.Expires = now.Add(a.For)
-		if family := strings.SplitN(string(p.Tool), ".", 3); a.Family && len(family) == 3 {
-			g.Tools = []string{family[0] + "." + family[1] + ".*"}
-		}
-	case KindSession:
-		g.Expires = now.Add(sessionLife)
-	}
-	return g, nil
-}
-
-// shown makes arguments safe to look at: control characters, and those that turn
-// or hide text, become visible; long ones are cut.
-func shown(args map[string]any) map[string]any {
-	if len(args) == 0 {
-		return nil
-	}
-	out := make(map[string]any, len(args))
-	for k, v := range args {
-		if s, ok := v.(string); ok {
-			v = Plain(s)
-		}
-		out[k] = v
-	}
-	return out
+	return Approval{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no such approval, or it was answered long ago")
 }

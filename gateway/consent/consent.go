@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -38,11 +40,20 @@ type Options struct {
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
 	// Snapshot is the active policy's; required.
 	Snapshot func() string
+	// Stopped says that nothing may be granted now; default: never.
+	Stopped func() bool
 	// Wait is how long a call waits for a person before it answers "pending".
 	// Default 45 s; negative: nobody is ever asked (S2-32).
 	Wait time.Duration
-	Log  *slog.Logger     // default: discards
-	Now  func() time.Time // default time.Now
+	// Input reports whether a tool, or any of a family ("tool.desktop.*"), moves the
+	// mouse or types on the device. Default: none does.
+	Input func(tool string) bool
+	// PromptEvery is how often one principal may put a new question, PromptBurst how
+	// many at once; a question that is joined is none. Defaults 10 s and 8.
+	PromptEvery time.Duration
+	PromptBurst int
+	Log         *slog.Logger     // default: discards
+	Now         func() time.Time // default time.Now
 }
 
 // Consent is the set of grants and of what waits. All methods are safe for
@@ -52,12 +63,21 @@ type Consent struct {
 	key  [32]byte // of the digests of arguments; of this process only
 
 	mu      sync.Mutex
+	halts   int // how often everything was stopped
 	grants  map[string]*Grant
-	pending map[string]*approval // by ID
-	denied  map[string]time.Time // questions that a person denied, by key, until when
+	pending map[string]*approval              // by ID
+	settled *shelf                            // what was answered lately
+	denied  map[string]time.Time              // questions that a person denied, by key, until when
+	hands   map[capabilities.NodeID]time.Time // where a lease of input ended early, until when it counts
+	prompts map[capabilities.PrincipalID]*rate.Limiter
 }
 
-const defaultWait = 45 * time.Second
+const (
+	defaultWait        = 45 * time.Second
+	defaultPromptEvery = 10 * time.Second
+	maxPrompts         = 4096           // principals whose questions are counted
+	maxAhead           = 24 * time.Hour // a window of time begins within
+)
 
 // New makes an empty set; call Load before use.
 func New(o Options) (*Consent, error) {
@@ -76,7 +96,19 @@ func New(o Options) (*Consent, error) {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
-	c := &Consent{opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, denied: map[string]time.Time{}}
+	if o.Input == nil {
+		o.Input = func(string) bool { return false }
+	}
+	if o.PromptEvery <= 0 {
+		o.PromptEvery = defaultPromptEvery
+	}
+	if o.PromptBurst <= 0 {
+		o.PromptBurst = maxPendingEach
+	}
+	c := &Consent{
+		opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, settled: newShelf(), denied: map[string]time.Time{},
+		hands: map[capabilities.NodeID]time.Time{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
+	}
 	rand.Read(c.key[:]) // never fails
 	return c, nil
 }
@@ -131,7 +163,8 @@ type Spec struct {
 	AnyLane   bool          // instead of Lane: any lane of the principal's
 	For       time.Duration // default 5 min, at most MaxLease
 	MaxUses   int           // 0: not counted
-	Reason    string        // at most 500 bytes
+	Scope     Scope
+	Reason    string // at most 500 bytes
 	Approver  capabilities.PrincipalID
 }
 
@@ -151,10 +184,20 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	case s.MaxUses < 0 || s.MaxUses > maxUses || len(s.Reason) > 500:
 		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "max_uses must be 0 to %d and reason at most 500 bytes", maxUses)
 	}
+	scope, err := s.Scope.check()
+	if err != nil {
+		return Grant{}, err
+	}
 	now := c.opts.Now()
 	g := &Grant{
-		ID: newID("g-"), Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
+		ID: newID("g-"), Nonce: newID(""), Scope: scope, Kind: KindLease, Principal: s.Principal, Tools: slices.Clone(s.Tools), Node: s.Node, Lane: s.Lane,
 		Snapshot: c.opts.Snapshot(), MaxUses: s.MaxUses, Approver: s.Approver, Reason: s.Reason, Created: now, Expires: now.Add(s.For),
+	}
+	if g.Scope.Starts.After(now) { // the window begins later, and is as long
+		if g.Scope.Starts.Sub(now) > maxAhead {
+			return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease begins within %s", maxAhead)
+		}
+		g.Expires = g.Scope.Starts.Add(s.For)
 	}
 	if err := c.keep(ctx, g, nil); err != nil {
 		return Grant{}, err
@@ -165,11 +208,15 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 // keep makes a grant durable, with what else belongs into its commit, and then
 // live.
 func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error) error {
+	began := c.halted()
 	body, err := json.Marshal(g)
 	if err != nil {
 		return err
 	}
 	err = c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if c.halted() != began || c.opts.Stopped != nil && c.opts.Stopped() {
+			return stoppedMeanwhile()
+		}
 		if also != nil {
 			if err := also(tx); err != nil {
 				return err
@@ -192,8 +239,11 @@ func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error
 		return err
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.halts != began {
+		return stoppedMeanwhile()
+	}
 	c.grants[g.ID] = g
-	c.mu.Unlock()
 	return nil
 }
 
@@ -201,6 +251,9 @@ func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error
 func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error {
 	c.mu.Lock()
 	g := c.grants[id]
+	if g != nil {
+		c.letGoLocked(g)
+	}
 	delete(c.grants, id) // before anything else: what follows can only make it durable
 	c.mu.Unlock()
 	if g == nil {
@@ -224,7 +277,7 @@ func (c *Consent) Grants() []Grant {
 	for id, g := range c.grants {
 		if g.live(now) {
 			all = append(all, *g)
-		} else if !now.Before(g.Expires) {
+		} else if !now.Before(g.Expires.Add(handsGrace)) {
 			delete(c.grants, id)
 		}
 	}
@@ -248,6 +301,9 @@ func (c *Consent) coverLocked(a *Ask, args []byte) *Grant {
 type Permit struct {
 	Grant string
 	Kind  Kind
+	// Domains are what the grant's scope leaves of the network; nil: it does not
+	// narrow that.
+	Domains []string
 }
 
 // SpendIn takes one use of a lease or session grant as part of tx, which then
@@ -276,6 +332,7 @@ func (c *Consent) SpendIn(tx *store.Tx, p Permit) error {
 		c.mu.Lock()
 		if g := c.grants[p.Grant]; g != nil {
 			g.Used++
+			g.lastUsed = now
 		}
 		c.mu.Unlock()
 	})

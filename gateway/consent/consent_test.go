@@ -42,7 +42,7 @@ func open(t testing.TB, path string, wait time.Duration) *room {
 	t.Cleanup(func() { _ = db.Close() })
 	r := &room{t: t, db: db, now: time.Now(), snapshot: "p1"}
 	r.Consent, err = consent.New(consent.Options{
-		Store: db, Wait: wait,
+		Store: db, Wait: wait, Input: func(tool string) bool { return strings.HasPrefix(tool, "tool.desktop.") },
 		Snapshot: func() string { r.mu.Lock(); defer r.mu.Unlock(); return r.snapshot },
 		Now:      func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return r.now },
 		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {
@@ -134,7 +134,7 @@ func TestAllowOnceIsForExactlyThatCall(t *testing.T) {
 	if _, err := r.Answer(t.Context(), w.ID, consent.Answer{Allow: true, By: "ben"}); !is(err, capabilities.CodeConflict) {
 		t.Errorf("a second answer counted: %v", err)
 	}
-	if want := "gateway.approval.asked agent|gateway.approval.answered anna|gateway.grant.made anna|gateway.approval.asked agent|gateway.approval.answered anna"; strings.Join(r.records, "|") != want {
+	if want := "gateway.approval.asked agent|gateway.approval.answered anna|gateway.grant.made anna|gateway.approval.asked agent|gateway.approval.answered anna|gateway.approval.late ben"; strings.Join(r.records, "|") != want {
 		t.Errorf("recorded %q", r.records)
 	}
 }

@@ -2,8 +2,9 @@
 // approved, and the grants that answers leave behind.
 //
 // The story in the order of reading: grant.go (what a grant is and what it
-// covers), consent.go (the live grants and their spending), approval.go (asking,
-// waiting, answering).
+// covers), scope.go (how far it reaches), consent.go (the live grants and their
+// spending), approval.go (asking and waiting), answer.go (answering), hands.go
+// (where an agent holds mouse and keyboard), shown.go (what a person is shown).
 //
 // Promises: what a person said once is good for once, exactly those arguments, and
 // for nothing that came later: another principal, tool, node, lane or policy

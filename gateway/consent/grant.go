@@ -17,6 +17,9 @@ const (
 	KindCall    Kind = "call"    // one call with exactly these arguments
 	KindLease   Kind = "lease"   // minutes, this node, this lane, counted
 	KindSession Kind = "session" // until the grant ends by itself or is revoked; safe tools only
+	// KindAlways is an answer, not a kind of grant: a session grant for every lane of
+	// the principal's that lasts as long as the policy it was given under.
+	KindAlways Kind = "always"
 )
 
 // Bounds of what can be granted.
@@ -24,6 +27,7 @@ const (
 	MaxLease     = time.Hour
 	defaultLease = 5 * time.Minute // DESIGN section 6
 	sessionLife  = 12 * time.Hour
+	alwaysLife   = 365 * 24 * time.Hour
 	onceLife     = 10 * time.Minute // a late approval waits so long for its call
 	maxTools     = 64
 	maxUses      = 1 << 20
@@ -39,15 +43,24 @@ type Grant struct {
 	Node  capabilities.NodeID `json:"node,omitempty"` // empty only for tools of the gateway
 	Lane  capabilities.LaneID `json:"lane,omitempty"` // empty: any lane of the principal's
 	// Snapshot is the policy it was given under; under another it covers nothing.
-	Snapshot string                   `json:"policy_snapshot_id"`
-	MaxUses  int                      `json:"max_uses,omitempty"` // 0: not counted
-	Used     int                      `json:"used"`
+	Snapshot string `json:"policy_snapshot_id"`
+	Scope    Scope  `json:"scope,omitzero"`
+	MaxUses  int    `json:"max_uses,omitempty"` // 0: not counted
+	Used     int    `json:"used"`
+	// ArgsDigest is the keyed digest of the arguments that a call-bound grant is
+	// about. The key is this process's, so nobody can guess from it.
+	ArgsDigest string `json:"args_digest,omitempty"`
+	// Nonce makes every grant another, also for the same thing at the same time.
+	Nonce string `json:"nonce"`
+	// Via is how the answer came: "" by the API, "mcp" by the person at the client.
+	Via      string                   `json:"via,omitempty"`
 	Approver capabilities.PrincipalID `json:"approver"`
 	Reason   string                   `json:"reason,omitempty"`
 	Created  time.Time                `json:"created_at"`
 	Expires  time.Time                `json:"expires_at"`
 
-	args []byte // keyed digest of the arguments; call-bound ones only
+	args     []byte    // ArgsDigest, to compare
+	lastUsed time.Time // zero: not in this process
 }
 
 // live reports whether g can still be used.
@@ -59,7 +72,7 @@ func (g *Grant) live(now time.Time) bool {
 func (g *Grant) covers(a *Ask, args []byte) bool {
 	return g.Principal == a.Principal && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return names(t, a.Tool) }) &&
-		(g.Kind != KindCall || hmac.Equal(g.args, args))
+		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }
 
 // names reports whether pattern is tool or its family.

@@ -1,0 +1,205 @@
+package consent
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Answer is what a person says.
+type Answer struct {
+	Allow bool
+	Kind  Kind          // of an allow; default KindCall
+	For   time.Duration // of a lease; default 5 min
+	// Family widens a lease to the tool's whole family.
+	Family  bool
+	Scope   Scope  // narrows a lease
+	MaxUses int    // of a lease; 0: not counted
+	Reason  string // at most 500 bytes
+	By      capabilities.PrincipalID
+	Via     Via
+}
+
+// Via is the way an answer came.
+type Via string
+
+// The ways.
+const (
+	ViaAPI Via = "" // by somebody whose token may approve
+	// ViaMCP is the person at the MCP client. It counts only where policy names the
+	// user as approver, and for this one call.
+	ViaMCP Via = "mcp"
+)
+
+// Answer settles what waits. The first answer counts: any later one is recorded
+// and gives CodeConflict. CodeForbidden for a kind that the tool may not be granted
+// and for who may not answer.
+func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, error) {
+	if len(a.Reason) > 500 {
+		return Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
+	}
+	c.mu.Lock()
+	c.expireLocked(c.opts.Now())
+	p := c.pending[id]
+	if p == nil || p.claimed {
+		c.mu.Unlock()
+		return Approval{}, c.late(ctx, id, a)
+	}
+	var g *Grant
+	err := p.mayAnswer(a)
+	if err == nil && a.Allow {
+		g, err = c.grantFor(p, a)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return Approval{}, err
+	}
+	p.claimed, p.By, p.Approval.Reason = true, a.By, a.Reason
+	c.mu.Unlock()
+
+	answered := func(s State) func(*store.Tx) error {
+		return func(tx *store.Tx) error {
+			return c.opts.Record(tx, "gateway.approval.answered", a.By, map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via)})
+		}
+	}
+	// The answer is the person's, whatever becomes of their connection.
+	ctx = context.WithoutCancel(ctx)
+	if !a.Allow {
+		no := capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call.")
+		if a.Reason != "" {
+			no = capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call: %s", a.Reason)
+		}
+		// Denied first, written down then: nothing may run because a disk is full.
+		c.settle(p, StateDenied, no)
+		return p.Approval, c.opts.Store.Write(ctx, answered(StateDenied))
+	}
+	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
+		c.mu.Lock()
+		p.claimed, p.By, p.Approval.Reason = false, "", "" // it waits on: nothing was given
+		c.mu.Unlock()
+		return Approval{}, err
+	}
+	c.settle(p, StateAllowed, nil)
+	return p.Approval, nil
+}
+
+// mayAnswer says why this answer does not count.
+func (p *approval) mayAnswer(a Answer) error {
+	switch {
+	case a.Via == ViaAPI && p.Role != roleAgent && a.By == p.Principal && a.Allow:
+		return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
+			WithHint("Let somebody else approve, or call with a token of role agent.")
+	case a.Via == ViaMCP && !p.user:
+		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")
+	case a.Via == ViaMCP && a.Allow && a.Kind != KindCall && a.Kind != "":
+		return capabilities.Errorf(capabilities.CodeForbidden, "at the client only this one call can be allowed")
+	}
+	return nil
+}
+
+// late records an answer that came after the first, and says so.
+func (c *Consent) late(ctx context.Context, id string, a Answer) error {
+	c.mu.Lock()
+	first, known := c.settled.get(id)
+	if p := c.pending[id]; p != nil { // being answered
+		first, known = p.Approval, true
+	}
+	c.mu.Unlock()
+	if !known {
+		return capabilities.Errorf(capabilities.CodeConflict, "nothing waits under that ID: it was answered, or its time is over")
+	}
+	said := StateDenied
+	if a.Allow {
+		said = StateAllowed
+	}
+	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		return c.opts.Record(tx, "gateway.approval.late", a.By, map[string]any{
+			"approval": id, "answer": said, "reason": a.Reason, "state": first.State, "answered_by": first.By,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if first.State == StateExpired {
+		return capabilities.Errorf(capabilities.CodeConflict, "nobody answered in time; your answer is recorded").WithHint("Let the agent call again.")
+	}
+	return capabilities.Errorf(capabilities.CodeConflict, "%s answered first; your answer is recorded and changes nothing", first.By).
+		WithHint("To take back what was allowed, revoke its grant.")
+}
+
+var ranks = map[Kind]int{KindCall: 1, KindLease: 2, KindSession: 3, KindAlways: 4}
+
+func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
+	if a.Kind == "" {
+		a.Kind = KindCall
+	}
+	scope, err := a.Scope.check()
+	switch {
+	case err != nil:
+		return nil, err
+	case ranks[a.Kind] == 0:
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "kind must be call, lease, session or always")
+	case ranks[a.Kind] > ranks[p.Longest]:
+		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s may be granted as %q at the longest", p.Tool, p.Longest)
+	case p.Snapshot != c.opts.Snapshot():
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").WithHint("Let the agent call again.")
+	case a.Kind == KindCall && (!scope.IsZero() || a.MaxUses != 0):
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "scope and max_uses are for what lasts; one call is as narrow as can be")
+	case a.MaxUses < 0 || a.MaxUses > maxUses:
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "max_uses must be 0 to %d", maxUses)
+	}
+	now := c.opts.Now()
+	g := &Grant{
+		ID: newID("g-"), Nonce: newID(""), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane, Snapshot: p.Snapshot,
+		Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Reason: a.Reason, Created: now,
+	}
+	switch a.Kind {
+	case KindCall:
+		g.MaxUses, g.Expires, g.args, g.ArgsDigest = 1, now.Add(onceLife), p.args, hex.EncodeToString(p.args)
+	case KindLease:
+		if a.For == 0 {
+			a.For = defaultLease
+		}
+		if a.For < 0 || a.For > MaxLease {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
+		}
+		g.Expires = now.Add(a.For)
+		if family := strings.SplitN(string(p.Tool), ".", 3); a.Family && len(family) == 3 {
+			g.Tools = []string{family[0] + "." + family[1] + ".*"}
+		}
+	case KindSession:
+		g.Expires = now.Add(sessionLife)
+	case KindAlways:
+		g.Kind, g.Lane, g.Expires = KindSession, "", now.Add(alwaysLife)
+	}
+	return g, nil
+}
+
+// shelf keeps the latest approvals that ended, so that whoever answers late can be
+// told, and a client can ask what became of its question.
+type shelf struct {
+	byID  map[string]Approval
+	order []string
+}
+
+const maxShelf = 512
+
+func newShelf() *shelf { return &shelf{byID: map[string]Approval{}} }
+
+func (s *shelf) put(a Approval) {
+	if len(s.order) >= maxShelf {
+		delete(s.byID, s.order[0])
+		s.order = append(s.order[:0], s.order[1:]...)
+	}
+	s.byID[a.ID] = a
+	s.order = append(s.order, a.ID)
+}
+
+func (s *shelf) get(id string) (Approval, bool) {
+	a, ok := s.byID[id]
+	return a, ok
+}

@@ -1,0 +1,54 @@
+package consent
+
+import (
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Halt ends, at once and in memory, every grant and every question about a node; for
+// the empty node, all of them. It tells how many grants there were. A grant that is
+// being made meanwhile is not made. HaltIn makes it durable.
+func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
+	c.mu.Lock()
+	c.halts++
+	for id, g := range c.grants {
+		if node == "" || g.Node == node {
+			delete(c.grants, id)
+			grants++
+		}
+	}
+	var ended []*approval
+	for _, p := range c.pending {
+		if node == "" || p.Node == node {
+			ended = append(ended, p)
+		}
+	}
+	c.mu.Unlock()
+	for _, p := range ended {
+		c.settle(p, StateExpired, &capabilities.Error{Code: capabilities.CodeStopped})
+	}
+	return grants
+}
+
+// HaltIn takes those grants out of the store.
+func (c *Consent) HaltIn(tx *store.Tx, node capabilities.NodeID) error {
+	if node == "" {
+		_, err := tx.Exec(`DELETE FROM grant_store`)
+		return err
+	}
+	_, err := tx.Exec(`DELETE FROM grant_store WHERE json_extract(body, '$.node') = $1`, string(node))
+	return err
+}
+
+// halted tells how often Halt was called. A grant is made only if that is the same
+// when it is written down, and when it comes into force, as when it was begun: the
+// store has one writer, so what was written before is taken out after.
+func (c *Consent) halted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.halts
+}
+
+func stoppedMeanwhile() error {
+	return capabilities.Errorf(capabilities.CodeStopped, "everything was stopped meanwhile, so nothing was granted")
+}
