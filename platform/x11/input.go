@@ -21,6 +21,7 @@ import (
 type Input struct {
 	conn *Conn
 	turn chan struct{}
+	thaw time.Duration // thaw, which tests change; whoever has the turn reads it
 
 	xkb      byte // major opcode
 	xkbEvent byte
@@ -74,7 +75,7 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{conn: c, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
+	in := &Input{conn: c, thaw: thaw, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
 	if err = in.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -228,7 +229,7 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 		}
 		// A window manager that looks at a press first stops the pointer for the while;
 		// what moves it then waits in the server and is carried out when it goes on.
-		frozen := time.NewTimer(thaw)
+		frozen := time.NewTimer(in.thaw)
 		defer frozen.Stop()
 		look := time.NewTicker(2 * time.Millisecond)
 		defer look.Stop()
@@ -251,7 +252,9 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 }
 
 // thaw is how long a press may be looked at by somebody before the pointer goes on.
-const thaw = 2 * time.Second
+// Window managers read the whole keyboard anew for each key that was lent, and look
+// at no press before they have done so: on a busy machine that takes seconds.
+const thaw = 10 * time.Second
 
 // logical are X's numbers of buttons by what they do.
 var logical = map[platform.Button]byte{

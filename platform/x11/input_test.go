@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jezek/xgb/xproto"
 
@@ -18,6 +19,7 @@ import (
 // The mouse: an independent program sees the pointer where it was moved, and a
 // program gets buttons and the wheel.
 func TestMouse(t *testing.T) {
+	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	f := d.Fixture(desk.GTK3, 50)
 	in := openInput(t, d)
@@ -70,10 +72,10 @@ func TestMouse(t *testing.T) {
 	}
 }
 
-// Keys by name, chords, and letting go of what is held.
 // A window manager looks at a press before the program gets it, and the pointer
 // stands still meanwhile: what was moved arrives when it goes on.
 func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
+	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	in, other := openInput(t, d), dial(t, d)
 	ctx := within(t)
@@ -109,12 +111,17 @@ func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
 	// Who never lets it go on is told of.
 	xproto.GrabPointer(other.X, false, other.Root(), xproto.EventMaskButtonPress, xproto.GrabModeSync, xproto.GrabModeAsync,
 		xproto.WindowNone, xproto.CursorNone, xproto.TimeCurrentTime).Reply()
+	if err := in.do(ctx, func(context.Context) error { in.thaw = 100 * time.Millisecond; return nil }); err != nil {
+		t.Fatal(err)
+	}
 	if err := in.Move(ctx, platform.Point{X: 10, Y: 10}); err == nil || !strings.Contains(err.Error(), "holds the pointer") {
 		t.Errorf("%v", err)
 	}
 }
 
+// Keys by name, chords, and letting go of what is held.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	nobody := bare(t, "640x480")
 	in := openInput(t, nobody)
 	for _, name := range platform.KeyNames {
@@ -157,6 +164,7 @@ func TestKeys(t *testing.T) {
 
 // Layouts with AltGr and with other scripts, CapsLock and keys that are held.
 func TestTypeWhateverTheKeyboard(t *testing.T) {
+	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	f := d.Fixture(desk.GTK3, 3)
 	d.Activate(f.Window.ID)
@@ -260,9 +268,7 @@ func TestSpareKeysComeBack(t *testing.T) {
 
 // A program that stands still is called so, and what was lent stays until it goes on.
 func TestTypeIntoFrozen(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes as long as a program is waited for")
-	}
+	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	f := d.Fixture(desk.GTK3, 3)
 	d.Activate(f.Window.ID)
@@ -283,13 +289,21 @@ func TestTypeIntoFrozen(t *testing.T) {
 	desk.Await(t, "what was typed before", func() bool { return f.Read("entry").Text == few })
 	f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""})
 
+	patience := func(d time.Duration) {
+		t.Helper()
+		if err := in.do(within(t), func(context.Context) error { in.settle.hung = d; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	text := han(100)
 	f.Freeze()
+	patience(time.Second)
 	n, err := in.Type(within(t), text)
 	if !errors.Is(err, platform.ErrHung) {
 		t.Errorf("typed %d into a frozen program: %v", n, err)
 	}
 	f.Thaw()
+	patience(hungAfter)
 	want := string([]rune(text)[:n])
 	desk.Await(t, "what was typed then", func() bool { return f.Read("entry").Text == want })
 	f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""})
@@ -298,6 +312,7 @@ func TestTypeIntoFrozen(t *testing.T) {
 
 // A call that is interrupted ends at once and leaves nothing pressed.
 func TestTypeInterrupted(t *testing.T) {
+	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	f := d.Fixture(desk.GTK3, 3)
 	d.Activate(f.Window.ID)

@@ -14,6 +14,7 @@ import (
 // Under Xephyr the outer server's XTEST comes out of the inner one's devices, as a
 // person's doing does; the inner one's own XTEST is a program's.
 func TestPerson(t *testing.T) {
+	t.Parallel()
 	outer := desk.StartX(t, desk.Options{NoBus: true})
 	inner, window := outer.StartXephyr(desk.Options{NoBus: true})
 	p, err := NewPerson(within(t), Options{Display: inner.Display})
@@ -36,6 +37,17 @@ func TestPerson(t *testing.T) {
 	outer.Activate(window)
 	outer.Xdotool("mousemove", "640", "400")
 	desk.Await(t, "the pointer's coming", func() bool { return touched.Load() > 0 })
+	// The last of what the person did shows in the pointer's place, and what came of
+	// it was told before the answer to a later question.
+	x, y := inner.Pointer()
+	outer.Xdotool("mousemove_relative", "3", "2")
+	desk.Await(t, "the pointer's last move", func() bool {
+		nx, ny := inner.Pointer()
+		return nx == x+3 && ny == y+2
+	})
+	if err := p.conn.Sync(within(t)); err != nil {
+		t.Fatal(err)
+	}
 	quiet := touched.Load()
 	for _, to := range []platform.Point{{X: 10, Y: 10}, {X: 300, Y: 200}} {
 		if err := in.Move(within(t), to); err != nil {

@@ -35,6 +35,7 @@ type settler struct {
 	ping, proto, class,
 	editres, command, selection xproto.Atom
 	token atomic.Uint32
+	hung  time.Duration // hungAfter, which tests change
 
 	mu   sync.Mutex // above waiting
 	wait map[uint32]chan []byte
@@ -64,7 +65,7 @@ const (
 )
 
 func newSettler(ctx context.Context, c *Conn, window xproto.Window) (*settler, error) {
-	s := &settler{conn: c, window: window, wait: map[uint32]chan []byte{}, programs: map[uint32]*program{}}
+	s := &settler{conn: c, window: window, hung: hungAfter, wait: map[uint32]chan []byte{}, programs: map[uint32]*program{}}
 	s.token.Store(0x48000000) // far from the numbers that window managers give pings
 	for name, atom := range map[string]*xproto.Atom{
 		"_NET_WM_PING": &s.ping, "WM_PROTOCOLS": &s.proto, "WM_CLASS": &s.class,
@@ -265,7 +266,7 @@ func (s *settler) pace(ctx context.Context, p *program) error {
 // settle returns when p has read every key pressed so far.
 func (s *settler) settle(ctx context.Context, p *program) error {
 	if p.top != 0 {
-		err := s.pinged(ctx, p, hungAfter)
+		err := s.pinged(ctx, p, s.hung)
 		p.mute = p.mute && err != nil
 		return err
 	}
@@ -273,7 +274,7 @@ func (s *settler) settle(ctx context.Context, p *program) error {
 		const version = 5
 		patience := quietAfter
 		if p.patient {
-			patience = hungAfter
+			patience = s.hung
 		}
 		err := s.asked(ctx, p.shell, s.editres, func(token uint32) []uint32 {
 			return []uint32{token, uint32(s.selection), 1, version, 0}
