@@ -1,0 +1,146 @@
+package owner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// The rules that the file becomes, by ID. Each is a forbid: the file narrows.
+const (
+	ruleNever        = "owner-never"
+	ruleAsk          = "owner-asks"
+	ruleDomainOnly   = "owner-domains-only"
+	ruleDomainAsk    = "owner-domains-ask"
+	ruleDomainNever  = "owner-domains-never"
+	ruleApp          = "owner-apps"
+	ruleFolder       = "owner-folders"
+	ruleQuiet        = "owner-quiet-hours" // with the number of the entry
+	generatedComment = "// Made from owner.json, the owner's file. Edit that one.\n"
+)
+
+// facts are what Cedar can not find out about a call: it has no clock of the
+// owner's and can not look into lists of paths.
+type facts struct {
+	quiet  uint32 // bit i: quiet_hours[i] holds now
+	app    Mode   // of the application that the call names
+	folder Mode   // of the files that the call names
+}
+
+// compile gives the file's rules for a moment and a call with such facts. It is
+// text that policy.Load takes.
+func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
+	var b strings.Builder
+	b.WriteString(generatedComment)
+	var never, ask, urls []capabilities.ToolID
+	for _, d := range cat.All() {
+		if d.NodeCapability() == "" {
+			continue
+		}
+		switch f.Mode(d.Tool) {
+		case ModeNever:
+			never = append(never, d.Tool)
+		case ModeAsk:
+			ask = append(ask, d.Tool)
+		}
+		if slices.Contains(d.Evidence.Args, "/url") {
+			urls = append(urls, d.Tool)
+		}
+	}
+	forbid(&b, ruleNever, never, ModeNever, "")
+	forbid(&b, ruleAsk, ask, ModeAsk, "")
+	if l := f.Domains.Only; len(l) > 0 {
+		forbid(&b, ruleDomainOnly, urls, ModeNever, `context.args.address != "none" && !(`+hosts(l)+`)`)
+	}
+	if l := f.Domains.Ask; len(l) > 0 {
+		forbid(&b, ruleDomainAsk, urls, ModeAsk, hosts(l))
+	}
+	if l := f.Domains.Never; len(l) > 0 {
+		forbid(&b, ruleDomainNever, urls, ModeNever, hosts(l))
+	}
+	all := allTools(cat)
+	// These come with the facts of one call, so they need not say which.
+	if x.app != "" && x.app != ModeAllow {
+		forbid(&b, ruleApp, all, x.app, "")
+	}
+	if x.folder != "" && x.folder != ModeAllow {
+		forbid(&b, ruleFolder, all, x.folder, "")
+	}
+	for i := range f.QuietHours {
+		if x.quiet&(1<<i) == 0 {
+			continue
+		}
+		q := &f.QuietHours[i]
+		tools := all
+		if len(q.Capabilities) > 0 {
+			tools = nil
+			for _, t := range all {
+				if slices.Contains(q.Capabilities, t.Family()) || slices.Contains(q.Capabilities, capabilityName(t)) {
+					tools = append(tools, t)
+				}
+			}
+		}
+		forbid(&b, fmt.Sprintf("%s-%d", ruleQuiet, i+1), tools, q.Mode, "")
+	}
+	return []byte(b.String())
+}
+
+func allTools(cat *catalog.Catalog) []capabilities.ToolID {
+	var all []capabilities.ToolID
+	for _, d := range cat.All() {
+		if d.NodeCapability() != "" {
+			all = append(all, d.Tool)
+		}
+	}
+	return all
+}
+
+// forbid writes one rule; none for no tools.
+func forbid(b *strings.Builder, id string, tools []capabilities.ToolID, m Mode, when string) {
+	if len(tools) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "@id(%q)\nforbid (principal, action in [", id)
+	for i, t := range tools {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(b, "Action::%q", t)
+	}
+	b.WriteString("], resource)")
+	if when != "" {
+		fmt.Fprintf(b, "\nwhen { %s }", when)
+	}
+	if m == ModeAsk {
+		b.WriteString("\nunless { context.consent }")
+	}
+	b.WriteString(";\n")
+}
+
+// hosts is the condition that a call opens one of the hosts. The list is clean: see
+// cleanDomain.
+func hosts(list []string) string {
+	parts := make([]string, 0, 2*len(list))
+	for _, name := range list {
+		if base, below := strings.CutPrefix(name, "*."); below {
+			parts = append(parts, fmt.Sprintf(`context.args.host like "*.%s"`, base))
+			name = base
+		}
+		parts = append(parts, fmt.Sprintf(`context.args.host == %q`, name))
+	}
+	return strings.Join(parts, " || ")
+}
+
+// Mode is what the file says about a tool, whatever its arguments and the time.
+func (f *File) Mode(t capabilities.ToolID) Mode {
+	if m, ok := f.Capabilities[capabilityName(t)]; ok {
+		return m
+	}
+	if m, ok := f.Capabilities[t.Family()]; ok {
+		return m
+	}
+	return f.Default
+}

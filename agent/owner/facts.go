@@ -1,0 +1,174 @@
+package owner
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// factsOf finds out what Cedar can not. roots are the folders that relative paths
+// are taken below. Arguments that can not be read are refused by the engine itself.
+func (f *File) factsOf(d *catalog.Descriptor, args []byte, now time.Time, roots []string) facts {
+	var x facts
+	for i := range f.QuietHours {
+		if f.QuietHours[i].active(now) {
+			x.quiet |= 1 << i
+		}
+	}
+	if f.Apps.empty() && f.Folders.empty() || len(args) == 0 || d == nil {
+		return x
+	}
+	root, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return x
+	}
+	for _, pointer := range d.Evidence.Args {
+		path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+		v, ok := root, true
+		for _, step := range path {
+			if v, ok = v.Get(step); !ok {
+				break
+			}
+		}
+		if !ok {
+			continue
+		}
+		// The contract's words for these, wherever they stand.
+		switch path[len(path)-1] {
+		case "app":
+			if name, ok := cleanApp(v.Str); ok && v.Kind == canonical.String {
+				x.app = stricter(x.app, f.Apps.mode(func(entry string) bool { return entry == name }))
+			}
+		case "paths":
+			for _, item := range v.Items {
+				x.folder = stricter(x.folder, f.folder(item.Str, roots))
+			}
+		case "url":
+			if path, ok := filePath(v.Str); ok {
+				x.folder = stricter(x.folder, f.folder(path, roots))
+			}
+		}
+	}
+	// One key for what changes nothing.
+	if x.app == ModeAllow {
+		x.app = ""
+	}
+	if x.folder == ModeAllow {
+		x.folder = ""
+	}
+	return x
+}
+
+func (l *Limits) empty() bool { return len(l.Only)+len(l.Ask)+len(l.Never) == 0 }
+
+// mode is the strictest that the lists say of what is covers.
+func (l *Limits) mode(is func(entry string) bool) Mode {
+	switch {
+	case slices.ContainsFunc(l.Never, is), len(l.Only) > 0 && !slices.ContainsFunc(l.Only, is):
+		return ModeNever
+	case slices.ContainsFunc(l.Ask, is):
+		return ModeAsk
+	}
+	return ModeAllow
+}
+
+// folder is what the file says of one path, wherever it may lead: below each root
+// if it is relative, and behind links as they are now. Never is never as soon as
+// one of these places is; so is "not in only".
+func (f *File) folder(path string, roots []string) Mode {
+	if f.Folders.empty() {
+		return ModeAllow
+	}
+	var places []string
+	if filepath.IsAbs(path) {
+		places = append(places, filepath.Clean(path))
+	} else {
+		for _, root := range roots {
+			places = append(places, filepath.Join(root, path))
+		}
+	}
+	m := ModeAllow
+	if len(places) == 0 { // nowhere that is known
+		m = f.Folders.mode(func(string) bool { return false })
+	}
+	for _, place := range places {
+		m = stricter(m, f.Folders.mode(func(entry string) bool { return within(entry, place) }))
+		if real, err := filepath.EvalSymlinks(place); err == nil && real != place {
+			m = stricter(m, f.Folders.mode(func(entry string) bool {
+				if behind, err := filepath.EvalSymlinks(entry); err == nil {
+					entry = behind
+				}
+				return within(entry, real)
+			}))
+		}
+	}
+	return m
+}
+
+func within(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// filePath gives the path of a file: address.
+func filePath(url string) (string, bool) {
+	url = strings.Map(func(r rune) rune {
+		if r <= 0x20 {
+			return -1 // browsers skip them
+		}
+		return r
+	}, url)
+	if len(url) < 5 || !strings.EqualFold(url[:5], "file:") {
+		return "", false
+	}
+	path := unescape(strings.ReplaceAll(url[5:], `\`, "/"))
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		_, rest, _ = strings.Cut(rest, "/")
+		path = "/" + rest
+	}
+	if len(path) > 2 && path[2] == ':' { // /C:/
+		path = path[1:]
+	}
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	return filepath.FromSlash(path), true
+}
+
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			hi, lo := strings.IndexByte(digits, lower(s[i+1])), strings.IndexByte(digits, lower(s[i+2]))
+			if hi >= 0 && lo >= 0 {
+				b.WriteByte(byte(hi<<4 | lo))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+const digits = "0123456789abcdef"
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'F' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+func stringArg(args []byte, name string) (string, bool) {
+	root, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return "", false
+	}
+	v, ok := root.Get(name)
+	return v.Str, ok && v.Kind == canonical.String
+}
