@@ -51,6 +51,8 @@ var (
 	procGetWindowRect       = user32.NewProc("GetWindowRect")
 	procGetClientRect       = user32.NewProc("GetClientRect")
 	procClientToScreen      = user32.NewProc("ClientToScreen")
+	procGetWindow           = user32.NewProc("GetWindow")
+	procIsHungAppWindow     = user32.NewProc("IsHungAppWindow")
 	procIsIconic            = user32.NewProc("IsIconic")
 	procIsWindow            = user32.NewProc("IsWindow")
 	procGetWindowLong       = user32.NewProc("GetWindowLongW")

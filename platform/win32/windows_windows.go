@@ -55,15 +55,22 @@ var listCallback = sync.OnceValue(func() uintptr {
 // maxWindows bounds a list: a program can open as many as it likes.
 const maxWindows = 4096
 
+// topLevels gives every window that is in none, the top one first.
+func topLevels() ([]windows.HWND, error) {
+	listing.Lock()
+	defer listing.Unlock()
+	listing.found = nil
+	if err := windows.EnumWindows(listCallback(), nil); err != nil {
+		return nil, fmt.Errorf("win32: EnumWindows: %w", err)
+	}
+	return listing.found, nil
+}
+
 // List gives the windows that a person could see, the top one first.
 func (Windows) List(context.Context) ([]platform.Window, error) {
-	listing.Lock()
-	listing.found = nil
-	err := windows.EnumWindows(listCallback(), nil)
-	found := listing.found
-	listing.Unlock()
+	found, err := topLevels()
 	if err != nil {
-		return nil, fmt.Errorf("win32: EnumWindows: %w", err)
+		return nil, err
 	}
 	front := windows.GetForegroundWindow()
 	apps := map[uint32]string{}
@@ -90,12 +97,18 @@ const (
 	dwmCloaked               = 14
 )
 
+// cloaked reports a window that is on another virtual desktop, or of a suspended
+// application.
+func cloaked(h windows.HWND) bool {
+	var how uint32
+	return windows.DwmGetWindowAttribute(h, dwmCloaked, unsafe.Pointer(&how), 4) == nil && how != 0
+}
+
 func describe(h windows.HWND, apps map[uint32]string) (platform.Window, bool) {
 	if !windows.IsWindowVisible(h) {
 		return platform.Window{}, false
 	}
-	var cloaked uint32 // on another virtual desktop, or a suspended application
-	if windows.DwmGetWindowAttribute(h, dwmCloaked, unsafe.Pointer(&cloaked), 4) == nil && cloaked != 0 {
+	if cloaked(h) {
 		return platform.Window{}, false
 	}
 	var title [512]uint16
