@@ -436,7 +436,7 @@ func (c *call) soft() (context.Context, context.CancelFunc) {
 	if !ok {
 		return context.WithCancel(c.ctx)
 	}
-	return context.WithDeadline(c.ctx, deadline.Add(-min(time.Until(deadline)/5, time.Second)))
+	return context.WithDeadline(c.ctx, deadline.Add(-min(time.Until(deadline)/5, 2*time.Second)))
 }
 
 // listTabs reads all tabs' addresses in one trip.

@@ -55,7 +55,7 @@ func navigation() []*Behaviour {
 		b("navigate.never", "a server that never answers", "ends at its own deadline; the next page opens",
 			html(`<title>fine</title>`), refused(capabilities.CodeDeadlineExceeded, "navigate", obj{"url": "{A}never", "timeout_ms": 1200}), open(""), holds(`document.title`, "fine")),
 		b("navigate.incomplete", "a page whose image never comes", "at the deadline the page is there and said to be incomplete",
-			page{"p", `<title>p</title><img src=never>`}, call("navigate", obj{"url": "{A}p", "timeout_ms": 4000}), effect(capabilities.EffectPartial), holds(`document.title`, "p")),
+			page{"p", `<title>p</title><img src=never>`}, call("navigate", obj{"url": "{A}p", "timeout_ms": 10000}), effect(capabilities.EffectPartial), holds(`document.title`, "p")),
 		b("navigate.meta-refresh", "a page that sends on by meta refresh", "the next call meets the page it leads to",
 			page{"p", `<meta http-equiv=refresh content="0;url=two">`}, two, open("p"), becomes(`document.title`, "two")),
 		b("navigate.script-redirect", "a page that leaves while it loads", "the next call meets the page it leads to",
