@@ -22,6 +22,9 @@ type Options struct {
 	// those of GTK 4, which knows places in its windows only, their bounds. Nil:
 	// neither.
 	Windows platform.Windows
+	// InWindows says that every application knows places in its windows only, as
+	// under Wayland.
+	InWindows bool
 	// SessionBus is the address of the session bus. Default: this process's own,
 	// as DBUS_SESSION_BUS_ADDRESS or XDG_RUNTIME_DIR say.
 	SessionBus string

@@ -41,6 +41,7 @@ func (p *app) settle(nodes []node, list []platform.Element, windows []platform.W
 			own = append(own, w)
 		}
 	}
+	relative := kind == gtk4 || p.s.options.InWindows
 	type frame struct {
 		ref  string
 		x, y int
@@ -55,7 +56,7 @@ func (p *app) settle(nodes []node, list []platform.Element, windows []platform.W
 			f = in[e.Parent]
 		}
 		if e.Parent >= 0 && list[e.Parent].Role == "application" || e.Parent < 0 && e.Role != "application" {
-			if w, ok := match(own, e.Name, nd.box, kind == gtk4, taken); ok {
+			if w, ok := match(own, e.Name, nd.box, relative, taken); ok {
 				taken[w.Ref] = true
 				origin := w.Content
 				if int32(w.Content.Width) != nd.box[2] && int32(w.Bounds.Width) == nd.box[2] && int32(w.Bounds.Height) == nd.box[3] {
@@ -70,7 +71,7 @@ func (p *app) settle(nodes []node, list []platform.Element, windows []platform.W
 			continue
 		}
 		r := platform.Rect{X: int(nd.box[0]), Y: int(nd.box[1]), Width: int(nd.box[2]), Height: int(nd.box[3])}
-		if kind == gtk4 {
+		if relative {
 			if !f.ok {
 				continue
 			}

@@ -86,7 +86,7 @@ func TestMissing(t *testing.T) {
 	none := map[string]string{"DISPLAY": "", "DBUS_SESSION_BUS_ADDRESS": "", "XDG_RUNTIME_DIR": t.TempDir(), "WAYLAND_DISPLAY": "", "XDG_SESSION_TYPE": ""}
 	missing(open(t, d, none), "DISPLAY", "xvfb")
 	none["WAYLAND_DISPLAY"] = "wayland-0"
-	missing(open(t, d, none), "Wayland", "wlr-screencopy-unstable-v1", "Xorg")
+	missing(open(t, d, none), "Wayland", "wayland-0", "XDG_RUNTIME_DIR")
 	none["WAYLAND_DISPLAY"], none["DISPLAY"] = "", ":4242"
 	missing(open(t, d, none), ":4242")
 

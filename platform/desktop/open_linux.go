@@ -41,27 +41,24 @@ func open(ctx context.Context, o Options) (*session, error) {
 		}
 		return err
 	}
-	x := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
-
-	var c *x11.Conn
-	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
-	err := noX(o)
-	if err == nil {
-		c, err = x11.Dial(ctx, server)
-	}
-	if err := part(err, x...); err != nil {
-		return nil, err
-	}
-	if c != nil {
-		closers = append(closers, c.Close)
-		s.lost = c.Lost()
-		names = append(names, "X11 "+c.Name)
-		if err := openX(ctx, c, server, desk, &closers, part); err != nil {
-			return nil, err
+	var err error
+	onWayland := isWayland(o)
+	if onWayland {
+		var name string
+		if name, err = openWayland(ctx, o, s, &closers, part); err == nil && name != "" {
+			names = append(names, name)
+		}
+	} else {
+		var name string
+		if name, err = openX(ctx, o, s, &closers, part); err == nil && name != "" {
+			names = append(names, name)
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
 
-	tree := atspi.New(atspi.Options{Windows: desk.Windows, SessionBus: o.Getenv("DBUS_SESSION_BUS_ADDRESS"), Log: o.Log})
+	tree := atspi.New(atspi.Options{Windows: desk.Windows, InWindows: onWayland, SessionBus: o.Getenv("DBUS_SESSION_BUS_ADDRESS"), Log: o.Log})
 	closers = append(closers, tree.Close)
 	if err := part(tree.Check(ctx), platform.PartAccessibility); err != nil {
 		return nil, err
@@ -72,7 +69,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 	} else {
 		s.better = func(ctx context.Context) bool { return tree.Check(ctx) == nil }
 	}
-	if c == nil && desk.Accessibility == nil {
+	if len(names) == 0 {
 		return nil, desk.Missing[platform.PartScreen]
 	}
 	desk.Name = strings.Join(names, ", ")
@@ -81,11 +78,23 @@ func open(ctx context.Context, o Options) (*session, error) {
 }
 
 // openX adds what the X server gives.
-func openX(ctx context.Context, c *x11.Conn, server x11.Options, desk *platform.Desktop, closers *[]func() error,
-	part func(error, ...platform.DesktopPart) error) error {
+func openX(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
+	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
+	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}
+	if server.Display == "" {
+		return "", part(&platform.MissingError{What: "There is no desktop here: neither DISPLAY nor WAYLAND_DISPLAY is set.",
+			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt install xvfb; Xvfb :99)."}, all...)
+	}
+	c, err := x11.Dial(ctx, server)
+	if err != nil {
+		return "", part(err, all...)
+	}
+	*closers = append(*closers, c.Close)
+	s.lost = c.Lost()
+	desk := s.desk
 	grabber, err := x11.NewScreen(ctx, c)
 	if err := part(err, platform.PartScreen); err != nil {
-		return err
+		return "", err
 	}
 	if err == nil {
 		bus := capture.New(grabber)
@@ -94,14 +103,14 @@ func openX(ctx context.Context, c *x11.Conn, server x11.Options, desk *platform.
 	}
 	windows, err := x11.NewWindows(ctx, c)
 	if err := part(err, platform.PartWindows); err != nil {
-		return err
+		return "", err
 	}
 	if err == nil {
 		desk.Windows = windows
 	}
 	input, err := x11.NewInput(ctx, server)
 	if err := part(err, platform.PartInput); err != nil {
-		return err
+		return "", err
 	}
 	if err == nil {
 		*closers = append(*closers, input.Close)
@@ -109,7 +118,7 @@ func openX(ctx context.Context, c *x11.Conn, server x11.Options, desk *platform.
 	}
 	person, err := x11.NewPerson(ctx, server)
 	if err := part(err, platform.PartPerson); err != nil {
-		return err
+		return "", err
 	}
 	if err == nil {
 		*closers = append(*closers, person.Close)
@@ -117,28 +126,11 @@ func openX(ctx context.Context, c *x11.Conn, server x11.Options, desk *platform.
 	}
 	clipboard, err := x11.NewClipboard(ctx, server)
 	if err := part(err, platform.PartClipboard); err != nil {
-		return err
+		return "", err
 	}
 	if err == nil {
 		*closers = append(*closers, clipboard.Close)
 		desk.Clipboard = clipboard
 	}
-	return nil
-}
-
-// noX tells why there is no X server to use. One that a Wayland session has beside
-// it (Xwayland) shows and reaches only a part of the desktop, so it is none.
-func noX(o Options) error {
-	wayland := o.Getenv("WAYLAND_DISPLAY") != "" || strings.EqualFold(o.Getenv("XDG_SESSION_TYPE"), "wayland")
-	switch {
-	case wayland:
-		return &platform.MissingError{
-			What: "This is a Wayland session, whose protocols wlr-screencopy-unstable-v1, wlr-virtual-pointer-unstable-v1 and " +
-				"virtual-keyboard-unstable-v1 this program does not speak.",
-			Fix: "Log in to an X11 session: choose one \"on Xorg\" where you log in."}
-	case o.Getenv("DISPLAY") == "":
-		return &platform.MissingError{What: "There is no desktop here: neither DISPLAY nor WAYLAND_DISPLAY is set.",
-			Fix: "Start the node within the desktop session, set DISPLAY for it, such as DISPLAY=:0, or start a desktop without a screen (apt install xvfb; Xvfb :99)."}
-	}
-	return nil
+	return "X11 " + c.Name, nil
 }

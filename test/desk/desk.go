@@ -127,6 +127,7 @@ var packages = map[string]string{
 	"Xvfb": "xvfb", "Xephyr": "xserver-xephyr", "xprop": "x11-utils", "xwininfo": "x11-utils", "xev": "x11-utils", "xrandr": "x11-xserver-utils",
 	"xset": "x11-xserver-utils", "xmodmap": "x11-xserver-utils", "dbus-daemon": "dbus", "dbus-send": "dbus", "gtk3-demo": "gtk-3-examples",
 	"gtk3-widget-factory": "gtk-3-examples", "gtk4-demo": "gtk-4-examples", "gtk4-widget-factory": "gtk-4-examples", "setxkbmap": "x11-xkb-utils",
+	"swaymsg": "sway", "wl-copy": "wl-clipboard", "wl-paste": "wl-clipboard", "setpriv": "util-linux",
 }
 
 // keep ends everything whose environment has the mark $1, and removes the folder

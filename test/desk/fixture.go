@@ -88,6 +88,16 @@ func (d *Desk) needModule(kit Toolkit) {
 // Fixture starts one; rows is the length of its list.
 func (d *Desk) Fixture(kit Toolkit, rows int, args ...string) *Fixture {
 	d.T.Helper()
+	before := ids(d.Windows())
+	f, p, title := d.startFixture(kit, rows, args...)
+	f.App = &App{p, d.newWindow(before, p, title), d}
+	f.Await("it to be ready", func(e Event) bool { return e.Kind == "ready" })
+	return f
+}
+
+// startFixture starts the program; its window is not looked for.
+func (d *Desk) startFixture(kit Toolkit, rows int, args ...string) (f *Fixture, p *Process, title string) {
+	d.T.Helper()
 	d.needModule(kit)
 	d.fixed++
 	base := filepath.Join(d.dir, fmt.Sprintf("%s-%d", kit, d.fixed))
@@ -103,18 +113,14 @@ func (d *Desk) Fixture(kit Toolkit, rows int, args ...string) *Fixture {
 			d.T.Fatalf("%v", err)
 		}
 	}
-	f := &Fixture{Toolkit: kit, file: filepath.Join(base, "events.jsonl")}
-	title := fmt.Sprintf("desk %s %d", kit, d.fixed)
+	f = &Fixture{Toolkit: kit, file: filepath.Join(base, "events.jsonl")}
+	title = fmt.Sprintf("desk %s %d", kit, d.fixed)
 	cmd := d.Command(python, append([]string{filepath.Join(base, string(kit)+".py"), f.file, title, fmt.Sprint(rows)}, args...)...)
 	var err error
 	if f.input, err = cmd.StdinPipe(); err != nil {
 		d.T.Fatalf("%v", err)
 	}
-	before := ids(d.Windows())
-	p := d.spawn(cmd, nil)
-	f.App = &App{p, d.newWindow(before, p, title), d}
-	f.Await("it to be ready", func(e Event) bool { return e.Kind == "ready" })
-	return f
+	return f, d.spawn(cmd, nil), title
 }
 
 // Events gives everything that was written so far.

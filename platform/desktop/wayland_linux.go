@@ -1,0 +1,78 @@
+package desktop
+
+import (
+	"context"
+	"strings"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/capture"
+	"github.com/handrail-dev/handrail/platform/wayland"
+	"github.com/handrail-dev/handrail/platform/x11"
+)
+
+// isWayland tells whether the session's desktop is a Wayland compositor. An X
+// server that one has beside it (Xwayland) shows and reaches only a part of the
+// desktop, so it counts for nothing.
+func isWayland(o Options) bool {
+	return o.Getenv("WAYLAND_DISPLAY") != "" || strings.EqualFold(o.Getenv("XDG_SESSION_TYPE"), "wayland")
+}
+
+// openWayland adds what the compositor gives. Each part has a connection of its
+// own; the end of any of them is the end of all.
+func openWayland(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
+	where := wayland.Options{Display: o.Getenv("WAYLAND_DISPLAY"), Runtime: o.Getenv("XDG_RUNTIME_DIR")}
+	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
+	c, err := wayland.Dial(ctx, where)
+	if err != nil {
+		return "", part(err, all...)
+	}
+	*closers = append(*closers, c.Close)
+	s.lost = c.Lost()
+	outputs, err := wayland.NewOutputs(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	desk := s.desk
+	grabber, err := wayland.NewScreen(ctx, outputs)
+	if err := part(err, platform.PartScreen); err != nil {
+		return "", err
+	}
+	if err == nil {
+		bus := capture.New(grabber)
+		*closers = append(*closers, bus.Close)
+		desk.Screen = bus
+	}
+	person, err := wayland.NewPerson(ctx, where)
+	if err := part(err, platform.PartPerson); err != nil {
+		return "", err
+	}
+	if err == nil {
+		*closers = append(*closers, person.Close)
+		_ = person
+	}
+	input, err := wayland.NewInput(ctx, where, outputs, person)
+	if err := part(err, platform.PartInput); err != nil {
+		return "", err
+	}
+	if err == nil {
+		*closers = append(*closers, input.Close)
+		desk.Input = input
+	}
+	windows, err := wayland.NewWindows(ctx, wayland.WindowsOptions{Options: where, Getenv: o.Getenv, Find: x11.Find}, outputs)
+	if err := part(err, platform.PartWindows); err != nil {
+		return "", err
+	}
+	if err == nil {
+		*closers = append(*closers, windows.End)
+		desk.Windows = windows
+	}
+	clipboard, err := wayland.NewClipboard(ctx, where)
+	if err := part(err, platform.PartClipboard); err != nil {
+		return "", err
+	}
+	if err == nil {
+		*closers = append(*closers, clipboard.Close)
+		desk.Clipboard = clipboard
+	}
+	return "Wayland " + c.Name, nil
+}
