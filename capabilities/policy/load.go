@@ -276,9 +276,15 @@ func (c *checker) rule(r *rule) []string {
 			}
 			r.logOnly = true
 		default:
+			if problem, known := checkAdvice(string(a.Key), value); known {
+				if problem != "" {
+					problems = append(problems, problem)
+				}
+				continue
+			}
 			// Cedar ignores an annotation it does not know; a misspelled one must not
 			// change what a file means unseen.
-			problems = append(problems, fmt.Sprintf("annotation @%s is unknown; known are @id, @why, @mode", a.Key))
+			problems = append(problems, fmt.Sprintf("annotation @%s is unknown; known are @id, @why, @mode, @approver, @defer", a.Key))
 		}
 	}
 	if err := c.validator.Policy("", r.ast); err != nil {

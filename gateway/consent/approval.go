@@ -35,8 +35,9 @@ type Ask struct {
 	Reach      Reach
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool
-	// Life is how long the question stays open; default 10 min.
-	Life time.Duration
+	// Defer is for how long the question stays open although nobody holds the line;
+	// 0: for 10 min, and not at all where nobody is asked.
+	Defer time.Duration
 	// Longest is the longest that a person may grant it for.
 	Longest Kind
 
@@ -156,7 +157,7 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 		}
 		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil
 	}
-	if c.opts.Wait < 0 {
+	if c.opts.Wait < 0 && a.Defer <= 0 {
 		return Permit{}, false, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 	}
 	if until, ok := c.denied[a.key(args)]; ok && c.opts.Now().Before(until) {
@@ -189,14 +190,12 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this principal asks people too often").
 			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
 	}
-	if a.Life <= 0 {
-		a.Life = approvalLife
-	}
+	life := max(a.Defer, approvalLife)
 	p := &approval{key: key, args: args, user: a.User, done: make(chan struct{}), Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys,
 		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot,
-		Created: now, Expires: now.Add(a.Life),
+		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p
 	c.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -224,7 +223,7 @@ func (c *call) seal() *capabilities.Error {
 	in := policy.EnvelopeInput{
 		Profile: c.engine.Profile(c.d.Tool), Principal: c.req.Principal, Role: c.req.Role, Lane: c.req.Lane,
 		Requested: c.args.NodeID, Node: c.policyRequest(c.node).Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),
-		Created: created, Expires: created.Add(ticketLifetime + c.args.Timeout),
+		Narrowed: c.narrowed(), Created: created, Expires: created.Add(ticketLifetime + c.args.Timeout),
 	}
 	if c.routing != nil {
 		in.Selected, in.Mode = c.routing.Selected, c.routing.Mode
@@ -248,13 +247,8 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 		return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 	}
 	request := c.policyRequest(c.node)
-	ask := consent.Ask{
-		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: request.Node.ID, NodeLabel: request.Node.Label,
-		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.d.EvidenceArgs(c.args.Canonical), Risk: string(c.engine.Profile(c.d.Tool).Risk),
-		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Longest: longest(c.engine.Profile(c.d.Tool).Consent),
-	}
 	asked := time.Now()
-	permit, err := d.opts.Consent.Await(ctx, ask)
+	permit, err := d.opts.Consent.Await(ctx, c.question(request.Node))
 	c.waited = time.Since(asked)
 	if err != nil {
 		return capabilities.AsError(err)
@@ -266,15 +260,4 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	}
 	c.verdict, c.permit = granted, permit
 	return c.seal()
-}
-
-// longest is the longest grant that a call's consent class lets a person give.
-func longest(class catalog.Consent) consent.Kind {
-	switch class {
-	case catalog.ConsentSession:
-		return consent.KindSession
-	case catalog.ConsentLease:
-		return consent.KindLease
-	}
-	return consent.KindCall
 }

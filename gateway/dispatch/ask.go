@@ -1,0 +1,112 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+// question is what a person is asked about this call (S0-25: it stands on the
+// tool's ID; S0-30: nothing of the arguments but what may be recorded).
+func (c *call) question(node policy.Node) consent.Ask {
+	profile := c.engine.Profile(c.d.Tool)
+	advice := c.engine.Advice(c.verdict.Determining)
+	return consent.Ask{
+		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
+		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.d.EvidenceArgs(c.args.Canonical), Risk: string(profile.Risk),
+		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Defer: advice.Defer,
+		Keys: profile.Keys, Privileged: profile.Privileged, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
+	}
+}
+
+// longest is the longest that a person may grant a tool for: what its descriptor
+// says, and "always" only where that is a session and nothing privileged (S2-34).
+func longest(class catalog.Consent, p *policy.Profile) consent.Kind {
+	switch class {
+	case catalog.ConsentSession:
+		if p.Privileged {
+			return consent.KindSession
+		}
+		return consent.KindAlways
+	case catalog.ConsentLease:
+		return consent.KindLease
+	}
+	return consent.KindCall
+}
+
+// reach reads what a call's arguments reach. It looks at the whole arguments, not
+// at the shortened form for the ledger, and only at those that may be recorded.
+func reach(d *catalog.Descriptor, args []byte) consent.Reach {
+	var r consent.Reach
+	root, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return r
+	}
+	for _, pointer := range d.Evidence.Args {
+		v, found := root, true
+		steps := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+		for _, step := range steps {
+			if v, found = v.Get(step); !found {
+				break
+			}
+		}
+		if !found {
+			continue
+		}
+		texts := texts(v)
+		switch steps[len(steps)-1] {
+		case "url":
+			for _, t := range texts {
+				r.Hosts = append(r.Hosts, policy.ClassifyURL(t).Host)
+			}
+		case "app", "application":
+			r.Apps = append(r.Apps, texts...)
+		case "path", "paths":
+			r.Paths = append(r.Paths, texts...)
+		}
+	}
+	// A tool that works in pages which are open names no address.
+	r.Confined = len(r.Hosts) == 0 && reachesNetwork(d)
+	return r
+}
+
+// reachesNetwork reports whether the node confines this tool's pages to the
+// envelope's domains.
+func reachesNetwork(d *catalog.Descriptor) bool {
+	return slices.Contains(d.Manifest.Network, "browser.session")
+}
+
+func texts(v canonical.Value) []string {
+	switch v.Kind {
+	case canonical.String:
+		return []string{v.Str}
+	case canonical.Array:
+		var all []string
+		for _, item := range v.Items {
+			all = append(all, texts(item)...)
+		}
+		return all
+	}
+	return nil
+}
+
+// domainGrant is the key by which an envelope confines a browser's lane to a host
+// (docs/decisions.md, 25).
+const domainGrant = "network.egress.domain_allowlist:"
+
+// narrowed is what the scope of a person's grant leaves of the network, for tools
+// that reach it.
+func (c *call) narrowed() []string {
+	if !reachesNetwork(c.d) {
+		return nil
+	}
+	var keys []string
+	for _, d := range c.permit.Domains {
+		keys = append(keys, domainGrant+d)
+	}
+	return keys
+}
