@@ -1,9 +1,8 @@
 package win32
 
 import (
-	"bufio"
+	_ "embed"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,20 +12,20 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// order reads the documented order of the interfaces' methods.
+//go:embed testdata/uia-order.txt
+var documentedOrder string
+
+// order gives the documented order of the interfaces' methods.
 func order(t *testing.T) map[string][]string {
 	t.Helper()
-	f, err := os.Open("testdata/uia-order.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	all := map[string][]string{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		name, methods, ok := strings.Cut(lines.Text(), ": ")
-		if ok && !strings.HasPrefix(name, "#") {
+	for l := range strings.Lines(documentedOrder) {
+		if name, methods, ok := strings.Cut(strings.TrimSpace(l), ": "); ok && !strings.HasPrefix(name, "#") {
 			all[name] = strings.Fields(methods)
 		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("the order of %d interfaces", len(all))
 	}
 	return all
 }
