@@ -173,7 +173,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		wait = -1
 	}
 	g.Consent, err = consent.New(consent.Options{
-		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Wait: wait, Log: g.log,
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Wait: wait, Input: movesInput(g.opts.Catalog), Log: g.log,
 	})
 	if err != nil {
 		return err

@@ -71,12 +71,12 @@ func (g *Grant) live(now time.Time) bool {
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
 	return g.Principal == a.Principal && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
-		slices.ContainsFunc(g.Tools, func(t string) bool { return names(t, a.Tool) }) &&
+		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }
 
-// names reports whether pattern is tool or its family.
-func names(pattern string, tool capabilities.ToolID) bool {
+// Names reports whether pattern is tool or its family.
+func Names(pattern string, tool capabilities.ToolID) bool {
 	if family, ok := strings.CutSuffix(pattern, ".*"); ok {
 		return strings.HasPrefix(string(tool), family+".") && strings.Count(family, ".") == 1
 	}

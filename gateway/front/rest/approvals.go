@@ -13,13 +13,19 @@ func (s *Server) approvals(*visit, none) (approvalList, error) {
 	return approvalList{s.opts.Consent.Approvals()}, nil
 }
 
+func (s *Server) approval(c *visit, _ none) (consent.Approval, error) {
+	return s.opts.Consent.Approval(c.r.PathValue("approval"))
+}
+
 // answerBody is a person's answer. Answer is allow or deny.
 type answerBody struct {
-	Answer  string       `json:"answer"`
-	Kind    consent.Kind `json:"kind,omitempty"`    // of an allow; default call
-	Seconds int64        `json:"seconds,omitempty"` // of a lease; default 300, at most 3600
-	Family  bool         `json:"family,omitempty"`  // a lease for every tool of the family
-	Reason  string       `json:"reason,omitempty"`  // at most 500 bytes
+	Answer  string        `json:"answer"`
+	Kind    consent.Kind  `json:"kind,omitempty"`     // of an allow: call (default), lease, session, always
+	Seconds int64         `json:"seconds,omitempty"`  // of a lease; default 300, at most 3600
+	Family  bool          `json:"family,omitempty"`   // a lease for every tool of the family
+	Scope   consent.Scope `json:"scope,omitzero"`     // narrows what lasts
+	MaxUses int           `json:"max_uses,omitempty"` // of what lasts; default: not counted
+	Reason  string        `json:"reason,omitempty"`   // at most 500 bytes
 }
 
 func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
@@ -30,8 +36,13 @@ func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
 	if err != nil {
 		return consent.Approval{}, err
 	}
+	if in.Answer == "allow" && s.opts.Elsewhere != nil {
+		if err := s.opts.Elsewhere(c.r); err != nil {
+			return consent.Approval{}, err
+		}
+	}
 	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	})
 }
 
@@ -50,6 +61,7 @@ type grantBody struct {
 	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the principal's own
 	AnyLane   bool                     `json:"any_lane,omitempty"` // instead of lane: any of the principal's
 	Seconds   int64                    `json:"seconds,omitempty"`
+	Scope     consent.Scope            `json:"scope,omitzero"`
 	MaxUses   int                      `json:"max_uses,omitempty"`
 	Reason    string                   `json:"reason,omitempty"`
 }
@@ -67,7 +79,8 @@ func (s *Server) grant(c *visit, in grantBody) (consent.Grant, error) {
 		return consent.Grant{}, err
 	}
 	return s.opts.Consent.Grant(c.r.Context(), consent.Spec{
-		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, MaxUses: in.MaxUses, Reason: in.Reason, Approver: c.who.Principal,
+		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope, MaxUses: in.MaxUses,
+		Reason: in.Reason, Approver: c.who.Principal,
 	})
 }
 

@@ -118,6 +118,10 @@ func (s *Server) appendPackets(ctx context.Context, buf *bytes.Buffer, after *ui
 		switch {
 		case strings.HasPrefix(string(p.Kind), "tool.call."):
 			name = "call"
+		case strings.HasPrefix(string(p.Kind), "gateway.approval."):
+			name = "approval"
+		case strings.HasPrefix(string(p.Kind), "gateway.grant."):
+			name = "grant"
 		case strings.HasPrefix(string(p.Kind), "node."):
 			name = "node"
 		}

@@ -70,6 +70,7 @@ type Lanes interface {
 // it.
 type Consent interface {
 	Approvals() []consent.Approval
+	Approval(id string) (consent.Approval, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
 	Grants() []consent.Grant
 	Grant(context.Context, consent.Spec) (consent.Grant, error)
@@ -97,11 +98,14 @@ type Options struct {
 	Ledger     Ledger
 	Selector   Selector
 	Consent    Consent
-	Policy     func() *policy.Engine // the active engine
-	Site       func() Site
-	Metrics    http.Handler // default: /metrics answers not_found
-	Log        *slog.Logger // default: discards
-	Now        func() time.Time
+	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
+	// an agent holds. Default: none does.
+	Elsewhere func(*http.Request) error
+	Policy    func() *policy.Engine // the active engine
+	Site      func() Site
+	Metrics   http.Handler // default: /metrics answers not_found
+	Log       *slog.Logger // default: discards
+	Now       func() time.Time
 }
 
 // Server is the REST surface.
@@ -166,6 +170,9 @@ func (s *Server) serve(e *endpoint) http.Handler {
 		}
 		if err == nil {
 			err = c.checkQuery(e)
+		}
+		if err == nil {
+			err = s.fromElsewhere(c, e)
 		}
 		if err == nil {
 			err = e.run(c)

@@ -54,8 +54,9 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
 
 		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActApprove, summary: "Calls that wait for a person"}, s.approvals),
+		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActApprove, summary: "One of them, also for a while after it was answered"}, s.approval),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
-			summary: "Answer one: allow (call, lease or session) or deny; the first answer counts"}, s.answer),
+			summary: "Answer one: allow (call, lease, session or always) or deny; the first answer counts, later ones are recorded"}, s.answer),
 		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActApprove, summary: "The grants that are good now"}, s.grants),
 		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
 		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),
@@ -77,7 +78,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/policy/explain", action: principal.ActReadPolicy, summary: "Whether a call would pass, and by which rule"}, s.explain),
 
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
-			summary: "Events as they happen (server-sent events: call, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",
+			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",
 			query:   []param{{"after", "like Last-Event-ID, for clients that can not send it", "integer"}}, media: "text/event-stream"}, s.events),
 	}
 }

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+// elsewhere refuses requests from a device whose mouse and keyboard an agent holds
+// now (DESIGN section 6): whatever is typed there may be the agent's. Where it can
+// not be told where a request comes from, it comes from there.
+func (g *Gateway) elsewhere(r *http.Request) error {
+	held := g.Consent.HandsOn()
+	if len(held) == 0 {
+		return nil
+	}
+	from, known := g.origin(r)
+	for _, node := range held {
+		at, connected := g.Nodes.Peer(node)
+		if known && connected && from != at && !(here(from) && here(at)) {
+			continue
+		}
+		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", node).
+			WithHint("Do it from another device, or end that with 'handrail grant revoke' and wait 15 seconds. Denying and revoking work from anywhere.")
+	}
+	return nil
+}
+
+// origin is where a request comes from: the connection, or, behind a TLS proxy,
+// the client that the proxy names.
+func (g *Gateway) origin(r *http.Request) (netip.Addr, bool) {
+	if g.opts.PlainBeyondLoopback {
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		addr, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1])) // the one that the proxy added
+		return addr.Unmap().WithZone(""), err == nil
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr().Unmap().WithZone(""), err == nil
+}
+
+// here reports whether an address is one of this host's own.
+func here(addr netip.Addr) bool {
+	if addr.IsLoopback() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap().WithZone("") == addr
+	})
+}
+
+// movesInput says of a tool or a family whether it moves the mouse or types.
+func movesInput(cat *catalog.Catalog) func(string) bool {
+	var tools []capabilities.ToolID
+	for _, d := range cat.All() {
+		if slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") }) {
+			tools = append(tools, d.Tool)
+		}
+	}
+	return func(pattern string) bool {
+		return slices.ContainsFunc(tools, func(t capabilities.ToolID) bool { return consent.Names(pattern, t) })
+	}
+}
