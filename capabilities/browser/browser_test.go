@@ -160,7 +160,8 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 		n.t.Fatal(err)
 	}
 	out, err := n.h.Handle(ctx, capabilities.Invocation{
-		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
+		Grants: []string{"ui.session.persist_state"},
+		Call:   "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
 	})
 	if err != nil {
 		return answer{}, capabilities.AsError(err)

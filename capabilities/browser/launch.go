@@ -2,6 +2,7 @@ package browser
 
 import (
 	"github.com/handrail-dev/handrail/capabilities"
+	"slices"
 )
 
 // way says in which browser a lane works: the node's own with a fresh context
@@ -22,6 +23,9 @@ func launch(c *call) (capabilities.Output, error) {
 	}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
+	}
+	if (args.Profile != "" || args.State != "" || args.Attach) && !c.mayPersist() {
+		return capabilities.Output{}, errNoPersist
 	}
 	l := c.lane
 	l.mu.Lock()
@@ -109,6 +113,13 @@ func (h *Handler) allowed(w way, profile, state string) error {
 	return nil
 }
 
+// mayPersist reports whether this call may keep what outlives its lane, or take up
+// what another one kept: policy can withhold that key alone.
+func (c *call) mayPersist() bool { return slices.Contains(c.inv.Grants, "ui.session.persist_state") }
+
+var errNoPersist = capabilities.Errorf(capabilities.CodeDeniedByPolicy, "Policy withholds ui.session.persist_state from this call.").
+	WithHint("Leave out profile, attach and storage states.")
+
 // closeBrowser carries out tyrum.browser.close: the lane's context goes with all
 // it held; Chrome itself stays for the other lanes, or ends soon after.
 func closeBrowser(c *call) (capabilities.Output, error) {
@@ -119,6 +130,9 @@ func closeBrowser(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	l := c.lane
+	if args.Save != "" && !c.mayPersist() {
+		return capabilities.Output{}, errNoPersist
+	}
 	if args.Save != "" {
 		if err := c.saveState(args.Save); err != nil {
 			return capabilities.Output{}, err // and nothing is closed

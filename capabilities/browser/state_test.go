@@ -209,7 +209,7 @@ func profileThatGetsKilled(dir string) {
 		{"launch", `{"profile":"work"}`}, {"navigate", `{"url":"` + os.Getenv("BROWSER_TEST_ORIGIN") + `/"}`},
 		{"evaluate", string(inJSON(obj{"expression": remember}))},
 	} {
-		if _, err := h.Handle(context.Background(), capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.browser." + step.tool), Lane: "l", Args: json.RawMessage(step.args)}); err != nil {
+		if _, err := h.Handle(context.Background(), capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.browser." + step.tool), Lane: "l", Args: json.RawMessage(step.args), Grants: []string{"ui.session.persist_state"}}); err != nil {
 			os.Stderr.WriteString(step.tool + ": " + err.Error() + "\n")
 			os.Exit(1)
 		}

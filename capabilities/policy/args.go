@@ -33,7 +33,9 @@ type argSpec struct {
 	args []arg
 	// url is the index of the argument that names where to go, -1 if there is none.
 	// For such a tool scheme, host, origin, port and address are always there.
-	url int
+	url   int
+	app   bool // the call may name an application
+	files int  // index of the argument that names files, -1 if there is none
 }
 
 // derivedArgs are what a URL argument adds to context.args.
@@ -55,7 +57,7 @@ type inputSchema struct {
 // newArgSpec finds the types of the arguments that the descriptor's evidence
 // allowlist names. What is not a scalar or a list of strings is left out.
 func newArgSpec(d *catalog.Descriptor) argSpec {
-	spec := argSpec{url: -1}
+	spec := argSpec{url: -1, files: -1}
 	var root inputSchema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
 		return spec
@@ -80,6 +82,10 @@ func newArgSpec(d *catalog.Descriptor) argSpec {
 		if spec.url < 0 && kind == argString && (node.Format == "uri" || a.name == "url") {
 			spec.url = len(spec.args)
 		}
+		if spec.files < 0 && kind == argSet && a.name == "paths" {
+			spec.files = len(spec.args)
+		}
+		spec.app = spec.app || path[len(path)-1] == "app"
 		spec.args = append(spec.args, a)
 	}
 	return spec
@@ -122,6 +128,7 @@ func (spec *argSpec) record(args []byte) (cedar.Record, bool) {
 	}
 	values := make(cedar.RecordMap, len(spec.args)+len(derivedArgs))
 	dest := Destination{Address: AddressNone}
+	var files []string
 	for i := range spec.args {
 		a := &spec.args[i]
 		v, given := root, true
@@ -141,6 +148,17 @@ func (spec *argSpec) record(args []byte) (cedar.Record, bool) {
 		if i == spec.url {
 			dest = ClassifyURL(v.Str)
 		}
+		if i == spec.files {
+			for _, item := range v.Items {
+				files = append(files, item.Str)
+			}
+		}
+	}
+	if spec.app {
+		values[cedar.String(derivedApp.name)] = application(root)
+	}
+	if spec.files >= 0 {
+		values[cedar.String(derivedRoot.name)] = commonRoot(files)
 	}
 	if spec.url >= 0 {
 		values["address"] = cedar.String(dest.Address)

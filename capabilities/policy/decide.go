@@ -93,9 +93,13 @@ type Decision struct {
 	Determining []string          `json:"determining_policies"`
 	Code        capabilities.Code `json:"reason_code,omitempty"` // set for deny
 	Reason      string            `json:"reason"`                // one plain sentence
-	LogOnly     []string          `json:"log_only_effects,omitempty"`
-	Errors      []string          `json:"errors,omitempty"`
-	Snapshot    string            `json:"policy_snapshot_id"`
+	// Withheld are declared keys that this call does not get; Escalated those that it
+	// gets only by a person's grant, as a one-time addition (S1-34, S1-38).
+	Withheld  []string `json:"withheld_keys,omitempty"`
+	Escalated []string `json:"escalated_keys,omitempty"`
+	LogOnly   []string `json:"log_only_effects,omitempty"`
+	Errors    []string `json:"errors,omitempty"`
+	Snapshot  string   `json:"policy_snapshot_id"`
 }
 
 // Stricter gives the stricter of two decisions; of two equal ones the first,
@@ -185,6 +189,7 @@ func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, 
 	env.entities.principal = cedar.Entity{
 		UID:        cedar.NewEntityUID(kind, cedar.String(r.Principal)),
 		Attributes: cedar.NewRecord(cedar.RecordMap{"role": cedar.String(r.Role)}),
+		Parents:    parents(r),
 	}
 	given, degraded := string(r.Given), r.Degraded
 	if t.onNode {
@@ -206,6 +211,7 @@ func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, 
 		"isolation": cedar.String(r.required(t)),
 		"given":     cedar.String(given),
 		"degraded":  cedar.String(degraded),
+		"taint":     stringSet(r.Taint),
 		"time":      cedar.Long(r.Time.Unix()),
 		"args":      cedar.Record{},
 	}
@@ -223,18 +229,31 @@ func (r *Request) required(t *tool) capabilities.IsolationClass {
 	return strongerClass(t.profile.Isolation, r.Required)
 }
 
-func nodeEntity(n *Node) cedar.Entity {
-	labels := make([]cedar.Value, len(n.Labels))
-	for i, l := range n.Labels {
-		labels[i] = cedar.String(l)
+// parents puts a principal into its role and into the lane it calls in.
+func parents(r *Request) cedar.EntityUIDSet {
+	lane := cedar.NewEntityUID(typeLane, cedar.String(r.Lane))
+	if r.Role == "" {
+		return cedar.NewEntityUIDSet(lane)
 	}
+	return cedar.NewEntityUIDSet(cedar.NewEntityUID(typeRole, cedar.String(r.Role)), lane)
+}
+
+func stringSet(list []string) cedar.Set {
+	values := make([]cedar.Value, len(list))
+	for i, s := range list {
+		values[i] = cedar.String(s)
+	}
+	return cedar.NewSet(values...)
+}
+
+func nodeEntity(n *Node) cedar.Entity {
 	return cedar.Entity{
 		UID: cedar.NewEntityUID(typeNode, cedar.String(n.ID)),
 		Attributes: cedar.NewRecord(cedar.RecordMap{
 			"label":    cedar.String(n.Label),
 			"platform": cedar.String(n.Platform),
 			"trust":    cedar.String(n.Trust),
-			"labels":   cedar.NewSet(labels...),
+			"labels":   stringSet(n.Labels),
 		}),
 	}
 }
@@ -272,6 +291,9 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	}
 	if t.onNode {
 		d = e.isolation(r, t, env, d, evaluate)
+	}
+	if d.Effect != Deny && len(e.byKey) > 0 {
+		d = e.reduce(t, env, d, evaluate)
 	}
 	if r.Consented && d.Effect == Ask {
 		d.Effect = Allow

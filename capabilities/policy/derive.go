@@ -229,6 +229,7 @@ type Profile struct {
 	Version      string
 	ManifestHash string   // "sha256:" + hex of the canonical descriptor
 	Keys         []string // declared, full form, sorted: the maximum (S1-02)
+	Optional     []string // those of Keys that the tool works without
 	ID           string   // capability_profile_id
 	Risk         Risk
 	Isolation    capabilities.IsolationClass // the least class that may carry it
@@ -246,6 +247,7 @@ func NewProfile(d *catalog.Descriptor) *Profile {
 		Version:      d.Version,
 		ManifestHash: "sha256:" + hex.EncodeToString(hash[:]),
 		Keys:         keys,
+		Optional:     d.Optional,
 		ID:           ProfileID(keys),
 		Risk:         DeriveRisk(keys),
 		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),

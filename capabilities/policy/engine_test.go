@@ -124,11 +124,13 @@ func TestDecide(t *testing.T) {
 func TestContextAsAWhole(t *testing.T) {
 	e := mustLoad(t, `permit (principal, action == Action::"tool.browser.run-code", resource) when { context == {
 		"consent": true, "tool": "tool.browser.run-code", "lane": "lane", "keys": ["data.write.temp", "execution.browser.script", "network.browser.session"], "risk": "medium",
-		"isolation": "t2", "given": "t2", "degraded": "", "time": 1772600767, "args": {} } };`)
-	if got := e.Decide(request("tool.browser.run-code", `{"code":"1"}`)); got.Effect != Ask {
+		"isolation": "t2", "given": "t2", "degraded": "", "taint": ["desktop"], "time": 1772600767, "args": {} } };`)
+	asked := request("tool.browser.run-code", `{"code":"1"}`)
+	asked.Taint = []string{"desktop"}
+	if got := e.Decide(asked); got.Effect != Ask {
 		t.Fatalf("%+v", got)
 	}
-	if got := e.Possible(request("tool.browser.run-code", ``)); got.Effect == Deny {
+	if got := e.Possible(asked); got.Effect == Deny {
 		t.Fatalf("%+v", got)
 	}
 }

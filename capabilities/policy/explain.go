@@ -51,6 +51,13 @@ func (e *Engine) Explain(r Request) Explanation {
 		env.fields["args"] = cedar.Record{}
 		x.Rules = e.outcomes(x.Rules, e.degraded, env)
 	}
+	for _, key := range t.profile.Keys {
+		if p := e.byKey[key]; p != nil {
+			env.request.Action = keyAction(key)
+			env.fields["args"] = cedar.Record{}
+			x.Rules = e.outcomes(x.Rules, p, env)
+		}
+	}
 	return x
 }
 

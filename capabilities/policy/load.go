@@ -41,6 +41,7 @@ type Engine struct {
 	rules    []*rule
 	byID     map[cedar.PolicyID]*rule
 	byAction map[capabilities.ToolID]*partition
+	byKey    map[string]*partition // keys that rules name; most policies name none
 	degraded *partition
 	sources  []Source
 	snapshot string
@@ -102,6 +103,7 @@ func (v *vocabulary) load(sources []Source) (*Engine, error) {
 		vocabulary: v,
 		byID:       map[cedar.PolicyID]*rule{},
 		byAction:   map[capabilities.ToolID]*partition{},
+		byKey:      map[string]*partition{},
 	}
 	check := &checker{validator: v.validator, names: v.knownNames()}
 	e.sources = cloneSources(sources)
@@ -287,6 +289,9 @@ func (c *checker) rule(r *rule) []string {
 			problems = append(problems, fmt.Sprintf("annotation @%s is unknown; known are @id, @why, @mode, @approver, @defer", a.Key))
 		}
 	}
+	if r.permit && namesKey(r.ast.Action) {
+		problems = append(problems, "a key comes with its tool; only a forbid may name one")
+	}
 	if err := c.validator.Policy("", r.ast); err != nil {
 		problems = append(problems, strings.Split(err.Error(), "\n")...)
 	}
@@ -325,6 +330,7 @@ func (e *Engine) index() {
 		}
 		e.byAction[id] = p
 	}
+	e.indexKeys()
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	e.degraded = &partition{}
 	for _, r := range e.rules {

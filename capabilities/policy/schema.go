@@ -18,6 +18,8 @@ import (
 const (
 	typeAgent    cedar.EntityType = "Agent"
 	typeUser     cedar.EntityType = "User"
+	typeRole     cedar.EntityType = "Role"
+	typeLane     cedar.EntityType = "Lane"
 	typeNode     cedar.EntityType = "Node"
 	typeProvider cedar.EntityType = "Provider"
 	typeAction   cedar.EntityType = "Action"
@@ -28,6 +30,8 @@ const (
 	groupAll          = "all"
 	groupFamilyPrefix = "family:"
 	groupEffectPrefix = "effect:"
+	groupRead         = "read"   // tools that only read
+	groupEffect       = "effect" // tools that change something
 
 	// AcceptDegraded is the action by which policy accepts that a node gives less
 	// isolation than a call needs. Only a permit that names it counts.
@@ -47,6 +51,7 @@ var contextFields = []arg{
 	{name: "isolation", kind: argString}, // the class the call needs
 	{name: "given", kind: argString},     // the class the node gives; "" if none carries it out
 	{name: "degraded", kind: argString},  // what the given class lacks; "" if nothing
+	{name: "taint", kind: argSet},        // families whose untrusted content the lane has read
 	{name: "time", kind: argLong},        // seconds since 1970
 }
 
@@ -79,10 +84,18 @@ func newTool(d *catalog.Descriptor) *tool {
 			cedar.NewEntityUID(typeAction, groupAll),
 			cedar.NewEntityUID(typeAction, cedar.String(groupFamilyPrefix+d.Tool.Family())),
 			cedar.NewEntityUID(typeAction, cedar.String(groupEffectPrefix+string(d.SideEffects))),
+			cedar.NewEntityUID(typeAction, readOrEffect(d)),
 		},
 		keys:   cedar.NewSet(values...),
 		onNode: d.NodeCapability() != "",
 	}
+}
+
+func readOrEffect(d *catalog.Descriptor) cedar.String {
+	if d.SideEffects == catalog.EffectsNone {
+		return groupRead
+	}
+	return groupEffect
 }
 
 // vocabulary is what policies can speak about: the tools of a catalog, as Cedar
@@ -103,6 +116,7 @@ func newVocabulary(cat *catalog.Catalog) (*vocabulary, error) {
 	}
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	v.entities[degraded] = cedar.Entity{UID: degraded}
+	v.addKeys()
 	v.schema = schemaText(v.tools)
 	resolved, err := resolveSchema(v.schema)
 	if err != nil {
@@ -121,11 +135,8 @@ func (v *vocabulary) knownNames() map[string]bool {
 	for _, f := range contextFields {
 		names[f.name] = true
 	}
-	for _, a := range derivedArgs {
-		names[a.name] = true
-	}
 	for _, t := range v.tools {
-		for _, a := range t.args.args {
+		for _, a := range append(t.args.derived(), t.args.args...) {
 			names[a.name] = true
 		}
 	}
@@ -137,11 +148,12 @@ func (v *vocabulary) knownNames() map[string]bool {
 // checked against.
 func schemaText(tools map[capabilities.ToolID]*tool) string {
 	var b strings.Builder
-	b.WriteString("entity Agent, User { role: String };\n")
+	b.WriteString("entity Role, Lane;\n")
+	b.WriteString("entity Agent, User in [Role, Lane] { role: String };\n")
 	b.WriteString("entity Node { label: String, platform: String, trust: String, labels: Set<String> };\n")
 	b.WriteString("entity Provider;\n\n")
 	b.WriteString("action \"" + groupAll + "\";\n")
-	groups := map[string]bool{}
+	groups := map[string]bool{groupRead: true, groupEffect: true}
 	for _, e := range []catalog.SideEffects{catalog.EffectsNone, catalog.EffectsLocal, catalog.EffectsExternal} {
 		groups[groupEffectPrefix+string(e)] = true
 	}
@@ -177,10 +189,14 @@ func schemaText(tools map[capabilities.ToolID]*tool) string {
 		b.WriteString("};\n")
 	}
 	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Node],\n", AcceptDegraded)
-	writeContext(&b, &argSpec{url: -1})
+	writeContext(&b, &noArgs)
 	b.WriteString("};\n")
+	writeKeys(&b, declaredKeys(tools))
 	return b.String()
 }
+
+// noArgs is the specification of actions that are no tool.
+var noArgs = argSpec{url: -1, files: -1}
 
 func writeContext(b *strings.Builder, spec *argSpec) {
 	b.WriteString("  context: {\n")
@@ -193,10 +209,9 @@ func writeContext(b *strings.Builder, spec *argSpec) {
 		fmt.Fprintf(b, "%s %q?: %s", sep, a.name, a.kind)
 		sep = ","
 	}
-	if spec.url >= 0 {
-		for _, a := range derivedArgs {
-			fmt.Fprintf(b, "%s %s: %s", sep, a.name, a.kind)
-		}
+	for _, a := range spec.derived() {
+		fmt.Fprintf(b, "%s %s: %s", sep, a.name, a.kind)
+		sep = ","
 	}
 	b.WriteString(" },\n  },\n")
 }
