@@ -31,10 +31,24 @@ type Options struct {
 	Now          func() time.Time   // default time.Now
 }
 
-// Kinds of entries.
+// Kinds of entries and their fields, in order. Fields may be added at the end: a
+// reader takes what is there.
 const (
-	kindStarted  = "call.started"
-	kindFinished = "call.finished"
+	// KindStarted: call, tool, lane, sequence (uint64 BE), SHA-256 of the envelope,
+	// keyed digest of the arguments, principal, the gateway's grant of a person's.
+	KindStarted = "call.started"
+	// KindFinished: call, status, code, effect, keyed digest of the output.
+	KindFinished = "call.finished"
+	// KindRefused: call, tool, lane, principal, code. What the guard did not let run.
+	KindRefused = "call.refused"
+	// KindAnswered: call, tool, lane, principal, "approve" or "deny", by, seconds it
+	// holds. What a person said on the device.
+	KindAnswered = "owner.answered"
+	// KindOwner: address of the owner's rules in force from here on.
+	KindOwner = "owner.rules"
+	// KindStopped and KindResumed: whose switch, "device" or "gateway".
+	KindStopped = "node.stopped"
+	KindResumed = "node.resumed"
 )
 
 // farBack is how far the journal must reach back to say of a call it does not
@@ -60,6 +74,8 @@ type Journal struct {
 	buf     []byte
 	index   map[capabilities.CallID]known
 	answers answers
+	notes   budget
+	ruled   string // the owner's rules that the last record of them names
 
 	syncing bool
 	batch   *batch     // of those who wait for the next sync
@@ -236,13 +252,15 @@ func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off in
 			file.since = entry.Time
 		}
 		j.tail = position{seq: entry.Seq, time: entry.Time, hash: hash}
-		if len(entry.Fields) > 0 {
+		if entry.Kind == KindOwner && len(entry.Fields) > 0 {
+			j.ruled = string(entry.Fields[0])
+		} else if len(entry.Fields) > 0 {
 			call := capabilities.CallID(entry.Fields[0])
 			switch entry.Kind {
-			case kindStarted:
+			case KindStarted:
 				// If no end follows, it died with its process.
 				j.index[call] = known{state: wire.StateUnknown, segment: file.first}
-			case kindFinished:
+			case KindFinished:
 				j.index[call] = known{state: wire.StateFinished, segment: file.first, failed: failureOf(entry.Fields)}
 			}
 		}
@@ -311,6 +329,7 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 	args := j.mac.digest(t.Call, "args", t.Args)
 	var sequence [8]byte
 	binary.BigEndian.PutUint64(sequence[:], t.Sequence)
+	principal, grant := principalIn(t.Envelope), grantIn(t.Grants)
 
 	j.mu.Lock()
 	if err := j.usableLocked(); err != nil {
@@ -321,13 +340,15 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
 	}
-	err := j.appendLocked(spare, kindStarted, func(b []byte) []byte {
+	err := j.appendLocked(spare, KindStarted, func(b []byte) []byte {
 		b = chain.AppendField(b, t.Call)
 		b = chain.AppendField(b, t.Tool)
 		b = chain.AppendField(b, t.Lane)
 		b = chain.AppendField(b, sequence[:])
 		b = chain.AppendField(b, envelope[:])
-		return chain.AppendField(b, args)
+		b = chain.AppendField(b, args)
+		b = chain.AppendField(b, principal)
+		return chain.AppendField(b, grant)
 	})
 	if err != nil {
 		j.mu.Unlock()
@@ -350,7 +371,7 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 	j.answers.add(call, *answer, j.opts.Now())
 	err := j.usableLocked()
 	if err == nil {
-		err = j.appendLocked(0, kindFinished, func(b []byte) []byte {
+		err = j.appendLocked(0, KindFinished, func(b []byte) []byte {
 			b = chain.AppendField(b, call)
 			b = chain.AppendField(b, answer.Status)
 			b = chain.AppendField(b, answer.Code)

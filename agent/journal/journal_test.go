@@ -262,7 +262,7 @@ func TestDamageElsewhereIsCorrupt(t *testing.T) {
 	for i := 0; len(j.files) < 3; i++ {
 		// Not durable one by one: only the bytes matter here.
 		j.mu.Lock()
-		if err := j.appendLocked(spare, kindStarted, func(b []byte) []byte { return chain.AppendField(b, fmt.Sprint("call", i)) }); err != nil {
+		if err := j.appendLocked(spare, KindStarted, func(b []byte) []byte { return chain.AppendField(b, fmt.Sprint("call", i)) }); err != nil {
 			t.Fatal(err)
 		}
 		j.mu.Unlock()
@@ -317,7 +317,7 @@ func TestRetention(t *testing.T) {
 	for i := 0; j.files[0].first == 1; i++ {
 		j.mu.Lock()
 		call := capabilities.CallID(fmt.Sprint("call", i))
-		if err := j.appendLocked(spare, kindStarted, func(b []byte) []byte { return chain.AppendField(b, call) }); err != nil {
+		if err := j.appendLocked(spare, KindStarted, func(b []byte) []byte { return chain.AppendField(b, call) }); err != nil {
 			t.Fatal(err)
 		}
 		j.index[call] = known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first}
@@ -456,7 +456,7 @@ func TestDigestKeyRotates(t *testing.T) {
 }
 
 func FuzzNextRecord(f *testing.F) {
-	record := append(make([]byte, recordHead), chain.AppendField(chain.AppendEntry(nil, 3, chain.Hash{1}, 5, kindStarted), "call-1")...)
+	record := append(make([]byte, recordHead), chain.AppendField(chain.AppendEntry(nil, 3, chain.Hash{1}, 5, KindStarted), "call-1")...)
 	sealRecord(record)
 	f.Add(record)
 	f.Add(append(bytes.Clone(record), make([]byte, 20)...))

@@ -28,7 +28,7 @@ import (
 const (
 	recordHead = 8
 	maxRecord  = 4 << 10
-	maxFields  = 8
+	maxFields  = 12
 	// spare is the end of a segment that only Finished may use: room for the ends
 	// of running calls when no new segment can be made because the disk is full.
 	spare = 64 << 10
