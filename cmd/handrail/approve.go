@@ -11,74 +11,42 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// scopeFlags narrow a grant beyond its tools, node and lane.
+type scopeFlags struct {
+	domains, apps, paths *[]string
+	uses                 *int
+}
+
+func addScopeFlags(cmd *cobra.Command) scopeFlags {
+	f := cmd.Flags()
+	return scopeFlags{
+		domains: f.StringSlice("domain", nil, "only this host, or *.example.com for it and all below"),
+		apps:    f.StringSlice("app", nil, "only this application"),
+		paths:   f.StringSlice("path", nil, "only this file or folder of the device"),
+		uses:    f.Int("uses", 0, "how often (default: not counted)"),
+	}
+}
+
+// into adds what is narrowed to a request, and tells whether anything is.
+func (s scopeFlags) into(request map[string]any) bool {
+	scope := map[string]any{}
+	for name, list := range map[string][]string{"domains": *s.domains, "apps": *s.apps, "paths": *s.paths} {
+		if len(list) > 0 {
+			scope[name] = list
+		}
+	}
+	if len(scope) > 0 {
+		request["scope"] = scope
+	}
+	if *s.uses != 0 {
+		request["max_uses"] = *s.uses
+	}
+	return len(scope) > 0 || *s.uses != 0
+}
+
 // approvalWait is how long a call waits for a person: less than the minute after
 // which clients give up.
 const approvalWait = 45 * time.Second
-
-type approvalView struct {
-	ID        string         `json:"approval"`
-	Principal string         `json:"principal"`
-	Tool      string         `json:"tool"`
-	Title     string         `json:"title"`
-	Node      string         `json:"node"`
-	NodeLabel string         `json:"node_label"`
-	Lane      string         `json:"lane"`
-	Arguments map[string]any `json:"arguments"`
-	Risk      string         `json:"risk"`
-	Longest   string         `json:"longest"`
-	Created   time.Time      `json:"created_at"`
-}
-
-func newApprovalsCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "approvals",
-		Short: "List the calls that wait for a person",
-		Long: "Lists the calls that policy wants a person to confirm. Answer with 'handrail approve ID' or 'handrail deny ID'.\n" +
-			"A call waits 45 seconds and then tells the agent to repeat it; the question stays open for ten minutes.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			raw, err := c.list(cmd, path("approvals"), "approvals")
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			all, err := decodeAll[approvalView](raw)
-			if err != nil {
-				return err
-			}
-			if len(all) == 0 {
-				fmt.Fprintln(out, "Nothing waits.")
-			}
-			for _, a := range all {
-				fmt.Fprintf(out, "%s  %s wants %s (%s)\n", plain(a.ID), plain(a.Principal), plain(a.Tool), plain(a.Title))
-				where := a.NodeLabel
-				if where == "" {
-					where = "the gateway"
-				}
-				fmt.Fprintf(out, "    on %s, lane %s, risk %s, asked %s\n", plain(where), plain(a.Lane), plain(a.Risk), ago(time.Now(), a.Created))
-				for _, k := range slices.Sorted(keysOf(a.Arguments)) {
-					fmt.Fprintf(out, "    %s: %s\n", plain(k), plain(fmt.Sprint(a.Arguments[k])))
-				}
-				choices := "once"
-				if a.Longest != "call" {
-					choices += ", --for 5m"
-				}
-				if a.Longest == "session" {
-					choices += ", --session"
-				}
-				fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
-			}
-			return nil
-		},
-	}
-}
 
 func keysOf(m map[string]any) func(func(string) bool) {
 	return func(yield func(string) bool) {
@@ -119,7 +87,8 @@ func newApproveCmd() *cobra.Command {
 		Use:   "approve APPROVAL",
 		Short: "Let a waiting call go on",
 		Long: "Allows the call once, with exactly its arguments; with --for the tool on that node in that lane for some\n" +
-			"minutes; with --session, where the tool is safe enough, until you revoke it. The first answer counts.",
+			"minutes; with --session, where the tool is safe enough, until you revoke it; with --always for as long as the\n" +
+			"present policy is in force. What lasts can be narrowed further. The first answer counts.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeApprovals,
 	}
@@ -127,7 +96,9 @@ func newApproveCmd() *cobra.Command {
 	family := cmd.Flags().Bool("family", false, "with --for: every tool of the family, such as tool.desktop.*")
 	session := cmd.Flags().Bool("session", false, "allow the tool until the grant is revoked, at most 12h")
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
-	cmd.MarkFlagsMutuallyExclusive("for", "session")
+	always := cmd.Flags().Bool("always", false, "allow the tool in every lane of the caller's, while the present policy is in force")
+	narrow := addScopeFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("for", "session", "always")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind := "call"
 		switch {
@@ -135,6 +106,8 @@ func newApproveCmd() *cobra.Command {
 			kind = "lease"
 		case *session:
 			kind = "session"
+		case *always:
+			kind = "always"
 		}
 		if *family && kind != "lease" {
 			return usageError("--family goes with --for")
@@ -142,6 +115,9 @@ func newApproveCmd() *cobra.Command {
 		request := body("answer", "allow", "kind", kind, "reason", *reason, "seconds", int(lasts.Seconds()))
 		if *family {
 			request["family"] = true
+		}
+		if narrow.into(request) && kind == "call" {
+			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
 		return answerApproval(cmd, args[0], request, "allowed "+args[0])
 	}
@@ -204,15 +180,21 @@ func newGrantListCmd() *cobra.Command {
 				return printItems(out, raw)
 			}
 			all, err := decodeAll[struct {
-				ID        string    `json:"grant"`
-				Kind      string    `json:"kind"`
-				Principal string    `json:"principal"`
-				Tools     []string  `json:"tools"`
-				Node      string    `json:"node"`
-				Lane      string    `json:"lane"`
-				MaxUses   int       `json:"max_uses"`
-				Used      int       `json:"used"`
-				Expires   time.Time `json:"expires_at"`
+				ID        string   `json:"grant"`
+				Kind      string   `json:"kind"`
+				Principal string   `json:"principal"`
+				Tools     []string `json:"tools"`
+				Node      string   `json:"node"`
+				Lane      string   `json:"lane"`
+				MaxUses   int      `json:"max_uses"`
+				Scope     struct {
+					Domains []string  `json:"domains"`
+					Apps    []string  `json:"apps"`
+					Paths   []string  `json:"paths"`
+					Starts  time.Time `json:"starts_at"`
+				} `json:"scope"`
+				Used    int       `json:"used"`
+				Expires time.Time `json:"expires_at"`
 			}](raw)
 			if err != nil {
 				return err
@@ -221,7 +203,7 @@ func newGrantListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No grants.")
 				return nil
 			}
-			t := newTable(out, "GRANT", "KIND", "PRINCIPAL", "TOOLS", "NODE", "LANE", "USED", "UNTIL")
+			t := newTable(out, "GRANT", "KIND", "PRINCIPAL", "TOOLS", "NODE", "LANE", "ONLY", "USED", "UNTIL")
 			for _, g := range all {
 				used := fmt.Sprint(g.Used)
 				if g.MaxUses > 0 {
@@ -231,7 +213,15 @@ func newGrantListCmd() *cobra.Command {
 				if lane == "" {
 					lane = "any"
 				}
-				t.row(g.ID, g.Kind, g.Principal, strings.Join(g.Tools, ", "), g.Node, lane, used, g.Expires.Local().Format(time.TimeOnly))
+				only := strings.Join(slices.Concat(g.Scope.Domains, g.Scope.Apps, g.Scope.Paths), ", ")
+				if !g.Scope.Starts.IsZero() {
+					only = strings.TrimLeft(only+" from "+g.Scope.Starts.Local().Format(time.TimeOnly), " ")
+				}
+				until := time.TimeOnly
+				if time.Until(g.Expires) > 24*time.Hour {
+					until = time.DateOnly
+				}
+				t.row(g.ID, g.Kind, g.Principal, strings.Join(g.Tools, ", "), g.Node, lane, only, used, g.Expires.Local().Format(until))
 			}
 			t.flush()
 			return nil
@@ -251,7 +241,8 @@ func newGrantGiveCmd() *cobra.Command {
 	lane := cmd.Flags().String("lane", "", "the lane (default: the caller's own)")
 	anyLane := cmd.Flags().Bool("any-lane", false, "every lane of the caller's")
 	lasts := cmd.Flags().Duration("for", 5*time.Minute, "how long, at most 1h")
-	uses := cmd.Flags().Int("uses", 0, "how often (default: not counted)")
+	narrow := addScopeFlags(cmd)
+	starts := cmd.Flags().Duration("in", 0, "begin after so long, at most 24h (default: at once)")
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("lane", "any-lane")
 	_ = cmd.MarkFlagRequired("node")
@@ -261,8 +252,17 @@ func newGrantGiveCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := body("principal", args[0], "node", *node, "lane", *lane, "seconds", int(lasts.Seconds()), "max_uses", *uses, "reason", *reason)
+		request := body("principal", args[0], "node", *node, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
 		request["tools"] = args[1:]
+		narrow.into(request)
+		if *starts > 0 {
+			scope, _ := request["scope"].(map[string]any)
+			if scope == nil {
+				scope = map[string]any{}
+			}
+			scope["starts_at"] = time.Now().Add(*starts).UTC()
+			request["scope"] = scope
+		}
 		if *anyLane {
 			request["any_lane"] = true
 		}

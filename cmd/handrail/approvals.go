@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type approvalView struct {
+	ID        string         `json:"approval"`
+	Principal string         `json:"principal"`
+	Tool      string         `json:"tool"`
+	Title     string         `json:"title"`
+	Node      string         `json:"node"`
+	NodeLabel string         `json:"node_label"`
+	Lane      string         `json:"lane"`
+	Arguments map[string]any `json:"arguments"`
+	Hosts     []string       `json:"hosts"`
+	Paths     []string       `json:"paths"`
+	Risk      string         `json:"risk"`
+	Keys      []string       `json:"capabilities"`
+	Why       []string       `json:"why"`
+	Policies  []string       `json:"policies"`
+	Longest   string         `json:"longest"`
+	Created   time.Time      `json:"created_at"`
+	Expires   time.Time      `json:"expires_at"`
+	Overrides []struct {
+		Effect string `json:"effect"`
+		Cedar  string `json:"cedar"`
+		Note   string `json:"note"`
+	} `json:"overrides"`
+}
+
+func newApprovalsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "List the calls that wait for a person",
+		Long: "Lists the calls that policy wants a person to confirm. Answer with 'handrail approve ID' or 'handrail deny ID'.\n" +
+			"A call waits 45 seconds and then tells the agent to repeat it; the question stays open for ten minutes.",
+		Args: cobra.NoArgs,
+	}
+	watch := cmd.Flags().BoolP("watch", "w", false, "stay, and print each new one as it comes")
+	rules := cmd.Flags().Bool("rules", false, "print the Cedar rule that would answer each of them for good")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		if !*watch {
+			return printApprovals(cmd, c, seen, *rules)
+		}
+		return watchApprovals(cmd, c, func() error { return printApprovals(cmd, c, seen, *rules) })
+	}
+	return cmd
+}
+
+// printApprovals prints those that wait and were not printed before.
+func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules bool) error {
+	first := len(seen) == 0
+	raw, err := c.list(cmd, path("approvals"), "approvals")
+	if err != nil {
+		return err
+	}
+	all, err := decodeAll[approvalView](raw)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	for i := range all {
+		if seen[all[i].ID] {
+			continue
+		}
+		seen[all[i].ID] = true
+		if commonOf(cmd).json {
+			if err := printItems(out, raw[i:i+1]); err != nil {
+				return err
+			}
+			continue
+		}
+		all[i].print(out, rules)
+	}
+	if len(all) == 0 && first && !commonOf(cmd).json {
+		fmt.Fprintln(out, "Nothing waits.")
+	}
+	return nil
+}
+
+// print writes what a person needs to decide, the risk first. The gateway has
+// escaped what came from the agent; plain does it once more for this terminal.
+func (a *approvalView) print(out io.Writer, rules bool) {
+	where := a.NodeLabel
+	if where == "" {
+		where = "the gateway"
+	}
+	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(a.Principal), plain(a.Tool), plain(a.Title))
+	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(time.TimeOnly))
+	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
+		fmt.Fprintf(out, "    %s: %s\n", plain(k), plain(fmt.Sprint(a.Arguments[k])))
+	}
+	for _, part := range []struct {
+		name string
+		list []string
+	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", append(a.Why, a.Policies...)}} {
+		if text := strings.Join(part.list, ", "); text != "" {
+			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
+		}
+	}
+	choices := "once"
+	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"session", "--session"}, {"always", "--always"}} {
+		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
+			choices += ", " + c.text
+		}
+	}
+	fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
+	if !rules {
+		return
+	}
+	for _, o := range a.Overrides {
+		fmt.Fprintf(out, "    a rule that would %s it for good:\n", plain(o.Effect))
+		if o.Note != "" {
+			fmt.Fprintf(out, "      // %s\n", plain(o.Note))
+		}
+		for line := range strings.Lines(o.Cedar) {
+			fmt.Fprintf(out, "      %s\n", plain(strings.TrimRight(line, "\n")))
+		}
+	}
+}
+
+// watchApprovals calls show at once and after each event about approvals, until
+// the command is ended.
+func watchApprovals(cmd *cobra.Command, c *client, show func() error) error {
+	for {
+		body, err := c.open(cmd.Context(), "GET", path("events"), nil)
+		if err != nil {
+			return err
+		}
+		// After the stream began, so that nothing falls between the two.
+		if err := show(); err != nil {
+			body.Close()
+			return err
+		}
+		lines := bufio.NewReader(body)
+		for {
+			line, err := lines.ReadSlice('\n')
+			if err != nil && err != bufio.ErrBufferFull {
+				break
+			}
+			if strings.TrimSpace(string(line)) != "event: approval" {
+				continue
+			}
+			if err := show(); err != nil {
+				body.Close()
+				return err
+			}
+		}
+		body.Close()
+		if cmd.Context().Err() != nil {
+			return nil
+		}
+		select { // the gateway ended the stream, or went away: it may come back
+		case <-cmd.Context().Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
