@@ -2,6 +2,7 @@ package atspi
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,7 +16,17 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has the mirror's sequences be long rather than many: what each costs is
+// the first reading that it is held against at its end.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		_ = flag.Set("rapid.checks", "40")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // windows lists a desk's windows with its own oracles.
 type windows struct {

@@ -37,6 +37,7 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 	var b batch
 	lengths := map[int]int{}
 	var unnamed []int
+	first, same := map[kindOf]int{}, map[int]int{}
 	for i := range nodes {
 		nd := &nodes[i]
 		if nd.states&stShowing == 0 || only != nil && !only[i] {
@@ -49,6 +50,7 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		case nd.ifaces&hasAction == 0:
 		case nd.acts:
 			list[i].Actions = offered(nd.actions)
+		case p.alike(first, same, list, i, nd):
 		default:
 			b.add(call(nd.at, ifAction+".GetActions"), func(q *question) {
 				nd.actions, nd.acts = decodeActions(q.first()), q.err == nil
@@ -110,7 +112,39 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 	for _, i := range unnamed {
 		list[i].Actions = offered(nodes[i].actions)
 	}
+	for i, of := range same {
+		nodes[i].actions, nodes[i].acts = slices.Clone(nodes[of].actions), nodes[of].acts
+		list[i].Actions = offered(nodes[i].actions)
+	}
 	return p.remember(nodes, list, only), nil
+}
+
+// kindOf is what elements have in common that offer the same actions.
+type kindOf struct {
+	role   uint32
+	ifaces uint16
+	in     string // the role of what holds it
+}
+
+// alike reports that another element of this reading is asked for its actions, and
+// notes in same which one. In GTK 3 they follow from the class of a widget or cell,
+// and to ask each of them takes longer than all the rest of a reading. Who acts on
+// an element asks that one.
+func (p *app) alike(first map[kindOf]int, same map[int]int, list []platform.Element, i int, nd *node) bool {
+	if p.kind != gtk3 {
+		return false
+	}
+	k := kindOf{role: nd.role, ifaces: nd.ifaces}
+	if up := list[i].Parent; up >= 0 {
+		k.in = list[up].Role
+	}
+	of, ok := first[k]
+	if !ok {
+		first[k] = i
+		return false
+	}
+	same[i] = of
+	return true
 }
 
 // face asks elements on the screen what else they are, where that was put off.

@@ -27,7 +27,7 @@ func TestFrozenApplication(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), desk.Within)
 	defer cancel()
 	for range 3 {
-		tree, err := a.Tree(ctx, platform.TreeQuery{Bounds: true, PerApp: 2 * time.Second})
+		tree, err := a.Tree(ctx, platform.TreeQuery{Bounds: true, PerApp: 5 * time.Second})
 		if err != nil {
 			t.Fatalf("reading beside a frozen application: %v", err)
 		}

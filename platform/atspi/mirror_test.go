@@ -66,7 +66,7 @@ func TestMirror(t *testing.T) {
 			q := platform.TreeQuery{PID: f.PID, Bounds: true}
 			widgets := []string{"entry", "text", "button", "check", "spin", "slider", "combo", "list", "label"}
 			rapid.Check(t, func(r *rapid.T) {
-				for range rapid.IntRange(1, 6).Draw(r, "steps") {
+				for range rapid.IntRange(1, 12).Draw(r, "steps") {
 					widget := rapid.SampledFrom(widgets).Draw(r, "widget")
 					switch do := rapid.SampledFrom([]string{"text", "hide", "show", "disable", "enable", "focus", "check", "number", "rows", "title", "read"}).Draw(r, "do"); do {
 					case "text":
