@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -89,7 +88,7 @@ func New(o Options) (a *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), func() { a.runner.StopAll() }); err != nil {
+	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), string(a.identity.Site), a.onTurn); err != nil {
 		return nil, err
 	}
 	a.guard = guard.New(guard.Options{
@@ -151,18 +150,12 @@ func (a *Agent) linkOptions() link.Options {
 		Serve:   func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
 		Journal: a.runner.States,
 		Hello: func() wire.Hello {
-			epoch, stopped := a.stop.State()
 			return wire.Hello{
-				CatalogHash: o.Catalog.Hash(), Agent: o.Version, StopEpoch: epoch, Stopped: stopped,
+				CatalogHash: o.Catalog.Hash(), Agent: o.Version,
 				Platform: runtime.GOOS, Arch: runtime.GOARCH, Host: host, LogHead: a.head(), LogKey: a.logKey.Load()[:],
 			}
 		},
-		Readiness: a.runner.Readiness, Stop: a.stop.State, StopChanged: a.stop.Changed,
-		OnStop: func(epoch uint64, on bool) {
-			if err := a.stop.Set(epoch, on); err != nil {
-				o.Log.Error("stop.not_kept", "err", err)
-			}
-		},
+		Readiness: a.runner.Readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
 		OnLaneClosed: a.runner.CloseLane, OnFloor: a.guard.Connected, Head: a.head,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
@@ -198,51 +191,6 @@ func Offers(handlers []capabilities.Handler) []capabilities.CapabilityID {
 // Readiness gives the present truth of every capability.
 func (a *Agent) Readiness(ctx context.Context) []capabilities.Readiness {
 	return a.runner.Readiness(ctx)
-}
-
-// Halt pulls this device's stop switch, as its person may at any time: running
-// calls end, and none starts until a person resumes.
-func (a *Agent) Halt(reason string) {
-	a.opts.Log.Warn("node.stopped", "by", "person", "reason", reason)
-	epoch, _ := a.stop.State()
-	if err := a.stop.Set(epoch, true); err != nil {
-		a.opts.Log.Error("stop.not_kept", "err", err)
-	}
-}
-
-// SetStop turns the stop switch of the node that lives in dir, whether it runs or
-// not: one that runs notices within two seconds.
-func SetStop(dir string, on bool) error {
-	s, err := guard.OpenStopSwitch(filepath.Join(dir, stopFile), nil)
-	if err != nil {
-		return err
-	}
-	epoch, stopped := s.State()
-	if stopped && !on {
-		epoch++ // what was on its way when it was stopped never runs
-	}
-	return s.Set(epoch, on)
-}
-
-// stopLook is how often a running node looks for what SetStop wrote.
-const stopLook = time.Second
-
-// heedOwner takes over what another process says about the stop switch.
-func (a *Agent) heedOwner(ctx context.Context) error {
-	tick := time.NewTicker(stopLook)
-	defer tick.Stop()
-	var last time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if f, err := os.Stat(filepath.Join(a.opts.Dir, stopFile)); err == nil && !f.ModTime().Equal(last) {
-			last = f.ModTime()
-			a.stop.Reload()
-		}
-	}
 }
 
 // Run keeps the node in service until ctx ends (nil) or only a person can help.

@@ -33,6 +33,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -71,6 +72,7 @@ type Gateway struct {
 	Tokens     *principal.Tokens
 	Lanes      *lane.Lanes
 	Consent    *consent.Consent
+	Switch     *stop.Switch
 	Nodes      *nodes.Nodes
 	Registry   *registry.Registry
 	Dispatcher *dispatch.Dispatcher
@@ -81,6 +83,8 @@ type Gateway struct {
 	rules atomic.Pointer[policy.Engine]
 	quic  net.Addr
 	heads chan nodeHead // of nodes' logs, on their way into the ledger
+
+	turned chan nodeStop // nodes' stop switches, on their way into the store
 }
 
 // Open reads keys, policy and store and opens both listeners, so that every
@@ -94,7 +98,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 			return nil, err
 		}
 	}
-	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256)}
+	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
 	defer func() {
 		if err != nil {
 			g.Close()
@@ -133,7 +137,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -147,9 +151,15 @@ func (g *Gateway) keep(ctx context.Context) error {
 	if g.Outcomes, err = outcome.Open(outcome.Options{Store: g.Store, Key: seal, Log: g.log}); err != nil {
 		return err
 	}
+	if g.Switch, err = stop.New(stop.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
+		return err
+	}
+	if err := g.Switch.Load(ctx); err != nil {
+		return err
+	}
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
-		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Log: g.log,
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, Log: g.log,
 	})
 	return err
 }
@@ -173,7 +183,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		wait = -1
 	}
 	g.Consent, err = consent.New(consent.Options{
-		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Wait: wait, Input: movesInput(g.opts.Catalog), Log: g.log,
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: movesInput(g.opts.Catalog), Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -184,7 +194,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Consent: g.Consent, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Consent: g.Consent, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Front, err = front.New(front.Options{
 		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,
@@ -235,6 +245,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
+	act.Go(func() error { return g.keepTurns(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })
 	act.Go(func() error { return g.Front.Run(actCtx) })
 	act.Go(func() error { // a store that fails ends everything

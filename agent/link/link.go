@@ -38,20 +38,23 @@ type Options struct {
 	// Journal tells what became of calls, one state for each in the same order.
 	Journal func(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
 	// Hello gives what the hello says beside identity and version: CatalogHash,
-	// Agent, StopEpoch, Stopped, Platform, Arch, Host, LogKey, LogHead.
+	// Agent, Platform, Arch, Host, LogKey, LogHead.
 	Hello func() wire.Hello
 	// Readiness gives the present truth of every capability. It is asked after each
 	// hello, when ReadinessChanged fires, and every few seconds; only changes are
 	// sent.
 	Readiness        func(ctx context.Context) []capabilities.Readiness
 	ReadinessChanged <-chan struct{} // default: never
-	// Stop gives the stop switch; StopChanged is closed at its next change (as of
-	// guard.StopSwitch). Default: never stopped.
-	Stop        func() (epoch uint64, stopped bool)
+	// Stop gives both stop switches; StopChanged is closed at their next change (as
+	// of guard.StopSwitch). Default: never stopped.
+	Stop        func() wire.Stop
 	StopChanged func() <-chan struct{}
-	// OnStop, OnAllow, OnLaneClosed and OnGatewayHead take what the gateway says.
+	// OnStop takes the site's stop switch as the gateway gives it, at each connection
+	// before any ticket and at each change; the gateway is told that it is obeyed once
+	// OnStop returns. Calls may be concurrent. Default: dropped.
+	OnStop func(epoch uint64, on bool)
+	// OnAllow, OnLaneClosed and OnGatewayHead take what else the gateway says.
 	// Default: dropped. They must not block.
-	OnStop        func(epoch uint64, on bool)
 	OnAllow       func(allow []string)
 	OnLaneClosed  func(lane capabilities.LaneID)
 	OnGatewayHead func(gateway ed25519.PublicKey, head wire.Head)
@@ -108,7 +111,7 @@ func New(o Options) (*Link, error) {
 		return nil, errors.New("link: Dir, Serve, Journal, Hello and Readiness are required")
 	}
 	if o.Stop == nil {
-		o.Stop = func() (uint64, bool) { return 0, false }
+		o.Stop = func() wire.Stop { return wire.Stop{} }
 	}
 	if o.StopChanged == nil {
 		o.StopChanged = func() <-chan struct{} { return nil }
@@ -237,11 +240,12 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
-	h.StopEpoch, h.Stopped = l.opts.Stop()
+	stopped := l.opts.Stop()
+	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn
 	if err := wire.Write(control, &h); err != nil {
 		return nil, err
 	}
-	s := &session{l: l, conn: conn, control: control, reader: wire.NewReader(control, wire.KindHelloAck), stopEpoch: h.StopEpoch, stopped: h.Stopped}
+	s := &session{l: l, conn: conn, control: control, reader: wire.NewReader(control, wire.KindHelloAck), told: stopped}
 	m, err := s.reader.Next()
 	if err != nil {
 		return nil, err
@@ -253,6 +257,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	if s.ack.CatalogSkew {
 		l.log.Warn("node.catalog_skew", "node", l.id.Node, "hint", "node and gateway are of different builds; calls that differ are refused")
 	}
+	l.opts.OnStop(s.ack.SiteEpoch, s.ack.SiteStopped)
 	l.opts.OnFloor(s.ack.SequenceFloor)
 	l.opts.OnAllow(s.ack.Allow)
 	if s.ack.GatewayHead != nil {

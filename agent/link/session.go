@@ -24,14 +24,17 @@ type session struct {
 	ack     *wire.HelloAck
 
 	// Owned by the main goroutine.
-	beat      uint64
-	acked     time.Time
-	sent      []capabilities.Readiness // last readiness that was sent
-	sentAny   bool
-	stopEpoch uint64
-	stopped   bool
-	rotating  *rotation
-	rotated   bool
+	beat     uint64
+	acked    time.Time
+	sent     []capabilities.Readiness // last readiness that was sent
+	sentAny  bool
+	rotating *rotation
+	rotated  bool
+
+	writing sync.Mutex // of the control stream
+
+	telling sync.Mutex // the order in which stops are told; taken before writing
+	told    wire.Stop  // the stop switches as the gateway knows them
 }
 
 // minHeartbeat bounds what a gateway can ask of a node.
@@ -79,6 +82,14 @@ func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
 				closeWith(s.conn, wire.CloseProtocol)
 			}
 			return err
+		}
+		if stop, ok := m.(*wire.Stop); ok {
+			// Here, and not in turn: the main goroutine may be asking what is ready.
+			s.l.opts.OnStop(stop.SiteEpoch, stop.SiteOn)
+			if err := s.sendStop(); err != nil {
+				return err
+			}
+			continue
 		}
 		select {
 		case frames <- m:
@@ -142,8 +153,6 @@ func (s *session) handle(m wire.Message) error {
 		}
 	case *wire.Allowlist:
 		l.opts.OnAllow(m.Capabilities)
-	case *wire.Stop:
-		l.opts.OnStop(m.Epoch, m.On)
 	case *wire.LaneClosed:
 		l.opts.OnLaneClosed(m.Lane)
 	case *wire.RotateAnswer:
@@ -166,6 +175,8 @@ func (s *session) handle(m wire.Message) error {
 }
 
 func (s *session) send(m wire.Message) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return wire.Write(s.control, m)
 }
@@ -192,12 +203,14 @@ func (s *session) sendReadiness(ctx context.Context) error {
 }
 
 func (s *session) sendStop() error {
-	epoch, on := s.l.opts.Stop()
-	if epoch == s.stopEpoch && on == s.stopped {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	now := s.l.opts.Stop()
+	if now == s.told {
 		return nil
 	}
-	s.stopEpoch, s.stopped = epoch, on
-	return s.send(&wire.Stop{Epoch: epoch, On: on})
+	s.told = now
+	return s.send(&now)
 }
 
 func (s *session) rotateIfDue() error {

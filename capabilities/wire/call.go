@@ -31,7 +31,10 @@ type Ticket struct {
 	LifetimeMS uint32 `cbor:"11,keyasint"`
 	// DeadlineMS is how long after its start the call may run.
 	DeadlineMS uint32 `cbor:"12,keyasint"`
-	StopEpoch  uint64 `cbor:"13,keyasint"`
+	// StopEpoch is that of the device's own stop switch, as the gateway knew it, and
+	// SiteEpoch that of the site's: an older one never runs.
+	StopEpoch uint64 `cbor:"13,keyasint"`
+	SiteEpoch uint64 `cbor:"20,keyasint,omitempty"`
 }
 
 // Progress is how far a running call is.

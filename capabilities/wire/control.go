@@ -31,6 +31,8 @@ type Hello struct {
 	Host        string              `cbor:"10,keyasint,omitempty"`
 	LogKey      []byte              `cbor:"11,keyasint,omitempty"` // Ed25519 key that signs LogHead
 	LogHead     *Head               `cbor:"12,keyasint,omitempty"`
+	SiteEpoch   uint64              `cbor:"13,keyasint,omitempty"` // of the site's stop switch, as the node knows it
+	SiteStopped bool                `cbor:"14,keyasint,omitempty"`
 }
 
 // HelloAck makes the connection usable.
@@ -46,6 +48,10 @@ type HelloAck struct {
 	GatewayHead   *Head    `cbor:"6,keyasint,omitempty"`
 	Allow         []string `cbor:"7,keyasint,omitempty"` // capability IDs the roster allows
 	CatalogSkew   bool     `cbor:"8,keyasint,omitempty"` // the two sides' catalogs differ
+	// SiteEpoch and SiteStopped are the site's stop switch; the node obeys it before it
+	// takes a ticket.
+	SiteEpoch   uint64 `cbor:"9,keyasint,omitempty"`
+	SiteStopped bool   `cbor:"10,keyasint,omitempty"`
 }
 
 // Heartbeat goes from node to gateway every HeartbeatMS.
@@ -81,10 +87,15 @@ type Approved struct {
 	Allow []string            `cbor:"5,keyasint,omitempty"`
 }
 
-// Stop is a change of the stop switch, either way. Epoch only grows.
+// Stop is a change of a stop switch. There are two, and either stops a node: the
+// device's own, which only its node turns (Epoch and On, from node to gateway), and
+// the site's, which only the gateway turns (SiteEpoch and SiteOn; from the node they
+// say what it obeys now). Epochs only grow.
 type Stop struct {
-	Epoch uint64 `cbor:"1,keyasint"`
-	On    bool   `cbor:"2,keyasint"`
+	Epoch     uint64 `cbor:"1,keyasint"`
+	On        bool   `cbor:"2,keyasint"`
+	SiteEpoch uint64 `cbor:"3,keyasint,omitempty"`
+	SiteOn    bool   `cbor:"4,keyasint,omitempty"`
 }
 
 // Rotate asks for a certificate for a new leaf key. Proof is the new key's
@@ -161,6 +172,9 @@ func (h *Hello) check() error {
 	if h.Node == "" {
 		return errors.New("node is missing")
 	}
+	if max(h.StopEpoch, h.SiteEpoch) > maxEpoch {
+		return errors.New("a stop epoch is out of range")
+	}
 	if len(h.LogKey) != 0 && len(h.LogKey) != 32 {
 		return errors.New("log key has 32 bytes or none")
 	}
@@ -173,6 +187,9 @@ func (h *Hello) check() error {
 func (h *HelloAck) check() error {
 	if h.Version == 0 || h.Gateway == "" || h.HeartbeatMS == 0 {
 		return errors.New("version, gateway and heartbeat must be given")
+	}
+	if h.SiteEpoch > maxEpoch {
+		return errors.New("a stop epoch is out of range")
 	}
 	if len(h.Allow) > maxEntries {
 		return fmt.Errorf("more than %d capabilities", maxEntries)
@@ -235,7 +252,15 @@ func (a *Approved) check() error {
 	return names("a capability", maxName, a.Allow...)
 }
 
-func (*Stop) check() error { return nil }
+// maxEpoch leaves room to count on: a store keeps epochs as signed numbers.
+const maxEpoch = 1 << 62
+
+func (s *Stop) check() error {
+	if max(s.Epoch, s.SiteEpoch) > maxEpoch {
+		return errors.New("a stop epoch is out of range")
+	}
+	return nil
+}
 
 func (r *Rotate) check() error {
 	if len(r.PublicKey) != 32 || len(r.Proof) != 64 {

@@ -35,7 +35,7 @@ func samples() []Message {
 		&Readiness{Capabilities: []capabilities.Readiness{{Capability: "tyrum.browser.click", Reason: capabilities.ReasonBackendMissing, Fix: "install chromium", Isolation: capabilities.ClassT2, Degraded: "chrome_sandbox", Backend: "chromium 1"}}},
 		&Allowlist{Capabilities: []string{"tyrum.browser.click"}},
 		&Approved{Node: "n1", Cert: []byte{1, 2}, Trust: "owned", Label: "desk", Allow: []string{"tyrum.browser.click"}},
-		&Stop{Epoch: 2, On: true},
+		&Stop{Epoch: 2, On: true, SiteEpoch: maxEpoch, SiteOn: true},
 		&Rotate{PublicKey: bytes.Repeat([]byte{1}, 32), Proof: bytes.Repeat([]byte{2}, 64)},
 		&RotateAnswer{Cert: []byte{1}},
 		&LaneClosed{Lane: "main"},

@@ -119,7 +119,7 @@ func addStopCmds(parent *cobra.Command) {
 		parent.AddCommand(&cobra.Command{
 			Use: c.use, Short: c.short, Args: cobra.NoArgs,
 			Long: c.short + ".\nThis is the stop switch of the device that the command is run on. It needs no gateway, outlives restarts, and\n" +
-				"is the one that the stop keys pull. A node that runs heeds it within two seconds.",
+				"is the one that the stop keys pull. A node that runs heeds it within half a second, and before its next call.",
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				data, err := dataDirOf(cmd)
 				if err != nil {

@@ -91,7 +91,7 @@ type Options struct {
 	Ledger    *ledger.Ledger
 	Outcomes  *outcome.Store
 	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
-	StopEpoch func() uint64                    // default: 0
+	Stop      func() (epoch uint64, on bool)   // the site's stop switch; default: never on
 	Consent   Consent                          // default: nobody is asked, and nothing is granted
 	Metrics   *Metrics                         // default: not registered anywhere
 	Log       *slog.Logger                     // default: discards
@@ -105,6 +105,8 @@ type Dispatcher struct {
 	opts      Options
 	flights   *flights
 	settler   *settler
+	airborne  airborne
+	refusals  refusals
 	slots     chan struct{} // one per running call
 	sharesMu  sync.Mutex
 	shares    map[capabilities.PrincipalID]int // running calls of each
@@ -147,8 +149,8 @@ func New(o Options) *Dispatcher {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	if o.StopEpoch == nil {
-		o.StopEpoch = func() uint64 { return 0 }
+	if o.Stop == nil {
+		o.Stop = func() (uint64, bool) { return 0, false }
 	}
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 4096
@@ -202,10 +204,14 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 	d.opts.Log.Debug("tools.dispatch.started", "hop", "front", "surface", req.Surface,
 		"call", c.id, "tool", req.Tool, "principal", req.Principal, "lane", req.Lane)
 
+	if err := d.refusals.over(req.Principal, now); err != nil {
+		return c.failure(err) // not even looked at: its refusals are counted, not told one by one
+	}
 	for _, hop := range []func(*call) *capabilities.Error{
 		d.resolve, // 2 registry: the tool, its arguments, their digest
-		d.place,   // 3 route: the node, policy seeing the real arguments
-		d.decide,  // 4 policy: envelope and decision
+		d.halted,
+		d.place,  // 3 route: the node, policy seeing the real arguments
+		d.decide, // 4 policy: envelope and decision
 	} {
 		if err := hop(c); err != nil {
 			return d.refuse(c, err)
@@ -228,14 +234,17 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 // execute is the second half of a call, from the commit on. It belongs to the
 // flight, not to a caller.
 func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabilities.Result {
-	if err := d.consent(ctx, c); err != nil { // 6
+	if err := d.halted(c); err != nil { // again: StopAll may have missed it before
 		return d.refuse(c, err)
+	}
+	if err := d.consent(ctx, c); err != nil { // 6
+		return d.refuse(c, because(ctx, err))
 	}
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
 		if err.Code == capabilities.CodeConsentDenied {
 			return d.refuse(c, err) // another call used the grant up
 		}
-		return c.failure(err)
+		return c.failure(because(ctx, err))
 	}
 	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer
 	return d.record(c, end)          // 11 and 12

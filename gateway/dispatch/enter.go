@@ -80,8 +80,10 @@ func (k *keyed) same(other *keyed) bool {
 
 // fly runs the execution of c beside its caller; done follows it.
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
+	landed := d.airborne.start(f)
 	d.crew.run(func() {
 		defer done()
+		defer landed()
 		f.land(d.survive(ctx, c, f))
 	})
 }

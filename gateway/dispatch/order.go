@@ -32,8 +32,8 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 		Args: c.args.Canonical, ArgsDigest: sha256.Sum256(c.args.Canonical),
 		Envelope: c.sealed.Bytes, Grants: c.grants(),
 		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(c.args.Timeout.Milliseconds()),
-		StopEpoch: d.opts.StopEpoch(),
 	}
+	t.SiteEpoch, _ = d.opts.Stop()
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, silent)
 	defer cancel()

@@ -66,6 +66,7 @@ func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledge
 // in one commit. A refusal stands even if it could not be recorded; nothing ran.
 func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result {
 	r := c.failure(e)
+	d.refusals.count(c.req.Principal, time.Now())
 	log := d.opts.Log.With("call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane)
 	log.Info("tools.dispatch.decision", "hop", "policy", "effect", "deny", "code", e.Code)
 	if cause := e.Unwrap(); cause != nil {

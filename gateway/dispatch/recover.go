@@ -136,6 +136,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			d.awaitEnd()
 			return nil
 		case now := <-tick.C:
+			d.recordMuted(ctx)
 			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error { return sweepRows(tx, now) }); err != nil && ctx.Err() == nil {
 				d.opts.Log.Warn("dispatch.sweep", "err", err)
 			}

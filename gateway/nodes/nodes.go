@@ -43,6 +43,11 @@ type Options struct {
 	// OnNodeHead takes the signed head of a node's own log, with the key it said
 	// hello with; default: dropped. It must not block.
 	OnNodeHead func(node capabilities.NodeID, key ed25519.PublicKey, head wire.Head)
+	// Stop gives the site's stop switch, for hellos; default: never stopped.
+	Stop func() (epoch uint64, on bool)
+	// OnStop is told what each node says of its own stop switch, with locks held:
+	// it must not block and call nothing of Nodes; default: nobody.
+	OnStop func(node capabilities.NodeID, epoch uint64, on bool)
 	// Heartbeat is how often nodes report; default 10 s. A node that is silent for
 	// three of them is disconnected.
 	Heartbeat time.Duration
@@ -128,6 +133,12 @@ func New(o Options) (*Nodes, error) {
 	}
 	if o.OnNodeHead == nil {
 		o.OnNodeHead = func(capabilities.NodeID, ed25519.PublicKey, wire.Head) {}
+	}
+	if o.Stop == nil {
+		o.Stop = func() (uint64, bool) { return 0, false }
+	}
+	if o.OnStop == nil {
+		o.OnStop = func(capabilities.NodeID, uint64, bool) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -105,6 +105,7 @@ type View struct {
 	Wants       []capabilities.CapabilityID `json:"wants,omitempty"`
 	Stopped     bool                        `json:"stopped,omitempty"`
 	StopEpoch   uint64                      `json:"stop_epoch,omitempty"`
+	SiteStopped bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
 	CatalogSkew bool                        `json:"catalog_skew,omitempty"`
 	Readiness   []capabilities.Readiness    `json:"-"` // sorted by capability; the allowlist is not in it
 }

@@ -30,6 +30,7 @@ type presence struct {
 	readiness readinessSet // nil: nothing said since the gateway started
 	stopEpoch uint64
 	stopped   bool
+	site      siteStop // what the node obeys of the site's stop switch
 	skew      bool
 }
 
@@ -44,6 +45,7 @@ type session struct {
 
 	writing sync.Mutex
 	control *quic.Stream
+	acked   bool // the hello is acknowledged; nothing may be sent before
 }
 
 func (n *Nodes) session(id capabilities.NodeID) *session {
@@ -56,8 +58,22 @@ func (n *Nodes) session(id capabilities.NodeID) *session {
 func (s *session) send(m wire.Message) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if !s.acked {
+		return nil // what the acknowledgement says is newer still
+	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return wire.Write(s.control, m)
+}
+
+// acknowledge sends the first frame of the gateway. It is made under the lock, so
+// that a change that is told to every session (a stop, an allowlist) is either in it
+// or follows it.
+func (s *session) acknowledge(make func() *wire.HelloAck) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.acked = true
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return wire.Write(s.control, make())
 }
 
 // drop closes what a node has open.
@@ -144,10 +160,16 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	}
 	known()
 	g := greeting{session: s, reader: reader, logKey: hello.LogKey}
-	err = s.send(&wire.HelloAck{
-		Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
-		HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
-		Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash,
+	err = s.acknowledge(func() *wire.HelloAck {
+		if now := n.lookup(s.node); now != nil {
+			r = now
+		}
+		epoch, stopped := n.opts.Stop()
+		return &wire.HelloAck{
+			Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
+			HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
+			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped,
+		}
 	})
 	if err != nil {
 		return g, n.brokenBy(s.node, err)
@@ -225,7 +247,9 @@ func (n *Nodes) enter(s *session, key ed25519.PublicKey, hello *wire.Hello) (*re
 	s.stopEpoch.Store(hello.StopEpoch)
 	p := n.presence[s.node]
 	p.stopEpoch, p.stopped, p.skew = hello.StopEpoch, hello.Stopped, hello.CatalogHash != n.opts.CatalogHash
+	p.site = siteStop{hello.SiteEpoch, hello.SiteStopped}
 	n.presence[s.node] = p
+	n.opts.OnStop(s.node, hello.StopEpoch, hello.Stopped)
 	n.notifyLocked()
 	return r, wire.CloseDone
 }
@@ -354,19 +378,6 @@ func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
 	}
 	p.readiness = set
 	n.presence[s.node] = p
-	n.notifyLocked()
-}
-
-func (n *Nodes) setStop(s *session, m *wire.Stop) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := n.presence[s.node]
-	if n.sessions[s.node] != s || m.Epoch < p.stopEpoch {
-		return
-	}
-	p.stopEpoch, p.stopped = m.Epoch, m.On
-	n.presence[s.node] = p
-	s.stopEpoch.Store(m.Epoch)
 	n.notifyLocked()
 }
 

@@ -77,7 +77,7 @@ func (n *Nodes) view(r *record) View {
 		Agent: r.profile.Agent, Fingerprint: pairing.Fingerprint(r.key), Connected: connected && p.readiness != nil, LastSeen: r.lastSeen,
 		JoinedAt: r.joinedAt, DecidedAt: r.decidedAt, DecidedBy: r.decidedBy, Reason: r.reason,
 		Allow: append([]string{}, r.allow...), Labels: append([]string{}, r.labels...),
-		Invite: r.invite, Offers: slices.Clone(r.profile.Offers), Stopped: p.stopped, StopEpoch: p.stopEpoch, CatalogSkew: p.skew,
+		Invite: r.invite, Offers: slices.Clone(r.profile.Offers), Stopped: p.stopped, StopEpoch: p.stopEpoch, SiteStopped: p.site.on, CatalogSkew: p.skew,
 	}
 	if connected {
 		v.LastSeen = n.opts.Now()
@@ -91,19 +91,6 @@ func (n *Nodes) view(r *record) View {
 	slices.SortFunc(v.Readiness, func(a, b capabilities.Readiness) int { return cmp.Compare(a.Capability, b.Capability) })
 	slices.Sort(v.Wants)
 	return v
-}
-
-// Stop turns a node's stop switch from here. The node itself decides whether it
-// releases.
-func (n *Nodes) Stop(id capabilities.NodeID, on bool) error {
-	s := n.session(id)
-	if s == nil {
-		return capabilities.Errorf(capabilities.CodeNodeDisconnected, "node %s is not connected", printable(string(id)))
-	}
-	if err := s.send(&wire.Stop{Epoch: s.stopEpoch.Load() + 1, On: on}); err != nil {
-		return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "")
-	}
-	return nil
 }
 
 // CloseLane tells a node to free what a lane holds. A node that is away frees it

@@ -54,6 +54,9 @@ const (
 	ActAnyLane      Action = "lanes.any"     // list, and call in, lanes of other principals
 	ActManageLanes  Action = "lanes.manage"  // attach and detach nodes
 	ActApprove      Action = "approvals"     // see what waits for a person, answer, grant and revoke
+	ActReadStop     Action = "stop.read"     // whether the stop switch is on
+	ActStop         Action = "stop"          // stop everything
+	ActResume       Action = "resume"        // let it go on
 	ActReadNodes    Action = "nodes.read"    // roster and readiness
 	ActManageNodes  Action = "nodes.manage"  // approve, deny, revoke, edit
 	ActReadEvents   Action = "events.read"   // the event stream
@@ -78,6 +81,9 @@ var least = map[Action]Role{
 	ActAnyLane:      RoleOperator,
 	ActManageLanes:  RoleOperator,
 	ActApprove:      RoleOperator,
+	ActReadStop:     RoleOperator,
+	ActStop:         RoleOperator,
+	ActResume:       RoleOperator,
 	ActReadNodes:    RoleOperator,
 	ActManageNodes:  RoleOperator,
 	ActReadEvents:   RoleOperator,

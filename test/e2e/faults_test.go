@@ -238,7 +238,7 @@ func TestStopSwitch(t *testing.T) {
 	h, handler, n := one(t)
 	call := h.calling(ctx(), site.ToolSlow, text("x"), "")
 	started(t, handler, "x")
-	must(t, h.Nodes.Stop(n.ID, true))
+	n.Halt("test")
 	want(t, await(t, "the call", call), capabilities.StatusDenied, capabilities.CodeStopped)
 	h.Await("the node to say that it is stopped", func() bool {
 		for _, r := range h.Nodes.Snapshot() {

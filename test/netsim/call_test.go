@@ -304,11 +304,21 @@ func TestNewsBothWays(t *testing.T) {
 		epoch uint64
 		on    bool
 	}
-	stops := make(chan stop, 1)
+	stops := make(chan stop, 4)
+	var site stop
 	lanes := make(chan capabilities.LaneID, 1)
-	n.opts.Stop = func() (uint64, bool) { mu.Lock(); defer mu.Unlock(); return epoch, stopped }
+	n.opts.Stop = func() wire.Stop {
+		mu.Lock()
+		defer mu.Unlock()
+		return wire.Stop{Epoch: epoch, On: stopped, SiteEpoch: site.epoch, SiteOn: site.on}
+	}
 	n.opts.StopChanged = func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }
-	n.opts.OnStop = func(e uint64, on bool) { stops <- stop{e, on} }
+	n.opts.OnStop = func(e uint64, on bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		site = stop{e, on}
+		stops <- site
+	}
 	n.opts.OnLaneClosed = func(l capabilities.LaneID) { lanes <- l }
 	n.opts.ReadinessEvery = time.Hour
 	n.opts.ReadinessChanged = readyChanged
@@ -343,9 +353,15 @@ func TestNewsBothWays(t *testing.T) {
 	}
 	mu.Unlock()
 
-	must(t, g.nodes.Stop(n.id, true))
-	if s := <-stops; s != (stop{5, true}) {
+	if s := <-stops; s != (stop{}) { // with the hello
 		t.Errorf("%+v", s)
+	}
+	g.nodes.TellStop(77, true)
+	if s := <-stops; s != (stop{77, true}) {
+		t.Errorf("%+v", s)
+	}
+	if h := g.nodes.AwaitStop(context.Background(), 77); h != (nodes.Heeded{Connected: 1, Confirmed: 1}) {
+		t.Errorf("%+v", h)
 	}
 	g.nodes.CloseLane(n.id, "p/main")
 	if l := <-lanes; l != "p/main" {

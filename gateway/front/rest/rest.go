@@ -101,6 +101,7 @@ type Options struct {
 	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
 	// an agent holds. Default: none does.
 	Elsewhere func(*http.Request) error
+	Brake     Brake
 	Policy    func() *policy.Engine // the active engine
 	Site      func() Site
 	Metrics   http.Handler // default: /metrics answers not_found
@@ -120,7 +121,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Policy == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Brake == nil || o.Policy == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Log == nil {

@@ -61,6 +61,11 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
 		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),
 
+		serveJSON(endpoint{method: get, path: "/v1/stop", action: principal.ActReadStop, summary: "Whether the stop switch is on, since when and by whom"}, s.stopState),
+		serveJSON(endpoint{method: post, path: "/v1/stop", action: principal.ActStop,
+			summary: "Stop everything: running calls end, grants are revoked, nothing begins until resumed; in effect also when the answer is an error"}, s.stop),
+		serveJSON(endpoint{method: post, path: "/v1/resume", action: principal.ActResume, summary: "Let calls run again; what was granted before stays revoked"}, s.resume),
+
 		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, summary: "Make a token; it is shown once"}, s.createToken),
 		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
 		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// haltedView is what a turn of the gateway's stop switch did.
+type haltedView struct {
+	Calls  int `json:"calls"`
+	Grants int `json:"grants"`
+	Nodes  struct {
+		Connected int `json:"connected"`
+		Confirmed int `json:"confirmed"`
+		Away      int `json:"away"`
+	} `json:"nodes"`
+}
+
+func newStopCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "Stop everything: running calls end, grants are revoked, nothing begins",
+		Long: "Turns the gateway's stop switch on: running calls end, here and on every device, browsers and input pause, all\n" +
+			"grants are revoked, and new calls are refused until 'handrail resume'. It outlives restarts, and a device that is away\n" +
+			"obeys when it comes back. To stop one device alone, run 'handrail node stop' on it: that needs no gateway.",
+		Args: cobra.NoArgs,
+	}
+	reason := cmd.Flags().String("reason", "", "why; it is recorded")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, raw, err := turnSwitch(cmd, "stop", *reason)
+		if err != nil {
+			return err
+		}
+		return confirmed(cmd, raw, "Everything is stopped: %s ended, %s revoked. %s Run 'handrail resume' to let calls run again.",
+			count(h.Calls, "call"), count(h.Grants, "grant"), h.heeded("obey", "obeys"))
+	}
+	return cmd
+}
+
+func newResumeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume",
+		Short: "Let calls run again after 'handrail stop'",
+		Long: "Turns the gateway's stop switch off. What was granted before the stop stays revoked, and a device that was stopped at\n" +
+			"the device itself stays stopped until 'handrail node resume' is run there.",
+		Args: cobra.NoArgs,
+	}
+	reason := cmd.Flags().String("reason", "", "why; it is recorded")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, raw, err := turnSwitch(cmd, "resume", *reason)
+		if err != nil {
+			return err
+		}
+		return confirmed(cmd, raw, "Calls may run again. %s", h.heeded("know", "knows"))
+	}
+	return cmd
+}
+
+func turnSwitch(cmd *cobra.Command, action, reason string) (h haltedView, raw json.RawMessage, err error) {
+	c, err := newClient(cmd)
+	if err != nil {
+		return h, nil, err
+	}
+	if err := c.do(cmd.Context(), http.MethodPost, path(action), body("reason", reason), &raw); err != nil {
+		return h, nil, err
+	}
+	return h, raw, json.Unmarshal(raw, &h)
+}
+
+// heeded says how many nodes heard of it.
+func (h haltedView) heeded(many, one string) string {
+	n := h.Nodes
+	verb := many
+	if n.Confirmed == 1 {
+		verb = one
+	}
+	parts := []string{fmt.Sprintf("%s %s", count(n.Confirmed, "connected node"), verb)}
+	if silent := n.Connected - n.Confirmed; silent > 0 {
+		parts = append(parts, fmt.Sprintf("%d did not answer yet", silent))
+	}
+	if n.Away > 0 {
+		parts = append(parts, fmt.Sprintf("%d away will when they come back", n.Away))
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
