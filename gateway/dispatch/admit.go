@@ -30,7 +30,7 @@ func (d *Dispatcher) resolve(c *call) *capabilities.Error {
 		}
 	}
 	desc, ok := d.opts.Registry.Get(c.req.Tool)
-	if !ok || !desc.ModelFacing {
+	if !ok || !desc.ModelFacing || !d.delivers(c.req.Principal, desc) {
 		if c.req.Tool.Validate() != nil {
 			c.req.Tool = "" // not fit to be recorded
 		}
@@ -43,6 +43,9 @@ func (d *Dispatcher) resolve(c *call) *capabilities.Error {
 	}
 	if len(violations) > 0 {
 		return (&capabilities.Error{Code: capabilities.CodeInvalidArguments, Message: firstViolation(violations)}).WithDetails(violations)
+	}
+	if err := d.named(c, &args); err != nil {
+		return err
 	}
 	c.args = args
 	if c.key, err = d.opts.Outcomes.DigestKey(c.ctx, c.id, c.began); err != nil {
@@ -64,7 +67,7 @@ func firstViolation(list []catalog.Violation) string {
 // place is hop 3: the node. Policy takes part with the real arguments, so that a
 // node on which this very call is denied is no candidate (S0-14).
 func (d *Dispatcher) place(c *call) *capabilities.Error {
-	c.engine = d.opts.Policy()
+	c.engine, c.taint = d.opts.Policy(), d.taints.of(c.req.Lane)
 	capability := c.d.NodeCapability()
 	if capability == "" {
 		return nil
@@ -169,11 +172,18 @@ func (c *call) judgeOn(n *route.Node) policy.Request {
 // tools of the gateway.
 func (c *call) policyRequest(n *route.Node) policy.Request {
 	r := c.req.Caller.policyRequest(c.d, n)
-	r.Args, r.Time = c.args.Canonical, c.began
+	r.Args, r.Time, r.Taint = c.args.Canonical, c.began, c.taint
 	if c.astray != nil {
 		// Nothing will run, so what the node gives now is not the question.
 		r.Given, r.Degraded = capabilities.ClassSession, ""
 	}
+	return r
+}
+
+// policyRequest is the question about a tool on a node before there is a call.
+func (d *Dispatcher) policyRequest(caller Caller, desc *catalog.Descriptor, n *route.Node) policy.Request {
+	r := caller.policyRequest(desc, n)
+	r.Taint = d.taints.of(caller.Lane)
 	return r
 }
 
@@ -225,6 +235,8 @@ func (c *call) seal() *capabilities.Error {
 		Requested: c.args.NodeID, Node: c.policyRequest(c.node).Node, ArgsDigest: c.argsMAC[:], Policy: c.engine.SnapshotID(),
 		Narrowed: c.narrowed(), Created: created, Expires: created.Add(ticketLifetime + c.args.Timeout),
 	}
+	in.Taint = c.taint
+	in.Withheld, in.Escalation = c.reductions()
 	if c.routing != nil {
 		in.Selected, in.Mode = c.routing.Selected, c.routing.Mode
 	}
@@ -257,6 +269,9 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	granted := c.engine.Decide(request)
 	if granted.Effect != policy.Allow {
 		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s", granted.Reason)
+	}
+	if len(granted.Escalated) > 0 {
+		c.first, c.asked = c.sealed, c.verdict
 	}
 	c.verdict, c.permit = granted, permit
 	return c.seal()

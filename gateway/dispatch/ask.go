@@ -17,8 +17,8 @@ func (c *call) question(node policy.Node) consent.Ask {
 	advice := c.engine.Advice(c.verdict.Determining)
 	return consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
-		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.d.EvidenceArgs(c.args.Canonical), Risk: string(profile.Risk),
-		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Defer: advice.Defer,
+		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(profile.Risk),
+		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer,
 		Keys: profile.Keys, Privileged: profile.Privileged, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
 	}
 }

@@ -57,6 +57,12 @@ type decisionBody struct {
 	Envelope     json.RawMessage       `json:"envelope,omitempty"`
 	Routing      *capabilities.Routing `json:"routing,omitempty"`
 	Degraded     string                `json:"isolation_degraded,omitempty"`
+	// What policy looked at beside the envelope, for replays.
+	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Labels   []string                    `json:"labels,omitempty"`
+	Role     string                      `json:"role,omitempty"`
+	Taint    []string                    `json:"taint,omitempty"`
+	Withheld []string                    `json:"withheld_keys,omitempty"`
 }
 
 // dispatchBody is the body of tool.call.dispatch, the intent.
@@ -118,10 +124,13 @@ func (d *decisionBody) append(o *object) bool {
 	o.text("envelope_hash", d.EnvelopeHash)
 	o.text("grant", d.Grant)
 	o.text("isolation_degraded", d.Degraded)
+	o.text("isolation_given", string(d.Given))
+	o.texts("labels", d.Labels)
 	o.texts("log_only", d.LogOnly)
 	o.texts("policies", d.Policies)
 	o.texts("policy_errors", d.Errors)
 	o.text("policy_snapshot_id", d.Snapshot)
+	o.text("role", d.Role)
 	if r := d.Routing; r != nil {
 		o.open("routing")
 		o.text("requested_node_id", string(r.Requested))
@@ -136,6 +145,8 @@ func (d *decisionBody) append(o *object) bool {
 		o.must("selection_mode", string(r.Mode))
 		o.close()
 	}
+	o.texts("taint", d.Taint)
+	o.texts("withheld_keys", d.Withheld)
 	return true
 }
 

@@ -31,7 +31,7 @@ CREATE TABLE calls (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
-`}}
+`}, {Room: "dispatch", Version: 2, SQL: taintMigration}}
 
 // The states of a row. unknown means that the caller was told "unknown outcome"
 // and that the node may still say what became of it (tool.call.reconciled).

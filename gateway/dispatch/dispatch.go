@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -79,6 +80,9 @@ type Request struct {
 	RequestID capabilities.RequestID
 	Surface   string                      // "mcp", "rest": for the ledger
 	Progress  func(capabilities.Progress) // nil: not wanted
+	// Elicits says that the surface can put a question to the person at the client,
+	// and will do so itself when it is told that one waits.
+	Elicits bool
 }
 
 // Options of New; required unless a default is named.
@@ -90,6 +94,7 @@ type Options struct {
 	Store     *store.Store
 	Ledger    *ledger.Ledger
 	Outcomes  *outcome.Store
+	Secrets   Secrets                          // default: there are none
 	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
 	Stop      func() (epoch uint64, on bool)   // the site's stop switch; default: never on
 	Consent   Consent                          // default: nobody is asked, and nothing is granted
@@ -112,6 +117,8 @@ type Dispatcher struct {
 	shares    map[capabilities.PrincipalID]int // running calls of each
 	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
+	notes     notes
+	taints    *taints
 	crew      *crew // runs executions
 
 	mu         sync.Mutex
@@ -157,7 +164,7 @@ func New(o Options) *Dispatcher {
 	}
 	d := &Dispatcher{
 		opts: o, flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
-		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, crew: newCrew(),
+		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
 	}
 	d.settler = newSettler(o.Nodes, d.reconcile)
 	d.providers["tool.node.list"] = nodeList{d}
@@ -185,10 +192,14 @@ type call struct {
 	ready   capabilities.Readiness // of the capability on node
 	engine  *policy.Engine         // hop 4
 	sealed  *policy.Sealed
+	first   *policy.Sealed  // before an escalation
+	asked   policy.Decision // the decision on first
+	taint   []string
 	verdict policy.Decision
 	judged  capabilities.NodeID // the node verdict is about
 	decided bool                // verdict counts: it is what the call stands or falls by
 	denied  bool                // no node is left only because policy denies this call
+	secret  secret.Reference    // hop 2, of a delivery
 	accepts bool                // policy accepted an isolation below the class by name
 	permit  consent.Permit      // hop 6; zero: policy needs none
 	waited  time.Duration       // for a person
@@ -288,7 +299,7 @@ func statusOf(code capabilities.Code) capabilities.Status {
 	switch code {
 	case capabilities.CodeDeniedByPolicy, capabilities.CodeNodeDeniedByPolicy, capabilities.CodeConsentUnavailable,
 		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeStopped,
-		capabilities.CodeDeniedByNode, capabilities.CodeCapabilityNotAllowlisted, capabilities.CodeURLBlocked:
+		capabilities.CodeDeniedByNode, capabilities.CodeCapabilityNotAllowlisted, capabilities.CodeURLBlocked, capabilities.CodeSecretHeld:
 		return capabilities.StatusDenied
 	case capabilities.CodeApprovalPending:
 		return capabilities.StatusPending

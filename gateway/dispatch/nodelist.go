@@ -132,7 +132,7 @@ func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, arg
 		}
 		var verdict policy.Decision
 		check := route.Check(n, capability, func(capabilities.NodeID) bool {
-			verdict = engine.Possible(caller.policyRequest(desc, n))
+			verdict = engine.Possible(p.d.policyRequest(caller, desc, n))
 			return verdict.Effect == policy.Deny
 		})
 		if args.Dispatchable && !check.Eligible() {

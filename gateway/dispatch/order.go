@@ -37,7 +37,13 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, silent)
 	defer cancel()
-	answer, blobs, err := d.opts.Nodes.Dispatch(ctx, c.node.ID, t, progress)
+	send := d.opts.Nodes.Dispatch
+	if c.d.Delivery != nil {
+		send = func(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+			return d.deliver(ctx, c, t, progress)
+		}
+	}
+	answer, blobs, err := send(ctx, c.node.ID, t, progress)
 	if err == nil {
 		return end{answer: answer, blobs: blobs}
 	}

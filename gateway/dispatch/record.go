@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -55,6 +56,8 @@ func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledge
 	if c.sealed != nil {
 		body.EnvelopeHash, body.Envelope, body.Snapshot = c.sealed.HashHex(), c.sealed.Bytes, c.sealed.Snapshot
 	}
+	c.judgedOn(&body)
+	body.Withheld = c.verdict.Withheld
 	if c.accepts {
 		body.Degraded = c.ready.Degraded
 	}
@@ -107,6 +110,9 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 		c.requestDraft(),
 		c.decisionDraft(c.verdict.Effect, ""),
 		c.draft(ledger.KindCallDispatch, &intent),
+	}
+	if c.first != nil {
+		drafts = slices.Insert(drafts, 1, c.firstDecision())
 	}
 	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if c.permit.Grant != "" {
@@ -167,6 +173,11 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabili
 	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
 	}
+	if r.Untrusted {
+		if err := d.taints.markIn(tx, c.req.Lane, c.req.Tool, time.Now()); err != nil {
+			return err
+		}
+	}
 	if r.Code == capabilities.CodeUnknownOutcome {
 		return markUnknown(tx, &c.row)
 	}
@@ -223,6 +234,9 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 		return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node's result does not fit the tool's schema").WithDetails(bad))
 	}
 	r.Output, r.Blobs, r.Untrusted, r.Ack = a.Output, e.blobs, a.Untrusted, c.d.Ack
+	if c.d.Delivery != nil {
+		r.Output = c.acknowledge(a.Output)
+	}
 	return r
 }
 

@@ -22,6 +22,9 @@ func (d *Dispatcher) Recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)
 	}
+	if err := d.taints.load(ctx, d.opts.Store.Read()); err != nil {
+		return fmt.Errorf("dispatch: reading what lanes have read: %w", err)
+	}
 	for _, r := range rows {
 		if r.state == rowUnknown {
 			d.settler.watch(r)
@@ -137,7 +140,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			return nil
 		case now := <-tick.C:
 			d.recordMuted(ctx)
-			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error { return sweepRows(tx, now) }); err != nil && ctx.Err() == nil {
+			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
+				if err := sweepRows(tx, now); err != nil {
+					return err
+				}
+				return sweepTaints(tx, now)
+			}); err != nil && ctx.Err() == nil {
 				d.opts.Log.Warn("dispatch.sweep", "err", err)
 			}
 		}

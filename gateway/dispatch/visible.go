@@ -20,7 +20,7 @@ func (d *Dispatcher) Visible(_ context.Context, caller Caller) []*catalog.Descri
 	// The snapshot is taken after the signal, so that a change in between makes the
 	// entry stale instead of wrong.
 	changed := d.opts.Nodes.Changed()
-	return d.visible.get(caller, engine, changed, func() []*catalog.Descriptor {
+	return d.listed(caller, d.visible.get(caller, engine, changed, func() []*catalog.Descriptor {
 		roster := d.opts.Nodes.Snapshot()
 		var list []*catalog.Descriptor
 		for _, desc := range d.opts.Registry.List(nil, "") {
@@ -29,19 +29,19 @@ func (d *Dispatcher) Visible(_ context.Context, caller Caller) []*catalog.Descri
 			}
 		}
 		return list
-	})
+	}))
 }
 
 func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) bool {
 	capability := desc.NodeCapability()
 	if capability == "" {
 		_, provided := d.providers[desc.Tool]
-		return provided && engine.Possible(caller.policyRequest(desc, nil)).Effect != policy.Deny
+		return provided && engine.Possible(d.policyRequest(caller, desc, nil)).Effect != policy.Deny
 	}
 	for i := range roster {
 		n := &roster[i]
 		denied := func(capabilities.NodeID) bool {
-			return engine.Possible(caller.policyRequest(desc, n)).Effect == policy.Deny
+			return engine.Possible(d.policyRequest(caller, desc, n)).Effect == policy.Deny
 		}
 		if route.Check(n, capability, denied).Eligible() {
 			return true
