@@ -79,6 +79,9 @@ const (
 	CodeOwnWindow           Code = "own_window"
 	CodeInterruptedByPerson Code = "interrupted_by_person"
 
+	CodeSecretUnavailable Code = "secret_unavailable"
+	CodeSecretHeld        Code = "secret_held"
+
 	CodePasteInvalid   Code = "paste_invalid"
 	CodePasteExpired   Code = "paste_expired"
 	CodePasteUsed      Code = "paste_used"
@@ -167,6 +170,9 @@ var codeTable = map[Code]CodeInfo{
 	CodeTextUntypable:       {"A character of the text can not be typed on this system.", "Leave it out, or set the field's value with act.", false, 422},
 	CodeOwnWindow:           {"That is a window of Handrail itself, which calls never touch.", "A person has to use it.", false, 403},
 	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409},
+
+	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503},
+	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409},
 
 	CodePasteInvalid:   {"This is not a valid pairing paste.", "Copy the whole line that 'handrail pair' printed.", false, 400},
 	CodePasteExpired:   {"The pairing paste has expired.", "Run 'handrail pair' again.", false, 410},

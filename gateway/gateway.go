@@ -33,6 +33,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
@@ -75,6 +76,7 @@ type Gateway struct {
 	Switch     *stop.Switch
 	Nodes      *nodes.Nodes
 	Registry   *registry.Registry
+	Secrets    *secret.Vault
 	Dispatcher *dispatch.Dispatcher
 	Front      *front.Server
 
@@ -137,7 +139,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), secret.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -191,10 +193,13 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Consent.Load(ctx); err != nil {
 		return err
 	}
+	if err := g.openSecrets(ctx); err != nil {
+		return err
+	}
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Consent: g.Consent, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Consent: g.Consent, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Front, err = front.New(front.Options{
 		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,
@@ -203,7 +208,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Version: g.opts.Version, Log: g.log,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err

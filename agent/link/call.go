@@ -66,7 +66,8 @@ func (l *Link) hand(j job) {
 func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) {
 	_ = stream.SetReadDeadline(time.Now().Add(ticketTimeout))
 	in := &ending{Reader: stream}
-	m, err := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk).Next()
+	reader := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk)
+	m, err := reader.Next()
 	if err != nil {
 		code := quic.StreamErrorCode(wire.ResetRefused)
 		var refused *capabilities.Error
@@ -82,7 +83,7 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 	case *wire.JournalAsk:
 		l.tell(ctx, stream, m.Calls)
 	case *wire.Ticket:
-		l.call(ctx, conn, stream, m)
+		l.call(ctx, conn, stream, reader, m)
 	}
 	in.finish(stream)
 }
@@ -101,7 +102,7 @@ func (l *Link) tell(ctx context.Context, stream *quic.Stream, calls []capabiliti
 // call runs one ticket. Its context ends when the gateway resets the stream or
 // puts the node out. A lost connection ends nothing: the gateway asks the journal
 // later, and deadline and stop switch bound the call.
-func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, t *wire.Ticket) {
+func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, reader *wire.Reader, t *wire.Ticket) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unwatch := context.AfterFunc(stream.Context(), func() {
@@ -111,7 +112,7 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, t
 	})
 	l.active.Add(1)
 	defer l.active.Add(-1)
-	sink := &sink{stream: stream, log: func(err error) {
+	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
 	}, before: func() { unwatch() }}
 	l.opts.Serve(ctx, t, sink)
@@ -132,11 +133,13 @@ func givenUp(cause error) bool {
 // sink writes a call's progress and its answer to the stream.
 type sink struct {
 	stream *quic.Stream
+	reader *wire.Reader // of the gateway's direction
 	log    func(error)
 	before func() // runs before the answer: the stream's end is ours from then on
 
 	mu       sync.Mutex
 	answered bool
+	accepted bool
 	last     time.Time
 }
 

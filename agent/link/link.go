@@ -24,6 +24,9 @@ import (
 // it.
 type Sink interface {
 	Progress(p wire.Progress)
+	// Accept sends the node's key for a secret and waits for what the gateway seals
+	// to it. At most once, before anything else.
+	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
 	// Answer sends the end. blobs are the bytes that a.Blobs announces, in order.
 	Answer(a wire.Answer, blobs [][]byte)
 }

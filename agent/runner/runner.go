@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/observe"
+	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -22,8 +23,8 @@ import (
 
 // Guard is the device's last word; agent/guard implements it.
 type Guard interface {
-	// Check gives the verified order, or why it must not run.
-	Check(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
+	// Check says why a ticket must not run, or nil. It may wait for a person.
+	Check(ctx context.Context, t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error
 }
 
 // Journal is the node's durable memory of calls; agent/journal implements it.
@@ -42,6 +43,9 @@ type Journal interface {
 // implements it over the call's stream.
 type Sink interface {
 	Progress(p wire.Progress)
+	// Accept says that the call will be carried out and gives what the gateway then
+	// sealed to the key. At most once, before Progress and Answer.
+	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
 	// Answer sends the end. blobs are the bytes that the answer's Blobs announce.
 	Answer(a wire.Answer, blobs [][]byte)
 }
@@ -52,7 +56,9 @@ type Options struct {
 	Catalog  *catalog.Catalog
 	Guard    Guard
 	Journal  Journal
-	Log      *slog.Logger // default: discards
+	// Refused is told what the guard did not let run; default: nobody.
+	Refused func(t *wire.Ticket, e *capabilities.Error)
+	Log     *slog.Logger // default: discards
 }
 
 // Runner dispatches tickets to handlers. All methods are safe for concurrent use.
@@ -60,6 +66,8 @@ type Runner struct {
 	opts     Options
 	handlers map[capabilities.CapabilityID]capabilities.Handler
 	readyFor readiness
+	withhold withhold.Book
+	keeping  sync.Mutex // serialises keepClipboard
 
 	mu       sync.Mutex
 	running  map[capabilities.CallID]context.CancelCauseFunc
@@ -120,12 +128,20 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 		return refusal(capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not offer %s", t.Capability)), nil
 	}
 	ready := r.readyFor.of(ctx, handler, t.Capability)
-	if err := r.opts.Guard.Check(t, ready); err != nil {
-		log.Warn("call.refused", "hop", "guard", "code", err.Code, "err", err)
-		return refusal(err), nil
+	asked := time.Now()
+	no := r.opts.Guard.Check(ctx, t, ready)
+	waited := time.Since(asked) // for a person: that is no time lost on the way, but the call's own
+	arrived = arrived.Add(waited)
+	if no != nil {
+		log.Warn("call.refused", "hop", "guard", "code", no.Code, "err", no)
+		if r.opts.Refused != nil {
+			r.opts.Refused(t, no)
+		}
+		return refusal(no), nil
 	}
-	descriptor, ok := r.opts.Catalog.ByCapability(t.Capability)
-	if !ok || descriptor.Tool != t.Tool {
+	// A mirrored tool has the capability itself; a composed one is carried out by it.
+	descriptor, ok := r.opts.Catalog.Get(t.Tool)
+	if !ok || descriptor.NodeCapability() != t.Capability {
 		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "tool and capability do not belong together")), nil
 	}
 	// Args came canonical and validated; the node trusts its own reading only.
@@ -133,7 +149,14 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 		return refusal(capabilities.Wrap(capabilities.CodeTicketInvalid, err, "The arguments do not fit this node's schema.")), nil
 	}
 
-	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	seen := r.withhold.Enter(principalOf(t))
+	defer seen.Leave()
+	if err := withheld(seen, descriptor); err != nil {
+		log.Info("call.refused", "hop", "runner", "code", err.Code)
+		return refusal(err), nil
+	}
+
+	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond-waited, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
 	defer stopTimer()
 	if err := r.opts.Journal.Started(ctx, t); err != nil {
 		log.Error("call.refused", "hop", "journal", "err", err)
@@ -155,16 +178,33 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 		drift.CompareAndSwap(nil, e)
 		cancel(e)
 	})
-	output, err := r.handle(ctx, handler, capabilities.Invocation{
+	inv := capabilities.Invocation{
 		Call: t.Call, Capability: t.Capability, Lane: t.Lane, Args: t.Args, Grants: t.Grants,
 		Progress: func(p capabilities.Progress) {
-			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: p.Message}
+			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: seen.Text(p.Message)}
 			wp.Clip()
 			sink.Progress(wp)
 		},
 		Observe: recorder.Observe,
-	})
-	answer, blobs := conclude(ctx, output, err)
+	}
+	if descriptor.Delivery != nil {
+		if err := r.receive(ctx, t, descriptor, seen, sink, &inv); err != nil {
+			log.Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
+			answer, _ := conclude(ctx, capabilities.Output{}, err)
+			r.finished(log, t.Call, &answer)
+			return answer, nil
+		}
+	}
+	output, failed := r.handle(ctx, handler, inv, seen)
+	if failed == nil && descriptor.Delivery != nil {
+		output = acknowledged(descriptor, t, output)
+	}
+	if clean, refused := seen.Blobs(output.Blobs); failed == nil && refused != nil {
+		failed = refused
+	} else {
+		output.Blobs = clean
+	}
+	answer, blobs := conclude(ctx, output, failed)
 	if e := drift.Load(); e != nil { // whatever the handler makes of it
 		answer, blobs = refusal(e), nil
 		if answer.Effect = output.Effect; answer.Effect == "" {
@@ -175,6 +215,12 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	observations, _ := recorder.Observations()
 	for _, o := range observations {
 		answer.Observed = append(answer.Observed, wire.Observation{Key: o.Key, Detail: o.Detail, Count: o.Count})
+	}
+	if seen.Answer(&answer) {
+		refit(descriptor, &answer)
+		if answer.Status != capabilities.StatusOK {
+			blobs = nil
+		}
 	}
 	answer.Clip()
 	if len(answer.Output) > descriptor.Limits.MaxResultBytes {
@@ -203,10 +249,10 @@ func (r *Runner) finished(log *slog.Logger, call capabilities.CallID, answer *wi
 }
 
 // handle runs the handler; a panic becomes an internal error of this call alone.
-func (r *Runner) handle(ctx context.Context, h capabilities.Handler, inv capabilities.Invocation) (out capabilities.Output, err error) {
+func (r *Runner) handle(ctx context.Context, h capabilities.Handler, inv capabilities.Invocation, seen *withhold.Call) (out capabilities.Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.opts.Log.Error("call.panic", "call", inv.Call, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			r.opts.Log.Error("call.panic", "call", inv.Call, "panic", seen.Text(fmt.Sprint(p)), "stack", string(debug.Stack()))
 			out, err = capabilities.Output{}, capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")
 		}
 	}()
@@ -286,8 +332,10 @@ func refusal(e *capabilities.Error) wire.Answer {
 func statusOf(c capabilities.Code) capabilities.Status {
 	switch c {
 	case capabilities.CodeDeniedByNode, capabilities.CodeStopped, capabilities.CodeConsentUnavailable,
-		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeURLBlocked:
+		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeURLBlocked, capabilities.CodeSecretHeld:
 		return capabilities.StatusDenied
+	case capabilities.CodeApprovalPending:
+		return capabilities.StatusPending
 	}
 	return capabilities.StatusError
 }
@@ -357,7 +405,7 @@ func (r *Runner) States(ctx context.Context, calls []capabilities.CallID) []wire
 	return states
 }
 
-// StopAll ends every running call; the owner's stop switch calls it.
+// StopAll ends every running call; a stop switch calls it.
 func (r *Runner) StopAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

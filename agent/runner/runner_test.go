@@ -71,7 +71,7 @@ func untilEnded(ctx context.Context, _ capabilities.Invocation) (capabilities.Ou
 
 type guardFunc func(*wire.Ticket, capabilities.Readiness) *capabilities.Error
 
-func (f guardFunc) Check(t *wire.Ticket, r capabilities.Readiness) *capabilities.Error {
+func (f guardFunc) Check(_ context.Context, t *wire.Ticket, r capabilities.Readiness) *capabilities.Error {
 	return f(t, r)
 }
 
@@ -83,12 +83,20 @@ type sink struct {
 	progress []wire.Progress
 	answers  []wire.Answer
 	blobs    [][]byte
+	seal     func(key []byte) (*wire.Sealed, error)
 }
 
 func (s *sink) Progress(p wire.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress = append(s.progress, p)
+}
+
+func (s *sink) Accept(_ context.Context, a wire.Accept) (*wire.Sealed, error) {
+	if s.seal == nil {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "nothing is delivered here")
+	}
+	return s.seal(a.Key)
 }
 
 func (s *sink) Answer(a wire.Answer, blobs [][]byte) {

@@ -123,7 +123,7 @@ func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, arg
 	tools := []listedTool{}
 	for _, desc := range p.d.opts.Registry.List(nil, "") {
 		capability := desc.NodeCapability()
-		if capability == "" || !desc.ModelFacing || (args.Tool != "" && desc.Tool != args.Tool) {
+		if capability == "" || !desc.ModelFacing || !p.d.delivers(caller.Principal, desc) || (args.Tool != "" && desc.Tool != args.Tool) {
 			continue
 		}
 		ready, advertised := n.Readiness[capability]

@@ -27,6 +27,8 @@ const (
 	KindCallReconciled Kind = "tool.call.reconciled"
 	KindCallPending    Kind = "tool.call.pending_approval"
 
+	KindSecretResolved Kind = "secret.resolved" // a value leaves the vault for a call
+
 	KindPruned        Kind = "gateway.ledger.pruned"
 	KindNodeRegressed Kind = "node.journal.regressed"
 )

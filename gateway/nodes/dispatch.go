@@ -21,6 +21,13 @@ import (
 // ctx's cause, CodeDeadlineExceeded or CodeCancelled if ctx ended first (the node
 // then saw both directions of the stream reset); otherwise CodeUnknownOutcome.
 func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	return n.Deliver(ctx, node, t, progress, nil)
+}
+
+// Deliver is Dispatch for a ticket that needs a secret: once the node has accepted
+// it, seal is called, at most once, with the key that the node made for this call.
+// seal's error ends the call and is given back. A nil seal accepts no such word.
+func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
 	s := n.session(node)
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
@@ -47,16 +54,24 @@ func (n *Nodes) Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.
 		}
 		return wire.Answer{}, nil, c.lost(ctx, err)
 	}
-	// The end of our direction usually shares the ticket's packet.
-	_ = c.stream.Close()
-
 	c.reader.Accept(wire.KindProgress, wire.KindAnswer)
+	if seal == nil {
+		// The end of our direction usually shares the ticket's packet.
+		_ = c.stream.Close()
+	} else {
+		c.reader.Accept(wire.KindAccept, wire.KindAnswer) // a refusal needs no secret
+	}
 	for {
 		m, err := c.reader.Next()
 		if err != nil {
 			return wire.Answer{}, nil, c.lost(ctx, err)
 		}
 		switch m := m.(type) {
+		case *wire.Accept:
+			if err := c.hand(ctx, m.Key, seal); err != nil {
+				return wire.Answer{}, nil, err
+			}
+			c.reader.Accept(wire.KindProgress, wire.KindAnswer)
 		case *wire.Progress:
 			if progress != nil {
 				progress(capabilities.Progress{Done: m.Done, Total: m.Total, Message: m.Message})

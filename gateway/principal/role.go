@@ -65,6 +65,7 @@ const (
 	ActExportLedger Action = "ledger.export" // the whole ledger
 	ActReadAllTools Action = "tools.all"     // the catalog beyond what one may use
 	ActReadPolicy   Action = "policy.read"   // policy text and explain
+	ActSecrets      Action = "secrets"       // set, list, allow and remove; never read a value
 	ActInvite       Action = "invites"       // pastes and enrolment keys
 	ActTokens       Action = "tokens"        // create, list, revoke
 )
@@ -92,6 +93,7 @@ var least = map[Action]Role{
 	ActExportLedger: RoleAdmin,
 	ActReadAllTools: RoleAdmin,
 	ActReadPolicy:   RoleAdmin,
+	ActSecrets:      RoleAdmin,
 	ActInvite:       RoleAdmin,
 	ActTokens:       RoleAdmin,
 }

@@ -66,6 +66,11 @@ func (s *Server) table() []*endpoint {
 			summary: "Stop everything: running calls end, grants are revoked, nothing begins until resumed; in effect also when the answer is an error"}, s.stop),
 		serveJSON(endpoint{method: post, path: "/v1/resume", action: principal.ActResume, summary: "Let calls run again; what was granted before stays revoked"}, s.resume),
 
+		serveJSON(endpoint{method: get, path: "/v1/secrets", action: principal.ActSecrets, summary: "Secrets and who may use them; never a value"}, s.secrets),
+		serveJSON(endpoint{method: put, path: "/v1/secrets/{secret}", action: principal.ActSecrets, summary: "Keep a value under a name, in place of the one before"}, s.setSecret),
+		serveJSON(endpoint{method: post, path: "/v1/secrets/{secret}/references", action: principal.ActSecrets, summary: "Let an agent have a secret delivered"}, s.allowSecret),
+		serveJSON(endpoint{method: remove, path: "/v1/secrets/{secret}", action: principal.ActSecrets, summary: "Remove a secret with its references, or one reference"}, s.removeSecret),
+
 		serveJSON(endpoint{method: post, path: "/v1/tokens", action: principal.ActTokens, summary: "Make a token; it is shown once"}, s.createToken),
 		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
 		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+func newSecretCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "secret",
+		Short: "Keep secrets that agents may have pasted but never see",
+		Long: "An agent names a secret and the gateway puts it into a device's clipboard, once policy and a person allow it.\n" +
+			"No command, answer, log or ledger entry shows a value. Secrets that are kept elsewhere (a password manager, a\n" +
+			"file, the environment) are named in secret-sources.json in the gateway's data directory.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSecretSetCmd(), newSecretListCmd(), newSecretAllowCmd(), newSecretRmCmd())
+	return cmd
+}
+
+func newSecretSetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set NAME",
+		Short: "Keep a value, asked for or read from standard input",
+		Long: "Asks for the value, or reads it from standard input without one line end after it; never from the command\n" +
+			"line, which every process of the machine can read. A value that was there before is replaced.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			value, err := readSecret(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodPut, path("secrets", args[0]), map[string]string{"value": value}, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "secret %s is set; let an agent use it with 'handrail secret allow'", args[0])
+		},
+	}
+}
+
+// readSecret asks at a terminal, without showing what is typed; otherwise it reads
+// all of in.
+func readSecret(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	got := make(chan read, 1)
+	restore := func() {}
+	if isTerminal(in) {
+		fd := int(in.(interface{ Fd() uintptr }).Fd())
+		if state, err := term.GetState(fd); err == nil {
+			restore = func() { _ = term.Restore(fd, state) } // ctrl-C must not leave a mute terminal
+		}
+		fmt.Fprint(prompt, "Value: ")
+		go func() {
+			text, err := term.ReadPassword(fd)
+			got <- read{string(text), err}
+		}()
+	} else {
+		go func() {
+			text, err := io.ReadAll(io.LimitReader(bufio.NewReader(in), capabilities.MaxSecret+4))
+			got <- read{strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err}
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		restore()
+		fmt.Fprintln(prompt)
+		return "", ctx.Err()
+	case r := <-got:
+		if isTerminal(in) {
+			fmt.Fprintln(prompt)
+		}
+		return r.text, r.err
+	}
+}
+
+func newSecretListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List secrets and who may use them, without values",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			raw, err := c.list(cmd, path("secrets"), "secrets")
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printItems(out, raw)
+			}
+			secrets, err := decodeAll[struct {
+				Name       string `json:"name"`
+				Source     string `json:"source"`
+				References []struct {
+					ID        string `json:"secret_ref_id"`
+					Alias     string `json:"secret_alias"`
+					Display   string `json:"display_name"`
+					Principal string `json:"principal"`
+				} `json:"references"`
+			}](raw)
+			if err != nil {
+				return err
+			}
+			t := newTable(out, "SECRET", "KEPT", "AGENT", "ALIAS", "REFERENCE", "SHOWN AS")
+			for _, s := range secrets {
+				if len(s.References) == 0 {
+					t.row(s.Name, s.Source, "-", "-", "-", "-")
+				}
+				for _, r := range s.References {
+					t.row(s.Name, s.Source, r.Principal, r.Alias, r.ID, r.Display)
+				}
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newSecretAllowCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "allow NAME",
+		Short: "Let an agent have a secret put into a device's clipboard",
+		Long: "Gives the agent a reference to the secret, which is listed to it with the tool. Policy still decides on every\n" +
+			"call, and the shipped policy asks a person each time.",
+		Args: cobra.ExactArgs(1),
+	}
+	agent := cmd.Flags().String("principal", "", "agent that may use it (required)")
+	alias := cmd.Flags().String("alias", "", "name the agent calls it by, unique among its own")
+	display := cmd.Flags().String("display", "", "what people and the agent read, such as \"Work mail\"")
+	tools := cmd.Flags().StringSlice("tool", nil, "only with this tool; repeatable (default: every tool that delivers secrets)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *agent == "" {
+			return usageError("--principal is required")
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		request := body("principal", *agent, "secret_alias", *alias, "display_name", *display)
+		if len(*tools) > 0 {
+			request["allowed_tool_ids"] = *tools
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("secrets", args[0], "references"), request, &raw); err != nil {
+			return err
+		}
+		var made struct {
+			ID string `json:"secret_ref_id"`
+		}
+		if err := json.Unmarshal(raw, &made); err != nil {
+			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+		return confirmed(cmd, raw, "%s may use %s as %s", *agent, args[0], made.ID)
+	}
+	return cmd
+}
+
+func newSecretRmCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME|REFERENCE",
+		Short: "Remove a secret with its references, or one reference",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodDelete, path("secrets", args[0]), nil, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "%s is removed", args[0])
+		},
+	}
+}

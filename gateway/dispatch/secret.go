@@ -1,0 +1,212 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/sealed"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/secret"
+)
+
+// Secrets is what agents may name and nodes get; gateway/secret implements it.
+type Secrets interface {
+	// Usable gives the references that a principal may use with a tool.
+	Usable(capabilities.PrincipalID, capabilities.ToolID) []secret.Reference
+	// Find gives the one that an ID or an alias names among them.
+	Find(p capabilities.PrincipalID, tool capabilities.ToolID, id, alias string) (secret.Reference, error)
+	// Resolve gives the value.
+	Resolve(context.Context, secret.Reference) (capabilities.Secret, error)
+}
+
+// Deliverer is a transport that can hand a node a sealed secret within a call.
+type Deliverer interface {
+	// Deliver is Dispatch; seal is called, at most once, with the key of a node that
+	// has accepted the ticket.
+	Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error)
+}
+
+// delivers reports whether a caller may have anything delivered with a tool; one for
+// which it may have nothing is not there for it.
+func (d *Dispatcher) delivers(p capabilities.PrincipalID, desc *catalog.Descriptor) bool {
+	return desc.Delivery == nil || d.opts.Secrets != nil && len(d.opts.Secrets.Usable(p, desc.Tool)) > 0
+}
+
+// named resolves the selector of a delivery to a reference of the caller's, and no
+// further (S0-39, S0-40). The arguments then name that reference: the alias may mean
+// another secret by the time somebody has answered.
+func (d *Dispatcher) named(c *call, args *catalog.Args) *capabilities.Error {
+	if c.d.Delivery == nil {
+		return nil
+	}
+	id, alias := c.d.Delivery.Selector(args.Canonical)
+	ref, err := d.opts.Secrets.Find(c.req.Principal, c.d.Tool, id, alias)
+	if err != nil {
+		return capabilities.AsError(err)
+	}
+	c.secret, args.Canonical = ref, c.d.Delivery.Named(ref.ID)
+	return nil
+}
+
+// shown gives what a person may see of a delivery beside the evidence arguments
+// (S0-33).
+func (c *call) shown(evidence map[string]any) map[string]any {
+	if c.secret.ID == "" {
+		return evidence
+	}
+	out := map[string]any{}
+	for k, v := range evidence {
+		out[k] = v
+	}
+	if c.secret.Alias != "" {
+		out[c.d.Delivery.Alias] = c.secret.Alias
+	}
+	if c.secret.Display != "" {
+		out["display_name"] = c.secret.Display
+	}
+	return out
+}
+
+// resolvedBody is the body of secret.resolved: which secret leaves the vault for
+// which call.
+type resolvedBody struct {
+	Reference string `json:"secret_ref_id"`
+	Alias     string `json:"secret_alias,omitempty"`
+	Envelope  string `json:"envelope_hash"`
+	Grant     string `json:"grant,omitempty"`
+}
+
+func (b *resolvedBody) append(o *object) bool {
+	o.must("envelope_hash", b.Envelope)
+	o.text("grant", b.Grant)
+	o.text("secret_alias", b.Alias)
+	o.must("secret_ref_id", b.Reference)
+	return true
+}
+
+// deliver orders a call that needs a secret. The node's guard accepts it first; only
+// then is the reference looked up again, the fact recorded, the value resolved,
+// sealed to the node's key of this call, and forgotten here.
+func (d *Dispatcher) deliver(ctx context.Context, c *call, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes, ok := d.opts.Nodes.(Deliverer)
+	if !ok {
+		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway has no way to hand a node a secret")
+	}
+	return nodes.Deliver(ctx, c.node.ID, t, progress, func(key []byte) ([]byte, error) {
+		// It may have been taken back while somebody was asked.
+		ref, err := d.opts.Secrets.Find(c.req.Principal, c.d.Tool, c.secret.ID, "")
+		if err != nil {
+			return nil, err
+		}
+		err = d.opts.Ledger.Append(ctx, c.draft(ledger.KindSecretResolved, &resolvedBody{ref.ID, ref.Alias, c.sealed.HashHex(), c.permit.Grant}))
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
+		}
+		value, err := d.opts.Secrets.Resolve(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		defer value.Wipe()
+		return sealed.Seal(key, sealed.Binding{Node: t.Node, Call: t.Call, Tool: t.Tool, Envelope: t.Envelope, Grants: t.Grants}, value)
+	})
+}
+
+// acknowledge says of a delivery what the gateway knows, whatever the node says
+// beyond "done" (S0-42). Of a call of an earlier process only the node still knows
+// the reference.
+func (c *call) acknowledge(output []byte) []byte {
+	if c.secret.ID == "" {
+		return output
+	}
+	out := map[string]string{"status": "ok", c.d.Delivery.Reference: c.secret.ID}
+	if c.secret.Alias != "" {
+		out[c.d.Delivery.Alias] = c.secret.Alias
+	}
+	if c.secret.Display != "" {
+		out["display_name"] = c.secret.Display
+	}
+	if c.routing != nil {
+		out["selected_node_id"], out["selection_mode"] = string(c.routing.Selected), string(c.routing.Mode)
+	}
+	text, err := canonical.Marshal(out)
+	if err != nil {
+		return output
+	}
+	return text
+}
+
+// notes keeps the descriptors that tell a caller which secrets it may use, so that
+// the same caller is shown the same one as long as nothing changes.
+type notes struct {
+	mu   sync.Mutex
+	made map[noteKey]*catalog.Descriptor
+}
+
+type noteKey struct {
+	base *catalog.Descriptor
+	note string
+}
+
+// listed gives a list of tools with, on each that delivers, the references the
+// caller may use; a tool with none is not in it.
+func (d *Dispatcher) listed(caller Caller, list []*catalog.Descriptor) []*catalog.Descriptor {
+	for i, desc := range list {
+		if desc.Delivery == nil {
+			continue
+		}
+		out := append([]*catalog.Descriptor(nil), list[:i]...)
+		for _, desc := range list[i:] {
+			switch {
+			case desc.Delivery == nil:
+				out = append(out, desc)
+			case d.delivers(caller.Principal, desc):
+				out = append(out, d.notes.of(desc, note(d.opts.Secrets.Usable(caller.Principal, desc.Tool))))
+			}
+		}
+		return out
+	}
+	return list
+}
+
+func note(refs []secret.Reference) string {
+	var b strings.Builder
+	b.WriteString("You may use:")
+	for i, r := range refs {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		if r.Alias != "" {
+			fmt.Fprintf(&b, " secret_alias %s", r.Alias)
+		} else {
+			fmt.Fprintf(&b, " secret_ref_id %s", r.ID)
+		}
+		if r.Display != "" {
+			fmt.Fprintf(&b, " (%s)", r.Display)
+		}
+	}
+	b.WriteByte('.')
+	return b.String()
+}
+
+// maxNotes bounds the cache.
+const maxNotes = 1024
+
+func (n *notes) of(base *catalog.Descriptor, note string) *catalog.Descriptor {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := noteKey{base, note}
+	if d := n.made[key]; d != nil {
+		return d
+	}
+	if n.made == nil || len(n.made) >= maxNotes {
+		n.made = map[noteKey]*catalog.Descriptor{}
+	}
+	n.made[key] = base.WithNote(note)
+	return n.made[key]
+}

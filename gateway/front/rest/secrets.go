@@ -1,0 +1,72 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/secret"
+)
+
+// Secrets is what agents may name and never see; gateway/secret implements it.
+type Secrets interface {
+	Set(ctx context.Context, by capabilities.PrincipalID, name string, value capabilities.Secret) error
+	List(context.Context) ([]secret.Entry, error)
+	Allow(ctx context.Context, by capabilities.PrincipalID, s secret.Spec) (secret.Reference, error)
+	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
+}
+
+type secretList struct {
+	Secrets []secret.Entry `json:"secrets"`
+}
+
+func (s *Server) secrets(c *visit, _ none) (secretList, error) {
+	list, err := s.opts.Secrets.List(c.r.Context())
+	return secretList{list}, err
+}
+
+type secretBody struct {
+	Value string `json:"value"`
+}
+
+type secretDone struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+func (s *Server) setSecret(c *visit, in secretBody) (secretDone, error) {
+	name := c.r.PathValue("secret")
+	err := s.opts.Secrets.Set(c.r.Context(), c.who.Principal, name, capabilities.NewSecret([]byte(in.Value)))
+	return secretDone{name, "set"}, err
+}
+
+type referenceBody struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Alias     string                   `json:"secret_alias,omitempty"`
+	Display   string                   `json:"display_name,omitempty"`
+	Tools     []capabilities.ToolID    `json:"allowed_tool_ids,omitempty"` // default: every tool that delivers
+}
+
+func (s *Server) allowSecret(c *visit, in referenceBody) (secret.Reference, error) {
+	delivering := []capabilities.ToolID{}
+	for _, d := range s.opts.Tools.All() {
+		if d.Delivery != nil {
+			delivering = append(delivering, d.Tool)
+		}
+	}
+	for _, t := range in.Tools {
+		if d, ok := s.opts.Tools.Get(t); !ok || d.Delivery == nil {
+			return secret.Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.128q is no tool that takes secrets", t)
+		}
+	}
+	if len(in.Tools) == 0 {
+		in.Tools = delivering
+	}
+	return s.opts.Secrets.Allow(c.r.Context(), c.who.Principal, secret.Spec{
+		Name: c.r.PathValue("secret"), Principal: in.Principal, Alias: in.Alias, Display: in.Display, Tools: in.Tools,
+	})
+}
+
+func (s *Server) removeSecret(c *visit, _ none) (secretDone, error) {
+	what := c.r.PathValue("secret")
+	return secretDone{what, "removed"}, s.opts.Secrets.Remove(c.r.Context(), c.who.Principal, what)
+}

@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+const (
+	secretKey     = "secret.key"          // what stored secrets are sealed with
+	secretSources = "secret-sources.json" // where others are kept; a person writes it
+)
+
+// openSecrets opens the vault. Its key is a file of its own, so that a copy of the
+// store alone is worthless.
+func (g *Gateway) openSecrets(ctx context.Context) error {
+	key, err := os.ReadFile(g.path(secretKey))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		key = make([]byte, secret.KeySize)
+		rand.Read(key) // never fails (crypto/rand)
+		if err := pairing.SaveFile(g.path(secretKey), key); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case len(key) != secret.KeySize:
+		return fmt.Errorf("%s does not hold %d bytes", g.path(secretKey), secret.KeySize)
+	}
+	defer clear(key)
+	g.Secrets, err = secret.New(secret.Options{
+		Store: g.Store, Key: key, Sources: g.path(secretSources), Record: g.recordBy, OnChange: g.Nodes.Touch, Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	return g.Secrets.Load(ctx)
+}
