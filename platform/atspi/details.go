@@ -67,6 +67,13 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		switch {
 		case nd.shown():
 			b.add(property(nd.at, ifText, "CharacterCount"), func(q *question) { lengths[i] = q.number() })
+		case nd.role == roleComboBox && p.kind == qt:
+			list[i].Value = list[i].Name // it names them by what they show
+		case nd.role == roleComboBox && p.kind == gtk4:
+			// Theirs publish nothing but what they are made of: the first label in it.
+			if at, ok := p.labelIn(nd.at); ok {
+				nd.chosen, lengths[i] = at, chosen
+			}
 		case nd.role == roleComboBox && nd.ifaces&hasSelection != 0:
 			b.add(call(nd.at, ifSelection+".GetSelectedChild", int32(0)), func(q *question) {
 				if _, ok := decodePlace(q.first()); ok {
@@ -117,6 +124,19 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		list[i].Actions = offered(nodes[i].actions)
 	}
 	return p.remember(nodes, list, only), nil
+}
+
+// labelIn gives the first visible label that the mirror has below an element.
+func (p *app) labelIn(top place) (at place, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.visibleLocked(top, func(nd *node, _ int) bool {
+		if !ok && roleWord(nd.role) == "label" {
+			at, ok = nd.at, true
+		}
+		return !ok
+	})
+	return at, ok
 }
 
 // kindOf is what elements have in common that offer the same actions.

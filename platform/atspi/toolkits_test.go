@@ -118,6 +118,14 @@ func TestToolkits(t *testing.T) {
 				t.Errorf("a button's number: %v", err)
 			}
 
+			for i, colour := range []string{"red", "green", "blue"} {
+				f.Do(map[string]any{"do": "choose", "number": i})
+				e := find(t, a, f.PID, "choice of "+colour, func(e platform.Element) bool { return e.Role == "combobox" && e.Value == colour })
+				if one, err := a.Element(ctx, e.Ref); err != nil || one.Value != colour {
+					t.Errorf("read alone, the choice of %s is %q (%v)", colour, one.Value, err)
+				}
+			}
+
 			check := get("checkbox", "check")
 			if err := a.Do(ctx, check.Ref, platform.Press); err == nil {
 				desk.Await(t, "the check", func() bool { return f.Read("check").On })

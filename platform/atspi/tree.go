@@ -276,6 +276,9 @@ func (p *app) element(nd *node, parent int, secret bool) platform.Element {
 	if nd.at == p.root {
 		e.Role = "application"
 	}
+	if p.kind == gtk4 && e.Role == "button" {
+		e.Name = once(e.Name)
+	}
 	return e
 }
 

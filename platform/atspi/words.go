@@ -229,6 +229,15 @@ func label(name string, kind toolkit) string {
 	return name
 }
 
+// once is a name without its repetition: GTK 4 names a button with a label within
+// its label by both, "7 7".
+func once(name string) string {
+	if half := len(name) / 2; len(name)%2 == 1 && name[half] == ' ' && name[:half] == name[half+1:] {
+		return name[:half]
+	}
+	return name
+}
+
 // keep is clip for what outlives the message it came in: a copy, so that a short
 // name does not hold a large buffer.
 func keep(s string, most int) string { return strings.Clone(clip(s, most)) }

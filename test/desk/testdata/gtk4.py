@@ -153,6 +153,8 @@ def handle(o):
         w.grab_focus()
     elif do == "check":
         w.set_active(o["on"])
+    elif do == "choose":
+        combo.set_selected(int(o["number"]))
     elif do == "number":
         w.set_value(o["number"])
     elif do == "rows":

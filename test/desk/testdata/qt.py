@@ -125,6 +125,8 @@ def handle(o):
         w.setFocus()
     elif do == "check":
         w.setChecked(o["on"])
+    elif do == "choose":
+        combo.setCurrentIndex(int(o["number"]))
     elif do == "number":
         w.setValue(int(o["number"]))
     elif do == "rows":
