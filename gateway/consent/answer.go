@@ -93,7 +93,7 @@ func (p *approval) mayAnswer(a Answer) error {
 	case a.Via == ViaAPI && p.Role != roleAgent && a.By == p.Principal && a.Allow:
 		return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
 			WithHint("Let somebody else approve, or call with a token of role agent.")
-	case a.Via == ViaMCP && !p.user:
+	case a.Via == ViaMCP && !p.User:
 		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")
 	case a.Via == ViaMCP && a.Allow && a.Kind != KindCall && a.Kind != "":
 		return capabilities.Errorf(capabilities.CodeForbidden, "at the client only this one call can be allowed")

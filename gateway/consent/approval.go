@@ -35,6 +35,9 @@ type Ask struct {
 	Reach      Reach
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool
+	// Quick says that the surface asks the person at the client itself: it is told at
+	// once that a question waits.
+	Quick bool
 	// Defer is for how long the question stays open although nobody holds the line;
 	// 0: for 10 min, and not at all where nobody is asked.
 	Defer time.Duration
@@ -78,8 +81,10 @@ type Approval struct {
 	Overrides []Override `json:"overrides,omitempty"`
 	Policies  []string   `json:"policies,omitempty"`
 	Snapshot  string     `json:"policy_snapshot_id"`
-	Created   time.Time  `json:"created_at"`
-	Expires   time.Time  `json:"expires_at"`
+	// User says that the person at the MCP client may answer, too.
+	User    bool      `json:"user,omitempty"`
+	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at"`
 	// By, Reason and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
 	Reason   string                   `json:"reason,omitempty"`
@@ -91,7 +96,6 @@ type approval struct {
 	Approval
 	key  string
 	args []byte
-	user bool // policy names the person at the MCP client as one who may answer
 	// claimed says that an answer is being made durable: whoever comes now is late.
 	claimed bool
 	done    chan struct{} // closed with the answer
@@ -120,7 +124,11 @@ func (a *Ask) key(args []byte) string {
 func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
 	a.Args = nil
-	wait := time.NewTimer(max(c.opts.Wait, 0))
+	patience := max(c.opts.Wait, 0)
+	if a.Quick {
+		patience = 0
+	}
+	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	for {
 		a.at = c.opts.Now()
@@ -157,7 +165,7 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 		}
 		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil
 	}
-	if c.opts.Wait < 0 && a.Defer <= 0 {
+	if c.opts.Wait < 0 && a.Defer <= 0 && !a.Quick {
 		return Permit{}, false, &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
 	}
 	if until, ok := c.denied[a.key(args)]; ok && c.opts.Now().Before(until) {
@@ -191,10 +199,10 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
 	}
 	life := max(a.Defer, approvalLife)
-	p := &approval{key: key, args: args, user: a.User, done: make(chan struct{}), Approval: Approval{
+	p := &approval{key: key, args: args, done: make(chan struct{}), Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys,
-		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot,
+		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User,
 		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p

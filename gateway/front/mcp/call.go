@@ -53,7 +53,18 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		defer p.stop()
 		r.Progress = p.report
 	}
+	if req.Params.RequestState != "" {
+		if err := v.answered(ctx, req, d); err != nil {
+			return failure(d.Tool, err), nil
+		}
+	}
+	r.Elicits = v.elicits(req)
 	result := v.s.opts.Dispatcher.Call(ctx, r)
+	if r.Elicits {
+		if ask := v.question(req, d, &result); ask != nil {
+			return ask, nil
+		}
+	}
 	return project(&result), nil
 }
 

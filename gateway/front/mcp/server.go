@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -47,6 +48,7 @@ type Options struct {
 	Tools      front.Tools      // required
 	Lanes      front.Lanes      // required
 	Tokens     Tokens           // required
+	Consent    Consent          // default: the person at the client is never asked
 	Version    string           // of this program, shown to clients; default "dev"
 	// SessionTimeout ends a session that sent nothing for so long; default 4 h.
 	SessionTimeout time.Duration
@@ -64,6 +66,8 @@ type Server struct {
 
 	visits    sync.Map // string → context.Context of the HTTP request
 	nextVisit atomic.Uint64
+
+	stateKey [32]byte // signs what clients carry for us; of this process only
 
 	maxViews, maxSessions int // per token
 
@@ -89,6 +93,7 @@ func New(o Options) (*Server, error) {
 		o.Now = time.Now
 	}
 	s := &Server{opts: o, views: make(map[viewKey]*view), maxViews: maxViews, maxSessions: maxSessions}
+	rand.Read(s.stateKey[:]) // never fails
 	server := func(r *http.Request) *sdk.Server { return viewOf(r.Context()).server }
 	log := slog.New(warnings{o.Log.Handler()})
 	// The SDK binds a session to the user it is told; ours is token and lane.
