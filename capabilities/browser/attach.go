@@ -62,7 +62,7 @@ func (l *lane) attached(ctx context.Context) (*chrome, error) {
 		l.dispose(c, "", nil)
 		return nil, errLaneClosed
 	}
-	return c, nil
+	return c, l.h.keptBack(ctx, c, "")
 }
 
 func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {

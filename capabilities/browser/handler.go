@@ -109,6 +109,7 @@ type Handler struct {
 	lanes   map[capabilities.LaneID]*lane
 	chromes map[bool]*chrome   // by headless
 	homes   map[string]*chrome // by profile: the latest that had it
+	keeping bool               // a secret lies in the clipboard; see keep.go
 	idle    *time.Timer
 	expiry  *time.Timer // ends lanes that nobody uses
 }

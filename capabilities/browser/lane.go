@@ -165,6 +165,9 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if err := emulated.grantGeolocation(ctx, c, id); err != nil {
 		return nil, err
 	}
+	if err := l.h.keptBack(ctx, c, id); err != nil {
+		return nil, err
+	}
 	return c, l.allowDownloads(ctx, c, id)
 }
 

@@ -77,6 +77,9 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	if err := emulated.grantGeolocation(ctx, c, ""); err != nil {
 		return nil, err
 	}
+	if err := l.h.keptBack(ctx, c, ""); err != nil {
+		return nil, err
+	}
 	return c, l.allowDownloads(ctx, c, "")
 }
 

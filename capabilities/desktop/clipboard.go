@@ -8,29 +8,53 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// clearAfter is when a written text goes, if the call does not say.
-const clearAfter = time.Minute
+const (
+	// clearAfter is when a written text goes, if the call does not say.
+	clearAfter = time.Minute
+	// lookAgain is how often a clipboard that should be empty is looked at.
+	lookAgain = time.Second
+	// clearTime bounds one look, and clearing when the node ends.
+	clearTime = 5 * time.Second
+)
 
 // clipboardWrite carries out tyrum.desktop.clipboard-write, by which secrets are
 // delivered: the text is in nothing that this gives back.
 func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	cleared := inv.Cleared
+	if cleared == nil {
+		cleared = func() {}
+	}
 	args := struct {
 		Text         string `json:"text"`
 		Concealed    bool   `json:"concealed"`
 		ClearAfterMS int64  `json:"clear_after_ms"`
 	}{Concealed: true, ClearAfterMS: clearAfter.Milliseconds()}
 	if err := decode(inv, &args); err != nil {
+		cleared()
 		return capabilities.Output{}, err
+	}
+	if !inv.Secret.IsZero() {
+		args.Text = string(inv.Secret.Reveal())
 	}
 	d, err := h.desktop(ctx)
+	if err == nil && d.Clipboard == nil {
+		err = missing(d, platform.PartClipboard)
+	}
 	if err != nil {
+		cleared()
 		return capabilities.Output{}, err
 	}
-	if d.Clipboard == nil {
-		return capabilities.Output{}, missing(d, platform.PartClipboard)
-	}
 	observe(ctx, keyClipboard, "")
-	if err := d.Clipboard.Write(ctx, args.Text, args.Concealed, time.Duration(args.ClearAfterMS)*time.Millisecond); err != nil {
+	after := time.Duration(args.ClearAfterMS) * time.Millisecond
+	err = d.Clipboard.Write(ctx, args.Text, args.Concealed, after)
+	// From here on it may be there, whatever the error says.
+	if !inv.Secret.IsZero() {
+		if err != nil {
+			after = 0
+		}
+		h.watchCleared(d, args.Text, after, cleared)
+	}
+	if err != nil {
 		return capabilities.Output{}, err
 	}
 	got, err := d.Clipboard.Read(ctx)
@@ -45,4 +69,57 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 		Result: map[string]string{"status": "ok"},
 		Effect: capabilities.EffectConfirmed, Evidence: "the clipboard was read back",
 	}, nil
+}
+
+// watchCleared says cleared once the clipboard was seen without text, after the time
+// for which it was to be there. Until it is, it is cleared again and again; when the
+// node ends, at once.
+func (h *Handler) watchCleared(d *platform.Desktop, text string, after time.Duration, cleared func()) {
+	h.mu.Lock()
+	if h.life.Err() != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.wg.Add(1)
+	h.mu.Unlock()
+	go func() {
+		defer h.wg.Done()
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		for {
+			select {
+			case <-h.life.Done():
+				ctx, cancel := context.WithTimeout(context.Background(), clearTime)
+				defer cancel()
+				_, _ = d.Clipboard.Clear(ctx) // the connection may be gone, and the text with it
+				return
+			case <-timer.C:
+			}
+			if h.emptied(text) {
+				cleared()
+				return
+			}
+			timer.Reset(lookAgain)
+		}
+	}()
+}
+
+// emptied reports whether the clipboard is there and does not hold text; what this
+// program wrote is cleared if it does.
+func (h *Handler) emptied(text string) bool {
+	ctx, cancel := context.WithTimeout(h.life, clearTime)
+	defer cancel()
+	d, err := h.o.Opener.Open(ctx) // another one, if the display server ended meanwhile
+	if err != nil || d.Clipboard == nil {
+		return false
+	}
+	got, err := d.Clipboard.Read(ctx)
+	if err != nil || got != text {
+		return err == nil
+	}
+	if _, err := d.Clipboard.Clear(ctx); err != nil {
+		return false
+	}
+	got, err = d.Clipboard.Read(ctx)
+	return err == nil && got != text
 }
