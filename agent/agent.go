@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/guard"
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/agent/runner"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -26,13 +26,7 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// ownerRules is the file with the owner's rules; ownerExtra* are files beside it
-// that set-up commands add, so that a person can read and delete them.
-const (
-	ownerRules = "owner.cedar"
-	ownerExtra = "owner-*.cedar"
-	stopFile   = "stop.json"
-)
+const stopFile = "stop.json"
 
 // Options of New; required unless a default is named.
 type Options struct {
@@ -46,8 +40,12 @@ type Options struct {
 	// Addrs replaces the addresses the node joined with; default: those.
 	Addrs   []string
 	Version string
-	OnState func(link.State) // told each change of the connection; default: nobody
-	Log     *slog.Logger     // default: discards
+	// UploadRoots are the folders that relative paths in calls are taken below, for
+	// what the owner says about folders; default: none.
+	UploadRoots []string
+	OnState     func(link.State)     // told each change of the connection; default: nobody
+	OnQuestion  func(owner.Question) // told each question that waits for the person; default: nobody
+	Log         *slog.Logger         // default: discards
 }
 
 // Agent is one node agent, put together.
@@ -57,10 +55,14 @@ type Agent struct {
 	runner   *runner.Runner
 	guard    *guard.Guard
 	stop     *guard.StopSwitch
-	journal  *journal.Journal
-	link     *link.Link
-	node     atomic.Pointer[policy.Node] // this node as the owner's rules see it
-	logKey   atomic.Pointer[chain.Key]   // what the journal's head is signed with
+	rules    *owner.Rules
+	desk     *owner.Desk
+	// stoppedBy is whose switch stopped the node last; the switch calls one at a time.
+	stoppedBy string
+	journal   *journal.Journal
+	link      *link.Link
+	node      atomic.Pointer[policy.Node] // this node as the owner's rules see it
+	logKey    atomic.Pointer[chain.Key]   // what the journal's head is signed with
 }
 
 // New reads the identity, the owner's rules and the journal. A device that never
@@ -84,23 +86,26 @@ func New(o Options) (a *Agent, err error) {
 		return nil, err
 	}
 	a.node.Store(&policy.Node{ID: a.identity.Node, Label: a.identity.Label, Platform: runtime.GOOS, Trust: a.identity.Trust})
-	owner, err := a.loadOwner()
-	if err != nil {
+	if a.rules, err = openOwner(o); err != nil {
 		return nil, err
 	}
-	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), string(a.identity.Site), a.onTurn); err != nil {
+	if a.stop, err = guard.OpenStopSwitch(filepath.Join(o.Dir, stopFile), string(a.identity.Site), func(on bool) { a.onTurn(on); a.turned(on) }); err != nil {
 		return nil, err
 	}
-	a.guard = guard.New(guard.Options{
-		Node: func() policy.Node { return *a.node.Load() }, Owner: func() *policy.Engine { return owner }, Stop: a.stop,
-	})
 	a.journal, err = journal.Open(journal.Options{
 		Dir: filepath.Join(o.Dir, "journal", string(a.identity.Node)), Chain: string(a.identity.Node), Key: a.identity.Key, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: a.journal, Log: o.Log})
+	// Only now: what another process of this folder asks is not ours to clear away.
+	if a.desk, err = a.openDesk(); err != nil {
+		return nil, errors.Join(err, a.journal.Close())
+	}
+	a.guard = guard.New(guard.Options{
+		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.Catalog),
+	})
+	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: a.journal, Refused: a.refused, Log: o.Log})
 	if err != nil {
 		return nil, errors.Join(err, a.journal.Close())
 	}
@@ -108,38 +113,6 @@ func New(o Options) (a *Agent, err error) {
 		return nil, errors.Join(err, a.journal.Close())
 	}
 	return a, nil
-}
-
-// loadOwner reads the owner's rules; the file is written with its default the
-// first time, so that the rules in force are always something to read.
-func (a *Agent) loadOwner() (*policy.Engine, error) {
-	path := filepath.Join(a.opts.Dir, ownerRules)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := pairing.SaveFile(path, policy.DefaultOwnerSource()); err != nil {
-			return nil, err
-		}
-	}
-	// Matched by name alone: a folder's own path may hold what Glob takes for a
-	// pattern, and then a forbid of the owner's would be missed without a word.
-	entries, err := os.ReadDir(a.opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("owner's rules: %w", err)
-	}
-	files := []string{path}
-	for _, e := range entries {
-		if ok, _ := filepath.Match(ownerExtra, e.Name()); ok {
-			files = append(files, filepath.Join(a.opts.Dir, e.Name()))
-		}
-	}
-	sources := append([]policy.Source(nil), a.opts.OwnerRules...)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("owner's rules: %w", err)
-		}
-		sources = append(sources, policy.Source{Name: filepath.Base(file), Data: data})
-	}
-	return policy.Load(sources, a.opts.Catalog)
 }
 
 func (a *Agent) linkOptions() link.Options {
@@ -155,7 +128,7 @@ func (a *Agent) linkOptions() link.Options {
 				Platform: runtime.GOOS, Arch: runtime.GOARCH, Host: host, LogHead: a.head(), LogKey: a.logKey.Load()[:],
 			}
 		},
-		Readiness: a.runner.Readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
+		Readiness: a.readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
 		OnLaneClosed: a.runner.CloseLane, OnFloor: a.guard.Connected, Head: a.head,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
@@ -190,7 +163,7 @@ func Offers(handlers []capabilities.Handler) []capabilities.CapabilityID {
 
 // Readiness gives the present truth of every capability.
 func (a *Agent) Readiness(ctx context.Context) []capabilities.Readiness {
-	return a.runner.Readiness(ctx)
+	return a.readiness(ctx)
 }
 
 // Run keeps the node in service until ctx ends (nil) or only a person can help.
@@ -209,6 +182,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(inner)
 	group.Go(func() error { return a.journal.Run(groupCtx) })
 	group.Go(func() error { return a.heedOwner(groupCtx) })
+	group.Go(func() error { return a.heedRules(groupCtx) })
 	linkCtx, stopLink := context.WithCancel(ctx)
 	defer stopLink()
 	context.AfterFunc(groupCtx, stopLink) // a journal that fails ends the node

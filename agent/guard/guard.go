@@ -1,23 +1,27 @@
 package guard
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// Options of New; every field is required.
+// Options of New; every field is required unless it says otherwise.
 type Options struct {
-	Node  func() policy.Node    // this node as the owner's rules see it
-	Owner func() *policy.Engine // the owner's rules in force
+	Node  func() policy.Node                   // this node as the owner's rules see it
+	Owner func(policy.Request) policy.Decision // the owner's rules in force
 	Stop  *StopSwitch
+	// Desk asks the person at the device; default: nobody can be asked.
+	Desk Desk
+	// Shown gives the arguments that a person may see; default: none.
+	Shown func(capabilities.ToolID, []byte) map[string]any
 }
 
 // Guard checks tickets. All methods are safe for concurrent use.
@@ -40,8 +44,9 @@ func (g *Guard) Connected(floor uint64) {
 }
 
 // Check says why a ticket must not run here, or nil. ready is what this node
-// says about the capability now.
-func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error {
+// says about the capability now. It waits, within the call's deadline, where the
+// owner wants to be asked.
+func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Readiness) *capabilities.Error {
 	if err := g.stopped(t); err != nil {
 		return err
 	}
@@ -75,7 +80,7 @@ func (g *Guard) Check(t *wire.Ticket, ready capabilities.Readiness) *capabilitie
 	if short := ready.Degraded != "" || ready.Isolation.Rank() < envelope.Isolation.Rank(); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
 	}
-	return g.owner(t, envelope, self, ready)
+	return g.owner(ctx, t, envelope, self, ready)
 }
 
 // stopped refuses what either stop switch refuses. A ticket from a later epoch of the
@@ -95,27 +100,6 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 		return capabilities.Errorf(capabilities.CodeStopped, "the gateway's stop switch is on").WithHint("A person has to run 'handrail resume' at the gateway.")
 	}
 	return nil
-}
-
-// owner applies the owner's rules with the gateway's own policy library: the
-// stricter of the two decisions holds (DESIGN section 4, hop 9). Nobody can be
-// asked on a node without a person's session, so asking is a no.
-func (g *Guard) owner(t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
-	request := policy.Request{
-		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,
-		Given: ready.Isolation, Degraded: ready.Degraded, Required: e.Isolation, Time: time.Now(),
-		Granted: slices.ContainsFunc(t.Grants, isGrant),
-	}
-	d := g.opts.Owner().Decide(request)
-	switch {
-	case d.Effect == policy.Allow:
-		return nil
-	case d.Effect == policy.Ask:
-		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "the device's owner wants to be asked, and nobody can be asked here")
-	case d.Code == capabilities.CodeIsolationUnavailable:
-		return capabilities.Errorf(d.Code, "the device's owner does not accept it: %s", d.Reason)
-	}
-	return capabilities.Errorf(capabilities.CodeDeniedByNode, "the device's owner: %s", d.Reason)
 }
 
 func (g *Guard) take(seq uint64) bool {

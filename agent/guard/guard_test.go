@@ -48,7 +48,7 @@ func newFixture(t *testing.T, owner string) *fixture {
 		stop: stop,
 		guard: New(Options{
 			Node:  func() policy.Node { return policy.Node{ID: "n1"} },
-			Owner: func() *policy.Engine { return engine }, Stop: stop,
+			Owner: engine.Decide, Stop: stop,
 		}),
 		ready: capabilities.Readiness{Capability: "tyrum.browser.evaluate", Isolation: capabilities.ClassT2},
 	}
@@ -106,7 +106,7 @@ func TestTicketsThatMustNotRun(t *testing.T) {
 			f := newFixture(t, tt.owner)
 			tk := f.ticket(t, 7)
 			tt.alter(f, tk)
-			err := f.guard.Check(tk, f.ready)
+			err := f.guard.Check(t.Context(), tk, f.ready)
 			switch {
 			case tt.want == "" && err != nil:
 				t.Fatalf("refused: %v", err)
@@ -119,13 +119,13 @@ func TestTicketsThatMustNotRun(t *testing.T) {
 
 func TestTicketRunsOnce(t *testing.T) {
 	f := newFixture(t, permitAll)
-	if err := f.guard.Check(f.ticket(t, 5), f.ready); err != nil {
+	if err := f.guard.Check(t.Context(), f.ticket(t, 5), f.ready); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.guard.Check(f.ticket(t, 5), f.ready); err == nil || err.Code != capabilities.CodeTicketReplayed {
+	if err := f.guard.Check(t.Context(), f.ticket(t, 5), f.ready); err == nil || err.Code != capabilities.CodeTicketReplayed {
 		t.Fatalf("a repeated ticket gave %v", err)
 	}
-	if err := f.guard.Check(f.ticket(t, 4), f.ready); err != nil {
+	if err := f.guard.Check(t.Context(), f.ticket(t, 4), f.ready); err != nil {
 		t.Fatalf("streams may overtake each other: %v", err)
 	}
 }

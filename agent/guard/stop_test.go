@@ -174,7 +174,7 @@ func TestGuardObeysBothSwitches(t *testing.T) {
 		tk.StopEpoch = own + rapid.Uint64Range(0, 2).Draw(t, "own") - min(own, 1)
 		tk.SiteEpoch = site + rapid.Uint64Range(0, 2).Draw(t, "site") - min(site, 1)
 		want := !on && tk.StopEpoch >= own && (tk.SiteEpoch > site || tk.SiteEpoch == site && !siteOn)
-		err := f.guard.Check(&tk, f.ready)
+		err := f.guard.Check(t.Context(), &tk, f.ready)
 		if (err == nil) != want {
 			t.Fatalf("own %d %v, site %d %v, ticket %d/%d: %v", own, on, site, siteOn, tk.StopEpoch, tk.SiteEpoch, err)
 		}
