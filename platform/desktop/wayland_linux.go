@@ -17,17 +17,33 @@ func isWayland(o Options) bool {
 	return o.Getenv("WAYLAND_DISPLAY") != "" || strings.EqualFold(o.Getenv("XDG_SESSION_TYPE"), "wayland")
 }
 
-// openWayland adds what the compositor gives. Each part has a connection of its
-// own; the end of any of them is the end of all.
+// openWayland adds what the compositor gives. The end of any connection is the end
+// of all.
 func openWayland(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
 	where := wayland.Options{Display: o.Getenv("WAYLAND_DISPLAY"), Runtime: o.Getenv("XDG_RUNTIME_DIR")}
 	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
-	c, err := wayland.Dial(ctx, where)
+	var conns []*wayland.Conn
+	dial := func() (*wayland.Conn, error) {
+		c, err := wayland.Dial(ctx, where)
+		if err == nil {
+			conns = append(conns, c)
+			*closers = append(*closers, c.Close)
+		}
+		return c, err
+	}
+	c, err := dial()
 	if err != nil {
 		return "", part(err, all...)
 	}
-	*closers = append(*closers, c.Close)
-	s.lost = c.Lost()
+	hands, err := dial()
+	if err != nil {
+		return "", err
+	}
+	clip, err := dial()
+	if err != nil {
+		return "", err
+	}
+	s.lost = wayland.AnyLost(conns...)
 	outputs, err := wayland.NewOutputs(ctx, c)
 	if err != nil {
 		return "", err
@@ -42,20 +58,19 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 		*closers = append(*closers, bus.Close)
 		desk.Screen = bus
 	}
-	person, err := wayland.NewPerson(ctx, where)
+	person, err := wayland.NewPerson(ctx, hands, o.Getenv, where.Runtime)
 	if err := part(err, platform.PartPerson); err != nil {
 		return "", err
 	}
 	if err == nil {
 		*closers = append(*closers, person.Close)
-		_ = person
+		desk.Person = person
 	}
-	input, err := wayland.NewInput(ctx, where, outputs, person)
+	input, err := wayland.NewInput(ctx, hands, outputs, person)
 	if err := part(err, platform.PartInput); err != nil {
 		return "", err
 	}
 	if err == nil {
-		*closers = append(*closers, input.Close)
 		desk.Input = input
 	}
 	windows, err := wayland.NewWindows(ctx, wayland.WindowsOptions{Options: where, Getenv: o.Getenv, Find: x11.Find}, outputs)
@@ -63,10 +78,9 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 		return "", err
 	}
 	if err == nil {
-		*closers = append(*closers, windows.End)
 		desk.Windows = windows
 	}
-	clipboard, err := wayland.NewClipboard(ctx, where)
+	clipboard, err := wayland.NewClipboard(ctx, clip)
 	if err := part(err, platform.PartClipboard); err != nil {
 		return "", err
 	}

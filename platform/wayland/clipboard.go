@@ -67,16 +67,11 @@ var textTypes = []string{"text/plain;charset=utf-8", "UTF8_STRING", "text/plain"
 // hintType tells clipboard histories to leave alone what is offered with it.
 const hintType = "x-kde-passwordManagerHint"
 
-// NewClipboard connects. An error is a *platform.MissingError that names the
+// NewClipboard prepares c for it. An error is a *platform.MissingError that names the
 // protocol, or that of ctx.
-func NewClipboard(ctx context.Context, o Options) (*Clipboard, error) {
-	c, err := Dial(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+func NewClipboard(ctx context.Context, c *Conn) (*Clipboard, error) {
 	cb := &Clipboard{c: c, offers: map[uint32]*offer{}}
 	if err := cb.open(ctx); err != nil {
-		_ = c.Close()
 		return nil, err
 	}
 	return cb, nil
@@ -367,10 +362,11 @@ func (cb *Clipboard) receive(ctx context.Context, read *os.File) (string, error)
 	}
 }
 
-// Close ends the connection; what Write put there is gone with it.
+// Close ends what NewClipboard began. What Write put there is gone with the
+// connection.
 func (cb *Clipboard) Close() error {
 	cb.clearAfter(0)
-	err := cb.c.Close()
+	_ = cb.c.Close() // nothing is served any more
 	cb.serving.Wait()
-	return err
+	return nil
 }

@@ -352,8 +352,13 @@ func (c *Conn) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return c.syncThen(ctx, func() {})
+}
+
+// syncThen is Sync, with f called where the connection is read.
+func (c *Conn) syncThen(ctx context.Context, f func()) error {
 	done := make(chan struct{})
-	if _, err := c.create(1, displaySync, wlCallback, 1, func(*message) { close(done) }); err != nil {
+	if _, err := c.create(1, displaySync, wlCallback, 1, func(*message) { f(); close(done) }); err != nil {
 		return err
 	}
 	return c.wait(ctx, done)
@@ -512,4 +517,18 @@ func newMemory(name string, size int) (*memory, error) {
 func (m *memory) close() {
 	_ = unix.Munmap(m.mem)
 	_ = unix.Close(m.fd)
+}
+
+// AnyLost gives a channel that is closed when the first of the connections has
+// ended.
+func AnyLost(conns ...*Conn) <-chan struct{} {
+	lost := make(chan struct{})
+	var once sync.Once
+	for _, c := range conns {
+		go func() {
+			<-c.Lost()
+			once.Do(func() { close(lost) })
+		}()
+	}
+	return lost
 }

@@ -4,9 +4,9 @@
 //
 // conn.go holds the connection, message.go is what goes over it, protocol.go lists
 // the requests and events that are used; outputs.go, screen.go, input.go,
-// person.go, windows.go and clipboard.go each give one part of platform.Desktop,
-// on a connection of its own: a compositor ends the whole connection for one
-// request that it does not like. keymap.go writes the keyboard that input.go types
+// person.go, windows.go and clipboard.go each give one part of platform.Desktop.
+// Pixels, hands (input and person) and the clipboard have connections of their own,
+// so that none waits for another. keymap.go writes the keyboard that input.go types
 // on, sway.go speaks with Sway about what no protocol tells.
 //
 // Promises: nothing waits for a compositor longer than its context allows; one that

@@ -51,17 +51,13 @@ var buttonCodes = map[platform.Button]uint32{
 	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113, platform.ButtonForward: 0x114,
 }
 
-// NewInput connects. An error is a *platform.MissingError that names the protocols
+// NewInput prepares making events over c. An error is a *platform.MissingError that names the protocols
 // which the compositor lacks, or that of ctx. Person is who is told when this
-// program makes events; nil for nobody.
-func NewInput(ctx context.Context, o Options, outputs *Outputs, person *Person) (*Input, error) {
-	c, err := Dial(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+// program makes events, over the same connection; nil for nobody. When c ends, the
+// compositor lets go of what was held.
+func NewInput(ctx context.Context, c *Conn, outputs *Outputs, person *Person) (*Input, error) {
 	in := &Input{c: c, outputs: outputs, person: person, turn: make(chan struct{}, 1), keys: newKeymap()}
 	if err := in.open(ctx); err != nil {
-		_ = c.Close()
 		return nil, err
 	}
 	in.turn <- struct{}{}
@@ -145,12 +141,14 @@ func (in *Input) make(ctx context.Context, events ...request) error {
 	if len(events) == 0 {
 		return ctx.Err()
 	}
-	over := in.person.begin()
-	defer over()
+	if err := in.person.breathe(ctx); err != nil {
+		return err
+	}
+	answered := in.person.begin()
 	if err := in.c.sendAll(events...); err != nil {
 		return err
 	}
-	return in.c.Sync(ctx)
+	return in.c.syncThen(ctx, answered)
 }
 
 // now gives the time as events have it: milliseconds of the clock that the
@@ -472,6 +470,3 @@ func (in *Input) Release(ctx context.Context) error {
 		return nil
 	})
 }
-
-// Close ends the connection; the compositor lets go of what was held.
-func (in *Input) Close() error { return in.c.Close() }

@@ -213,3 +213,23 @@ const (
 	stateMinimized = 1
 	stateActivated = 2
 )
+
+// The seat's activity: ext-idle-notify, and KDE's older one.
+var (
+	extIdleManager = &iface{name: "ext_idle_notifier_v1", version: 2}
+	extIdle        = &iface{name: "ext_idle_notification_v1", version: 2}
+	kdeIdleManager = &iface{name: "org_kde_kwin_idle", version: 1}
+	kdeIdle        = &iface{name: "org_kde_kwin_idle_timeout", version: 1}
+)
+
+const (
+	extIdleGet      = 1 // new, milliseconds, seat
+	extIdleGetInput = 2 // the same, whatever keeps the screen on; since 2
+	extIdleDestroy  = 0
+
+	kdeIdleGet     = 0 // new, seat, milliseconds
+	kdeIdleRelease = 0
+
+	idleIdled   = 0 // of both
+	idleResumed = 1
+)

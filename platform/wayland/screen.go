@@ -359,19 +359,19 @@ func unpack(dst []byte, pitch, width, height int, src []byte, sh shape, transfor
 func untransform(x, y, width, height, transform int) (bx, by int) {
 	switch transform {
 	case 1:
-		return height - 1 - y, x
+		return y, width - 1 - x
 	case 2:
 		return width - 1 - x, height - 1 - y
 	case 3:
-		return y, width - 1 - x
+		return height - 1 - y, x
 	case 4:
 		return width - 1 - x, y
 	case 5:
-		return height - 1 - y, width - 1 - x
+		return y, x
 	case 6:
 		return x, height - 1 - y
 	case 7:
-		return y, x
+		return height - 1 - y, width - 1 - x
 	}
 	return x, y
 }

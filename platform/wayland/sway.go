@@ -302,3 +302,58 @@ func (s *sway) follow(ctx context.Context, changed func()) error {
 	}()
 	return nil
 }
+
+// inhibited tells whether a program keeps the seat from counting as at rest, as
+// one that shows a film does.
+func (s *sway) inhibited(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	reply, err := s.ask(ctx, swayTree, "")
+	return err == nil && strings.Contains(strings.ReplaceAll(string(reply), " ", ""), `"inhibit_idle":true`)
+}
+
+// stopCommand does nothing under Sway, which tells that it was run.
+const stopCommand = "nop handrail stops"
+
+// bind calls pressed whenever somebody presses keys, until ctx ends.
+func (s *sway) bind(ctx context.Context, keys string, pressed func()) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	err = writeSway(c, swaySubscribe, `["binding"]`)
+	if err == nil {
+		_, _, err = readSway(c)
+	}
+	if err == nil {
+		_, err = s.ask(ctx, swayCommand, "bindsym --no-warn "+keys+" "+stopCommand)
+	}
+	if err != nil {
+		stop()
+		_ = c.Close()
+		return fmt.Errorf("%w: sway: %w", platform.ErrLost, err)
+	}
+	go func() {
+		defer c.Close()
+		defer stop()
+		for {
+			_, payload, err := readSway(c)
+			if err != nil {
+				break
+			}
+			var event struct {
+				Binding struct {
+					Command string `json:"command"`
+				} `json:"binding"`
+			}
+			if json.Unmarshal(payload, &event) == nil && event.Binding.Command == stopCommand {
+				pressed()
+			}
+		}
+		undo, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = s.ask(undo, swayCommand, "unbindsym "+keys)
+	}()
+	return nil
+}

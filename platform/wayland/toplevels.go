@@ -39,17 +39,9 @@ type toplevelFacts struct {
 
 const topRef = "wlr:"
 
-func newToplevels(ctx context.Context, o Options) (*toplevels, error) {
-	c, err := Dial(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+func newToplevels(ctx context.Context, c *Conn) (*toplevels, error) {
 	t := &toplevels{c: c, next: map[*func()]bool{}}
-	if err := t.open(ctx); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return t, nil
+	return t, t.open(ctx)
 }
 
 func (t *toplevels) open(ctx context.Context) error {

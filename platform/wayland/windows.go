@@ -37,7 +37,7 @@ type Windows struct {
 
 var _ platform.Windows = (*Windows)(nil)
 
-// NewWindows connects. An error is a *platform.MissingError that names the
+// NewWindows prepares the list, over the connection of outputs. An error is a *platform.MissingError that names the
 // protocol, or that of ctx.
 func NewWindows(ctx context.Context, o WindowsOptions, outputs *Outputs) (*Windows, error) {
 	w := &Windows{o: o, outputs: outputs, own: os.Getpid()}
@@ -48,8 +48,7 @@ func NewWindows(ctx context.Context, o WindowsOptions, outputs *Outputs) (*Windo
 		return nil, err
 	}
 	var err error
-	w.tops, err = newToplevels(ctx, o.Options)
-	if err != nil {
+	if w.tops, err = newToplevels(ctx, outputs.c); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -184,12 +183,4 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie
 	return cmd.Process.Pid, nil
-}
-
-// End ends the connection, if there is one.
-func (w *Windows) End() error {
-	if w.tops != nil {
-		return w.tops.c.Close()
-	}
-	return nil
 }
