@@ -83,7 +83,7 @@ func (c *deed) have(ctx context.Context, ref, how string, so func(now *platform.
 		return err
 	}
 	if c.verdict = sure(how); !ok {
-		c.verdict = verdict{capabilities.EffectSuspectNoop, "the window manager did not do it in a second"}
+		c.verdict = verdict{capabilities.EffectSuspectNoop, "the window manager did not do it"}
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (c *deed) close(ctx context.Context, w platform.Window) error {
 		c.window = c.seen.appeared
 		c.verdict = verdict{capabilities.EffectPartial, "the window is still there; another one appeared, which may ask something"}
 	default:
-		c.verdict = verdict{capabilities.EffectSuspectNoop, "the window is still there a second after it was asked to close; it may ask something in itself"}
+		c.verdict = verdict{capabilities.EffectSuspectNoop, "the window was asked to close and is still there; it may ask something in itself"}
 	}
 	return nil
 }

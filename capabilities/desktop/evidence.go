@@ -17,6 +17,13 @@ const actWait = 250 * time.Millisecond
 // happen: the application is at it.
 const goalWait = time.Second
 
+// patient gives the bound of a wait in which the slowest look took so long. Where
+// looks are slow, because the machine is busy, what is looked for is slow to come.
+func patient(most, slowest time.Duration) time.Duration {
+	const looks, enough = 10, 5 * time.Second
+	return max(most, min(looks*slowest, enough))
+}
+
 // rereads are when the element itself is read again, after the act, for toolkits
 // that tell nobody of a change.
 var rereads = []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, actWait}
@@ -36,6 +43,7 @@ type trace struct {
 	changes <-chan struct{}
 	pixels  <-chan platform.Rect
 
+	slowest  time.Duration     // reading of the target and the windows
 	after    *platform.Element // the target when it was last read
 	appeared *platform.Window  // that was not there before
 }
@@ -168,7 +176,7 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 		if goal != nil && seen != (weak{}) {
 			most = goalWait
 		}
-		if done == nil && time.Since(began) >= most {
+		if done == nil && time.Since(began) >= patient(most, t.slowest) {
 			return t.nothing(seen, goal != nil), nil
 		}
 	}
@@ -206,10 +214,12 @@ func (t *trace) nothing(seen weak, aimed bool) verdict {
 }
 
 // readTime bounds one reading of the element while an act is under way.
-const readTime = 300 * time.Millisecond
+const readTime = 800 * time.Millisecond
 
 // check reads the element and the windows.
 func (t *trace) check(ctx context.Context, goal func(e *platform.Element) string) (verdict, bool) {
+	began := time.Now()
+	defer func() { t.slowest = max(t.slowest, time.Since(began)) }()
 	gone := false
 	if t.target.Ref != "" && t.d.Accessibility != nil {
 		bounded, cancel := context.WithTimeout(ctx, readTime)

@@ -362,19 +362,24 @@ func focusedIn(windows []platform.Window, ref string) bool {
 // until waits for a condition: it asks at once, at each sign of a change, and now
 // and then for what gives none.
 func (c *deed) until(ctx context.Context, most time.Duration, so func() (bool, error)) (bool, error) {
-	deadline := time.NewTimer(most)
-	defer deadline.Stop()
+	began, slowest := time.Now(), time.Duration(0)
 	every := 5 * time.Millisecond
 	for {
+		looked := time.Now()
 		if ok, err := so(); ok || err != nil {
 			return ok, err
+		}
+		slowest = max(slowest, time.Since(looked))
+		left := patient(most, slowest) - time.Since(began)
+		if left <= 0 {
+			return false, nil
 		}
 		var events <-chan platform.ElementEvent
 		var changes <-chan struct{}
 		if c.seen != nil {
 			events, changes = c.seen.events, c.seen.changes
 		}
-		again := time.NewTimer(every)
+		again := time.NewTimer(min(every, left))
 		every = min(2*every, 100*time.Millisecond)
 		select {
 		case <-again.C:
@@ -386,9 +391,6 @@ func (c *deed) until(ctx context.Context, most time.Duration, so func() (bool, e
 			if !ok {
 				c.seen.changes = nil
 			}
-		case <-deadline.C:
-			again.Stop()
-			return so()
 		case <-ctx.Done():
 			again.Stop()
 			return false, ctx.Err()
