@@ -42,12 +42,16 @@ type Options struct {
 	Rules string // Cedar text beside the default; default Rules
 	// ApprovalWait is how long a call waits for a person; default: nobody is asked.
 	ApprovalWait time.Duration
+	Log          *slog.Logger // default: warnings go to the test
 }
 
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
 	s := &Site{T: t, Dir: t.TempDir(), wait: o.ApprovalWait, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if o.Log != nil {
+		s.Log = o.Log
+	}
 	if o.Rules == "" {
 		o.Rules = Rules
 	}
