@@ -101,3 +101,8 @@ func (a *Agent) refused(t *wire.Ticket, e *capabilities.Error) {
 		a.journal.Refused(t, e.Code)
 	}
 }
+
+// Step is what the owner's file says about one step of a script; nil: it may go on.
+func (a *Agent) Step(tool capabilities.ToolID, args []byte) *capabilities.Error {
+	return a.rules.Step(tool, args)
+}

@@ -74,11 +74,14 @@ type Outcome struct {
 
 func questionsIn(dir string) string { return filepath.Join(dir, questionsFolder) }
 
+// QuestionPrefix is what a question's ID begins with.
+const QuestionPrefix = "q-"
+
 // newID is short enough to type; it is no secret.
-func newID() string { return "q-" + strings.ToLower(rand.Text()[:8]) }
+func newID() string { return QuestionPrefix + strings.ToLower(rand.Text()[:8]) }
 
 func validID(id string) bool {
-	rest, ok := strings.CutPrefix(id, "q-")
+	rest, ok := strings.CutPrefix(id, QuestionPrefix)
 	return ok && len(rest) == 8 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 

@@ -41,6 +41,7 @@ func newNodeCmd() *cobra.Command {
 	}
 	addNodeAdminCmds(cmd)
 	addStopCmds(cmd)
+	addWordCmds(cmd)
 	cmd.AddCommand(newJoinCmd(offered))
 	return cmd
 }

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/agent/journal"
+	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/test/site"
@@ -121,7 +124,44 @@ func TestOwnerIsNotOverruled(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Start()
-	if r := press(s, "owner"); r.Code != capabilities.CodeConsentUnavailable || h.Runs("owner") != 0 {
+	answer := func(text string, a owner.Answer) capabilities.Result {
+		t.Helper()
+		done := make(chan capabilities.Result, 1)
+		go func() { done <- press(s, text) }()
+		q := question(t, n)
+		if h.Runs(text) != 0 || q.Principal != "agent" || q.Tool != site.ToolPress {
+			t.Errorf("%d runs while it waits; asked %+v", h.Runs(text), q)
+		}
+		if _, err := owner.Reply(n.Dir, q.ID, a, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return <-done
+	}
+	if r := answer("no", owner.Answer{}); r.Code != capabilities.CodeConsentDenied || r.Status != capabilities.StatusDenied || h.Runs("no") != 0 {
 		t.Errorf("%+v", r)
 	}
+	if r := answer("yes", owner.Answer{Approve: true, By: "ada"}); r.Status != capabilities.StatusOK || h.Runs("yes") != 1 {
+		t.Errorf("%+v", r)
+	}
+	log, err := journal.Read(journal.Dir(n.Dir, string(n.ID)), string(n.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the person said stands before what it allowed.
+	said := slices.IndexFunc(log.Records, func(r journal.Record) bool { return r.Answer == "approve" && r.By == "ada" })
+	if said < 0 || said+2 >= len(log.Records) || log.Records[said+1].Kind != journal.KindStarted || log.Records[said+1].Call != log.Records[said].Call || log.Records[said+1].Principal != "agent" {
+		t.Errorf("the node's log: %+v", log.Records)
+	}
+}
+
+// question waits for what the node asks its person.
+func question(t *testing.T, n *site.Node) owner.Question {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if all, err := owner.Questions(n.Dir, time.Now()); err == nil && len(all) > 0 {
+			return all[0]
+		}
+	}
+	t.Fatal("the node asks nobody")
+	return owner.Question{}
 }
