@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/guard"
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/agent/notice"
 	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/agent/runner"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -24,6 +25,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/pairing"
+	"github.com/handrail-dev/handrail/platform"
 )
 
 const stopFile = "stop.json"
@@ -43,9 +45,12 @@ type Options struct {
 	// UploadRoots are the folders that relative paths in calls are taken below, for
 	// what the owner says about folders; default: none.
 	UploadRoots []string
-	OnState     func(link.State)     // told each change of the connection; default: nobody
-	OnQuestion  func(owner.Question) // told each question that waits for the person; default: nobody
-	Log         *slog.Logger         // default: discards
+	// Notifier shows the person what is in use, beside the status file; default: none.
+	Notifier   platform.Notifier
+	HotKey     string               // the stop keys, in words for people; default: there are none
+	OnState    func(link.State)     // told each change of the connection; default: nobody
+	OnQuestion func(owner.Question) // told each question that waits for the person; default: nobody
+	Log        *slog.Logger         // default: discards
 }
 
 // Agent is one node agent, put together.
@@ -61,6 +66,8 @@ type Agent struct {
 	stoppedBy string
 	journal   *journal.Journal
 	link      *link.Link
+	board     *notice.Board
+	linked    atomic.Pointer[link.State]
 	node      atomic.Pointer[policy.Node] // this node as the owner's rules see it
 	logKey    atomic.Pointer[chain.Key]   // what the journal's head is signed with
 }
@@ -77,6 +84,7 @@ func New(o Options) (a *Agent, err error) {
 		}
 	}
 	a = &Agent{opts: o}
+	a.board = a.openBoard()
 	a.identity, err = link.LoadIdentity(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, capabilities.Errorf(capabilities.CodeNodeNotPaired, "this device has not joined a site").
@@ -105,7 +113,7 @@ func New(o Options) (a *Agent, err error) {
 	a.guard = guard.New(guard.Options{
 		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.Catalog),
 	})
-	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: a.journal, Refused: a.refused, Log: o.Log})
+	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: shownJournal{a.journal, a.board}, Refused: a.refused, Log: o.Log})
 	if err != nil {
 		return nil, errors.Join(err, a.journal.Close())
 	}
@@ -141,6 +149,8 @@ func (a *Agent) onState(s link.State) {
 		n.ID = s.Node
 		a.node.Store(&n)
 	}
+	a.linked.Store(&s)
+	a.board.Turned()
 	if a.opts.OnState != nil {
 		a.opts.OnState(s)
 	}
@@ -182,6 +192,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(inner)
 	group.Go(func() error { return a.journal.Run(groupCtx) })
 	group.Go(func() error { return a.heedOwner(groupCtx) })
+	group.Go(func() error { return a.board.Run(groupCtx) })
 	group.Go(func() error { return a.heedRules(groupCtx) })
 	linkCtx, stopLink := context.WithCancel(ctx)
 	defer stopLink()

@@ -68,6 +68,7 @@ func (a *Agent) onTurn(stopped bool) {
 		a.runner.StopAll()
 	}
 	a.runner.Pause(stopped)
+	a.board.Turned()
 }
 
 // stops gives both switches as the gateway is told them.

@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
 	session "github.com/handrail-dev/handrail/platform/desktop"
+	"github.com/handrail-dev/handrail/platform/notify"
 	"github.com/handrail-dev/handrail/platform/ocr"
 )
 
@@ -28,10 +29,12 @@ type desktopConfig struct {
 	HotKey string `json:"hot_key"`
 	// LaunchAllow, unless empty, are the only applications that calls may start.
 	LaunchAllow []string `json:"launch_allow"`
+	// Notices has the session show what calls use, while they use it.
+	Notices bool `json:"notices"`
 }
 
 func defaultDesktop() desktopConfig {
-	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}}
+	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}, Notices: true}
 }
 
 // duration is written as "3s".
@@ -102,6 +105,22 @@ func openDesktop(c desktopConfig, stop func(reason string), log *slog.Logger) (c
 	return h, nil
 }
 
+// localNotices shows notices in the session of this process, if the owner wants them.
+func localNotices(c desktopConfig, log *slog.Logger) platform.Notifier {
+	if !c.Notices {
+		return nil
+	}
+	return notify.New(notify.Options{Log: log})
+}
+
+// hotKey is the stop keys in words; empty where there are none.
+func (c desktopConfig) hotKey() string {
+	if !c.Enabled || c.HotKey == "off" {
+		return ""
+	}
+	return c.HotKey
+}
+
 // localDesktop opens the desktop of the session that this process belongs to.
 func localDesktop(log *slog.Logger) platform.DesktopOpener {
 	return session.New(session.Options{Log: log})
@@ -109,6 +128,7 @@ func localDesktop(log *slog.Logger) platform.DesktopOpener {
 
 // addStopCmds adds the device's own stop switch, which needs no gateway.
 func addStopCmds(parent *cobra.Command) {
+	parent.AddCommand(newNodeStatusCmd())
 	for _, c := range []struct {
 		use, short, done string
 		on               bool

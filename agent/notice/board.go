@@ -1,0 +1,221 @@
+package notice
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+const (
+	// linger is how long a use stays shown after its last call ended.
+	linger = 3 * time.Second
+	// calm is the least time between two changes of what is shown.
+	calm = 200 * time.Millisecond
+	// alive is how often the file's date is renewed, and stale when it counts as that
+	// of a node that is gone.
+	alive = 5 * time.Second
+	stale = 30 * time.Second
+	// maxRows bounds what is shown at once.
+	maxRows = 32
+)
+
+// Node is what the board asks about the node itself.
+type Node struct {
+	Connected   bool
+	Gateway     string
+	Stopped     bool // by the person, at the device
+	SiteStopped bool // at the gateway
+}
+
+// Options of New.
+type Options struct {
+	Path string      // required: where the status file is written
+	Node func() Node // required; must not block
+	// Notifier shows notices; nil: none is shown.
+	Notifier platform.Notifier
+	// Stop is called when the person presses the notice's button; required with
+	// Notifier.
+	Stop func(reason string)
+	// HotKey names the stop keys for people; empty: there are none.
+	HotKey string
+	Now    func() time.Time // default time.Now
+	Log    *slog.Logger     // default: discards
+}
+
+// Board knows what is in use. All methods are safe for concurrent use.
+type Board struct {
+	opts Options
+	wake chan struct{}
+
+	mu    sync.Mutex
+	calls map[capabilities.CallID]*use
+	rows  map[row]*use
+}
+
+// row is one line of the board: who uses what.
+type row struct {
+	who  capabilities.PrincipalID
+	what string // list of uses
+}
+
+// use is a row with its calls.
+type use struct {
+	row
+	lane    capabilities.LaneID
+	tool    capabilities.ToolID // the latest
+	since   time.Time
+	last    time.Time // when its latest call ended
+	running int
+	calls   uint64
+}
+
+// New makes a board; it shows nothing before Run.
+func New(o Options) *Board {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Board{opts: o, wake: make(chan struct{}, 1), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}}
+}
+
+// Begin shows a call that was admitted and is about to run, until End.
+func (b *Board) Begin(t *wire.Ticket) {
+	who := capabilities.PrincipalID("somebody")
+	if e, err := policy.OpenEnvelope(t.Envelope); err == nil {
+		who = e.Principal
+	}
+	r := row{who, list(uses(t.Grants, name(string(t.Tool))))}
+	now := b.opts.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.rows[r]
+	if u == nil {
+		u = &use{row: r, since: now}
+		b.rows[r] = u
+	}
+	if u.running == 0 {
+		b.changed()
+	}
+	u.lane, u.tool = t.Lane, t.Tool
+	u.running++
+	u.calls++
+	b.calls[t.Call] = u
+}
+
+// End takes a call away. One that Begin was not told of is no matter.
+func (b *Board) End(call capabilities.CallID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.calls[call]
+	if u == nil {
+		return
+	}
+	delete(b.calls, call)
+	u.last = b.opts.Now()
+	u.running--
+	if u.running == 0 {
+		b.changed()
+	}
+}
+
+// Turned says that what Options.Node gives has changed.
+func (b *Board) Turned() { b.changed() }
+
+func (b *Board) changed() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// present gives what is shown now, longest in use first, and when a row goes next
+// (zero: none does by itself).
+func (b *Board) present() (rows []use, next time.Time) {
+	now := b.opts.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r, u := range b.rows {
+		if u.running == 0 {
+			end := u.last.Add(linger)
+			if !now.Before(end) {
+				delete(b.rows, r)
+				continue
+			}
+			if next.IsZero() || end.Before(next) {
+				next = end
+			}
+		}
+		rows = append(rows, *u)
+	}
+	slices.SortFunc(rows, func(a, b use) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
+	})
+	return rows, next
+}
+
+// Run shows what is in use until ctx ends, and then that the node is gone.
+func (b *Board) Run(ctx context.Context) error {
+	notices := newShower(&b.opts)
+	defer notices.close()
+	shown := make(chan struct{})
+	showCtx, stopShowing := context.WithCancel(ctx)
+	go func() { defer close(shown); notices.run(showCtx) }()
+	defer func() { stopShowing(); <-shown }()
+
+	beat := time.NewTicker(alive)
+	defer beat.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var last Status
+	for {
+		rows, next := b.present()
+		now := b.opts.Now()
+		if s := b.status(rows); !s.same(last) {
+			last = s
+			if err := s.write(b.opts.Path); err != nil {
+				b.opts.Log.Warn("notice.file", "err", err)
+			}
+			notices.show(s)
+		}
+		// A change right after this one waits a moment, so that many short calls are
+		// not as many writes.
+		pause.Reset(calm)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return b.gone()
+		}
+		var due <-chan time.Time
+		if !next.IsZero() {
+			pause.Reset(max(next.Sub(now), 0))
+			due = pause.C
+		}
+		select {
+		case <-b.wake:
+		case <-due:
+		case <-beat.C:
+			touch(b.opts.Path, b.opts.Now())
+		case <-ctx.Done():
+			return b.gone()
+		}
+	}
+}
+
+// gone leaves a file that says so: a node that is not there uses nothing.
+func (b *Board) gone() error {
+	s := Status{Version: 1, State: StateGone, Text: "The node is not running.", At: b.opts.Now().UTC(), Uses: []Use{}}
+	if err := s.write(b.opts.Path); err != nil {
+		b.opts.Log.Warn("notice.file", "err", err)
+	}
+	return nil
+}

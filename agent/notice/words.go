@@ -1,0 +1,63 @@
+package notice
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// words says what a capability key lets a call do, for people, in the order in which
+// they are said. Keys that are not here say nothing a person would look for.
+var words = []struct{ key, what string }{
+	{"privileged.input.inject", "your mouse and keyboard"},
+	{"data.read.screen", "your screen"},
+	{"data.capture.camera", "your camera"},
+	{"data.capture.audio", "your microphone"},
+	{"data.read.location", "your location"},
+	{"data.read.clipboard", "your clipboard"},
+	{"data.write.clipboard", "your clipboard"},
+	{"privileged.secret.read", "a secret you stored"},
+	{"network.browser.session", "a browser"},
+	{"execution.browser.script", "a browser"},
+}
+
+// uses gives what those keys are about, in words and without repetition; other for
+// none.
+func uses(keys []string, other string) []string {
+	var out []string
+	for _, w := range words {
+		if slices.Contains(keys, w.key) && !slices.Contains(out, w.what) {
+			out = append(out, w.what)
+		}
+	}
+	if len(out) == 0 {
+		out = []string{other}
+	}
+	return out
+}
+
+// list joins words as people do: "a, b and c".
+func list(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+// maxName bounds a name that others chose.
+const maxName = 64
+
+// name makes a name that others chose safe to show: no control characters, none that
+// turn or hide text, and not so long that it pushes the rest out of sight.
+func name(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > maxName {
+		s = string(r[:maxName-1]) + "…"
+	}
+	return s
+}
