@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +32,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -51,8 +51,11 @@ type Options struct {
 	Advertise []string
 	// PlainBeyondLoopback says that a TLS proxy stands in front of HTTP.
 	PlainBeyondLoopback bool
-	Hosts               []string         // further names clients may call by
-	Catalog             *catalog.Catalog // default: the embedded one
+	Hosts               []string // further names clients may call by
+	// PolicyFromFiles puts what the policy folder holds in force at the start, as its
+	// owner at its own machine may; else files are staged until they are activated.
+	PolicyFromFiles bool
+	Catalog         *catalog.Catalog // default: the embedded one
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
@@ -77,12 +80,12 @@ type Gateway struct {
 	Nodes      *nodes.Nodes
 	Registry   *registry.Registry
 	Secrets    *secret.Vault
+	Rulebook   *rules.Book
 	Dispatcher *dispatch.Dispatcher
 	Front      *front.Server
 
 	site  *pairing.Site
 	mcp   *mcp.Server
-	rules atomic.Pointer[policy.Engine]
 	quic  net.Addr
 	heads chan nodeHead // of nodes' logs, on their way into the ledger
 
@@ -106,11 +109,6 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 			g.Close()
 		}
 	}()
-	rules, err := loadRules(filepath.Join(o.Dir, "policy"), o.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	g.rules.Store(rules)
 	if err := g.keep(ctx); err != nil {
 		return nil, err
 	}
@@ -139,7 +137,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), secret.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, dispatch.TaskMigrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -148,6 +146,9 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
 	if g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Log: g.log}); err != nil {
+		return err
+	}
+	if err := g.openRules(ctx); err != nil {
 		return err
 	}
 	if g.Outcomes, err = outcome.Open(outcome.Options{Store: g.Store, Key: seal, Log: g.log}); err != nil {
@@ -185,7 +186,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		wait = -1
 	}
 	g.Consent, err = consent.New(consent.Options{
-		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.rules.Load().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: movesInput(g.opts.Catalog), Log: g.log,
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: movesInput(g.opts.Catalog), Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -198,8 +199,8 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
-		Registry: g.Registry, Policy: g.rules.Load, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Consent: g.Consent, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
+		Outcomes: g.Outcomes, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Front, err = front.New(front.Options{
 		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,
@@ -233,7 +234,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return err
 	}
 	if err := g.Ledger.Append(starting, ledger.Draft{Kind: "gateway.started", Body: map[string]any{
-		"version": g.opts.Version, "policy_snapshot_id": g.rules.Load().SnapshotID(), "site_id": g.site.ID(),
+		"version": g.opts.Version, "policy_snapshot_id": g.Rulebook.Engine().SnapshotID(), "site_id": g.site.ID(),
 	}}); err != nil {
 		return err
 	}
@@ -250,6 +251,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
+	act.Go(func() error { return g.followRules(actCtx) })
 	act.Go(func() error { return g.keepTurns(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })
 	act.Go(func() error { return g.Front.Run(actCtx) })
@@ -295,7 +297,7 @@ func (g *Gateway) QUICAddr() net.Addr { return g.quic }
 func (g *Gateway) Site() capabilities.SiteID { return g.site.ID() }
 
 // Rules is the policy in force.
-func (g *Gateway) Rules() *policy.Engine { return g.rules.Load() }
+func (g *Gateway) Rules() *policy.Engine { return g.Rulebook.Engine() }
 
 // Token makes sure that the file at path holds a token for spec that works, and
 // writes a new one if it does not. The file is open to its owner only.

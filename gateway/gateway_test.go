@@ -158,21 +158,27 @@ func TestPortTaken(t *testing.T) {
 	open(t, o)
 }
 
-// The policy in force is always a file that a person can read; a folder that is
-// there is taken as it is, empty too.
+// The policy in force begins as a file that a person can read, and stays in force
+// whatever becomes of the file, unless the owner takes the folder as it is.
 func TestDefaultPolicy(t *testing.T) {
 	o := options(t)
 	g := open(t, o)
-	text, err := os.ReadFile(filepath.Join(o.Dir, "policy", defaultRules))
+	text, err := os.ReadFile(filepath.Join(o.Dir, "policy", policy.DefaultName))
 	must(t, err)
 	if !bytes.Equal(text, policy.DefaultSource()) || g.Rules().SnapshotID() == "" {
 		t.Error("not the shipped default")
 	}
 	before := g.Rules().SnapshotID()
 	g.Close()
-	must(t, os.Remove(filepath.Join(o.Dir, "policy", defaultRules)))
+	must(t, os.Remove(filepath.Join(o.Dir, "policy", policy.DefaultName)))
 	g = open(t, o)
-	if _, err := os.Stat(filepath.Join(o.Dir, "policy", defaultRules)); !os.IsNotExist(err) || g.Rules().SnapshotID() == before {
+	if g.Rules().SnapshotID() != before {
+		t.Error("a file that went changed the policy in force")
+	}
+	g.Close()
+	o.PolicyFromFiles = true
+	g = open(t, o)
+	if _, err := os.Stat(filepath.Join(o.Dir, "policy", policy.DefaultName)); !os.IsNotExist(err) || g.Rules().SnapshotID() == before {
 		t.Errorf("the default came back: %v", err)
 	}
 }

@@ -6,16 +6,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
 // mountREST puts the API, the events and the metrics beside MCP.
 func (g *Gateway) mountREST() error {
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
-		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.rules.Load, Site: g.describe,
+		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: promhttp.HandlerFor(g.metrics, promhttp.HandlerOpts{}), Log: g.log,
 	})
 	if err != nil {
@@ -50,4 +52,23 @@ func (r roster) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 		return v, err
 	}
 	return v, r.lanes.Forget(ctx, id)
+}
+
+// rulebook adds the ledger to the policy sets, for replays.
+type rulebook struct{ g *Gateway }
+
+func (r rulebook) Load(ctx context.Context, name string) (*policy.Engine, error) {
+	return r.g.Rulebook.Load(ctx, name)
+}
+
+func (r rulebook) Activate(ctx context.Context, q rules.Request) (rules.Version, error) {
+	return r.g.Rulebook.Activate(ctx, q)
+}
+
+func (r rulebook) History(ctx context.Context, limit int) ([]rules.Version, error) {
+	return r.g.Rulebook.History(ctx, limit)
+}
+
+func (r rulebook) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
+	return rules.Run(ctx, engine, r.g.opts.Catalog, r.g.Ledger, after)
 }

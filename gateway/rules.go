@@ -1,70 +1,55 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"sort"
-	"strings"
+	"context"
 
-	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// defaultRules is the name of the shipped policy file.
-const defaultRules = "default.cedar"
-
-// loadRules reads every *.cedar file of dir. A folder that does not exist yet
-// gets the shipped default, so that the policy in force is always a file that a
-// person can read; a folder that exists is taken as it is.
-func loadRules(dir string, cat *catalog.Catalog) (*policy.Engine, error) {
-	root, err := os.OpenRoot(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, defaultRules), policy.DefaultSource(), 0o600); err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
-		}
-		root, err = os.OpenRoot(dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	defer root.Close()
-	sources, err := readRules(root)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Load(sources, cat)
+// openRules loads the policy in force; the store must be open.
+func (g *Gateway) openRules(ctx context.Context) (err error) {
+	g.Rulebook, err = rules.Open(ctx, rules.Options{
+		Dir: g.path("policy"), Catalog: g.opts.Catalog, Store: g.Store, Record: g.recordActivation, TakeFiles: g.opts.PolicyFromFiles, Log: g.log,
+	})
+	return err
 }
 
-func readRules(root *os.Root) ([]policy.Source, error) {
-	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+// recordActivation writes an activation down as the privileged call that it is.
+func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
+	summary := ledger.Draft{Kind: "gateway.policy.activated", Principal: a.By, Call: a.Call, Body: map[string]any{
+		"policy_snapshot_id": a.Snapshot, "before": a.Before, "reason": a.Reason, "files": append([]string{}, a.Files...),
+	}}
+	drafts := []ledger.Draft{summary}
+	if e := a.Envelope; e != nil {
+		draft := func(kind ledger.Kind, body map[string]any) ledger.Draft {
+			return ledger.Draft{Kind: kind, Call: a.Call, Tool: policy.ActivationTool, Principal: a.By, Lane: e.Lane, Body: body}
+		}
+		drafts = []ledger.Draft{
+			draft(ledger.KindCallRequest, map[string]any{"args_digest": e.ArgsDigest, "evidence": map[string]any{"from": a.Before, "to": a.Snapshot}, "surface": "policy"}),
+			draft(ledger.KindCallDecision, map[string]any{
+				"effect": a.Decision.Effect, "grant": a.Grant, "policies": a.Decision.Determining, "policy_snapshot_id": e.Snapshot,
+				"envelope_hash": e.HashHex(), "envelope": e.Envelope, "role": e.Role,
+			}),
+			summary,
+			draft(ledger.KindCallResult, map[string]any{"status": "ok", "effect": "confirmed"}),
+		}
 	}
-	var sources []policy.Source
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".cedar") || e.IsDir() {
-			continue
+	_, err := g.Ledger.AppendIn(tx, drafts...)
+	return err
+}
+
+// followRules tells who watches tools and nodes that another policy is in force.
+func (g *Gateway) followRules(ctx context.Context) error {
+	for {
+		changed := g.Rulebook.Changed()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+			g.Nodes.Nudge()
 		}
-		info, err := root.Stat(e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
-		}
-		if info.Size() > policy.MaxSourceBytes {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: %s is larger than %d bytes", e.Name(), policy.MaxSourceBytes)
-		}
-		data, err := root.ReadFile(e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
-		}
-		sources = append(sources, policy.Source{Name: e.Name(), Data: data})
 	}
-	sort.Slice(sources, func(i, j int) bool { return sources[i].Name < sources[j].Name })
-	return sources, nil
 }

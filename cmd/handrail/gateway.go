@@ -31,6 +31,7 @@ func newGatewayCmd() *cobra.Command {
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pastes carry (default: this host's addresses)")
 	proxied := cmd.Flags().Bool("behind-tls-proxy", false, "a TLS proxy stands in front, so --http may leave loopback")
 	hosts := cmd.Flags().StringSlice("host", nil, "further host name that clients may call by; repeatable")
+	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		data, err := dataDirOf(cmd)
@@ -38,7 +39,7 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		g, err := openGateway(cmd.Context(), data, gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, ApprovalWait: approvalWait, Log: newLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, PolicyFromFiles: *fromFiles, ApprovalWait: approvalWait, Log: newLog(cmd, *verbose),
 		})
 		if err != nil {
 			return err

@@ -92,7 +92,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := upRules(ctx, data, o, browser, page, say); err != nil {
 		return err
 	}
-	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), Log: log})
+	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFromFiles: true, Log: log})
 	if err != nil {
 		return err
 	}

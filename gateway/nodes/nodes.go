@@ -330,6 +330,13 @@ func (n *Nodes) notifyLocked() {
 	n.changed = make(chan struct{})
 }
 
+// Nudge closes Changed for a reason of the gateway's: another policy, say.
+func (n *Nodes) Nudge() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.notifyLocked()
+}
+
 // Changed is closed at the next change of the roster or of a node's presence; ask
 // again for the one after.
 func (n *Nodes) Changed() <-chan struct{} {

@@ -45,57 +45,59 @@ type Action string
 
 // The actions.
 const (
-	ActCall         Action = "call"          // call tools the policy permits, in a lane of one's own
-	ActReadTools    Action = "tools.read"    // list the tools one may use
-	ActReadCalls    Action = "calls.read"    // list one's own calls
-	ActReadLanes    Action = "lanes.read"    // list one's own lanes
-	ActReadStatus   Action = "status.read"   // addresses, counts and versions
-	ActReadAllCalls Action = "calls.all"     // list everybody's calls
-	ActAnyLane      Action = "lanes.any"     // list, and call in, lanes of other principals
-	ActManageLanes  Action = "lanes.manage"  // attach and detach nodes
-	ActApprove      Action = "approvals"     // see what waits for a person, answer, grant and revoke
-	ActReadStop     Action = "stop.read"     // whether the stop switch is on
-	ActStop         Action = "stop"          // stop everything
-	ActResume       Action = "resume"        // let it go on
-	ActReadNodes    Action = "nodes.read"    // roster and readiness
-	ActManageNodes  Action = "nodes.manage"  // approve, deny, revoke, edit
-	ActReadEvents   Action = "events.read"   // the event stream
-	ActReadLedger   Action = "ledger.read"   // packets and head
-	ActReadMetrics  Action = "metrics.read"  // Prometheus metrics
-	ActExportLedger Action = "ledger.export" // the whole ledger
-	ActReadAllTools Action = "tools.all"     // the catalog beyond what one may use
-	ActReadPolicy   Action = "policy.read"   // policy text and explain
-	ActSecrets      Action = "secrets"       // set, list, allow and remove; never read a value
-	ActInvite       Action = "invites"       // pastes and enrolment keys
-	ActTokens       Action = "tokens"        // create, list, revoke
+	ActCall           Action = "call"            // call tools the policy permits, in a lane of one's own
+	ActReadTools      Action = "tools.read"      // list the tools one may use
+	ActReadCalls      Action = "calls.read"      // list one's own calls
+	ActReadLanes      Action = "lanes.read"      // list one's own lanes
+	ActReadStatus     Action = "status.read"     // addresses, counts and versions
+	ActReadAllCalls   Action = "calls.all"       // list everybody's calls
+	ActAnyLane        Action = "lanes.any"       // list, and call in, lanes of other principals
+	ActManageLanes    Action = "lanes.manage"    // attach and detach nodes
+	ActApprove        Action = "approvals"       // see what waits for a person, answer, grant and revoke
+	ActReadStop       Action = "stop.read"       // whether the stop switch is on
+	ActStop           Action = "stop"            // stop everything
+	ActResume         Action = "resume"          // let it go on
+	ActReadNodes      Action = "nodes.read"      // roster and readiness
+	ActManageNodes    Action = "nodes.manage"    // approve, deny, revoke, edit
+	ActReadEvents     Action = "events.read"     // the event stream
+	ActReadLedger     Action = "ledger.read"     // packets and head
+	ActReadMetrics    Action = "metrics.read"    // Prometheus metrics
+	ActExportLedger   Action = "ledger.export"   // the whole ledger
+	ActReadAllTools   Action = "tools.all"       // the catalog beyond what one may use
+	ActReadPolicy     Action = "policy.read"     // policy text and explain
+	ActActivatePolicy Action = "policy.activate" // put another policy in force
+	ActSecrets        Action = "secrets"         // set, list, allow and remove; never read a value
+	ActInvite         Action = "invites"         // pastes and enrolment keys
+	ActTokens         Action = "tokens"          // create, list, revoke
 )
 
 // least is the smallest role that may do each action. An action that is missing
 // here is refused to everybody.
 var least = map[Action]Role{
-	ActCall:         RoleAgent,
-	ActReadTools:    RoleAgent,
-	ActReadCalls:    RoleAgent,
-	ActReadLanes:    RoleAgent,
-	ActReadStatus:   RoleOperator,
-	ActReadAllCalls: RoleOperator,
-	ActAnyLane:      RoleOperator,
-	ActManageLanes:  RoleOperator,
-	ActApprove:      RoleOperator,
-	ActReadStop:     RoleOperator,
-	ActStop:         RoleOperator,
-	ActResume:       RoleOperator,
-	ActReadNodes:    RoleOperator,
-	ActManageNodes:  RoleOperator,
-	ActReadEvents:   RoleOperator,
-	ActReadLedger:   RoleOperator,
-	ActReadMetrics:  RoleOperator,
-	ActExportLedger: RoleAdmin,
-	ActReadAllTools: RoleAdmin,
-	ActReadPolicy:   RoleAdmin,
-	ActSecrets:      RoleAdmin,
-	ActInvite:       RoleAdmin,
-	ActTokens:       RoleAdmin,
+	ActCall:           RoleAgent,
+	ActReadTools:      RoleAgent,
+	ActReadCalls:      RoleAgent,
+	ActReadLanes:      RoleAgent,
+	ActReadStatus:     RoleOperator,
+	ActReadAllCalls:   RoleOperator,
+	ActAnyLane:        RoleOperator,
+	ActManageLanes:    RoleOperator,
+	ActApprove:        RoleOperator,
+	ActReadStop:       RoleOperator,
+	ActStop:           RoleOperator,
+	ActResume:         RoleOperator,
+	ActReadNodes:      RoleOperator,
+	ActManageNodes:    RoleOperator,
+	ActReadEvents:     RoleOperator,
+	ActReadLedger:     RoleOperator,
+	ActReadMetrics:    RoleOperator,
+	ActExportLedger:   RoleAdmin,
+	ActReadAllTools:   RoleAdmin,
+	ActReadPolicy:     RoleAdmin,
+	ActActivatePolicy: RoleAdmin,
+	ActSecrets:        RoleAdmin,
+	ActInvite:         RoleAdmin,
+	ActTokens:         RoleAdmin,
 }
 
 // Allow is the one authorisation function of the surfaces: it reports whether

@@ -163,12 +163,7 @@ type sourceView struct {
 }
 
 func (s *Server) policy(*visit, none) (policyView, error) {
-	engine := s.opts.Policy()
-	out := policyView{Snapshot: engine.SnapshotID(), Sources: []sourceView{}}
-	for _, src := range engine.Sources() {
-		out.Sources = append(out.Sources, sourceView{src.Name, string(src.Data)})
-	}
-	return out, nil
+	return viewPolicy(s.opts.Policy()), nil
 }
 
 type explainBody struct {
@@ -197,7 +192,7 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 		return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the arguments do not fit the tool's schema").WithDetails(map[string]any{"violations": violations})
 	}
 	q := policy.Request{
-		Principal: in.Principal, User: in.Role != principal.RoleAgent, Role: string(in.Role), Tool: in.Tool, Lane: in.Lane,
+		Principal: in.Principal, User: policy.IsUser(string(in.Role)), Role: string(in.Role), Tool: in.Tool, Lane: in.Lane,
 		Args: args.Canonical, Time: s.opts.Now(),
 	}
 	if q.Lane == "" {

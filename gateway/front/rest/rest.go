@@ -104,6 +104,7 @@ type Options struct {
 	Elsewhere func(*http.Request) error
 	Brake     Brake
 	Policy    func() *policy.Engine // the active engine
+	Rules     Rules                 // policy sets, staged, in force and past
 	Site      func() Site
 	Metrics   http.Handler // default: /metrics answers not_found
 	Log       *slog.Logger // default: discards
@@ -122,7 +123,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Secrets == nil || o.Brake == nil || o.Policy == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Secrets == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Log == nil {

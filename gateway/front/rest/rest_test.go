@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -61,10 +63,14 @@ func start(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	a.snapshot = engine.SnapshotID()
+	book, err := rules.Open(t.Context(), rules.Options{Dir: filepath.Join(t.TempDir(), "policy"), Catalog: f.Dispatcher.Catalog, Store: f.Store})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.rest, err = rest.New(rest.Options{
 		Consent: a.consent, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
-		Policy: func() *policy.Engine { return engine }, Log: f.Log, Now: f.Clock.Now,
+		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{book, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
 		Site: func() rest.Site {
 			return rest.Site{SiteID: site, GatewayID: "g1", Version: "1.2.3", HTTPAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", BaseURL: f.URL}
@@ -551,4 +557,14 @@ func TestSelectionStaysAmongWhatTheCallerMayUse(t *testing.T) {
 	}
 	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":"hidden","candidates":["test.hidden"]}`, capabilities.CodeUnknownTool)
 	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":""}`, capabilities.CodeInvalidRequest)
+}
+
+// ruleSets adds the ledger to the policy sets.
+type ruleSets struct {
+	*rules.Book
+	f *fronttest.Front
+}
+
+func (r ruleSets) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
+	return rules.Run(ctx, engine, r.f.Dispatcher.Catalog, r.f.Ledger, after)
 }

@@ -86,6 +86,14 @@ func (s *Server) table() []*endpoint {
 
 		serveJSON(endpoint{method: get, path: "/v1/policy", action: principal.ActReadPolicy, summary: "The active policy files"}, s.policy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/explain", action: principal.ActReadPolicy, summary: "Whether a call would pass, and by which rule"}, s.explain),
+		serveJSON(endpoint{method: get, path: "/v1/policy/sets/{set}", action: principal.ActReadPolicy,
+			summary: "The files of a policy: staged, active, or the beginning of a hash"}, s.policySet),
+		serveJSON(endpoint{method: get, path: "/v1/policy/history", action: principal.ActReadPolicy,
+			summary: "Which policies were in force, newest first", query: []param{limitParam}}, s.policyHistory),
+		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy,
+			summary: "Put a policy in force; names the hash that was looked at and the one it replaces"}, s.activatePolicy),
+		serveJSON(endpoint{method: post, path: "/v1/policy/replay", action: principal.ActReadPolicy,
+			summary: "What a policy would have decided on the recorded calls"}, s.replayPolicy),
 
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
 			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/rules"
+)
+
+func newPolicyCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check, try, compare and activate policy files",
+		Long: "The *.cedar files in the gateway's policy folder are staged: editing them changes nothing.\n" +
+			"'handrail policy diff' shows what they would change, 'handrail policy replay' what they would have\n" +
+			"decided on the recorded calls, and 'handrail policy activate' puts them in force at once.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyCheckCmd(), newPolicyTestCmd(), newPolicyExplainCmd(), newPolicyDiffCmd(), newPolicyActivateCmd(), newPolicyReplayCmd(), newPolicyHistoryCmd())
+	return cmd
+}
+
+// stagedEngine loads the named files and folders, or the policy folder of the data
+// directory, without a gateway.
+func stagedEngine(cmd *cobra.Command, paths []string) (*policy.Engine, error) {
+	if len(paths) == 0 {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return nil, err
+		}
+		paths = []string{data.policyDir()}
+	}
+	var sources []policy.Source
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, usageError("%s does not exist", p)
+		case err != nil:
+			return nil, err
+		case info.IsDir():
+			more, err := rules.Read(p)
+			if err != nil {
+				return nil, err
+			}
+			sources = append(sources, more...)
+		case info.Size() > policy.MaxSourceBytes:
+			return nil, usageError("%s is larger than %d bytes", p, policy.MaxSourceBytes)
+		default:
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return nil, err
+			}
+			sources = append(sources, policy.Source{Name: filepath.Base(p), Data: text})
+		}
+	}
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	return policy.Load(sources, cat)
+}
+
+func newPolicyCheckCmd() *cobra.Command {
+	schema := false
+	cmd := &cobra.Command{
+		Use:   "check [FILE|FOLDER]...",
+		Short: "Say whether policy files load, and what is wrong where",
+		Long:  "Checks the named files and folders, or the policy folder of the data directory, without a gateway.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := stagedEngine(cmd, args)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if schema {
+				_, err := fmt.Fprint(out, engine.Schema())
+				return err
+			}
+			files := []string{}
+			for _, s := range engine.Sources() {
+				files = append(files, s.Name)
+			}
+			if commonOf(cmd).json {
+				return printJSON(out, map[string]any{"ok": true, "snapshot_id": engine.SnapshotID(), "files": files})
+			}
+			_, err = fmt.Fprintf(out, "good: %s\n%s\n", strings.Join(files, ", "), engine.SnapshotID())
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the Cedar schema that files are checked against")
+	return cmd
+}
+
+// policyCase is one line of a file of tests.
+type policyCase struct {
+	Name      string          `json:"name,omitempty"`
+	Principal string          `json:"principal"`
+	Role      string          `json:"role,omitempty"` // default agent
+	Tool      string          `json:"tool"`
+	Lane      string          `json:"lane,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty"`
+	Taint     []string        `json:"taint,omitempty"`
+	Given     string          `json:"given,omitempty"` // isolation the node gives; default session
+	Degraded  string          `json:"degraded,omitempty"`
+	Node      struct {
+		ID       string   `json:"id,omitempty"`
+		Label    string   `json:"label,omitempty"`
+		Platform string   `json:"platform,omitempty"`
+		Trust    string   `json:"trust,omitempty"`
+		Labels   []string `json:"labels,omitempty"`
+	} `json:"node,omitzero"`
+	Expect policy.Effect `json:"expect"`
+}
+
+func newPolicyTestCmd() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "test CASES",
+		Short: "Try policy files on calls whose outcome you expect",
+		Long: "CASES holds one JSON object a line: {\"tool\": \"tool.browser.navigate\", \"principal\": \"alice\",\n" +
+			"\"args\": {\"url\": \"https://example.com\"}, \"given\": \"t2\", \"expect\": \"allow\"}. Also name, role, lane, taint,\n" +
+			"degraded and node {id, label, platform, trust, labels}. expect is allow, ask or deny.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := stagedEngine(cmd, files)
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			failed, n, line := 0, 0, 0
+			lines := bufio.NewScanner(f)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				line++
+				text := strings.TrimSpace(lines.Text())
+				if text == "" || strings.HasPrefix(text, "#") || strings.HasPrefix(text, "//") {
+					continue
+				}
+				n++
+				ok, err := runPolicyCase(cmd, engine, text, line)
+				if err != nil {
+					return err
+				}
+				if !ok {
+					failed++
+				}
+			}
+			if err := lines.Err(); err != nil {
+				return err
+			}
+			if !commonOf(cmd).json {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d cases, %d failed\n", n, failed)
+			}
+			if failed > 0 {
+				return &exitError{code: exitFailed, silent: true}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&files, "files", nil, "policy files or folders to try (default: the policy folder)")
+	return cmd
+}
+
+func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line int) (bool, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	c := policyCase{Role: policy.RoleAgent, Given: "session"}
+	if err := dec.Decode(&c); err != nil {
+		return false, usageError("line %d: %v", line, err)
+	}
+	q, err := c.request(engine)
+	if err != nil {
+		return false, usageError("line %d: %v", line, err)
+	}
+	d := engine.Decide(q)
+	ok := d.Effect == c.Expect
+	if commonOf(cmd).json {
+		return ok, printJSON(cmd.OutOrStdout(), map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
+	}
+	if !ok {
+		name := c.Name
+		if name == "" {
+			name = c.Tool
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "FAIL line %d %s: %s, not %s (%s) by %s\n", line, plain(name), d.Effect, c.Expect, d.Reason, strings.Join(d.Determining, ", "))
+	}
+	return ok, nil
+}
+
+func newPolicyExplainCmd() *cobra.Command {
+	var who, role, node, lane string
+	cmd := &cobra.Command{
+		Use:   "explain TOOL [ARGS]",
+		Short: "Say whether a call would pass, and by which rule",
+		Long:  "Asks the gateway the question it would ask for this call. ARGS is a JSON object.",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			in := map[string]any{"principal": who, "role": role, "tool": args[0], "node": node, "lane": lane}
+			if len(args) > 1 {
+				if !json.Valid([]byte(args[1])) {
+					return usageError("ARGS is not JSON")
+				}
+				in["args"] = json.RawMessage(args[1])
+			}
+			var x policy.Explanation
+			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/explain", in, &x); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printJSON(out, x)
+			}
+			fmt.Fprintf(out, "%s: %s\n", x.Decision.Effect, plain(x.Decision.Reason))
+			for _, k := range x.Decision.Withheld {
+				fmt.Fprintf(out, "without %s\n", plain(k))
+			}
+			t := newTable(out, "RULE", "FILE", "EFFECT", "APPLIES", "WHY")
+			for _, r := range x.Rules {
+				applies := "no"
+				switch {
+				case r.Error != "":
+					applies = "error: " + r.Error
+				case r.Applies && r.AppliesConsent:
+					applies = "yes"
+				case r.Applies:
+					applies = "without consent"
+				case r.AppliesConsent:
+					applies = "with consent"
+				}
+				if r.LogOnly {
+					applies += " (log only)"
+				}
+				t.row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, applies, r.Why)
+			}
+			t.flush()
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&who, "principal", "agent", "who would call")
+	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, operator or admin")
+	cmd.Flags().StringVar(&node, "node", "", "the node it would run on")
+	cmd.Flags().StringVar(&lane, "lane", "", "the lane (default: the principal's)")
+	return cmd
+}
+
+func newPolicyHistoryCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "history",
+		Short: "List which policies were in force, newest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			raw, err := c.list(cmd, "/v1/policy/history", "versions")
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printItems(out, raw)
+			}
+			list, err := decodeAll[rules.Version](raw)
+			if err != nil {
+				return err
+			}
+			t := newTable(out, "SINCE", "POLICY", "BY", "REASON")
+			for _, v := range list {
+				t.row(v.At.Local().Format(time.DateTime), shortHash(v.Snapshot), string(v.By), v.Reason)
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+// shortHash is as much of a policy's hash as commands need to find it.
+func shortHash(s string) string {
+	s = strings.TrimPrefix(s, "sha256:")
+	return s[:min(len(s), 16)]
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/rules"
+)
+
+// policySet is a set of files as the gateway shows it.
+type policySet struct {
+	Snapshot string `json:"snapshot_id"`
+	Sources  []struct {
+		Name string `json:"name"`
+		Text string `json:"text"`
+	} `json:"sources"`
+}
+
+func (c *client) policySet(cmd *cobra.Command, name string) (s policySet, err error) {
+	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
+}
+
+// request turns a case into the question that policy is asked.
+func (c *policyCase) request(engine *policy.Engine) (policy.Request, error) {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return policy.Request{}, err
+	}
+	d, ok := cat.Get(capabilities.ToolID(c.Tool))
+	if !ok {
+		return policy.Request{}, fmt.Errorf("there is no tool %q", c.Tool)
+	}
+	if len(c.Args) == 0 {
+		c.Args = json.RawMessage("{}")
+	}
+	args, _, err := d.SplitArgs(c.Args) // what a call may leave out here, a test may too
+	if err != nil {
+		return policy.Request{}, err
+	}
+	q := policy.Request{
+		Principal: capabilities.PrincipalID(c.Principal), User: policy.IsUser(c.Role), Role: c.Role, Taint: c.Taint, Tool: d.Tool,
+		Lane: capabilities.LaneID(c.Lane), Args: args.Canonical, Given: capabilities.IsolationClass(c.Given), Degraded: c.Degraded, Time: time.Now(),
+		Node: policy.Node{ID: capabilities.NodeID(c.Node.ID), Label: c.Node.Label, Platform: c.Node.Platform, Trust: c.Node.Trust, Labels: c.Node.Labels},
+	}
+	if q.Args == nil {
+		q.Args = c.Args
+	}
+	return q, nil
+}
+
+func newPolicyDiffCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff [FROM [TO]]",
+		Short: "Show what another policy would change",
+		Long:  "Compares the policy in force with the staged files, or the two that are named: active, staged,\nor the beginning of a hash from 'handrail policy history'.",
+		Args:  cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, to := rules.Active, rules.Staged
+			if len(args) > 0 {
+				from = args[0]
+			}
+			if len(args) > 1 {
+				to = args[1]
+			}
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			a, err := c.policySet(cmd, from)
+			if err != nil {
+				return err
+			}
+			b, err := c.policySet(cmd, to)
+			if err != nil {
+				return err
+			}
+			if commonOf(cmd).json {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": diffSets(a, b)})
+			}
+			return showDiff(cmd.OutOrStdout(), a, b)
+		},
+	}
+}
+
+func showDiff(out io.Writer, a, b policySet) error {
+	if a.Snapshot == b.Snapshot {
+		_, err := fmt.Fprintf(out, "no difference: %s\n", shortHash(a.Snapshot))
+		return err
+	}
+	fmt.Fprintf(out, "from %s to %s\n", shortHash(a.Snapshot), shortHash(b.Snapshot))
+	for _, line := range diffSets(a, b) {
+		fmt.Fprintln(out, plain(line))
+	}
+	return nil
+}
+
+func newPolicyActivateCmd() *cobra.Command {
+	var yes bool
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "activate [HASH]",
+		Short: "Put the staged files, or an earlier policy, in force at once",
+		Long: "Shows what changes and asks. What was granted under the policy before covers nothing any more.\n" +
+			"The activation is recorded in the ledger with who made it. HASH is one from 'handrail policy history'.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to := rules.Staged
+			if len(args) > 0 {
+				to = args[0]
+			}
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			a, err := c.policySet(cmd, rules.Active)
+			if err != nil {
+				return err
+			}
+			b, err := c.policySet(cmd, to)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if !yes {
+				if err := showDiff(cmd.ErrOrStderr(), a, b); err != nil || a.Snapshot == b.Snapshot {
+					return err
+				}
+				fmt.Fprint(cmd.ErrOrStderr(), "Activate? [y/N] ")
+				line, _ := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
+				if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+					return capabilities.Errorf(capabilities.CodeConsentDenied, "nothing was activated").WithHint("Answer y, or give --yes.")
+				}
+			}
+			var v rules.Version
+			in := map[string]any{"to": b.Snapshot, "from": a.Snapshot, "reason": reason}
+			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/activate", in, &v); err != nil {
+				return err
+			}
+			if commonOf(cmd).json {
+				return printJSON(out, v)
+			}
+			_, err = fmt.Fprintf(out, "in force: %s\n", v.Snapshot)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+func newPolicyReplayCmd() *cobra.Command {
+	var after uint64
+	cmd := &cobra.Command{
+		Use:   "replay [HASH]",
+		Short: "Say what a policy would have decided on the recorded calls",
+		Long: "Judges every call in the ledger again, under the staged files or the policy that is named, and shows\n" +
+			"those that would be decided otherwise. Grants that people gave do not count. Nothing is changed.\n" +
+			"Where the ledger does not keep enough of the arguments to be sure, it says so.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := map[string]any{"after": after}
+			if len(args) > 0 {
+				in["set"] = args[0]
+			}
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var r rules.Replay
+			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/replay", in, &r); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if commonOf(cmd).json {
+				return printJSON(out, r)
+			}
+			if len(r.Changes) > 0 {
+				t := newTable(out, "WHEN", "TOOL", "PRINCIPAL", "NODE", "WAS", "WOULD", "BY")
+				for _, x := range r.Changes {
+					would := x.Would.String()
+					if x.Unsure {
+						would += " (unsure)"
+					}
+					by := strings.Join(x.Policies, ", ")
+					if by == "" {
+						by = x.Reason
+					}
+					t.row(x.At.Local().Format(time.DateTime), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), would, by)
+				}
+				t.flush()
+			}
+			_, err = fmt.Fprintf(out, "%d calls judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy\n",
+				r.Calls, r.Same, r.Stricter, r.Looser, r.Unsure, r.Skipped)
+			return err
+		},
+	}
+	cmd.Flags().Uint64Var(&after, "after", 0, "only calls after this ledger packet")
+	return cmd
+}
+
+// diffSets gives the lines that differ, each after its file's name.
+func diffSets(a, b policySet) []string {
+	lines := []string{}
+	texts := map[string][2]string{}
+	var names []string
+	for i, set := range []policySet{a, b} {
+		for _, s := range set.Sources {
+			pair, seen := texts[s.Name]
+			if !seen {
+				names = append(names, s.Name)
+			}
+			pair[i] = s.Text
+			texts[s.Name] = pair
+		}
+	}
+	for _, name := range names {
+		if pair := texts[name]; pair[0] != pair[1] {
+			lines = append(lines, "--- "+name)
+			lines = append(lines, diffLines(strings.Split(pair[0], "\n"), strings.Split(pair[1], "\n"))...)
+		}
+	}
+	return lines
+}
+
+// maxDiff bounds the table of a comparison; what is larger is shown whole.
+const maxDiff = 4 << 20
+
+// diffLines gives removed ("-") and added ("+") lines in order, by their longest
+// common subsequence.
+func diffLines(a, b []string) (out []string) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	common := make([][]int32, len(a)+1)
+	if len(a)*len(b) <= maxDiff {
+		for i := range common {
+			common[i] = make([]int32, len(b)+1)
+		}
+		for i := len(a) - 1; i >= 0; i-- {
+			for j := len(b) - 1; j >= 0; j-- {
+				if a[i] == b[j] {
+					common[i][j] = common[i+1][j+1] + 1
+				} else {
+					common[i][j] = max(common[i+1][j], common[i][j+1])
+				}
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && common[0] != nil && a[i] == b[j]:
+			i, j = i+1, j+1
+		case i < len(a) && (j == len(b) || common[0] == nil || common[i+1][j] >= common[i][j+1]):
+			out = append(out, "- "+a[i])
+			i++
+		default:
+			out = append(out, "+ "+b[j])
+			j++
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/rules"
+)
+
+// Rules are the policy sets, staged, in force and past; the gateway implements it.
+type Rules interface {
+	Load(ctx context.Context, name string) (*policy.Engine, error)
+	Activate(context.Context, rules.Request) (rules.Version, error)
+	History(ctx context.Context, limit int) ([]rules.Version, error)
+	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
+}
+
+func viewPolicy(engine *policy.Engine) policyView {
+	out := policyView{Snapshot: engine.SnapshotID(), Sources: []sourceView{}}
+	for _, src := range engine.Sources() {
+		out.Sources = append(out.Sources, sourceView{src.Name, string(src.Data)})
+	}
+	return out
+}
+
+func (s *Server) policySet(c *visit, _ none) (policyView, error) {
+	engine, err := s.opts.Rules.Load(c.r.Context(), c.r.PathValue("set"))
+	if err != nil {
+		return policyView{}, err
+	}
+	return viewPolicy(engine), nil
+}
+
+type versionList struct {
+	Versions []rules.Version `json:"versions"`
+}
+
+func (s *Server) policyHistory(c *visit, _ none) (versionList, error) {
+	limit, err := c.number("limit", 100, 1000)
+	if err != nil {
+		return versionList{}, err
+	}
+	list, err := s.opts.Rules.History(c.r.Context(), int(limit))
+	return versionList{list}, err
+}
+
+type activateBody struct {
+	To     string `json:"to"`
+	From   string `json:"from"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// activatePolicy puts a set in force. Like an approval that widens what agents may
+// do, it comes from elsewhere while an agent holds this device.
+func (s *Server) activatePolicy(c *visit, in activateBody) (rules.Version, error) {
+	if s.opts.Elsewhere != nil {
+		if err := s.opts.Elsewhere(c.r); err != nil {
+			return rules.Version{}, err
+		}
+	}
+	return s.opts.Rules.Activate(c.r.Context(), rules.Request{
+		By: c.who.Principal, Role: string(c.who.Role), Lane: c.who.Lane, To: in.To, From: in.From, Reason: in.Reason,
+	})
+}
+
+type replayBody struct {
+	Set   string `json:"set,omitempty"`   // staged (default), active, or a hash
+	After uint64 `json:"after,omitempty"` // packets after this sequence number
+}
+
+func (s *Server) replayPolicy(c *visit, in replayBody) (rules.Replay, error) {
+	if in.Set == "" {
+		in.Set = rules.Staged
+	}
+	engine, err := s.opts.Rules.Load(c.r.Context(), in.Set)
+	if err != nil {
+		return rules.Replay{}, err
+	}
+	return s.opts.Rules.Replay(c.r.Context(), engine, in.After)
+}

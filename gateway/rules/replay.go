@@ -1,0 +1,211 @@
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+)
+
+// Packets reads the ledger; gateway/ledger implements it.
+type Packets interface {
+	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
+}
+
+// Replay is what a policy would have decided on the recorded calls.
+type Replay struct {
+	Snapshot string `json:"snapshot_id"`
+	Calls    int    `json:"calls"`   // that were judged again
+	Same     int    `json:"same"`    // decided as they were
+	Skipped  int    `json:"skipped"` // refused before policy, or by something else than policy
+	Looser   int    `json:"looser"`
+	Stricter int    `json:"stricter"`
+	// Unsure counts those of Calls whose recorded evidence does not say enough.
+	Unsure  int      `json:"unsure"`
+	Changes []Change `json:"changes"` // the newest ones, at most maxChanges
+	Through uint64   `json:"through"` // the last packet that was read
+}
+
+// Change is one call that would be decided otherwise.
+type Change struct {
+	Call      capabilities.CallID      `json:"call"`
+	At        time.Time                `json:"at"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Node      capabilities.NodeID      `json:"node,omitempty"`
+	Was       policy.Effect            `json:"was"`
+	Would     policy.Effect            `json:"would"`
+	Policies  []string                 `json:"policies"`
+	Reason    string                   `json:"reason"`
+	Unsure    bool                     `json:"unsure,omitempty"`
+}
+
+const (
+	maxChanges = 200
+	replayPage = 1000
+	maxOpen    = 100_000 // requests whose decision has not come yet
+)
+
+// decisionText is the body of tool.call.decision, as far as a replay reads it.
+type decisionText struct {
+	Effect   policy.Effect               `json:"effect"`
+	Code     capabilities.Code           `json:"code"`
+	Grant    string                      `json:"grant"`
+	Degraded string                      `json:"isolation_degraded"`
+	Given    capabilities.IsolationClass `json:"isolation_given"`
+	Labels   []string                    `json:"labels"`
+	Role     string                      `json:"role"`
+	Taint    []string                    `json:"taint"`
+	Routing  *struct {
+		Node *struct {
+			Label    string `json:"label"`
+			Platform string `json:"platform"`
+			Trust    string `json:"trust_level"`
+		} `json:"selected_node"`
+	} `json:"routing"`
+}
+
+// Run judges the recorded calls after a packet again, under engine: as they were
+// asked, without the grants that people gave. It never changes anything.
+func Run(ctx context.Context, engine *policy.Engine, cat *catalog.Catalog, packets Packets, after uint64) (Replay, error) {
+	r := Replay{Snapshot: engine.SnapshotID(), Changes: []Change{}, Through: after}
+	evidence := map[capabilities.CallID]map[string]any{}
+	for {
+		page, err := packets.Packets(ctx, ledger.Query{After: r.Through, Limit: replayPage, Kind: "tool.call."})
+		if err != nil {
+			return r, err
+		}
+		for i := range page {
+			p := &page[i]
+			r.Through = p.Seq
+			switch p.Kind {
+			case ledger.KindCallRequest:
+				var body struct {
+					Evidence map[string]any `json:"evidence"`
+				}
+				if len(evidence) < maxOpen && json.Unmarshal(p.Body, &body) == nil {
+					evidence[p.Call] = body.Evidence
+				}
+			case ledger.KindCallDecision:
+				args, known := evidence[p.Call]
+				delete(evidence, p.Call) // of an escalated call the first decision counts
+				if known {
+					r.judge(engine, cat, p, args)
+				}
+			}
+		}
+		if len(page) < replayPage {
+			if len(r.Changes) > maxChanges {
+				r.Changes = r.Changes[len(r.Changes)-maxChanges:]
+			}
+			return r, nil
+		}
+	}
+}
+
+func (r *Replay) judge(engine *policy.Engine, cat *catalog.Catalog, p *ledger.Packet, evidence map[string]any) {
+	var body decisionText
+	d, ok := cat.Get(p.Tool)
+	if !ok || json.Unmarshal(p.Body, &body) != nil {
+		r.Skipped++
+		return
+	}
+	was, ok := body.was()
+	if !ok {
+		r.Skipped++
+		return
+	}
+	args, whole := arguments(d, evidence)
+	q := policy.Request{
+		Principal: p.Principal, User: policy.IsUser(body.Role), Role: body.Role, Taint: body.Taint, Tool: p.Tool, Lane: p.Lane, Args: args,
+		Given: body.Given, Degraded: body.Degraded, Time: p.Time(),
+	}
+	if d.NodeCapability() != "" {
+		q.Node = policy.Node{ID: p.Node, Labels: body.Labels}
+		if body.Routing != nil && body.Routing.Node != nil {
+			q.Node.Label, q.Node.Platform, q.Node.Trust = body.Routing.Node.Label, body.Routing.Node.Platform, body.Routing.Node.Trust
+		}
+		if p.Node == "" {
+			// It came to no node, so what one gives is not known.
+			q.Given, whole = capabilities.ClassT3, false
+		}
+	}
+	would := engine.Decide(q)
+	unsure := !whole && would.Effect != engine.Possible(q).Effect
+	r.Calls++
+	if unsure {
+		r.Unsure++
+	}
+	switch {
+	case would.Effect == was:
+		r.Same++
+		return
+	case would.Effect < was:
+		r.Stricter++
+	default:
+		r.Looser++
+	}
+	r.Changes = append(r.Changes, Change{
+		Call: p.Call, At: p.Time(), Tool: p.Tool, Principal: p.Principal, Node: p.Node, Was: was, Would: would.Effect,
+		Policies: would.Determining, Reason: would.Reason, Unsure: unsure,
+	})
+	if len(r.Changes) > 2*maxChanges {
+		r.Changes = slices.Clone(r.Changes[len(r.Changes)-maxChanges:])
+	}
+}
+
+// was gives what policy itself had said: what went on with a person's grant was
+// asked about, and so was what nobody granted. false: policy did not decide it.
+func (d *decisionText) was() (policy.Effect, bool) {
+	switch d.Code {
+	case "":
+		if d.Grant != "" {
+			return policy.Ask, true
+		}
+		return d.Effect, true
+	case capabilities.CodeDeniedByPolicy, capabilities.CodeNodeDeniedByPolicy, capabilities.CodeIsolationUnavailable:
+		return policy.Deny, true
+	case capabilities.CodeApprovalPending, capabilities.CodeConsentDenied, capabilities.CodeConsentUnavailable:
+		return policy.Ask, true
+	}
+	return policy.Deny, false
+}
+
+// arguments makes arguments of recorded evidence. whole is false where something
+// that policy could have seen was not recorded in full.
+func arguments(d *catalog.Descriptor, evidence map[string]any) (args []byte, whole bool) {
+	root, whole := map[string]any{}, true
+	for _, pointer := range d.Evidence.Args {
+		path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+		v, ok := evidence[strings.Join(path, "_")]
+		if !ok {
+			whole = whole && pointer != "/paths" // lists are not recorded
+			continue
+		}
+		if s, is := v.(string); is && strings.HasSuffix(s, "…") {
+			whole = false
+		}
+		at := root
+		for _, step := range path[:len(path)-1] {
+			next, ok := at[step].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[step] = next
+			}
+			at = next
+		}
+		at[path[len(path)-1]] = v
+	}
+	args, err := canonical.Marshal(root)
+	if err != nil {
+		return []byte("{}"), false
+	}
+	return args, whole
+}

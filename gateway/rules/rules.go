@@ -1,0 +1,386 @@
+package rules
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Migrations are the tables of this room: every set that was in force, by hash,
+// and when each came into force.
+func Migrations() []store.Migration {
+	return []store.Migration{{Room: "rules", Version: 1, SQL: `
+		CREATE TABLE policy_sets (
+			snapshot TEXT PRIMARY KEY,
+			files    TEXT NOT NULL
+		) STRICT;
+		CREATE TABLE policy_history (
+			n        INTEGER PRIMARY KEY,
+			snapshot TEXT NOT NULL,
+			before   TEXT NOT NULL,
+			by       TEXT NOT NULL,
+			reason   TEXT NOT NULL,
+			at_ms    INTEGER NOT NULL
+		) STRICT`}}
+}
+
+// MaxReason bounds a reason, in bytes.
+const MaxReason = 500
+
+// Staged and Active name sets in place of a hash.
+const (
+	Staged = "staged"
+	Active = "active"
+)
+
+// Options of Open.
+type Options struct {
+	Dir     string           // the policy folder; required
+	Catalog *catalog.Catalog // required
+	Store   *store.Store     // required, opened with Migrations
+	// Record writes packets in the same transaction as an activation; default: none.
+	Record func(tx *store.Tx, a Activated) error
+	// TakeFiles puts the folder's files in force at the start, whatever was before:
+	// for who starts a gateway as its owner, at its own machine.
+	TakeFiles bool
+	Now       func() time.Time // default time.Now
+	Log       *slog.Logger     // default: discards
+}
+
+// Version is one activation.
+type Version struct {
+	N        int64                    `json:"n"`
+	Snapshot string                   `json:"snapshot_id"`
+	Before   string                   `json:"before,omitempty"` // what it replaced
+	By       capabilities.PrincipalID `json:"by"`
+	Reason   string                   `json:"reason,omitempty"`
+	At       time.Time                `json:"at"`
+}
+
+// Activated is what is recorded of an activation.
+type Activated struct {
+	Version
+	Call     capabilities.CallID
+	Decision policy.Decision
+	Envelope *policy.Sealed // of the privileged call; nil at the start of a gateway
+	Grant    string         // the confirmation that it rests on
+	Files    []string
+}
+
+// Book is the set in force and all sets there were. All methods are safe for
+// concurrent use.
+type Book struct {
+	opts    Options
+	engine  atomic.Pointer[policy.Engine]
+	turning sync.Mutex // one activation at a time, its commit included
+
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+// Open loads the set that was in force. The first time, that is what the folder
+// holds; a set in force that no longer loads, because the catalog has changed, is an
+// error that says so.
+func Open(ctx context.Context, o Options) (*Book, error) {
+	if o.Dir == "" || o.Catalog == nil || o.Store == nil {
+		return nil, errors.New("rules: Dir, Catalog and Store are required")
+	}
+	if o.Record == nil {
+		o.Record = func(*store.Tx, Activated) error { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Book{opts: o, changed: make(chan struct{})}
+	last, found, err := b.last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, stagedErr := b.staged()
+	if found && !o.TakeFiles {
+		sources, err := b.sources(ctx, last.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		engine, err := policy.Load(sources, o.Catalog)
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy in force does not fit this program: "+capabilities.AsError(err).PublicMessage()).
+				WithHint("Correct the files in the policy folder and start with --policy-from-files.")
+		}
+		b.engine.Store(engine)
+		if staged, err := policy.Load(files, o.Catalog); stagedErr != nil || err != nil {
+			o.Log.Error("policy.staged", "err", errors.Join(stagedErr, err), "in_force", engine.SnapshotID())
+		} else if staged.SnapshotID() != engine.SnapshotID() {
+			o.Log.Warn("policy.staged", "staged", staged.SnapshotID(), "in_force", engine.SnapshotID(), "do", "handrail policy diff; handrail policy activate")
+		}
+		return b, nil
+	}
+	if stagedErr != nil {
+		return nil, stagedErr
+	}
+	engine, err := policy.Load(files, o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	if !found || engine.SnapshotID() != last.Snapshot {
+		a := Activated{Version: Version{Snapshot: engine.SnapshotID(), Before: last.Snapshot, By: "site", Reason: "taken from the policy folder at the start"}}
+		if err := b.commit(ctx, engine, a); err != nil {
+			return nil, err
+		}
+	}
+	b.engine.Store(engine)
+	return b, nil
+}
+
+// Engine is the policy in force.
+func (b *Book) Engine() *policy.Engine { return b.engine.Load() }
+
+// Changed is closed when another set comes into force; ask again for the one after.
+func (b *Book) Changed() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// Load gives a set by name: Staged, Active, or a hash of the history, of which the
+// first 8 digits or more are enough.
+func (b *Book) Load(ctx context.Context, name string) (*policy.Engine, error) {
+	switch name {
+	case "", Active:
+		return b.Engine(), nil
+	case Staged:
+		files, err := b.staged()
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy folder can not be read.")
+		}
+		return policy.Load(files, b.opts.Catalog)
+	}
+	sources, err := b.sources(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Load(sources, b.opts.Catalog)
+}
+
+// Request is an activation as somebody wants it.
+type Request struct {
+	By     capabilities.PrincipalID
+	Role   string
+	Lane   capabilities.LaneID
+	To     string // the hash of the set that is meant: what the person looked at
+	From   string // the hash of the set that it replaces
+	Reason string // at most MaxReason bytes
+}
+
+// Activate puts a set in force. It is a privileged call of its own
+// (privileged.admin.mutate_policy): only a person makes it, the confirmation is
+// bound to exactly these two hashes, the set in force may forbid it
+// (policy.ActivatePolicy), and it is recorded with its envelope before it counts.
+// CodeConflict if either is not what the person looked at.
+func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	if !policy.IsUser(r.Role) {
+		return Version{}, capabilities.Errorf(capabilities.CodeForbidden, "an agent can not activate a policy")
+	}
+	if len(r.Reason) > MaxReason {
+		return Version{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most %d bytes", MaxReason)
+	}
+	active := b.Engine()
+	if r.From != active.SnapshotID() {
+		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "another policy is in force by now").WithHint("Look at the difference again: handrail policy diff.")
+	}
+	engine, err := b.Load(ctx, Staged)
+	if err != nil || engine.SnapshotID() != r.To {
+		var kept error
+		if engine, kept = b.Load(ctx, r.To); kept != nil {
+			if err != nil {
+				return Version{}, err
+			}
+			return Version{}, capabilities.Errorf(capabilities.CodeConflict, "the files in the policy folder are not the ones that were looked at").WithHint("Look at the difference again: handrail policy diff.")
+		}
+	}
+	if engine.SnapshotID() == active.SnapshotID() {
+		return Version{}, capabilities.Errorf(capabilities.CodeConflict, "that policy is in force already")
+	}
+	a, err := b.judge(active, engine, r)
+	if err != nil {
+		return Version{}, err
+	}
+	if err := b.commit(ctx, engine, a); err != nil {
+		return Version{}, err
+	}
+	b.engine.Store(engine)
+	b.mu.Lock()
+	close(b.changed)
+	b.changed = make(chan struct{})
+	b.mu.Unlock()
+	b.opts.Log.Warn("policy.activated", "snapshot", engine.SnapshotID(), "before", active.SnapshotID(), "by", r.By)
+	last, _, err := b.last(ctx)
+	return last, err
+}
+
+// judge makes the envelope of an activation and has the set in force decide on it.
+func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) {
+	now := b.opts.Now()
+	args, _ := json.Marshal([]string{r.From, r.To, r.Reason})
+	digest := sha256.Sum256(args)
+	envelope, err := policy.BuildEnvelope(policy.EnvelopeInput{
+		Profile: policy.ActivationProfile(), Principal: r.By, Role: r.Role, Lane: r.Lane, ArgsDigest: digest[:],
+		Policy: active.SnapshotID(), Created: now, Expires: now.Add(time.Minute),
+	})
+	if err != nil {
+		return Activated{}, err
+	}
+	d := active.MayActivate(policy.Request{Principal: r.By, User: true, Role: r.Role, Lane: r.Lane, Time: now})
+	if d.Effect == policy.Deny {
+		return Activated{}, capabilities.Errorf(d.Code, "%s", d.Reason)
+	}
+	a := Activated{
+		Version: Version{Snapshot: next.SnapshotID(), Before: active.SnapshotID(), By: r.By, Reason: r.Reason},
+		Call:    capabilities.CallID("c" + random()), Grant: "g-" + random(), Decision: d, Envelope: envelope,
+	}
+	for _, s := range next.Sources() {
+		a.Files = append(a.Files, s.Name)
+	}
+	return a, nil
+}
+
+func random() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// keptFile is a policy file as it stands in the store.
+type keptFile struct {
+	Name string `json:"name"`
+	Data []byte `json:"text"`
+}
+
+func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) error {
+	var files []keptFile
+	for _, s := range engine.Sources() {
+		files = append(files, keptFile(s))
+	}
+	text, err := json.Marshal(files)
+	if err != nil {
+		return err
+	}
+	a.At = b.opts.Now()
+	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot, string(text)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO policy_history (snapshot, before, by, reason, at_ms) VALUES ($1, $2, $3, $4, $5)`,
+			a.Snapshot, a.Before, string(a.By), a.Reason, a.At.UnixMilli()); err != nil {
+			return err
+		}
+		return b.opts.Record(tx, a)
+	})
+}
+
+// sources gives a kept set by its hash, or by the beginning of it.
+func (b *Book) sources(ctx context.Context, snapshot string) ([]policy.Source, error) {
+	hash, _ := hex.DecodeString(trimHash(snapshot)[:len(trimHash(snapshot))&^1])
+	if len(trimHash(snapshot)) < 8 || len(hash) != len(trimHash(snapshot))/2 {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.80q is no policy: give staged, active, or 8 digits or more of a hash", snapshot)
+	}
+	prefix := "sha256:" + trimHash(snapshot)
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT files FROM policy_sets WHERE snapshot >= $1 AND snapshot < $2 LIMIT 2`, prefix, prefix+"~")
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	defer rows.Close()
+	var found []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		found = append(found, text)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	if len(found) != 1 {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no such policy in the history, or more than one")
+	}
+	var files []keptFile
+	if err := json.Unmarshal([]byte(found[0]), &files); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "a policy in the store can not be read")
+	}
+	sources := make([]policy.Source, 0, len(files))
+	for _, f := range files {
+		sources = append(sources, policy.Source(f))
+	}
+	return sources, nil
+}
+
+func trimHash(s string) string {
+	if len(s) > 7 && s[:7] == "sha256:" {
+		return s[7:]
+	}
+	return s
+}
+
+func (b *Book) last(ctx context.Context) (Version, bool, error) {
+	all, err := b.history(ctx, 1)
+	if err != nil || len(all) == 0 {
+		return Version{}, false, err
+	}
+	return all[0], true, nil
+}
+
+// maxHistory bounds one answer about the history.
+const maxHistory = 1000
+
+// History gives the newest activations, newest first, at most limit (default 100).
+func (b *Book) History(ctx context.Context, limit int) ([]Version, error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	return b.history(ctx, min(limit, maxHistory))
+}
+
+func (b *Book) history(ctx context.Context, limit int) ([]Version, error) {
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT n, snapshot, before, by, reason, at_ms FROM policy_history ORDER BY n DESC LIMIT $1`, limit)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	defer rows.Close()
+	all := []Version{}
+	for rows.Next() {
+		var v Version
+		var ms int64
+		if err := rows.Scan(&v.N, &v.Snapshot, &v.Before, &v.By, &v.Reason, &ms); err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+		v.At = time.UnixMilli(ms).UTC()
+		all = append(all, v)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return slices.Clip(all), nil
+}

@@ -1,0 +1,225 @@
+package rules_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+type fixture struct {
+	t    *testing.T
+	dir  string
+	cat  *catalog.Catalog
+	db   *store.Store
+	seen []rules.Activated
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	cat, err := catalog.Embedded()
+	must(t, err)
+	f := &fixture{t: t, dir: filepath.Join(t.TempDir(), "policy"), cat: cat}
+	f.db, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Migrations: rules.Migrations(), ReserveBytes: -1})
+	must(t, err)
+	t.Cleanup(func() { _ = f.db.Close() })
+	return f
+}
+
+func (f *fixture) open(takeFiles bool) *rules.Book {
+	f.t.Helper()
+	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Catalog: f.cat, Store: f.db, TakeFiles: takeFiles, Record: func(_ *store.Tx, a rules.Activated) error {
+		f.seen = append(f.seen, a)
+		return nil
+	}})
+	must(f.t, err)
+	return b
+}
+
+func (f *fixture) write(name, text string) {
+	f.t.Helper()
+	must(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) activate(b *rules.Book, change func(*rules.Request)) (rules.Version, error) {
+	f.t.Helper()
+	r := rules.Request{By: "root", Role: "admin", Lane: "root", From: b.Engine().SnapshotID()}
+	if staged, err := b.Load(f.t.Context(), rules.Staged); err == nil {
+		r.To = staged.SnapshotID()
+	}
+	if change != nil {
+		change(&r)
+	}
+	return b.Activate(f.t.Context(), r)
+}
+
+func want(t *testing.T, err error, code capabilities.Code) {
+	t.Helper()
+	if capabilities.CodeOf(err) != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+}
+
+// Files are staged until somebody activates them, and what is in force survives
+// whatever becomes of the folder.
+func TestFilesAreStaged(t *testing.T) {
+	f := newFixture(t)
+	b := f.open(false)
+	first := b.Engine().SnapshotID()
+	if len(f.seen) != 1 || f.seen[0].By != "site" || f.seen[0].Envelope != nil {
+		t.Fatalf("%+v", f.seen)
+	}
+	changed := b.Changed()
+	f.write("extra.cedar", `@id("all") permit (principal, action, resource);`)
+	if b.Engine().SnapshotID() != first || f.open(false).Engine().SnapshotID() != first {
+		t.Fatal("an edit came into force by itself")
+	}
+	v, err := f.activate(b, nil)
+	must(t, err)
+	select {
+	case <-changed:
+	default:
+		t.Fatal("nobody was told")
+	}
+	if b.Engine().SnapshotID() != v.Snapshot || v.Snapshot == first || v.Before != first || v.By != "root" {
+		t.Fatalf("%+v", v)
+	}
+	e := f.seen[1].Envelope
+	if e == nil || e.Verify() != nil || e.Tool != policy.ActivationTool || e.Risk != policy.RiskCritical || e.Consent != catalog.ConsentCall || f.seen[1].Grant == "" || e.Role != "admin" {
+		t.Fatalf("%+v", f.seen[1])
+	}
+	f.write("extra.cedar", `permit (`)
+	if f.open(false).Engine().SnapshotID() != v.Snapshot {
+		t.Fatal("a broken file changed the policy in force")
+	}
+	_, err = f.activate(b, func(r *rules.Request) { r.To = "sha256:" + strings.Repeat("0", 64) })
+	want(t, err, capabilities.CodeInvalidRequest)
+	if b.Engine().SnapshotID() != v.Snapshot {
+		t.Fatal("a broken file changed the policy in force")
+	}
+	// Back to the first one, by the beginning of its hash.
+	old, err := b.Load(t.Context(), first[7:19])
+	must(t, err)
+	back, err := f.activate(b, func(r *rules.Request) { r.To = old.SnapshotID() })
+	must(t, err)
+	history, err := b.History(t.Context(), 0)
+	must(t, err)
+	if back.Snapshot != first || len(history) != 3 || history[0].Snapshot != first || history[2].Snapshot != first {
+		t.Fatalf("%+v", history)
+	}
+	f.write("extra.cedar", ``)
+	if taken := f.open(true).Engine().SnapshotID(); taken == first {
+		t.Fatal("the owner's files were not taken")
+	}
+}
+
+// An activation that is not exactly what a person looked at, or that the policy in
+// force forbids, changes nothing.
+func TestActivationIsPrivileged(t *testing.T) {
+	f := newFixture(t)
+	b := f.open(false)
+	f.write("lock.cedar", `@id("two") forbid (principal, action == Action::"policy.activate", resource) unless { principal == User::"root" };`)
+	for name, c := range map[string]struct {
+		change func(*rules.Request)
+		code   capabilities.Code
+	}{
+		"an agent":       {func(r *rules.Request) { r.Role = "agent" }, capabilities.CodeForbidden},
+		"no role":        {func(r *rules.Request) { r.Role = "" }, capabilities.CodeForbidden},
+		"another before": {func(r *rules.Request) { r.From = "sha256:x" }, capabilities.CodeConflict},
+		"other files":    {func(r *rules.Request) { r.To = "sha256:" + strings.Repeat("0", 64) }, capabilities.CodeConflict},
+		"the same":       {func(r *rules.Request) { r.To = r.From }, capabilities.CodeConflict},
+		"a long reason":  {func(r *rules.Request) { r.Reason = strings.Repeat("x", 501) }, capabilities.CodeInvalidRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := f.activate(b, c.change)
+			want(t, err, c.code)
+		})
+	}
+	before := b.Engine().SnapshotID()
+	_, err := f.activate(b, nil)
+	must(t, err)
+	f.write("more.cedar", `@id("x") permit (principal, action, resource);`)
+	_, err = f.activate(b, func(r *rules.Request) { r.By = "eve" })
+	want(t, err, capabilities.CodeDeniedByPolicy)
+	if len(f.seen) != 2 || b.Engine().SnapshotID() == before {
+		t.Fatal("a refused activation left something behind")
+	}
+	_, err = f.activate(b, nil)
+	must(t, err)
+}
+
+// recording is a ledger of a few packets.
+type recording []ledger.Packet
+
+func (r recording) Packets(_ context.Context, q ledger.Query) (out []ledger.Packet, _ error) {
+	for _, p := range r {
+		if p.Seq > q.After && len(out) < q.Limit {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func (r *recording) call(tool capabilities.ToolID, node capabilities.NodeID, evidence, decision map[string]any) {
+	for kind, body := range []map[string]any{{"evidence": evidence}, decision} {
+		text, _ := json.Marshal(body)
+		k := []ledger.Kind{ledger.KindCallRequest, ledger.KindCallDecision}[kind]
+		n := uint64(len(*r) + 1)
+		*r = append(*r, ledger.Packet{
+			Seq: n, TimeUS: time.Now().UnixMicro(), Kind: k, Call: capabilities.CallID("c" + string(rune('a'+(n-1)/2))), Tool: tool, Principal: "alice", Lane: "alice", Node: node, Body: text,
+		})
+	}
+}
+
+func TestReplay(t *testing.T) {
+	cat, err := catalog.Embedded()
+	must(t, err)
+	load := func(text string) *policy.Engine {
+		e, err := policy.Load([]policy.Source{{Name: "a.cedar", Data: []byte(text)}}, cat)
+		must(t, err)
+		return e
+	}
+	var r recording
+	nav, shot := capabilities.ToolID("tool.browser.navigate"), capabilities.ToolID("tool.desktop.screenshot")
+	allowed := map[string]any{"effect": "allow", "role": "agent", "isolation_given": "t2"}
+	r.call(nav, "n1", map[string]any{"url": "https://a.example/"}, allowed)
+	r.call(nav, "n1", map[string]any{"url": "https://b.example/"}, allowed)
+	r.call(nav, "n1", map[string]any{"url": "https://c.example/…"}, allowed)
+	r.call(shot, "n1", nil, map[string]any{"effect": "allow", "grant": "g-1", "role": "agent", "isolation_given": "session"})
+	r.call(shot, "", nil, map[string]any{"effect": "deny", "code": "denied_by_policy", "role": "agent"})
+	r.call(shot, "", nil, map[string]any{"effect": "deny", "code": "node_not_ready", "role": "agent"})
+	r.call("tool.gone.away", "n1", nil, allowed)
+
+	same, err := rules.Run(t.Context(), load(string(policy.DefaultSource())), cat, r, 0)
+	must(t, err)
+	// The denied one was asked about under the default policy.
+	if same.Calls != 5 || same.Same != 4 || same.Looser != 1 || same.Stricter != 0 || same.Skipped != 2 || same.Through != uint64(len(r)) {
+		t.Fatalf("%+v", same)
+	}
+	got, err := rules.Run(t.Context(), load(`@id("p") permit (principal, action, resource);
+		@id("no") forbid (principal, action == Action::"tool.browser.navigate", resource) when { context.args.host == "b.example" };`), cat, r, 0)
+	must(t, err)
+	if got.Stricter != 1 || got.Changes[0].Policies[0] != "no" || got.Changes[0].Was != policy.Allow || got.Changes[0].Would != policy.Deny || got.Unsure != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if tail, err := rules.Run(t.Context(), load(``), cat, r, 6); err != nil || tail.Calls != 2 || tail.Stricter != 1 {
+		t.Fatalf("%+v %v", tail, err)
+	}
+}
