@@ -74,7 +74,7 @@ var fences = []struct {
 	{"golang.org/x/term", []string{"cmd/handrail"}, "terminals are the binary's own"},
 	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
 	{"github.com/jezek/xgb", []string{"platform/x11"}, "one connection is shared; other rooms see only platform's types"},
-	{"github.com/ebitengine/purego", nil, "it makes Linux binaries dynamic; it enters with the first macOS code, behind a build tag"},
+	{"github.com/ebitengine/purego", []string{"platform/darwin"}, "it makes Linux binaries dynamic: it stays where files are for macOS only"},
 }
 
 // covers reports whether pattern ("a/b", "a/**" or "**") names dir.
