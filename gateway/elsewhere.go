@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // elsewhere refuses requests from a device whose mouse and keyboard an agent holds
@@ -53,6 +54,13 @@ func here(addr netip.Addr) bool {
 	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
 		p, err := netip.ParsePrefix(a.String())
 		return err == nil && p.Addr().Unmap().WithZone("") == addr
+	})
+}
+
+// known reports whether a principal has a valid token of that role.
+func (g *Gateway) known(who capabilities.PrincipalID, role string) bool {
+	return slices.ContainsFunc(g.Tokens.List(), func(t principal.Token) bool {
+		return t.Principal == who && string(t.Role) == role && g.Tokens.Valid(t.ID)
 	})
 }
 

@@ -206,6 +206,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p
+	c.tellLocked()
 	c.mu.Unlock()
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
 	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
@@ -228,6 +229,7 @@ func (c *Consent) expireLocked(now time.Time) {
 			delete(c.pending, id)
 			p.State, p.Answered = StateExpired, now
 			c.settled.put(p.Approval)
+			c.tellLocked()
 			p.no = capabilities.Errorf(capabilities.CodeConsentDenied, "nobody answered in time")
 			close(p.done)
 		}
@@ -253,6 +255,7 @@ func (c *Consent) settle(p *approval, s State, no *capabilities.Error) bool {
 	p.State, p.no, p.Answered = s, no, c.opts.Now()
 	c.settled.put(p.Approval)
 	close(p.done)
+	c.tellLocked()
 	return true
 }
 
@@ -288,6 +291,23 @@ func (c *Consent) Approvals() []Approval {
 	}
 	slices.SortFunc(all, func(a, b Approval) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return all
+}
+
+// Changed is closed at the next question or answer.
+func (c *Consent) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}
+
+func (c *Consent) tellLocked() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
 }
 
 // Approval gives one approval that waits or was answered lately; CodeNotFound.

@@ -66,6 +66,7 @@ type Consent struct {
 	halts   int // how often everything was stopped
 	grants  map[string]*Grant
 	pending map[string]*approval              // by ID
+	changed chan struct{}                     // closed at the next question or answer; nil: nobody waits for it
 	settled *shelf                            // what was answered lately
 	denied  map[string]time.Time              // questions that a person denied, by key, until when
 	hands   map[capabilities.NodeID]time.Time // where a lease of input ended early, until when it counts

@@ -260,10 +260,15 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	}
 	request := c.policyRequest(c.node)
 	asked := time.Now()
-	permit, err := d.opts.Consent.Await(ctx, c.question(request.Node))
+	question := c.question(request.Node)
+	permit, err := d.opts.Consent.Await(ctx, question)
 	c.waited = time.Since(asked)
 	if err != nil {
-		return capabilities.AsError(err)
+		e := capabilities.AsError(err)
+		if e.Code == capabilities.CodeApprovalPending {
+			return d.keepTask(ctx, c, question.Defer, e)
+		}
+		return e
 	}
 	request.Consented, request.Time = true, c.began.Add(c.waited)
 	granted := c.engine.Decide(request)

@@ -49,6 +49,10 @@ type Consent interface {
 	Await(context.Context, consent.Ask) (consent.Permit, error)
 	// SpendIn takes one use of it in the commit that records the call.
 	SpendIn(*store.Tx, consent.Permit) error
+	// Approval gives a question that waits or was answered lately.
+	Approval(id string) (consent.Approval, error)
+	// Changed is closed at the next question or answer.
+	Changed() <-chan struct{}
 }
 
 // Provider carries out the tools whose descriptor targets the gateway.
@@ -83,6 +87,8 @@ type Request struct {
 	// Elicits says that the surface can put a question to the person at the client,
 	// and will do so itself when it is told that one waits.
 	Elicits bool
+
+	task string // the deferred call that this carries out
 }
 
 // Options of New; required unless a default is named.
@@ -99,7 +105,12 @@ type Options struct {
 	Stop      func() (epoch uint64, on bool)   // the site's stop switch; default: never on
 	Consent   Consent                          // default: nobody is asked, and nothing is granted
 	Metrics   *Metrics                         // default: not registered anywhere
-	Log       *slog.Logger                     // default: discards
+	// Patience is how long the identical call waits for one that was deferred;
+	// default: not at all.
+	Patience time.Duration
+	// Known says whether a principal still has a token of that role. Default: yes.
+	Known func(capabilities.PrincipalID, string) bool
+	Log   *slog.Logger // default: discards
 	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
 	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int
@@ -111,6 +122,7 @@ type Dispatcher struct {
 	flights   *flights
 	settler   *settler
 	airborne  airborne
+	tasks     tasks
 	refusals  refusals
 	slots     chan struct{} // one per running call
 	sharesMu  sync.Mutex
@@ -158,6 +170,9 @@ func New(o Options) *Dispatcher {
 	}
 	if o.Stop == nil {
 		o.Stop = func() (uint64, bool) { return 0, false }
+	}
+	if o.Known == nil {
+		o.Known = func(capabilities.PrincipalID, string) bool { return true }
 	}
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 4096
@@ -247,6 +262,11 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabilities.Result {
 	if err := d.halted(c); err != nil { // again: StopAll may have missed it before
 		return d.refuse(c, err)
+	}
+	if r, err := d.joinTask(ctx, c); err != nil {
+		return d.refuse(c, because(ctx, err))
+	} else if r != nil {
+		return *r
 	}
 	if err := d.consent(ctx, c); err != nil { // 6
 		return d.refuse(c, because(ctx, err))

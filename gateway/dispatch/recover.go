@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -127,6 +128,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
+		var tasks sync.WaitGroup
+		defer tasks.Wait()
+		tasks.Go(func() { d.runTasks(ctx) })
 		d.settler.run(ctx)
 	}()
 	tick := time.NewTicker(sweepEvery)

@@ -1,0 +1,133 @@
+package attack
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// tasks waits until the one task is in that state.
+func (a *arena) task(state dispatch.TaskState) dispatch.Task {
+	a.t.Helper()
+	var last []dispatch.Task
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		all, err := a.Dispatcher.Tasks(context.Background(), "")
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if last = all; len(all) == 1 && all[0].State == state {
+			return all[0]
+		}
+	}
+	a.t.Fatalf("no task is %s: %+v", state, last)
+	return dispatch.Task{}
+}
+
+// allow answers what waits now.
+func (a *arena) allow() {
+	a.t.Helper()
+	if _, err := a.Consent.Answer(context.Background(), a.waiting().ID, consent.Answer{Allow: true, By: "anna"}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// A deferred call runs once when a person allows it, and the identical call gets
+// its result; other calls get nothing of it.
+func TestADeferredCallRunsOnce(t *testing.T) {
+	a := enter(t, site.Options{Rules: deferRules})
+	me := caller("agent", "main")
+	press := func(text string) capabilities.Result { return a.press(me, `{"text":"`+text+`"}`) }
+	if r := press("later"); r.Code != capabilities.CodeApprovalPending || r.Details.(map[string]any)["task"] == nil {
+		t.Fatalf("%+v", r)
+	}
+	if r := press("later"); r.Code != capabilities.CodeApprovalPending || len(a.Consent.Approvals()) != 1 {
+		t.Fatalf("the identical call asks anew: %+v", r)
+	}
+	a.allow()
+	a.task(dispatch.TaskEnded)
+	if a.h.Runs("later") != 1 {
+		t.Fatalf("ran %d times", a.h.Runs("later"))
+	}
+	for _, other := range []dispatch.Caller{caller("agent", "other"), caller("mallory", "main")} {
+		if r := a.press(other, `{"text":"later"}`); r.Status == capabilities.StatusOK {
+			t.Errorf("%+v got another's result", other)
+		}
+	}
+	if r := press("later"); r.Status != capabilities.StatusOK || a.h.Runs("later") != 1 || !strings.Contains(string(r.Output), "later") {
+		t.Errorf("its result: %+v", r)
+	}
+	if r := press("later"); r.Code != capabilities.CodeApprovalPending || a.h.Runs("later") != 1 {
+		t.Errorf("the result is taken, so this is a new call: %+v", r)
+	}
+}
+
+// A restart forgets the question but not the call: it is asked again.
+func TestADeferredCallOutlivesTheGateway(t *testing.T) {
+	a := enter(t, site.Options{Rules: deferRules})
+	if r := a.press(caller("agent", "main"), `{"text":"kept"}`); r.Code != capabilities.CodeApprovalPending {
+		t.Fatalf("%+v", r)
+	}
+	old := a.task(dispatch.TaskWaiting)
+	a.Restart()
+	a.node.AwaitReady()
+	w := a.waiting()
+	if w.ID == old.Approval || w.Tool != site.ToolPress || a.h.Runs("kept") != 0 {
+		t.Fatalf("%+v, ran %d times", w, a.h.Runs("kept"))
+	}
+	a.allow()
+	if done := a.task(dispatch.TaskEnded); done.Code != "" || a.h.Runs("kept") != 1 {
+		t.Errorf("%+v, ran %d times", done, a.h.Runs("kept"))
+	}
+}
+
+// What was allowed is judged anew when it runs: a token that is gone, a node that
+// is gone, and a no.
+func TestADeferredCallIsJudgedAnew(t *testing.T) {
+	for what, between := range map[string]func(*arena){
+		"the token was revoked": func(a *arena) {
+			for _, tok := range a.Tokens.List() {
+				if tok.Principal == "agent" {
+					if _, err := a.Tokens.Revoke(a.t.Context(), principal.Site, tok.ID); err != nil {
+						a.t.Fatal(err)
+					}
+				}
+			}
+			a.allow()
+		},
+		"the node went away": func(a *arena) {
+			a.node.Stop()
+			a.node.AwaitGone()
+			a.allow()
+		},
+		"the node was put out": func(a *arena) {
+			if _, err := a.Nodes.Revoke(a.t.Context(), a.node.ID, "anna", "gone"); err != nil {
+				a.t.Fatal(err)
+			}
+			a.allow()
+		},
+		"a person said no": func(a *arena) {
+			if _, err := a.Consent.Answer(a.t.Context(), a.waiting().ID, consent.Answer{By: "anna"}); err != nil {
+				a.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := enter(t, site.Options{Rules: deferRules})
+			if r := a.press(caller("agent", "main"), `{"text":"x"}`); r.Code != capabilities.CodeApprovalPending {
+				t.Fatalf("%+v", r)
+			}
+			a.task(dispatch.TaskWaiting)
+			between(a)
+			if done := a.task(dispatch.TaskEnded); done.Code == "" || a.h.Runs("x") != 0 {
+				t.Errorf("%+v, ran %d times", done, a.h.Runs("x"))
+			}
+		})
+	}
+}
