@@ -445,11 +445,12 @@ func (c *Conn) read() {
 func (c *Conn) dispatch(m *message) error {
 	c.mu.Lock()
 	o := c.objects[m.object]
+	dead := o != nil && o.dead
 	c.mu.Unlock()
 	if o == nil { // one whose number was given up
 		return nil
 	}
-	if o.handle == nil || o.dead && o.iface.fdEvent == int(m.opcode)+1 {
+	if o.handle == nil || dead && o.iface.fdEvent == int(m.opcode)+1 {
 		if o.iface.fdEvent == int(m.opcode)+1 {
 			_ = unix.Close(m.fd())
 		}

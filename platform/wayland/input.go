@@ -26,6 +26,8 @@ type Input struct {
 	person   *Person // nil: nobody tells
 	pointer  *object
 	keyboard *object
+	seat     *object
+	finder   *finder // used by whose turn it is; nil until it is needed
 	turn     chan struct{}
 
 	// What follows is used by whose turn it is.
@@ -35,6 +37,7 @@ type Input struct {
 	buttons []uint32 // held, as Linux numbers them
 	at      platform.Point
 	epoch   uint64 // of the layout that at is of; 0: it is not known
+	touches uint64 // how often the person did something by then
 }
 
 // heldKey is one that Key holds.
@@ -79,6 +82,7 @@ func (in *Input) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	in.seat = seat
 	pointers, err := c.bindOne(virtualPointerManager, nil)
 	if err != nil {
 		return err
@@ -159,23 +163,25 @@ func now() uint32 {
 	return uint32(t.Nano() / 1e6)
 }
 
-// Pointer gives the place that the pointer was last sent to. Compositors tell it
-// to nobody but the window beneath.
+// Pointer gives the pointer's place: the one that it was sent to, if nobody else
+// moved it since, or else the one that locate finds.
 func (in *Input) Pointer(ctx context.Context) (p platform.Point, err error) {
 	err = in.do(ctx, func() error {
-		layout, _ := in.outputs.known()
-		if in.epoch != layout.Epoch {
-			whole := layout.Whole()
-			for _, d := range layout.Displays {
-				if d.Primary {
-					whole = d.Bounds
-				}
-			}
-			p = whole.Center()
+		if err := in.c.Sync(ctx); err != nil { // what the person did is known then
+			return err
+		}
+		touches := in.person.count()
+		layout, places := in.outputs.known()
+		if in.epoch == layout.Epoch && in.touches == touches && in.person.watched() {
+			p = in.at
 			return nil
 		}
-		p = in.at
-		return in.c.Sync(ctx)
+		at, err := in.locate(ctx, places)
+		if err != nil {
+			return err
+		}
+		p, in.at, in.epoch, in.touches = at, at, layout.Epoch, touches
+		return nil
 	})
 	return p, err
 }
@@ -184,6 +190,7 @@ func (in *Input) Pointer(ctx context.Context) (p platform.Point, err error) {
 func (in *Input) Move(ctx context.Context, to platform.Point) error {
 	return in.do(ctx, func() error {
 		layout, places := in.outputs.known()
+		touches := in.person.count()
 		x, y, ok := logical(places, to)
 		if !ok {
 			return fmt.Errorf("wayland: no display shows the place %d, %d", to.X, to.Y)
@@ -199,7 +206,7 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 			request{in.pointer, pointerFrame, nil}); err != nil {
 			return err
 		}
-		in.at, in.epoch = to, layout.Epoch
+		in.at, in.epoch, in.touches = to, layout.Epoch, touches
 		return nil
 	})
 }
@@ -308,7 +315,9 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 				return err
 			}
 			s, _ = in.keys.find(r)
-			events = append(events, in.modifiers(in.mods(), in.locked))
+			// Programs forget the modifiers with the map. A compositor tells of them only
+			// when they change.
+			events = append(events, in.modifiers(0, 0), in.modifiers(in.mods(), in.locked))
 		}
 		h := heldKey{name, s.code, s.shift && in.mods()&modShift == 0}
 		in.held = append(in.held, h)

@@ -51,6 +51,7 @@ type outputFacts struct {
 // place is where a display is, for both ways of counting.
 type place struct {
 	output    *object
+	global    uint32
 	bounds    platform.Rect // physical
 	logical   platform.Rect
 	transform int
@@ -267,7 +268,7 @@ func (o *Outputs) known() (platform.Layout, []place) {
 			primary = i
 		}
 		displays = append(displays, d)
-		places = append(places, place{a.out.object, d.Bounds, platform.Rect{X: f.x, Y: f.y, Width: f.width, Height: f.height}, f.transform, a.out.object.version})
+		places = append(places, place{a.out.object, a.out.global, d.Bounds, platform.Rect{X: f.x, Y: f.y, Width: f.width, Height: f.height}, f.transform, a.out.object.version})
 	}
 	if primary >= 0 {
 		displays[primary].Primary = true

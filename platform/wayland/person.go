@@ -328,6 +328,16 @@ func (p *Person) count() uint64 {
 	return p.touches
 }
 
+// watched reports whether somebody watches: who does not is told of nothing.
+func (p *Person) watched() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.watchers) > 0
+}
+
 // Watch begins at once and ends with ctx. The stop keys are heard under Sway only.
 func (p *Person) Watch(ctx context.Context, hotkey string, touched func(at time.Time), stop func()) error {
 	var keys string

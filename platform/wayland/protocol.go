@@ -233,3 +233,36 @@ const (
 	idleIdled   = 0 // of both
 	idleResumed = 1
 )
+
+// What a surface above everything is made of: wlr-layer-shell.
+var (
+	wlCompositor = &iface{name: "wl_compositor", version: 4}
+	wlSurface    = &iface{name: "wl_surface", version: 4}
+	wlPointer    = &iface{name: "wl_pointer", version: 5}
+	layerShell   = &iface{name: "zwlr_layer_shell_v1", version: 4}
+	layerSurface = &iface{name: "zwlr_layer_surface_v1", version: 4}
+)
+
+const (
+	compositorCreateSurface = 0 // new
+
+	surfaceDestroy = 0
+	surfaceAttach  = 1 // buffer, x, y
+	surfaceDamage  = 2 // x, y, width, height
+	surfaceCommit  = 6
+
+	pointerEnter     = 0 // serial, surface, x, y
+	wlPointerRelease = 1 // since 3
+
+	shellGetSurface = 0 // new, surface, output, layer, name
+
+	layerOverlay  = 3
+	layerAllEdges = 15
+
+	layerSetAnchor    = 1 // bits
+	layerSetExclusive = 2 // zone
+	layerAck          = 6 // serial
+	layerDestroy      = 7
+
+	layerConfigure = 0 // serial, width, height
+)
