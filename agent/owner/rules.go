@@ -215,6 +215,10 @@ func (r *Rules) Judge(req policy.Request) policy.Decision {
 		return policy.Decision{Effect: policy.Deny, Code: capabilities.CodeDeniedByNode, Reason: "The owner's rules can not be evaluated."}
 	}
 	d := e.Decide(req)
+	if d.Effect != policy.Deny && len(d.Withheld) > 0 {
+		// The ticket grants these keys, and nothing here takes them back out of it.
+		d.Effect, d.Code, d.Reason = policy.Deny, capabilities.CodeDeniedByNode, "the owner withholds "+strings.Join(d.Withheld, ", ")+" from it"
+	}
 	if words := file.words(d.Determining); words != "" && d.Effect != policy.Allow {
 		d.Reason = words
 	}
