@@ -179,7 +179,7 @@ func newSecretAllowCmd() *cobra.Command {
 
 func newSecretRmCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rm NAME|REFERENCE",
+		Use:   "rm NAME_OR_REFERENCE",
 		Short: "Remove a secret with its references, or one reference",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
