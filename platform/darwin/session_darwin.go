@@ -31,7 +31,7 @@ func Visible() error {
 	}
 	info := a.sessionInfo()
 	if info == 0 {
-		return &platform.MissingError{What: "This process has no desktop that a person can see.", Fix: "Start the node in the person's login session, as an agent of launchd, not as a daemon."}
+		return noSession()
 	}
 	a.release(info)
 	return nil
@@ -50,4 +50,10 @@ func Allowed() (n int) {
 		}
 	}
 	return n
+}
+
+func noSession() *platform.MissingError {
+	return &platform.MissingError{
+		What: "This process has no desktop that a person can see.", Fix: "Start the node in the person's login session, as an agent of launchd, not as a daemon.",
+	}
 }

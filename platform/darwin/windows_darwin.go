@@ -47,8 +47,8 @@ func (a *api) list() ([]shown, error) {
 		return nil, err
 	}
 	info := a.windowInfo(onScreenOnly|withoutDesktop, 0)
-	if info == 0 {
-		return nil, lacks(screenRecording)
+	if info == 0 { // the window server is not there for this process
+		return nil, noSession()
 	}
 	defer a.release(info)
 	front := a.frontmost()

@@ -185,6 +185,7 @@ const (
 	axDisabled       = -25211
 	axNoValue        = -25212
 	axNoParameter    = -25213
+	axTimeout        = -25216 // in no header; newer systems say it for a question without an answer
 )
 
 // axError gives the condition for an answer; nil for a good one.
@@ -194,7 +195,7 @@ func axError(what string, code int32) error {
 		return nil
 	case axInvalid:
 		return platform.ErrGone
-	case axCannotComplete: // it did not answer in its time
+	case axCannotComplete, axTimeout: // it did not answer in its time
 		return platform.ErrHung
 	case axNoAttribute, axNoAction, axNotDone, axNoValue, axNoParameter, axBadArgument, axFailure:
 		return platform.ErrCannot
