@@ -125,6 +125,9 @@ func TestImports(t *testing.T) {
 		for _, b := range broken(s.dir(), s.imports, s.isTest()) {
 			t.Errorf("%s %s", s.file, b)
 		}
+		if !strings.HasSuffix(s.file, "_darwin.go") && slices.ContainsFunc(s.imports, func(p string) bool { return strings.HasPrefix(p, "github.com/ebitengine/purego") }) {
+			t.Errorf("%s imports purego, which makes a Linux binary dynamic: its name has to end in _darwin.go", s.file)
+		}
 	}
 }
 
