@@ -22,7 +22,7 @@ func newLedgerCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLedgerShowCmd(), newLedgerVerifyCmd(), newLedgerExportCmd())
+	cmd.AddCommand(newLedgerShowCmd(), newLedgerVerifyCmd(), newLedgerExportCmd(), newLedgerCompareCmd())
 	return cmd
 }
 

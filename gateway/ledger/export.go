@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
@@ -92,6 +93,8 @@ func (e *exporter) line(v any) error {
 
 // Export writes the whole ledger as it stands at one moment.
 func (l *Ledger) Export(ctx context.Context, w io.Writer) error {
+	// Before the transaction: what is not in it is younger than its head says.
+	taken := l.now()
 	// One read transaction: what is written meanwhile is not in it.
 	tx, err := l.store.Read().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -99,13 +102,13 @@ func (l *Ledger) Export(ctx context.Context, w io.Writer) error {
 	}
 	defer tx.Rollback() // nothing to keep
 	e := newExporter(w)
-	if err := l.export(ctx, tx, e); err != nil {
+	if err := l.export(ctx, tx, e, taken); err != nil {
 		return fmt.Errorf("ledger: export: %w", err)
 	}
 	return e.w.Flush()
 }
 
-func (l *Ledger) export(ctx context.Context, tx *sql.Tx, e *exporter) error {
+func (l *Ledger) export(ctx context.Context, tx *sql.Tx, e *exporter, taken time.Time) error {
 	keys, err := exportKeys(ctx, tx, l.Key())
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (l *Ledger) export(ctx context.Context, tx *sql.Tx, e *exporter) error {
 	if err != nil {
 		return err
 	}
-	if err := e.line(headLine{"head", l.signTail(end)}); err != nil {
+	if err := e.line(headLine{"head", chain.SignHead(l.key, chain.Head{Chain: l.chain, Seq: end.seq, Hash: end.hash, Time: taken.UnixMilli()})}); err != nil {
 		return err
 	}
 	return l.end(e)

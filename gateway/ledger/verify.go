@@ -26,6 +26,9 @@ type Pins struct {
 	Heads []chain.Head
 	// Chain is the expected name; empty: any.
 	Chain string
+
+	onPacket  func(*Packet)        // sees each packet that is good so far
+	onWitness func(*chain.Witness) // sees each witness that is good so far
 }
 
 const (
@@ -248,6 +251,9 @@ func (v *verifier) takePacket(line []byte) error {
 			return fmt.Errorf("entry %d says nothing readable of what was pruned", p.Seq)
 		}
 	}
+	if v.pins.onPacket != nil {
+		v.pins.onPacket(&p.Packet)
+	}
 	return v.passHeads(p.Seq)
 }
 
@@ -264,6 +270,9 @@ func (v *verifier) takeWitness(line []byte) error {
 	}
 	if w.At >= v.walk.Next {
 		return fmt.Errorf("node %q was witnessed at entry %d, and the export ends at %d", w.Head.Chain, w.At, v.walk.Next-1)
+	}
+	if v.pins.onWitness != nil {
+		v.pins.onWitness(&w.Witness)
 	}
 	v.report.Nodes = append(v.report.Nodes, capabilities.NodeID(w.Head.Chain))
 	return nil
