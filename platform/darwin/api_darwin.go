@@ -53,7 +53,6 @@ type api struct {
 	displayMode      func(id uint32) ref                                                            // CGDisplayCopyDisplayMode
 	modeWidth        func(mode ref) uint                                                            // CGDisplayModeGetPixelWidth
 	modeHeight       func(mode ref) uint                                                            // CGDisplayModeGetPixelHeight
-	displayRotation  func(id uint32) float64                                                        // CGDisplayRotation
 	colorSpace       func() ref                                                                     // CGColorSpaceCreateDeviceRGB
 	bitmapMake       func(data *byte, width, height, bits, stride uint, space ref, info uint32) ref // CGBitmapContextCreate
 	drawImage        func(context ref, to rect, image ref)                                          // CGContextDrawImage
@@ -137,7 +136,7 @@ func (a *api) functions() []function {
 		cf("CFRunLoopStop", &a.loopStop), cf("CFMachPortCreateRunLoopSource", &a.portSource), cf("CFMachPortInvalidate", &a.portInvalidate),
 		cg("CGGetActiveDisplayList", &a.displays), cg("CGMainDisplayID", &a.mainDisplay), cg("CGDisplayBounds", &a.displayBounds),
 		cg("CGDisplayCopyDisplayMode", &a.displayMode), cg("CGDisplayModeGetPixelWidth", &a.modeWidth), cg("CGDisplayModeGetPixelHeight", &a.modeHeight),
-		cg("CGDisplayRotation", &a.displayRotation), cg("CGColorSpaceCreateDeviceRGB", &a.colorSpace), cg("CGBitmapContextCreate", &a.bitmapMake),
+		cg("CGColorSpaceCreateDeviceRGB", &a.colorSpace), cg("CGBitmapContextCreate", &a.bitmapMake),
 		cg("CGContextDrawImage", &a.drawImage),
 		cg("CGWindowListCopyWindowInfo", &a.windowInfo), cg("CGRectMakeWithDictionaryRepresentation", &a.rectOf),
 		cg("CGSessionCopyCurrentDictionary", &a.sessionInfo), cg("CGEventSourceCreate", &a.sourceMake), cg("CGEventCreate", &a.eventMake),

@@ -57,8 +57,8 @@ func (a *api) arrangement() (layout, error) {
 		if mode := a.displayMode(id); mode != 0 {
 			s.width, s.height = int(a.modeWidth(mode)), int(a.modeHeight(mode))
 			a.release(mode)
-			// The mode is that of the panel, which may stand on its side.
-			if r := int(a.displayRotation(id)); r == 90 || r == 270 {
+			// The mode may be that of the panel, which stands on its side.
+			if (s.width > s.height) != (s.points.Width > s.points.Height) {
 				s.width, s.height = s.height, s.width
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebitengine/purego/objc"
-
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -72,7 +70,7 @@ func (a *api) list() ([]shown, error) {
 		w.App, w.Title = a.read(value("kCGWindowOwnerName"), maxTitle), a.read(value("kCGWindowName"), maxTitle)
 		w.Bounds = l.toPixels(w.points)
 		w.Content, w.Z, w.Own = w.Bounds, len(all), w.PID == os.Getpid()
-		if w.PID == front && !focused && number("kCGWindowLayer") == normalLayer {
+		if (w.PID == front || front == 0) && !focused && number("kCGWindowLayer") == normalLayer {
 			w.Focused, focused = true, true
 		}
 		all = append(all, w)
@@ -80,15 +78,25 @@ func (a *api) list() ([]shown, error) {
 	return all, nil
 }
 
-// frontmost gives the process of the application in front, 0 if it is not told.
-func (a *api) frontmost() (pid int) {
-	a.pooled(func() {
-		space := objc.ID(objc.GetClass("NSWorkspace")).Send(objc.RegisterName("sharedWorkspace"))
-		if app := space.Send(objc.RegisterName("frontmostApplication")); app != 0 {
-			pid = int(objc.Send[int32](app, objc.RegisterName("processIdentifier")))
-		}
-	})
-	return pid
+// frontmost gives the process of the application that has the keyboard, 0 if that
+// is not told: then whose window is on top has it. AppKit would know, but learns of
+// changes only where the main thread serves its loop.
+func (a *api) frontmost() int {
+	if !a.trusted() {
+		return 0
+	}
+	all := a.axEverything()
+	defer a.drop(all)
+	app, err := a.attribute(all, "AXFocusedApplication")
+	if err != nil {
+		return 0
+	}
+	defer a.drop(app)
+	var pid int32
+	if a.axPID(app, &pid) != axSuccess {
+		return 0
+	}
+	return int(pid)
 }
 
 // List gives the windows that a person could see. Minimised ones are in the Dock:
@@ -118,7 +126,8 @@ func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 
 // minimized lists an application's windows that are in the Dock.
 func (a *api) minimized(pid int, name string, z int) []platform.Window {
-	app := a.application(pid, glance)
+	const short = 100 * time.Millisecond // one that hangs must not hold up the list
+	app := a.application(pid, short)
 	defer a.drop(app)
 	array, err := a.attribute(app, "AXWindows")
 	if err != nil {
