@@ -59,8 +59,11 @@ type Options struct {
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
-	Version      string       // of this program
-	Log          *slog.Logger // default: discards
+	// LedgerRetention is how long packets are kept; older segments are pruned with
+	// proof. Default: for ever.
+	LedgerRetention time.Duration
+	Version         string       // of this program
+	Log             *slog.Logger // default: discards
 }
 
 // Gateway is one gateway, put together.
@@ -145,7 +148,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 		return err
 	}
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
-	if g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Log: g.log}); err != nil {
+	if g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log}); err != nil {
 		return err
 	}
 	if err := g.openRules(ctx); err != nil {
@@ -175,7 +178,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Tokens.Load(ctx); err != nil {
 		return err
 	}
-	if g.Lanes, err = lane.New(lane.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
+	if g.Lanes, err = lane.New(lane.Options{Store: g.Store, Record: g.recordBy, OnClosed: g.laneClosed, Log: g.log}); err != nil {
 		return err
 	}
 	if err := g.Lanes.Load(ctx); err != nil {

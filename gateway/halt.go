@@ -117,3 +117,13 @@ func (g *Gateway) keepTurns(ctx context.Context) error {
 		}
 	}
 }
+
+// laneClosed has nodes free what a lane held: a browser's cookies must not be met by
+// whoever uses its name next.
+func (g *Gateway) laneClosed(l capabilities.LaneID, node capabilities.NodeID) {
+	if node == "" {
+		g.Nodes.EndLane(l)
+		return
+	}
+	g.Nodes.CloseLane(node, l)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,10 @@ const (
 	defaultHTTP = "127.0.0.1:7480"
 	defaultQUIC = ":7443"
 )
+
+// minLedgerKeep is the least that retention leaves: a mistyped unit must not empty
+// the record.
+const minLedgerKeep = 24 * time.Hour
 
 func newGatewayCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,14 +37,18 @@ func newGatewayCmd() *cobra.Command {
 	proxied := cmd.Flags().Bool("behind-tls-proxy", false, "a TLS proxy stands in front, so --http may leave loopback")
 	hosts := cmd.Flags().StringSlice("host", nil, "further host name that clients may call by; repeatable")
 	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
+	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *keep != 0 && *keep < minLedgerKeep {
+			return usageError("--ledger-keep must be at least %s", minLedgerKeep)
+		}
 		data, err := dataDirOf(cmd)
 		if err != nil {
 			return err
 		}
 		g, err := openGateway(cmd.Context(), data, gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, PolicyFromFiles: *fromFiles, ApprovalWait: approvalWait, Log: newLog(cmd, *verbose),
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, PolicyFromFiles: *fromFiles, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newLog(cmd, *verbose),
 		})
 		if err != nil {
 			return err

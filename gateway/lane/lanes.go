@@ -37,8 +37,12 @@ type Options struct {
 	Store *store.Store // required, opened with Migrations
 	// Record writes a packet in the same transaction as the change; default: none.
 	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
-	Now    func() time.Time // default time.Now
-	Log    *slog.Logger     // default: discards
+	// OnClosed is told what a lane holds no more: on a node that was detached from it,
+	// or, with an empty node, on every node, before its name can be anybody else's.
+	// Default: nobody.
+	OnClosed func(lane capabilities.LaneID, node capabilities.NodeID)
+	Now      func() time.Time // default time.Now
+	Log      *slog.Logger     // default: discards
 }
 
 // Lanes is the set of all lanes. Its methods are safe for concurrent use.
@@ -82,6 +86,9 @@ func Migrations() []store.Migration {
 func New(o Options) (*Lanes, error) {
 	if o.Store == nil {
 		return nil, errors.New("lane: Options.Store is required")
+	}
+	if o.OnClosed == nil {
+		o.OnClosed = func(capabilities.LaneID, capabilities.NodeID) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -249,6 +256,12 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	if err := capabilities.ValidateName("node ID", string(node), maxNameLen); err != nil {
 		return Lane{}, err
 	}
+	detached := false
+	defer func() { // after the lock: it may wait for a node
+		if detached {
+			l.opts.OnClosed(lane, node)
+		}
+	}()
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.RLock()
@@ -300,6 +313,7 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	}
 	s.nodes = nodes
 	l.mu.Unlock()
+	detached = !attach
 	l.opts.Log.Info(kind, "lane", lane, "node", node, "by", by.Principal)
 	return l.view(lane), nil
 }
@@ -414,6 +428,9 @@ func (l *Lanes) flush(ctx context.Context) {
 	if err != nil {
 		l.opts.Log.Warn("lane.flush.failed", "err", err)
 		return
+	}
+	for _, name := range dead {
+		l.opts.OnClosed(name, "")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

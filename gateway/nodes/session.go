@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -46,6 +47,8 @@ type session struct {
 	writing sync.Mutex
 	control *quic.Stream
 	acked   bool // the hello is acknowledged; nothing may be sent before
+
+	frames *rate.Limiter // what the node may still say; of the session's goroutine
 }
 
 func (n *Nodes) session(id capabilities.NodeID) *session {
@@ -153,7 +156,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load()}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames()}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return greeting{}, code
@@ -313,6 +316,9 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 	if err != nil {
 		return err
 	}
+	if !s.frames.AllowN(time.Now(), frameCost(m)) {
+		return errTalkative
+	}
 	switch m := m.(type) {
 	case *wire.Heartbeat:
 		if m.Head != nil {
@@ -329,11 +335,16 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 	return nil
 }
 
+var errTalkative = errors.New("the node says more than a node has to say")
+
 // brokenBy gives the code to close with after an error of the control stream.
 func (n *Nodes) brokenBy(node capabilities.NodeID, err error) wire.CloseCode {
 	var refused *capabilities.Error
 	var timeout interface{ Timeout() bool }
 	switch {
+	case errors.Is(err, errTalkative):
+		n.log.Warn("node.talkative", "node", node)
+		return wire.CloseOverloaded
 	case errors.As(err, &refused):
 		n.log.Warn("node.protocol", "node", node, "err", err)
 		return wire.CloseProtocol

@@ -42,7 +42,9 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	if len(in.Args) == 0 {
 		in.Args = json.RawMessage(`{}`)
 	}
-	result := s.opts.Dispatcher.Call(c.r.Context(), dispatch.Request{
+	ctx, release := s.held.hold(c.r.Context(), c.who.TokenID, s.opts.Tokens.Valid)
+	defer release()
+	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest",
 	})
 	result.Output = fill(result.Output, result.Blobs)

@@ -119,6 +119,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[string]int // open event streams by token ID
+
+	held held
 }
 
 // New makes the surface; it starts nothing.
@@ -134,6 +136,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, streams: make(map[string]int)}
 	s.routes = s.table()
+	o.Tokens.OnRevoke(s.held.revoked) // for as long as the tokens are there
 	s.openAPI = sync.OnceValue(s.document)
 	return s, nil
 }
