@@ -365,7 +365,10 @@ const (
 	resultNoWindow     = 0x80070578 // ERROR_INVALID_WINDOW_HANDLE
 	resultNoServer     = 0x800706BA // RPC_S_SERVER_UNAVAILABLE
 	resultCallFailed   = 0x800706BE // RPC_S_CALL_FAILED
+	resultNotCalled    = 0x800706BF // RPC_S_CALL_FAILED_DNE
 	resultDisconnected = 0x80010108 // RPC_E_DISCONNECTED
+	resultRejected     = 0x80010001 // RPC_E_CALL_REJECTED
+	resultLater        = 0x8001010A // RPC_E_SERVERCALL_RETRYLATER
 )
 
 // resultError gives the condition for a result; nil for a good one.
@@ -373,11 +376,11 @@ func resultError(what string, hr uint32) error {
 	switch {
 	case hr < 0x80000000:
 		return nil
-	case slices.Contains([]uint32{resultNotAvailable, resultNoServer, resultCallFailed, resultDisconnected, resultNoWindow}, hr):
+	case slices.Contains([]uint32{resultNotAvailable, resultNoServer, resultCallFailed, resultNotCalled, resultDisconnected, resultNoWindow}, hr):
 		return platform.ErrGone
 	case slices.Contains([]uint32{resultNotEnabled, resultNotSupported, resultInvalid, resultNoInterface, resultNotDone, resultDenied, resultBadArgument}, hr):
 		return platform.ErrCannot
-	case hr == resultTimeout:
+	case hr == resultTimeout, hr == resultRejected, hr == resultLater: // it is busy with itself
 		return platform.ErrHung
 	}
 	return &ResultError{What: what, Result: hr}
