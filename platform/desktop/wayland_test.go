@@ -19,6 +19,7 @@ type swayOracle struct {
 
 func (o swayOracle) Title() string { return o.f.Window.Title }
 func (o swayOracle) Place(widget string) platform.Rect {
+	o.s.AwaitSettled(o.f)
 	w, ok := o.s.Window(o.f.Window.Title)
 	if !ok {
 		o.s.T.Fatalf("no window %q", o.f.Window.Title)
@@ -45,7 +46,7 @@ func (o swayOracle) Clipboard() (string, bool) { return o.s.Clipboard() }
 func (o swayOracle) Copy(text string)          { o.s.SetClipboard(text) }
 
 func TestWayland(t *testing.T) {
-	for _, kit := range []desk.Toolkit{desk.GTK3} {
+	for _, kit := range []desk.Toolkit{desk.GTK3, desk.GTK4} {
 		t.Run(string(kit), func(t *testing.T) {
 			s := desk.StartSway(t, desk.SwayOptions{})
 			o := open(t, s.Desk, nil)

@@ -47,8 +47,9 @@ func TestInputOnTwoDisplays(t *testing.T) {
 	w.Tell(fmt.Sprintf("[title=%q] floating enable, resize set width 700 px height 600 px, move absolute position 820 px 60 px", f.Window.Title))
 	desk.Await(t, "the window on the second display", func() bool {
 		at, ok := w.Window(f.Window.Title)
-		return ok && at.X >= 800 && at.Width > 690 && f.Box("entry").Width > 600
+		return ok && at.X >= 800 && at.Width > 690
 	})
+	w.AwaitSettled(f)
 	layout, err := w.screen.Layout(ctx)
 	if err != nil || len(layout.Displays) != 2 || layout.Displays[1].Scale != 2 || layout.Displays[1].Bounds.Width != 1600 {
 		t.Fatalf("layout %+v: %v", layout, err)

@@ -80,6 +80,9 @@ func (f *finder) find(ctx context.Context, places []place) (at platform.Point, e
 		if err == nil {
 			err = c.Sync(ctx)
 		}
+		if err == nil { // the window beneath learns that it has the pointer again, by a motion of nothing
+			err = f.in.make(ctx, request{f.in.pointer, pointerMotion, []any{now(), fixed(0), fixed(0)}}, request{f.in.pointer, pointerFrame, nil})
+		}
 	}()
 	pointer, err := c.create(f.in.seat.id, seatGetPointer, wlPointer, f.in.seat.version, func(m *message) {
 		if m.opcode != pointerEnter {

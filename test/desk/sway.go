@@ -175,7 +175,19 @@ func (s *Sway) Fixture(kit Toolkit, rows int, args ...string) *Fixture {
 	f.App = &App{p, Window{Title: title}, s.Desk}
 	s.AwaitWindow(p, title)
 	f.Await("it to be ready", func(e Event) bool { return e.Kind == "ready" })
+	s.AwaitSettled(f)
 	return f
+}
+
+// AwaitSettled waits until a fixture program has the size that Sway gave it: what
+// it says of its widgets' places is true then.
+func (s *Sway) AwaitSettled(f *Fixture) {
+	s.T.Helper()
+	Await(s.T, "the program to have its window's size", func() bool {
+		w, ok := s.Window(f.Window.Title)
+		missing := w.Width - f.Box("entry").Width // the field is as wide as the window, but for margins
+		return ok && missing >= 0 && missing < 64
+	})
 }
 
 // Clipboard reads the clipboard by wl-paste; ok is false if nobody offers text.
