@@ -11,7 +11,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop fuzz cross suite conformance clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy fuzz cross suite conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: setup build ## the measurements, each beside its floor in the same run (B
 
 bench-browser: setup build ## the browser family beside bare Chrome, and beside the npm packages below PEERS=dir
 	go run ./test/bench/browsers $(if $(PEERS),--peers $(PEERS)) $(BENCH)
+
+bench-policy: ## decision, ticket, consent and ledger check, each beside its floor
+	go test -run '^$$' -bench 'HundredPolicies|TicketMadeAndChecked|BenchmarkCheck$$|BenchmarkVerify' ./capabilities/policy ./agent/guard ./gateway/consent ./gateway/ledger
 
 bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)
 	@.ci/setup test

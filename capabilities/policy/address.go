@@ -48,7 +48,9 @@ var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443
 func ClassifyURL(raw string) Destination {
 	other := Destination{Origin: "null", Address: AddressOther}
 	s := strings.TrimFunc(raw, func(r rune) bool { return r <= 0x20 })
-	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	if strings.ContainsAny(s, "\t\n\r") {
+		s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	}
 	scheme, rest, ok := cutScheme(s)
 	if !ok {
 		return other

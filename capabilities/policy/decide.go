@@ -159,6 +159,14 @@ type environment struct {
 	request  cedar.Request
 	entities entities
 	fields   cedar.RecordMap // of context, without consent
+	contexts [2]cedar.Record // made of fields, without and with consent
+	made     [2]bool
+}
+
+// withoutArgs makes context.args empty, for actions that are no tool.
+func (env *environment) withoutArgs() {
+	env.fields["args"] = cedar.Record{}
+	env.made = [2]bool{}
 }
 
 // entities serves the two entities of a request beside the engine's actions.
@@ -260,9 +268,16 @@ func nodeEntity(n *Node) cedar.Entity {
 
 // withConsent gives the request under one value of consent.
 func (env *environment) withConsent(consent bool) cedar.Request {
-	env.fields["consent"] = cedar.Boolean(consent)
+	i := 0
+	if consent {
+		i = 1
+	}
+	if !env.made[i] {
+		env.fields["consent"] = cedar.Boolean(consent)
+		env.contexts[i], env.made[i] = cedar.NewRecord(env.fields), true
+	}
 	r := env.request
-	r.Context = cedar.NewRecord(env.fields)
+	r.Context = env.contexts[i]
 	return r
 }
 
@@ -278,7 +293,7 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	if !ok {
 		return e.refusal(capabilities.CodeInvalidArguments, "The arguments do not fit the tool's schema, so policy can not judge them.")
 	}
-	d := twoSteps(p, env, evaluate)
+	d := e.twoSteps(p, env, evaluate)
 	d.Snapshot = e.snapshot
 	d.LogOnly = e.observe(p, env, nil)
 	if d.Effect == Deny {
@@ -315,8 +330,8 @@ func (e *Engine) isolation(r Request, t *tool, env *environment, d Decision, eva
 		return d
 	}
 	env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
-	env.fields["args"] = cedar.Record{}
-	accepted := twoSteps(e.degraded, env, evaluate)
+	env.withoutArgs()
+	accepted := e.twoSteps(e.degraded, env, evaluate)
 	accepted.Snapshot = e.snapshot
 	accepted.LogOnly = merge(d.LogOnly, e.observe(e.degraded, env, nil))
 	accepted.Errors = merge(d.Errors, accepted.Errors)
@@ -343,14 +358,10 @@ func orNone(c capabilities.IsolationClass) capabilities.IsolationClass {
 }
 
 // twoSteps evaluates without consent, then with it.
-func twoSteps(p *partition, env *environment, evaluate evaluator) Decision {
-	first := evaluate(p, env, false)
+func (e *Engine) twoSteps(p *partition, env *environment, evaluate evaluator) Decision {
+	first, second := e.bothSteps(p, env, evaluate)
 	if first.permitted() {
 		return Decision{Effect: Allow, Determining: first.permits, Errors: first.errors, Reason: "Policy permits it."}
-	}
-	second := first
-	if p.consults.consent {
-		second = evaluate(p, env, true)
 	}
 	errs := merge(first.errors, second.errors)
 	// An erroring forbid denies in whichever step it failed: what it would have
@@ -372,6 +383,49 @@ func twoSteps(p *partition, env *environment, evaluate evaluator) Decision {
 		d.Reason = "No policy permits it."
 	}
 	return d
+}
+
+// bothSteps evaluates without consent and with it; what does not look at consent
+// only once.
+func (e *Engine) bothSteps(p *partition, env *environment, evaluate evaluator) (first, second outcome) {
+	switch {
+	case !p.consults.consent:
+		first = evaluate(p, env, false)
+		return first, first
+	case p.fixed == nil:
+		first = evaluate(p, env, false)
+		if first.permitted() {
+			return first, first
+		}
+		return first, evaluate(p, env, true)
+	}
+	fixed := evaluate(p.fixed, env, false)
+	first = e.join(fixed, evaluate(p.turning, env, false))
+	if first.permitted() {
+		return first, first
+	}
+	return first, e.join(fixed, evaluate(p.turning, env, true))
+}
+
+// join gives the outcome of the rules of two outcomes together, in file order.
+func (e *Engine) join(a, b outcome) outcome {
+	o := outcome{forbids: e.inOrder(a.forbids, b.forbids), errors: merge(a.errors, b.errors), failed: a.failed || b.failed}
+	if len(o.forbids) == 0 {
+		o.permits = e.inOrder(a.permits, b.permits)
+	}
+	return o
+}
+
+func (e *Engine) inOrder(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	all := append(slices.Clone(a), b...)
+	slices.SortFunc(all, func(x, y string) int { return e.byID[cedar.PolicyID(x)].order - e.byID[cedar.PolicyID(y)].order })
+	return all
 }
 
 // evaluate is Cedar's own evaluation.

@@ -48,13 +48,13 @@ func (e *Engine) Explain(r Request) Explanation {
 	x.Rules = e.outcomes(x.Rules, p, env)
 	if t.onNode && (r.Degraded != "" || r.Given.Rank() < r.required(t).Rank()) {
 		env.request.Action = cedar.NewEntityUID(typeAction, AcceptDegraded)
-		env.fields["args"] = cedar.Record{}
+		env.withoutArgs()
 		x.Rules = e.outcomes(x.Rules, e.degraded, env)
 	}
 	for _, key := range t.profile.Keys {
 		if p := e.byKey[key]; p != nil {
 			env.request.Action = keyAction(key)
-			env.fields["args"] = cedar.Record{}
+			env.withoutArgs()
 			x.Rules = e.outcomes(x.Rules, p, env)
 		}
 	}

@@ -71,7 +71,7 @@ func writeKeys(b *strings.Builder, keys []string) {
 func namesKey(scope ast.IsActionScopeNode) bool {
 	is := func(uid cedar.EntityUID) bool {
 		id := string(uid.ID)
-		return id == groupAllKeys || strings.HasPrefix(id, groupKeysPrefix) || strings.HasPrefix(id, actionKeysPrefix)
+		return id == groupAllKeys || id == ActivatePolicy || strings.HasPrefix(id, groupKeysPrefix) || strings.HasPrefix(id, actionKeysPrefix)
 	}
 	switch s := scope.(type) {
 	case ast.ScopeTypeEq:
@@ -105,7 +105,7 @@ func (e *Engine) indexKeys() {
 // not with a person's consent. A tool that can not work without a withheld key is
 // denied.
 func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluator) Decision {
-	env.fields["args"] = cedar.Record{}
+	env.withoutArgs()
 	for _, key := range t.profile.Keys {
 		p := e.byKey[key]
 		if p == nil {

@@ -43,6 +43,7 @@ type Engine struct {
 	byAction map[capabilities.ToolID]*partition
 	byKey    map[string]*partition // keys that rules name; most policies name none
 	degraded *partition
+	activate *partition // forbids that name ActivatePolicy
 	sources  []Source
 	snapshot string
 }
@@ -52,6 +53,7 @@ type rule struct {
 	id       cedar.PolicyID
 	source   string
 	line     int
+	order    int // in file order, of all rules
 	why      string
 	permit   bool
 	logOnly  bool
@@ -68,6 +70,24 @@ type partition struct {
 	enforced list
 	logOnly  list
 	consults uses
+	// fixed are those of enforced that do not look at consent, turning those that do;
+	// nil where one of them is all there is. What is fixed is evaluated once.
+	fixed, turning *partition
+}
+
+// split makes fixed and turning of what was added.
+func (p *partition) split() {
+	fixed, turning := &partition{}, &partition{}
+	for _, r := range p.enforced {
+		if r.consults.consent {
+			turning.add(r)
+		} else {
+			fixed.add(r)
+		}
+	}
+	if len(fixed.enforced) > 0 && len(turning.enforced) > 0 {
+		p.fixed, p.turning = fixed, turning
+	}
 }
 
 // list makes rules a cedar.PolicyIterator.
@@ -216,6 +236,7 @@ func (e *Engine) read(s Source, check *checker) []error {
 			complaints = append(complaints, fmt.Errorf("%s@id(%q) is used at %s:%d already", at, r.id, other.source, other.line))
 			continue
 		}
+		r.order = len(e.rules)
 		e.byID[r.id] = r
 		e.rules = append(e.rules, r)
 	}
@@ -290,7 +311,7 @@ func (c *checker) rule(r *rule) []string {
 		}
 	}
 	if r.permit && namesKey(r.ast.Action) {
-		problems = append(problems, "a key comes with its tool; only a forbid may name one")
+		problems = append(problems, "a key comes with its tool, and activating with the role; only a forbid may name them")
 	}
 	if err := c.validator.Policy("", r.ast); err != nil {
 		problems = append(problems, strings.Split(err.Error(), "\n")...)
@@ -328,9 +349,17 @@ func (e *Engine) index() {
 				p.add(r)
 			}
 		}
+		p.split()
 		e.byAction[id] = p
 	}
 	e.indexKeys()
+	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
+	e.activate = &partition{}
+	for _, r := range e.rules {
+		if !r.permit && scopeCovers(r.ast.Action, activate, nil, false) {
+			e.activate.add(r)
+		}
+	}
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	e.degraded = &partition{}
 	for _, r := range e.rules {

@@ -116,6 +116,8 @@ func newVocabulary(cat *catalog.Catalog) (*vocabulary, error) {
 	}
 	degraded := cedar.NewEntityUID(typeAction, AcceptDegraded)
 	v.entities[degraded] = cedar.Entity{UID: degraded}
+	activate := cedar.NewEntityUID(typeAction, ActivatePolicy)
+	v.entities[activate] = cedar.Entity{UID: activate}
 	v.addKeys()
 	v.schema = schemaText(v.tools)
 	resolved, err := resolveSchema(v.schema)
@@ -189,6 +191,9 @@ func schemaText(tools map[capabilities.ToolID]*tool) string {
 		b.WriteString("};\n")
 	}
 	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Node],\n", AcceptDegraded)
+	writeContext(&b, &noArgs)
+	b.WriteString("};\n")
+	fmt.Fprintf(&b, "\naction %q appliesTo {\n  principal: [Agent, User],\n  resource: [Provider],\n", ActivatePolicy)
 	writeContext(&b, &noArgs)
 	b.WriteString("};\n")
 	writeKeys(&b, declaredKeys(tools))

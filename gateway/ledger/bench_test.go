@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,4 +87,50 @@ func BenchmarkAppendIn(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkVerify measures the offline check of an export, signatures included,
+// beside the floor of hashing as many bytes.
+func BenchmarkVerify(b *testing.B) {
+	l := open(b, Options{})
+	const calls = 5000
+	for i := range calls / 50 {
+		var drafts []Draft
+		for j := range 50 {
+			drafts = append(drafts, call(fmt.Sprintf("call-%08d", i*50+j))...)
+		}
+		mustAppend(b, l, drafts...)
+	}
+	text := export(b, l)
+	packets := float64(4 * calls)
+	b.Run("floor", func(b *testing.B) {
+		for b.Loop() {
+			sha256.Sum256(text)
+		}
+		b.ReportMetric(packets*float64(b.N)/b.Elapsed().Seconds(), "packets/s")
+	})
+	b.Run("export", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Verify(bytes.NewReader(text), Pins{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(packets*float64(b.N)/b.Elapsed().Seconds(), "packets/s")
+	})
+	b.Run("chain", func(b *testing.B) {
+		all, err := l.Packets(b.Context(), Query{Limit: 1000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			prev := all[0].Prev
+			for i := range all {
+				if all[i].Prev != prev || sha256.Sum256(all[i].appendPreimage(nil)) != all[i].Hash {
+					b.Fatal("broken")
+				}
+				prev = all[i].Hash
+			}
+		}
+		b.ReportMetric(float64(len(all))*float64(b.N)/b.Elapsed().Seconds(), "packets/s")
+	})
 }
