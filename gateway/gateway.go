@@ -36,6 +36,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/webhook"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -90,7 +91,8 @@ type Gateway struct {
 	site  *pairing.Site
 	mcp   *mcp.Server
 	quic  net.Addr
-	heads chan nodeHead // of nodes' logs, on their way into the ledger
+	hooks []webhook.Hook // who is told what waits for a person
+	heads chan nodeHead  // of nodes' logs, on their way into the ledger
 
 	turned chan nodeStop // nodes' stop switches, on their way into the store
 }
@@ -197,6 +199,9 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Consent.Load(ctx); err != nil {
 		return err
 	}
+	if err := g.loadHooks(); err != nil {
+		return err
+	}
 	if err := g.openSecrets(ctx); err != nil {
 		return err
 	}
@@ -254,6 +259,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
+	act.Go(func() error { return g.tell(actCtx) })
 	act.Go(func() error { return g.followRules(actCtx) })
 	act.Go(func() error { return g.keepTurns(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })

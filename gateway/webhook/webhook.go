@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+)
+
+// Ledger is what is followed; gateway/ledger implements it.
+type Ledger interface {
+	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
+	Changed() <-chan struct{}
+}
+
+// Options of New; required unless a default is named.
+type Options struct {
+	Hooks  []Hook
+	Ledger Ledger
+	// After is the sequence number after which packets are told: what waited before
+	// a start is forgotten by then.
+	After uint64
+	// Approval gives a question as people see it.
+	Approval func(id string) (consent.Approval, error)
+	// Backoff is the pause before the second try, doubled for each further one;
+	// default 1 s.
+	Backoff time.Duration
+	Log     *slog.Logger // default: discards
+}
+
+const (
+	tries    = 8
+	timeout  = 10 * time.Second
+	batch    = 100
+	maxReply = 64 << 10
+)
+
+// Sender tells receivers. Run it.
+type Sender struct {
+	opts   Options
+	client *http.Client
+}
+
+// New makes a Sender; it starts nothing.
+func New(o Options) (*Sender, error) {
+	if o.Ledger == nil || o.Approval == nil {
+		return nil, errors.New("webhook: Ledger and Approval are required")
+	}
+	if o.Backoff <= 0 {
+		o.Backoff = time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil // what is told is for one receiver
+	return &Sender{opts: o, client: &http.Client{
+		Transport: transport, Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Run tells every receiver, each at its own pace, until ctx ends.
+func (s *Sender) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, h := range s.opts.Hooks {
+		all.Go(func() { s.follow(ctx, h) })
+	}
+	all.Wait()
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// follow tells one receiver.
+func (s *Sender) follow(ctx context.Context, h Hook) {
+	after := s.opts.After
+	for ctx.Err() == nil {
+		changed := s.opts.Ledger.Changed() // before reading, so that nothing is missed
+		list, err := s.opts.Ledger.Packets(ctx, ledger.Query{After: after, Kind: "gateway.approval.", Limit: batch})
+		if err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("webhook.read", "err", err)
+		}
+		for i := range list {
+			s.tell(ctx, h, &list[i])
+			after = list[i].Seq
+		}
+		if len(list) == batch {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
+}
+
+// Message is what a receiver reads.
+type Message struct {
+	Type string    `json:"type"` // approval.asked, approval.answered or approval.late
+	Time time.Time `json:"timestamp"`
+	Seq  uint64    `json:"seq"` // of the ledger
+	// By is who asked or answered.
+	By   capabilities.PrincipalID `json:"by,omitempty"`
+	Data json.RawMessage          `json:"data"`
+	// Approval is the question as it stands now; absent if it is long over.
+	Approval *consent.Approval `json:"approval,omitempty"`
+}
+
+// tell sends one packet until it is taken or given up.
+func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
+	m := Message{Type: strings.TrimPrefix(string(p.Kind), "gateway."), Time: p.Time(), Seq: p.Seq, By: p.Principal, Data: p.Body}
+	var ref struct {
+		Approval string `json:"approval"`
+	}
+	if err := json.Unmarshal(p.Body, &ref); err == nil {
+		if a, err := s.opts.Approval(ref.Approval); err == nil {
+			m.Approval = &a
+		}
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		s.opts.Log.Error("webhook.encode", "seq", p.Seq, "err", err)
+		return
+	}
+	pause := s.opts.Backoff
+	for try := range tries {
+		taken, again := s.post(ctx, h, "msg_"+strconv.FormatUint(p.Seq, 10), body)
+		if taken || ctx.Err() != nil {
+			return
+		}
+		if !again || try == tries-1 {
+			s.opts.Log.Error("webhook.given_up", "host", h.URL.Host, "seq", p.Seq, "tries", try+1)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+// post sends once. again is false for what a second try would not change.
+func (s *Sender) post(ctx context.Context, h Hook, id string, body []byte) (taken, again bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return false, false
+	}
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "handrail")
+	req.Header.Set("Webhook-Id", id)
+	req.Header.Set("Webhook-Timestamp", stamp)
+	req.Header.Set("Webhook-Signature", Sign(h.Key, id, stamp, body))
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.opts.Log.Warn("webhook.failed", "host", h.URL.Host, "err", errors.Unwrap(err)) // the rest of the address may be a secret
+		return false, true
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // so that the connection can be used again
+	switch {
+	case resp.StatusCode/100 == 2:
+		return true, false
+	case resp.StatusCode/100 == 5, resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusRequestTimeout:
+		return false, true
+	}
+	return false, false
+}
+
+// Sign gives the signature of a message: "v1," and the base64 of HMAC-SHA-256 over
+// ID.TIMESTAMP.BODY (the Standard Webhooks specification).
+func Sign(k Key, id, stamp string, body []byte) string {
+	h := hmac.New(sha256.New, k.bytes)
+	h.Write([]byte(id + "." + stamp + "."))
+	h.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
