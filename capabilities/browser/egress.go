@@ -207,6 +207,9 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port string) (conn net.Con
 // serve handles one request of Chrome: a tunnel for https and sockets, or a
 // plain http request with an absolute address.
 func (e *egress) serve(w http.ResponseWriter, r *http.Request) {
+	if !e.rules.gate.pass(r.Context()) {
+		panic(http.ErrAbortHandler) // there is nobody to answer
+	}
 	switch {
 	case r.Method == http.MethodConnect:
 		e.tunnel(w, r)

@@ -23,6 +23,7 @@ type egressRules struct {
 	file   func(*url.URL) error
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	links  func() ([]net.Addr, error) // networks this machine's interfaces are in
+	gate   gate                       // shut while the node is stopped
 }
 
 // newEgressRules reads the owner's origins, such as "http://127.0.0.1:8080".

@@ -1,0 +1,99 @@
+package browser
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/debugger"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// pauseWithin bounds handing the commands of a pause to a browser that takes none.
+const pauseWithin = time.Second
+
+var _ capabilities.Pauser = (*Handler)(nil)
+
+// Pause holds every page of the node's own browsers, or lets them go on: scripts stop
+// before their next statement, in pages, frames and workers, and no new request
+// leaves. A person's own Chrome is left alone; its pages are that person's. Commands
+// are sent and not waited for: a page that hangs must not hold up the stop.
+func (h *Handler) Pause(on bool) {
+	h.rules.gate.set(on)
+	h.mu.Lock()
+	lanes := make([]*lane, 0, len(h.lanes))
+	for _, l := range h.lanes {
+		lanes = append(lanes, l)
+	}
+	h.mu.Unlock()
+	chromes := map[*chrome]bool{}
+	for _, l := range lanes {
+		l.mu.Lock()
+		if c := l.chrome; c != nil && !c.attached {
+			chromes[c] = true
+		}
+		l.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pauseWithin)
+	defer cancel()
+	for c := range chromes {
+		for _, s := range c.conn.attachedSessions() {
+			if on {
+				s.send(ctx, debugger.CommandEnable, debugger.EnableParams{MaxScriptsCacheSize: 1})
+				s.send(ctx, debugger.CommandPause, struct{}{})
+			} else {
+				s.send(ctx, debugger.CommandDisable, struct{}{})
+			}
+		}
+	}
+}
+
+// attachedSessions gives every session of a target, that is, all but the browser's
+// own.
+func (c *conn) attachedSessions() []*session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*session, 0, len(c.sessions))
+	for id, s := range c.sessions {
+		if id != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// gate holds requests back while the node is stopped.
+type gate struct {
+	mu   sync.Mutex
+	held chan struct{} // closed when it opens; nil while it is open
+}
+
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case shut && g.held == nil:
+		g.held = make(chan struct{})
+	case !shut && g.held != nil:
+		close(g.held)
+		g.held = nil
+	}
+}
+
+// pass waits until the gate is open; false if ctx ended first.
+func (g *gate) pass(ctx context.Context) bool {
+	for {
+		g.mu.Lock()
+		held := g.held
+		g.mu.Unlock()
+		if held == nil {
+			return true
+		}
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
