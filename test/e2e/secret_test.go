@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -136,12 +138,17 @@ const secretRules = site.Rules + `
 @id("no-lane") forbid (principal, action, resource) when { context.lane == "denied" };`
 
 func newVault(t *testing.T, values ...string) *vault {
+	return newVaultWith(t, site.Options{}, values...)
+}
+
+func newVaultWith(t *testing.T, o site.Options, values ...string) *vault {
 	v := &vault{t: t, mine: &mine{t: t}}
 	for _, value := range values {
 		v.canaries = append(v.canaries, newCanary(value))
 	}
 	log := slog.New(slog.NewJSONHandler(v.mine, &slog.HandlerOptions{Level: slog.LevelDebug - 4, AddSource: true}))
-	v.Site = site.Start(t, site.Options{ApprovalWait: time.Millisecond, Rules: secretRules, Log: log})
+	o.ApprovalWait, o.Rules, o.Log = time.Millisecond, secretRules, log
+	v.Site = site.Start(t, o)
 	v.admin, v.agent = v.MustToken("anna", principal.RoleAdmin), v.MustToken("agent", principal.RoleAgent)
 	return v
 }
@@ -373,6 +380,116 @@ func TestSecretFromElsewhere(t *testing.T) {
 	v.everywhere(n)
 }
 
+// A delivery that is kept until somebody answers is made anew in full then, from a
+// task that holds no more than the call did.
+func TestSecretDeferred(t *testing.T) {
+	const value = "CANARY-for-another-day-1618"
+	later := strings.Replace(string(policy.DefaultSource()), `@id("session-asks")`, `@id("session-asks") @defer("8h")`, 1)
+	v := newVaultWith(t, site.Options{Default: later}, value)
+	b := newBoard()
+	n := v.AddNode("desk", b)
+	v.set("mail", value)
+	v.allow("mail", "agent", "mail")
+	const args = `{"secret_alias":"mail"}`
+	r := v.as("agent", "main", copySecret, args, "")
+	if details, err := json.Marshal(r.Details); err != nil || r.Code != capabilities.CodeApprovalPending || !strings.Contains(string(details), `"task"`) {
+		t.Fatalf("%+v", r)
+	}
+	v.folder(v.Dir)
+	if v.resolved() != 0 {
+		t.Error("resolved while it waits")
+	}
+	v.answerAll(consent.Answer{Allow: true})
+	// The identical call waits for the one that was kept.
+	for end := time.Now().Add(time.Minute); ; {
+		r = v.as("agent", "main", copySecret, args, "")
+		if r.Status == capabilities.StatusOK {
+			break
+		}
+		if r.Code != capabilities.CodeApprovalPending || time.Now().After(end) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if text, writes := b.has(); text != value || writes != 1 || v.resolved() != 1 {
+		t.Errorf("%d writes, %d resolved", writes, v.resolved())
+	}
+	b.clear()
+	v.everywhere(n)
+}
+
+// The same over MCP, whose answers are searched whole.
+func TestSecretOverMCP(t *testing.T) {
+	const value = "CANARY-over-mcp-5772"
+	v := newVault(t, value)
+	b := newBoard()
+	n := v.AddNode("desk", b)
+	v.set("mail", value)
+	v.allow("mail", "agent", "mail")
+	call := v.mcp()
+	if list := call("tools/list", `{}`); !strings.Contains(list, "tool_secret_copy_to_node_clipboard") || !strings.Contains(list, "secret_alias mail (Work mail)") {
+		t.Errorf("%s", list)
+	}
+	const copying = `{"name":"tool_secret_copy_to_node_clipboard","arguments":{"secret_alias":"mail"}}`
+	if got := call("tools/call", copying); !strings.Contains(got, string(capabilities.CodeApprovalPending)) {
+		t.Fatalf("%s", got)
+	}
+	v.answerAll(consent.Answer{Allow: true})
+	if got := call("tools/call", copying); !strings.Contains(got, "sole_eligible_node") {
+		t.Fatalf("%s", got)
+	}
+	if text, _ := b.has(); text != value {
+		t.Error("not delivered")
+	}
+	if got := call("tools/call", `{"name":"tool_fixture_echo","arguments":{"text":"x"}}`); !strings.Contains(got, "[secret]") {
+		t.Errorf("%s", got)
+	}
+	if got := call("tools/call", `{"name":"tool_fixture_image","arguments":{"text":"x","size":1}}`); !strings.Contains(got, string(capabilities.CodeSecretHeld)) {
+		t.Errorf("%s", got)
+	}
+	call("tools/call", `{"name":"tool_fixture_fail","arguments":{"text":"x","code":"x"}}`)
+	b.clear()
+	v.everywhere(n)
+}
+
+// mcp opens a session of the agent's and gives a way to make requests in it.
+func (v *vault) mcp() func(method, params string) string {
+	v.t.Helper()
+	session, id := "", 0
+	send := func(body string) string {
+		v.t.Helper()
+		req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.URL()+"/mcp", strings.NewReader(body))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Authorization": "Bearer " + v.agent, "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": session} {
+			if value != "" {
+				req.Header.Set(name, value)
+			}
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode >= 300 {
+			v.t.Fatalf("%d %s %v", resp.StatusCode, answer, err)
+		}
+		if s := resp.Header.Get("Mcp-Session-Id"); s != "" {
+			session = s
+		}
+		v.free("MCP", answer)
+		return string(answer)
+	}
+	call := func(method, params string) string {
+		id++
+		return send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
+	}
+	call("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return call
+}
+
 // held checks what the agent gets while a value lies in b.
 func (v *vault) held(b *board) {
 	v.t.Helper()
@@ -481,12 +598,9 @@ func TestSecretAndCrashes(t *testing.T) {
 
 	// The gateway goes while the node writes; the retry gets the node's word.
 	done := begin("crash-1")
-	restarted := make(chan struct{})
-	go func() { v.Restart(); close(restarted) }()
-	n.AwaitGone()
-	b.release <- struct{}{}
+	v.Restart()
 	v.result("cut off", <-done)
-	<-restarted
+	b.release <- struct{}{}
 	b.next("")
 	n.AwaitReady()
 	r := v.as("agent", "main", copySecret, args, "crash-1")

@@ -43,6 +43,8 @@ type Options struct {
 	// ApprovalWait is how long a call waits for a person; default: nobody is asked.
 	ApprovalWait time.Duration
 	Log          *slog.Logger // default: warnings go to the test
+	// Default is Cedar text in place of the shipped policy.
+	Default string
 }
 
 // Start runs a gateway until the test ends.
@@ -55,9 +57,12 @@ func Start(t testing.TB, o Options) *Site {
 	if o.Rules == "" {
 		o.Rules = Rules
 	}
+	if o.Default == "" {
+		o.Default = string(policy.DefaultSource())
+	}
 	rules := filepath.Join(s.Dir, "policy")
 	must(t, os.MkdirAll(rules, 0o700))
-	must(t, os.WriteFile(filepath.Join(rules, "default.cedar"), policy.DefaultSource(), 0o600))
+	must(t, os.WriteFile(filepath.Join(rules, "default.cedar"), []byte(o.Default), 0o600))
 	must(t, os.WriteFile(filepath.Join(rules, "test.cedar"), []byte(o.Rules), 0o600))
 	s.http, s.quic = "127.0.0.1:0", "127.0.0.1:0"
 	s.open()
