@@ -192,7 +192,10 @@ func ReadExport(r io.Reader) (*Exported, error) {
 				return nil, corrupt("something follows the end")
 			}
 			x.Key = *l.Key
-			return x, x.checkHead(x.Head)
+			if err := x.checkHead(x.Head); err != nil {
+				return nil, err
+			}
+			return x, nil
 		}
 		sum.Write(b)
 	}

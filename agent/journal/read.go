@@ -116,7 +116,10 @@ func read(dir, name string) (*Log, error) {
 			l.Peers = append(l.Peers, h)
 		}
 	}
-	return l, l.checkHead(l.Head)
+	if err := l.checkHead(l.Head); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // checkHead compares a signed head of this log with it; CodeLedgerCorrupt if the log
