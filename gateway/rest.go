@@ -17,7 +17,7 @@ import (
 func (g *Gateway) mountREST() error {
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
-		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
+		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: promhttp.HandlerFor(g.metrics, promhttp.HandlerOpts{}), Log: g.log,
 	})
 	if err != nil {

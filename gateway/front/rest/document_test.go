@@ -84,7 +84,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		if op.Summary == "" {
 			t.Errorf("%s has no summary", name)
 		}
-		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token, "approval": waits, "grant": given.ID, "set": "active", "secret": "mail"}
+		values := map[string]string{"node": "n2", "lane": "l1", "invite": made.Invite, "token": made.Token, "approval": waits, "task": "t-1", "grant": given.ID, "set": "active", "secret": "mail"}
 		switch path {
 		case "/v1/nodes/{node}/deny":
 			values["node"] = "n3"

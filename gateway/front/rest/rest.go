@@ -98,6 +98,7 @@ type Options struct {
 	Ledger     Ledger
 	Selector   Selector
 	Consent    Consent
+	Tasks      Tasks
 	Secrets    Secrets
 	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
 	// an agent holds. Default: none does.
@@ -125,7 +126,7 @@ type Server struct {
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Secrets == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Secrets == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
 	}
 	if o.Log == nil {

@@ -68,7 +68,7 @@ func start(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	a.rest, err = rest.New(rest.Options{
-		Consent: a.consent, Brake: &brake{}, Secrets: noSecrets{},
+		Consent: a.consent, Tasks: deferred{}, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{book, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),

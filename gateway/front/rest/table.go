@@ -57,6 +57,8 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActApprove, summary: "One of them, also for a while after it was answered"}, s.approval),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
 			summary: "Answer one: allow (call, lease, session or always) or deny; the first answer counts, later ones are recorded"}, s.answer),
+		serveJSON(endpoint{method: get, path: "/v1/tasks", action: principal.ActReadCalls, summary: "Calls that are kept until a person answers, one's own or, for operators, all"}, s.tasks),
+		serveJSON(endpoint{method: remove, path: "/v1/tasks/{task}", action: principal.ActCall, summary: "Forget one of them"}, s.dropTask),
 		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActApprove, summary: "The grants that are good now"}, s.grants),
 		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
 		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newTasksCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tasks",
+		Short: "List the calls that are kept until a person answers",
+		Long: "Where policy says so, a call that nobody answers is kept and carried out once somebody allows it. The agent\n" +
+			"gets the result when it repeats the identical call.",
+		Args: cobra.NoArgs,
+	}
+	drop := cmd.Flags().String("drop", "", "forget this one")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		if *drop != "" {
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodDelete, path("tasks", *drop), nil, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "%s is forgotten", *drop)
+		}
+		raw, err := c.list(cmd, path("tasks"), "tasks")
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if commonOf(cmd).json {
+			return printItems(out, raw)
+		}
+		all, err := decodeAll[struct {
+			ID        string    `json:"task"`
+			State     string    `json:"state"`
+			Principal string    `json:"principal"`
+			Lane      string    `json:"lane"`
+			Tool      string    `json:"tool"`
+			Approval  string    `json:"approval"`
+			Code      string    `json:"code"`
+			Expires   time.Time `json:"expires_at"`
+		}](raw)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(out, "No calls are kept.")
+			return nil
+		}
+		t := newTable(out, "TASK", "STATE", "PRINCIPAL", "LANE", "TOOL", "APPROVAL", "UNTIL")
+		for _, v := range all {
+			state := v.State
+			if v.Code != "" {
+				state += " (" + v.Code + ")"
+			}
+			t.row(v.ID, state, v.Principal, v.Lane, v.Tool, v.Approval, v.Expires.Local().Format(time.DateTime))
+		}
+		t.flush()
+		return nil
+	}
+	return cmd
+}

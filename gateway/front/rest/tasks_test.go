@@ -1,0 +1,42 @@
+package rest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+)
+
+// deferred is one deferred call of alice's.
+type deferred struct{}
+
+func (deferred) Tasks(_ context.Context, owner capabilities.PrincipalID) ([]dispatch.Task, error) {
+	if owner != "" && owner != "alice" {
+		return []dispatch.Task{}, nil
+	}
+	return []dispatch.Task{{ID: "t-1", State: dispatch.TaskWaiting, Principal: "alice", Tool: "tool.desktop.act"}}, nil
+}
+
+func (d deferred) DropTask(ctx context.Context, owner capabilities.PrincipalID, id string, _ capabilities.PrincipalID) error {
+	if all, _ := d.Tasks(ctx, owner); len(all) == 0 || all[0].ID != id {
+		return capabilities.Errorf(capabilities.CodeNotFound, "there is no such task")
+	}
+	return nil
+}
+
+// An agent sees and drops its own deferred calls, an operator everybody's.
+func TestTasks(t *testing.T) {
+	a := start(t)
+	other := a.Token("bob", "agent")
+	for token, want := range map[string]int{a.agent: 1, other: 0, a.operator: 1} {
+		var list struct{ Tasks []dispatch.Task }
+		a.ok(token, "GET", "/v1/tasks", "", &list)
+		if len(list.Tasks) != want {
+			t.Errorf("%+v", list)
+		}
+	}
+	a.fails(other, "DELETE", "/v1/tasks/t-1", "", capabilities.CodeNotFound)
+	a.ok(a.agent, "DELETE", "/v1/tasks/t-1", "", nil)
+	a.ok(a.operator, "DELETE", "/v1/tasks/t-1", "", nil)
+}
