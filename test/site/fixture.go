@@ -93,6 +93,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	default:
 	}
 	out := capabilities.Output{Result: map[string]any{"text": a.Text}, Effect: capabilities.EffectConfirmed}
+	out.Untrusted = strings.HasPrefix(a.Text, "untrusted")
 	switch _, action, _ := strings.Cut(string(inv.Capability), "fixture."); action {
 	case "slow":
 		inv.Progress(capabilities.Progress{Done: 1, Total: 2, Message: "half"})
