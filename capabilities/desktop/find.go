@@ -14,7 +14,7 @@ import (
 // Bounds of a reading that looks for something.
 const (
 	maxElements = 50_000
-	perApp      = 1500 * time.Millisecond
+	perApp      = 3 * time.Second
 )
 
 // parts gives the desktop with what finding elements takes.

@@ -265,6 +265,11 @@ func (a *Accessibility) Do(ctx context.Context, ref, action string) error {
 func (t target) start(ctx context.Context, q *question) error {
 	limited, cancel := context.WithTimeout(ctx, perElement)
 	defer cancel()
+	if p := t.s.owner(t.at.bus); p != nil && q.method == ifAction+".DoAction" {
+		if c := p.direct(limited); c != nil {
+			return hungUnless(ctx, t.startDirectly(limited, c, q))
+		}
+	}
 	orders, states := make(chan *dbus.Call, 1), make(chan *dbus.Call, 1)
 	o := t.s.bus.Object(t.at.bus, t.at.path)
 	o.GoWithContext(limited, q.method, dbus.FlagNoAutoStart, orders, q.args...)
@@ -286,21 +291,10 @@ func (t target) start(ctx context.Context, q *question) error {
 			q.err = limited.Err()
 		}
 	}
-	switch {
-	case q.err == nil:
-		if done, told := q.first().(bool); told && !done {
-			return platform.ErrCannot
-		}
-		return nil
-	case isReply(q.err):
-		if noPeer(q.err) {
-			return nil // "Quit" ends the application before it answers
-		}
-		return t.refused(ctx, q.err)
-	case errors.Is(q.err, dbus.ErrClosed) || !t.s.bus.Connected():
+	if q.err != nil && !isReply(q.err) && (errors.Is(q.err, dbus.ErrClosed) || !t.s.bus.Connected()) {
 		return platform.ErrLost
 	}
-	return hungUnless(ctx, q.err)
+	return hungUnless(ctx, t.ended(ctx, q))
 }
 
 // Number reads a value with its bounds.

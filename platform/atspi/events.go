@@ -91,7 +91,12 @@ func (s *session) left(body []any) {
 			l.put(platform.ElementEvent{PID: pid, Ref: s.ref(p.root), Kind: "removed"})
 		}
 	}
+	lines := s.lines[name]
+	delete(s.lines, name)
 	s.mu.Unlock()
+	for _, c := range lines {
+		go c.Close() // signals are not to wait for it
+	}
 }
 
 // changed brings the mirror up to an event. It gives the application's process.

@@ -124,7 +124,8 @@ type session struct {
 
 	mu        sync.Mutex // guards what follows; taken before an app's
 	apps      map[string]*app
-	guests    map[string]*app // names on the bus whose elements belong to another application
+	guests    map[string]*app         // names on the bus whose elements belong to another application
+	lines     map[string][]*dbus.Conn // to applications themselves, the one used longest ago first
 	listeners map[*listener]struct{}
 	used      time.Time
 	idle      *time.Timer
@@ -169,7 +170,7 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	case q.text() == "":
 		return nil, &platform.MissingError{What: "The accessibility bus of this desktop did not start.", Fix: fixPackage}
 	}
-	s := &session{options: o, few: fewNodes, own: os.Getpid(), apps: map[string]*app{}, guests: map[string]*app{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
+	s := &session{options: o, few: fewNodes, own: os.Getpid(), apps: map[string]*app{}, guests: map[string]*app{}, lines: map[string][]*dbus.Conn{}, listeners: map[*listener]struct{}{}, following: make(chan struct{}, 1)}
 	if s.bus, err = dial(ctx, q.text(), s); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -241,6 +242,12 @@ func (s *session) close() {
 	s.bus.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, lines := range s.lines {
+		for _, c := range lines {
+			c.Close()
+		}
+	}
+	clear(s.lines)
 	if s.idle != nil {
 		s.idle.Stop()
 	}

@@ -185,7 +185,7 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 func (p *app) talks() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.heard) < 250*time.Millisecond
+	return time.Since(p.heard) < time.Second
 }
 
 // silent is the part of an application that does not answer.

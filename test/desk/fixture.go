@@ -25,6 +25,10 @@ const (
 	GTK3 Toolkit = "gtk3"
 	GTK4 Toolkit = "gtk4"
 	Qt   Toolkit = "qt"
+	// Acts is a GTK 3 program with other widgets: "expander", "tree" with "branch 0"
+	// and on, "area" with a context menu, "card" and "tray" to drag one onto the
+	// other, "pane" with "line 0" and on, and "ask", which opens a dialog.
+	Acts Toolkit = "acts"
 )
 
 // Box is a widget's place: of the desktop in GTK3 and Qt, of its window in GTK4,
@@ -76,12 +80,13 @@ func (d *Desk) needModule(kit Toolkit) {
 		GTK3: {"import gi; gi.require_version('Gtk', '3.0'); from gi.repository import Gtk", "python3-gi gir1.2-gtk-3.0"},
 		GTK4: {"import gi; gi.require_version('Gtk', '4.0'); from gi.repository import Gtk", "python3-gi gir1.2-gtk-4.0"},
 		Qt:   {"from PyQt5 import QtWidgets", "python3-pyqt5"},
-	}[kit]
+	}
+	about[Acts] = about[GTK3]
 	if _, err := os.Stat(python); err != nil {
 		d.T.Fatalf("this test needs the package python3 (.ci/setup test installs it): %v", err)
 	}
-	if _, err := d.Try(python, "-c", about[0]); err != nil {
-		d.T.Fatalf("this test needs the packages %s (.ci/setup test installs them): %v", about[1], err)
+	if _, err := d.Try(python, "-c", about[kit][0]); err != nil {
+		d.T.Fatalf("this test needs the packages %s (.ci/setup test installs them): %v", about[kit][1], err)
 	}
 }
 
