@@ -68,7 +68,9 @@ func TestLanesAreTaintedByWhatTheyRead(t *testing.T) {
 		`@id("clean-only") forbid (principal, action == Action::"tool.fixture.image", resource) when { context.taint.contains("fixture") };`})
 	n := s.AddNode("desk", site.NewHandler())
 	n.AwaitReady()
-	image := func() capabilities.Result { return s.Call(context.Background(), site.ToolImage, `{"text":"x","size":10}`, "") }
+	image := func() capabilities.Result {
+		return s.Call(context.Background(), site.ToolImage, `{"text":"x","size":10}`, "")
+	}
 	echo := func(text string) {
 		t.Helper()
 		if r := s.Call(context.Background(), site.ToolEcho, `{"text":"`+text+`"}`, ""); r.Status != capabilities.StatusOK {
