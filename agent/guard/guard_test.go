@@ -3,6 +3,7 @@ package guard
 import (
 	"crypto/sha256"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,13 +17,22 @@ import (
 
 const tool = capabilities.ToolID("tool.browser.evaluate")
 
+// loader is made once: what rules can speak about is dear to work out.
+var loader = sync.OnceValues(func() (*policy.Loader, error) {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewLoader(cat)
+})
+
 func mustEngine(t *testing.T, cedar string) *policy.Engine {
 	t.Helper()
-	cat, err := catalog.Embedded()
+	l, err := loader()
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policy.Load([]policy.Source{{Name: "owner.cedar", Data: []byte(cedar)}}, cat)
+	e, err := l.Load([]policy.Source{{Name: "owner.cedar", Data: []byte(cedar)}})
 	if err != nil {
 		t.Fatal(err)
 	}

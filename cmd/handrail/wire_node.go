@@ -30,6 +30,9 @@ type nodeConfig struct {
 	Version int           `json:"version"`
 	Browser browserConfig `json:"browser"`
 	Desktop desktopConfig `json:"desktop"`
+
+	// step is what the owner's file says about one step of a script; nil: nothing.
+	step func(capabilities.ToolID, []byte) *capabilities.Error
 }
 
 type browserConfig struct {
@@ -169,7 +172,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}),
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
-		CheckArgs: checkArgs(tools), Log: log,
+		CheckArgs: checkArgs(tools, config.step), Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -182,8 +185,8 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 }
 
 // checkArgs validates the steps of scripts, which the gateway does not see, by
-// the schemas that it would use.
-func checkArgs(tools *catalog.Catalog) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
+// the schemas that it would use, and by the owner's file.
+func checkArgs(tools *catalog.Catalog, step func(capabilities.ToolID, []byte) *capabilities.Error) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
 	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
 		d, ok := tools.ByCapability(id)
 		if !ok {
@@ -198,6 +201,11 @@ func checkArgs(tools *catalog.Catalog) func(capabilities.CapabilityID, json.RawM
 				WithHint("Correct the arguments of this step; they are those of " + string(d.Tool) + ".")
 		case args.NodeID != "":
 			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "node_id: a script runs on one node").WithHint("Leave it out.")
+		}
+		if step != nil {
+			if err := step(d.Tool, args.Canonical); err != nil {
+				return nil, 0, err
+			}
 		}
 		return args.Canonical, args.Timeout, nil
 	}
@@ -231,11 +239,20 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, onState func(link.S
 			a.Halt(reason)
 		}
 	}
+	config.step = func(tool capabilities.ToolID, args []byte) *capabilities.Error {
+		if a := node.Load(); a != nil {
+			return a.Step(tool, args)
+		}
+		return nil // before there is a node, there is no script
+	}
+	if err := ownerHosts(data, &config.Browser); err != nil {
+		return nil, err
+	}
 	hs, err := handlers(config, flags.finder(config.Browser.Path), data.node("browser"), stop, log)
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), OnState: onState, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}
