@@ -41,9 +41,11 @@ format: ## fail if a file is not gofmt-clean
 	@.ci/setup build
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-clean:" $$files; exit 1; }
 
-lint: ## go vet
+lint: ## go vet, as every system sees the code
 	@.ci/setup build
 	go vet ./...
+	GOOS=windows go vet ./...
+	GOOS=darwin go vet ./...
 
 arch: ## import rules, rooms, documents
 	@.ci/setup build

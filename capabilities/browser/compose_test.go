@@ -78,3 +78,12 @@ func TestRows(t *testing.T) {
 		t.Errorf("%v", top)
 	}
 }
+
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("missing %q in:\n%s", part, text)
+		}
+	}
+}

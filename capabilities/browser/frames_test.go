@@ -50,15 +50,6 @@ func (n *node) outside() int {
 	return count
 }
 
-func wants(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("missing %q in:\n%s", part, text)
-		}
-	}
-}
-
 const counted = `<script>var n = 0</script><button onclick="this.textContent = 'Pressed ' + ++n + (event.isTrusted ? ' truly' : '')">Press</button>`
 
 // A page with frames of every kind: readable, of another origin in the same

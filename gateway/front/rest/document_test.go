@@ -3,7 +3,10 @@ package rest_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
 // The document is the table: every route is in it and answers, every answer fits
@@ -52,7 +56,15 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(a.policyDir, "more.cedar"), []byte(`forbid (principal, action == Action::"tool.desktop.act", resource);`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	staged, err := a.rules.Load(t.Context(), rules.Staged)
+	if err != nil {
+		t.Fatal(err)
+	}
 	bodies := map[string]string{
+		"POST /v1/policy/activate":      fmt.Sprintf(`{"from":%q,"to":%q}`, a.snapshot, staged.SnapshotID()),
 		"POST /v1/approvals/{approval}": `{"answer":"allow"}`,
 		"POST /v1/grants":               `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`,
 		"POST /v1/calls":                `{"tool":"test.simple-text"}`, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,

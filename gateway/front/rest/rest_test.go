@@ -45,6 +45,8 @@ type api struct {
 	rest                   *rest.Server
 	consent                *consent.Consent
 	snapshot               string // of the policy
+	rules                  *rules.Book
+	policyDir              string // where files are staged
 	agent, operator, admin string
 	client                 *http.Client
 }
@@ -63,14 +65,15 @@ func start(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	a.snapshot = engine.SnapshotID()
-	book, err := rules.Open(t.Context(), rules.Options{Dir: filepath.Join(t.TempDir(), "policy"), Catalog: f.Dispatcher.Catalog, Store: f.Store})
+	a.policyDir = filepath.Join(t.TempDir(), "policy")
+	a.rules, err = rules.Open(t.Context(), rules.Options{Dir: a.policyDir, Catalog: f.Dispatcher.Catalog, Store: f.Store})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.rest, err = rest.New(rest.Options{
 		Consent: a.consent, Tasks: deferred{}, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
-		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{book, f}, Log: f.Log, Now: f.Clock.Now,
+		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
 		Site: func() rest.Site {
 			return rest.Site{SiteID: site, GatewayID: "g1", Version: "1.2.3", HTTPAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", BaseURL: f.URL}
