@@ -2,6 +2,7 @@ package atspi
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/handrail-dev/handrail/platform"
 )
 
 // toolkit is whose way of publishing elements an application has.
@@ -30,21 +35,25 @@ type app struct {
 	busy    chan struct{} // holds a token while its elements are read
 	meeting chan struct{} // holds a token while it is asked what it is
 
-	mu      sync.Mutex // guards what follows
-	known   bool       // what the next four lines say was asked for
-	name    string
-	pid     int
-	kind    toolkit
-	nodes   map[place]*node
-	loaded  bool   // the mirror holds what a whole reading gave
-	count   uint64 // of events that came, for the order between them and answers
-	reading bool   // answers are on their way: events can not be applied, only remembered
-	noCache bool   // it has none to give
-	upset   bool   // an event said that the mirror is worth nothing
-	full    bool   // there are more elements than are kept
-	heard   time.Time
-	hung    bool // a question that it did not answer in its time is still open
-	gone    bool
+	mu       sync.Mutex // guards what follows
+	known    bool       // what the next four lines say was asked for
+	name     string
+	pid      int
+	kind     toolkit
+	nodes    map[place]*node
+	loaded   bool   // the mirror holds what a whole reading gave
+	count    uint64 // of events that came, for the order between them and answers
+	reading  bool   // answers are on their way: events can not be applied, only remembered
+	noCache  bool   // it has none to give
+	upset    bool   // an event said that the mirror is worth nothing
+	full     bool   // there are more elements than are kept
+	heard    time.Time
+	hung     bool // a question that it did not answer in its time is still open
+	gone     bool
+	byLine   bool // the reading under way may go by the line
+	line     *dbus.Conn
+	dialed   bool // there is a line, or one is being tried, or there will be none
+	lineless bool // there will be none
 }
 
 // node is one element of the mirror.
@@ -93,6 +102,9 @@ func (s *session) applications(ctx context.Context) ([]*app, error) {
 	for _, root := range roots {
 		p := s.apps[root.bus]
 		if p == nil || p.root != root {
+			if p != nil {
+				p.hangUp()
+			}
 			p = newApp(s, root)
 			s.apps[root.bus] = p
 		}
@@ -155,6 +167,19 @@ func (p *app) heardFrom(*question) {
 }
 
 func (p *app) ask(ctx context.Context, questions ...*question) error {
+	p.mu.Lock()
+	line := p.line
+	if !p.byLine {
+		line = nil
+	}
+	p.mu.Unlock()
+	if line != nil {
+		err := ask(ctx, line, p.heardFrom, questions...)
+		if !errors.Is(err, platform.ErrLost) {
+			return err
+		}
+		p.hangUp()
+	}
 	return ask(ctx, p.s.bus, p.heardFrom, questions...)
 }
 

@@ -148,3 +148,62 @@ func (t target) ended(ctx context.Context, q *question) error {
 	}
 	return q.err
 }
+
+// readDirectly has the reading go by a line of its own as soon as there is one: the
+// bus passes each question and each answer on, which takes as long as the application
+// takes to answer. What reads leaves nothing on the line that an action of it could
+// wait for.
+func (p *app) readDirectly() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kind != gtk3 && p.kind != web {
+		return
+	}
+	p.byLine = true
+	if p.dialed {
+		return
+	}
+	p.dialed = true
+	go func() {
+		ctx, cancel := context.WithTimeout(p.s.ctx, perElement)
+		defer cancel()
+		c := p.dial(ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dialed = c != nil || ctx.Err() == nil // one that is busy is tried again
+		if c != nil && p.lineless {
+			c.Close()
+			return
+		}
+		p.line = c
+	}()
+}
+
+func (p *app) readIndirectly() {
+	p.mu.Lock()
+	p.byLine = false
+	p.mu.Unlock()
+}
+
+// hangUp ends the line; readings go by the bus from then on.
+func (p *app) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lineless = true
+	if p.line != nil {
+		go p.line.Close() // who calls may be what the connection waits for
+		p.line = nil
+	}
+}
+
+// meetEvents waits for the events that the application sent before its last answer
+// by a line: they come by the bus, and later readings need what they tell.
+func (p *app) meetEvents(ctx context.Context) error {
+	p.mu.Lock()
+	direct := p.byLine && p.line != nil
+	p.mu.Unlock()
+	if !direct {
+		return nil
+	}
+	return ask(ctx, p.s.bus, p.heardFrom, call(p.root, ifAccessible+".GetRole"))
+}

@@ -85,6 +85,7 @@ func (s *session) left(body []any) {
 		pid = p.pid
 		clear(p.nodes)
 		p.mu.Unlock()
+		p.hangUp()
 	}
 	for l := range s.listeners {
 		if p != nil {

@@ -61,6 +61,7 @@ func (p *app) refresh(ctx context.Context, top place) error {
 		}
 	case p.kind == qt:
 	case bulk:
+		p.readDirectly()
 		if err := p.bulk(ctx, since); err != nil {
 			return err
 		}

@@ -248,6 +248,9 @@ func (s *session) close() {
 		}
 	}
 	clear(s.lines)
+	for _, p := range s.apps {
+		p.hangUp()
+	}
 	if s.idle != nil {
 		s.idle.Stop()
 	}
@@ -388,6 +391,9 @@ func (s *session) rest() {
 		return
 	}
 	s.idle = nil
+	for _, p := range s.apps {
+		p.hangUp()
+	}
 	clear(s.apps)
 	clear(s.guests)
 	s.mu.Unlock()

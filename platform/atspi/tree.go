@@ -143,6 +143,7 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 		return p.silent()
 	}
 	defer func() { <-p.busy }()
+	defer p.readIndirectly()
 	p.mu.Lock()
 	hung := p.hung
 	p.mu.Unlock()
@@ -167,6 +168,9 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 			nd.glance = true
 		}
 		p.mu.Unlock()
+	}
+	if err == nil {
+		err = p.meetEvents(ctx)
 	}
 	switch {
 	case err == nil || errors.Is(err, platform.ErrLost) || errors.Is(err, context.Canceled):
