@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,7 +30,7 @@ func (g *Gateway) elsewhere(r *http.Request) error {
 			continue
 		}
 		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", node).
-			WithHint("Do it from another device, or end that with 'handrail grant revoke' and wait 15 seconds. Denying and revoking work from anywhere.")
+			WithHint("Do it from another device, or end that ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. Denying and revoking work from anywhere.")
 	}
 	return nil
 }
@@ -62,6 +64,21 @@ func (g *Gateway) known(who capabilities.PrincipalID, role string) bool {
 	return slices.ContainsFunc(g.Tokens.List(), func(t principal.Token) bool {
 		return t.Principal == who && string(t.Role) == role && g.Tokens.Valid(t.ID)
 	})
+}
+
+// manifests digests what a tool, or all tools of a family, declare: whatever of it a
+// new version changes, its hash does.
+func manifests(cat *catalog.Catalog) func(string) string {
+	return func(pattern string) string {
+		h := sha256.New()
+		for _, d := range cat.All() {
+			if consent.Names(pattern, d.Tool) {
+				sum := d.Hash()
+				h.Write(sum[:])
+			}
+		}
+		return hex.EncodeToString(h.Sum(nil))
+	}
 }
 
 // movesInput says of a tool or a family whether it moves the mouse or types.

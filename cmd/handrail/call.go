@@ -22,6 +22,7 @@ type callOptions struct {
 	lane      string
 	requestID string
 	out       string
+	agent     bool
 }
 
 func newCallCmd() *cobra.Command {
@@ -30,7 +31,8 @@ func newCallCmd() *cobra.Command {
 		Use:   "call TOOL",
 		Short: "Call a tool and print what it gave",
 		Example: "  handrail call tool.browser.navigate --arg url=https://example.com/\n" +
-			"  handrail call tool.browser.screenshot --out .",
+			"  handrail call tool.browser.screenshot --out shots\n" +
+			"  handrail call --agent tool.desktop.screenshot --args '{\"display\":\"primary\"}'   # and answer it with handrail approve",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTools,
 	}
@@ -40,13 +42,14 @@ func newCallCmd() *cobra.Command {
 	f.StringVar(&o.node, "node", "", "the node that shall carry it out")
 	f.StringVar(&o.lane, "lane", "", "the lane it belongs to (default: the token's)")
 	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
-	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in")
+	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in; made if it is not there")
+	f.BoolVar(&o.agent, "agent", false, "call as an agent does, with the token in gateway/agent.token")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCall(cmd, args[0], o) }
 	return cmd
 }
 
 func runCall(cmd *cobra.Command, tool string, o callOptions) error {
-	c, err := newClient(cmd)
+	c, err := newCaller(cmd, o.agent)
 	if err != nil {
 		return err
 	}
@@ -55,8 +58,11 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 		return err
 	}
 	if o.out != "" {
-		if info, err := os.Stat(o.out); err != nil || !info.IsDir() {
-			return usageError("--out %s is not a directory", o.out)
+		if info, err := os.Stat(o.out); err == nil && !info.IsDir() {
+			return usageError("--out %s is a file; name a directory", o.out)
+		}
+		if err := os.MkdirAll(o.out, 0o700); err != nil {
+			return usageError("--out: %v", err)
 		}
 	}
 	request := body("tool", tool, "lane", o.lane, "request_id", o.requestID)

@@ -287,7 +287,7 @@ func (s *runningSite) end() {
 // newCISiteCmd makes the second process of ci. It is not for people.
 func newCISiteCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "ci-site", Short: "The gateway and node of 'handrail ci'", Hidden: true, Args: cobra.NoArgs}
-	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true}
+	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true, alone: true}
 	keep := cmd.Flags().Bool("keep", false, "leave the data directory")
 	verbose := addVerbose(cmd)
 	cmd.Flags().BoolVar(&o.grantDesktop, "grant-desktop", false, "who starts this grants the desktop family")

@@ -37,6 +37,18 @@ func newClient(cmd *cobra.Command) (*client, error) {
 	return findGateway(cmd, dataDir.tokenPath)
 }
 
+// newCaller is newClient, or, for an agent, the same with the token that the gateway
+// keeps for agents: what an admin asks for, the same admin can not approve.
+func newCaller(cmd *cobra.Command, agent bool) (*client, error) {
+	if !agent {
+		return newClient(cmd)
+	}
+	if os.Getenv("HANDRAIL_TOKEN") != "" || os.Getenv("HANDRAIL_URL") != "" {
+		return nil, usageError("--agent takes the token of the data directory; HANDRAIL_TOKEN and HANDRAIL_URL already say who calls where")
+	}
+	return findGateway(cmd, dataDir.agentTokenPath)
+}
+
 func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, error) {
 	token := strings.TrimSpace(os.Getenv("HANDRAIL_TOKEN"))
 	if address := os.Getenv("HANDRAIL_URL"); address != "" {

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -17,7 +13,7 @@ func newMCPCmd() *cobra.Command {
 		Short: "Speak MCP on standard input and output, for clients that start a program",
 		Long: "Relays MCP between standard input and output and the gateway. One process is one lane:\n" +
 			"a fresh one, unless --lane names it. Uses the token in HANDRAIL_TOKEN, else gateway/agent.token of the\n" +
-			"data directory if there is one, else gateway/admin.token.",
+			"data directory.",
 		Args: cobra.NoArgs,
 	}
 	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
@@ -57,11 +53,6 @@ func newMCPCmd() *cobra.Command {
 	return cmd
 }
 
-// agentTokenPath is the token for agents if the gateway keeps one, else the
-// admin's.
-func (d dataDir) agentTokenPath() string {
-	if _, err := os.Stat(d.gateway("agent.token")); !errors.Is(err, fs.ErrNotExist) {
-		return d.gateway("agent.token")
-	}
-	return d.tokenPath()
-}
+// agentTokenPath is the token for agents. Where there is none, nobody speaks for
+// agents: an admin's token never takes its place.
+func (d dataDir) agentTokenPath() string { return d.gateway("agent.token") }

@@ -26,10 +26,11 @@ func newToolsCmd() *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 	}
 	lane := cmd.Flags().String("lane", "", "the lane to ask for (default: the token's)")
+	agent := cmd.Flags().Bool("agent", false, "those of an agent, with the token in gateway/agent.token")
 	all := cmd.Flags().Bool("all", false, "the whole catalog, whether callable or not (admin)")
 	cmd.ValidArgsFunction = completeTools
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
+		c, err := newCaller(cmd, *agent)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type upOptions struct {
 	http, quic  string
 	flags       nodeFlags
 	once, plain bool // plain: without the first task
+	alone       bool // nobody is there to be asked
 	verbose     bool
 
 	grantDesktop bool // by who started this, for as long as it runs
@@ -298,12 +299,12 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	}
 	s.line("\nConnect an MCP client:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
 	s.line("A client that starts a program instead: %s mcp --data %s", program, data)
-	s.line("Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
+	s.line("What waits for your word: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.
 func (o upOptions) wait() time.Duration {
-	if o.plain || o.once {
+	if o.alone || o.once {
 		return 0
 	}
 	return approvalWait

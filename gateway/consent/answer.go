@@ -92,7 +92,7 @@ func (p *approval) mayAnswer(a Answer) error {
 	switch {
 	case a.Via == ViaAPI && p.Role != roleAgent && a.By == p.Principal && a.Allow:
 		return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
-			WithHint("Let somebody else approve, or call with a token of role agent.")
+			WithHint("Let somebody else approve, or call with a token of role agent: 'handrail call --agent'.")
 	case a.Via == ViaMCP && !p.User:
 		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")
 	case a.Via == ViaMCP && a.Allow && a.Kind != KindCall && a.Kind != "":
@@ -144,7 +144,8 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	case ranks[a.Kind] == 0:
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "kind must be call, lease, session or always")
 	case ranks[a.Kind] > ranks[p.Longest]:
-		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s may be granted as %q at the longest", p.Tool, p.Longest)
+		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s may be granted as %q at the longest", p.Tool, p.Longest).
+			WithHint("Allow it once, or for some minutes, as far as the question offers.")
 	case p.Snapshot != c.opts.Snapshot():
 		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").WithHint("Let the agent call again.")
 	case a.Kind == KindCall && (!scope.IsZero() || a.MaxUses != 0):

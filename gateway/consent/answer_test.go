@@ -3,6 +3,7 @@ package consent_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,96 @@ func TestHandsOn(t *testing.T) {
 	r.advance(10 * time.Second)
 	if hands() != "[]" {
 		t.Error("expired:", hands())
+	}
+}
+
+// One call that was allowed once is hands while it runs and a moment longer: it can
+// type a whole command. What only looks is none.
+func TestOneCallIsHandsToo(t *testing.T) {
+	r := fresh(t, time.Minute)
+	hands := func() string { return fmt.Sprint(r.HandsOn()) }
+	run := func(tool capabilities.ToolID) consent.Permit {
+		t.Helper()
+		a := ask()
+		a.Tool, a.Node = tool, "n1"
+		got := r.await(a)
+		if _, err := r.Answer(t.Context(), r.waiting().ID, consent.Answer{Allow: true, By: "anna"}); err != nil {
+			t.Fatal(err)
+		}
+		o := <-got
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		return o.p
+	}
+	p := run("tool.desktop.keyboard")
+	r.advance(time.Hour) // however long it takes
+	if hands() != "[n1]" {
+		t.Error("while it runs:", hands())
+	}
+	r.Ended(p)
+	r.advance(4 * time.Second)
+	if hands() != "[n1]" {
+		t.Error("on its way:", hands())
+	}
+	r.advance(2 * time.Second)
+	if hands() != "[]" {
+		t.Error("long after:", hands())
+	}
+	if p = run("tool.camera.capture-photo"); hands() != "[]" {
+		t.Error("a camera is no hand:", hands())
+	}
+	r.Ended(p)
+}
+
+// Whoever pulls the stop switch does not free their own hands by it.
+func TestAStopKeepsHandsOn(t *testing.T) {
+	r := fresh(t, -1)
+	if _, err := r.Grant(t.Context(), consent.Spec{Principal: "agent", Tools: []string{"tool.desktop.*"}, Node: "n1", Lane: "l1", Approver: "anna", For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.Halt(""); n != 1 || fmt.Sprint(r.HandsOn()) != "[n1]" {
+		t.Errorf("%d grants ended, hands on %v", n, r.HandsOn())
+	}
+	r.advance(16 * time.Second)
+	if len(r.HandsOn()) != 0 {
+		t.Error(r.HandsOn())
+	}
+}
+
+// A grant is for what its tools were: when a new version declares more under the
+// same name, a restart takes it back, and what has not changed stays.
+func TestAChangedToolIsAskedAboutAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	before := open(t, path, -1)
+	spec := consent.Spec{Principal: "agent", Node: "n1", Lane: "l1", Approver: "anna"}
+	for _, tools := range [][]string{{"tool.desktop.mouse"}, {"tool.desktop.*"}, {"tool.camera.capture-photo"}} {
+		spec.Tools = tools
+		if _, err := before.Grant(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = before.db.Close()
+	same := open(t, path, -1)
+	if n := len(same.Grants()); n != 3 {
+		t.Fatalf("the control: %d grants", n)
+	}
+	_ = same.db.Close()
+	after := openWith(t, path, -1, func(tool string) string {
+		if strings.HasPrefix(tool, "tool.desktop.") {
+			return "more than before"
+		}
+		return ""
+	})
+	if all := after.Grants(); len(all) != 1 || all[0].Tools[0] != "tool.camera.capture-photo" {
+		t.Errorf("%+v", all)
+	}
+	if n := strings.Count(strings.Join(after.records, "|"), "gateway.grant.revoked"); n != 2 {
+		t.Errorf("%d are recorded as revoked", n)
+	}
+	_ = after.db.Close()
+	if n := len(open(t, path, -1).Grants()); n != 1 {
+		t.Errorf("%d with the old version back", n)
 	}
 }
 

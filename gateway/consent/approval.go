@@ -118,7 +118,7 @@ func (a *Ask) key(args []byte) string {
 }
 
 // Await gives the grant that the call goes on with: a live one, or the one that a
-// person gives now. CodeApprovalPending if nobody answered in time, after which the
+// person gives now; Ended is told when that call is over. CodeApprovalPending if nobody answered in time, after which the
 // identical call joins the same question; CodeConsentDenied; CodeConsentUnavailable
 // where nobody is asked.
 func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
@@ -162,6 +162,9 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 	if g := c.coverLocked(a, args); g != nil {
 		if g.Kind == KindCall {
 			delete(c.grants, g.ID)
+			if g.Node != "" && c.opts.Input(string(a.Tool)) {
+				c.calls[g.ID] = g.Node
+			}
 		}
 		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -48,6 +49,9 @@ type Options struct {
 	// Input reports whether a tool, or any of a family ("tool.desktop.*"), moves the
 	// mouse or types on the device. Default: none does.
 	Input func(tool string) bool
+	// Manifest digests what a tool, or all of a family, declares that it does. A grant
+	// is good only for what its tools were when it was given. Default: nothing.
+	Manifest func(tool string) string
 	// PromptEvery is how often one principal may put a new question, PromptBurst how
 	// many at once; a question that is joined is none. Defaults 10 s and 8.
 	PromptEvery time.Duration
@@ -69,7 +73,8 @@ type Consent struct {
 	changed chan struct{}                     // closed at the next question or answer; nil: nobody waits for it
 	settled *shelf                            // what was answered lately
 	denied  map[string]time.Time              // questions that a person denied, by key, until when
-	hands   map[capabilities.NodeID]time.Time // where a lease of input ended early, until when it counts
+	hands   map[capabilities.NodeID]time.Time // where input ended, until when it counts
+	calls   map[string]capabilities.NodeID    // where a call that was allowed once moves mouse or types now, by grant
 	prompts map[capabilities.PrincipalID]*rate.Limiter
 }
 
@@ -100,6 +105,9 @@ func New(o Options) (*Consent, error) {
 	if o.Input == nil {
 		o.Input = func(string) bool { return false }
 	}
+	if o.Manifest == nil {
+		o.Manifest = func(string) string { return "" }
+	}
 	if o.PromptEvery <= 0 {
 		o.PromptEvery = defaultPromptEvery
 	}
@@ -108,38 +116,66 @@ func New(o Options) (*Consent, error) {
 	}
 	c := &Consent{
 		opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, settled: newShelf(), denied: map[string]time.Time{},
-		hands: map[capabilities.NodeID]time.Time{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
+		hands: map[capabilities.NodeID]time.Time{}, calls: map[string]capabilities.NodeID{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
 	}
 	rand.Read(c.key[:]) // never fails
 	return c, nil
 }
 
-// Load reads the grants that are still good.
+// Load reads the grants that are still good. Those for tools that have changed since
+// are taken back: nobody said yes to what they are now.
 func (c *Consent) Load(ctx context.Context) error {
 	rows, err := c.opts.Store.Read().QueryContext(ctx, `SELECT body, used FROM grant_store WHERE expires_ms > $1`, c.opts.Now().UnixMilli())
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
 	defer rows.Close()
+	var changed []string
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for rows.Next() {
 		var body string
 		g := &Grant{}
 		var used int
-		if err := rows.Scan(&body, &used); err != nil {
-			return capabilities.Wrap(capabilities.CodeInternal, err, "")
+		if err = rows.Scan(&body, &used); err != nil {
+			break
 		}
-		if err := json.Unmarshal([]byte(body), g); err != nil {
-			return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store can not be read")
+		if err = json.Unmarshal([]byte(body), g); err != nil {
+			break
 		}
-		g.Used = used
+		if g.Used = used; g.Manifest != c.manifest(g.Tools) {
+			changed = append(changed, g.ID)
+			continue
+		}
 		c.grants[g.ID] = g
 	}
-	if err := rows.Err(); err != nil {
-		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	c.mu.Unlock()
+	if err = errors.Join(err, rows.Err()); err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store can not be read")
 	}
-	return nil
+	if len(changed) == 0 {
+		return nil
+	}
+	c.opts.Log.Warn("consent.tools_changed", "grants", len(changed), "hint", "what was granted for tools that this version changed is taken back")
+	return c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		for _, id := range changed {
+			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": "tool_changed"}); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// manifest digests what the tools of a grant declare.
+func (c *Consent) manifest(tools []string) string {
+	h := sha256.New()
+	for _, t := range tools {
+		fmt.Fprintf(h, "%q %s\n", t, c.opts.Manifest(t))
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // digest is what call-bound grants know of arguments.
@@ -210,6 +246,7 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 // live.
 func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error) error {
 	began := c.halted()
+	g.Manifest = c.manifest(g.Tools)
 	body, err := json.Marshal(g)
 	if err != nil {
 		return err

@@ -34,6 +34,11 @@ type room struct {
 func (r *room) advance(d time.Duration) { r.mu.Lock(); r.now = r.now.Add(d); r.mu.Unlock() }
 
 func open(t testing.TB, path string, wait time.Duration) *room {
+	return openWith(t, path, wait, nil)
+}
+
+// openWith is open, where tools declare what manifest says.
+func openWith(t testing.TB, path string, wait time.Duration, manifest func(string) string) *room {
 	t.Helper()
 	db, err := store.Open(context.Background(), store.Options{Path: path, Migrations: consent.Migrations(), ReserveBytes: -1})
 	if err != nil {
@@ -42,7 +47,7 @@ func open(t testing.TB, path string, wait time.Duration) *room {
 	t.Cleanup(func() { _ = db.Close() })
 	r := &room{t: t, db: db, now: time.Now(), snapshot: "p1"}
 	r.Consent, err = consent.New(consent.Options{
-		Store: db, Wait: wait, Input: func(tool string) bool { return strings.HasPrefix(tool, "tool.desktop.") },
+		Store: db, Wait: wait, Manifest: manifest, Input: func(tool string) bool { return strings.HasPrefix(tool, "tool.desktop.") },
 		Snapshot: func() string { r.mu.Lock(); defer r.mu.Unlock(); return r.snapshot },
 		Now:      func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return r.now },
 		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {

@@ -44,6 +44,9 @@ type Grant struct {
 	Lane  capabilities.LaneID `json:"lane,omitempty"` // empty: any lane of the principal's
 	// Snapshot is the policy it was given under; under another it covers nothing.
 	Snapshot string `json:"policy_snapshot_id"`
+	// Manifest digests what the tools declared when it was given; for tools that a
+	// later version changed it covers nothing.
+	Manifest string `json:"manifest_hash"`
 	Scope    Scope  `json:"scope,omitzero"`
 	MaxUses  int    `json:"max_uses,omitempty"` // 0: not counted
 	Used     int    `json:"used"`

@@ -12,12 +12,18 @@ import (
 // person either.
 const handsGrace = 15 * time.Second
 
+// callGrace is the same after a call that was allowed once: shorter, because what
+// it pressed has arrived when it ends, and because a person at the device may be
+// answering one call after the other.
+const callGrace = 5 * time.Second
+
 // maxHands bounds what is remembered of ended leases.
 const maxHands = 1024
 
 // HandsOn gives the nodes on which somebody else than the person holds mouse or
-// keyboard now, by a lease or a session grant (DESIGN section 6). Answers that
-// widen what agents may do must come from elsewhere.
+// keyboard now: by a lease, by a session grant, or while a call runs that was allowed
+// once, for one call can type a whole command (DESIGN section 6). Answers that widen
+// what agents may do must come from elsewhere.
 func (c *Consent) HandsOn() []capabilities.NodeID {
 	now := c.opts.Now()
 	c.mu.Lock()
@@ -35,8 +41,24 @@ func (c *Consent) HandsOn() []capabilities.NodeID {
 			nodes = append(nodes, g.Node)
 		}
 	}
+	for _, node := range c.calls {
+		if !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
 	slices.Sort(nodes)
 	return nodes
+}
+
+// Ended says that the call which went on with p is over. It is to be called once for
+// every permit that Await gave.
+func (c *Consent) Ended(p Permit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node, ok := c.calls[p.Grant]; ok {
+		delete(c.calls, p.Grant)
+		c.handsLocked(node, callGrace)
+	}
 }
 
 // handsUntil gives until when g counts as hands on its node; zero: it does not.
@@ -52,10 +74,14 @@ func (c *Consent) handsUntil(g *Grant) time.Time {
 
 // letGoLocked notes that g ended before its time.
 func (c *Consent) letGoLocked(g *Grant) {
-	now := c.opts.Now()
-	if !now.Before(c.handsUntil(g)) {
-		return
+	if c.opts.Now().Before(c.handsUntil(g)) {
+		c.handsLocked(g.Node, handsGrace)
 	}
+}
+
+// handsLocked counts a node as an agent's for so long.
+func (c *Consent) handsLocked(node capabilities.NodeID, lasts time.Duration) {
+	now := c.opts.Now()
 	if len(c.hands) >= maxHands {
 		for id, until := range c.hands {
 			if !now.Before(until) {
@@ -63,7 +89,7 @@ func (c *Consent) letGoLocked(g *Grant) {
 			}
 		}
 	}
-	if until := now.Add(handsGrace); c.hands[g.Node].Before(until) {
-		c.hands[g.Node] = until
+	if until := now.Add(lasts); c.hands[node].Before(until) {
+		c.hands[node] = until
 	}
 }

@@ -13,6 +13,7 @@ func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
 	c.halts++
 	for id, g := range c.grants {
 		if node == "" || g.Node == node {
+			c.letGoLocked(g) // who pulled the switch may have been the agent's hands
 			delete(c.grants, id)
 			grants++
 		}

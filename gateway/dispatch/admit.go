@@ -273,6 +273,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	request.Consented, request.Time = true, c.began.Add(c.waited)
 	granted := c.engine.Decide(request)
 	if granted.Effect != policy.Allow {
+		d.opts.Consent.Ended(permit)
 		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "%s", granted.Reason)
 	}
 	if len(granted.Escalated) > 0 {

@@ -47,6 +47,8 @@ type Lanes interface {
 type Consent interface {
 	// Await gives the grant that a call which policy asks about goes on with.
 	Await(context.Context, consent.Ask) (consent.Permit, error)
+	// Ended says that the call which went on with a grant is over.
+	Ended(consent.Permit)
 	// SpendIn takes one use of it in the commit that records the call.
 	SpendIn(*store.Tx, consent.Permit) error
 	// Approval gives a question that waits or was answered lately.
@@ -268,7 +270,11 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	} else if r != nil {
 		return *r
 	}
-	if err := d.consent(ctx, c); err != nil { // 6
+	err := d.consent(ctx, c) // 6
+	if c.permit.Grant != "" {
+		defer d.opts.Consent.Ended(c.permit)
+	}
+	if err != nil {
 		return d.refuse(c, because(ctx, err))
 	}
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
