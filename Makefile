@@ -57,8 +57,8 @@ bench: setup build ## the measurements, each beside its floor in the same run (B
 bench-browser: setup build ## the browser family beside bare Chrome, and beside the npm packages below PEERS=dir
 	go run ./test/bench/browsers $(if $(PEERS),--peers $(PEERS)) $(BENCH)
 
-bench-policy: ## decision, ticket, consent and ledger check, each beside its floor
-	go test -run '^$$' -bench 'HundredPolicies|TicketMadeAndChecked|BenchmarkCheck$$|BenchmarkVerify' ./capabilities/policy ./agent/guard ./gateway/consent ./gateway/ledger
+bench-policy: build ## decision, consent, ticket, whole call, stop and ledger check beside their floors (FIGURES=docs/benchmarks.md)
+	go run ./test/bench/policy $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
 bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)
 	@.ci/setup test

@@ -132,6 +132,28 @@ type Sealed struct {
 	Hash  [32]byte
 }
 
+// Summary is what surfaces show of an envelope: its address and S1-08's fields, as
+// they were decided on and sent, never derived anew (S1-06, S1-60).
+type Summary struct {
+	Hash         string                      `json:"hash"` // SHA-256 of the envelope's bytes, hex
+	ToolSlug     string                      `json:"tool_slug"`
+	Action       string                      `json:"action"`
+	Capabilities ByCategory                  `json:"capabilities"`
+	Profile      string                      `json:"capability_profile_id"`
+	Risk         Risk                        `json:"risk_level"`
+	Isolation    capabilities.IsolationClass `json:"isolation_class"`
+	Snapshot     string                      `json:"policy_snapshot_id"`
+	Grants       []string                    `json:"effective_grants"`
+}
+
+// Summary gives the fields for surfaces.
+func (s *Sealed) Summary() *Summary {
+	return &Summary{
+		Hash: s.HashHex(), ToolSlug: s.ToolSlug, Action: s.Action, Capabilities: s.Capabilities, Profile: s.Profile, Risk: s.Risk, Isolation: s.Isolation,
+		Snapshot: s.Snapshot, Grants: s.Grants,
+	}
+}
+
 // HashHex is the address as text.
 func (s *Sealed) HashHex() string { return hex.EncodeToString(s.Hash[:]) }
 

@@ -24,6 +24,7 @@ type approvalView struct {
 	Paths     []string       `json:"paths"`
 	Risk      string         `json:"risk"`
 	Keys      []string       `json:"capabilities"`
+	Escalated []string       `json:"escalated_keys"`
 	Why       []string       `json:"why"`
 	Policies  []string       `json:"policies"`
 	Longest   string         `json:"longest"`
@@ -106,7 +107,7 @@ func (a *approvalView) print(out io.Writer, rules bool) {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", append(a.Why, a.Policies...)}} {
+	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your yes, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -30,8 +31,10 @@ type Ask struct {
 	Snapshot   string
 	Policies   []string // the rules that want a person
 	Why        []string // what those rules say about it
-	Keys       []string // what the tool declares that it touches
-	Privileged bool     // it declares privileged keys
+	Keys       []string // what the call may touch with a yes
+	Escalated  []string // those of Keys that only the yes adds, once
+	Envelope   *policy.Summary
+	Privileged bool // it declares privileged keys
 	Reach      Reach
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool
@@ -71,16 +74,20 @@ type Approval struct {
 	Lane      capabilities.LaneID      `json:"lane"`
 	Arguments map[string]any           `json:"arguments,omitempty"`
 	// Hosts and Paths are what the arguments reach, for a person: hosts in punycode.
-	Hosts     []string   `json:"hosts,omitempty"`
-	Paths     []string   `json:"paths,omitempty"`
-	Risk      string     `json:"risk"`
-	Keys      []string   `json:"capabilities,omitempty"`
-	Why       []string   `json:"why,omitempty"`
-	Longest   Kind       `json:"longest"`
-	Choices   []Choice   `json:"choices"`
-	Overrides []Override `json:"overrides,omitempty"`
-	Policies  []string   `json:"policies,omitempty"`
-	Snapshot  string     `json:"policy_snapshot_id"`
+	Hosts []string `json:"hosts,omitempty"`
+	Paths []string `json:"paths,omitempty"`
+	Risk  string   `json:"risk"`
+	Keys  []string `json:"capabilities,omitempty"`
+	// Escalated are those of Keys that only a yes adds, for this call alone; Envelope
+	// is what the question was decided on, and has them not.
+	Escalated []string        `json:"escalated_keys,omitempty"`
+	Envelope  *policy.Summary `json:"envelope,omitempty"`
+	Why       []string        `json:"why,omitempty"`
+	Longest   Kind            `json:"longest"`
+	Choices   []Choice        `json:"choices"`
+	Overrides []Override      `json:"overrides,omitempty"`
+	Policies  []string        `json:"policies,omitempty"`
+	Snapshot  string          `json:"policy_snapshot_id"`
 	// User says that the person at the MCP client may answer, too.
 	User    bool      `json:"user,omitempty"`
 	Created time.Time `json:"created_at"`
@@ -204,7 +211,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	life := max(a.Defer, approvalLife)
 	p := &approval{key: key, args: args, done: make(chan struct{}), Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
-		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys,
+		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
 		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User,
 		Created: now, Expires: now.Add(life),
 	}}

@@ -19,8 +19,14 @@ func (c *call) question(node policy.Node) consent.Ask {
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(profile.Risk),
 		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer,
-		Keys: profile.Keys, Privileged: profile.Privileged, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
+		Keys: c.keysWithYes(profile), Escalated: c.verdict.Escalated, Envelope: c.sealed.Summary(), Privileged: profile.Privileged, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
 	}
+}
+
+// keysWithYes are the keys that the call has if the answer is yes: all but those
+// that policy withholds whatever a person says.
+func (c *call) keysWithYes(profile *policy.Profile) []string {
+	return slices.DeleteFunc(slices.Clone(profile.Keys), func(k string) bool { return slices.Contains(c.verdict.Withheld, k) })
 }
 
 // longest is the longest that a person may grant a tool for: what its descriptor

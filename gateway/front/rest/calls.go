@@ -8,6 +8,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -151,8 +152,11 @@ type callView struct {
 	Code       capabilities.Code        `json:"code,omitempty"`
 	Effect     capabilities.Effect      `json:"effect,omitempty"`
 	DurationMS float64                  `json:"duration_ms,omitempty"`
-	FirstSeq   uint64                   `json:"first_seq"`
-	LastSeq    uint64                   `json:"last_seq"`
+	// Envelope is what the last decision stood on; absent where the call was refused
+	// before there was one.
+	Envelope *policy.Summary `json:"envelope,omitempty"`
+	FirstSeq uint64          `json:"first_seq"`
+	LastSeq  uint64          `json:"last_seq"`
 }
 
 const maxCalls = 200
@@ -211,6 +215,7 @@ func fold(packets []ledger.Packet) []*callView {
 			v.StartedAt, v.Surface = p.Time(), body.Surface
 		case p.Kind == ledger.KindCallDecision:
 			v.Decision, v.Code = body.Effect, body.Code
+			v.Envelope = summary(p.Body)
 		case p.Kind == ledger.KindCallDispatch:
 			v.State = "dispatched"
 		case p.Kind == ledger.KindCallPending:
@@ -221,4 +226,17 @@ func fold(packets []ledger.Packet) []*callView {
 		}
 	}
 	return order
+}
+
+// summary reads the envelope of a decision's packet; nil if it has none.
+func summary(body []byte) *policy.Summary {
+	var decision struct {
+		Envelope *policy.Summary `json:"envelope"`
+		Hash     string          `json:"envelope_hash"`
+	}
+	if json.Unmarshal(body, &decision) != nil || decision.Envelope == nil {
+		return nil
+	}
+	decision.Envelope.Hash = decision.Hash
+	return decision.Envelope
 }
