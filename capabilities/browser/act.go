@@ -333,6 +333,10 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		v = startedDownload
 	case now.navigating != "":
 		v = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
+	case !departed(before, now):
+		// The context went, and no navigation was on its way: the page wrote itself
+		// anew, as the string that a javascript: address gives does.
+		v = confirmed("the page replaced its own content")
 	default:
 		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}
 	}

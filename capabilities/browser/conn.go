@@ -161,6 +161,7 @@ type session struct {
 	id   string
 	// onEvent runs on the reading goroutine and must not block.
 	onEvent func(method string, params []byte)
+	under   *session // whose end is this one's, too; nil: it is forgotten by itself
 }
 
 // open makes the session known, so that its events have a place to go.
@@ -172,10 +173,24 @@ func (c *conn) open(id string, onEvent func(string, []byte)) *session {
 	return s
 }
 
-// forget drops an ended session.
+// openWorker makes the session of a worker known, which runs under another's page.
+func (c *conn) openWorker(under *session, id string) *session {
+	s := &session{conn: c, id: id, onEvent: func(string, []byte) {}, under: under}
+	c.mu.Lock()
+	c.sessions[id] = s
+	c.mu.Unlock()
+	return s
+}
+
+// forget drops an ended session, and those of its workers.
 func (c *conn) forget(id string) {
 	c.mu.Lock()
 	delete(c.sessions, id)
+	for other, s := range c.sessions {
+		if s.under != nil && s.under.id == id {
+			delete(c.sessions, other)
+		}
+	}
 	c.mu.Unlock()
 }
 

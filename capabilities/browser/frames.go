@@ -104,8 +104,11 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		case "iframe":
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
 		case "worker":
-			worker := &session{conn: t.chrome.conn, id: e.SessionID}
-			t.chrome.h.wg.Go(func() { start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{}) })
+			worker := t.chrome.conn.openWorker(s, e.SessionID)
+			t.chrome.h.wg.Go(func() {
+				t.chrome.h.holdIfPaused(t.life, worker)
+				start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+			})
 		}
 		return true
 	case "Target.detachedFromTarget":
@@ -167,6 +170,7 @@ func (t *tab) setUpFrame(f *frameSession) {
 	}
 	steps = append(steps, watchConsole(ctx, f.session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.session, false)...)
+	t.chrome.h.holdIfPaused(ctx, f.session)
 	steps = append(steps, start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending)
 	for _, p := range steps {
 		p.wait(ctx)

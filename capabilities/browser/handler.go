@@ -104,6 +104,8 @@ type Handler struct {
 	life     context.Context // ends with Close
 	kill     context.CancelFunc
 
+	pausing sync.Mutex // taken before mu: Pause, and what is attached meanwhile
+
 	mu      sync.Mutex
 	closed  bool
 	lanes   map[capabilities.LaneID]*lane

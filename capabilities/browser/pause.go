@@ -20,6 +20,8 @@ var _ capabilities.Pauser = (*Handler)(nil)
 // leaves. A person's own Chrome is left alone; its pages are that person's. Commands
 // are sent and not waited for: a page that hangs must not hold up the stop.
 func (h *Handler) Pause(on bool) {
+	h.pausing.Lock()
+	defer h.pausing.Unlock()
 	h.rules.gate.set(on)
 	h.mu.Lock()
 	lanes := make([]*lane, 0, len(h.lanes))
@@ -40,12 +42,39 @@ func (h *Handler) Pause(on bool) {
 	for c := range chromes {
 		for _, s := range c.conn.attachedSessions() {
 			if on {
-				s.send(ctx, debugger.CommandEnable, debugger.EnableParams{MaxScriptsCacheSize: 1})
-				s.send(ctx, debugger.CommandPause, struct{}{})
+				h.hold(ctx, s)
 			} else {
 				s.send(ctx, debugger.CommandDisable, struct{}{})
 			}
 		}
+	}
+}
+
+// hold has a session stop before its next statement. Chrome takes a pause in front of
+// the queue that enable waits in, and refuses it then; so it is sent again after it.
+// h.pausing is held.
+func (h *Handler) hold(ctx context.Context, s *session) {
+	enabled := s.send(ctx, debugger.CommandEnable, debugger.EnableParams{MaxScriptsCacheSize: 1})
+	s.send(ctx, debugger.CommandPause, struct{}{})
+	h.wg.Go(func() {
+		if _, err := enabled.wait(h.life); err != nil {
+			return
+		}
+		h.pausing.Lock()
+		defer h.pausing.Unlock()
+		if h.rules.gate.shut() {
+			s.send(h.life, debugger.CommandPause, struct{}{})
+		}
+	})
+}
+
+// holdIfPaused holds what is attached while the node is stopped: a tab or a frame
+// that was on its way when the stop came.
+func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
+	h.pausing.Lock()
+	defer h.pausing.Unlock()
+	if h.rules.gate.shut() {
+		h.hold(ctx, s)
 	}
 }
 
@@ -79,6 +108,12 @@ func (g *gate) set(shut bool) {
 		close(g.held)
 		g.held = nil
 	}
+}
+
+func (g *gate) shut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held != nil
 }
 
 // pass waits until the gate is open; false if ctx ended first.

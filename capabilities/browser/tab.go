@@ -106,6 +106,7 @@ func (t *tab) setUp() {
 	steps = append(steps, watchConsole(ctx, t.s)...)
 	steps = append(steps, t.guardFiles(ctx)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
+	t.chrome.h.holdIfPaused(ctx, t.s)
 	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
 	for _, p := range steps {
 		if _, err := p.wait(ctx); err != nil {
