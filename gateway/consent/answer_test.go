@@ -236,6 +236,9 @@ func TestHandsOn(t *testing.T) {
 	if hands() != "[]" {
 		t.Error("long after:", hands())
 	}
+	if until := r.HandsUntil(); !until.IsZero() {
+		t.Error("free, and yet until", until)
+	}
 	if _, err = r.Grant(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +277,13 @@ func TestOneCallIsHandsToo(t *testing.T) {
 	if hands() != "[n1]" {
 		t.Error("while it runs:", hands())
 	}
+	if until := r.HandsUntil(); until.Sub(r.now) < time.Hour {
+		t.Error("nobody knows how long:", until)
+	}
 	r.Ended(p)
+	if left := r.HandsUntil().Sub(r.now); left != consent.CallGrace {
+		t.Error("to be waited out:", left)
+	}
 	r.advance(4 * time.Second)
 	if hands() != "[n1]" {
 		t.Error("on its way:", hands())

@@ -12,10 +12,10 @@ import (
 // person either.
 const handsGrace = 15 * time.Second
 
-// callGrace is the same after a call that was allowed once: shorter, because what
+// CallGrace is the same after a call that was allowed once: shorter, because what
 // it pressed has arrived when it ends, and because a person at the device may be
-// answering one call after the other.
-const callGrace = 5 * time.Second
+// answering one call after the other. A surface that asks there waits it out.
+const CallGrace = 5 * time.Second
 
 // maxHands bounds what is remembered of ended leases.
 const maxHands = 1024
@@ -50,6 +50,30 @@ func (c *Consent) HandsOn() []capabilities.NodeID {
 	return nodes
 }
 
+// HandsUntil gives when HandsOn will be empty if nothing comes to it; zero: it is now.
+// While a call runs that was allowed once nobody knows, and it is a day from now.
+func (c *Consent) HandsUntil() time.Time {
+	now := c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var last time.Time
+	later := func(t time.Time) {
+		if now.Before(t) && last.Before(t) {
+			last = t
+		}
+	}
+	for _, until := range c.hands {
+		later(until)
+	}
+	for _, g := range c.grants {
+		later(c.handsUntil(g))
+	}
+	if len(c.calls) > 0 {
+		later(now.Add(24 * time.Hour))
+	}
+	return last
+}
+
 // Ended says that the call which went on with p is over. It is to be called once for
 // every permit that Await gave.
 func (c *Consent) Ended(p Permit) {
@@ -57,7 +81,7 @@ func (c *Consent) Ended(p Permit) {
 	defer c.mu.Unlock()
 	if node, ok := c.calls[p.Grant]; ok {
 		delete(c.calls, p.Grant)
-		c.handsLocked(node, callGrace)
+		c.handsLocked(node, CallGrace)
 	}
 }
 

@@ -61,7 +61,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	r.Elicits = v.elicits(req)
 	result := v.s.opts.Dispatcher.Call(ctx, r)
 	if r.Elicits {
-		if ask := v.question(req, d, &result); ask != nil {
+		if ask := v.question(ctx, req, d, &result); ask != nil {
 			return ask, nil
 		}
 	}

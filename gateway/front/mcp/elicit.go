@@ -26,8 +26,9 @@ import (
 type Consent interface {
 	Approval(id string) (consent.Approval, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
-	// HandsOn gives the nodes whose mouse and keyboard an agent holds now.
-	HandsOn() []capabilities.NodeID
+	// HandsUntil gives until when an agent holds mouse or keyboard of any node, as far
+	// as is known; zero: none does.
+	HandsUntil() time.Time
 }
 
 const (
@@ -41,25 +42,56 @@ const (
 // for them but the no.
 var answerSchema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string","title":"Your answer","enum":["deny","allow"],"enumNames":["Deny","Allow this one call"],"default":"deny"}},"required":["answer"]}`)
 
-// elicits reports whether the person at this client can be asked now. While an
-// agent holds mouse and keyboard of a device, the client may stand there, and what
-// is clicked in it may be the agent's.
+// elicits reports whether the person at this client can be asked, now or in a moment
+// (see handsOff).
 func (v *view) elicits(req *sdk.CallToolRequest) bool {
 	c := req.ClientCapabilities()
 	return v.s.opts.Consent != nil && c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil) &&
-		req.Params.RequestState == "" && len(v.s.opts.Consent.HandsOn()) == 0
+		req.Params.RequestState == "" && v.soonOff() <= consent.CallGrace
+}
+
+// soonOff is how long an agent still holds mouse or keyboard of a device, as far as is
+// known.
+func (v *view) soonOff() time.Duration {
+	until := v.s.opts.Consent.HandsUntil()
+	if until.IsZero() {
+		return 0
+	}
+	return until.Sub(v.s.opts.Now())
+}
+
+// handsOff reports whether no agent holds mouse or keyboard of a device: the client may
+// stand there, and what is clicked in it may be the agent's. The moment after a call
+// that was allowed once is waited out, so that one question can follow the other.
+func (v *view) handsOff(ctx context.Context) bool {
+	for {
+		left := v.soonOff()
+		if left <= 0 {
+			return true
+		}
+		if left > consent.CallGrace {
+			return false
+		}
+		wait := time.NewTimer(min(left, 100*time.Millisecond))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return false
+		}
+	}
 }
 
 // question gives the result that makes the client ask its person, or nil if this
 // pending call is not theirs to answer.
-func (v *view) question(req *sdk.CallToolRequest, d *catalog.Descriptor, r *capabilities.Result) *sdk.CallToolResult {
+func (v *view) question(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor, r *capabilities.Result) *sdk.CallToolResult {
 	details, _ := r.Details.(map[string]any)
 	id, _ := details["approval"].(string)
 	if r.Code != capabilities.CodeApprovalPending || id == "" {
 		return nil
 	}
 	a, err := v.s.opts.Consent.Approval(id)
-	if err != nil || !a.User || a.State != consent.StatePending {
+	if err != nil || !a.User || a.State != consent.StatePending || !v.handsOff(ctx) {
 		return nil
 	}
 	return &sdk.CallToolResult{
@@ -102,7 +134,7 @@ func (v *view) answered(ctx context.Context, req *sdk.CallToolRequest, d *catalo
 	if err != nil {
 		return err
 	}
-	if len(v.s.opts.Consent.HandsOn()) > 0 {
+	if !v.handsOff(ctx) {
 		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds a device's mouse and keyboard, so nobody can be asked at this client")
 	}
 	said, ok := req.Params.InputResponses[askID].(*sdk.ElicitResult)
