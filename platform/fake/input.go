@@ -14,6 +14,8 @@ import (
 
 type input struct{ d *Desktop }
 
+var buttons = []platform.Button{platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward}
+
 // Pointer gives the pointer's place.
 func (in *input) Pointer(ctx context.Context) (platform.Point, error) {
 	if err := in.d.begin(ctx, "input.pointer"); err != nil {
@@ -44,6 +46,9 @@ func (in *input) Button(ctx context.Context, b platform.Button, down bool) error
 	d := in.d
 	if err := d.begin(ctx, "input.button"); err != nil {
 		return err
+	}
+	if !slices.Contains(buttons, b) {
+		return fmt.Errorf("fake: %.40q is no button: %w", string(b), platform.ErrUntypable)
 	}
 	d.mu.Lock()
 	at := d.pointer
@@ -143,6 +148,9 @@ func (in *input) Type(ctx context.Context, text string) (int, error) {
 	}
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("fake: the text is not UTF-8: %w", platform.ErrUntypable)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }) {
+		return 0, fmt.Errorf("fake: the text has a control character: %w", platform.ErrUntypable)
 	}
 	d.mu.Lock()
 	d.editLocked(func(s string) string { return s + text })
