@@ -201,9 +201,15 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 		}
 		const fine = 256 // parts of a unit
 		part := func(v float64, from int) uint32 { return uint32(math.Round((v - float64(from)) * fine)) }
-		if err := in.make(ctx,
-			request{in.pointer, pointerMotionAbsolute, []any{now(), part(x, whole.X), part(y, whole.Y), uint32(whole.Width * fine), uint32(whole.Height * fine)}},
-			request{in.pointer, pointerFrame, nil}); err != nil {
+		// In two steps within the pixel: a pointer that enters a window is told by no
+		// motion, which some programs (Chromium's pages) wait for.
+		var events []request
+		for _, short := range []float64{1. / 8, 0} {
+			events = append(events,
+				request{in.pointer, pointerMotionAbsolute, []any{now(), part(x-short, whole.X), part(y-short, whole.Y), uint32(whole.Width * fine), uint32(whole.Height * fine)}},
+				request{in.pointer, pointerFrame, nil})
+		}
+		if err := in.make(ctx, events...); err != nil {
 			return err
 		}
 		in.at, in.epoch, in.touches = to, layout.Epoch, touches
@@ -311,10 +317,16 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 		}
 		var events []request
 		if r != 0 {
-			if err := in.lend([]rune{r}); err != nil {
-				return err
+			code, changed, ok := in.keys.lendChord(r, in.keep())
+			if !ok {
+				return fmt.Errorf("wayland: too many keys are held: %w", platform.ErrUntypable)
 			}
-			s, _ = in.keys.find(r)
+			if changed {
+				if err := in.upload(); err != nil {
+					return err
+				}
+			}
+			s = stroke{code: code}
 			// Programs forget the modifiers with the map. A compositor tells of them only
 			// when they change.
 			events = append(events, in.modifiers(0, 0), in.modifiers(in.mods(), in.locked))
@@ -340,18 +352,6 @@ func (in *Input) up(h heldKey) []request {
 		events = append(events, in.key(keyShift, false))
 	}
 	return append(events, in.modifiers(in.mods(), in.locked))
-}
-
-// lend has the map make runes; it is an error if it can not make all of them.
-func (in *Input) lend(runes []rune) error {
-	n, changed := in.keys.lend(runes, in.keep())
-	if n < len(runes) {
-		return fmt.Errorf("wayland: too many keys are held: %w", platform.ErrUntypable)
-	}
-	if changed {
-		return in.upload()
-	}
-	return nil
 }
 
 func (in *Input) keep() map[uint32]bool {
@@ -411,20 +411,21 @@ func (in *Input) typeRunes(ctx context.Context, runes []rune, done *atomic.Int64
 		}
 		n := min(ready, burst)
 		events := []request{in.modifiers(0, 0)}
-		shifted := false
-		shift := func(on bool) {
-			if on == shifted {
-				return
+		down := uint32(0) // the modifiers
+		mods := func(want uint32) {
+			for _, k := range [...]struct{ code, mod uint32 }{{keyShift, modShift}, {keyLevel3, modLevel3}} {
+				if (down^want)&k.mod != 0 {
+					down ^= k.mod
+					events = append(events, in.key(k.code, down&k.mod != 0), in.modifiers(down, 0))
+				}
 			}
-			shifted = on
-			events = append(events, in.key(keyShift, on), in.modifiers(bit(on)*modShift, 0))
 		}
 		for _, r := range runes[:n] {
 			s, _ := in.keys.find(r)
-			shift(s.shift)
+			mods(s.mods())
 			events = append(events, in.key(s.code, true), in.key(s.code, false))
 		}
-		shift(false)
+		mods(0)
 		if err := in.make(ctx, events...); err != nil {
 			return err
 		}

@@ -15,7 +15,10 @@ import (
 // The keyboard that this program types on is its own: a virtual keyboard brings
 // its map along, and programs read the map before the keys that were pressed on
 // it, in one queue. So keys have the places of a US keyboard, and every other
-// character gets a key to itself among those that no such keyboard has.
+// character is borrowed a place on the keys that make characters, with AltGr, as
+// the keyboards of many languages have them. Other keys will not do: Chromium drops
+// what it knows no key for, and goes home, reloads or opens tabs by the multimedia
+// keys, whatever character they make.
 
 // Modifiers as bits, in the order that X has given them.
 const (
@@ -71,15 +74,39 @@ var (
 )
 
 const (
-	keyShift   = 42
-	firstExtra = 128 // keys from here on are free: multimedia keys and such, or none
-	lastExtra  = 247 // 255 less the 8 that X counts from
+	keyShift  = 42
+	keyLevel3 = 100
+	// The keys F13 to F24 make characters that are pressed with other keys, or are
+	// held: AltGr would be one more modifier of a chord.
+	firstChord = 183
+	lastChord  = 194
 )
 
-// stroke is how a character is made.
+// stroke is how a character is made: a key, alone or with Shift or AltGr.
 type stroke struct {
-	code  uint32
-	shift bool
+	code          uint32
+	shift, level3 bool
+}
+
+func (s stroke) mods() (all uint32) {
+	if s.shift {
+		all = modShift
+	}
+	if s.level3 {
+		all |= modLevel3
+	}
+	return all
+}
+
+// places3 lists the strokes with AltGr, in the order of the keys.
+func places3() []stroke {
+	var all []stroke
+	for _, code := range slices.Sorted(maps.Keys(keysOf)) {
+		if len(keysOf[code]) == 2 && code != namedKeys["tab"] {
+			all = append(all, stroke{code, false, true}, stroke{code, true, true})
+		}
+	}
+	return all
 }
 
 // plainStrokes lists the characters of the US keyboard.
@@ -92,7 +119,7 @@ func plainStrokes() map[rune]stroke {
 				r, ok = rune(name[0]), true
 			}
 			if ok {
-				all[r] = stroke{code, level == 1}
+				all[r] = stroke{code: code, shift: level == 1}
 			}
 		}
 	}
@@ -110,15 +137,19 @@ func typable(r rune) bool {
 	return utf8.ValidRune(r) && r&0xfffe != 0xfffe // the last two of each plane are no characters
 }
 
-// keymap gives each of some characters a key of its own.
+// keymap gives each of some characters a place of its own.
 type keymap struct {
-	plain map[rune]stroke
-	extra map[rune]uint32
+	plain  map[rune]stroke
+	spare  []stroke
+	extra  map[rune]stroke // on spare, for typing
+	chords map[rune]uint32 // on F13 to F24
 }
 
-func newKeymap() *keymap { return &keymap{plainStrokes(), map[rune]uint32{}} }
+func newKeymap() *keymap {
+	return &keymap{plainStrokes(), places3(), map[rune]stroke{}, map[rune]uint32{}}
+}
 
-// find gives the way to make r; false if no key does.
+// find gives the way to type r; false if there is none.
 func (k *keymap) find(r rune) (stroke, bool) {
 	if r == '\r' {
 		r = '\n'
@@ -126,33 +157,25 @@ func (k *keymap) find(r rune) (stroke, bool) {
 	if s, ok := k.plain[r]; ok {
 		return s, true
 	}
-	code, ok := k.extra[r]
-	return stroke{code: code}, ok
+	s, ok := k.extra[r]
+	return s, ok
 }
 
-// lend gives keys to as many of the runes as there is room for, in their order,
+// lend gives places to as many of the runes as there is room for, in their order,
 // and tells how many of them have one then, and whether the map changed. Keys that
-// are in keep stay what they are.
-func (k *keymap) lend(runes []rune, keep map[uint32]bool) (n int, changed bool) {
+// are held make what they make alone.
+func (k *keymap) lend(runes []rune, held map[uint32]bool) (n int, changed bool) {
+	maps.DeleteFunc(k.extra, func(_ rune, s stroke) bool { return held[s.code] })
+	free := slices.DeleteFunc(slices.Clone(k.spare), func(s stroke) bool { return held[s.code] })
 	var lacking []rune
 	need := map[rune]bool{}
-	room := lastExtra - firstExtra + 1
-	for _, code := range k.extra {
-		if keep[code] {
-			room--
-		}
-	}
 	for _, r := range runes {
 		if _, ok := k.plain[r]; !ok && r != '\r' && !need[r] {
-			code, has := k.extra[r]
-			if !has || !keep[code] {
-				if room == 0 {
-					break
-				}
-				room--
+			if len(need) == len(free) {
+				break
 			}
 			need[r] = true
-			if !has {
+			if _, has := k.extra[r]; !has {
 				lacking = append(lacking, r)
 			}
 		}
@@ -164,21 +187,42 @@ func (k *keymap) lend(runes []rune, keep map[uint32]bool) (n int, changed bool) 
 	// In the order of the characters: the map, which every program sees, does not say
 	// in which order they are typed.
 	slices.Sort(lacking)
-	taken := map[uint32]bool{}
-	if len(k.extra)+len(lacking) > lastExtra-firstExtra+1 {
-		maps.DeleteFunc(k.extra, func(r rune, code uint32) bool { return !need[r] && !keep[code] })
+	if len(k.extra)+len(lacking) > len(free) {
+		maps.DeleteFunc(k.extra, func(r rune, _ stroke) bool { return !need[r] })
 	}
-	for _, code := range k.extra {
-		taken[code] = true
+	taken := map[stroke]bool{}
+	for _, s := range k.extra {
+		taken[s] = true
 	}
-	code := uint32(firstExtra)
-	for _, r := range lacking {
-		for taken[code] {
-			code++
-		}
-		k.extra[r], taken[code] = code, true
+	free = slices.DeleteFunc(free, func(s stroke) bool { return taken[s] })
+	for i, r := range lacking {
+		k.extra[r] = free[i]
 	}
 	return n, true
+}
+
+// lendChord gives r a key to itself, which it keeps while it is held; false if all
+// of them are.
+func (k *keymap) lendChord(r rune, held map[uint32]bool) (code uint32, changed, ok bool) {
+	if code, ok := k.chords[r]; ok {
+		return code, false, true
+	}
+	taken := map[uint32]rune{}
+	for r, code := range k.chords {
+		taken[code] = r
+	}
+	for _, again := range []bool{false, true} {
+		for code := uint32(firstChord); code <= lastChord; code++ {
+			old, is := taken[code]
+			if held[code] || is != again {
+				continue
+			}
+			delete(k.chords, old)
+			k.chords[r] = code
+			return code, true, true
+		}
+	}
+	return 0, false, false
 }
 
 // mapName is how this keyboard's maps are called, by which they are known again.
@@ -189,11 +233,15 @@ const mapName = "handrail"
 func (k *keymap) text() string {
 	var b strings.Builder
 	codes := slices.Sorted(maps.Keys(keysOf))
-	extra := map[uint32]rune{}
-	for r, code := range k.extra {
-		extra[code] = r
+	third := map[stroke]rune{}
+	for r, s := range k.extra {
+		third[s] = r
 	}
-	more := slices.Sorted(maps.Keys(extra))
+	chords := map[uint32]rune{}
+	for r, code := range k.chords {
+		chords[code] = r
+	}
+	more := slices.Sorted(maps.Keys(chords))
 	b.WriteString("xkb_keymap {\nxkb_keycodes \"" + mapName + "\" {\nminimum = 8;\nmaximum = 255;\n")
 	for _, code := range append(slices.Clone(codes), more...) {
 		fmt.Fprintf(&b, "<I%d> = %d;\n", code, code+8)
@@ -206,6 +254,8 @@ virtual_modifiers NumLock, Alt, LevelThree, Super;
 type "ONE_LEVEL" { modifiers = none; level_name[Level1] = "Any"; };
 type "TWO_LEVEL" { modifiers = Shift; map[Shift] = Level2; level_name[Level1] = "Base"; level_name[Level2] = "Shift"; };
 type "ALPHABETIC" { modifiers = Shift+Lock; map[Shift] = Level2; map[Lock] = Level2; level_name[Level1] = "Base"; level_name[Level2] = "Caps"; };
+type "FOUR_LEVEL" { modifiers = Shift+LevelThree; map[Shift] = Level2; map[LevelThree] = Level3; map[Shift+LevelThree] = Level4;
+level_name[Level1] = "Base"; level_name[Level2] = "Shift"; level_name[Level3] = "Third"; level_name[Level4] = "Fourth"; };
 };
 xkb_compatibility "` + mapName + `" {
 virtual_modifiers NumLock, Alt, LevelThree, Super;
@@ -233,10 +283,13 @@ name[Group1] = "` + mapName + `";
 				kind = "ALPHABETIC"
 			}
 		}
+		if a, b := third[stroke{code, false, true}], third[stroke{code, true, true}]; a != 0 || b != 0 {
+			kind, names = "FOUR_LEVEL", append(slices.Clone(names), symbol(a), symbol(b))
+		}
 		fmt.Fprintf(&b, "key <I%d> { type = \"%s\", [ %s ] };\n", code, kind, strings.Join(names, ", "))
 	}
 	for _, code := range more {
-		fmt.Fprintf(&b, "key <I%d> { type = \"ONE_LEVEL\", [ U%04X ] };\n", code, extra[code])
+		fmt.Fprintf(&b, "key <I%d> { type = \"ONE_LEVEL\", [ %s ] };\n", code, symbol(chords[code]))
 	}
 	b.WriteString(`modifier_map Shift { <I42> };
 modifier_map Lock { <I58> };
@@ -251,6 +304,14 @@ modifier_map Mod5 { <I100> };
 	return b.String()
 }
 
+// symbol names a character as X does.
+func symbol(r rune) string {
+	if r == 0 {
+		return "NoSymbol"
+	}
+	return fmt.Sprintf("U%04X", r)
+}
+
 // keyOf gives the stroke of a key's name; r is the character if it is one that the
 // map may lack.
 func (k *keymap) keyOf(name string) (s stroke, r rune, err error) {
@@ -258,7 +319,7 @@ func (k *keymap) keyOf(name string) (s stroke, r rune, err error) {
 		if !typable(r) {
 			return s, 0, fmt.Errorf("no key makes the character U+%04X: %w", r, platform.ErrUntypable)
 		}
-		s, ok := k.find(r)
+		s, ok := k.plain[r]
 		if !ok {
 			return s, r, nil
 		}

@@ -151,37 +151,42 @@ func FuzzSwayReply(f *testing.F) {
 func TestKeymapLends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := newKeymap()
-		keep := map[uint32]bool{}
-		kept := map[rune]uint32{}
+		held := map[uint32]bool{}
+		chords := map[rune]uint32{}
 		typed := rapid.Custom(func(t *rapid.T) rune {
 			return rapid.OneOf(rapid.Rune(), rapid.Map(rapid.IntRange(0x4e00, 0x9fff), func(n int) rune { return rune(n) })).Filter(typable).Draw(t, "rune")
 		})
 		for range rapid.IntRange(1, 6).Draw(t, "texts") {
 			text := rapid.SliceOfN(typed, 1, 200).Draw(t, "text")
-			n, _ := k.lend(text, keep)
+			n, _ := k.lend(text, held)
 			if n == 0 {
 				t.Fatal("no room for a character")
 			}
-			codes := map[uint32]rune{}
-			for r, code := range k.extra {
-				if codes[code] != 0 || code < firstExtra || code > lastExtra || keysOf[code] != nil {
-					t.Fatalf("the key %d of %q is another's", code, r)
+			places := map[stroke]rune{}
+			for r, s := range k.extra {
+				if places[s] != 0 || held[s.code] || !s.level3 || len(keysOf[s.code]) != 2 {
+					t.Fatalf("the place %v of %q is another's", s, r)
 				}
-				codes[code] = r
+				places[s] = r
 			}
 			for _, r := range text[:n] {
 				if _, ok := k.find(r); !ok {
 					t.Fatalf("%q has no key", r)
 				}
 			}
-			for r, code := range kept {
-				if k.extra[r] != code {
-					t.Fatalf("the held key of %q became another", r)
+			// One is held as part of a chord, or a key of the plain ones is.
+			if code, _, ok := k.lendChord(text[0], held); ok {
+				if code < firstChord || code > lastChord || held[code] && chords[text[0]] != code {
+					t.Fatalf("the key %d of %q is another's", code, text[0])
 				}
+				held[code], chords[text[0]] = true, code
+			} else if len(chords) <= lastChord-firstChord {
+				t.Fatal("no key for a chord")
 			}
-			if r := text[0]; len(keep) < 20 {
-				if code, ok := k.extra[r]; ok {
-					keep[code], kept[r] = true, code
+			held[uint32(rapid.IntRange(16, 20).Draw(t, "held"))] = true
+			for r, code := range chords {
+				if k.chords[r] != code {
+					t.Fatalf("the held key of %q became another", r)
 				}
 			}
 		}

@@ -136,6 +136,7 @@ type node struct {
 	Layout    string   `json:"layout"`
 	Rect      swayRect `json:"rect"`
 	Inside    swayRect `json:"window_rect"` // within Rect
+	Drawn     swayRect `json:"geometry"`    // what the program last drew for
 	Title     swayRect `json:"deco_rect"`
 	X         *xwindow `json:"window_properties"` // of Xwayland's windows
 	Nodes     []node   `json:"nodes"`
@@ -165,6 +166,35 @@ func (s *sway) views(ctx context.Context) ([]view, error) {
 		return nil, err
 	}
 	return parseTree(reply)
+}
+
+// swayWaits is how long Sway itself waits for a program to take a new size before it
+// shows the window as it is, and a little more.
+const swayWaits = 300 * time.Millisecond
+
+// shown waits until a window is shown at the size that it was given: until then its
+// old picture is where it was. It gives the place, in Sway's units.
+func (s *sway) shown(ctx context.Context, id int64) (platform.Rect, error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(swayWaits); ; {
+		all, err := s.views(ctx)
+		if err != nil {
+			return platform.Rect{}, err
+		}
+		i := slices.IndexFunc(all, func(v view) bool { return v.ID == id })
+		if i < 0 {
+			return platform.Rect{}, platform.ErrGone
+		}
+		if v := all[i]; v.Drawn.Width == v.Inside.Width && v.Drawn.Height == v.Inside.Height || time.Now().After(end) {
+			return v.bounds, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return platform.Rect{}, ctx.Err()
+		}
+	}
 }
 
 func parseTree(reply []byte) ([]view, error) {

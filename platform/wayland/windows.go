@@ -112,8 +112,18 @@ func (w *Windows) Place(ctx context.Context, ref string, to platform.Rect) error
 	}
 	_, places := w.outputs.known()
 	r := units(places, to)
-	return w.sway.command(ctx, id, "fullscreen disable", "floating enable", fmt.Sprintf("resize set width %d px height %d px", r.Width, r.Height),
-		fmt.Sprintf("move absolute position %d px %d px", r.X, r.Y))
+	// A program that draws once more at its old size while it begins to float has Sway
+	// give it that size back; it floats by then, so the second time holds.
+	for range 3 {
+		if err := w.sway.command(ctx, id, "fullscreen disable", "floating enable", fmt.Sprintf("resize set width %d px height %d px", r.Width, r.Height),
+			fmt.Sprintf("move absolute position %d px %d px", r.X, r.Y)); err != nil {
+			return err
+		}
+		if now, err := w.sway.shown(ctx, id); err != nil || now == r {
+			return err
+		}
+	}
+	return nil
 }
 
 // Minimize hides a window; under Sway, whose windows have no such state, in the

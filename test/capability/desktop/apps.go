@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -137,13 +138,27 @@ func holdsFile(want string) step {
 	})
 }
 
-// terminal opens an xterm that writes each line typed into it to {file}.
+// terminals are the programs to try that run one in their window: that of the
+// first, then that of Wayland's sessions.
+func terminals() []Program {
+	work := []string{"sh", "-c", `exec cat >"$0"`, "{file}"}
+	list := []Program{
+		{"xterm", append([]string{"-u8", "-T", "{editor}", "-e"}, work...)},
+		{"foot", append([]string{"-T", "{editor}"}, work...)},
+	}
+	if os.Getenv("WAYLAND_DISPLAY") != "" && os.Getenv("DISPLAY") == "" {
+		list = list[1:] // xterm needs an X server
+	}
+	return list
+}
+
+// terminal opens one that writes each line typed into it to {file}.
 func terminal() step {
 	return func(r *run) {
 		r.s.files++
 		name := fmt.Sprintf("hr%d-%d.txt", os.Getpid(), r.s.files)
 		r.vars["file"], r.vars["editor"] = filepath.Join(r.s.dir, name), name
-		if !r.launch(Program{"xterm", []string{"-u8", "-T", "{editor}", "-e", "sh", "-c", `exec cat >"$0"`, "{file}"}}, "{editor}") {
+		if !slices.ContainsFunc(terminals(), func(p Program) bool { return r.launch(p, "{editor}") }) {
 			panic(lack{string(needsTerminal)})
 		}
 		act(`window:~"{editor}"`, "activate")(r)

@@ -26,7 +26,7 @@ const (
 	needsFreeze   need = "a system on which a program can be frozen"
 	needsGTK      need = "an editor written in GTK (mousepad, xed, pluma, gedit)"
 	needsQt       need = "an editor written in Qt (featherpad, kwrite, kate)"
-	needsTerminal need = "xterm"
+	needsTerminal need = "xterm (under Wayland: foot)"
 	needsOCR      need = "tesseract on the node"
 )
 

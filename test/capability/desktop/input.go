@@ -86,7 +86,7 @@ func keyboards() []*behaviour {
 			typing(six), field("typed", len([]rune(six))), without("Привет"), becomes("el('t').value", six)),
 		b("keyboard.type-gtk", "the same into a GTK editor", "its file has exactly it", needsGTK, editor("gtk", ""), typing(six), saved(six)),
 		b("keyboard.type-qt", "the same into a Qt editor", "its file has exactly it", needsQt, editor("qt", ""), typing(six), saved(six)),
-		b("keyboard.type-xterm", "the same into xterm", "the program in it reads exactly it", terminal(), typing(six), press("Enter"), holdsFile(six)),
+		b("keyboard.type-xterm", "the same into a terminal", "the program in it reads exactly it", terminal(), typing(six), press("Enter"), holdsFile(six)),
 		b("keyboard.type-lines", "text of several lines with tabs", "line ends and tabs arrive", needsGTK, editor("gtk", ""), typing("one\ntwo\tand\nthree"), saved("one\ntwo\tand\nthree")),
 		b("keyboard.type-long", "two thousand characters", "none is lost", box, ready, func(r *run) {
 			text := strings.Repeat("The quick brown fox jumps over the lazy dog 0123456789. ", 36)
