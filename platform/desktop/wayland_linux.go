@@ -2,6 +2,7 @@ package desktop
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -49,7 +50,17 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 		return "", err
 	}
 	desk := s.desk
-	grabber, err := wayland.NewScreen(ctx, outputs)
+	ways := &portals{address: sessionBus(o), seat: c, outputs: outputs, closers: closers}
+	var lacks *platform.MissingError
+	var grabber platform.Grabber
+	if grabber, err = wayland.NewScreen(ctx, outputs); errors.As(err, &lacks) {
+		var other error
+		if grabber, other = ways.screen(ctx); other == nil {
+			err = nil
+		} else {
+			err = both(lacks, other)
+		}
+	}
 	if err := part(err, platform.PartScreen); err != nil {
 		return "", err
 	}
@@ -67,11 +78,24 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 		desk.Person = person
 	}
 	input, err := wayland.NewInput(ctx, hands, outputs, person)
-	if err := part(err, platform.PartInput); err != nil {
+	switch {
+	case err == nil:
+		desk.Input = input
+	case errors.As(err, &lacks):
+		other, lacking := ways.input(ctx)
+		if lacking == nil {
+			*closers = append(*closers, other.Close)
+			desk.Input = other
+			break
+		}
+		if err := part(both(lacks, lacking), platform.PartInput); err != nil {
+			return "", err
+		}
+	default:
 		return "", err
 	}
-	if err == nil {
-		desk.Input = input
+	if ways.portal != nil {
+		s.lost = wayland.EitherLost(s.lost, ways.portal.Lost())
 	}
 	windows, err := wayland.NewWindows(ctx, wayland.WindowsOptions{Options: where, Getenv: o.Getenv, Find: x11.Find}, outputs)
 	if err := part(err, platform.PartWindows); err != nil {
@@ -87,6 +111,9 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 	if err == nil {
 		*closers = append(*closers, clipboard.Close)
 		desk.Clipboard = clipboard
+	}
+	if ways.portal != nil {
+		return "Wayland " + c.Name + ", portals", nil
 	}
 	return "Wayland " + c.Name, nil
 }

@@ -523,11 +523,20 @@ func (m *memory) close() {
 // AnyLost gives a channel that is closed when the first of the connections has
 // ended.
 func AnyLost(conns ...*Conn) <-chan struct{} {
+	var all []<-chan struct{}
+	for _, c := range conns {
+		all = append(all, c.Lost())
+	}
+	return EitherLost(all...)
+}
+
+// EitherLost does the same for channels that are closed when something has ended.
+func EitherLost(all ...<-chan struct{}) <-chan struct{} {
 	lost := make(chan struct{})
 	var once sync.Once
-	for _, c := range conns {
+	for _, one := range all {
 		go func() {
-			<-c.Lost()
+			<-one
 			once.Do(func() { close(lost) })
 		}()
 	}

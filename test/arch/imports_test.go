@@ -72,7 +72,7 @@ var fences = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/handrail"}, "the command line is the binary's own"},
 	{"github.com/mdp/qrterminal/v3", []string{"cmd/handrail"}, "terminals are the binary's own"},
 	{"golang.org/x/term", []string{"cmd/handrail"}, "terminals are the binary's own"},
-	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop", "platform/notify"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
+	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop", "platform/notify", "platform/portal"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
 	{"github.com/jezek/xgb", []string{"platform/x11"}, "one connection is shared; other rooms see only platform's types"},
 	{"github.com/ebitengine/purego", []string{"platform/darwin"}, "it makes Linux binaries dynamic: it stays where files are for macOS only"},
 }

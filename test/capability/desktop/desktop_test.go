@@ -165,4 +165,5 @@ var onWayland = []string{
 	// A compositor that draws by the processor has the pointer in every image, asked
 	// for or not; grim's show it just the same.
 	"screenshot.cursor", "screenshot.region", "screenshot.region-of-frame",
+	"window.minimize", "window.move", // no program is told where its windows are, nor (by this Sway) that they are not shown
 }
