@@ -126,6 +126,10 @@ func (f *finder) find(ctx context.Context, places []place) (at platform.Point, e
 			return at, err
 		}
 	}
+	// Newer compositors look what is beneath a pointer only when it moves: by nothing.
+	if err := f.in.make(ctx, request{f.in.pointer, pointerMotion, []any{now(), fixed(0), fixed(0)}}, request{f.in.pointer, pointerFrame, nil}); err != nil {
+		return at, err
+	}
 	for range 2 { // the pointer is there when a surface is shown, or never
 		if err := c.Sync(ctx); err != nil {
 			return at, err

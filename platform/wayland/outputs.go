@@ -3,6 +3,7 @@
 package wayland
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -251,6 +252,10 @@ func (o *Outputs) known() (platform.Layout, []place) {
 		most = max(most, factor)
 		all = append(all, one{out, f, factor})
 	}
+	// From left to right: compositors tell of them in whatever order.
+	slices.SortStableFunc(all, func(a, b one) int {
+		return cmp.Or(cmp.Compare(a.facts.x, b.facts.x), cmp.Compare(a.facts.y, b.facts.y))
+	})
 	displays, places := []platform.Display{}, []place{}
 	primary := -1
 	for i, a := range all {
