@@ -2,6 +2,13 @@ package desktop
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/godbus/dbus/v5"
@@ -35,7 +42,8 @@ func newLockWatch(o Options) *lockWatch {
 
 // locked asks everybody at once.
 func (b *buses) locked(ctx context.Context) string {
-	answers := make(chan string, len(lockers))
+	answers := make(chan string, len(lockers)+1)
+	go func() { answers <- lockedBy("/proc", b.options.Getenv) }()
 	for _, l := range lockers {
 		go func() {
 			var active bool
@@ -60,7 +68,7 @@ func (b *buses) locked(ctx context.Context) string {
 			answers <- l.says
 		}()
 	}
-	for range lockers {
+	for range len(lockers) + 1 {
 		select {
 		case says := <-answers:
 			if says != "" {
@@ -119,4 +127,52 @@ func (b *buses) close() {
 		}
 	}
 	b.session, b.system = nil, nil
+}
+
+// lockPrograms lock a session and tell nobody on a bus, as those of the wlroots
+// family and the plain ones of X do. While one runs, what is typed goes to it.
+var lockPrograms = []string{"swaylock", "waylock", "hyprlock", "gtklock", "i3lock", "slock", "xsecurelock", "xtrlock", "xlock"}
+
+// lockedBy looks for a lock program of this user's on this desktop.
+func lockedBy(proc string, getenv func(string) string) string {
+	all, err := os.ReadDir(proc)
+	if err != nil {
+		return ""
+	}
+	for _, one := range all {
+		if c := one.Name()[0]; c < '0' || c > '9' {
+			continue
+		}
+		dir := filepath.Join(proc, one.Name())
+		comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
+		name := strings.TrimSpace(string(comm))
+		if !slices.Contains(lockPrograms, name) || !mine(filepath.Join(dir, "status")) {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // it has just ended
+			continue
+		}
+		for _, display := range []string{"WAYLAND_DISPLAY", "DISPLAY"} {
+			// One that runs with other rights (slock) hides its environment.
+			if at := getenv(display); err != nil || at != "" && slices.Contains(strings.Split(string(env), "\x00"), display+"="+at) {
+				return "the session is locked by " + name
+			}
+		}
+	}
+	return ""
+}
+
+// mine tells whether a process was started by this user.
+func mine(status string) bool {
+	text, err := os.ReadFile(status)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
+			return f[1] == strconv.Itoa(os.Getuid())
+		}
+	}
+	return false
 }

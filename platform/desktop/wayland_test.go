@@ -67,6 +67,30 @@ func TestWayland(t *testing.T) {
 	}
 }
 
+// A lock program that tells nobody is seen by being there, on this desktop only.
+func TestLockedBySwaylock(t *testing.T) {
+	s := desk.StartSway(t, desk.SwayOptions{NoBus: true})
+	desk.Need(t, "swaylock")
+	away := map[string]string{"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nowhere"}
+	o := open(t, s.Desk, away)
+	other := open(t, s.Desk, map[string]string{"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nowhere", "WAYLAND_DISPLAY": "another"})
+	if why := o.Locked(t.Context()); why != "" {
+		t.Fatalf("locked by nobody: %s", why)
+	}
+	p := s.Start("swaylock", "--color", "000000")
+	desk.Await(t, "the lock to be known", func() bool {
+		if p.Ended() {
+			t.Fatalf("swaylock ended: %v", p.Err)
+		}
+		return strings.Contains(o.Locked(t.Context()), "swaylock")
+	})
+	if why := other.Locked(t.Context()); why != "" {
+		t.Errorf("another desktop is locked, too: %s", why)
+	}
+	p.Kill()
+	desk.Await(t, "the end of the lock", func() bool { return o.Locked(t.Context()) == "" })
+}
+
 // shooter is the Screenshot interface of a portal: it gives the same image to all.
 type shooter struct {
 	conn *dbus.Conn
