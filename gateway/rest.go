@@ -7,13 +7,15 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/front/console"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-// mountREST puts the API, the events and the metrics beside MCP.
+// mountREST puts the API, the events and the metrics beside MCP, and the pages over
+// it.
 func (g *Gateway) mountREST() error {
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
@@ -24,6 +26,11 @@ func (g *Gateway) mountREST() error {
 		return err
 	}
 	api.Mount(g.Front)
+	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Site: g.site.ID(), Log: g.log})
+	if err != nil {
+		return err
+	}
+	pages.Mount(g.Front)
 	return nil
 }
 

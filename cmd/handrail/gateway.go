@@ -66,8 +66,8 @@ func newGatewayCmd() *cobra.Command {
 				"token_file": data.agentTokenPath(), "site_id": g.Site(),
 			})
 		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\n",
-				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath())
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\nThe console: %s/console/ (sign in: handrail login)\n",
+				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), running.HTTP)
 		}
 		if err != nil {
 			return err

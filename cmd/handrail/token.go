@@ -25,17 +25,17 @@ func newTokenCreateCmd() *cobra.Command {
 		Use:   "create PRINCIPAL",
 		Short: "Create a token for a caller; it is shown once",
 		Long: "Creates a token for the principal and prints it. The gateway keeps only its hash, so it can not be shown again.\n" +
-			"Roles: agent calls tools; operator also manages nodes and lanes and reads the ledger; admin may do everything.",
+			"Roles: agent calls tools; viewer only looks; operator also manages nodes and lanes and reads the ledger; admin may do everything.",
 		Args: cobra.ExactArgs(1),
 	}
-	role := cmd.Flags().String("role", "agent", "agent, operator or admin")
+	role := cmd.Flags().String("role", "agent", "agent, viewer, operator or admin")
 	lane := cmd.Flags().String("lane", "", "lane its calls use when they name none")
 	ttl := cmd.Flags().Duration("ttl", 0, "how long it is valid, such as 24h (default: until revoked)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch *role {
-		case "agent", "operator", "admin":
+		case "agent", "viewer", "operator", "admin":
 		default:
-			return usageError("--role is %q; want agent, operator or admin", *role)
+			return usageError("--role is %q; want agent, viewer, operator or admin", *role)
 		}
 		c, err := newClient(cmd)
 		if err != nil {

@@ -299,6 +299,7 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	}
 	s.line("\nConnect an MCP client:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
 	s.line("A client that starts a program instead: %s mcp --data %s", program, data)
+	s.line("The console: %s/console/ (handrail login prints a link that signs you in: %s login --data %s)", running.HTTP, program, data)
 	s.line("What waits for your word: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }
 

@@ -26,6 +26,8 @@ const (
 // CodeUnauthenticated.
 type Authenticator interface {
 	Authenticate(token string) (principal.Identity, error)
+	// Session does the same for the cookie of a session of the console.
+	Session(cookie string) (principal.Identity, error)
 }
 
 type visitKey struct{}
@@ -33,10 +35,12 @@ type visitKey struct{}
 // visit is what admission learned about a request; one context value for all of it.
 type visit struct {
 	who      principal.Identity
+	csrf     string // of a session
 	draining <-chan struct{}
 }
 
-// From gives the identity that admission found. Only handlers behind Bearer have one.
+// From gives the identity that admission found. Only handlers behind
+// Bearer and HandleSession have one.
 func From(ctx context.Context) principal.Identity {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		return v.who
@@ -120,16 +124,23 @@ func hostname(host string) string {
 }
 
 // authenticate finds out who sends r. Every way to fail passes the same limiter.
-func (s *Server) authenticate(r *http.Request) (principal.Identity, error) {
-	who, err := s.identify(r)
+func (s *Server) authenticate(r *http.Request, identify func(*http.Request) (principal.Identity, error)) (principal.Identity, error) {
+	who, err := identify(r)
 	if err == nil {
 		return who, nil
 	}
+	return principal.Identity{}, s.Failed(r, err)
+}
+
+// Failed counts err, for which r was not let in, against its sender's address, and
+// gives what to answer: err, or CodeOverloaded when there were too many. Whatever
+// checks a secret by itself behind Open passes its failures through here.
+func (s *Server) Failed(r *http.Request, err error) error {
 	if !s.failed.allow(r.RemoteAddr) {
-		return principal.Identity{}, capabilities.Errorf(capabilities.CodeOverloaded, "too many requests without a valid token came from this address")
+		return capabilities.Errorf(capabilities.CodeOverloaded, "too many requests without a valid token came from this address")
 	}
 	s.opts.Log.Warn("front.unauthenticated", "remote", r.RemoteAddr, "method", r.Method, "reason", capabilities.AsError(err).PublicMessage())
-	return principal.Identity{}, err
+	return err
 }
 
 func (s *Server) identify(r *http.Request) (principal.Identity, error) {

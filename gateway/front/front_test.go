@@ -411,6 +411,10 @@ func TestErrorsAreComplete(t *testing.T) {
 
 type nobody struct{}
 
+func (nobody) Session(string) (principal.Identity, error) {
+	return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "")
+}
+
 func (nobody) Authenticate(string) (principal.Identity, error) {
 	return principal.Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
 }

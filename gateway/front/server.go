@@ -104,7 +104,7 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{draining: s.draining}
 		if access == Bearer {
-			who, err := s.authenticate(r)
+			who, err := s.authenticate(r, s.identify)
 			if err != nil {
 				WriteError(w, err)
 				return
@@ -112,12 +112,17 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 			v.who = who
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // answers may rightly take long now
 		}
-		if err := s.gateBody(w, r); err != nil {
-			WriteError(w, err)
-			return
-		}
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+		s.admitted(w, r, v, h)
 	}))
+}
+
+// admitted hands a request on, with its body bounded.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, v *visit, h http.Handler) {
+	if err := s.gateBody(w, r); err != nil {
+		WriteError(w, err)
+		return
+	}
+	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
 // ServeHTTP admits and serves one request.

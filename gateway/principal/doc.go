@@ -1,6 +1,6 @@
 // Package principal knows who may call: bearer tokens and the principals, roles
 // and lanes they stand for, and the one function that says which role may do
-// what.
+// what; and the sessions of the console that a token opens.
 //
 // Promises: a token is shown once, at its creation, and only its SHA-256 is kept;
 // role and lane come from the stored record and never from the caller; a token

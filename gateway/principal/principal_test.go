@@ -197,7 +197,7 @@ func TestUnrecordedIsUndone(t *testing.T) {
 // Nobody makes a token that may do more than its maker, whatever is asked.
 func TestGrantsAreSubsets(t *testing.T) {
 	set := tokens(t, principal.Options{Store: open(t, filepath.Join(t.TempDir(), "store.db"))})
-	roles := []principal.Role{"", principal.RoleAgent, principal.RoleOperator, principal.RoleAdmin, "root", "Admin"}
+	roles := []principal.Role{"", principal.RoleAgent, principal.RoleViewer, principal.RoleOperator, principal.RoleAdmin, "root", "Admin"}
 	rapid.Check(t, func(rt *rapid.T) {
 		by := principal.Identity{Principal: "maker", Role: rapid.SampledFrom(roles).Draw(rt, "by")}
 		spec := principal.Spec{Principal: "made", Role: rapid.SampledFrom(roles).Draw(rt, "role")}
@@ -239,7 +239,7 @@ func TestAllow(t *testing.T) {
 			t.Errorf("an agent may %s", a)
 		}
 	}
-	for _, r := range []principal.Role{principal.RoleAgent, principal.RoleOperator, principal.RoleAdmin} {
+	for _, r := range []principal.Role{principal.RoleAgent, principal.RoleViewer, principal.RoleOperator, principal.RoleAdmin} {
 		if got, err := principal.ParseRole(r.String()); err != nil || got != r {
 			t.Errorf("%s does not parse: %v", r, err)
 		}

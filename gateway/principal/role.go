@@ -5,9 +5,11 @@ import "github.com/handrail-dev/handrail/capabilities"
 // Role is what kind of caller a token stands for. The zero value may do nothing.
 type Role string
 
-// The roles, each with all that the one before it may do.
+// The roles. An operator may do all that an agent and all that a viewer may, an
+// admin all that an operator may; agent and viewer have next to nothing in common.
 const (
 	RoleAgent    Role = "agent"    // calls tools in its own lanes
+	RoleViewer   Role = "viewer"   // sees what an operator sees, calls nothing and changes nothing
 	RoleOperator Role = "operator" // also nodes, lanes, events and reading the ledger
 	RoleAdmin    Role = "admin"    // also tokens, invites, policy and the ledger's export
 )
@@ -15,10 +17,10 @@ const (
 // ParseRole reads a role's name.
 func ParseRole(s string) (Role, error) {
 	switch r := Role(s); r {
-	case RoleAgent, RoleOperator, RoleAdmin:
+	case RoleAgent, RoleViewer, RoleOperator, RoleAdmin:
 		return r, nil
 	}
-	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be agent, operator or admin")
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be agent, viewer, operator or admin")
 }
 
 // String gives the role's name.
@@ -26,7 +28,7 @@ func (r Role) String() string { return string(r) }
 
 func (r Role) rank() int {
 	switch r {
-	case RoleAgent:
+	case RoleAgent, RoleViewer:
 		return 1
 	case RoleOperator:
 		return 2
@@ -37,7 +39,9 @@ func (r Role) rank() int {
 }
 
 // Covers reports whether r may do all that other may.
-func (r Role) Covers(other Role) bool { return other.rank() > 0 && r.rank() >= other.rank() }
+func (r Role) Covers(other Role) bool {
+	return other.rank() > 0 && (r == other || r.rank() > other.rank())
+}
 
 // Action is one thing a surface lets callers do. Every entry point of every
 // surface names exactly one (users-and-incidents: one authorisation function).
@@ -53,7 +57,8 @@ const (
 	ActReadAllCalls   Action = "calls.all"       // list everybody's calls
 	ActAnyLane        Action = "lanes.any"       // list, and call in, lanes of other principals
 	ActManageLanes    Action = "lanes.manage"    // attach and detach nodes
-	ActApprove        Action = "approvals"       // see what waits for a person, answer, grant and revoke
+	ActReadApprovals  Action = "approvals.read"  // see what waits for a person, and the grants
+	ActApprove        Action = "approvals"       // answer, grant and revoke
 	ActReadStop       Action = "stop.read"       // whether the stop switch is on
 	ActStop           Action = "stop"            // stop everything
 	ActResume         Action = "resume"          // let it go on
@@ -69,6 +74,7 @@ const (
 	ActSecrets        Action = "secrets"         // set, list, allow and remove; never read a value
 	ActInvite         Action = "invites"         // pastes and enrolment keys
 	ActTokens         Action = "tokens"          // create, list, revoke
+	ActSession        Action = "session"         // sign in to the console, for oneself
 )
 
 // least is the smallest role that may do each action. An action that is missing
@@ -82,6 +88,7 @@ var least = map[Action]Role{
 	ActReadAllCalls:   RoleOperator,
 	ActAnyLane:        RoleOperator,
 	ActManageLanes:    RoleOperator,
+	ActReadApprovals:  RoleOperator,
 	ActApprove:        RoleOperator,
 	ActReadStop:       RoleOperator,
 	ActStop:           RoleOperator,
@@ -98,13 +105,20 @@ var least = map[Action]Role{
 	ActSecrets:        RoleAdmin,
 	ActInvite:         RoleAdmin,
 	ActTokens:         RoleAdmin,
+	ActSession:        RoleOperator,
+}
+
+// looks is all that a viewer may do.
+var looks = map[Action]bool{
+	ActReadStatus: true, ActReadCalls: true, ActReadAllCalls: true, ActReadLanes: true, ActReadApprovals: true, ActReadStop: true,
+	ActReadNodes: true, ActReadEvents: true, ActReadLedger: true, ActSession: true,
 }
 
 // Allow is the one authorisation function of the surfaces: it reports whether
 // role may do action. Unknown roles and unknown actions may not.
 func Allow(role Role, action Action) bool {
 	need, known := least[action]
-	return known && role.Covers(need)
+	return known && (role.Covers(need) || role == RoleViewer && looks[action])
 }
 
 // Actions gives every action, in no order; for documentation and tests.

@@ -40,10 +40,10 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue hides the token.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-func newSecret() Secret {
+func newSecret(prefix string) Secret {
 	var b [tokenBytes]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
-	return Secret{tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])}
+	return Secret{prefix + base64.RawURLEncoding.EncodeToString(b[:])}
 }
 
 // Token is the record of one token, without its secret.
@@ -56,6 +56,9 @@ type Token struct {
 	CreatedBy capabilities.PrincipalID `json:"created_by"`
 	ExpiresAt time.Time                `json:"expires_at,omitzero"` // zero: never
 	RevokedAt time.Time                `json:"revoked_at,omitzero"`
+	// Parent is the token that opened this session of the console; empty: it is no
+	// session but a token that callers send themselves.
+	Parent string `json:"session_of,omitempty"`
 }
 
 func (t *Token) identity() Identity {
@@ -104,6 +107,7 @@ type Tokens struct {
 	hashes   map[string][sha256.Size]byte // by token ID
 	watchers map[int]func(tokenID string)
 	nextID   int
+	logins   map[[sha256.Size]byte]login // by the hash of their code
 }
 
 // Migrations are the tables of this room.
@@ -119,7 +123,8 @@ func Migrations() []store.Migration {
 			created_by TEXT NOT NULL,
 			expires_at INTEGER NOT NULL,
 			revoked_at INTEGER NOT NULL
-		) STRICT`}}
+		) STRICT`},
+		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}}
 }
 
 // New makes an empty set; call Load before use.
@@ -138,21 +143,22 @@ func New(o Options) (*Tokens, error) {
 		byHash:   make(map[[sha256.Size]byte]*Token),
 		hashes:   make(map[string][sha256.Size]byte),
 		watchers: make(map[int]func(string)),
+		logins:   make(map[[sha256.Size]byte]login),
 	}, nil
 }
 
 // Load reads the tokens and forgets those that ended long ago.
 func (t *Tokens) Load(ctx context.Context) error {
-	horizon := t.opts.Now().Add(-keepEnded).UnixMilli()
+	horizon, sessions := t.opts.Now().Add(-keepEnded).UnixMilli(), t.opts.Now().Add(-keepSession).UnixMilli()
 	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2)`, horizon, horizon)
+		_, err := tx.Exec(`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2) OR (parent <> '' AND expires_at < $3)`, horizon, horizon, sessions)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	rows, err := t.opts.Store.Read().QueryContext(ctx,
-		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at FROM token`)
+		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent FROM token`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -165,7 +171,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 			hash                      []byte
 			created, expires, revoked int64
 		)
-		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked); err != nil {
+		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
@@ -188,7 +194,13 @@ func (t *Tokens) putLocked(hash [sha256.Size]byte, rec *Token) {
 // Authenticate gives the identity a token stands for. Errors are
 // CodeUnauthenticated. It does no I/O: it is on every request's path.
 func (t *Tokens) Authenticate(token string) (Identity, error) {
-	if !strings.HasPrefix(token, tokenPrefix) || len(token) > 2*tokenBytes {
+	return t.authenticate(tokenPrefix, token)
+}
+
+// authenticate takes only what begins with prefix, so that a token never passes for
+// a session nor the other way round: the prefix is part of what was hashed.
+func (t *Tokens) authenticate(prefix, token string) (Identity, error) {
+	if !strings.HasPrefix(token, prefix) || len(token) > 2*tokenBytes {
 		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
 	}
 	// A lookup by the hash leaks nothing useful through its timing: an attacker
@@ -196,14 +208,24 @@ func (t *Tokens) Authenticate(token string) (Identity, error) {
 	hash := sha256.Sum256([]byte(token))
 	t.mu.RLock()
 	rec := t.byHash[hash]
+	err := t.refusalLocked(rec)
 	t.mu.RUnlock()
-	if rec == nil {
-		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
-	}
-	if err := rec.refusal(t.opts.Now()); err != nil {
+	if err != nil {
 		return Identity{}, err
 	}
 	return rec.identity(), nil
+}
+
+// refusalLocked says why a record lets nobody in; a session ends with the token that
+// opened it.
+func (t *Tokens) refusalLocked(rec *Token) error {
+	if rec == nil {
+		return capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
+	}
+	if err := rec.refusal(t.opts.Now()); err != nil || rec.Parent == "" {
+		return err
+	}
+	return t.refusalLocked(t.byHash[t.hashes[rec.Parent]])
 }
 
 // Valid reports whether the token with that ID would still be let in. Surfaces
@@ -211,8 +233,7 @@ func (t *Tokens) Authenticate(token string) (Identity, error) {
 func (t *Tokens) Valid(tokenID string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	rec := t.byHash[t.hashes[tokenID]]
-	return rec != nil && rec.refusal(t.opts.Now()) == nil
+	return t.refusalLocked(t.byHash[t.hashes[tokenID]]) == nil
 }
 
 // Create makes a token for by, whose role must cover the new one's: nobody
@@ -247,34 +268,42 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 	if spec.TTL > 0 {
 		rec.ExpiresAt = now.Add(spec.TTL).Truncate(time.Millisecond).UTC()
 	}
+	secret := newSecret(tokenPrefix)
+	if err := t.keep(ctx, "token.created", rec, secret); err != nil {
+		return Token{}, Secret{}, err
+	}
+	t.opts.Log.Info("token.created", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", by.Principal)
+	return rec, secret, nil
+}
+
+// keep makes a new record durable, with its packet, and then valid.
+func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.RLock()
 	full := len(t.hashes) >= maxTokens
 	t.mu.RUnlock()
 	if full {
-		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeOverloaded, "there are %d tokens already", maxTokens).
+		return capabilities.Errorf(capabilities.CodeOverloaded, "there are %d tokens already", maxTokens).
 			WithHint("Revoke some; ended ones leave the list after 90 days.")
 	}
-	secret := newSecret()
 	hash := sha256.Sum256([]byte(secret.text))
 	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
+		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
-			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt)); err != nil {
+			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent); err != nil {
 			return err
 		}
-		return t.record(tx, "token.created", by.Principal, rec)
+		return t.record(tx, kind, rec.CreatedBy, rec)
 	})
 	if err != nil {
-		return Token{}, Secret{}, err
+		return err
 	}
 	t.mu.Lock()
 	t.putLocked(hash, &rec)
 	t.mu.Unlock()
-	t.opts.Log.Info("token.created", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", by.Principal)
-	return rec, secret, nil
+	return nil
 }
 
 // Revoke ends a token at once and for good. Revoking an ended token is not an error.
@@ -282,6 +311,10 @@ func (t *Tokens) Revoke(ctx context.Context, by Identity, tokenID string) (Token
 	if err := by.Require(ActTokens); err != nil {
 		return Token{}, err
 	}
+	return t.revoke(ctx, by, tokenID)
+}
+
+func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.RLock()

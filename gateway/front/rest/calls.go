@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -135,6 +136,9 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 
 type callList struct {
 	Calls []callView `json:"calls"`
+	// Before continues the list with what is older; absent at its end. A filter looks
+	// through a bounded number of packets at once, so a list may be short and go on.
+	Before uint64 `json:"before,omitempty"`
 }
 
 // callView is a call folded from its packets.
@@ -159,29 +163,58 @@ type callView struct {
 	LastSeq  uint64          `json:"last_seq"`
 }
 
-const maxCalls = 200
+const (
+	maxCalls = 200
+	// maxLookBack is how many packets one filtered request looks through: what is
+	// rare in a long ledger must not cost a scan of all of it.
+	maxLookBack = 50_000
+)
 
 func (s *Server) calls(c *visit, _ none) (callList, error) {
 	limit, err := c.number("limit", 50, maxCalls)
 	if err != nil {
 		return callList{}, err
 	}
-	q := ledger.Query{Kind: "tool.call.", Newest: true, Limit: int(limit) * 5} // request, decision, dispatch, end, and some to spare
+	q := ledger.Query{
+		Kind: "tool.call.", Newest: true, Limit: min(int(limit)*5, 1000), // request, decision, dispatch, end, and some to spare
+		Lane: capabilities.LaneID(c.param("lane")), Tool: capabilities.ToolID(c.param("tool")), Principal: capabilities.PrincipalID(c.param("principal")),
+	}
+	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
+		return callList{}, err
+	}
 	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
+	}
+	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" {
+		if q.Before > 0 {
+			tip = min(tip, q.Before)
+		}
+		q.After = tip - min(tip, maxLookBack)
 	}
 	packets, err := s.opts.Ledger.Packets(c.r.Context(), q)
 	if err != nil {
 		return callList{}, err
 	}
+	full := len(packets) == q.Limit
+	oldest := q.After + 1
+	if full {
+		oldest = packets[len(packets)-1].Seq
+	}
 	slices.Reverse(packets)
 	folded := fold(packets)
-	// The oldest may lack their beginning.
+	// The oldest may lack their beginning, and so have come before the window or be
+	// listed with what continues it.
 	folded = slices.DeleteFunc(folded, func(v *callView) bool { return v.StartedAt.IsZero() })
 	slices.Reverse(folded)
 	out := callList{Calls: make([]callView, 0, len(folded))}
 	for _, v := range folded[:min(len(folded), int(limit))] {
 		out.Calls = append(out.Calls, *v)
+	}
+	switch n := len(out.Calls); {
+	case n == int(limit) && (n < len(folded) || full || q.After > 0):
+		out.Before = out.Calls[n-1].FirstSeq
+	case full || q.After > 0:
+		out.Before = oldest
 	}
 	return out, nil
 }

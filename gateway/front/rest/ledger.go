@@ -18,7 +18,7 @@ type packetList struct {
 const maxPackets = 1000
 
 func (s *Server) packets(c *visit, _ none) (packetList, error) {
-	q := ledger.Query{Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind"))}
+	q := ledger.Query{Call: capabilities.CallID(c.param("call")), Kind: ledger.Kind(c.param("kind")), Lane: capabilities.LaneID(c.param("lane"))}
 	limit, err := c.number("limit", 100, maxPackets)
 	if err != nil {
 		return packetList{}, err
@@ -27,7 +27,14 @@ func (s *Server) packets(c *visit, _ none) (packetList, error) {
 	if q.After, err = c.number("after", 0, math.MaxInt64); err != nil {
 		return packetList{}, err
 	}
-	q.Newest = !c.r.URL.Query().Has("after") && q.Call == ""
+	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
+		return packetList{}, err
+	}
+	newest, err := c.flag("newest")
+	if err != nil {
+		return packetList{}, err
+	}
+	q.Newest = newest || !c.r.URL.Query().Has("after") && q.Call == ""
 	list, err := s.opts.Ledger.Packets(c.r.Context(), q)
 	if err != nil {
 		return packetList{}, err

@@ -116,6 +116,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	routes  []*endpoint
+	within  *http.ServeMux // the same routes, for Ask and Pass
 	openAPI func() []byte
 
 	mu      sync.Mutex
@@ -136,7 +137,10 @@ func New(o Options) (*Server, error) {
 		o.Now = time.Now
 	}
 	s := &Server{opts: o, streams: make(map[string]int)}
-	s.routes = s.table()
+	s.routes, s.within = s.table(), http.NewServeMux()
+	for _, e := range s.routes {
+		s.within.Handle(e.method+" "+e.path, s.serve(e))
+	}
 	o.Tokens.OnRevoke(s.held.revoked) // for as long as the tokens are there
 	s.openAPI = sync.OnceValue(s.document)
 	return s, nil

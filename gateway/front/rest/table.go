@@ -32,7 +32,9 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/calls", action: principal.ActCall,
 			summary: "Call a tool; once the tool pipeline is reached, the answer is 200 with the result, whatever it is"}, s.call),
 		serveJSON(endpoint{method: get, path: "/v1/calls", action: principal.ActReadCalls,
-			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam}}, s.calls),
+			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam,
+				{"before", "calls that began before this sequence number; the answer's before continues a list", "integer"},
+				{"lane", "of this lane", "string"}, {"tool", "of this tool", "string"}, {"principal", "of this principal; for operators", "string"}}}, s.calls),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
 			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: the whole catalog, for admins", "boolean"}}}, s.tools),
 		serveJSON(endpoint{method: post, path: "/v1/tools/select", action: principal.ActReadTools,
@@ -53,13 +55,13 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: put, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Attach a node to a lane"}, s.attach),
 		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
 
-		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActApprove, summary: "Calls that wait for a person"}, s.approvals),
-		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActApprove, summary: "One of them, also for a while after it was answered"}, s.approval),
+		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActReadApprovals, summary: "Calls that wait for a person"}, s.approvals),
+		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActReadApprovals, summary: "One of them, also for a while after it was answered"}, s.approval),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
 			summary: "Answer one: allow (call, lease, session or always) or deny; the first answer counts, later ones are recorded"}, s.answer),
 		serveJSON(endpoint{method: get, path: "/v1/tasks", action: principal.ActReadCalls, summary: "Calls that are kept until a person answers, one's own or, for operators, all"}, s.tasks),
 		serveJSON(endpoint{method: remove, path: "/v1/tasks/{task}", action: principal.ActCall, summary: "Forget one of them"}, s.dropTask),
-		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActApprove, summary: "The grants that are good now"}, s.grants),
+		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActReadApprovals, summary: "The grants that are good now"}, s.grants),
 		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
 		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),
 
@@ -77,10 +79,14 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/tokens", action: principal.ActTokens, summary: "Tokens, without their secrets"}, s.tokens),
 		serveJSON(endpoint{method: remove, path: "/v1/tokens/{token}", action: principal.ActTokens, summary: "Revoke a token, at once and for good"}, s.revokeToken),
 
+		serveJSON(endpoint{method: post, path: "/v1/logins", action: principal.ActSession, summary: "Make a one-time link into the console, for oneself and at most one's own role"}, s.login),
+		serveJSON(endpoint{method: get, path: "/v1/whoami", action: principal.ActReadCalls, summary: "Whose token this is"}, s.whoami),
+
 		serveJSON(endpoint{method: get, path: "/v1/ledger/packets", action: principal.ActReadLedger,
 			summary: "Packets in order; without after, the newest", query: []param{
 				{"after", "packets after this sequence number", "integer"}, limitParam,
-				{"call", "of this call", "string"}, {"kind", "of this kind, or of all kinds that begin with it if it ends with a dot", "string"},
+				{"call", "of this call", "string"}, {"lane", "of this lane", "string"}, {"before", "packets before this sequence number", "integer"},
+				{"newest", "1: the last ones of these instead of the first", "boolean"}, {"kind", "of this kind, or of all kinds that begin with it if it ends with a dot", "string"},
 			}}, s.packets),
 		serveJSON(endpoint{method: get, path: "/v1/ledger/head", action: principal.ActReadLedger, summary: "The latest signed head, to keep for a later check"}, s.head),
 		s.raw(endpoint{method: get, path: "/v1/ledger/export", action: principal.ActExportLedger,

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/mdp/qrterminal/v3"
+	"github.com/spf13/cobra"
+)
+
+func newLoginCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login",
+		Short: "Print a one-time link into the console",
+		Long: "Prints a link that opens the gateway's console in a browser, signed in as whoever the token belongs to. It is\n" +
+			"good once, for five minutes; the session it opens lasts 12 hours, can be kept up to a week from the console, and\n" +
+			"ends at once when its token is revoked. The secret of the link stands behind its #, which no browser sends on.",
+		Args: cobra.NoArgs,
+	}
+	role := cmd.Flags().String("role", "", "viewer, operator or admin, at most the token's own (default: the token's)")
+	qr := cmd.Flags().Bool("qr", false, "also as a QR code, for a phone that reaches the gateway")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch *role {
+		case "", "viewer", "operator", "admin":
+		default:
+			return usageError("--role is %q; want viewer, operator or admin", *role)
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("logins"), body("role", *role), &raw); err != nil {
+			return err
+		}
+		var made struct {
+			Code    string    `json:"code"`
+			Expires time.Time `json:"expires_at"`
+		}
+		if err := json.Unmarshal(raw, &made); err != nil {
+			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+		}
+		// The address by which this command reached the gateway is one that works.
+		link := c.base.String() + "/console/login#" + made.Code
+		if commonOf(cmd).json {
+			return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(time.TimeOnly))
+		fmt.Fprintln(cmd.OutOrStdout(), plain(link))
+		if *qr {
+			qrterminal.GenerateWithConfig(link, qrterminal.Config{Level: qrterminal.L, Writer: os.Stderr, HalfBlocks: true, QuietZone: 1,
+				BlackChar: qrterminal.BLACK_BLACK, WhiteChar: qrterminal.WHITE_WHITE, BlackWhiteChar: qrterminal.BLACK_WHITE, WhiteBlackChar: qrterminal.WHITE_BLACK})
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,223 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+// approvals shows what waits for a person: who asks, for what, and what the agent
+// did before in this lane.
+func (c *Console) approvals(v *visit) { v.showApprovals(nil) }
+
+func (v *visit) showApprovals(problem error) {
+	var list struct {
+		Approvals []consent.Approval `json:"approvals"`
+	}
+	if err := v.get(api("approvals"), &list); err != nil {
+		v.show(page{title: "Approvals", here: "/console/approvals", fault: err})
+		return
+	}
+	body := empty("Nothing waits for you", text("When an agent asks for something that policy wants a person to decide, it appears here at once. You can leave this page open."))
+	if len(list.Approvals) > 0 {
+		body = group(
+			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
+			el("div", attrs{"class", "cards", "id", "questions"}, each(list.Approvals, v.question)))
+	}
+	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem,
+		lead: text("What agents want to do now and may not without you. No answer is a no."), body: body})
+}
+
+// question is one approval with its answers.
+func (v *visit) question(a consent.Approval) html {
+	id := "q-" + a.ID
+	where := html{}
+	if a.Node != "" {
+		where = group(text(" on "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))))
+	}
+	return el("article", attrs{"class", "card question", "id", id, "tabindex", "0", "aria-labelledby", id + "-h", "data-question", ""},
+		el("header", nil,
+			el("h2", attrs{"id", id + "-h"}, text(orElse(a.Title, string(a.Tool)))),
+			risk(a.Risk)),
+		el("p", class("asks"), el("strong", nil, text(string(a.Principal))), text(" wants to use "), code(string(a.Tool)), where, text(".")),
+		each(a.Why, func(why string) html { return el("p", class("why"), text(why)) }),
+		argumentsOf(a.Arguments),
+		facts(
+			fact{"Reaches", joined(a.Hosts)},
+			fact{"Files", joined(a.Paths)},
+			fact{"Touches", joined(a.Keys)},
+			fact{"Lane", code(string(a.Lane))},
+			fact{"Asked", ago(a.Created)},
+			fact{"Denied by itself", ago(a.Expires)},
+		),
+		when(v.offers("POST /v1/approvals/{approval}"), v.answers(a)),
+		v.soFar(a),
+		when(len(a.Overrides) > 0, el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Answer it for good with a rule")),
+			el("p", class("faint"), text("A rule is policy: stage it in a file of the policy folder, look at the difference, and activate it.")),
+			each(a.Overrides, func(o consent.Override) html {
+				return group(el("h3", nil, text(iff(o.Effect == "permit", "Always permit")+iff(o.Effect == "forbid", "Always forbid"))), el("pre", attrs{"tabindex", "0"}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))))
+			}))),
+	)
+}
+
+// answers are the buttons, the narrowest first; deny stands beside it.
+func (v *visit) answers(a consent.Approval) html {
+	return v.form(at("approvals", a.ID), attrs{"class", "answers"},
+		div("buttons",
+			each(a.Choices, func(ch consent.Choice) html {
+				label, key, style := "", "", "plain"
+				switch ch.Kind {
+				case consent.KindCall:
+					label, key, style = "Allow once", "a", "main"
+				case consent.KindLease:
+					label, key = "Allow "+spoken(time.Duration(ch.Seconds)*time.Second), "f"
+				case consent.KindSession:
+					label = "Allow for this session"
+				case consent.KindAlways:
+					label = "Allow under this policy"
+				default:
+					return html{}
+				}
+				return answerButton(style, string(ch.Kind), label, key)
+			}),
+			answerButton("danger", "deny", "Deny", "d")),
+		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More about the answer")),
+			when(slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease }), div("fields",
+				el("label", attrs{"for", "m-" + a.ID}, text("Minutes, if for a while")),
+				void("input", attrs{"id", "m-" + a.ID, "name", "minutes", "type", "number", "min", "1", "max", "60", "value", "5"}),
+				el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "family", "value", "1"}), text(" for every tool of its family")))),
+			div("fields",
+				el("label", attrs{"for", "r-" + a.ID}, text("Reason; the agent is told")),
+				void("input", attrs{"id", "r-" + a.ID, "name", "reason", "maxlength", "500"}))),
+	)
+}
+
+func answerButton(style, value, label, key string) html {
+	a := attrs{"class", style, "type", "submit", "name", "answer", "value", value}
+	if key != "" {
+		a = append(a, "data-key", key, "aria-keyshortcuts", key)
+	}
+	return el("button", a, text(label), when(key != "", el("kbd", attrs{"aria-hidden", "true"}, text(key))))
+}
+
+// answer passes a person's answer on.
+func (c *Console) answer(v *visit) {
+	in := map[string]any{"answer": "allow", "reason": v.r.PostForm.Get("reason")}
+	switch kind := v.r.PostForm.Get("answer"); kind {
+	case "deny":
+		in["answer"] = "deny"
+	case string(consent.KindLease):
+		minutes, err := strconv.Atoi(orElse(v.r.PostForm.Get("minutes"), "5"))
+		if err != nil || minutes < 1 || minutes > 60 {
+			v.showApprovals(capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60"))
+			return
+		}
+		in["kind"], in["seconds"], in["family"] = kind, minutes*60, v.r.PostForm.Get("family") == "1"
+	case string(consent.KindCall), string(consent.KindSession), string(consent.KindAlways):
+		in["kind"] = kind
+	default:
+		v.showApprovals(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer"))
+		return
+	}
+	if err := v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval")), in, nil); err != nil {
+		v.showApprovals(err)
+		return
+	}
+	v.seeOther("/console/approvals", map[bool]string{true: "denied", false: "allowed"}[in["answer"] == "deny"])
+}
+
+// soFar is what the agent did before in the same lane, newest first. It looks back a
+// bounded way: a lane that was quiet for long has nothing recent.
+func (v *visit) soFar(a consent.Approval) html {
+	calls, err := v.callsOf(url.Values{"lane": {string(a.Lane)}, "limit": {"8"}})
+	if err != nil {
+		return html{}
+	}
+	calls = slices.DeleteFunc(calls, func(c call) bool { return c.State == "requested" || c.State == "pending" && c.Tool == a.Tool })
+	return div("sofar",
+		el("h3", nil, text("So far in this lane")),
+		when(len(calls) == 0, el("p", class("faint"), text("Nothing before this."))),
+		when(len(calls) > 0, el("ol", class("calls"), each(calls, func(c call) html {
+			return el("li", nil, span("state "+c.mood(), text(c.word())), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.Started)))
+		}))))
+}
+
+// argumentsOf shows what the call says, as far as it may be recorded; they come made
+// safe to look at.
+func argumentsOf(args map[string]any) html {
+	if len(args) == 0 {
+		return html{}
+	}
+	return el("dl", class("args"), each(slices.Sorted(maps.Keys(args)), func(k string) html {
+		return el("div", nil, el("dt", nil, text(k)), el("dd", nil, text(valueText(args[k]))))
+	}))
+}
+
+func valueText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case nil:
+		return "null"
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+// risk says in a word and a shape, not in a colour alone.
+func risk(level string) html {
+	if level == "" {
+		return html{}
+	}
+	mark := map[string]string{"low": "○", "medium": "◐", "high": "●", "critical": "▲"}[level]
+	return span("risk "+known(level, "low", "medium", "high", "critical"), el("span", attrs{"aria-hidden", "true"}, text(mark+" ")), text(level+" risk"))
+}
+
+// known gives s if it is one of those that the stylesheet knows, else nothing: the
+// name of a class never comes from outside.
+func known(s string, all ...string) string {
+	if slices.Contains(all, s) {
+		return s
+	}
+	return ""
+}
+
+func joined(list []string) html {
+	out := html{}
+	for i, s := range list {
+		if i > 0 {
+			out = group(out, text(", "))
+		}
+		out = group(out, code(s))
+	}
+	return out
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// spoken is a duration in words.
+func spoken(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0 && d >= time.Hour:
+		return count(int(d/time.Hour), "hour", "hours")
+	case d >= time.Minute:
+		return count(int(d/time.Minute), "minute", "minutes")
+	}
+	return count(int(d/time.Second), "second", "seconds")
+}

@@ -1,0 +1,243 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+//go:embed static/*.css static/*.js static/*.svg
+var static embed.FS
+
+// API is the REST surface inside the process; front/rest implements it.
+type API interface {
+	Ask(r *http.Request, method, target string, in, out any) error
+	Pass(w http.ResponseWriter, r *http.Request, target string)
+	Offers(who principal.Identity, route string) bool
+}
+
+// Sessions opens and ends sessions; gateway/principal implements it.
+type Sessions interface {
+	Redeem(ctx context.Context, code string) (principal.Token, principal.Secret, error)
+	EndSession(context.Context, principal.Identity) error
+	ExtendSession(context.Context, principal.Identity) (principal.Token, error)
+	Get(tokenID string) (principal.Token, error)
+}
+
+// Options of New; all required unless a default is named.
+type Options struct {
+	API      API
+	Sessions Sessions
+	Site     capabilities.SiteID
+	Log      *slog.Logger     // default: discards
+	Now      func() time.Time // default time.Now
+}
+
+// Console is the pages.
+type Console struct {
+	opts   Options
+	front  *front.Server
+	assets map[string]asset // by file name
+}
+
+// asset is a file of the pages, below a digest so that browsers may keep it.
+type asset struct {
+	mime, address string
+	plain, packed []byte
+}
+
+// New makes the pages; it starts nothing.
+func New(o Options) (*Console, error) {
+	if o.API == nil || o.Sessions == nil {
+		return nil, errors.New("console: an Options field that is required is missing")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Console{opts: o, assets: map[string]asset{}}
+	files, err := static.ReadDir("static")
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New() // of all together: modules name each other without a digest
+	for _, f := range files {
+		data, err := static.ReadFile("static/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(data)
+		c.assets[f.Name()] = newAsset(f.Name(), data)
+	}
+	folder := "/console/static/" + hex.EncodeToString(sum.Sum(nil)[:6]) + "/"
+	for name, a := range c.assets {
+		a.address = folder + name
+		c.assets[name] = a
+	}
+	return c, nil
+}
+
+func newAsset(name string, data []byte) asset {
+	a := asset{plain: data}
+	switch {
+	case strings.HasSuffix(name, ".css"):
+		a.mime = "text/css; charset=utf-8"
+	case strings.HasSuffix(name, ".js"):
+		a.mime = "text/javascript; charset=utf-8"
+	default:
+		a.mime = "image/svg+xml"
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(data)
+	if errors.Join(err, w.Close()) == nil {
+		a.packed = packed.Bytes()
+	}
+	return a
+}
+
+// Mount puts the pages at their addresses.
+func (c *Console) Mount(f *front.Server) {
+	c.front = f
+	f.Handle("GET /{$}", front.Open, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/console/", http.StatusSeeOther)
+	}))
+	f.Handle("GET /console/static/{digest}/{name}", front.Open, http.HandlerFunc(c.serveAsset))
+	f.Handle("GET /console/login", front.Open, http.HandlerFunc(c.loginPage))
+	f.Handle("POST /console/login", front.Open, http.HandlerFunc(c.login))
+	signedOut := http.HandlerFunc(c.signedOut)
+	for pattern, page := range map[string]func(*visit){
+		"GET /console/{$}":                   c.home,
+		"POST /console/logout":               c.logout,
+		"POST /console/session":              c.extend,
+		"GET /console/events":                c.events,
+		"GET /console/approvals":             c.approvals,
+		"POST /console/approvals/{approval}": c.answer,
+		"GET /console/stop":                  c.stopPage,
+		"POST /console/stop":                 c.stop,
+		"POST /console/resume":               c.resume,
+		"GET /console/":                      c.nothing,
+	} {
+		f.HandleSession(pattern, signedOut, c.visited(page))
+	}
+}
+
+// visit is one request of somebody who is signed in.
+type visit struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	who  principal.Identity
+	csrf string
+	con  *Console
+}
+
+func (c *Console) visited(page func(*visit)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page(&visit{w: w, r: r, who: front.From(r.Context()), csrf: front.CSRF(r.Context()), con: c})
+	})
+}
+
+// ask asks the REST surface as the visitor.
+func (v *visit) ask(method, target string, in, out any) error {
+	return v.con.opts.API.Ask(v.r, method, target, in, out)
+}
+
+// get reads from the REST surface as the visitor.
+func (v *visit) get(target string, out any) error { return v.ask(http.MethodGet, target, nil, out) }
+
+// api joins segments into an address of the REST surface, each escaped.
+func api(segments ...string) string {
+	var b strings.Builder
+	b.WriteString("/v1")
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(s))
+	}
+	return b.String()
+}
+
+// at joins segments into an address of the console.
+func at(segments ...string) string {
+	return "/console" + strings.TrimPrefix(api(segments...), "/v1")
+}
+
+// seeOther ends a change: the browser asks for the page with the outcome, which is
+// one of the names that outcomes knows.
+func (v *visit) seeOther(address, outcome string) {
+	if outcome != "" {
+		address += "?done=" + url.QueryEscape(outcome)
+	}
+	v.w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(v.w, v.r, address, http.StatusSeeOther)
+}
+
+// policy is what a browser lets the pages do: nothing that is not ours, no script or
+// style inside a page, no frame around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types handrail"
+
+func guardHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Frame-Options", "DENY")
+	// With no-referrer browsers would send the pages' own forms without an Origin.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), usb=(), serial=(), clipboard-read=()")
+}
+
+// writePage sends a page.
+func writePage(w http.ResponseWriter, r *http.Request, status int, page html) {
+	guardHeaders(w)
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept-Encoding")
+	// Not packed: a page holds the session's CSRF value beside what others wrote
+	// (BREACH), and loopback has room.
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write([]byte("<!doctype html>\n" + page.s)) // the visitor went away: nobody to tell
+	}
+}
+
+func (c *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := c.assets[r.PathValue("name")]
+	if !ok || a.address != r.URL.Path {
+		front.WriteError(w, capabilities.Errorf(capabilities.CodeNotFound, "there is no such file"))
+		return
+	}
+	guardHeaders(w)
+	h := w.Header()
+	h.Set("Content-Type", a.mime)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := a.plain
+	if a.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = a.packed
+	}
+	_, _ = w.Write(body)
+}
+
+// events is the REST surface's stream, under the session.
+func (c *Console) events(v *visit) {
+	guardHeaders(v.w)
+	c.opts.API.Pass(v.w, v.r, api("events"))
+}

@@ -1,0 +1,15 @@
+// Package console is the gateway's pages for people: nodes, calls, approvals, stop
+// and the rest, made on the server, with small modules of our own that keep them
+// live. Every page works without them.
+//
+// Promises: it shows what the REST surface answers to the visitor and changes what
+// that surface lets the visitor change, and knows no other way to either; a control
+// is there exactly if that surface would take it from the visitor; every string that
+// a node, an agent, a page or a tool supplied is text and nothing else, with hidden
+// and turning characters written out; no page carries script or style inside, and
+// none is shown in a frame; a session's secret is in a cookie that no script reads,
+// and no token is ever part of an address.
+//
+// It must never import the dispatcher, the roster, the vault or the node plane, nor
+// html/template or text/template, which make the linker keep every method.
+package console

@@ -1,0 +1,201 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+// page is what one page shows; the frame around it is the same for all.
+type page struct {
+	title string
+	here  string // the address of its place in the menu
+	lead  html   // one sentence below the title
+	body  html
+	// live names the events that change the page; "" if none does.
+	live   string
+	status int // default 200
+	fault  error
+}
+
+// place is an entry of the menu, shown to whom the REST surface would show it.
+type place struct{ name, address, route string }
+
+var places = []place{
+	{"Approvals", "/console/approvals", "GET /v1/approvals"},
+	{"Stop", "/console/stop", "GET /v1/stop"},
+}
+
+// outcomes are what a page says after something was done. The address names one of
+// them, so that nobody else's words get onto a page by a link.
+var outcomes = map[string]string{
+	"allowed":  "Allowed. The waiting call goes on.",
+	"denied":   "Denied. The agent was told.",
+	"resumed":  "Calls may run again. What was granted before stays revoked.",
+	"stopped":  "Everything is stopped.",
+	"extended": "You stay signed in.",
+}
+
+// show sends a page in its frame.
+func (v *visit) show(pg page) {
+	if pg.status == 0 {
+		pg.status = http.StatusOK
+	}
+	if pg.fault != nil {
+		pg.status = capabilities.AsError(pg.fault).Code.Info().HTTP
+	}
+	writePage(v.w, v.r, pg.status, v.con.frame(v, pg))
+}
+
+// offers reports whether the visitor could use a route of the REST surface.
+func (v *visit) offers(route string) bool { return v.con.opts.API.Offers(v.who, route) }
+
+// frame is the whole document.
+func (c *Console) frame(v *visit, pg page) html {
+	session, _ := c.opts.Sessions.Get(v.who.TokenID)
+	stopped, waiting := v.glance()
+	title := pg.title
+	if waiting > 0 {
+		title = "(" + strconv.Itoa(waiting) + ") " + title
+	}
+	return el("html", attrs{"lang", "en"},
+		c.head(title+" – Handrail", "live", "time", "keys"),
+		el("body", attrs{"data-live", pg.live, "data-expires", expiry(session.ExpiresAt), "data-csrf", v.csrf},
+			el("a", attrs{"class", "skip", "href", "#main"}, text("Skip to the page")),
+			el("header", attrs{"class", "top"},
+				el("a", attrs{"class", "brand", "href", "/console/"}, text("Handrail")),
+				el("nav", attrs{"aria-label", "Pages"}, el("ul", nil, each(places, func(at place) html {
+					if !v.offers(at.route) {
+						return html{}
+					}
+					a := attrs{"href", at.address}
+					if at.address == pg.here {
+						a = append(a, "aria-current", "page")
+					}
+					badge := html{}
+					if at.address == "/console/approvals" {
+						badge = el("span", attrs{"id", "waiting", "class", "badge" + iff(waiting == 0, " none")}, text(strconv.Itoa(waiting)), span("hidden", text(" waiting")))
+					}
+					return el("li", nil, el("a", a, text(at.name), badge))
+				}))),
+				el("div", attrs{"class", "who"},
+					span("me", span("name", text(string(v.who.Principal))), span("role", text(string(v.who.Role)))),
+					v.form("/console/logout", attrs{"class", "inline"}, button("quiet", "Sign out")),
+				),
+			),
+			el("div", attrs{"id", "stopped", "class", "stopped" + iff(!stopped, " none"), "role", "status"}, when(stopped, group(
+				el("strong", nil, text("Everything is stopped.")), text(" No call runs until somebody resumes. "), link("/console/stop", text("Go to Stop"))))),
+			el("main", attrs{"id", "main", "tabindex", "-1"},
+				el("h1", nil, text(pg.title)),
+				when(pg.lead.s != "", el("p", class("lead"), pg.lead)),
+				el("div", attrs{"id", "outcome", "role", "status"}, v.outcome(pg)),
+				el("div", attrs{"id", "live"}, pg.body),
+			),
+			el("div", attrs{"id", "announce", "class", "hidden", "role", "status", "aria-live", "polite"}),
+			el("div", attrs{"id", "ending", "class", "ending none", "role", "alert"}),
+			el("footer", nil, textf("Site %s", c.opts.Site), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
+		))
+}
+
+func (c *Console) head(title string, modules ...string) html {
+	return el("head", nil,
+		void("meta", attrs{"charset", "utf-8"}),
+		void("meta", attrs{"name", "viewport", "content", "width=device-width, initial-scale=1"}),
+		void("meta", attrs{"name", "color-scheme", "content", "light dark"}),
+		el("title", nil, text(title)),
+		void("link", attrs{"rel", "icon", "href", c.assets["mark.svg"].address}),
+		void("link", attrs{"rel", "stylesheet", "href", c.assets["console.css"].address}),
+		each(modules, func(name string) html {
+			return el("script", attrs{"type", "module", "src", c.assets[name+".js"].address})
+		}))
+}
+
+// glance is what every page tells: whether everything is stopped, and how many
+// questions wait. What the visitor may not see is not told.
+func (v *visit) glance() (stopped bool, waiting int) {
+	var state stopState
+	if v.get(api("stop"), &state) == nil {
+		stopped = state.Stopped
+	}
+	var list struct {
+		Approvals []struct{} `json:"approvals"`
+	}
+	if v.get(api("approvals"), &list) == nil {
+		waiting = len(list.Approvals)
+	}
+	return stopped, waiting
+}
+
+// outcome says what a change did, or why it did not happen.
+func (v *visit) outcome(pg page) html {
+	if pg.fault != nil {
+		return fault(pg.fault)
+	}
+	if said := outcomes[v.r.URL.Query().Get("done")]; said != "" {
+		return el("p", class("done"), text(said))
+	}
+	return html{}
+}
+
+// fault is an error as people read it: what, and what to do.
+func fault(err error) html {
+	if err == nil {
+		return html{}
+	}
+	view := front.ViewError(err)
+	return el("div", attrs{"class", "fault", "role", "alert"},
+		p(el("strong", nil, text("That did not work. ")), text(view.Message)),
+		when(view.Hint != "", p(text(view.Hint))), p(span("faint", text(string(view.Code)))))
+}
+
+// form is a form that changes something.
+func (v *visit) form(action string, a attrs, kids ...html) html {
+	return el("form", append(attrs{"method", "post", "action", action}, a...),
+		append([]html{void("input", attrs{"type", "hidden", "name", front.CSRFField, "value", v.csrf})}, kids...)...)
+}
+
+func button(c, label string, more ...string) html {
+	return el("button", append(attrs{"class", c, "type", "submit"}, more...), text(label))
+}
+
+// empty is what a list says that has nothing: what to do next.
+func empty(title string, next html) html {
+	return div("empty", el("h2", nil, text(title)), el("p", nil, next))
+}
+
+// fact is a row of a list of names and values.
+type fact struct {
+	name  string
+	value html
+}
+
+func facts(rows ...fact) html {
+	return el("dl", class("facts"), each(rows, func(f fact) html {
+		if f.value.s == "" {
+			return html{}
+		}
+		return el("div", nil, el("dt", nil, text(f.name)), el("dd", nil, f.value))
+	}))
+}
+
+// nothing is every address below the console that is no page.
+func (c *Console) nothing(v *visit) {
+	v.show(page{title: "Nothing here", status: http.StatusNotFound, body: empty("There is no such page", group(text("Go to "), link("/console/", text("the first page")), text(".")))})
+}
+
+func expiry(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+func iff(holds bool, s string) string {
+	if holds {
+		return s
+	}
+	return ""
+}

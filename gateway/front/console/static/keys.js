@@ -1,0 +1,20 @@
+// One key for each answer, on the question that has the focus and on no other: with
+// the focus elsewhere the first key only goes to the first question.
+const questions = () => [...document.querySelectorAll("[data-question]")];
+
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.altKey || e.metaKey || e.repeat || e.target.closest?.("input,textarea,select,[contenteditable]")) return;
+  const all = questions(), here = e.target.closest?.("[data-question]");
+  if (!all.length) return;
+  const at = all.indexOf(here);
+  if (e.key === "j" || e.key === "k") {
+    const next = at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + (e.key === "j" ? 1 : -1)));
+    all[next].focus();
+    all[next].scrollIntoView({ block: "nearest" });
+    e.preventDefault();
+    return;
+  }
+  const answer = here?.querySelector(`[data-key="${CSS.escape(e.key)}"]`);
+  if (answer) { e.preventDefault(); answer.click(); return; }
+  if (at < 0 && /^[afd]$/.test(e.key) && e.target === document.body) { all[0].focus(); e.preventDefault(); }
+});

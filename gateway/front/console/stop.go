@@ -1,0 +1,57 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// stopState is the site's switch, as the REST surface tells it.
+type stopState struct {
+	Stopped bool                     `json:"stopped"`
+	By      capabilities.PrincipalID `json:"by"`
+	Reason  string                   `json:"reason"`
+	Since   time.Time                `json:"since"`
+}
+
+func (c *Console) stopPage(v *visit) { v.showStop(nil) }
+
+func (v *visit) showStop(problem error) {
+	var state stopState
+	if err := v.get(api("stop"), &state); err != nil {
+		v.show(page{title: "Stop", here: "/console/stop", fault: err})
+		return
+	}
+	pg := page{title: "Stop", here: "/console/stop", live: "packet node", fault: problem,
+		lead: text("Ends every running call on every device, takes back every grant, and lets nothing begin until somebody resumes.")}
+	if state.Stopped {
+		pg.body = div("card switch on",
+			el("h2", nil, text("Stopped")),
+			facts(fact{"Since", moment(state.Since)}, fact{"By", text(string(state.By))}, fact{"Reason", text(state.Reason)}),
+			when(v.offers("POST /v1/resume"), v.form("/console/resume", attrs{"class", "stack"},
+				el("label", attrs{"for", "reason"}, text("Reason (optional, recorded)")),
+				void("input", attrs{"id", "reason", "name", "reason", "maxlength", "500"}),
+				button("main", "Let calls run again"))))
+	} else {
+		pg.body = div("card switch",
+			el("h2", nil, text("Calls may run")),
+			when(v.offers("POST /v1/stop"), v.form("/console/stop", attrs{"class", "stack"},
+				el("label", attrs{"for", "reason"}, text("Reason (optional, recorded)")),
+				void("input", attrs{"id", "reason", "name", "reason", "maxlength", "500"}),
+				button("danger big", "Stop everything now"))),
+			el("p", class("faint"), text("It takes effect at once, also at devices that are connected; the others learn it when they come back. A device can also be stopped at the device itself.")))
+	}
+	v.show(pg)
+}
+
+func (c *Console) stop(v *visit)   { v.turn("stop", "stopped") }
+func (c *Console) resume(v *visit) { v.turn("resume", "resumed") }
+
+func (v *visit) turn(what, outcome string) {
+	if err := v.ask(http.MethodPost, api(what), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil); err != nil {
+		v.showStop(err)
+		return
+	}
+	v.seeOther("/console/stop", outcome)
+}

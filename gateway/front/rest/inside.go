@@ -1,0 +1,101 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// The console is a client of this surface inside the process: its requests pass the
+// same table with the same authorisation, the same strictness and the same rule
+// about where they come from.
+
+// Ask serves one request of the table for whoever sent r, and decodes the answer
+// into out (nil: discarded). Target is a path with its query; in is the body, or nil.
+// Refusals and failures are the errors that a client would get. The visitor's
+// identity, address and headers are r's own.
+func (s *Server) Ask(r *http.Request, method, target string, in, out any) error {
+	body := []byte(nil)
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return capabilities.Wrap(capabilities.CodeInternal, err, "")
+		}
+	}
+	answer := &answerBuffer{header: http.Header{}, status: http.StatusOK}
+	if err := s.inside(answer, r, method, target, body); err != nil {
+		return err
+	}
+	if answer.status >= 300 {
+		var form struct {
+			Error front.ErrorView `json:"error"`
+		}
+		if err := json.Unmarshal(answer.body.Bytes(), &form); err != nil || form.Error.Code == "" {
+			return capabilities.Errorf(capabilities.CodeInternal, "%s %s answered %d", method, target, answer.status)
+		}
+		e := form.Error
+		return &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Details: e.Details}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.body.Bytes(), out); err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return nil
+}
+
+// Pass serves one request of the table for whoever sent r and lets the answer through
+// as it is: for streams and exports.
+func (s *Server) Pass(w http.ResponseWriter, r *http.Request, target string) {
+	if err := s.inside(w, r, http.MethodGet, target, nil); err != nil {
+		front.WriteError(w, err)
+	}
+}
+
+func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target string, body []byte) error {
+	u, err := url.Parse(target)
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	in := r.Clone(r.Context())
+	in.Method, in.URL, in.RequestURI = method, u, target
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	in.Form, in.PostForm = nil, nil
+	s.within.ServeHTTP(w, in)
+	return nil
+}
+
+// Offers reports whether who could do what the route of the table does: the route
+// exists, and the role may take its action. Route is such as
+// "POST /v1/approvals/{approval}".
+func (s *Server) Offers(who principal.Identity, route string) bool {
+	for _, e := range s.routes {
+		if e.method+" "+e.path == route {
+			return e.action == "" || principal.Allow(who.Role, e.action)
+		}
+	}
+	return false
+}
+
+// answerBuffer keeps an answer that is small and JSON.
+type answerBuffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answerBuffer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answerBuffer) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *answerBuffer) Write(b []byte) (int, error) { return a.body.Write(b) }

@@ -1,0 +1,41 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+type loginBody struct {
+	Role principal.Role `json:"role,omitempty"` // at most the token's own, which is the default
+}
+
+// madeLogin is a one-time code for the console. In the link it stands behind the #,
+// which browsers send to nobody and no log keeps.
+type madeLogin struct {
+	Code    string    `json:"code"`
+	URL     string    `json:"url"`
+	Expires time.Time `json:"expires_at"`
+}
+
+func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
+	code, expires, err := s.opts.Tokens.Login(c.who, in.Role)
+	if err != nil {
+		return madeLogin{}, err
+	}
+	return madeLogin{Code: code.Reveal(), URL: s.opts.Site().BaseURL + "/console/login#" + code.Reveal(), Expires: expires}, nil
+}
+
+type whoView struct {
+	Token   string         `json:"token_id"`
+	Who     string         `json:"principal"`
+	Role    principal.Role `json:"role"`
+	Lane    string         `json:"lane"`
+	Expires time.Time      `json:"expires_at,omitzero"`
+	Session bool           `json:"session,omitempty"`
+}
+
+func (s *Server) whoami(c *visit, _ none) (whoView, error) {
+	rec, err := s.opts.Tokens.Get(c.who.TokenID)
+	return whoView{Token: rec.ID, Who: string(c.who.Principal), Role: c.who.Role, Lane: string(c.who.Lane), Expires: rec.ExpiresAt, Session: rec.Parent != ""}, err
+}

@@ -1,0 +1,186 @@
+package principal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// A session of the console is a token of its own that only a cookie carries. It
+// stands for the principal of the token that opened it, for as long as that one is
+// good, is listed and revoked like any other, and opens nothing but the console.
+
+const (
+	sessionPrefix = "hrs_"
+	loginPrefix   = "hrl_"
+
+	// LoginLife is how long a one-time code waits to be used.
+	LoginLife = 5 * time.Minute
+	// SessionLife is how long a session lasts when nobody extends it; SessionMost is
+	// how long at most.
+	SessionLife = 12 * time.Hour
+	SessionMost = 7 * 24 * time.Hour
+
+	maxLogins   = 64
+	keepSession = 24 * time.Hour // an ended one stays listed
+)
+
+// login is a one-time code that was given out.
+type login struct {
+	by      Identity
+	role    Role
+	parent  string
+	expires time.Time
+}
+
+// Login makes a one-time code with which somebody who holds by's token opens a
+// session of the console. Role is at most by's own; empty is the same. The code is
+// good once and for LoginLife; a restart of the gateway forgets it.
+func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, err error) {
+	if err := by.Require(ActSession); err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	if role == "" {
+		role = by.Role
+	}
+	if !by.Role.Covers(role) || !Allow(role, ActSession) {
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s can not open a session of role %.32q", by.Role, role)
+	}
+	now := t.opts.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.byHash[t.hashes[by.TokenID]]
+	if err := t.refusalLocked(rec); err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	parent := rec.ID
+	if rec.Parent != "" { // a session opens another beside itself, not below
+		parent = rec.Parent
+	}
+	for hash, l := range t.logins {
+		if !now.Before(l.expires) {
+			delete(t.logins, hash)
+		}
+	}
+	if len(t.logins) >= maxLogins {
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeOverloaded, "%d login codes wait to be used", maxLogins).
+			WithHint("Use one of them, or wait five minutes.")
+	}
+	code = newSecret(loginPrefix)
+	expires = now.Add(LoginLife).Truncate(time.Millisecond).UTC()
+	t.logins[sha256.Sum256([]byte(code.text))] = login{by: by, role: role, parent: parent, expires: expires}
+	return code, expires, nil
+}
+
+// Redeem opens the session of a one-time code and gives what its cookie holds. Every
+// failure is the same CodeUnauthenticated: a stranger learns nothing of codes.
+func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error) {
+	refused := capabilities.Errorf(capabilities.CodeUnauthenticated, "the login link was used, is too old, or is not complete").
+		WithHint("Make a new one with 'handrail login'.")
+	if !strings.HasPrefix(code, loginPrefix) || len(code) > 2*tokenBytes {
+		return Token{}, Secret{}, refused
+	}
+	now, hash := t.opts.Now(), sha256.Sum256([]byte(code))
+	t.mu.Lock()
+	l, known := t.logins[hash]
+	delete(t.logins, hash) // whatever becomes of it now, it was used
+	parent := t.byHash[t.hashes[l.parent]]
+	stale := t.refusalLocked(parent) != nil
+	t.mu.Unlock()
+	if !known || stale || !now.Before(l.expires) {
+		return Token{}, Secret{}, refused
+	}
+	rec := Token{
+		ID: "s" + strings.ToLower(rand.Text()[:15]), Principal: l.by.Principal, Role: l.role, Lane: l.by.Lane, Parent: l.parent,
+		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: l.by.Principal,
+		ExpiresAt: earlier(now.Add(SessionLife), parent.ExpiresAt).Truncate(time.Millisecond).UTC(),
+	}
+	secret := newSecret(sessionPrefix)
+	if err := t.keep(ctx, "token.session_opened", rec, secret); err != nil {
+		return Token{}, Secret{}, err
+	}
+	t.opts.Log.Info("session.opened", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role)
+	return rec, secret, nil
+}
+
+// Session gives the identity that a session's cookie stands for. Errors are
+// CodeUnauthenticated. It does no I/O.
+func (t *Tokens) Session(cookie string) (Identity, error) {
+	return t.authenticate(sessionPrefix, cookie)
+}
+
+// Get gives the record of a token or session; CodeNotFound.
+func (t *Tokens) Get(tokenID string) (Token, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if rec := t.byHash[t.hashes[tokenID]]; rec != nil {
+		return *rec, nil
+	}
+	return Token{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no token with that ID")
+}
+
+// EndSession ends the session that who came with.
+func (t *Tokens) EndSession(ctx context.Context, who Identity) error {
+	rec, err := t.Get(who.TokenID)
+	if err != nil {
+		return err
+	}
+	if rec.Parent == "" {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "this is a token and no session of the console")
+	}
+	_, err = t.revoke(ctx, who, rec.ID)
+	return err
+}
+
+// ExtendSession has the session that who came with last for SessionLife from now, but
+// not longer than SessionMost in all nor than the token that opened it.
+func (t *Tokens) ExtendSession(ctx context.Context, who Identity) (Token, error) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.mu.RLock()
+	hash := t.hashes[who.TokenID]
+	old := t.byHash[hash]
+	err := t.refusalLocked(old)
+	var parent *Token
+	if err == nil {
+		parent = t.byHash[t.hashes[old.Parent]]
+	}
+	t.mu.RUnlock()
+	if err != nil {
+		return Token{}, err
+	}
+	if parent == nil {
+		return Token{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "this is a token and no session of the console")
+	}
+	rec := *old
+	until := earlier(earlier(t.opts.Now().Add(SessionLife), old.CreatedAt.Add(SessionMost)), parent.ExpiresAt)
+	if rec.ExpiresAt = until.Truncate(time.Millisecond).UTC(); !rec.ExpiresAt.After(old.ExpiresAt) {
+		return *old, nil
+	}
+	err = t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Exec(`UPDATE token SET expires_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.ExpiresAt.UnixMilli(), rec.ID); err != nil {
+			return err
+		}
+		return t.record(tx, "token.session_extended", who.Principal, rec)
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	t.mu.Lock()
+	t.putLocked(hash, &rec)
+	t.mu.Unlock()
+	return rec, nil
+}
+
+// earlier gives the earlier of two times; a zero b is never.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
