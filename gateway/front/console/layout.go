@@ -26,6 +26,9 @@ type place struct{ name, address, route string }
 
 var places = []place{
 	{"Approvals", "/console/approvals", "GET /v1/approvals"},
+	{"Calls", "/console/calls", "GET /v1/calls"},
+	{"Devices", "/console/nodes", "GET /v1/nodes"},
+	{"Grants", "/console/grants", "GET /v1/grants"},
 	{"Stop", "/console/stop", "GET /v1/stop"},
 }
 
@@ -36,6 +39,8 @@ var outcomes = map[string]string{
 	"denied":   "Denied. The agent was told.",
 	"resumed":  "Calls may run again. What was granted before stays revoked.",
 	"stopped":  "Everything is stopped.",
+	"changed":  "Changed.",
+	"taken":    "Taken back. The next such call asks again.",
 	"extended": "You stay signed in.",
 }
 
@@ -199,3 +204,5 @@ func iff(holds bool, s string) string {
 	}
 	return ""
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,59 @@
+package front_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+func TestSurface(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared, granted []string
+		mood              front.Mood
+		holds             func(front.Signals) bool
+	}{
+		"nothing": {nil, nil, front.MoodSafe, func(s front.Signals) bool { return !s.Outbound && !s.Banner && !s.Picker }},
+		"reads":   {[]string{"data.read.screen"}, []string{"data.read.screen"}, front.MoodSafe, nil},
+		"reaches": {[]string{"network.egress.http"}, []string{"network.egress.http", "network.egress.domain_allowlist:example.com"}, front.MoodConnected, func(s front.Signals) bool { return s.Outbound && slices.Equal(s.Destinations, []string{"example.com"}) }},
+		"types":   {[]string{"privileged.input.inject"}, []string{"privileged.input.inject"}, front.MoodElevated, func(s front.Signals) bool { return !s.Banner }},
+		"secret":  {[]string{"privileged.secret.read"}, []string{"privileged.secret.read"}, front.MoodElevated, func(s front.Signals) bool { return s.Banner }},
+		"withheld": {[]string{"network.egress.http", "data.read.screen"}, []string{"data.read.screen"}, front.MoodRestricted, func(s front.Signals) bool {
+			return !s.Outbound && slices.Equal(s.Missing, []string{"network.egress.http"})
+		}},
+		"destroys": {[]string{"ui.action.confirm_destructive"}, []string{"ui.action.confirm_destructive"}, front.MoodSafe, func(s front.Signals) bool { return s.Confirm }},
+		"long":     {[]string{"execution.timeout.extended"}, []string{"execution.timeout.extended"}, front.MoodSafe, func(s front.Signals) bool { return s.LongRun }},
+		"files":    {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload", "data.write.workspace"}, front.MoodSafe, func(s front.Signals) bool { return s.Picker }},
+		"no files": {[]string{"ui.input.file_upload", "data.write.workspace"}, []string{"ui.input.file_upload"}, front.MoodRestricted, func(s front.Signals) bool { return !s.Picker }},
+	} {
+		s := front.Surface(c.declared, c.granted)
+		if s.Mood != c.mood || c.holds != nil && !c.holds(s) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// A grant that is taken away never shows more.
+func TestLessGrantedShowsLess(t *testing.T) {
+	keys := []string{"network.egress.http", "privileged.secret.read", "privileged.input.inject", "ui.action.confirm_destructive", "execution.timeout.extended", "ui.input.file_upload", "data.write.workspace"}
+	rapid.Check(t, func(rt *rapid.T) {
+		declared := rapid.SliceOfDistinct(rapid.SampledFrom(keys), rapid.ID).Draw(rt, "declared")
+		if len(declared) == 0 {
+			return
+		}
+		gone := rapid.IntRange(0, len(declared)-1).Draw(rt, "gone")
+		more := front.Surface(declared, declared)
+		less := front.Surface(declared, slices.Delete(slices.Clone(declared), gone, gone+1))
+		if less.Outbound && !more.Outbound || less.Banner && !more.Banner || less.Picker && !more.Picker || less.Confirm && !more.Confirm || less.LongRun && !more.LongRun || less.Mood != front.MoodRestricted {
+			rt.Fatalf("%+v is more than %+v", less, more)
+		}
+	})
+	for i := range 8 {
+		a, b, c := i&1 > 0, i&2 > 0, i&4 > 0
+		if front.Visible(a, b, c) != (i == 7) {
+			t.Errorf("declared %v, allowed %v, mapped %v", a, b, c)
+		}
+	}
+}
