@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -28,6 +29,10 @@ func (g *Gateway) elsewhere(r *http.Request) error {
 		at, connected := g.Nodes.Peer(node)
 		if known && connected && from != at && !(here(from) && here(at)) {
 			continue
+		}
+		if until := g.Consent.HandsUntil(); time.Until(until) <= consent.CallGrace {
+			return capabilities.Errorf(capabilities.CodeForbidden, "an agent used mouse or keyboard of %s a moment ago, and this request may come from there", node).
+				WithHint("Repeat it in five seconds, or do it from another device. Denying and revoking work at once.")
 		}
 		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", node).
 			WithHint("Do it from another device, or end that ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. Denying and revoking work from anywhere.")

@@ -24,13 +24,23 @@ type Advice struct {
 }
 
 // Advice reads the annotations of rules by their IDs, those that determined an ask.
-func (e *Engine) Advice(ids []string) Advice {
+// A permit that would do without a person does not ask, so it has no say beside rules
+// that do; of a privileged tool every permit asks.
+func (e *Engine) Advice(ids []string, privileged bool) Advice {
 	var a Advice
-	for i, id := range ids {
+	asking := make([]*rule, 0, len(ids))
+	for _, id := range ids {
 		r := e.byID[cedar.PolicyID(id)]
 		if r == nil {
 			return Advice{}
 		}
+		asking = append(asking, r)
+	}
+	ask := func(r *rule) bool { return r.consults.consent }
+	if !privileged && slices.ContainsFunc(asking, ask) {
+		asking = slices.DeleteFunc(asking, func(r *rule) bool { return !ask(r) })
+	}
+	for i, r := range asking {
 		if r.why != "" && !slices.Contains(a.Why, r.why) {
 			a.Why = append(a.Why, r.why)
 		}

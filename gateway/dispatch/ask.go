@@ -14,7 +14,7 @@ import (
 // tool's ID; S0-30: nothing of the arguments but what may be recorded).
 func (c *call) question(node policy.Node) consent.Ask {
 	profile := c.engine.Profile(c.d.Tool)
-	advice := c.engine.Advice(c.verdict.Determining)
+	advice := c.engine.Advice(c.verdict.Determining, profile.Privileged)
 	return consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(profile.Risk),

@@ -102,7 +102,8 @@ func (t *tasks) tell() {
 
 // defers reports whether policy keeps this call while nobody answers.
 func (c *call) defers() bool {
-	return c.req.task == "" && c.verdict.Effect == policy.Ask && c.engine.Advice(c.verdict.Determining).Defer > 0
+	return c.req.task == "" && c.verdict.Effect == policy.Ask &&
+		c.engine.Advice(c.verdict.Determining, c.engine.Profile(c.d.Tool).Privileged).Defer > 0
 }
 
 // keepTask defers a call that nobody answered in time. The error it gives says so

@@ -68,6 +68,29 @@ func TestADeferredCallRunsOnce(t *testing.T) {
 	}
 }
 
+// A rule that asks and keeps is not overruled by a plain permit beside it, which asks
+// nobody; another rule that asks and does not keep is.
+func TestWhoHasASayInDeferring(t *testing.T) {
+	const plain = `@id("plain") permit (principal, action in Action::"family:fixture", resource);
+@id("later") @defer("8h") forbid (principal, action == Action::"tool.fixture.echo", resource) unless { context.consent };`
+	a := enter(t, site.Options{Rules: plain})
+	if r := a.call(site.ToolEcho, `{"text":"x"}`); r.Code != capabilities.CodeApprovalPending {
+		t.Fatalf("%+v", r)
+	}
+	a.task(dispatch.TaskWaiting)
+	if a.h.Runs("x") != 0 {
+		t.Error("it ran")
+	}
+	a.allow()
+	if a.task(dispatch.TaskEnded); a.h.Runs("x") != 1 {
+		t.Errorf("ran %d times", a.h.Runs("x"))
+	}
+	b := enter(t, site.Options{Rules: plain + `@id("now") forbid (principal, action == Action::"tool.fixture.echo", resource) unless { context.consent };`})
+	if r := b.call(site.ToolEcho, `{"text":"x"}`); r.Code != capabilities.CodeConsentUnavailable {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A restart forgets the question but not the call: it is asked again.
 func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 	a := enter(t, site.Options{Rules: deferRules})
