@@ -21,6 +21,8 @@ type Advice struct {
 	// Defer is for how long a call that nobody answers is kept (@defer("8h")); 0: it
 	// is not. Every rule has to say so, and the shortest counts.
 	Defer time.Duration
+	// Forbids says that a forbid is among them, which no further permit overrules.
+	Forbids bool
 }
 
 // Advice reads the annotations of rules by their IDs, those that determined an ask.
@@ -41,6 +43,7 @@ func (e *Engine) Advice(ids []string, privileged bool) Advice {
 		asking = slices.DeleteFunc(asking, func(r *rule) bool { return !ask(r) })
 	}
 	for i, r := range asking {
+		a.Forbids = a.Forbids || !r.permit
 		if r.why != "" && !slices.Contains(a.Why, r.why) {
 			a.Why = append(a.Why, r.why)
 		}

@@ -439,22 +439,25 @@ func TestOverridesDecide(t *testing.T) {
 	for _, c := range []struct {
 		tool         capabilities.ToolID
 		privileged   bool
+		also         string // a rule of the site's own
 		permit, deny policy.Effect
 	}{
-		{"tool.desktop.screenshot", false, policy.Allow, policy.Deny},
-		{"tool.desktop.mouse", true, policy.Ask, policy.Deny},
+		{"tool.desktop.screenshot", false, "", policy.Allow, policy.Deny},
+		{"tool.desktop.mouse", true, "", policy.Ask, policy.Deny},
+		{"tool.desktop.screenshot", false, "forbid (principal, action, resource) unless { context.consent };", policy.Ask, policy.Deny},
 	} {
 		r.advance(time.Minute)
 		a := ask()
-		a.Tool, a.Privileged = c.tool, c.privileged
+		a.Tool, a.Privileged, a.Forbidden = c.tool, c.privileged, c.also != ""
 		<-r.await(a)
 		w := r.waiting()
-		if len(w.Overrides) != 2 || (w.Overrides[0].Note != "") != c.privileged {
+		if len(w.Overrides) != 2 || (w.Overrides[0].Note == "") != (c.permit == policy.Allow) {
 			t.Fatalf("%+v", w.Overrides)
 		}
 		for i, want := range []policy.Effect{c.permit, c.deny} {
 			e, err := policy.Load([]policy.Source{
 				{Name: "default.cedar", Data: policy.DefaultSource()}, {Name: "override.cedar", Data: []byte(w.Overrides[i].Cedar)},
+				{Name: "site.cedar", Data: []byte(c.also)},
 			}, cat)
 			if err != nil {
 				t.Fatal(err)

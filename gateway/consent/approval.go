@@ -35,6 +35,7 @@ type Ask struct {
 	Escalated  []string // those of Keys that only the yes adds, once
 	Envelope   *policy.Summary
 	Privileged bool // it declares privileged keys
+	Forbidden  bool // a rule that forbids it without a person is among Policies
 	Reach      Reach
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool

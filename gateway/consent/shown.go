@@ -159,6 +159,9 @@ func overrides(a *Ask) []Override {
 	}
 	forbid := Override{Effect: "forbid", Cedar: rule("forbid")}
 	permit := Override{Effect: "permit", Cedar: rule("permit")}
+	if a.Forbidden {
+		permit.Note = "A rule that forbids this without a person asks for one; only changing that rule changes it."
+	}
 	if a.Privileged {
 		permit.Note = "Tools with privileged keys always ask; this rule alone does not change that."
 	}

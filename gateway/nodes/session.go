@@ -359,6 +359,7 @@ func (n *Nodes) brokenBy(node capabilities.NodeID, err error) wire.CloseCode {
 const maxShared = 256
 
 func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
+	makePlain(m)
 	slices.SortFunc(m.Capabilities, func(a, b capabilities.Readiness) int {
 		return bytes.Compare([]byte(a.Capability), []byte(b.Capability))
 	})
