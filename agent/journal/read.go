@@ -129,7 +129,7 @@ func (l *Log) checkHead(h chain.Head) error {
 	case h.Seq == 0 || h.Seq+1 < l.First:
 		return nil // before what is kept
 	case h.Seq > l.Last:
-		return corrupt("the log ends at entry %d, and was signed at entry %d: it was cut short", l.Last, h.Seq)
+		return corrupt("the log can be read up to entry %d, and was signed at entry %d: what follows was cut off or changed", l.Last, h.Seq)
 	}
 	if hash, ok := l.hashAt(h.Seq); ok && hash != h.Hash {
 		return corrupt("entry %d is not the one that was signed", h.Seq)
