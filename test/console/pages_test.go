@@ -72,6 +72,14 @@ func TestDevices(t *testing.T) {
 	must(t, d.run(`document.querySelector("form[action='/console/pair'] button").click()`, nil))
 	d.await(`document.querySelector(".paste svg.qr") && document.querySelector(".paste code")`)
 	d.shots("pairing")
+	// It is shown once, so what else happens does not take it away.
+	name := "the study"
+	_, err = d.Nodes.Change(t.Context(), d.node.ID, nodes.Edit{By: "admin", Label: &name})
+	must(t, err)
+	d.await(`document.getElementById("n-` + string(d.node.ID) + `").innerText.includes("the study")`)
+	if d.value(`document.querySelectorAll(".paste svg.qr").length`) != "1" {
+		t.Error("the paste is gone")
+	}
 	d.goTo("/console/nodes")
 	must(t, d.run(`document.querySelector("#n-`+string(d.node.ID)+` button[value=revoke]").click()`, nil))
 	d.await(`!document.querySelector("#n-` + string(d.node.ID) + `")`)

@@ -132,6 +132,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/calls/{call}":          c.callPage,
 		"GET /console/nodes":                 c.nodes,
 		"POST /console/nodes/{node}":         c.changeNode,
+		"GET /console/pair":                  func(v *visit) { v.seeOther("/console/nodes", "") }, // somebody reloads what is shown once
 		"POST /console/pair":                 c.pair,
 		"GET /console/grants":                c.grants,
 		"POST /console/grants/{grant}":       c.endGrant,

@@ -164,7 +164,7 @@ func (c *Console) pair(v *visit) {
 		v.showNodes(err, html{})
 		return
 	}
-	v.showNodes(nil, el("section", attrs{"class", "card paste", "aria-labelledby", "paste-h"},
+	v.showNodes(nil, el("section", attrs{"class", "card paste", "data-once", "", "aria-labelledby", "paste-h"},
 		el("h2", attrs{"id", "paste-h"}, text("The paste")),
 		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and give it this. Good until "), moment(made.Expires), text("; it is not shown again.")),
 		el("pre", attrs{"tabindex", "0", "aria-label", "The paste"}, el("code", nil, text(made.Paste))),

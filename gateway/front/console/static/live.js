@@ -40,6 +40,9 @@ function take(doc, sent) {
   const held = old.contains(at) ? at.closest("[id]")?.id : null;
   const precise = old.contains(at) && at.id ? at.id : null;
   const place = held && at.name ? `[name="${CSS.escape(at.name)}"][value="${CSS.escape(at.value)}"]` : null;
+  // What is shown once stays until the page is left.
+  const once = sent ? null : old.querySelector("[data-once]");
+  if (once && !fresh.querySelector("[data-once]")) fresh.prepend(once.cloneNode(true));
   tell(fresh);
   if (old.innerHTML === fresh.innerHTML) return;
   for (const q of fresh.querySelectorAll("[data-question]")) if (!had.has(q.id)) q.classList.add("fresh");
@@ -123,7 +126,7 @@ document.addEventListener("submit", async (e) => {
     if (answer.url.includes("/console/login")) { location.assign("/console/login"); return; }
     const doc = parse(await answer.text());
     if (!doc.getElementById("live")) throw new Error();
-    if (answer.ok && new URL(answer.url).pathname !== location.pathname) history.pushState(null, "", new URL(answer.url).pathname);
+    if (answer.ok && answer.redirected && new URL(answer.url).pathname !== location.pathname) history.pushState(null, "", new URL(answer.url).pathname);
     take(doc, true);
     const said = byID("outcome");
     say(said.textContent);
