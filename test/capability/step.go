@@ -16,6 +16,9 @@ import (
 
 // The words that behaviours are written in. A step that does not find what it
 // wants ends the behaviour by a failure, which run catches.
+//
+// What makes a step is never inlined: each of the hundreds of places that use it
+// would get a copy of the whole step, 1.5 MB of a binary that has to stay small.
 type step func(r *run)
 
 type obj = map[string]any
@@ -29,6 +32,8 @@ func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(forma
 const patience = 20 * time.Second
 
 // call makes a call that has to succeed.
+//
+//go:noinline
 func call(tool string, args obj) step {
 	return func(r *run) {
 		if c := r.made(r.call(tool, args)); c.Code != "" {
@@ -38,6 +43,8 @@ func call(tool string, args obj) step {
 }
 
 // refused makes a call that has to fail with that code and say those words.
+//
+//go:noinline
 func refused(code capabilities.Code, tool string, args obj, words ...string) step {
 	return func(r *run) {
 		c := r.made(r.call(tool, args))
@@ -56,6 +63,8 @@ func refused(code capabilities.Code, tool string, args obj, words ...string) ste
 }
 
 // either makes a call that may succeed or fail, and must end.
+//
+//go:noinline
 func either(tool string, args obj) step {
 	return func(r *run) { r.made(r.call(tool, args)) }
 }
@@ -77,6 +86,8 @@ func (c *Call) end() string {
 }
 
 // open goes to a page of the behaviour on origin A.
+//
+//go:noinline
 func open(path string) step { return call("navigate", obj{"url": "{A}" + path}) }
 
 // at stands in arguments for the ref on the outline's line with all the words;
@@ -87,6 +98,8 @@ type at []string
 type known string
 
 // keep stores the ref on the outline's line with all the words.
+//
+//go:noinline
 func keep(name string, words ...string) step {
 	return func(r *run) { r.refs[name] = r.ref(words) }
 }
@@ -134,8 +147,11 @@ func (r *run) outline(args obj) string {
 }
 
 // line wants a line with all the words in the outline.
+//
+//go:noinline
 func line(words ...string) step { return lineOf(nil, words...) }
 
+//go:noinline
 func lineOf(args obj, words ...string) step {
 	return func(r *run) {
 		outline := r.outline(args)
@@ -149,8 +165,11 @@ func lineOf(args obj, words ...string) step {
 }
 
 // noLine wants no line with all the words.
+//
+//go:noinline
 func noLine(words ...string) step { return noLineOf(nil, words...) }
 
+//go:noinline
 func noLineOf(args obj, words ...string) step {
 	return func(r *run) {
 		outline := r.outline(args)
@@ -163,11 +182,15 @@ func noLineOf(args obj, words ...string) step {
 }
 
 // holds wants a value of an expression in the page, now.
+//
+//go:noinline
 func holds(expression string, want any) step {
 	return func(r *run) { r.compare(expression, r.eval(expression), want) }
 }
 
 // becomes wants it soon: for effects that the page itself puts off.
+//
+//go:noinline
 func becomes(expression string, want any) step {
 	return func(r *run) {
 		wanted, _ := json.Marshal(want)
@@ -196,6 +219,8 @@ func (r *run) compare(what string, got, want any) {
 
 // served wants the server to have been asked for a path by a request that holds
 // the words in its origin, method, query or body.
+//
+//go:noinline
 func served(path string, words ...string) step {
 	return func(r *run) {
 		deadline := time.After(patience)
@@ -218,6 +243,8 @@ func served(path string, words ...string) step {
 }
 
 // times wants the server to have been asked for a path so often by now.
+//
+//go:noinline
 func times(path string, n int) step {
 	return func(r *run) {
 		if found, _ := r.visits.matching(path); len(found) != n {
@@ -236,6 +263,8 @@ func (r *run) until(what string, cond func() bool) {
 }
 
 // header wants the last request of a path to have had a header that holds want.
+//
+//go:noinline
 func header(path, name, want string) step {
 	return func(r *run) {
 		found, _ := r.visits.matching(path)
@@ -261,6 +290,8 @@ func (v *visits) String() string {
 
 // field wants a field of the last result; the path goes through objects and
 // lists, as in "tabs.0.url". Of strings, want is a part.
+//
+//go:noinline
 func field(path string, want any) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -281,6 +312,8 @@ func field(path string, want any) step {
 }
 
 // without wants text to be nowhere in the last answer.
+//
+//go:noinline
 func without(text string) step {
 	return func(r *run) {
 		c := r.last
@@ -318,6 +351,8 @@ func pick(v any, path string) any {
 
 // among wants one entry of a list in the last result to hold all the words in
 // its JSON.
+//
+//go:noinline
 func among(path string, words ...string) step {
 	return func(r *run) {
 		if !isAmong(r.last, path, words) {
@@ -337,6 +372,8 @@ func isAmong(c *Call, path string, words []string) bool {
 }
 
 // notAmong wants no entry to hold them all.
+//
+//go:noinline
 func notAmong(path string, words ...string) step {
 	return func(r *run) {
 		list, _ := pick(r.last.Result, path).([]any)
@@ -355,6 +392,8 @@ func plain(text []byte) string {
 
 // effect wants what the last call claims of its effect. The page is checked by
 // other steps: this is for claims that have to be as modest as the truth.
+//
+//go:noinline
 func effect(want capabilities.Effect) step {
 	return func(r *run) {
 		if r.last.Effect != want {
@@ -364,6 +403,8 @@ func effect(want capabilities.Effect) step {
 }
 
 // in makes steps in another lane, another agent's conversation.
+//
+//go:noinline
 func in(name string, steps ...step) step {
 	return func(r *run) {
 		other := r.other(name)
@@ -375,6 +416,8 @@ func in(name string, steps ...step) step {
 
 // meanwhile makes a call, and the steps while it runs; its end is judged by
 // the first step.
+//
+//go:noinline
 func meanwhile(first step, steps ...step) step {
 	return func(r *run) {
 		aside := *r
@@ -401,6 +444,8 @@ func meanwhile(first step, steps ...step) step {
 }
 
 // picture wants an image as the last result and looks at it.
+//
+//go:noinline
 func picture(look func(img image.Image) string) step {
 	return func(r *run) {
 		img, _, err := image.Decode(bytes.NewReader(r.last.Blob))
@@ -414,6 +459,8 @@ func picture(look func(img image.Image) string) step {
 }
 
 // check is any other look at the last call; it says what is wrong.
+//
+//go:noinline
 func check(look func(c *Call) string) step {
 	return func(r *run) {
 		if wrong := look(r.last); wrong != "" {
@@ -477,6 +524,8 @@ func clip(s string, most int) string {
 }
 
 // keepFrom stores the ref on a line of an outline that the last result holds.
+//
+//go:noinline
 func keepFrom(path, name string, words ...string) step {
 	return func(r *run) {
 		outline, _ := pick(r.last.Result, path).(string)
@@ -489,6 +538,8 @@ func keepFrom(path, name string, words ...string) step {
 }
 
 // sameRef wants the line with the words to have the ref that was kept.
+//
+//go:noinline
 func sameRef(name string, words ...string) step {
 	return func(r *run) {
 		if ref := r.ref(words); ref != r.refs[name] {
@@ -499,6 +550,8 @@ func sameRef(name string, words ...string) step {
 
 // blocked makes a call that policy, the node or the browser has to refuse,
 // whichever of them stands first.
+//
+//go:noinline
 func blocked(tool string, args obj) step {
 	return func(r *run) {
 		c := r.made(r.call(tool, args))

@@ -47,6 +47,8 @@ func editors(kind string) []Program {
 
 // launch starts a program and waits for a window with that text in its title. It
 // is ended behind the behaviour. What is not installed is a lack.
+//
+//go:noinline
 func launch(program Program, title string) step {
 	return func(r *run) {
 		if !r.launch(program, title) {
@@ -88,6 +90,8 @@ func (r *run) launch(program Program, title string) bool {
 
 // editor opens an editor of that kind on a new file with that text. The window's
 // title is kept as {editor}.
+//
+//go:noinline
 func editor(kind, text string) step {
 	return func(r *run) {
 		r.s.files++
@@ -117,6 +121,8 @@ func editor(kind, text string) step {
 }
 
 // saved has the editor save, and wants its file to hold that text.
+//
+//go:noinline
 func saved(want string) step {
 	return func(r *run) {
 		call("keyboard", obj{"action": "press", "key": "Control+s"})(r)
@@ -125,6 +131,8 @@ func saved(want string) step {
 }
 
 // holdsFile wants the file to hold that text soon, but for newlines at its end.
+//
+//go:noinline
 func holdsFile(want string) step {
 	return soon(func(r *run) string {
 		data, err := os.ReadFile(r.fill("{file}"))
@@ -153,6 +161,8 @@ func terminals() []Program {
 }
 
 // terminal opens one that writes each line typed into it to {file}.
+//
+//go:noinline
 func terminal() step {
 	return func(r *run) {
 		r.s.files++

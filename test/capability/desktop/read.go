@@ -15,6 +15,8 @@ const someForm = html(`<h1>Form</h1><label>First name <input id=first value=Ada>
 <ul><li>one <button>Open</button><li>two <button>Open</button><li>three <button>Open</button></ul>`)
 
 // outline reads the outline of the suite's window.
+//
+//go:noinline
 func outline(more ...obj) step {
 	args := obj{"outline": true, "window": "{title}"}
 	for _, m := range more {
@@ -27,6 +29,8 @@ func outline(more ...obj) step {
 
 // shows reads the outline until a line of it holds all the words: a browser tells
 // of a new page in its own time.
+//
+//go:noinline
 func shows(words ...string) step {
 	return soon(func(r *run) string {
 		outline()(r)
@@ -45,6 +49,8 @@ func shows(words ...string) step {
 }
 
 // found waits until a selector finds something.
+//
+//go:noinline
 func found(selector string) step {
 	return func(r *run) {
 		call("wait-for", obj{"selector": in(selector), "state": "exists", "timeout_ms": 20000})(r)
@@ -142,6 +148,7 @@ func inTree(node any, role, name string) map[string]any {
 	return nil
 }
 
+//go:noinline
 func query(selector any, more ...obj) step {
 	args := obj{"selector": selector}
 	for _, m := range more {

@@ -18,7 +18,8 @@ import (
 
 // The words that behaviours are written in. A step that does not find what it
 // wants ends the behaviour by a failure, which run catches; one that finds that
-// the desktop lacks something, by a lack.
+// the desktop lacks something, by a lack. What makes a step is never inlined, so
+// that no place that uses it gets a copy of the whole step.
 type step func(r *run)
 
 type obj = map[string]any
@@ -37,6 +38,8 @@ const patience = 20 * time.Second
 type known string
 
 // call makes a call that has to succeed.
+//
+//go:noinline
 func call(tool string, args obj) step {
 	return func(r *run) {
 		if c := r.made(r.call(tool, args)); c.Code != "" {
@@ -46,6 +49,8 @@ func call(tool string, args obj) step {
 }
 
 // refused makes a call that has to fail with that code and say those words.
+//
+//go:noinline
 func refused(code capabilities.Code, tool string, args obj, words ...string) step {
 	return func(r *run) {
 		c := r.made(r.call(tool, args))
@@ -64,6 +69,8 @@ func refused(code capabilities.Code, tool string, args obj, words ...string) ste
 }
 
 // act is a call of act on a selector.
+//
+//go:noinline
 func act(target, kind string, more ...obj) step { return call("act", action(target, kind, more...)) }
 
 // action gives the arguments of act.
@@ -151,6 +158,8 @@ func (r *run) fillAll(v any) any {
 }
 
 // keep stores a field of the last result.
+//
+//go:noinline
 func keep(name, path string) step {
 	return func(r *run) {
 		v := pick(r.last.Result, path)
@@ -162,6 +171,8 @@ func keep(name, path string) step {
 }
 
 // field wants a field of the last result. Of strings, want is a part.
+//
+//go:noinline
 func field(path string, want any) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -182,6 +193,8 @@ func field(path string, want any) step {
 }
 
 // noField wants a field not to be there, or a text not to hold words.
+//
+//go:noinline
 func noField(path string, words ...string) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -197,6 +210,8 @@ func noField(path string, words ...string) step {
 }
 
 // without wants text to be nowhere in the last answer.
+//
+//go:noinline
 func without(text string) step {
 	return func(r *run) {
 		c := r.last
@@ -207,6 +222,8 @@ func without(text string) step {
 }
 
 // effect wants what the last call claims of its effect.
+//
+//go:noinline
 func effect(want ...capabilities.Effect) step {
 	return func(r *run) {
 		for _, w := range want {
@@ -219,6 +236,8 @@ func effect(want ...capabilities.Effect) step {
 }
 
 // check is any other look at the last call; it says what is wrong.
+//
+//go:noinline
 func check(look func(r *run, c *capability.Call) string) step {
 	return func(r *run) {
 		if wrong := look(r, r.last); wrong != "" {
@@ -244,6 +263,8 @@ func (r *run) entry(path string, words ...string) map[string]any {
 }
 
 // among wants one entry of a list in the last result to hold all the words.
+//
+//go:noinline
 func among(path string, words ...string) step {
 	return func(r *run) {
 		if r.entry(path, words...) == nil {
@@ -253,6 +274,8 @@ func among(path string, words ...string) step {
 }
 
 // notAmong wants no entry to hold them all.
+//
+//go:noinline
 func notAmong(path string, words ...string) step {
 	return func(r *run) {
 		if e := r.entry(path, words...); e != nil {
@@ -263,6 +286,8 @@ func notAmong(path string, words ...string) step {
 
 // meanwhile makes a call, and the steps while it runs; its end is judged by the
 // first step.
+//
+//go:noinline
 func meanwhile(first step, steps ...step) step {
 	return func(r *run) {
 		aside := *r // with a last call of its own
@@ -351,6 +376,8 @@ func far(a uint32, b uint8) int { return max(int(a>>8)-int(b), int(b)-int(a>>8))
 
 // find wants a square of that colour in the last image and keeps its middle, in
 // pixels of the image, as {name.x} and {name.y}, and its size.
+//
+//go:noinline
 func find(name string, c color.RGBA) step {
 	return func(r *run) {
 		area, n := patch(r.picture(), c)
@@ -364,6 +391,8 @@ func find(name string, c color.RGBA) step {
 }
 
 // onDesktop turns a kept place of the last image into one of the desktop.
+//
+//go:noinline
 func onDesktop(name, as string) step {
 	return func(r *run) {
 		f, _ := r.last.Result["frame"].(map[string]any)
@@ -375,6 +404,8 @@ func onDesktop(name, as string) step {
 }
 
 // soon waits until look finds nothing wrong.
+//
+//go:noinline
 func soon(look func(r *run) string) step {
 	return func(r *run) {
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

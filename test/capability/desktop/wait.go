@@ -9,6 +9,7 @@ import (
 
 // What an agent waits for, and what it does with windows.
 
+//go:noinline
 func await(args obj, status string) step {
 	return func(r *run) {
 		if _, ok := args["timeout_ms"]; !ok {
@@ -64,6 +65,8 @@ func waiting() []*behaviour {
 }
 
 // windowIs waits until the list has the suite's window so.
+//
+//go:noinline
 func windowIs(so func(r *run, w map[string]any) string) step {
 	return soon(func(r *run) string {
 		call("snapshot", obj{})(r)
