@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -28,6 +27,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -72,7 +72,7 @@ type Gateway struct {
 	opts    Options
 	log     *slog.Logger
 	began   time.Time
-	metrics *prometheus.Registry
+	metrics *metrics.Registry
 
 	Store      *store.Store
 	Ledger     *ledger.Ledger
@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 			return nil, err
 		}
 	}
-	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: prometheus.NewRegistry(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
+	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: new(metrics.Registry), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
 	defer func() {
 		if err != nil {
 			g.Close()

@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front/console"
@@ -20,7 +18,7 @@ func (g *Gateway) mountREST() error {
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
 		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
-		Metrics: promhttp.HandlerFor(g.metrics, promhttp.HandlerOpts{}), Log: g.log,
+		Metrics: g.metrics, Log: g.log,
 	})
 	if err != nil {
 		return err

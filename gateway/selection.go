@@ -4,11 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
@@ -17,16 +16,12 @@ import (
 type selector struct {
 	registry *registry.Registry
 	ledger   *ledger.Ledger
-	latency  prometheus.Histogram
+	latency  metrics.Histogram
 }
 
-func newSelector(r *registry.Registry, l *ledger.Ledger, reg prometheus.Registerer) *selector {
-	s := &selector{registry: r, ledger: l, latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "tools_select_latency_ms", Help: "Milliseconds from an intent's arrival to its recorded selection.",
-		Buckets: []float64{0.5, 1, 2, 5, 10, 50, 250, 1000},
-	})}
-	reg.MustRegister(s.latency)
-	return s
+func newSelector(r *registry.Registry, l *ledger.Ledger, reg *metrics.Registry) *selector {
+	return &selector{registry: r, ledger: l, latency: reg.Histogram("tools_select_latency_ms",
+		"Milliseconds from an intent's arrival to its recorded selection.", []float64{0.5, 1, 2, 5, 10, 50, 250, 1000})}
 }
 
 // SelectTool chooses a tool and makes request and result durable (S4-21, S4-22).

@@ -188,7 +188,7 @@ func New(o Options) *Dispatcher {
 	for id, p := range o.Providers {
 		d.providers[id] = p
 	}
-	o.Metrics.size.Set(float64(len(o.Registry.List(nil, ""))))
+	o.Metrics.size.Store(int64(len(o.Registry.List(nil, ""))))
 	return d
 }
 

@@ -11,13 +11,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -44,7 +43,7 @@ type house struct {
 	ledger   *ledger.Ledger
 	outcomes *outcome.Store
 	engine   atomic.Pointer[policy.Engine]
-	metrics  *prometheus.Registry
+	metrics  *metrics.Registry
 	tune     func(*Options)
 	stop     func() // ends Run
 }
@@ -74,7 +73,7 @@ func newHouse(t *testing.T, nodes *fakeNodes, tune func(*Options)) *house {
 // begin makes the Dispatcher of the next process over what the last one left.
 func (h *house) begin() {
 	h.t.Helper()
-	h.metrics = prometheus.NewRegistry()
+	h.metrics = new(metrics.Registry)
 	o := Options{
 		Registry: registry.New(h.cat, slog.New(slog.DiscardHandler)), Policy: h.engine.Load, Nodes: h.nodes, Lanes: laneMap{},
 		Store: h.store, Ledger: h.ledger, Outcomes: h.outcomes, Metrics: NewMetrics(h.metrics),

@@ -2,20 +2,20 @@ package dispatch
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/metrics"
 )
 
 // Metrics holds what the pipeline counts, under the names of S4-46 with '_' for
 // '.', and one counter per capability key (S1-41).
 type Metrics struct {
-	latency *prometheus.HistogramVec
-	total   *prometheus.CounterVec
-	keys    *prometheus.CounterVec
-	size    prometheus.Gauge
+	latency metrics.Histogram
+	total   metrics.Counter
+	keys    metrics.Counter
+	size    atomic.Int64
 
 	mu     sync.Mutex
 	recent [errorWindow]bool // ring of "ended in error"
@@ -27,38 +27,28 @@ type Metrics struct {
 // errorWindow is over how many of the latest dispatches the error rate is taken.
 const errorWindow = 1000
 
-// NewMetrics makes the metrics and registers them with reg, which may be nil.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
+// NewMetrics makes the metrics in reg; nil stands for one that nobody reads.
+func NewMetrics(reg *metrics.Registry) *Metrics {
+	if reg == nil {
+		reg = new(metrics.Registry)
+	}
 	m := &Metrics{
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "tools_dispatch_latency_ms", Help: "Milliseconds from a call's arrival to its recorded end.",
-			Buckets: []float64{0.5, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 5000, 30000},
-		}, []string{"tool", "status"}),
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tools_dispatch_total", Help: "Dispatches by tool, status and code.",
-		}, []string{"tool", "status", "code"}),
-		keys: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capability_executions_total", Help: "Executions by granted capability key.",
-		}, []string{"key"}),
-		size: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tools_registry_size", Help: "Registered tools.",
-		}),
+		latency: reg.Histogram("tools_dispatch_latency_ms", "Milliseconds from a call's arrival to its recorded end.",
+			[]float64{0.5, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 5000, 30000}, "tool", "status"),
+		total: reg.Counter("tools_dispatch_total", "Dispatches by tool, status and code.", "tool", "status", "code"),
+		keys:  reg.Counter("capability_executions_total", "Executions by granted capability key.", "key"),
 	}
-	if reg != nil {
-		rate := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tools_dispatch_error_rate", Help: "Share of the latest 1,000 dispatches that ended in an error.",
-		}, m.errorRate)
-		reg.MustRegister(m.latency, m.total, m.keys, m.size, rate)
-	}
+	reg.Gauge("tools_registry_size", "Registered tools.", func() float64 { return float64(m.size.Load()) })
+	reg.Gauge("tools_dispatch_error_rate", "Share of the latest 1,000 dispatches that ended in an error.", m.errorRate)
 	return m
 }
 
 func (m *Metrics) ended(r *capabilities.Result, grants []string) {
 	tool := string(r.Tool)
-	m.latency.WithLabelValues(tool, string(r.Status)).Observe(float64(r.Duration) / float64(time.Millisecond))
-	m.total.WithLabelValues(tool, string(r.Status), string(r.Code)).Inc()
+	m.latency.Observe(float64(r.Duration)/float64(time.Millisecond), tool, string(r.Status))
+	m.total.Inc(tool, string(r.Status), string(r.Code))
 	for _, k := range grants {
-		m.keys.WithLabelValues(k).Inc()
+		m.keys.Inc(k)
 	}
 	failed := r.Status == capabilities.StatusError
 	m.mu.Lock()
