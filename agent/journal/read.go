@@ -9,9 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -229,7 +228,7 @@ func readHeads(path string) ([]chain.Head, error) {
 			return nil, corrupt("the head of %q in heads.json is not properly signed", h.Chain)
 		}
 	}
-	slices.SortFunc(list, func(a, b chain.Head) int { return strings.Compare(a.Chain, b.Chain) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Chain < list[j].Chain })
 	return list, nil
 }
 

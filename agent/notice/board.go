@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -157,8 +157,9 @@ func (b *Board) present() (rows []use, next time.Time) {
 		}
 		rows = append(rows, *u)
 	}
-	slices.SortFunc(rows, func(a, b use) int {
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
+	sort.Slice(rows, func(i, j int) bool {
+		a, b := &rows[i], &rows[j]
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what)) < 0
 	})
 	return rows, next
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -180,7 +181,7 @@ func Questions(dir string, now time.Time) ([]Question, error) {
 		q.nonce = q.Token
 		all = append(all, q.Question)
 	}
-	slices.SortFunc(all, func(a, b Question) int { return a.Opened.Compare(b.Opened) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Opened.Before(all[j].Opened) })
 	return all, nil
 }
 

@@ -1,8 +1,7 @@
 package desktop
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -38,7 +37,7 @@ func (s *scene) nearest(sel *selector) []int {
 			list = append(list, scored{i, score})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	sort.SliceStable(list, func(i, j int) bool { return list[j].score < list[i].score })
 	var top []int
 	for _, l := range list[:min(len(list), 5)] {
 		top = append(top, l.at)

@@ -1,9 +1,9 @@
 package desktop
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -36,7 +36,7 @@ func (s *scene) related(r relation, found, candidates []int) []int {
 			list = append(list, placed{i, best})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b placed) int { return cmp.Compare(a.distance, b.distance) })
+	sort.SliceStable(list, func(i, j int) bool { return list[i].distance < list[j].distance })
 	kept := make([]int, len(list))
 	for i, p := range list {
 		kept[i] = p.at

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	cedar "github.com/cedar-policy/cedar-go"
@@ -127,7 +128,7 @@ func (v *vocabulary) load(sources []Source) (*Engine, error) {
 	}
 	check := &checker{validator: v.validator, names: v.knownNames()}
 	e.sources = cloneSources(sources)
-	slices.SortFunc(e.sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(e.sources, func(i, j int) bool { return e.sources[i].Name < e.sources[j].Name })
 	var complaints []error
 	for i, s := range e.sources {
 		if i > 0 && e.sources[i-1].Name == s.Name {

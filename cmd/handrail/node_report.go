@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func makeReport(l *journal.Log, cat *catalog.Catalog, since, until time.Time) us
 	for _, u := range users {
 		r.Users = append(r.Users, *u)
 	}
-	slices.SortFunc(r.Users, func(a, b reportUser) int { return strings.Compare(string(a.Principal), string(b.Principal)) })
+	sort.Slice(r.Users, func(i, j int) bool { return r.Users[i].Principal < r.Users[j].Principal })
 	return r
 }
 

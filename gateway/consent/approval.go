@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -300,7 +300,10 @@ func (c *Consent) Approvals() []Approval {
 	for _, p := range c.pending {
 		all = append(all, p.Approval)
 	}
-	slices.SortFunc(all, func(a, b Approval) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) < 0
+	})
 	return all
 }
 

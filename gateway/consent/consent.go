@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -319,7 +320,10 @@ func (c *Consent) Grants() []Grant {
 			delete(c.grants, id)
 		}
 	}
-	slices.SortFunc(all, func(a, b Grant) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) < 0
+	})
 	return all
 }
 

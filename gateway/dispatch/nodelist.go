@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -87,14 +87,15 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 		}
 		nodes = append(nodes, ln)
 	}
-	slices.SortStableFunc(nodes, func(a, b listedNode) int {
+	sort.SliceStable(nodes, func(i, j int) bool {
+		a, b := &nodes[i], &nodes[j]
 		switch {
 		case a.Attached != b.Attached:
-			return first(a.Attached)
+			return a.Attached
 		case a.Connected != b.Connected:
-			return first(a.Connected)
+			return a.Connected
 		}
-		return strings.Compare(string(a.Node), string(b.Node))
+		return a.Node < b.Node
 	})
 	filters := map[string]any{"dispatchable_only": args.Dispatchable, "conversation_key": lane}
 	if args.Tool != "" {
@@ -108,13 +109,6 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 		result["truncated"] = true
 	}
 	return capabilities.Output{Result: result, Effect: capabilities.EffectConfirmed}, nil
-}
-
-func first(b bool) int {
-	if b {
-		return -1
-	}
-	return 1
 }
 
 // tools gives what n has to say about each tool it advertises, or, when one is

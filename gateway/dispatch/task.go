@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -189,7 +190,7 @@ func (d *Dispatcher) Tasks(ctx context.Context, principal capabilities.Principal
 		}
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(a, b Task) int { return a.Created.Compare(b.Created) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Created.Before(all[j].Created) })
 	return all, rows.Err()
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -349,7 +349,7 @@ func (l *Lanes) List(owner capabilities.PrincipalID) []Lane {
 		}
 	}
 	l.mu.RUnlock()
-	slices.SortFunc(list, func(a, b Lane) int { return strings.Compare(string(a.Lane), string(b.Lane)) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Lane < list[j].Lane })
 	return list
 }
 

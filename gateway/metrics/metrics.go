@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,7 +171,7 @@ func (f *family) append(b []byte) []byte {
 	for k := range f.series {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b values) int { return slices.Compare(a[:], b[:]) })
+	sort.Slice(keys, func(i, j int) bool { return slices.Compare(keys[i][:], keys[j][:]) < 0 })
 	b = f.head(b)
 	for _, k := range keys {
 		s := f.series[k]

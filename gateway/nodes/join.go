@@ -2,7 +2,7 @@ package nodes
 
 import (
 	"context"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -136,5 +136,5 @@ func (n *Nodes) tellWaiting(r *record) {
 }
 
 func sortUses(uses []InviteUse) {
-	slices.SortFunc(uses, func(a, b InviteUse) int { return b.At.Compare(a.At) })
+	sort.Slice(uses, func(i, j int) bool { return uses[j].At.Before(uses[i].At) })
 }

@@ -1,13 +1,12 @@
 package nodes
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
 	"maps"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -360,9 +359,7 @@ const maxShared = 256
 
 func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
 	makePlain(m)
-	slices.SortFunc(m.Capabilities, func(a, b capabilities.Readiness) int {
-		return bytes.Compare([]byte(a.Capability), []byte(b.Capability))
-	})
+	sort.Slice(m.Capabilities, func(i, j int) bool { return m.Capabilities[i].Capability < m.Capabilities[j].Capability })
 	frame, err := wire.Encode(m)
 	if err != nil {
 		return // it was decoded a moment ago

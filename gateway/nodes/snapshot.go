@@ -3,6 +3,7 @@ package nodes
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -38,7 +39,7 @@ func (n *Nodes) Snapshot() []route.Node {
 			Readiness: p.readiness,
 		})
 	}
-	slices.SortFunc(list, func(a, b route.Node) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
 	n.snapshot.Store(&list)
 	return list
 }
@@ -88,7 +89,7 @@ func (n *Nodes) view(r *record) View {
 			v.Wants = append(v.Wants, c.Capability)
 		}
 	}
-	slices.SortFunc(v.Readiness, func(a, b capabilities.Readiness) int { return cmp.Compare(a.Capability, b.Capability) })
+	sort.Slice(v.Readiness, func(i, j int) bool { return v.Readiness[i].Capability < v.Readiness[j].Capability })
 	slices.Sort(v.Wants)
 	return v
 }

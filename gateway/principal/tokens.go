@@ -7,7 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -367,11 +367,11 @@ func (t *Tokens) List() []Token {
 		list = append(list, *rec)
 	}
 	t.mu.RUnlock()
-	slices.SortFunc(list, func(a, b Token) int {
-		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
-			return c
+	sort.Slice(list, func(i, j int) bool {
+		if c := list[i].CreatedAt.Compare(list[j].CreatedAt); c != 0 {
+			return c < 0
 		}
-		return strings.Compare(a.ID, b.ID)
+		return list[i].ID < list[j].ID
 	})
 	return list
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -185,7 +186,7 @@ func (t *table) choose(pool []*catalog.Descriptor, words []string, intent Intent
 	if len(list) == 0 {
 		return ToolSelection{}, nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeNotFound, "no tool fits the words of the intent")
 	}
-	slices.SortFunc(list, func(a, b rated) int { return a.match.compare(b.match) })
+	sort.Slice(list, func(i, j int) bool { return list[i].match.compare(list[j].match) < 0 })
 	// Arguments that were given say what is meant: a tool that can not take them is
 	// no candidate while another can.
 	if len(intent.Args) > 0 && slices.ContainsFunc(list, func(r rated) bool { return r.bad == nil }) {

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -43,7 +43,7 @@ func Read(dir string) ([]policy.Source, error) {
 		}
 		sources = append(sources, policy.Source{Name: e.Name(), Data: data})
 	}
-	slices.SortFunc(sources, func(a, b policy.Source) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(sources, func(i, j int) bool { return sources[i].Name < sources[j].Name })
 	return sources, nil
 }
 

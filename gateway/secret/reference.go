@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -156,7 +157,9 @@ func (v *Vault) load(ctx context.Context) error {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
 	for _, list := range all {
-		slices.SortFunc(list, func(a, b Reference) int { return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.ID, b.ID)) })
+		sort.Slice(list, func(i, j int) bool {
+			return cmp.Or(cmp.Compare(list[i].Alias, list[j].Alias), cmp.Compare(list[i].ID, list[j].ID)) < 0
+		})
 	}
 	v.byOwner = all
 	return nil
@@ -207,9 +210,12 @@ func (v *Vault) withReferences(byName map[string]*Entry) []Entry {
 		if e.References == nil {
 			e.References = []Reference{}
 		}
-		slices.SortFunc(e.References, func(a, b Reference) int { return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.ID, b.ID)) })
+		sort.Slice(e.References, func(i, j int) bool {
+			a, b := &e.References[i], &e.References[j]
+			return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.ID, b.ID)) < 0
+		})
 		all = append(all, *e)
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }

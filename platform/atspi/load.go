@@ -1,9 +1,9 @@
 package atspi
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -187,7 +187,7 @@ func (p *app) install(items []item, cut bool, since uint64) {
 		}
 		list := kids[nd.at]
 		sure := len(list) == nd.count
-		slices.SortStableFunc(list, func(a, b kid) int { return cmp.Compare(a.index, b.index) })
+		sort.SliceStable(list, func(i, j int) bool { return list[i].index < list[j].index })
 		for j := range list {
 			sure = sure && list[j].index == j
 		}

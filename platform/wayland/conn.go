@@ -9,7 +9,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -207,7 +207,7 @@ func (c *Conn) list(name string) []global {
 			all = append(all, g)
 		}
 	}
-	slices.SortFunc(all, func(a, b global) int { return int(a.name) - int(b.name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].name < all[j].name })
 	return all
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"sort"
 )
 
 // Modifier bits of the core protocol.
@@ -237,7 +238,7 @@ func (m *keymap) strokes(group, locked byte) map[uint32]stroke {
 			ways = append(ways, holds{w.mods | k.bit, append(slices.Clone(w.keys), k.code)})
 		}
 	}
-	slices.SortStableFunc(ways, func(a, b holds) int { return len(a.keys) - len(b.keys) })
+	sort.SliceStable(ways, func(i, j int) bool { return len(ways[i].keys) < len(ways[j].keys) })
 
 	all := map[uint32]stroke{}
 	for _, w := range ways {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -213,7 +214,7 @@ func (s *suite) all(ctx context.Context) {
 	}
 	close(todo)
 	lanes.Wait()
-	slices.SortFunc(s.report.Outcomes, func(a, b Outcome) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(s.report.Outcomes, func(i, j int) bool { return s.report.Outcomes[i].ID < s.report.Outcomes[j].ID })
 }
 
 // worker runs one behaviour after the other, in conversations of its own.
