@@ -127,3 +127,25 @@ func rawInitialize(t testing.TB, f *fronttest.Front, token, path string) string 
 	}
 	return id
 }
+
+// A call that says nothing before its end is answered by plain JSON.
+func TestPlainAnswers(t *testing.T) {
+	f := start(t)
+	token := f.Token("alice", principal.RoleAgent)
+	defer http.DefaultClient.CloseIdleConnections()
+	req := rawRequest(t, f, token, "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"test_simple_text","arguments":{}}}`)
+	req.Header.Set("Mcp-Session-Id", rawInitialize(t, f, token, "/mcp"))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %v %s", resp.StatusCode, err, body)
+	}
+	text, kind := string(body), resp.Header.Get("Content-Type")
+	if kind != "application/json" || !strings.HasPrefix(text, `{"jsonrpc":"2.0","id":2,"result":`) || !strings.HasSuffix(text, "}") {
+		t.Errorf("%s %s", kind, text)
+	}
+}

@@ -100,8 +100,8 @@ func New(o Options) (*Server, error) {
 	bind := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		return viewOf(ctx).info, nil // admission has checked the token
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	// No JSONResponse in either: progress then travels on the call's own stream, and
-	// is not lost by a client that has not opened another one.
+	// No JSONResponse in either: progress travels on the call's own stream. What has
+	// none becomes plain JSON by answer.
 	s.stateful = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             o.SessionTimeout,
 		Logger:                     log,
@@ -133,6 +133,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(ctx, viewCtxKey{}, v))
+	if r.Method == http.MethodPost {
+		a := &answer{ResponseWriter: w}
+		defer a.end()
+		w = a
+	}
 	if r.Header.Get(versionHeader) >= firstStateless {
 		s.stateless.ServeHTTP(w, r)
 		return
@@ -143,8 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.roomForSession(v.who.TokenID)
 		}
 		// A session's calls outlive their requests in the SDK. An answer that
-		// nobody waits for can not be delivered later (responses are plain JSON,
-		// nothing is replayed), so a client that goes away cancels its call.
+		// nobody waits for can not be delivered later (nothing is replayed), so a client that goes away cancels its call.
 		visit := strconv.FormatUint(s.nextVisit.Add(1), 36)
 		s.visits.Store(visit, r.Context())
 		defer s.visits.Delete(visit)
