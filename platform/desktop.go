@@ -138,6 +138,14 @@ type Input interface {
 	Release(ctx context.Context) error
 }
 
+// Follower is an Input that can tell how far behind its input an application is.
+type Follower interface {
+	// Behind waits until the application under the pointer came by all that it was
+	// sent, but only a moment for one that does not tell, and gives how long it took;
+	// 0 for one that does not tell.
+	Behind(ctx context.Context) (time.Duration, error)
+}
+
 // Person tells when a person uses the device's own mouse or keyboard, which
 // events of Input are not.
 type Person interface {

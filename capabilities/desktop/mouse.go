@@ -13,6 +13,11 @@ const (
 	// dragTime is how long a drag takes if the call does not say: applications have
 	// to answer each other about what is dragged over them.
 	dragTime = 200 * time.Millisecond
+	// lagTimes is how many times as long as an application was behind a drag takes at
+	// least: on its way it is pressed, noticed, announced, looked at and agreed to. mostDrag
+	// bounds that.
+	lagTimes = 16
+	mostDrag = 5 * time.Second
 	// clickGap is between the clicks of a double one: systems count in milliseconds,
 	// and two presses in one of them are one to Chrome.
 	clickGap = 3 * time.Millisecond
@@ -261,14 +266,30 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 	if err := in.Button(ctx, b, true); err != nil {
 		return err
 	}
-	whole := m.duration(dragTime)
+	slow, err := behind(ctx, in)
+	if err != nil {
+		return err
+	}
+	whole := m.duration(min(max(dragTime, lagTimes*slow), mostDrag))
 	if err := m.travel(ctx, in, way, whole*4/5); err != nil {
 		return err
 	}
 	if err := pause(ctx, whole/5); err != nil {
 		return err
 	}
+	if _, err := behind(ctx, in); err != nil {
+		return err
+	}
 	return in.Button(ctx, b, false)
+}
+
+// behind waits for the application under the pointer, and tells how slow it is, where
+// that can be told.
+func behind(ctx context.Context, in platform.Input) (time.Duration, error) {
+	if f, ok := in.(platform.Follower); ok {
+		return f.Behind(ctx)
+	}
+	return 0, nil
 }
 
 func (m *gesture) duration(otherwise time.Duration) time.Duration {

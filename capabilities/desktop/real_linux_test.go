@@ -99,6 +99,32 @@ func TestDragBetweenWidgets(t *testing.T) {
 	a.told(n, "text", "tray", "the card", false)
 }
 
+// A program that is slow gets its drags slowly: it has to notice the press before the
+// pointer has left, and the drop before the button is up.
+func TestDragInASlowProgram(t *testing.T) {
+	t.Parallel()
+	a := startActing(t, desk.Options{})
+	slow, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-slow:
+				return
+			default:
+				a.f.Do(map[string]any{"do": "busy", "number": 0.1})
+			}
+		}
+	}()
+	for range 3 {
+		n := len(a.f.Events())
+		a.act(a.in(`role:button && name:card`), kind("drag", "to", a.in(`role:button && name:tray`)))
+		a.told(n, "text", "tray", "the card", false)
+	}
+	close(slow)
+	<-done
+}
+
 // The wheel moves a pane there and back.
 func TestScrollAPane(t *testing.T) {
 	t.Parallel()

@@ -10,11 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-	"github.com/jezek/xgb/xproto"
-
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/platform/x11"
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
@@ -91,32 +87,10 @@ func TestProgramsThatHoldOn(t *testing.T) {
 	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoBus: true, NoWM: true})
 	b := realTable(t, only(d), Options{QuietTime: time.Millisecond})
-	c, err := x11.Dial(t.Context(), x11.Options{Display: d.Display, Authority: d.Getenv("XAUTHORITY")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	w, err := xproto.NewWindowId(c.X)
-	if err != nil {
-		t.Fatal(err)
-	}
-	xproto.CreateWindow(c.X, 0, w, c.Root(), 10, 10, 100, 100, 0, xproto.WindowClassInputOutput, 0, 0, nil)
-	xproto.ChangeProperty(c.X, xproto.PropModeReplace, w, xproto.AtomWmName, xproto.AtomString, 8, 4, []byte("mine"))
-	xproto.MapWindow(c.X, w)
-	grab := func() byte {
-		r, err := xproto.GrabPointer(c.X, false, w, 0, xproto.GrabModeAsync, xproto.GrabModeAsync, w, 0, 0).Reply()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Status
-	}
-	desk.Await(t, "the pointer to be held", func() bool { return grab() == xproto.GrabStatusSuccess })
+	release := d.HoldPointer()
 	b.refused(capabilities.CodeExecutionFailed, "mouse", `{"action": "click", "x": 600, "y": 500}`)
 	b.refused(capabilities.CodeOwnWindow, "mouse", `{"action": "click", "x": 50, "y": 50}`)
-	xproto.UngrabPointer(c.X, 0)
-	if err := c.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	b.do("mouse", `{"action": "click", "x": 600, "y": 500}`)
 
 	d.AppTitled("Manager", python, "-c", greedy)
@@ -185,21 +159,9 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	b.do("mouse", `{"action": "up", "x": 5, "y": 5}`)
 
-	c, err := dbus.Connect(d.Bus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.Export(saver{}, "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.RequestName("org.freedesktop.ScreenSaver", 0); err != nil {
-		t.Fatal(err)
-	}
+	unlock := d.LockSession()
 	b.until(capabilities.CodeSessionLocked, "screenshot", `{"display": "primary"}`)
-	if _, err := c.ReleaseName("org.freedesktop.ScreenSaver"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	desk.Await(t, "the end of the lock", func() bool {
 		_, err := b.call(t.Context(), "a", "screenshot", `{"display": "primary"}`)
 		return err == nil
@@ -211,11 +173,6 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	alone.do("screenshot", `{"display": "primary"}`)
 }
-
-// saver is a screen saver that is on.
-type saver struct{}
-
-func (saver) GetActive() (bool, *dbus.Error) { return true, nil }
 
 // Every code that the family refuses with is seen on a real desktop, here or in the
 // suite.

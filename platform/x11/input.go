@@ -53,7 +53,10 @@ type heldKey struct {
 	codes []byte
 }
 
-var _ platform.Input = (*Input)(nil)
+var (
+	_ platform.Input    = (*Input)(nil)
+	_ platform.Follower = (*Input)(nil)
+)
 
 // XTEST's kinds of event.
 const (
@@ -249,6 +252,41 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 			}
 		}
 	})
+}
+
+// Behind waits for the program under the pointer, as platform.Follower says.
+func (in *Input) Behind(ctx context.Context) (took time.Duration, err error) {
+	err = in.do(ctx, func(ctx context.Context) error {
+		w, err := in.under(ctx)
+		if err != nil || w == in.conn.Root() {
+			return err
+		}
+		p, err := in.settle.of(ctx, w)
+		if err != nil || p.top == 0 || p.mute {
+			return err
+		}
+		began := time.Now()
+		err = in.settle.pace(ctx, p)
+		took = time.Since(began)
+		return err
+	})
+	return took, err
+}
+
+// under gives the innermost window under the pointer; the root if there is none.
+func (in *Input) under(ctx context.Context) (xproto.Window, error) {
+	w := in.conn.Root()
+	for range 32 {
+		r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) { return xproto.QueryPointer(in.conn.X, w).Reply() })
+		if err != nil {
+			return 0, err
+		}
+		if r.Child == 0 {
+			break
+		}
+		w = r.Child
+	}
+	return w, nil
 }
 
 // thaw is how long a press may be looked at by somebody before the pointer goes on.

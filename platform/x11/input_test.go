@@ -50,6 +50,9 @@ func TestMouse(t *testing.T) {
 			}
 		}
 	}
+	if took, err := in.Behind(within(t)); took == 0 || err != nil {
+		t.Errorf("a program that answers: %v, %v", took, err)
+	}
 	press(platform.ButtonLeft)
 	f.Await("the click", func(e desk.Event) bool { return e.Kind == "clicked" && e.Widget == "button" })
 	for button, number := range map[platform.Button]int{platform.ButtonMiddle: 2, platform.ButtonRight: 3, platform.ButtonBack: 8} {
@@ -69,6 +72,19 @@ func TestMouse(t *testing.T) {
 	f.AwaitAfter(n, "the wheel's other axis", func(e desk.Event) bool { return e.Kind == "scroll" && e.DX < 0 })
 	if err := in.Button(within(t), "thumb", true); err == nil {
 		t.Error("a button that is none was pressed")
+	}
+	f.Freeze()
+	for _, least := range []time.Duration{askedAfter, 0} { // who does not answer is not asked again
+		if took, err := in.Behind(within(t)); took < least || least == 0 && took > 0 || err != nil {
+			t.Errorf("a program that hangs: %v, %v", took, err)
+		}
+	}
+	f.Thaw()
+	if err := in.Move(within(t), platform.Point{X: 1, Y: 799}); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := in.Behind(within(t)); took != 0 || err != nil {
+		t.Errorf("where no program is: %v, %v", took, err)
 	}
 }
 

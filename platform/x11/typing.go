@@ -196,16 +196,9 @@ func (in *Input) focus(ctx context.Context, w xproto.Window) (xproto.Window, err
 	case 0:
 		return 0, fmt.Errorf("no window has the keyboard's focus: %w", platform.ErrUntypable)
 	case 1:
-		w = in.conn.Root()
-		for range 32 {
-			r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) { return xproto.QueryPointer(in.conn.X, w).Reply() })
-			if err != nil {
-				return 0, err
-			}
-			if r.Child == 0 {
-				break
-			}
-			w = r.Child
+		var err error
+		if w, err = in.under(ctx); err != nil {
+			return 0, err
 		}
 		if w == in.conn.Root() {
 			return 0, fmt.Errorf("no window has the keyboard's focus, and none is under the pointer: %w", platform.ErrUntypable)

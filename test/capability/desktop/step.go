@@ -380,10 +380,20 @@ func far(a uint32, b uint8) int { return max(int(a>>8)-int(b), int(b)-int(a>>8))
 //go:noinline
 func find(name string, c color.RGBA) step {
 	return func(r *run) {
-		area, n := patch(r.picture(), c)
-		if n < 20 {
-			r.fail("the image shows no %s square (%v)", name, r.picture().Bounds())
-		}
+		var area image.Rectangle
+		soon(func(r *run) string {
+			var n int
+			if area, n = patch(r.picture(), c); n >= 20 {
+				return ""
+			}
+			// What a browser has laid out may not be on the screen yet.
+			wrong := fmt.Sprintf("the image shows no %s square (%v)", name, r.picture().Bounds())
+			call(r.last.Tool, r.last.Args)(r)
+			if id, ok := r.last.Result["frame_id"].(string); ok {
+				r.vars["frame"] = id
+			}
+			return wrong
+		})(r)
 		r.vars[name+".x"], r.vars[name+".y"] = float64(area.Min.X+area.Max.X)/2, float64(area.Min.Y+area.Max.Y)/2
 		r.vars[name+".width"], r.vars[name+".height"] = float64(area.Dx()), float64(area.Dy())
 		r.vars[name+".left"], r.vars[name+".top"] = float64(area.Min.X), float64(area.Min.Y)
