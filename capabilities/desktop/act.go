@@ -309,9 +309,21 @@ func (c *deed) do(ctx context.Context) error {
 // some applications answer only when the dialog they open is closed again.
 func (c *deed) try(ctx context.Context, goal func(e *platform.Element) string, fn func(ctx context.Context) error) error {
 	c.seen.forget()
-	done := make(chan error, 1)
-	go func() { done <- fn(ctx) }()
+	done, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		done <- fn(ctx)
+	}()
 	v, err := c.seen.await(ctx, goal, done)
+	if err == nil {
+		// What showed may be older than the order, which has to have gone out before the
+		// call ends: fn ends soon, whatever the application waits for.
+		select {
+		case <-over:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
 	if err != nil {
 		if isHung(err) {
 			return c.h.hungApp(ctx, c.e.PID)

@@ -131,6 +131,9 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 				return verdict{}, err
 			}
 			done, began, look = nil, time.Now(), true
+			if goal == nil && seen.elsewhere {
+				return t.changedElsewhere(ctx), nil
+			}
 			next = 1
 			timer.Reset(rereads[next])
 		case <-timer.C:
@@ -146,11 +149,8 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 				continue
 			}
 			look = t.tells(e, &seen) || e.Kind == "window"
-			if goal == nil && seen.elsewhere {
-				if v, ok := t.check(ctx, nil); ok { // what is the element's own says more
-					return v, nil
-				}
-				return sure("the application changed another of its elements"), nil
+			if goal == nil && seen.elsewhere && done == nil {
+				return t.changedElsewhere(ctx), nil
 			}
 		case _, ok := <-t.changes:
 			if !ok {
@@ -180,6 +180,15 @@ func (t *trace) await(ctx context.Context, goal func(e *platform.Element) string
 			return t.nothing(seen, goal != nil), nil
 		}
 	}
+}
+
+// changedElsewhere is the verdict when another element changed and the application
+// has answered: what it was busy with before shows while it has not.
+func (t *trace) changedElsewhere(ctx context.Context) verdict {
+	if v, ok := t.check(ctx, nil); ok { // what is the element's own says more
+		return v
+	}
+	return sure("the application changed another of its elements")
 }
 
 // tells notes what an event says, and reports whether the element is to be read
