@@ -270,6 +270,15 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 	if err != nil {
 		return err
 	}
+	// What is behind the application (a page's own process, say) tells nothing; it is as
+	// late as everybody is on this machine.
+	for range 3 {
+		began := time.Now()
+		if err := pause(ctx, stride); err != nil {
+			return err
+		}
+		slow = max(slow, time.Since(began)-stride)
+	}
 	whole := m.duration(min(max(dragTime, lagTimes*slow), mostDrag))
 	if err := m.travel(ctx, in, way, whole*4/5); err != nil {
 		return err
@@ -335,18 +344,26 @@ func lastOf(way []platform.Point, only bool) int {
 	return 0
 }
 
-// glide moves along the line through the points, evenly over the given time.
+// glide moves along the line through the points, evenly over the given time, however
+// late it is at each: no corner is left out.
 func glide(ctx context.Context, in platform.Input, line []platform.Point, whole time.Duration) error {
 	total := 0.0
 	for i := 1; i < len(line); i++ {
 		total += span(line[i-1], line[i])
 	}
 	begin := time.Now()
+	corner, until := 1, span(line[0], line[min(1, len(line)-1)])
 	for {
 		if err := pause(ctx, min(stride, whole)); err != nil {
 			return err
 		}
 		part := float64(time.Since(begin)) / float64(whole)
+		for ; corner < len(line)-1 && part*total >= until; corner++ {
+			if err := in.Move(ctx, line[corner]); err != nil {
+				return err
+			}
+			until += span(line[corner], line[corner+1])
+		}
 		if part >= 1 {
 			return nil // the caller goes to the end itself
 		}

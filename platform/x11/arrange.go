@@ -13,8 +13,9 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// heed bounds how long a manager is waited for; it takes milliseconds.
-const heed = 3 * time.Second
+// heed bounds how long a manager is waited for; it takes milliseconds, but seconds on
+// a busy machine while it reads the keyboard anew, as thaw says.
+const heed = 8 * time.Second
 
 // fromPager is the source of a request that a person, not an application, makes.
 const fromPager = 2

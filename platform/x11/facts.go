@@ -26,7 +26,7 @@ type facts struct {
 	content                       platform.Rect
 	frame, shadow                 []uint32 // left, right, top, bottom
 	state                         []uint32 // _NET_WM_STATE
-	iconic                        bool
+	iconic, placed                bool     // what WM_STATE says; a window that never showed has none
 	parent                        xproto.Window
 	outer                         platform.Rect // the frame's, where the manager does not tell its width; or with the server's border
 }
@@ -114,7 +114,7 @@ func (w *Windows) look(ids []xproto.Window) []facts {
 			}
 			f.state, f.frame, f.shadow = cards(state), cards(frame), cards(gtk)
 			if v := cards(wmState); len(v) > 0 {
-				f.iconic = v[0] == stateIconic
+				f.iconic, f.placed = v[0] == stateIconic, v[0] != stateWithdrawn
 			}
 		}
 	}
@@ -149,7 +149,11 @@ func (w *Windows) frames(all []facts) {
 	}
 }
 
-const stateIconic = 3
+// What WM_STATE says of a window (ICCCM 4.1.3.1).
+const (
+	stateWithdrawn = 0
+	stateIconic    = 3
+)
 
 // around gives r with borders of left, right, top, bottom.
 func around(r platform.Rect, b []uint32, sign int) platform.Rect {

@@ -177,6 +177,9 @@ func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	}
 	list := []platform.Window{}
 	for _, f := range facts {
+		if managed && !f.viewable && !f.placed {
+			continue // it has not been shown yet, or is just going
+		}
 		if f.gone || f.inputOnly || !managed && (!f.viewable || f.override && !f.titled()) {
 			continue
 		}

@@ -111,7 +111,7 @@ for (const t of ['click', 'dblclick', 'auxclick', 'contextmenu', 'mousedown', 'm
 	addEventListener(t, e => { log.push({ t, id: e.target.id || '', x: e.clientX, y: e.clientY, ox: e.offsetX, oy: e.offsetY, b: e.button, n: e.detail, k: e.key, c: e.code,
 		ctrl: e.ctrlKey, shift: e.shiftKey, alt: e.altKey, rep: e.repeat, dx: e.deltaX, dy: e.deltaY })
 		if (t === 'contextmenu') e.preventDefault() }, { capture: true, passive: false })
-addEventListener('mousemove', e => moves.push([e.clientX, e.clientY]), true)
+addEventListener('pointermove', e => { const all = e.getCoalescedEvents?.() ?? []; for (const m of all.length ? all : [e]) moves.push([m.clientX, m.clientY]) }, true)
 const had = (t, f) => log.filter(e => e.t === t && (!f || f(e))).length
 const el = id => document.getElementById(id)
 const es = new EventSource('/channel/%[1]d')
