@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,6 +35,24 @@ type backend struct {
 	shots   []string
 	session dbus.ObjectPath
 	lend    uint32 // devices
+
+	next  *sync.Cond // above order
+	order []uint32   // the events as they came: each is carried out by a goroutine of its own
+}
+
+// inTurn waits until the events before m are over; the answer ends m's.
+func (b *backend) inTurn(m dbus.Message) (over func()) {
+	b.next.L.Lock()
+	defer b.next.L.Unlock()
+	for b.order[0] != m.Serial() {
+		b.next.Wait()
+	}
+	return func() {
+		b.next.L.Lock()
+		defer b.next.L.Unlock()
+		b.order = b.order[1:]
+		b.next.Broadcast()
+	}
 }
 
 type vars = map[string]dbus.Variant
@@ -135,25 +154,29 @@ func (l lender) did(err error) *dbus.Error {
 	return nil
 }
 
-func (l lender) NotifyPointerMotionAbsolute(_ dbus.ObjectPath, _ vars, stream uint32, x, y float64) *dbus.Error {
+func (l lender) NotifyPointerMotionAbsolute(m dbus.Message, _ dbus.ObjectPath, _ vars, stream uint32, x, y float64) *dbus.Error {
+	defer l.inTurn(m)()
 	layout, logical := l.layout()
 	i := int(stream) - 100
 	b, r := layout.Displays[i].Bounds, logical[i]
 	return l.did(l.hands.Move(context.Background(), platform.Point{X: b.X + int(x*float64(b.Width)/float64(r.Width)), Y: b.Y + int(y*float64(b.Height)/float64(r.Height))}))
 }
 
-func (l lender) NotifyPointerButton(_ dbus.ObjectPath, _ vars, button int32, state uint32) *dbus.Error {
+func (l lender) NotifyPointerButton(m dbus.Message, _ dbus.ObjectPath, _ vars, button int32, state uint32) *dbus.Error {
+	defer l.inTurn(m)()
 	all := map[int32]platform.Button{0x110: platform.ButtonLeft, 0x111: platform.ButtonRight, 0x112: platform.ButtonMiddle}
 	return l.did(l.hands.Button(context.Background(), all[button], state == 1))
 }
 
-func (l lender) NotifyPointerAxisDiscrete(_ dbus.ObjectPath, _ vars, axis uint32, steps int32) *dbus.Error {
+func (l lender) NotifyPointerAxisDiscrete(m dbus.Message, _ dbus.ObjectPath, _ vars, axis uint32, steps int32) *dbus.Error {
+	defer l.inTurn(m)()
 	way := [2]int{}
 	way[1-axis] = int(steps)
 	return l.did(l.hands.Scroll(context.Background(), way[0], way[1]))
 }
 
-func (l lender) NotifyKeyboardKeycode(_ dbus.ObjectPath, _ vars, code int32, state uint32) *dbus.Error {
+func (l lender) NotifyKeyboardKeycode(m dbus.Message, _ dbus.ObjectPath, _ vars, code int32, state uint32) *dbus.Error {
+	defer l.inTurn(m)()
 	for _, name := range platform.KeyNames {
 		if c, ok := wayland.Keycode(name); ok && int32(c) == code {
 			return l.did(l.hands.Key(context.Background(), name, state == 1))
@@ -163,7 +186,8 @@ func (l lender) NotifyKeyboardKeycode(_ dbus.ObjectPath, _ vars, code int32, sta
 	return nil
 }
 
-func (l lender) NotifyKeyboardKeysym(_ dbus.ObjectPath, _ vars, symbol int32, state uint32) *dbus.Error {
+func (l lender) NotifyKeyboardKeysym(m dbus.Message, _ dbus.ObjectPath, _ vars, symbol int32, state uint32) *dbus.Error {
+	defer l.inTurn(m)()
 	r := rune(symbol &^ 0x01000000)
 	return l.did(l.hands.Key(context.Background(), string(r), state == 1))
 }
@@ -175,7 +199,14 @@ func (b *backend) startPortal() {
 	if _, err := os.Stat(program); err != nil {
 		b.t.Fatalf("this test needs %s: install the package xdg-desktop-portal (.ci/setup test installs it)", program)
 	}
-	conn, err := dbus.Connect(b.sway.Bus)
+	b.next = sync.NewCond(&sync.Mutex{})
+	conn, err := dbus.Connect(b.sway.Bus, dbus.WithIncomingInterceptor(func(m *dbus.Message) {
+		if name, _ := m.Headers[dbus.FieldMember].Value().(string); m.Type == dbus.TypeMethodCall && strings.HasPrefix(name, "Notify") {
+			b.next.L.Lock()
+			b.order = append(b.order, m.Serial())
+			b.next.L.Unlock()
+		}
+	}))
 	if err != nil {
 		b.t.Fatal(err)
 	}

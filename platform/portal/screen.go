@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type Screen struct {
 	pumps  sync.WaitGroup
 	out    chan platform.Rect
 	no     refusal
+
+	fetches sync.WaitGroup
 }
 
 var _ platform.Grabber = (*Screen)(nil)
@@ -58,26 +61,47 @@ func (s *Screen) Grab(ctx context.Context, area platform.Rect, _ bool, pix []byt
 	if area.Empty() || len(pix) < area.Width*area.Height*4 {
 		return fmt.Errorf("portal: %d bytes do not hold %d x %d pixels", len(pix), area.Width, area.Height)
 	}
-	if err := s.no.still(); err != nil {
+	if err := errors.Join(ctx.Err(), s.no.still()); err != nil {
 		return err
 	}
 	_, places, err := s.displays(ctx)
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	results, err := s.p.ask(ctx, screenshot+".Screenshot", options{"interactive": dbus.MakeVariant(false), "modal": dbus.MakeVariant(false)}, "")
-	if err != nil {
-		return s.no.note(err, "take screenshots")
+	// The image is fetched, and its file removed, also when the caller has gone: it
+	// may be made already.
+	type answer struct {
+		img image.Image
+		err error
 	}
-	uri, _ := results["uri"].Value().(string)
-	img, err := load(uri, begun)
-	if err != nil {
-		return err
+	done := make(chan answer, 1)
+	s.fetches.Go(func() {
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(s.over, fetchWithin)
+		defer cancel()
+		results, err := s.p.ask(ctx, screenshot+".Screenshot", options{"interactive": dbus.MakeVariant(false), "modal": dbus.MakeVariant(false)}, "")
+		if err != nil {
+			done <- answer{nil, s.no.note(err, "take screenshots")}
+			return
+		}
+		uri, _ := results["uri"].Value().(string)
+		img, err := load(uri, begun)
+		done <- answer{img, err}
+	})
+	select {
+	case a := <-done:
+		if a.err != nil {
+			return a.err
+		}
+		unpack(pix, area, a.img, places)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	unpack(pix, area, img, places)
-	return nil
 }
+
+// fetchWithin bounds one image, the person's answer included.
+const fetchWithin = 2 * time.Minute
 
 // Damage says once a second that anything may have changed.
 func (s *Screen) Damage() <-chan platform.Rect {
@@ -116,6 +140,7 @@ func (s *Screen) Close() error {
 	s.finish()
 	s.pump.Do(func() { close(s.out) })
 	s.pumps.Wait()
+	s.fetches.Wait()
 	return nil
 }
 

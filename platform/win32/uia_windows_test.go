@@ -287,7 +287,8 @@ func TestElementsHung(t *testing.T) {
 func TestUIAHere(t *testing.T) {
 	a, err := NewAccessibility()
 	var missing *platform.MissingError
-	if errors.As(err, &missing) && missing.Fix != "" {
+	// Wine 8 has none, and Wine 10 one that lacks parts.
+	if errors.As(err, &missing) && missing.Fix != "" || errors.Is(err, platform.ErrCannot) {
 		t.Log(err)
 		return
 	}
