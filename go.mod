@@ -3,6 +3,7 @@ module github.com/handrail-dev/handrail
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/ebitengine/purego v0.11.3
