@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,7 @@ func newMCPCmd() *cobra.Command {
 	lane := cmd.Flags().String("lane", "", "lane of this conversation (default: a fresh one)")
 	tools := cmd.Flags().String("tools", "", "families to offer, such as browser,desktop (default: all)")
 	names := cmd.Flags().String("names", "", "canonical gives dotted tool names")
+	name := cmd.Flags().String("client", "", "call as this client of 'handrail connect', with its token")
 	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *lane == "" {
@@ -38,6 +41,9 @@ func newMCPCmd() *cobra.Command {
 			return usageError("--schemas is %q; the only choice is input", *schemas)
 		}
 		connect := func() (*client, error) { return findGateway(cmd, dataDir.agentTokenPath) }
+		if *name != "" {
+			connect = func() (*client, error) { return connectedGateway(cmd, *name) }
+		}
 		if _, err := connect(); err != nil {
 			return err
 		}
@@ -51,6 +57,27 @@ func newMCPCmd() *cobra.Command {
 		return bridge.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// connectedGateway finds the gateway that a client was connected to. Its own
+// connection counts, whatever the environment says: a client hands on what it has.
+func connectedGateway(cmd *cobra.Command, name string) (*client, error) {
+	if _, ok := kindOf(name); !ok {
+		return nil, usageError("--client is %q; want one of %s", name, strings.Join(clientNames(), ", "))
+	}
+	data, err := dataDirOf(cmd)
+	if err != nil {
+		return nil, err
+	}
+	known, had, err := data.readConnection(name)
+	if err != nil {
+		return nil, err
+	}
+	if !had {
+		return nil, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated,
+			"%s is not connected to a gateway of %s", name, data).WithHint("Run 'handrail connect " + name + "'.")}
+	}
+	return data.gatewayOf(known)
 }
 
 // agentTokenPath is the token for agents. Where there is none, nobody speaks for

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			return nil
 		},
-		Cmds:     map[string]func(*testscript.TestScript, bool, []string){"serve": serve, "exits": exits},
+		Cmds:     map[string]func(*testscript.TestScript, bool, []string){"serve": serve, "exits": exits, "await": await},
 		TestWork: false,
 	})
 }
@@ -48,6 +49,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("handrail %s ended with %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}
+
+// await waits until a file is there: await FILE
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s did not come", args[0])
+		}
 	}
 }
 

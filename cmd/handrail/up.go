@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -283,22 +284,18 @@ func (s sayer) failed(err error) {
 
 // clients prints what to paste into an MCP client.
 func (s sayer) clients(data dataDir, running runningGateway) {
-	token, err := readToken(data.agentTokenPath())
-	if s.json || err != nil {
+	if s.json {
 		return
 	}
+	program := ownProgram()
 	config, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"handrail": map[string]any{
-		"type": "http", "url": running.HTTP + "/mcp", "headers": map[string]string{"Authorization": "Bearer " + token},
+		"command": program, "args": []string{"mcp", "--data", string(data)},
 	}}}, "  ", "  ")
 	if err != nil {
 		return
 	}
-	program, err := os.Executable()
-	if err != nil {
-		program = "handrail"
-	}
-	s.line("\nConnect an MCP client:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
-	s.line("A client that starts a program instead: %s mcp --data %s", program, data)
+	s.line("\nConnect an MCP client: handrail connect %s", strings.Join(clientNames(), "|"))
+	s.line("Another one:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
 	s.line("The console: %s/console/ (handrail login prints a link that signs you in: %s login --data %s)", running.HTTP, program, data)
 	s.line("What waits for your word: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }

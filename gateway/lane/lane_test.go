@@ -223,3 +223,46 @@ func mustNew(t *testing.T, db *store.Store) *lane.Lanes {
 	}
 	return l
 }
+
+// What is attached to the lane named like its principal holds in all the
+// principal's lanes that have nothing of their own, and in nobody else's.
+func TestHomeLane(t *testing.T) {
+	l := lanes(t, lane.Options{Store: open(t)})
+	ctx, op := t.Context(), operator
+	for _, lane := range []capabilities.LaneID{"alice", "a-1", "a-2"} {
+		if err := l.Enter(ctx, alice, lane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Enter(ctx, bob, "b-1"); err != nil {
+		t.Fatal(err)
+	}
+	for lane, node := range map[capabilities.LaneID]capabilities.NodeID{"alice": "n1", "a-2": "n2", "stray": "n3"} {
+		if _, err := l.Attach(ctx, op, lane, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for lane, want := range map[capabilities.LaneID][]capabilities.NodeID{
+		"alice": {"n1"}, "a-1": {"n1"}, "a-2": {"n2"}, "b-1": nil, "stray": {"n3"}, "nosuch": nil,
+	} {
+		if got := l.Attached(lane); !slices.Equal(got, want) {
+			t.Errorf("lane %s goes to %v, want %v", lane, got, want)
+		}
+	}
+	// A lane that is merely named like somebody is not theirs.
+	if err := l.Enter(ctx, alice, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Attach(ctx, op, "bob", "n4"); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Attached("b-1"); len(got) != 0 {
+		t.Errorf("bob's lane goes to %v, which was attached to a lane of alice's", got)
+	}
+	if _, err := l.Detach(ctx, op, "alice", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Attached("a-1"); len(got) != 0 {
+		t.Errorf("after detaching, lane a-1 goes to %v", got)
+	}
+}

@@ -225,14 +225,29 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	return nil
 }
 
-// Attached gives the nodes attached to a lane, sorted. The slice is shared: read only.
+// Attached gives the nodes that a lane's calls go to when they name none, sorted:
+// those attached to it, or else to the lane that is named like its principal. That
+// one is the default lane of the principal's tokens, so what an admin attaches
+// there holds in every conversation that has nothing of its own. The slice is
+// shared: read only.
 func (l *Lanes) Attached(lane capabilities.LaneID) []capabilities.NodeID {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if s := l.byName[lane]; s != nil {
-		return s.nodes
+	s := l.byName[lane]
+	if s == nil || len(s.nodes) > 0 || s.owner == "" {
+		return s.attached()
+	}
+	if home := l.byName[capabilities.LaneID(s.owner)]; home != nil && home.owner == s.owner {
+		return home.nodes
 	}
 	return nil
+}
+
+func (s *state) attached() []capabilities.NodeID {
+	if s == nil {
+		return nil
+	}
+	return s.nodes
 }
 
 // Attach attaches a node to a lane; a lane that does not exist yet is made, as

@@ -1,0 +1,408 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/clientfile"
+)
+
+type connectOptions struct {
+	print, remote, show, check, remove bool
+	node, as, file                     string
+}
+
+func newConnectCmd() *cobra.Command {
+	var o connectOptions
+	cmd := &cobra.Command{
+		Use:   "connect CLIENT",
+		Short: "Connect an MCP client: write its configuration and test it",
+		Long: "Puts an entry for this gateway into the client's own settings file, keeps a copy of the file, and tests what\n" +
+			"it wrote the way the client will use it. Each client gets a token of its own, of role agent, kept in a file\n" +
+			"that only you can read. Clients: " + strings.Join(clientNames(), ", ") + ".",
+		Example: "  handrail connect claude-code\n" +
+			"  handrail connect codex --node NODE\n" +
+			"  handrail connect cursor --print\n" +
+			"  handrail connect --check",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: clientNames(),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.print, "print", false, "print the entry and where it belongs instead of writing it")
+	f.BoolVar(&o.remote, "http", false, "have the client call the gateway's address instead of starting 'handrail mcp'; the token is then in its file")
+	f.StringVar(&o.node, "node", "", "the node its calls go to when they name none")
+	f.StringVar(&o.as, "as", "", "principal it calls as (default: the client's name)")
+	f.StringVar(&o.file, "file", "", "the client's settings file, if it is not where it usually is")
+	f.BoolVar(&o.show, "show-token", false, "with --print and --http: print the token itself")
+	f.BoolVar(&o.check, "check", false, "say what is wrong with the clients that are connected, or with CLIENT")
+	f.BoolVar(&o.remove, "remove", false, "take CLIENT's entry out again and revoke its token")
+	cmd.MarkFlagsMutuallyExclusive("check", "remove", "print")
+	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		data, err := dataDirOf(cmd)
+		if err != nil {
+			return err
+		}
+		if full, err := filepath.Abs(string(data)); err == nil {
+			data = dataDir(full) // the client starts us from somewhere else
+		}
+		var kind clientKind
+		if len(args) == 1 {
+			var ok bool
+			if kind, ok = kindOf(args[0]); !ok {
+				return usageError("there is no client %q; want one of %s", args[0], strings.Join(clientNames(), ", "))
+			}
+		}
+		switch {
+		case o.show && !(o.print && o.remote):
+			return usageError("--show-token goes with --print --http; nothing else prints a token")
+		case o.check:
+			return checkClients(cmd, data, kind, o)
+		case len(args) == 0 && !o.remove:
+			return cmd.Help()
+		case len(args) == 0:
+			return usageError("name the client; want one of %s", strings.Join(clientNames(), ", "))
+		case o.remove:
+			return disconnect(cmd, data, kind, o)
+		}
+		return connect(cmd, data, kind, o)
+	}
+	return cmd
+}
+
+// fileOf is the client's settings file: as told, as it was connected, or where it
+// usually is.
+func (o connectOptions) fileOf(kind clientKind, known connection) string {
+	file := kind.file(here())
+	switch {
+	case o.file != "":
+		file = o.file
+	case known.File != "":
+		file = known.File
+	}
+	if full, err := filepath.Abs(file); err == nil {
+		file = full
+	}
+	return file
+}
+
+func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) error {
+	if o.remote && kind.remote == nil {
+		return usageError("%s only starts programs; leave --http out", kind.title)
+	}
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	old, had, err := data.readConnection(kind.name)
+	if err != nil {
+		return err
+	}
+	file := o.fileOf(kind, old)
+	if !o.print && o.file == "" && !kind.found(file) {
+		return notFound(kind, file)
+	}
+	if !o.print { // before a token is made: a file that can not be edited stays as it is
+		text, err := clientfile.Read(file)
+		if err == nil {
+			_, _, err = clientfile.Get(kind.format, text, kind.path...)
+		}
+		if err != nil {
+			return fileProblem(kind, file, err)
+		}
+	}
+	now, fresh, err := authorise(cmd, data, c, kind, o, old, had)
+	if err != nil {
+		return err
+	}
+	if o.node != "" {
+		if err := bindNode(cmd, c, now.Principal, o.node); err != nil {
+			return err
+		}
+		now.Node = o.node
+	}
+	now.Transport = "stdio"
+	if o.remote {
+		now.Transport = "http"
+	}
+	fields := kind.fields(data, c, now)
+	if o.print {
+		if err := data.saveConnection(now); err != nil {
+			return err
+		}
+		return printEntry(cmd, data, kind, o, file, now, fields)
+	}
+	now.File = file
+	if err := data.saveConnection(now); err != nil {
+		return err
+	}
+	backup, err := clientfile.Edit(file, clientfile.Options{Private: o.remote}, func(old []byte) ([]byte, error) {
+		return clientfile.Put(kind.format, old, kind.path, fields, dropped(fields))
+	})
+	if err != nil {
+		return fileProblem(kind, file, err)
+	}
+	if fresh && had && old.Site == now.Site && old.TokenID != now.TokenID {
+		// Its successor is in place. If this fails, the old token is listed as any other.
+		_ = c.do(cmd.Context(), http.MethodDelete, path("tokens", old.TokenID), nil, nil)
+	}
+	return proveConnected(cmd, data, kind, now, file, backup)
+}
+
+// proveConnected tests what is in the file now and says how it went.
+func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now connection, file, backup string) error {
+	text, err := clientfile.Read(file)
+	if err != nil {
+		return err
+	}
+	entry, _, err := clientfile.Get(kind.format, text, kind.path...)
+	if err != nil {
+		return fileProblem(kind, file, err)
+	}
+	stop := showWaiting(cmd, "testing "+kind.title+"'s configuration")
+	tools, err := tryEntry(cmd.Context(), entry)
+	stop()
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s is written, but the entry does not work:\n", plain(file))
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		return printJSON(out, map[string]any{
+			"client": kind.name, "file": file, "backup": backup, "transport": now.Transport, "principal": now.Principal,
+			"token_id": now.TokenID, "token_file": data.connectionPath(kind.name), "node_id": now.Node, "tools": tools,
+		})
+	}
+	fmt.Fprintf(out, "%s is connected over %s: %s\n", kind.title, now.Transport, plain(file))
+	if backup != "" {
+		fmt.Fprintf(out, "  the file as it was is kept as %s\n", plain(backup))
+	}
+	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", plain(now.Principal), plain(now.TokenID), plain(data.connectionPath(kind.name)))
+	if now.Node != "" {
+		fmt.Fprintf(out, "  calls that name no node go to %s\n", plain(now.Node))
+	}
+	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.title, count(tools, "tool"))
+	fmt.Fprintf(out, "  %s\n", kind.reload)
+	return nil
+}
+
+// authorise gives the connection with a token that is good: the one it has, or a
+// new one; fresh says which.
+func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o connectOptions, old connection, had bool) (now connection, fresh bool, err error) {
+	var health struct {
+		Site string `json:"site_id"`
+	}
+	if err := c.get(cmd.Context(), "/healthz", &health); err != nil {
+		return now, false, err
+	}
+	now = connection{Client: kind.name, Site: health.Site, Principal: kind.name}
+	if os.Getenv("HANDRAIL_URL") != "" {
+		now.URL = c.base.String()
+	}
+	if had {
+		now.Node, now.File = old.Node, old.File
+		now.Principal = old.Principal
+	}
+	if o.as != "" {
+		now.Principal = o.as
+	}
+	if had && old.Site == now.Site && old.Principal == now.Principal {
+		now.TokenID, now.Token = old.TokenID, old.Token
+		err := newClientAt(c.base, old.Token.text).get(cmd.Context(), path("tools"), nil)
+		if err == nil {
+			return now, false, nil
+		}
+		if capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+			return now, false, err
+		}
+	}
+	var made struct {
+		ID    string `json:"token_id"`
+		Token string `json:"token"`
+	}
+	if err := c.do(cmd.Context(), http.MethodPost, path("tokens"), body("principal", now.Principal, "role", "agent"), &made); err != nil {
+		return now, false, err
+	}
+	now.TokenID, now.Token = made.ID, token{made.Token}
+	return now, true, nil
+}
+
+// bindNode makes node the only one of the principal's own lane. What is attached
+// there holds in all its lanes that have none of their own.
+func bindNode(cmd *cobra.Command, c *client, lane, node string) error {
+	raw, err := c.list(cmd, path("lanes"), "lanes")
+	if err != nil {
+		return err
+	}
+	lanes, err := decodeAll[struct {
+		Lane  string   `json:"lane"`
+		Nodes []string `json:"nodes"`
+	}](raw)
+	if err != nil {
+		return err
+	}
+	if err := c.do(cmd.Context(), http.MethodPut, path("lanes", lane, "nodes", node), nil, nil); err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		for _, other := range l.Nodes {
+			if l.Lane != lane || other == node {
+				continue
+			}
+			if err := c.do(cmd.Context(), http.MethodDelete, path("lanes", lane, "nodes", other), nil, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fields are those of a connection's entry.
+func (k clientKind) fields(data dataDir, c *client, now connection) []clientfile.Field {
+	if now.Transport == "http" {
+		return k.remote(c.base.String()+"/mcp", map[string]string{"Authorization": "Bearer " + now.Token.text})
+	}
+	return k.stdio(ownProgram(), []string{"mcp", "--data", string(data), "--client", k.name})
+}
+
+// ownProgram is this program by a path that outlives an update: the one on the
+// PATH, if it is the same.
+func ownProgram() string {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	found, err := exec.LookPath("handrail")
+	if err != nil {
+		return self
+	}
+	if found, err = filepath.Abs(found); err != nil {
+		return self
+	}
+	a, errA := os.Stat(self)
+	b, errB := os.Stat(found)
+	if errA == nil && errB == nil && os.SameFile(a, b) {
+		return found
+	}
+	return self
+}
+
+// printEntry shows what would be written. The token is shown on demand only.
+func printEntry(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions, file string, now connection, fields []clientfile.Field) error {
+	hidden := o.remote && !o.show
+	if hidden {
+		fields = kind.remote(fields[slices.IndexFunc(fields, func(f clientfile.Field) bool { return strings.HasSuffix(strings.ToLower(f.Name), "url") })].Value.(string),
+			map[string]string{"Authorization": "Bearer TOKEN"})
+	}
+	text, err := clientfile.Put(kind.format, nil, kind.path, fields, nil)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if commonOf(cmd).json {
+		return printJSON(out, map[string]any{
+			"client": kind.name, "file": file, "path": kind.path, "text": string(text), "principal": now.Principal, "token_id": now.TokenID,
+			"token_file": data.connectionPath(kind.name),
+		})
+	}
+	// The entry alone goes to standard output, so that it can be put into a file.
+	note := cmd.ErrOrStderr()
+	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.title, plain(file))
+	fmt.Fprint(out, string(text))
+	if hidden {
+		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", plain(data.connectionPath(kind.name)))
+	}
+	return nil
+}
+
+func disconnect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) error {
+	known, had, err := data.readConnection(kind.name)
+	if err != nil {
+		return err
+	}
+	file := o.fileOf(kind, known)
+	text, err := clientfile.Read(file)
+	if err != nil {
+		return err
+	}
+	_, there, err := clientfile.Get(kind.format, text, kind.path...)
+	if err != nil {
+		return fileProblem(kind, file, err)
+	}
+	if !had && !there {
+		return capabilities.Errorf(capabilities.CodeNotFound, "%s is not connected", kind.title).WithHint("Name its file with --file if it is not " + file + ".")
+	}
+	backup := ""
+	if there {
+		backup, err = clientfile.Edit(file, clientfile.Options{Private: known.Transport == "http"}, func(old []byte) ([]byte, error) {
+			return clientfile.Remove(kind.format, old, kind.path...)
+		})
+		if err != nil {
+			return fileProblem(kind, file, err)
+		}
+	}
+	var left error // the token that could not be revoked
+	if had {
+		left = revokeConnection(cmd, data, known)
+		if left == nil {
+			left = os.Remove(data.connectionPath(kind.name))
+		}
+	}
+	if backup != "" {
+		// With HTTP the copy holds the token, which is worthless once it is revoked.
+		fmt.Fprintf(cmd.ErrOrStderr(), "the file as it was is kept as %s\n", plain(backup))
+	}
+	if left != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n", plain(file), plain(known.TokenID))
+		return left
+	}
+	raw, _ := json.Marshal(map[string]any{"client": kind.name, "file": file, "backup": backup, "token_id": known.TokenID})
+	return confirmed(cmd, raw, "%s is no longer connected", kind.title)
+}
+
+func revokeConnection(cmd *cobra.Command, data dataDir, known connection) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	err = c.do(cmd.Context(), http.MethodDelete, path("tokens", known.TokenID), nil, nil)
+	if capabilities.CodeOf(err) == capabilities.CodeNotFound && !errors.As(err, new(*exitError)) {
+		return nil // that gateway does not know it: nothing to revoke
+	}
+	return err
+}
+
+func notFound(kind clientKind, file string) error {
+	what := "no " + file
+	if kind.program != "" {
+		what = "no program '" + kind.program + "' on the PATH and " + what
+	}
+	return capabilities.Errorf(capabilities.CodeNotFound, "%s was not found: there is %s", kind.title, what).
+		WithHint("Install it, or name its settings file with --file.")
+}
+
+// fileProblem says what is wrong with a client's file and who mends it.
+func fileProblem(kind clientKind, file string, err error) error {
+	var bad *clientfile.SyntaxError
+	coded := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s: %v", file, err)
+	switch {
+	case errors.Is(err, clientfile.ErrForm):
+		return coded.WithHint("Put the entry in by hand: 'handrail connect " + kind.name + " --print' shows it.")
+	case errors.As(err, &bad):
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "%s is broken: %v (%s)", file, err, kind.format).
+			WithHint("Correct that place, or put back an older copy; " + kind.title + " can not read it either.")
+	case errors.Is(err, clientfile.ErrBusy):
+		return coded.WithHint("Close " + kind.title + " and try again.")
+	}
+	return coded.WithHint("Look at the file's owner and rights.")
+}
