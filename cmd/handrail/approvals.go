@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 type approvalView struct {
@@ -136,36 +138,23 @@ func (a *approvalView) print(out io.Writer, rules bool) {
 // watchApprovals calls show at once and after each event about approvals, until
 // the command is ended.
 func watchApprovals(cmd *cobra.Command, c *client, show func() error) error {
+	ctx := cmd.Context()
 	for {
-		body, err := c.open(cmd.Context(), "GET", path("events"), nil)
-		if err != nil {
-			return err
-		}
-		// After the stream began, so that nothing falls between the two.
-		if err := show(); err != nil {
-			body.Close()
-			return err
-		}
-		lines := bufio.NewReader(body)
-		for {
-			line, err := lines.ReadSlice('\n')
-			if err != nil && err != bufio.ErrBufferFull {
-				break
+		// At its beginning, so that nothing falls between the list and the stream.
+		err := c.Events(ctx, 0, show, func(e api.Event) error {
+			if e.Name != "approval" {
+				return nil
 			}
-			if strings.TrimSpace(string(line)) != "event: approval" {
-				continue
-			}
-			if err := show(); err != nil {
-				body.Close()
-				return err
-			}
-		}
-		body.Close()
-		if cmd.Context().Err() != nil {
+			return show()
+		})
+		if ctx.Err() != nil {
 			return nil
 		}
+		if !errors.Is(err, io.EOF) {
+			return told(err)
+		}
 		select { // the gateway ended the stream, or went away: it may come back
-		case <-cmd.Context().Done():
+		case <-ctx.Done():
 			return nil
 		case <-time.After(time.Second):
 		}

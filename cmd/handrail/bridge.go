@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 // The stdio bridge relays JSON-RPC messages as they are; it understands only
@@ -312,7 +313,6 @@ func (b *bridge) request(ctx context.Context, c *client, method string, body []b
 	version, session := b.version, b.session
 	b.mu.Unlock()
 	h := req.Header
-	h.Set("Authorization", "Bearer "+c.token)
 	h.Set("Accept", "application/json, text/event-stream")
 	if method == http.MethodPost {
 		h.Set("Content-Type", "application/json")
@@ -374,12 +374,12 @@ func (b *bridge) send(ctx context.Context, method string, body []byte, m message
 		for k, v := range more {
 			req.Header[k] = v
 		}
-		resp, err := c.http.Do(req)
+		resp, err := c.Send(req)
 		if err == nil {
 			return resp, session, nil
 		}
 		if fresh || ctx.Err() != nil || !neverSent(err) {
-			return nil, "", c.unreachable(ctx, err)
+			return nil, "", told(c.Unreachable(ctx, err))
 		}
 	}
 }
@@ -416,7 +416,7 @@ func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open
 		}
 		return err
 	case kind == "application/json":
-		data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+		data, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxReply))
 		if err != nil {
 			return err
 		}
@@ -432,7 +432,7 @@ func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
 	}
-	return decodeError(resp)
+	return api.DecodeError(resp)
 }
 
 // note learns from an answer: the negotiated revision, and which IDs are settled.

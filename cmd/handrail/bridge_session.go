@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 // What revisions with sessions need: opening one anew after the gateway forgot
@@ -36,14 +38,14 @@ func (b *bridge) renew(ctx context.Context, lost string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return decodeError(resp)
+		return api.DecodeError(resp)
 	}
 	learn := func(data []byte) { b.note(data, message{Method: "initialize"}, idSet{}) }
 	if mediaType(resp) == "text/event-stream" {
 		if _, err := readEvents(resp.Body, learn); err != nil {
 			return err
 		}
-	} else if data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply)); err == nil {
+	} else if data, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxReply)); err == nil {
 		learn(data)
 	}
 	b.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,7 +153,7 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 	}
 	if fresh && had && old.Site == now.Site && old.TokenID != now.TokenID {
 		// Its successor is in place. If this fails, the old token is listed as any other.
-		_ = c.do(cmd.Context(), http.MethodDelete, path("tokens", old.TokenID), nil, nil)
+		_, _ = c.RevokeToken(cmd.Context(), old.TokenID)
 	}
 	return proveConnected(cmd, data, kind, now, file, backup)
 }
@@ -199,13 +198,11 @@ func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now conne
 // authorise gives the connection with a token that is good: the one it has, or a
 // new one; fresh says which.
 func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o connectOptions, old connection, had bool) (now connection, fresh bool, err error) {
-	var health struct {
-		Site string `json:"site_id"`
+	health, err := c.Health(cmd.Context())
+	if err != nil {
+		return now, false, told(err)
 	}
-	if err := c.get(cmd.Context(), "/healthz", &health); err != nil {
-		return now, false, err
-	}
-	now = connection{Client: kind.name, Site: health.Site, Principal: kind.name}
+	now = connection{Client: kind.name, Site: string(health.SiteID), Principal: kind.name}
 	if os.Getenv("HANDRAIL_URL") != "" {
 		now.URL = c.base.String()
 	}
@@ -218,7 +215,7 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 	}
 	if had && old.Site == now.Site && old.Principal == now.Principal {
 		now.TokenID, now.Token = old.TokenID, old.Token
-		err := newClientAt(c.base, old.Token.text).get(cmd.Context(), path("tools"), nil)
+		_, err := newClientAt(c.base, old.Token.text).Tools(cmd.Context(), "")
 		if err == nil {
 			return now, false, nil
 		}
@@ -226,41 +223,31 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 			return now, false, err
 		}
 	}
-	var made struct {
-		ID    string `json:"token_id"`
-		Token string `json:"token"`
+	made, secret, err := c.CreateToken(cmd.Context(), capabilities.PrincipalID(now.Principal), "agent", "", 0)
+	if err != nil {
+		return now, false, told(err)
 	}
-	if err := c.do(cmd.Context(), http.MethodPost, path("tokens"), body("principal", now.Principal, "role", "agent"), &made); err != nil {
-		return now, false, err
-	}
-	now.TokenID, now.Token = made.ID, token{made.Token}
+	now.TokenID, now.Token = made.ID, token{secret.Reveal()}
 	return now, true, nil
 }
 
 // bindNode makes node the only one of the principal's own lane. What is attached
 // there holds in all its lanes that have none of their own.
 func bindNode(cmd *cobra.Command, c *client, lane, node string) error {
-	raw, err := c.list(cmd, path("lanes"), "lanes")
+	lanes, err := c.Lanes(cmd.Context())
 	if err != nil {
-		return err
+		return told(err)
 	}
-	lanes, err := decodeAll[struct {
-		Lane  string   `json:"lane"`
-		Nodes []string `json:"nodes"`
-	}](raw)
-	if err != nil {
-		return err
-	}
-	if err := c.do(cmd.Context(), http.MethodPut, path("lanes", lane, "nodes", node), nil, nil); err != nil {
-		return err
+	if _, err := c.Attach(cmd.Context(), capabilities.LaneID(lane), capabilities.NodeID(node)); err != nil {
+		return told(err)
 	}
 	for _, l := range lanes {
 		for _, other := range l.Nodes {
-			if l.Lane != lane || other == node {
+			if string(l.Lane) != lane || string(other) == node {
 				continue
 			}
-			if err := c.do(cmd.Context(), http.MethodDelete, path("lanes", lane, "nodes", other), nil, nil); err != nil {
-				return err
+			if _, err := c.Detach(cmd.Context(), l.Lane, other); err != nil {
+				return told(err)
 			}
 		}
 	}
@@ -375,7 +362,8 @@ func revokeConnection(cmd *cobra.Command, data dataDir, known connection) error 
 	if err != nil {
 		return err
 	}
-	err = c.do(cmd.Context(), http.MethodDelete, path("tokens", known.TokenID), nil, nil)
+	_, err = c.RevokeToken(cmd.Context(), known.TokenID)
+	err = told(err)
 	if capabilities.CodeOf(err) == capabilities.CodeNotFound && !errors.As(err, new(*exitError)) {
 		return nil // that gateway does not know it: nothing to revoke
 	}

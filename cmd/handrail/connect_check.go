@@ -201,25 +201,23 @@ func (r *clientReport) checkFile(kind clientKind, again string) map[string]any {
 // checkGateway says whether a gateway answers, and whether it is the one, with a
 // token that is good. Only that nobody answers is an error.
 func (r *clientReport) checkGateway(ctx context.Context, c *client, known connection, again string) error {
-	var health struct {
-		Site string `json:"site_id"`
-	}
-	err := c.get(ctx, "/healthz", &health)
+	health, err := c.Health(ctx)
+	err = told(err)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if capabilities.CodeOf(err) == capabilities.CodeNotFound { // nobody there: client.unreachable
+	if capabilities.CodeOf(err) == capabilities.CodeNotFound { // nobody there, as told says it
 		return err
 	}
-	if err != nil || health.Site == "" {
+	if err != nil || health.SiteID == "" {
 		r.add(problemURL, "Correct HANDRAIL_URL or --data and connect again.", "what answers at %s is not a Handrail gateway", c.base)
 		return nil
 	}
-	if health.Site != known.Site {
-		r.add(problemURL, again, "the gateway at %s is another one: site %s, and the client was connected to %s", c.base, health.Site, known.Site)
+	if string(health.SiteID) != known.Site {
+		r.add(problemURL, again, "the gateway at %s is another one: site %s, and the client was connected to %s", c.base, health.SiteID, known.Site)
 		return nil
 	}
-	if err := c.get(ctx, path("tools"), nil); err != nil {
+	if _, err := c.Tools(ctx, ""); err != nil {
 		if capabilities.CodeOf(err) == capabilities.CodeUnauthenticated {
 			r.add(problemToken, again+" It gets a new token.", "the gateway refuses token %s: %s", known.TokenID, capabilities.AsError(err).PublicMessage())
 			return nil
@@ -259,8 +257,7 @@ func (r *clientReport) checkNode(cmd *cobra.Command, known connection) {
 	if err != nil {
 		return
 	}
-	var n nodeView
-	err = c.get(cmd.Context(), path("nodes", known.Node), &n)
+	n, err := c.Node(cmd.Context(), capabilities.NodeID(known.Node))
 	switch {
 	case capabilities.CodeOf(err) == capabilities.CodeNodeNotFound:
 		r.add(problemNode, "Bind another one with 'handrail connect "+known.Client+" --node NODE'.", "there is no node %s any more", known.Node)

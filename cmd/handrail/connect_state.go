@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	api "github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -104,7 +105,7 @@ func (d dataDir) gatewayOf(c connection) (*client, error) {
 		}
 		address = running.HTTP
 	}
-	base, err := parseBase(address)
+	base, err := api.ParseAddress(address)
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	api "github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/test/capability"
 )
 
@@ -160,7 +161,7 @@ func (o suiteOptions) target(cmd *cobra.Command) (capability.Options, error) {
 		return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
 	}
 	if o.url != "" {
-		base, err := parseBase(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
+		base, err := api.ParseAddress(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
 		if err != nil {
 			return c, usageError("--url: %v", err)
 		}
@@ -196,7 +197,7 @@ func readerToken(cmd *cobra.Command, base *url.URL) string {
 	if err != nil {
 		return ""
 	}
-	if at, err := parseBase(running.HTTP); err != nil || at.String() != base.String() {
+	if at, err := api.ParseAddress(running.HTTP); err != nil || at.String() != base.String() {
 		return ""
 	}
 	token, err := readToken(data.tokenPath())

@@ -33,6 +33,8 @@ var rooms = []room{
 	{dir: "agent/**", may: []string{"agent/**", "capabilities/**", "pairing/**", "platform"},
 		why: "the edge must work and be judged without the gateway's code, and gets its OS parts handed in by cmd"},
 	{dir: "gateway/metrics", std: true, why: "every room of the gateway may count"},
+	{dir: "gateway/client", may: []string{"capabilities"}, std: true, tests: []string{"gateway/**", "test/site"},
+		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**"}, language...),
 		why: "the gateway process holds no tool code, no OS code and nothing of the edge (DESIGN section 3)"},
 	{dir: "capabilities", std: true, why: "the root of the shared language is imported by everything, so it pulls nothing in"},
@@ -164,6 +166,7 @@ func TestRulesForbid(t *testing.T) {
 		{"test/capability", ours("gateway/dispatch"), false},
 		{"test/capability", ours("capabilities/browser"), false},
 		{"cmd/handrail/clientfile", ours("capabilities"), false},
+		{"gateway/client", ours("gateway/front"), false},
 		{"nowhere", "fmt", false},
 	} {
 		if got := broken(c.dir, []string{c.imports}, false); (len(got) == 0) != c.ok {

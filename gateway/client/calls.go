@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Health is what anybody may know of a gateway.
+type Health struct {
+	Status    string              `json:"status"` // ok
+	SiteID    capabilities.SiteID `json:"site_id"`
+	GatewayID string              `json:"gateway_id"`
+	Version   string              `json:"version"`
+	StartedAt time.Time           `json:"started_at"`
+}
+
+// Health asks whether the gateway runs, and which one it is. It takes no token.
+func (c *Client) Health(ctx context.Context) (Health, error) { return get[Health](ctx, c, "/healthz") }
+
+// Call is a tool to call.
+type Call struct {
+	Tool capabilities.ToolID `json:"tool"`
+	Args any                 `json:"args,omitempty"` // an object; nil: none
+	Lane capabilities.LaneID `json:"lane,omitempty"` // default: the token's
+	// RequestID makes a retry recognisable: what has this ID is carried out once.
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+}
+
+// Call calls a tool. Once the pipeline is reached the answer is a result, whatever
+// came of it: look at Status. A pending one waits for a person; the identical call
+// joins it. A result that is not ok can be made an error with ResultError.
+func (c *Client) Call(ctx context.Context, call Call) (capabilities.Result, error) {
+	r, err := do[capabilities.Result](ctx, c, http.MethodPost, Path("calls"), call)
+	if err != nil {
+		return r, err
+	}
+	return r, takeBlobs(&r)
+}
+
+// takeBlobs turns base64 in the output into the bytes of the blobs it stands for;
+// the output stays as it is.
+func takeBlobs(r *capabilities.Result) error {
+	if len(r.Blobs) == 0 {
+		return nil
+	}
+	var output map[string]json.RawMessage
+	if err := json.Unmarshal(r.Output, &output); err != nil {
+		return fmt.Errorf("the result is not a JSON object: %w", err)
+	}
+	for i := range r.Blobs {
+		var text string
+		if json.Unmarshal(output[r.Blobs[i].Field], &text) != nil {
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return fmt.Errorf("the bytes in %q do not decode: %w", r.Blobs[i].Field, err)
+		}
+		r.Blobs[i].Bytes = data
+	}
+	return nil
+}
+
+// ResultError is nil for a call that did what was asked, and else its refusal or
+// failure with its code.
+func ResultError(r capabilities.Result) error {
+	if r.Status == capabilities.StatusOK {
+		return nil
+	}
+	err := &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Details: r.Details}
+	if err.Code == "" {
+		err.Code = capabilities.CodeInternal
+	}
+	return err
+}
+
+// Tool is a tool as the gateway lists it.
+type Tool struct {
+	ID          capabilities.ToolID `json:"tool_id"`
+	WireName    string              `json:"wire_name"` // its name in MCP
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	Version     string              `json:"version"`
+	Tags        []string            `json:"tags"`
+	ModelFacing bool                `json:"model_facing"`
+	Input       json.RawMessage     `json:"input_schema"`
+	Result      json.RawMessage     `json:"result_schema"`
+	Manifest    []string            `json:"manifest"` // declared capability keys
+}
+
+// Tools lists what the caller may use now in a lane; "" is the token's.
+func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]Tool, error) {
+	list, err := get[struct {
+		Tools []Tool `json:"tools"`
+	}](ctx, c, Query(Path("tools"), "lane", string(lane)))
+	return list.Tools, err
+}
+
+// CallView is a call as the ledger tells it.
+type CallView struct {
+	ID         capabilities.CallID      `json:"call_id"`
+	Tool       capabilities.ToolID      `json:"tool_id"`
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Lane       capabilities.LaneID      `json:"lane"`
+	Node       capabilities.NodeID      `json:"node_id"`
+	Surface    string                   `json:"surface"`
+	StartedAt  time.Time                `json:"started_at"`
+	Decision   string                   `json:"decision"` // allow, ask or deny
+	State      string                   `json:"state"`    // requested, dispatched, pending or ended
+	Status     capabilities.Status      `json:"status"`
+	Code       capabilities.Code        `json:"code"`
+	Effect     capabilities.Effect      `json:"effect"`
+	DurationMS float64                  `json:"duration_ms"`
+	FirstSeq   uint64                   `json:"first_seq"`
+	LastSeq    uint64                   `json:"last_seq"`
+}
+
+// Calls lists the newest calls first: the caller's own or, for operators,
+// everybody's. limit is at most 200; 0 is the gateway's default.
+func (c *Client) Calls(ctx context.Context, limit int) ([]CallView, error) {
+	list, err := get[struct {
+		Calls []CallView `json:"calls"`
+	}](ctx, c, Query(Path("calls"), "limit", number(limit)))
+	return list.Calls, err
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// maxEvent bounds one event, in bytes.
+const maxEvent = 4 << 20
+
+// Event is something that happened.
+type Event struct {
+	Name string // call, approval, grant, node or packet
+	// Seq is the ledger's sequence number, to go on after; 0 for the coming and going
+	// of nodes, which is not in the ledger.
+	Seq  uint64
+	Data json.RawMessage // a Packet, or who came or went
+}
+
+// ErrEventTooLarge says that an event is larger than this package reads.
+var ErrEventTooLarge = errors.New("an event is larger than 4 MiB")
+
+// Events calls fn with what happens after the ledger's sequence number after (0: from
+// now on) until ctx ends, fn gives an error, or the gateway ends the stream, which is
+// io.EOF: call it again with the last Seq. began, if not nil, is called once the
+// stream is open: from then on nothing is missed.
+func (c *Client) Events(ctx context.Context, after uint64, began func() error, fn func(Event) error) error {
+	from := ""
+	if after > 0 {
+		from = strconv.FormatUint(after, 10)
+	}
+	body, err := c.Open(ctx, http.MethodGet, Query(Path("events"), "after", from), nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if began != nil {
+		if err := began(); err != nil {
+			return err
+		}
+	}
+	err = readEvents(body, fn)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// readEvents reads server-sent events (WHATWG HTML) of the gateway's own: one data
+// line each.
+func readEvents(r io.Reader, fn func(Event) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 16<<10), maxEvent)
+	var e Event
+	var data []byte
+	for lines.Scan() {
+		line := bytes.TrimSuffix(lines.Bytes(), []byte("\r"))
+		if len(line) == 0 {
+			if e.Name != "" && json.Valid(data) {
+				e.Data = json.RawMessage(bytes.Clone(data))
+				if err := fn(e); err != nil {
+					return err
+				}
+			}
+			e, data = Event{}, data[:0]
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			e.Name = string(value)
+		case "id":
+			e.Seq, _ = strconv.ParseUint(string(value), 10, 64) // another's stream has other IDs
+		case "data":
+			if len(data)+len(value) > maxEvent {
+				return ErrEventTooLarge
+			}
+			data = append(data, value...)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return ErrEventTooLarge
+	}
+	return io.EOF
+}

@@ -1,0 +1,247 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Node is a paired device, with what it can do now.
+type Node struct {
+	ID           capabilities.NodeID         `json:"node_id"`
+	Label        string                      `json:"label"`
+	Trust        string                      `json:"trust"`
+	State        string                      `json:"state"` // pending, approved, denied or revoked
+	Platform     string                      `json:"platform"`
+	Arch         string                      `json:"arch"`
+	Host         string                      `json:"host"`
+	Agent        string                      `json:"agent_version"`
+	Fingerprint  string                      `json:"key_fingerprint"`
+	Connected    bool                        `json:"connected"`
+	LastSeen     time.Time                   `json:"last_seen"`
+	JoinedAt     time.Time                   `json:"joined_at"`
+	Allow        []string                    `json:"allow"`
+	Labels       []string                    `json:"labels"`
+	Offers       []capabilities.CapabilityID `json:"offers"` // said at joining
+	Wants        []capabilities.CapabilityID `json:"wants"`  // offered now, and not in the allowlist
+	Stopped      bool                        `json:"stopped"`
+	SiteStopped  bool                        `json:"site_stopped"`
+	Capabilities []Readiness                 `json:"capabilities"`
+}
+
+// Readiness is whether a node can do one thing, or why not.
+type Readiness struct {
+	Capability capabilities.CapabilityID `json:"capability"`
+	Tool       capabilities.ToolID       `json:"tool_id"`
+	Available  bool                      `json:"available"`
+	Reason     capabilities.Reason       `json:"reason"`
+	Fix        string                    `json:"fix"`
+	Degraded   string                    `json:"degraded"`
+	Backend    string                    `json:"backend"`
+}
+
+// Nodes lists every node.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	list, err := get[struct {
+		Nodes []Node `json:"nodes"`
+	}](ctx, c, Path("nodes"))
+	return list.Nodes, err
+}
+
+// Node gives one.
+func (c *Client) Node(ctx context.Context, id capabilities.NodeID) (Node, error) {
+	return get[Node](ctx, c, Path("nodes", string(id)))
+}
+
+// NodeApproval is what a person decides when a node is let in; empty fields keep what
+// the invitation gave.
+type NodeApproval struct {
+	Allow []string `json:"allow,omitempty"` // capability IDs, families as tyrum.browser.*, or *
+	Trust string   `json:"trust,omitempty"`
+	Label string   `json:"label,omitempty"`
+}
+
+// ApproveNode lets a pending node in.
+func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a NodeApproval) (Node, error) {
+	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "approve"), a)
+}
+
+// DenyNode refuses a pending node for good.
+func (c *Client) DenyNode(ctx context.Context, id capabilities.NodeID, reason string) (Node, error) {
+	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "deny"), reasonBody{reason})
+}
+
+// RevokeNode puts a node out, at once and for good.
+func (c *Client) RevokeNode(ctx context.Context, id capabilities.NodeID, reason string) (Node, error) {
+	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), reasonBody{reason})
+}
+
+// NodeChange changes what is not nil.
+type NodeChange struct {
+	Label  *string   `json:"label,omitempty"`
+	Trust  *string   `json:"trust,omitempty"`
+	Allow  *[]string `json:"allow,omitempty"`  // replaces the list
+	Labels *[]string `json:"labels,omitempty"` // replaces the list
+}
+
+// ChangeNode edits a node.
+func (c *Client) ChangeNode(ctx context.Context, id capabilities.NodeID, change NodeChange) (Node, error) {
+	return do[Node](ctx, c, http.MethodPatch, Path("nodes", string(id)), change)
+}
+
+// Invite is an invitation to make.
+type Invite struct {
+	Label       string   `json:"label,omitempty"`
+	Trust       string   `json:"trust,omitempty"`
+	Allow       []string `json:"allow,omitempty"`
+	Labels      []string `json:"labels,omitempty"`
+	AutoApprove bool     `json:"auto_approve,omitempty"`
+	TTLSeconds  int64    `json:"ttl_s,omitempty"` // default 10 min
+	Uses        int      `json:"uses,omitempty"`  // default 1
+}
+
+// Invited is an invitation that was made. The paste is a secret: it is shown once.
+type Invited struct {
+	ID    string `json:"invite_id"`
+	Paste string `json:"paste"`
+}
+
+// Invite makes a pairing paste.
+func (c *Client) Invite(ctx context.Context, i Invite) (Invited, error) {
+	return do[Invited](ctx, c, http.MethodPost, Path("invites"), i)
+}
+
+// Lane is a conversation, and the nodes that are attached to it.
+type Lane struct {
+	Lane      capabilities.LaneID      `json:"lane"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Nodes     []capabilities.NodeID    `json:"nodes"`
+	CreatedAt time.Time                `json:"created_at"`
+	LastUsed  time.Time                `json:"last_used"`
+}
+
+// Lanes lists the caller's own or, for operators, all.
+func (c *Client) Lanes(ctx context.Context) ([]Lane, error) {
+	list, err := get[struct {
+		Lanes []Lane `json:"lanes"`
+	}](ctx, c, Path("lanes"))
+	return list.Lanes, err
+}
+
+// Attach attaches a node to a lane.
+func (c *Client) Attach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (Lane, error) {
+	return do[Lane](ctx, c, http.MethodPut, Path("lanes", string(lane), "nodes", string(node)), nil)
+}
+
+// Detach detaches a node from a lane.
+func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (Lane, error) {
+	return do[Lane](ctx, c, http.MethodDelete, Path("lanes", string(lane), "nodes", string(node)), nil)
+}
+
+// TokenRecord is a token without its secret.
+type TokenRecord struct {
+	ID        string                   `json:"token_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"` // agent, operator or admin
+	Lane      capabilities.LaneID      `json:"lane"`
+	CreatedAt time.Time                `json:"created_at"`
+	CreatedBy capabilities.PrincipalID `json:"created_by"`
+	ExpiresAt time.Time                `json:"expires_at"`
+	RevokedAt time.Time                `json:"revoked_at"`
+}
+
+// CreateToken makes a token; it is shown this once. lane "" is one named like the
+// principal, ttl 0 is for ever.
+func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID, ttl time.Duration) (TokenRecord, Token, error) {
+	in := struct {
+		Principal capabilities.PrincipalID `json:"principal"`
+		Role      string                   `json:"role"`
+		Lane      capabilities.LaneID      `json:"lane,omitempty"`
+		TTL       int64                    `json:"ttl_s,omitempty"`
+	}{principal, role, lane, int64(ttl.Seconds())}
+	made, err := do[struct {
+		TokenRecord
+		Secret string `json:"token"`
+	}](ctx, c, http.MethodPost, Path("tokens"), in)
+	return made.TokenRecord, NewToken(made.Secret), err
+}
+
+// Tokens lists the tokens.
+func (c *Client) Tokens(ctx context.Context) ([]TokenRecord, error) {
+	list, err := get[struct {
+		Tokens []TokenRecord `json:"tokens"`
+	}](ctx, c, Path("tokens"))
+	return list.Tokens, err
+}
+
+// RevokeToken makes a token worthless at once.
+func (c *Client) RevokeToken(ctx context.Context, id string) (TokenRecord, error) {
+	return do[TokenRecord](ctx, c, http.MethodDelete, Path("tokens", id), nil)
+}
+
+// Packet is one entry of the ledger.
+type Packet struct {
+	Seq       uint64                   `json:"seq"`
+	TimeUS    int64                    `json:"time_us"` // µs since 1970, UTC
+	Kind      string                   `json:"kind"`
+	Call      capabilities.CallID      `json:"call_id"`
+	Tool      capabilities.ToolID      `json:"tool_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Lane      capabilities.LaneID      `json:"lane"`
+	Node      capabilities.NodeID      `json:"node_id"`
+	Body      json.RawMessage          `json:"body"`
+	Prev      string                   `json:"prev"`
+	Hash      string                   `json:"hash"`
+}
+
+// PacketQuery narrows Packets; the zero value gives the newest.
+type PacketQuery struct {
+	After uint64 // only later ones
+	Limit int
+	Call  capabilities.CallID
+	Kind  string // or, with a dot at its end, all kinds that begin with it
+}
+
+// Packets reads the ledger in order.
+func (c *Client) Packets(ctx context.Context, q PacketQuery) ([]Packet, error) {
+	after := ""
+	if q.After > 0 {
+		after = strconv.FormatUint(q.After, 10)
+	}
+	list, err := get[struct {
+		Packets []Packet `json:"packets"`
+	}](ctx, c, Query(Path("ledger", "packets"), "after", after, "limit", number(q.Limit), "call", string(q.Call), "kind", q.Kind))
+	return list.Packets, err
+}
+
+// ExportLedger writes the whole ledger with its public keys, one JSON object a line,
+// for 'handrail ledger verify'.
+func (c *Client) ExportLedger(ctx context.Context, w io.Writer) error {
+	body, err := c.Open(ctx, http.MethodGet, Path("ledger", "export"), nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err
+}
+
+// Question asks what policy would decide.
+type Question struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Node      capabilities.NodeID      `json:"node,omitempty"`
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`
+	Args      any                      `json:"args,omitempty"`
+}
+
+// Explain gives the decision and the rules behind it, as the gateway's JSON.
+func (c *Client) Explain(ctx context.Context, q Question) (json.RawMessage, error) {
+	return do[json.RawMessage](ctx, c, http.MethodPost, Path("policy", "explain"), q)
+}

@@ -1,0 +1,200 @@
+package tooldoc
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+const errorsFile = "../../docs/errors.md"
+
+// groups are the blocks of the list in capabilities/code.go, in order, by the code
+// each begins with.
+var groups = map[capabilities.Code]string{
+	capabilities.CodeInvalidRequest:     "The request",
+	capabilities.CodeNodeNotFound:       "Choosing a node",
+	capabilities.CodeDeniedByPolicy:     "Permission",
+	capabilities.CodeLedgerUnavailable:  "Carrying it out",
+	capabilities.CodeDeniedByNode:       "The device's last word",
+	capabilities.CodeExecutionFailed:    "Tools of the browser, and of any kind",
+	capabilities.CodeDesktopUnavailable: "Tools of the desktop",
+	capabilities.CodeSecretUnavailable:  "Secrets",
+	capabilities.CodePasteInvalid:       "Pairing",
+	capabilities.CodeLedgerCorrupt:      "The rest",
+}
+
+// places are what people call the rooms that give a code, by the longest prefix.
+var places = []struct{ prefix, words string }{
+	{"agent", "the device"},
+	{"capabilities/browser", "the device: browser tools"},
+	{"capabilities/desktop", "the device: desktop tools"},
+	{"capabilities/wire", "the device and the gateway"},
+	{"capabilities", "the gateway"},
+	{"gateway/nodes", "the gateway: nodes"},
+	{"gateway/front", "the gateway: MCP and the API"},
+	{"gateway/dispatch", "the gateway: calls"},
+	{"gateway/consent", "the gateway: approvals"},
+	{"gateway", "the gateway"},
+	{"platform", "the device"},
+	{"pairing", "pairing"},
+	{"cmd", "the command line"},
+}
+
+func placeOf(dir string) string {
+	best := -1
+	for i, p := range places {
+		if (dir == p.prefix || strings.HasPrefix(dir, p.prefix+"/")) && (best < 0 || len(p.prefix) > len(places[best].prefix)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	return places[best].words
+}
+
+// declared gives the constants of the list in their order: name and code.
+func declared(t *testing.T) (names []string, codes map[string]capabilities.Code) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../capabilities/code.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes = map[string]capabilities.Code{}
+	for _, d := range file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v := s.(*ast.ValueSpec)
+			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, v.Names[0].Name)
+			codes[v.Names[0].Name] = capabilities.Code(text)
+		}
+	}
+	return names, codes
+}
+
+// givers finds, for each constant, the places of the product that mention it.
+func givers(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	found := map[string]map[string]bool{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, name)
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "test" || rel == "bin" || rel == "dist") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || rel == "capabilities/code.go" {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if ok && strings.HasPrefix(id.Name, "Code") && rel != "cmd/handrail/exit.go" {
+				if found[id.Name] == nil {
+					found[id.Name] = map[string]bool{}
+				}
+				found[id.Name][placeOf(filepath.ToSlash(filepath.Dir(rel)))] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func errorsPage(t *testing.T) []byte {
+	t.Helper()
+	names, codes := declared(t)
+	given := givers(t)
+	var b bytes.Buffer
+	b.WriteString(`# Error codes
+
+Every refusal and failure has one of these codes, on every surface: ` + "`error.code`" + ` in the API and on the command line with ` + "`--json`" + `, ` + "`code`" + ` in a tool's
+result and in the ledger. The list only grows. A message may say more than the cause given here, and a hint may be more exact than the fix. "Again" says that the same
+call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result.
+
+This page is made from the code: ` + "`go test ./test/tooldoc -run Errors -update`" + `.
+`)
+	for _, name := range names {
+		code := codes[name]
+		if title, ok := groups[code]; ok {
+			fmt.Fprintf(&b, "\n## %s\n\n| code | cause | fix | from | again | HTTP |\n|---|---|---|---|---|---|\n", title)
+		}
+		info, again := code.Info(), "no"
+		if info.Retryable {
+			again = "yes"
+		}
+		from := slices.Sorted(maps.Keys(given[name]))
+		if len(from) == 0 {
+			t.Errorf("nothing gives %s", code)
+		}
+		// A place that is part of another that is listed adds nothing.
+		from = slices.DeleteFunc(from, func(p string) bool {
+			return slices.ContainsFunc(from, func(o string) bool { return o != p && strings.HasPrefix(o, p+":") })
+		})
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d |\n", code, info.Message, info.Hint, strings.Join(from, "; "), again, info.HTTP)
+	}
+	return b.Bytes()
+}
+
+// docs/errors.md names every code, with what the code itself says.
+func TestErrors(t *testing.T) {
+	page := errorsPage(t)
+	for _, code := range capabilities.Codes() {
+		if !bytes.Contains(page, []byte("| `"+string(code)+"` |")) {
+			t.Errorf("%s is not on the page", code)
+		}
+	}
+	for code := range groups {
+		if !code.Known() {
+			t.Errorf("a group begins with %s, which is no code", code)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(errorsFile, page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(errorsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, page) {
+		t.Error("docs/errors.md is not what the code says; run: go test ./test/tooldoc -run Errors -update")
+	}
+}
