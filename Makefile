@@ -11,7 +11,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy fuzz cross suite conformance clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy fuzz cross suite conformance clients clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ suite: setup build ## the browser's capability suite by the built binary, its re
 conformance: build ## the official MCP conformance suite and inspector against a running gateway
 	@.ci/setup run
 	@.ci/conformance
+
+clients: build ## the real Claude Code, Codex and Gemini CLI on what handrail connect writes (downloads a gigabyte)
+	@.ci/clients
 
 clean: ## remove what was built
 	rm -rf bin dist

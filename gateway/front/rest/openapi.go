@@ -18,9 +18,14 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
+// anything is a schema that everything fits. With a description it is an object;
+// without, it would be written as true, which generators of the 3.0 kind refuse.
+var anything = &jsonschema.Schema{Description: "Any JSON value."}
+
 // The schema of types whose JSON is not what their Go form suggests.
 var schemas = map[reflect.Type]*jsonschema.Schema{
-	reflect.TypeFor[json.RawMessage](): {},
+	reflect.TypeFor[json.RawMessage](): anything,
+	reflect.TypeFor[any]():             anything,
 	reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 	reflect.TypeFor[chain.Hash]():      {Type: "string"},
 	reflect.TypeFor[chain.Key]():       {Type: "string"},
@@ -69,7 +74,9 @@ func (s *Server) document() []byte {
 		"info": object{
 			"title": "Handrail gateway", "version": s.opts.Site().Version,
 			"description": "Everything the command line and the console do. Errors have one form; the codes are a closed list.",
+			"license":     object{"name": "Apache 2.0", "identifier": "Apache-2.0"},
 		},
+		"servers":  []object{{"url": s.opts.Site().BaseURL}},
 		"paths":    paths,
 		"security": []object{{"token": []string{}}},
 		"components": object{
@@ -93,9 +100,11 @@ func (s *Server) document() []byte {
 
 func operation(e *endpoint) object {
 	op := object{
-		"summary": e.summary,
+		"operationId": e.id(),
+		"summary":     e.summary,
 		"responses": object{
 			"200":     object{"description": "Done.", "content": object{e.contentType(): content(e.out)}},
+			"4XX":     object{"$ref": "#/components/responses/Error"},
 			"default": object{"$ref": "#/components/responses/Error"},
 		},
 	}
@@ -118,6 +127,23 @@ func operation(e *endpoint) object {
 		op["requestBody"] = object{"content": object{"application/json": object{"schema": mustSchema(e.in, false)}}}
 	}
 	return op
+}
+
+// id names an operation for generators, from its method and path:
+// "POST /v1/nodes/{node}/approve" is postNodesByNodeApprove.
+func (e *endpoint) id() string {
+	var b strings.Builder
+	b.WriteString(strings.ToLower(e.method))
+	for part := range strings.SplitSeq(strings.TrimPrefix(e.path, "/v1"), "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			part = "by" + strings.ToUpper(name[:1]) + strings.TrimSuffix(name[1:], "}")
+		}
+		part, _, _ = strings.Cut(part, ".") // openapi.json
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return b.String()
 }
 
 func (e *endpoint) contentType() string {
