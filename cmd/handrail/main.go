@@ -78,7 +78,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTasksCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	wrapArgs(root)
 	return root

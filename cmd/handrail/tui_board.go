@@ -1,0 +1,379 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/handrail-dev/handrail/gateway/client"
+)
+
+// board is what the terminal shows. It is a value of one goroutine: keys and news
+// change it, frame draws it, and neither touches a terminal or a gateway.
+type board struct {
+	address   string
+	approvals []api.Approval // that wait, oldest first
+	calls     []api.CallView // newest first
+	stop      api.StopState
+	lost      string // why there is no news; "" while there is
+
+	pane     int    // 0 approvals, 1 calls
+	approval string // the selected one, by ID: what arrives or goes never moves a key to another
+	call     string
+	open     bool   // the selected one is shown whole
+	ask      string // "stop" or "resume": waits for y
+	notice   string
+	help     bool
+}
+
+// deed is what a key asks the gateway for.
+type deed struct {
+	what     string // allow, lease, deny, stop, resume or quit
+	approval api.Approval
+}
+
+// news replaces what the gateway said before.
+func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.StopState) {
+	slices.SortStableFunc(approvals, func(x, y api.Approval) int { return x.Created.Compare(y.Created) })
+	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
+	if b.selected() == nil {
+		if b.open && b.pane == 0 && b.approval != "" {
+			b.open, b.notice = false, b.approval+" was answered elsewhere or has expired"
+		}
+		b.approval = ""
+		if len(approvals) > 0 {
+			b.approval = approvals[0].ID
+		}
+	}
+	if !slices.ContainsFunc(calls, func(c api.CallView) bool { return string(c.ID) == b.call }) {
+		b.call = ""
+		if len(calls) > 0 {
+			b.call = string(calls[0].ID)
+		}
+	}
+}
+
+func (b *board) selected() *api.Approval {
+	for i := range b.approvals {
+		if b.approvals[i].ID == b.approval {
+			return &b.approvals[i]
+		}
+	}
+	return nil
+}
+
+// move selects the next or the one before in the pane that has the keys.
+func (b *board) move(by int) {
+	if b.pane == 0 {
+		at := slices.IndexFunc(b.approvals, func(a api.Approval) bool { return a.ID == b.approval })
+		if at += by; at >= 0 && at < len(b.approvals) {
+			b.approval = b.approvals[at].ID
+		}
+		return
+	}
+	at := slices.IndexFunc(b.calls, func(c api.CallView) bool { return string(c.ID) == b.call })
+	if at += by; at >= 0 && at < len(b.calls) {
+		b.call = string(b.calls[at].ID)
+	}
+}
+
+// key takes one key, by its name, and gives what is to be done at the gateway.
+// Allowing works only while the question is shown whole, and closes it: a key
+// pressed twice never answers the next one.
+func (b *board) key(name string) *deed {
+	if b.ask != "" {
+		what := b.ask
+		b.ask, b.notice = "", ""
+		if name == "y" {
+			return &deed{what: what}
+		}
+		return nil
+	}
+	if b.help {
+		b.help = false
+		return nil
+	}
+	b.notice = ""
+	a := b.selected()
+	switch name {
+	case "q", "ctrl-c":
+		return &deed{what: "quit"}
+	case "?":
+		b.help = true
+	case "up", "k":
+		b.open = false
+		b.move(-1)
+	case "down", "j":
+		b.open = false
+		b.move(1)
+	case "tab":
+		b.pane, b.open = 1-b.pane, false
+	case "enter":
+		b.open = !b.open && (b.pane == 0 && a != nil || b.pane == 1 && b.call != "")
+	case "esc":
+		b.open = false
+	case "s":
+		b.ask = "stop"
+	case "r":
+		b.ask = "resume"
+	case "a", "5", "d":
+		if b.pane != 0 || a == nil {
+			b.notice = "nothing is selected that waits"
+			return nil
+		}
+		if name == "d" {
+			b.open = false
+			return &deed{"deny", *a}
+		}
+		if !b.open {
+			b.notice = "look at it first: Enter shows the whole question"
+			return nil
+		}
+		if name == "5" && a.Longest == "call" {
+			b.notice = "this can be allowed once only"
+			return nil
+		}
+		b.open = false
+		if name == "5" {
+			return &deed{"lease", *a}
+		}
+		return &deed{"allow", *a}
+	}
+	return nil
+}
+
+// frame gives exactly height lines of at most width columns. What is selected and
+// how things stand is said in words and marks; colour says nothing.
+func (b *board) frame(now time.Time, width, height int) []string {
+	width, height = max(width, 20), max(height, 6)
+	state := "RUNNING"
+	if b.stop.Stopped {
+		state = fmt.Sprintf("STOPPED by %s %s", plain(string(b.stop.By)), ago(now, b.stop.Since))
+		if b.stop.Reason != "" {
+			state += ": " + plain(b.stop.Reason)
+		}
+	}
+	if b.lost != "" {
+		state = "NO NEWS: " + plain(b.lost)
+	}
+	head := []string{"handrail  " + state, fmt.Sprintf("%s  %s, %s", b.address, waiting(len(b.approvals)), running(b.calls))}
+	foot := []string{b.footer()}
+	room := height - len(head) - len(foot)
+	var body []string
+	switch {
+	case b.help:
+		body = strings.Split(tuiHelp, "\n")
+	case b.open && b.pane == 0 && b.selected() != nil:
+		body = b.question(now, *b.selected(), width)
+	case b.open && b.pane == 1:
+		body = b.oneCall(now)
+	default:
+		body = b.lists(now, room)
+	}
+	if len(body) > room {
+		body = append(body[:room-1], fmt.Sprintf("… %d more lines; make the terminal higher to see them", len(body)-room+1))
+	}
+	for len(body) < room {
+		body = append(body, "")
+	}
+	lines := slices.Concat(head, body, foot)
+	for i := range lines {
+		lines[i] = clipTo(lines[i], width)
+	}
+	return lines
+}
+
+func waiting(n int) string {
+	if n == 0 {
+		return "nothing waits for you"
+	}
+	return fmt.Sprintf("%d wait for you", n)
+}
+
+func running(calls []api.CallView) string {
+	n := 0
+	for _, c := range calls {
+		if c.State == "dispatched" {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d running", n)
+}
+
+func (b *board) footer() string {
+	switch {
+	case b.ask == "stop":
+		return "STOP EVERYTHING? y stops; any other key does not"
+	case b.ask == "resume":
+		return "LET CALLS RUN AGAIN? y does; any other key does not"
+	case b.notice != "":
+		return plain(b.notice)
+	case b.open && b.pane == 0:
+		return "a allow once  5 allow five minutes  d deny  Esc back  s stop everything"
+	}
+	return "Up/Down choose  Enter look  d deny  Tab other list  s stop  r resume  ? help  q quit"
+}
+
+const tuiHelp = `Up, k / Down, j   choose
+Tab               between what waits and the calls
+Enter             look at it whole; again or Esc: back
+a                 allow this call, once (while it is shown whole)
+5                 allow the tool on that node in that lane for five minutes
+d                 deny it
+s, then y         stop everything: calls end, grants are revoked
+r, then y         let calls run again
+q, Ctrl-C         leave; what waits goes on waiting
+
+Any key goes back.`
+
+// lists shows both lists; the one that has the keys gets two thirds.
+func (b *board) lists(now time.Time, room int) []string {
+	var first, second []string
+	for _, a := range b.approvals {
+		where := a.NodeLabel
+		if where == "" {
+			where = "the gateway"
+		}
+		first = append(first, fmt.Sprintf("%s %-8s risk  %s wants %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
+			plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(where), ago(now, a.Created)))
+	}
+	if len(first) == 0 {
+		first = []string{"  Nothing. A call that policy wants you to confirm appears here."}
+	}
+	for _, c := range b.calls {
+		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), plain(string(c.Tool)), plain(string(c.Principal)), ago(now, c.StartedAt)))
+	}
+	if len(second) == 0 {
+		second = []string{"  None yet. 'handrail connect CLIENT' connects an agent."}
+	}
+	titles := []string{"WAITING FOR YOU", "CALLS"}
+	titles[b.pane] += " (keys are here)"
+	space := max(room-3, 2) // the titles and the line between
+	least := space / 3
+	n := len(first)
+	if len(first)+len(second) > space {
+		n = min(len(first), max(space-len(second), map[bool]int{true: space - least, false: least}[b.pane == 0]))
+	}
+	out := append([]string{titles[0]}, window(first, n, b.pane == 0)...)
+	out = append(out, "", titles[1])
+	return append(out, window(second, max(room-len(out), 1), b.pane == 1)...)
+}
+
+// window gives at most n lines, with the marked one among them.
+func window(lines []string, n int, marked bool) []string {
+	n = max(n, 1)
+	if len(lines) <= n {
+		return lines
+	}
+	from := 0
+	if marked {
+		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, ">") })
+		from = min(max(at-n/2, 0), len(lines)-n)
+	}
+	return lines[from : from+n]
+}
+
+func marker(selected bool) string {
+	if selected {
+		return ">"
+	}
+	return " "
+}
+
+func outcome(c api.CallView) string {
+	switch {
+	case c.State == "dispatched":
+		return "running"
+	case c.State != "ended":
+		return plain(c.State)
+	case c.Code != "":
+		return plain(string(c.Status) + " " + string(c.Code))
+	}
+	return plain(string(c.Status))
+}
+
+// question shows all of what a person decides about, and what the agent did in
+// that lane before.
+func (b *board) question(now time.Time, a api.Approval, width int) []string {
+	where := a.NodeLabel
+	if where == "" {
+		where = "the gateway"
+	}
+	lines := []string{
+		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
+		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
+		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), ago(now, a.Created), a.Expires.Local().Format(time.TimeOnly)),
+	}
+	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
+		lines = append(lines, folded("  "+plain(k)+": "+plain(fmt.Sprint(a.Arguments[k])), width)...)
+	}
+	for _, part := range []struct {
+		name string
+		list []string
+	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"because", slices.Concat(a.Why, a.Policies)}} {
+		if text := strings.Join(part.list, ", "); text != "" {
+			lines = append(lines, folded("  "+part.name+": "+plain(text), width)...)
+		}
+	}
+	lines = append(lines, "", "before, in this lane:")
+	shown := 0
+	for _, c := range b.calls {
+		if c.Lane == a.Lane && c.State == "ended" && shown < 5 {
+			lines = append(lines, fmt.Sprintf("  %-10s %s, %s", outcome(c), plain(string(c.Tool)), ago(now, c.StartedAt)))
+			shown++
+		}
+	}
+	if shown == 0 {
+		lines = append(lines, "  nothing")
+	}
+	return lines
+}
+
+func (b *board) oneCall(now time.Time) []string {
+	for _, c := range b.calls {
+		if string(c.ID) != b.call {
+			continue
+		}
+		return []string{
+			plain(string(c.ID)) + "  " + outcome(c),
+			fmt.Sprintf("%s by %s, %s, over %s", plain(string(c.Tool)), plain(string(c.Principal)), ago(now, c.StartedAt), plain(c.Surface)),
+			fmt.Sprintf("lane %s, node %s", plain(string(c.Lane)), plain(string(c.Node))),
+			fmt.Sprintf("policy said %s; effect %s; %.0f ms", plain(c.Decision), plain(string(c.Effect)), c.DurationMS),
+			"", fmt.Sprintf("all of it: handrail ledger show --call %s", plain(string(c.ID))),
+		}
+	}
+	return nil
+}
+
+// folded breaks a long line at the edge: what a person decides about is never cut off.
+func folded(s string, width int) []string {
+	var lines []string
+	for {
+		head := clipTo(s, width)
+		lines = append(lines, head)
+		if len(head) >= len(s) || head == "" {
+			return lines
+		}
+		s = "    " + s[len(head):]
+		if width <= 5 {
+			return lines
+		}
+	}
+}
+
+// clipTo gives the part of s that fits into width columns.
+func clipTo(s string, width int) string {
+	used := 0
+	for i, r := range s {
+		w := 1
+		if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
+			r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 || r >= 0x1f300) {
+			w = 2 // East Asian wide characters and pictures (Unicode Standard Annex 11)
+		}
+		if used += w; used > width {
+			return s[:i]
+		}
+	}
+	return s
+}

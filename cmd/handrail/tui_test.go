@@ -1,0 +1,112 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	api "github.com/handrail-dev/handrail/gateway/client"
+)
+
+func question(id string, at int64) api.Approval {
+	return api.Approval{ID: id, Principal: "bot", Tool: "tool.desktop.act", Risk: "high", Longest: "lease", Created: time.Unix(at, 0), Arguments: map[string]any{"x": strings.Repeat("long ", 60) + "end"}}
+}
+
+// A key answers what the person looks at, whatever comes and goes meanwhile.
+func TestKeysAnswerWhatIsShown(t *testing.T) {
+	b := &board{}
+	b.news([]api.Approval{question("a2", 2), question("a1", 1)}, nil, api.StopState{})
+	if b.approval != "a1" {
+		t.Fatalf("the oldest is selected first, not %q", b.approval)
+	}
+	if d := b.key("a"); d != nil || b.notice == "" {
+		t.Errorf("what was not looked at is answered: %+v", d)
+	}
+	b.key("down")
+	b.key("enter")
+	b.news([]api.Approval{question("a0", 0), question("a2", 2), question("a3", 3)}, nil, api.StopState{})
+	if d := b.key("a"); d == nil || d.what != "allow" || d.approval.ID != "a2" {
+		t.Fatalf("the answer goes to %+v", d)
+	}
+	if d := b.key("a"); d != nil {
+		t.Errorf("the same key again answers %+v", d)
+	}
+	// What is looked at is answered elsewhere: nothing takes its place under the key.
+	b.key("enter")
+	b.news([]api.Approval{question("a3", 3)}, nil, api.StopState{})
+	if d := b.key("a"); d != nil || b.open {
+		t.Errorf("a key meant for another answers %+v", d)
+	}
+	b.key("enter")
+	once := question("a4", 4)
+	once.Longest = "call"
+	b.news([]api.Approval{once}, nil, api.StopState{})
+	b.key("enter")
+	if d := b.key("5"); d != nil {
+		t.Errorf("five minutes of what may be allowed once: %+v", d)
+	}
+	for _, keys := range []string{"sn", "sq", "rx"} {
+		b.key(keys[:1])
+		if d := b.key(keys[1:]); d != nil || b.ask != "" {
+			t.Errorf("%s does %+v", keys, d)
+		}
+	}
+	b.key("s")
+	if d := b.key("y"); d == nil || d.what != "stop" {
+		t.Errorf("s y does %+v", d)
+	}
+}
+
+// Every frame fits, whatever others wrote; and what is decided about is whole.
+func TestFramesFit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := &board{address: "http://127.0.0.1:7480"}
+	evil := question("a1", 1)
+	evil.Principal, evil.NodeLabel = "\x1b[2Jbot\u202e", "漢字漢字漢字"
+	calls := make([]api.CallView, 50)
+	for i := range calls {
+		calls[i] = api.CallView{ID: capabilities.CallID(strings.Repeat("c", i+1)), Tool: "tool.browser.click", State: "ended", Status: "ok", StartedAt: now}
+	}
+	b.news([]api.Approval{evil, question("a2", 2)}, calls, api.StopState{Stopped: true, By: "op", Reason: "x\ny", Since: now})
+	for _, size := range [][2]int{{1, 1}, {20, 6}, {40, 10}, {80, 24}, {300, 100}} {
+		for _, keys := range []string{"", "enter", "tab", "enter", "esc", "?", "?"} {
+			b.key(keys)
+			lines := b.frame(now, size[0], size[1])
+			if len(lines) != max(size[1], 6) {
+				t.Errorf("%v: %d lines", size, len(lines))
+			}
+			for _, l := range lines {
+				if clipTo(l, max(size[0], 20)) != l || strings.ContainsAny(l, "\x1b\n\r\u202e") {
+					t.Errorf("%v: line %q", size, l)
+				}
+			}
+		}
+		if b.pane == 1 {
+			b.key("tab")
+		}
+	}
+	if text := strings.Join(b.question(now, evil, 40), ""); !strings.Contains(strings.ReplaceAll(text, "    ", ""), "end") {
+		t.Errorf("the end of an argument is cut off:\n%s", text)
+	}
+	if f := strings.Join(b.frame(now, 80, 24), "\n"); !strings.Contains(f, "STOPPED by op") || !strings.Contains(f, ">") {
+		t.Errorf("state and selection are not in words:\n%s", f)
+	}
+}
+
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte("\x1b[A\x1bOB\x1b[1;5Cq\x1b"))
+	f.Add([]byte{0x1b, '[', 0xff, 3, '\t', '\r'})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		names := keyNames(data)
+		if len(names) > len(data) {
+			t.Fatalf("%d keys in %d bytes", len(names), len(data))
+		}
+		b := &board{}
+		b.news([]api.Approval{question("a1", 1)}, nil, api.StopState{})
+		for _, n := range names {
+			b.key(n)
+		}
+		b.frame(time.Unix(9, 0), 80, 24)
+	})
+}
