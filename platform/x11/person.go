@@ -312,6 +312,11 @@ func (p *Person) event(ctx context.Context, b []byte) {
 	code := byte(binary.LittleEndian.Uint32(b[16:]))
 	p.mu.Lock()
 	watchers := slices.Clone(p.watchers)
+	p.mu.Unlock()
+	for _, w := range watchers {
+		w.touched(at)
+	}
+	p.mu.Lock()
 	switch kind {
 	case xiRawKeyPress:
 		p.down[code] = at
@@ -319,9 +324,6 @@ func (p *Person) event(ctx context.Context, b []byte) {
 		delete(p.down, code)
 	}
 	p.mu.Unlock()
-	for _, w := range watchers {
-		w.touched(at)
-	}
 	if kind != xiRawKeyPress || binary.LittleEndian.Uint32(b[24:])&repeated != 0 {
 		return
 	}
