@@ -114,12 +114,12 @@ func TestNewDenyWinsOverOldResult(t *testing.T) {
 	h, handler, n := one(t)
 	first := h.Call(t.Context(), site.ToolEcho, text("x"), "r1")
 	want(t, first, capabilities.StatusOK, "")
-	for _, rules := range []string{denyEcho, askEcho} {
-		h.rules(rules)
-		h.Restart()
+	for _, now := range []string{denyEcho, askEcho} {
+		h.rules(now)
+		h.Restart() // a policy in force stays in force
 		n.AwaitReady()
 		r := h.Call(t.Context(), site.ToolEcho, text("x"), "r1")
-		if rules == askEcho { // what was carried out needs no new consent to be told
+		if now == askEcho { // what was carried out needs no new consent to be told
 			want(t, r, capabilities.StatusOK, "")
 			continue
 		}
