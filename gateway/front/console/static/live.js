@@ -90,9 +90,9 @@ const follow = new Set([...topics, "approval", "packet"]); // the badge and the 
 function connect() {
   if (stream || document.hidden) return;
   stream = new EventSource("/console/events");
-  let dropped = false;
-  stream.onopen = () => { link(""); if (dropped) refresh(); dropped = false; };
-  stream.onerror = () => { dropped = true; link("The gateway does not answer; trying again."); if (stream?.readyState === EventSource.CLOSED) { stream = null; setTimeout(connect, 3000); } };
+  // What changed between the page's making and the stream's opening is in no event.
+  stream.onopen = () => { link(""); refresh(); };
+  stream.onerror = () => { link("The gateway does not answer; trying again."); if (stream?.readyState === EventSource.CLOSED) { stream = null; setTimeout(connect, 3000); } };
   for (const topic of follow) stream.addEventListener(topic, soon);
 }
 function link(text) {
@@ -103,10 +103,10 @@ function link(text) {
 let due = 0;
 function soon() { due ||= requestAnimationFrame(() => { due = 0; refresh(); }); }
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) { stream?.close(); stream = null; } else { connect(); refresh(); }
+  if (document.hidden) { stream?.close(); stream = null; } else connect();
 });
 window.addEventListener("pagehide", () => { stream?.close(); stream = null; });
-window.addEventListener("pageshow", (e) => { if (e.persisted) { connect(); refresh(); } });
+window.addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
 connect();
 
 // A press on an answer that moved under the pointer a moment ago is not one.
