@@ -48,7 +48,7 @@ func TestFailureLeavesATrace(t *testing.T) {
 	capability.CheckTrace(t, text)
 	for what, want := range map[string]string{
 		"the browser": report.Chrome, "the node": string(report.Node), "the failure": "element_obscured", "the cover": "Cookies?", "a picture": "data:image/jpeg;base64,",
-		"the difference": `<div class="add">`, "the console": "mind the overlay", "the request": "bad.covered/1/", "the rule": "browser-use", "the order of calls": "2. click",
+		"the difference": `<div class="add">`, "the console": "mind the overlay", "the request": "/bad.covered/", "the rule": "browser-use", "the order of calls": "2. click",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the trace does not hold %s: %q", what, want)
