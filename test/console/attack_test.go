@@ -238,7 +238,7 @@ func TestHostileStringsAreText(t *testing.T) {
 	harmless("an address")
 	d.goTo("/console/" + url.PathEscape(corpus[1]))
 	harmless("an address that is none")
-	for asked := range d.asked {
+	for _, asked := range d.requested() {
 		if !strings.HasPrefix(asked, d.URL()) && asked != "about:blank" {
 			t.Errorf("a page asked for %s", asked)
 		}

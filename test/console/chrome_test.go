@@ -10,9 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -139,6 +141,20 @@ func (b *browser) read(r *os.File) {
 		}
 		b.mu.Unlock()
 	}
+}
+
+// words are what the page said by itself so far.
+func (b *browser) words() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.said)
+}
+
+// requested are the addresses that were asked for so far.
+func (b *browser) requested() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.asked))
 }
 
 // try sends a command and waits for its answer.

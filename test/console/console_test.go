@@ -81,7 +81,7 @@ func (d *desk) result(done <-chan capabilities.Result) capabilities.Result {
 	case r := <-done:
 		return r
 	case <-time.After(within):
-		d.t.Fatalf("the call has no result; the page: %s\n%q", d.value("document.body.innerText + document.activeElement.outerHTML.slice(0, 300)"), d.said)
+		d.t.Fatalf("the call has no result; the page: %s\n%q", d.value("document.body.innerText + document.activeElement.outerHTML.slice(0, 300)"), d.words())
 		return capabilities.Result{}
 	}
 }
@@ -134,7 +134,7 @@ func TestSignInAndOut(t *testing.T) {
 	if got := d.value("document.cookie"); got != "" {
 		t.Errorf("script reads the cookie: %s", got)
 	}
-	for asked := range d.asked {
+	for _, asked := range d.requested() {
 		if strings.Contains(asked, "hrl_") || strings.Contains(asked, "hrs_") {
 			t.Errorf("a secret went out in an address: %s", asked)
 		}
