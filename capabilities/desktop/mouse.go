@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// dragTime is how long a drag takes if the call does not say: applications have
-	// to answer each other about what is dragged over them.
-	dragTime = 200 * time.Millisecond
+	// dragTime is how long a drag takes if the call does not say: a browser hands what
+	// is dragged from the page's process to its own, and applications have to answer
+	// each other about it. One that is not ready when the button comes up forgets it.
+	dragTime = 600 * time.Millisecond
 	// lagTimes is how many times as long as an application was behind a drag takes at
 	// least: on its way it is pressed, noticed, announced, looked at and agreed to. mostDrag
 	// bounds that.
@@ -254,8 +255,9 @@ func (m *gesture) click(ctx context.Context, in platform.Input, b platform.Butto
 }
 
 // drag presses at the first point of the way, or where the pointer is if it has
-// only one, and lets go at the last. A fifth of its time is spent at the end, for
-// the target to agree.
+// only one, and lets go at the last. Most of its time is spent on the way, where
+// whatever begins with the first motion comes about; a third at the end, for the
+// target to agree.
 func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button, way []platform.Point) error {
 	if len(way) > 1 {
 		if err := m.travel(ctx, in, way[:1], 0); err != nil {
@@ -280,10 +282,10 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 		slow = max(slow, time.Since(began)-stride)
 	}
 	whole := m.duration(min(max(dragTime, lagTimes*slow), mostDrag))
-	if err := m.travel(ctx, in, way, whole*4/5); err != nil {
+	if err := m.travel(ctx, in, way, whole*2/3); err != nil {
 		return err
 	}
-	if err := pause(ctx, whole/5); err != nil {
+	if err := pause(ctx, whole/3); err != nil {
 		return err
 	}
 	if _, err := behind(ctx, in); err != nil {
