@@ -35,6 +35,7 @@ type Input struct {
 	// used are the programs that saw presses of spare keys since they were settled,
 	// with the keys; stuck are those of them that do not answer.
 	used  map[*program]map[byte]bool
+	typed bool // text was typed, and nobody has asked since whether it was handled
 	stuck map[*program]bool
 	idle  *time.Timer // restores the spare keys
 	rest  time.Duration
@@ -391,6 +392,9 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 		if !down {
 			return nil
 		}
+		if err := in.caughtUp(ctx); err != nil {
+			return err
+		}
 		codes, err := in.keyFor(ctx, syms, char)
 		if err != nil {
 			return err
@@ -403,6 +407,31 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 			return xtest.FakeInputChecked(in.conn.X, fakeKeyPress, codes[len(codes)-1], 0, 0, 0, 0, 0).Check()
 		})
 	})
+}
+
+// caughtUp waits until the program with the focus has done what was typed into it. Qt
+// carries out shortcuts when it reads them, before the text that it has read and not
+// handled: Control+S saved a file without the end of its text. It answers a second
+// question only after it has handled what came before the first.
+func (in *Input) caughtUp(ctx context.Context) error {
+	if !in.typed {
+		return nil
+	}
+	in.typed = false
+	w, err := in.target(ctx)
+	if err != nil {
+		return ctx.Err() // nobody has the focus
+	}
+	p, err := in.settle.of(ctx, w)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := in.settle.pace(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lift releases keys, the last pressed first.

@@ -88,6 +88,7 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 		}()
 	}
 	defer in.restoreLater()
+	in.typed = true
 	known := in.foreign.Load()
 	for len(syms) > 0 {
 		// As much as the spare keys allow, and no more than a burst.
