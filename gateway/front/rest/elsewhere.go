@@ -19,6 +19,7 @@ var harmless = map[string]bool{
 	"DELETE /v1/tasks/{task}":              true,
 	"DELETE /v1/webhooks/{webhook}":        true,
 	"POST /v1/policy/explain":              true,
+	"POST /v1/policy/replay":               true, // it only asks what would have been
 	"POST /v1/stop":                        true,
 	"POST /v1/tools/select":                true,
 	"POST /v1/calls":                       true, // policy and consent judge those

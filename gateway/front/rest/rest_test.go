@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ type api struct {
 	policyDir              string // where files are staged
 	agent, operator, admin string
 	client                 *http.Client
+	held                   atomic.Bool // an agent holds the device that requests come from
 }
 
 func start(t *testing.T) *api {
@@ -75,6 +77,12 @@ func start(t *testing.T) *api {
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
+		Elsewhere: func(*http.Request) error {
+			if a.held.Load() {
+				return capabilities.Errorf(capabilities.CodeForbidden, "held")
+			}
+			return nil
+		},
 		Site: func() rest.Site {
 			return rest.Site{SiteID: site, GatewayID: "g1", Version: "1.2.3", HTTPAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", BaseURL: f.URL}
 		},
@@ -475,6 +483,33 @@ func TestLedger(t *testing.T) {
 		t.Errorf("the export does not verify: %v", err)
 	}
 	a.ok(a.operator, "GET", "/v1/ledger/head", "", nil)
+}
+
+// From a device that an agent holds one can look, ask what if, and take away, and
+// nothing that gives more.
+func TestFromAHeldDevice(t *testing.T) {
+	a := start(t)
+	give := `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`
+	a.ok(a.admin, "POST", "/v1/grants", give, nil) // the control
+	a.held.Store(true)
+	for row, body := range map[string]string{
+		"GET /v1/policy": "", "GET /v1/ledger/head": "", "POST /v1/policy/replay": `{"set":"active"}`,
+		"POST /v1/policy/explain":                               `{"principal":"p","role":"agent","tool":"tool.node.list"}`,
+		"DELETE /v1/grants/" + string(a.consent.Grants()[0].ID): "",
+	} {
+		method, path, _ := strings.Cut(row, " ")
+		a.ok(a.admin, method, path, body, nil)
+	}
+	for row, body := range map[string]string{
+		"POST /v1/grants": give, "POST /v1/tokens": `{"principal":"x","role":"agent"}`, "POST /v1/invites": `{}`,
+		"POST /v1/policy/activate": fmt.Sprintf(`{"from":%q,"to":"sha256:00"}`, a.snapshot),
+	} {
+		method, path, _ := strings.Cut(row, " ")
+		a.fails(a.admin, method, path, body, capabilities.CodeForbidden)
+	}
+	if n := len(a.consent.Grants()); n != 0 {
+		t.Errorf("%d grants", n)
+	}
 }
 
 func TestPolicy(t *testing.T) {
