@@ -171,15 +171,7 @@ func newGrantListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := c.list(cmd, path("grants"), "grants")
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			all, err := decodeAll[struct {
+			all, done, err := listed[struct {
 				ID        string   `json:"grant"`
 				Kind      string   `json:"kind"`
 				Principal string   `json:"principal"`
@@ -195,10 +187,11 @@ func newGrantListCmd() *cobra.Command {
 				} `json:"scope"`
 				Used    int       `json:"used"`
 				Expires time.Time `json:"expires_at"`
-			}](raw)
-			if err != nil {
+			}](cmd, c, path("grants"), "grants")
+			if done || err != nil {
 				return err
 			}
+			out := cmd.OutOrStdout()
 			if len(all) == 0 {
 				fmt.Fprintln(out, "No grants.")
 				return nil

@@ -88,9 +88,19 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 	}
 }
 
-// readPaste asks at a terminal, without showing what is typed; otherwise it
-// reads all of in.
+// readPaste gives what 'handrail pair' printed.
 func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
+	text, err := readHidden(ctx, in, prompt, "Paste from 'handrail pair': ", 4*pairing.MaxPaste)
+	if err == nil && strings.TrimSpace(text) == "" {
+		return "", capabilities.Errorf(capabilities.CodePasteInvalid, "no paste was given").
+			WithHint("Give the line that 'handrail pair' printed, on standard input or at the prompt.")
+	}
+	return text, err
+}
+
+// readHidden asks at a terminal, without showing what is typed; otherwise it reads
+// all of in, most bytes of it at the most.
+func readHidden(ctx context.Context, in io.Reader, prompt io.Writer, ask string, most int64) (string, error) {
 	type read struct {
 		text string
 		err  error
@@ -102,14 +112,14 @@ func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, err
 		if state, err := term.GetState(fd); err == nil {
 			restore = func() { _ = term.Restore(fd, state) } // ctrl-C must not leave a mute terminal
 		}
-		fmt.Fprint(prompt, "Paste from 'handrail pair': ")
+		fmt.Fprint(prompt, ask)
 		go func() {
 			text, err := term.ReadPassword(fd)
 			got <- read{string(text), err}
 		}()
 	} else {
 		go func() {
-			text, err := io.ReadAll(io.LimitReader(bufio.NewReader(in), 4*pairing.MaxPaste))
+			text, err := io.ReadAll(io.LimitReader(bufio.NewReader(in), most))
 			got <- read{string(text), err}
 		}()
 	}
@@ -121,10 +131,6 @@ func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, err
 	case r := <-got:
 		if isTerminal(in) {
 			fmt.Fprintln(prompt)
-		}
-		if r.err == nil && strings.TrimSpace(r.text) == "" {
-			return "", capabilities.Errorf(capabilities.CodePasteInvalid, "no paste was given").
-				WithHint("Give the line that 'handrail pair' printed, on standard input or at the prompt.")
 		}
 		return r.text, r.err
 	}

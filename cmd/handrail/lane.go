@@ -35,22 +35,15 @@ func newLaneListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := c.list(cmd, path("lanes"), "lanes")
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			lanes, err := decodeAll[struct {
+			lanes, done, err := listed[struct {
 				Lane     string    `json:"lane"`
 				Nodes    []string  `json:"nodes"`
 				LastUsed time.Time `json:"last_used"`
-			}](raw)
-			if err != nil {
+			}](cmd, c, path("lanes"), "lanes")
+			if done || err != nil {
 				return err
 			}
+			out := cmd.OutOrStdout()
 			if len(lanes) == 0 {
 				fmt.Fprintln(out, "No lanes yet.")
 				return nil

@@ -99,6 +99,19 @@ func decodeAll[T any](raw []json.RawMessage) ([]T, error) {
 	return all, nil
 }
 
+// listed fetches a list; done says that it was printed as it came, for --json.
+func listed[T any](cmd *cobra.Command, c *client, path, field string) (all []T, done bool, err error) {
+	raw, err := c.list(cmd, path, field)
+	if err != nil {
+		return nil, false, err
+	}
+	if commonOf(cmd).json {
+		return nil, true, printItems(cmd.OutOrStdout(), raw)
+	}
+	all, err = decodeAll[T](raw)
+	return all, false, err
+}
+
 // list fetches path and gives the raw objects under field.
 func (c *client) list(cmd *cobra.Command, path, field string) ([]json.RawMessage, error) {
 	var answer map[string]json.RawMessage
@@ -134,18 +147,11 @@ func listNodes(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	raw, err := c.list(cmd, path("nodes"), "nodes")
-	if err != nil {
+	nodes, done, err := listed[nodeView](cmd, c, path("nodes"), "nodes")
+	if done || err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if commonOf(cmd).json {
-		return printItems(out, raw)
-	}
-	nodes, err := decodeAll[nodeView](raw)
-	if err != nil {
-		return err
-	}
 	if len(nodes) == 0 {
 		fmt.Fprintln(out, "No nodes yet. 'handrail pair' lets one in.")
 		return nil

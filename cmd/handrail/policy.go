@@ -275,18 +275,11 @@ func newPolicyHistoryCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := c.list(cmd, "/v1/policy/history", "versions")
-			if err != nil {
+			list, done, err := listed[rules.Version](cmd, c, "/v1/policy/history", "versions")
+			if done || err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			list, err := decodeAll[rules.Version](raw)
-			if err != nil {
-				return err
-			}
 			t := newTable(out, "SINCE", "POLICY", "BY", "REASON")
 			for _, v := range list {
 				t.row(v.At.Local().Format(time.DateTime), shortHash(v.Snapshot), string(v.By), v.Reason)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -54,42 +52,13 @@ func newSecretSetCmd() *cobra.Command {
 	}
 }
 
-// readSecret asks at a terminal, without showing what is typed; otherwise it reads
-// all of in.
+// readSecret gives a value; piped, one line's end is none of it.
 func readSecret(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
-	type read struct {
-		text string
-		err  error
+	text, err := readHidden(ctx, in, prompt, "Value: ", capabilities.MaxSecret+4)
+	if !isTerminal(in) {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
-	got := make(chan read, 1)
-	restore := func() {}
-	if isTerminal(in) {
-		fd := int(in.(interface{ Fd() uintptr }).Fd())
-		if state, err := term.GetState(fd); err == nil {
-			restore = func() { _ = term.Restore(fd, state) } // ctrl-C must not leave a mute terminal
-		}
-		fmt.Fprint(prompt, "Value: ")
-		go func() {
-			text, err := term.ReadPassword(fd)
-			got <- read{string(text), err}
-		}()
-	} else {
-		go func() {
-			text, err := io.ReadAll(io.LimitReader(bufio.NewReader(in), capabilities.MaxSecret+4))
-			got <- read{strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err}
-		}()
-	}
-	select {
-	case <-ctx.Done():
-		restore()
-		fmt.Fprintln(prompt)
-		return "", ctx.Err()
-	case r := <-got:
-		if isTerminal(in) {
-			fmt.Fprintln(prompt)
-		}
-		return r.text, r.err
-	}
+	return text, err
 }
 
 func newSecretListCmd() *cobra.Command {
@@ -102,15 +71,7 @@ func newSecretListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := c.list(cmd, path("secrets"), "secrets")
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			secrets, err := decodeAll[struct {
+			secrets, done, err := listed[struct {
 				Name       string `json:"name"`
 				Source     string `json:"source"`
 				References []struct {
@@ -119,10 +80,11 @@ func newSecretListCmd() *cobra.Command {
 					Display   string `json:"display_name"`
 					Principal string `json:"principal"`
 				} `json:"references"`
-			}](raw)
-			if err != nil {
+			}](cmd, c, path("secrets"), "secrets")
+			if done || err != nil {
 				return err
 			}
+			out := cmd.OutOrStdout()
 			t := newTable(out, "SECRET", "KEPT", "AGENT", "ALIAS", "REFERENCE", "SHOWN AS")
 			for _, s := range secrets {
 				if len(s.References) == 0 {

@@ -30,15 +30,7 @@ func newTasksCmd() *cobra.Command {
 			}
 			return confirmed(cmd, raw, "%s is forgotten", *drop)
 		}
-		raw, err := c.list(cmd, path("tasks"), "tasks")
-		if err != nil {
-			return err
-		}
-		out := cmd.OutOrStdout()
-		if commonOf(cmd).json {
-			return printItems(out, raw)
-		}
-		all, err := decodeAll[struct {
+		all, done, err := listed[struct {
 			ID        string    `json:"task"`
 			State     string    `json:"state"`
 			Principal string    `json:"principal"`
@@ -47,10 +39,11 @@ func newTasksCmd() *cobra.Command {
 			Approval  string    `json:"approval"`
 			Code      string    `json:"code"`
 			Expires   time.Time `json:"expires_at"`
-		}](raw)
-		if err != nil {
+		}](cmd, c, path("tasks"), "tasks")
+		if done || err != nil {
 			return err
 		}
+		out := cmd.OutOrStdout()
 		if len(all) == 0 {
 			fmt.Fprintln(out, "No calls are kept.")
 			return nil

@@ -74,25 +74,18 @@ func newTokenListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := c.list(cmd, path("tokens"), "tokens")
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if commonOf(cmd).json {
-				return printItems(out, raw)
-			}
-			tokens, err := decodeAll[struct {
+			tokens, done, err := listed[struct {
 				ID        string    `json:"token_id"`
 				Principal string    `json:"principal"`
 				Role      string    `json:"role"`
 				Lane      string    `json:"lane"`
 				ExpiresAt time.Time `json:"expires_at"`
 				RevokedAt time.Time `json:"revoked_at"`
-			}](raw)
-			if err != nil {
+			}](cmd, c, path("tokens"), "tokens")
+			if done || err != nil {
 				return err
 			}
+			out := cmd.OutOrStdout()
 			t := newTable(out, "TOKEN", "PRINCIPAL", "ROLE", "LANE", "STATE")
 			for _, k := range tokens {
 				state := "valid"
