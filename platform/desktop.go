@@ -146,6 +146,12 @@ type Follower interface {
 	Behind(ctx context.Context) (time.Duration, error)
 }
 
+// Placer is an Input that sees where the pointer is as it moves it.
+type Placer interface {
+	// MoveTo is Move, and gives the place that Pointer would give then.
+	MoveTo(ctx context.Context, to Point) (at Point, err error)
+}
+
 // Person tells when a person uses the device's own mouse or keyboard, which
 // events of Input are not.
 type Person interface {

@@ -220,11 +220,15 @@ func (a *Accessibility) Do(ctx context.Context, ref, action string) error {
 		return err
 	}
 	state, actions := call(t.at, ifAccessible+".GetState"), call(t.at, ifAction+".GetActions")
-	if err := t.ask(ctx, state, actions); err != nil {
+	role := call(t.at, ifAccessible+".GetRole")
+	if err := t.ask(ctx, state, actions, role); err != nil {
 		return err
 	}
 	if err := t.alive(ctx, state); err != nil {
 		return err
+	}
+	if t.closedMenu(uint32(role.number())) {
+		return platform.ErrCannot
 	}
 	if actions.err != nil {
 		return t.refused(ctx, actions.err)
@@ -257,6 +261,22 @@ func (a *Accessibility) Do(ctx context.Context, ref, action string) error {
 		return platform.ErrCannot
 	}
 	return t.start(ctx, call(t.at, ifAction+".DoAction", int32(i)))
+}
+
+// closedMenu reports a menu, or an item of one, of a program that takes the order and
+// does nothing: GTK 3 under Wayland opens no menu that no event of the seat asked
+// for, and takes no item of one that is not open.
+func (t target) closedMenu(role uint32) bool {
+	if !t.s.options.InWindows || !strings.HasPrefix(roleWord(role), "menu") {
+		return false
+	}
+	p := t.s.owner(t.at.bus)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kind == gtk3
 }
 
 // start has the element begin something. Toolkits answer when they are done, and
@@ -412,4 +432,36 @@ func (a *Accessibility) Select(ctx context.Context, ref string, add bool) error 
 // formatNumber gives a value as a person would write it.
 func formatNumber(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'g', 12, 64), ".0")
+}
+
+// Handled returns when an application has handled the keys that it has read. Qt
+// hands each key to the registry first, which tells those who listen, and handles it
+// once the registry has answered; shortcuts it carries out at once. An application
+// that is not on the bus has nothing to wait for. ErrHung when it takes longer than
+// ctx allows.
+func (a *Accessibility) Handled(ctx context.Context, pid int) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return nil // nobody hands keys around here
+	}
+	// The registry's answer comes behind its answers about the keys.
+	apps, err := s.applications(ctx)
+	if err == nil {
+		for _, p := range apps {
+			if p.processID() != pid {
+				continue
+			}
+			// An answer from the registry only puts the key into the application's queue;
+			// what is asked second comes behind it.
+			for range 2 {
+				if err == nil {
+					err = ask(ctx, s.bus, nil, property(p.root, ifAccessible, "Name"))
+				}
+			}
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return platform.ErrHung
+	}
+	return err
 }

@@ -35,6 +35,7 @@ const (
 	hasValue
 )
 
+//go:noinline
 func ifaceBits(v any) (bits uint16) {
 	names, _ := v.([]string)
 	for _, name := range names {

@@ -3,6 +3,8 @@ package atspi
 import (
 	"context"
 	"slices"
+
+	"github.com/godbus/dbus/v5"
 )
 
 // look tells what is scrolled away from what is not there at all, such as the
@@ -101,7 +103,12 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	p.mu.Lock()
 	for i, nd := range bare {
 		all := []*question{call(nd.at, ifAccessible+".GetState")}
-		if !nd.basics || nd.stale != 0 {
+		switch {
+		case nd.basics && nd.stale == 0:
+		case p.kind == gtk3:
+			// One for three; most of what a question costs is that it is one.
+			all = append(all, call(nd.at, ifProperties+".GetAll", ifAccessible))
+		default:
 			all = append(all, property(nd.at, ifAccessible, "Name"))
 			if p.kind != web { // where GetChildren costs nothing
 				all = append(all, property(nd.at, ifAccessible, "ChildCount"))
@@ -110,7 +117,11 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 		if !nd.basics {
 			all = append(all, call(nd.at, ifAccessible+".GetRole"))
 			nd.faced = false
-			if p.kind != web { // of whose many only those on the screen are asked for more
+			switch p.kind {
+			case gtk3:
+				all = append(all, call(nd.at, ifAccessible+".GetInterfaces"))
+			case web: // of whose many only those on the screen are asked for more
+			default:
 				all = append(all, faces(nd.at)...)
 			}
 		}
@@ -160,8 +171,8 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	return nil
 }
 
-// basics are the questions for an element's own data. (Properties.GetAll would be
-// one for three of them; Qt 5 crashes when it is asked that.)
+// basics are the questions for an element's own data, of whatever toolkit.
+// (Properties.GetAll is one for three of them; Qt 5 crashes when it is asked that.)
 func basics(at place) []*question {
 	return append([]*question{
 		call(at, ifAccessible+".GetState"), call(at, ifAccessible+".GetRole"),
@@ -209,6 +220,12 @@ func (nd *node) take(answers []*question) bool {
 			nd.role, nd.basics = uint32(q.number()), true
 		case ifAccessible + ".GetInterfaces":
 			nd.ifaces, nd.faced = ifaceBits(q.first()), true
+		case ifProperties + ".GetAll":
+			all, _ := q.first().(map[string]dbus.Variant)
+			name, _ := all["Name"].Value().(string)
+			desc, _ := all["Description"].Value().(string)
+			count, _ := all["ChildCount"].Value().(int32)
+			nd.name, nd.desc, nd.count = keep(name, maxName), keep(desc, maxName), int(count)
 		case "Name":
 			nd.name = keep(q.text(), maxName)
 		case "Description":

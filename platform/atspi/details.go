@@ -14,6 +14,7 @@ type batch struct {
 	take      []func(*question)
 }
 
+//go:noinline
 func (b *batch) add(q *question, take func(*question)) {
 	b.questions, b.take = append(b.questions, q), append(b.take, take)
 }

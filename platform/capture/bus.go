@@ -18,6 +18,16 @@ type Teller interface {
 	Changed(ctx context.Context) (areas []platform.Rect, layout bool, err error)
 }
 
+// Pointer is a Grabber that can say where the pointer's image is. Without it each frame
+// with the pointer is read and compared, for nobody tells of a pointer that moves.
+type Pointer interface {
+	// Pointed gives the area that the pointer's image covers now, and a number that
+	// changes with the image.
+	Pointed(ctx context.Context) (at platform.Rect, image uint32, err error)
+	// Drawn gives the same of the pointer as the last Grab drew it.
+	Drawn() (at platform.Rect, image uint32)
+}
+
 const (
 	maxViews  = 8        // areas that are remembered
 	maxBytes  = 96 << 20 // of their frames together; the newest one is kept anyway
@@ -39,6 +49,7 @@ type Bus struct {
 	// slow display ends with the caller's context.
 	own   chan struct{}
 	tell  Teller  // nil if g is none, or once it missed something
+	point Pointer // nil if g is none
 	views []*view // the last used first
 	seq   uint64
 	epoch uint64
@@ -58,12 +69,25 @@ type view struct {
 	frame  *platform.Frame // its Pix is nil after a while without use
 	dirty  platform.Rect   // what may have changed since
 	read   time.Time       // when its pixels were last read as a whole
+	// The pointer as it is in the frame; good with cursor, once something was read.
+	at    platform.Rect
+	image uint32
+}
+
+// repaint makes what a pointer left and what it covers dirty, if it has moved or
+// changed.
+func (v *view) repaint(at platform.Rect, image uint32) (moved platform.Rect) {
+	if at == v.at && image == v.image {
+		return platform.Rect{}
+	}
+	return v.at.Intersect(v.area).Union(at.Intersect(v.area))
 }
 
 // New makes a bus that owns g. It starts nothing.
 func New(g platform.Grabber) *Bus {
 	tell, _ := g.(Teller)
-	return &Bus{g: g, tell: tell, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
+	point, _ := g.(Pointer)
+	return &Bus{g: g, tell: tell, point: point, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
 }
 
 func (b *Bus) acquire(ctx context.Context) error {
@@ -140,9 +164,20 @@ func (b *Bus) refresh(ctx context.Context) (epoch uint64, err error) {
 		b.forgetAll()
 		b.epoch = l.Epoch
 	}
+	var at platform.Rect
+	var image uint32
+	if b.tell != nil && b.point != nil && slices.ContainsFunc(b.views, func(v *view) bool { return v.cursor }) {
+		if at, image, err = b.point.Pointed(ctx); err != nil {
+			b.forgetAll() // what was told of changes is lost
+			return 0, err
+		}
+	}
 	for _, v := range b.views {
-		if b.tell == nil || v.cursor { // nobody tells of a pointer that moves
+		switch {
+		case b.tell == nil || v.cursor && b.point == nil:
 			v.dirty = v.area
+		case v.cursor:
+			v.dirty = v.dirty.Union(v.repaint(at, image))
 		}
 		for _, a := range areas {
 			v.dirty = v.dirty.Union(a.Intersect(v.area))
@@ -198,6 +233,15 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 		v.dirty = v.area
 		return err
 	}
+	var moved platform.Rect // while it was read
+	if v.cursor && b.point != nil {
+		at, image := b.point.Drawn()
+		moved = v.repaint(at, image)
+		v.at, v.image = at, image
+		if !moved.Empty() && moved.Intersect(part) != moved {
+			v.dirty = moved // a part of it is not as it was drawn
+		}
+	}
 	fresh := &platform.Frame{Area: v.area, Epoch: b.epoch, At: now, Pix: pix, Stride: v.area.Width * 4}
 	same := false
 	switch {
@@ -214,7 +258,7 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 			if _, err := b.refresh(ctx); err != nil {
 				return err
 			}
-			if v.dirty.Intersect(unlike).Empty() { // nor was it painted just now
+			if v.dirty.Union(moved).Intersect(unlike).Empty() { // nor was it painted just now
 				b.tell = nil
 			}
 		}

@@ -39,7 +39,9 @@ type session struct {
 	lost <-chan struct{} // closed when the display server has ended; nil: never
 	// better tells whether something that was missing is there now. Nil: no.
 	better func(ctx context.Context) bool
-	close  func()
+	// handled waits until an application has handled the keys it read. Nil: no need.
+	handled func(ctx context.Context, pid int) error
+	close   func()
 }
 
 // betterEvery is how often what was missing is looked for again, at most.

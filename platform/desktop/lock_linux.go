@@ -22,9 +22,9 @@ var lockers = []struct {
 	property   string // of the interface named by method, if it is a property
 	says       string
 }{
-	{false, "org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver.GetActive", "", "the session's screen is locked"},
-	{false, "org.gnome.ScreenSaver", "/org/gnome/ScreenSaver", "org.gnome.ScreenSaver.GetActive", "", "the session's screen is locked"},
-	{true, "org.freedesktop.login1", "/org/freedesktop/login1/session/auto", "org.freedesktop.login1.Session", "LockedHint", "the session is locked (login1)"},
+	{false, "org.freedesktop.ScreenSaver", "/org/freedesktop/ScreenSaver", "org.freedesktop.ScreenSaver.GetActive", "", "The session's screen is locked."},
+	{false, "org.gnome.ScreenSaver", "/org/gnome/ScreenSaver", "org.gnome.ScreenSaver.GetActive", "", "The session's screen is locked."},
+	{true, "org.freedesktop.login1", "/org/freedesktop/login1/session/auto", "org.freedesktop.login1.Session", "LockedHint", "The session is locked (login1)."},
 }
 
 // buses are the connections that the questions go over; a lost one is made anew.
@@ -156,7 +156,7 @@ func lockedBy(proc string, getenv func(string) string) string {
 		for _, display := range []string{"WAYLAND_DISPLAY", "DISPLAY"} {
 			// One that runs with other rights (slock) hides its environment.
 			if at := getenv(display); err != nil || at != "" && slices.Contains(strings.Split(string(env), "\x00"), display+"="+at) {
-				return "the session is locked by " + name
+				return "The session is locked by " + name + "."
 			}
 		}
 	}

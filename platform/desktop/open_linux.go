@@ -64,7 +64,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 		return nil, err
 	}
 	if desk.Missing[platform.PartAccessibility] == nil {
-		desk.Accessibility = tree
+		desk.Accessibility, s.handled = tree, tree.Handled
 		names = append(names, "AT-SPI")
 	} else {
 		s.better = func(ctx context.Context) bool { return tree.Check(ctx) == nil }
@@ -107,6 +107,12 @@ func openX(ctx context.Context, o Options, s *session, closers *[]func() error, 
 	}
 	if err == nil {
 		desk.Windows = windows
+	}
+	server.Handled = func(ctx context.Context, pid int) error {
+		if s.handled == nil {
+			return nil
+		}
+		return s.handled(ctx, pid)
 	}
 	input, err := x11.NewInput(ctx, server)
 	if err := part(err, platform.PartInput); err != nil {

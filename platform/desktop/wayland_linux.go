@@ -103,6 +103,9 @@ func openWayland(ctx context.Context, o Options, s *session, closers *[]func() e
 	}
 	if err == nil {
 		desk.Windows = windows
+		if input != nil {
+			input.TellFocus(windows.FocusedPID)
+		}
 	}
 	clipboard, err := wayland.NewClipboard(ctx, clip)
 	if err := part(err, platform.PartClipboard); err != nil {

@@ -12,21 +12,23 @@ import (
 // Options of Run.
 type Options struct {
 	// Least and Most bound the headroom: how many bytes may be allocated between
-	// two collections. Default 6 and 64 MiB.
+	// two collections. Default 3 and 64 MiB.
 	Least, Most uint64
 }
 
 const (
-	defaultLeast = 6 << 20
+	defaultLeast = 3 << 20
 	defaultMost  = 64 << 20
-	leastPercent = 15  // of the live data, when that is much more than the headroom
+	leastPercent = 8   // of the live data, when that is much more than the headroom
 	mostPercent  = 800 // when there is next to none
 	// busy is the time between collections below which headroom pays.
 	busy = time.Second
 	// calm is how long no collection has been needed before memory is given back,
 	// and slack how much it must be to be worth one.
 	calm  = 10 * time.Second
-	slack = 4 << 20
+	slack = 3 << 20
+	// seldom is how many collections in that time are next to none.
+	seldom = 4
 )
 
 // Run adjusts the collector until ctx ends and then leaves it as it was.
@@ -64,11 +66,8 @@ func Run(ctx context.Context, o Options) error {
 			last = now
 		case <-tick.C:
 			u.read()
-			if u.cycles() == before {
-				h.now = o.Least
-				if u.unused() > slack {
-					debug.FreeOSMemory()
-				}
+			if h.rested(u.cycles()-before, u.rooted(), u.unused()) {
+				debug.FreeOSMemory()
 			}
 			u.read()
 			before = u.cycles()
@@ -83,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 type headroom struct {
 	o      Options
 	now    uint64
-	rooted uint64
+	rooted uint64 // the most that was live lately
 }
 
 // collected takes note of a collection, the given time after the one before.
@@ -94,7 +93,22 @@ func (h *headroom) collected(rooted uint64, since time.Duration) {
 	case since < busy:
 		h.now = min(2*h.now, h.o.Most)
 	}
-	h.rooted = rooted
+	// What is in flight comes and goes: live data grows when there is more of it than
+	// there was lately.
+	h.rooted = max(rooted, h.rooted-h.rooted/32)
+}
+
+// rested takes note of a calm's worth of time with so many collections, and says
+// whether memory has to be given back. A process with a thousand idle nodes is never
+// without work: where collections are seldom, what the next one will find may lie, and
+// what lies beyond it may not.
+func (h *headroom) rested(cycles, rooted, unused uint64) bool {
+	if cycles == 0 {
+		h.now = h.o.Least
+		return unused > slack
+	}
+	may := rooted / 100 * uint64(percent(rooted, h.now))
+	return cycles <= seldom && unused > may+slack
 }
 
 // percent is the GOGC that lets as much as headroom be allocated until the next

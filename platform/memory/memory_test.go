@@ -44,9 +44,38 @@ func TestHeadroom(t *testing.T) {
 		{9 * mib, 100 * time.Millisecond, 64 * mib},
 		{9 * mib, 100 * time.Millisecond, 64 * mib}, // no more than that
 		{12 * mib, 100 * time.Millisecond, 8 * mib}, // it grows
+		{10 * mib, 100 * time.Millisecond, 16 * mib},
+		{12 * mib, 100 * time.Millisecond, 32 * mib}, // as much as there was a moment ago
+		{10 * mib, 100 * time.Millisecond, 64 * mib},
+		{13 * mib, 100 * time.Millisecond, 8 * mib},
 	} {
 		if h.collected(step.rooted, step.since); h.now != step.want {
 			t.Errorf("step %d: %d MiB, want %d", i, h.now/mib, step.want/mib)
+		}
+	}
+}
+
+// What is not used goes when there is nothing to do, and when there is little to do
+// all but what the next collection will find.
+func TestRested(t *testing.T) {
+	const mib = 1 << 20
+	for i, c := range []struct {
+		now, cycles, rooted, unused uint64
+		want                        bool
+		then                        uint64
+	}{
+		{64 * mib, 0, 50 * mib, 3 * mib, false, 8 * mib},
+		{64 * mib, 0, 50 * mib, 5 * mib, true, 8 * mib},
+		{8 * mib, 2, 50 * mib, 11 * mib, false, 8 * mib}, // 8 may lie there
+		{8 * mib, 2, 50 * mib, 12 * mib, true, 8 * mib},
+		{8 * mib, 2, 200 * mib, 18 * mib, false, 8 * mib}, // 8 %
+		{8 * mib, 2, 200 * mib, 20 * mib, true, 8 * mib},
+		{64 * mib, 2, 50 * mib, 60 * mib, false, 64 * mib}, // it was busy lately
+		{8 * mib, 40, 50 * mib, 60 * mib, false, 8 * mib},  // it is
+	} {
+		h := headroom{o: Options{Least: 8 * mib, Most: 64 * mib}, now: c.now}
+		if got := h.rested(c.cycles, c.rooted, c.unused); got != c.want || h.now != c.then {
+			t.Errorf("%d: %v, %d MiB; want %v, %d", i, got, h.now/mib, c.want, c.then/mib)
 		}
 	}
 }

@@ -59,21 +59,26 @@ func Test(t *testing.T, opener platform.DesktopOpener, oracle Oracle) {
 	t.Run("missing", s.missing)
 	for _, part := range []struct {
 		name string
+		part platform.DesktopPart
 		have bool
 		test func(t *testing.T)
 	}{
-		{"screen", desk.Screen != nil, s.screen},
-		{"pointer", desk.Input != nil, s.pointer},
-		{"typing", desk.Input != nil, s.typing},
-		{"windows", desk.Windows != nil, s.windows},
-		{"clipboard", desk.Clipboard != nil, s.clipboard},
-		{"elements", desk.Accessibility != nil, s.elements},
-		{"person", desk.Person != nil, s.person},
-		{"ended", true, s.ended},
+		{"screen", platform.PartScreen, desk.Screen != nil, s.screen},
+		{"pointer", platform.PartInput, desk.Input != nil, s.pointer},
+		{"typing", platform.PartInput, desk.Input != nil, s.typing},
+		{"windows", platform.PartWindows, desk.Windows != nil, s.windows},
+		{"clipboard", platform.PartClipboard, desk.Clipboard != nil, s.clipboard},
+		{"elements", platform.PartAccessibility, desk.Accessibility != nil, s.elements},
+		{"person", platform.PartPerson, desk.Person != nil, s.person},
+		{"ended", "", true, s.ended},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			if !part.have {
-				t.Skip("this desktop says that it is missing")
+				why := "the desktop says that it is missing"
+				if m := desk.Missing[part.part]; m != nil {
+					why = m.What
+				}
+				t.Skip(why)
 			}
 			part.test(t)
 		})
@@ -92,6 +97,20 @@ func await(t *testing.T, what string, so func() bool) {
 	for deadline := time.Now().Add(within); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// reads waits until the field holds text.
+func (s *suite) reads(t *testing.T, text string) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		if got = s.oracle.Entry(); got == text {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the field holds %q, want %q", got, text)
 		}
 	}
 }
@@ -221,7 +240,7 @@ func (s *suite) typing(t *testing.T) {
 		if err != nil || n != len([]rune(text)) {
 			t.Fatalf("typed %d: %v", n, err)
 		}
-		await(t, "the text "+text, func() bool { return s.oracle.Entry() == text })
+		s.reads(t, text)
 	}
 	s.oracle.FocusEntry()
 	if n, err := in.Type(s.ctx, "ok\x00"); n != 0 || !errors.Is(err, platform.ErrUntypable) {
@@ -385,7 +404,7 @@ func (s *suite) person(t *testing.T) {
 		if _, err := s.desk.Input.Type(s.ctx, "not a person 漢"); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the text", func() bool { return s.oracle.Entry() == "not a person 漢" })
+		s.reads(t, "not a person 漢")
 	}
 	select {
 	case <-touched:

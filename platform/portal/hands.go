@@ -113,6 +113,9 @@ func (in *Input) do(ctx context.Context, f func() error) error {
 		return platform.ErrLost
 	}
 	defer func() { in.turn <- struct{}{} }()
+	if err := ctx.Err(); err != nil { // both were so: a call that ended gets nothing done
+		return err
+	}
 	select {
 	case <-in.p.Lost():
 		return platform.ErrLost

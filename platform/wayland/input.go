@@ -27,7 +27,8 @@ type Input struct {
 	pointer  *object
 	keyboard *object
 	seat     *object
-	finder   *finder // used by whose turn it is; nil until it is needed
+	focused  func(ctx context.Context) int // set before use; nil: nobody tells
+	finder   *finder                       // used by whose turn it is; nil until it is needed
 	turn     chan struct{}
 
 	// What follows is used by whose turn it is.
@@ -107,7 +108,7 @@ func (in *Input) open(ctx context.Context) error {
 	err = c.Sync(ctx)
 	if errors.Is(err, platform.ErrLost) {
 		return &platform.MissingError{What: fmt.Sprintf("The compositor does not let this program make input: %v.", err),
-			Fix: "Allow virtual keyboards in the compositor's settings."}
+			Fix: "Allow virtual keyboards in the compositor's settings.", Permission: true}
 	}
 	return err
 }
@@ -137,6 +138,9 @@ func (in *Input) do(ctx context.Context, f func() error) error {
 		return platform.ErrLost
 	}
 	defer func() { in.turn <- struct{}{} }()
+	if err := ctx.Err(); err != nil { // both were so: a call that ended gets nothing done
+		return err
+	}
 	return f()
 }
 
@@ -376,6 +380,9 @@ func (in *Input) Type(ctx context.Context, text string) (int, error) {
 		if !typable(r) {
 			return 0, fmt.Errorf("character %d of the text is a control character: %w", i+1, platform.ErrUntypable)
 		}
+	}
+	if err := in.mayTake(ctx, runes); err != nil {
+		return 0, err
 	}
 	var done atomic.Int64
 	err := in.do(ctx, func() error { return in.typeRunes(ctx, runes, &done) })

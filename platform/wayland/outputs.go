@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -253,8 +254,9 @@ func (o *Outputs) known() (platform.Layout, []place) {
 		all = append(all, one{out, f, factor})
 	}
 	// From left to right: compositors tell of them in whatever order.
-	slices.SortStableFunc(all, func(a, b one) int {
-		return cmp.Or(cmp.Compare(a.facts.x, b.facts.x), cmp.Compare(a.facts.y, b.facts.y))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i].facts, &all[j].facts
+		return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) < 0
 	})
 	displays, places := []platform.Display{}, []place{}
 	primary := -1

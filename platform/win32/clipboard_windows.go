@@ -41,6 +41,9 @@ var concealing = []struct {
 // open runs f with the clipboard open, on one thread. Another program may have
 // it open; they keep it for moments only.
 func open(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tick := time.NewTicker(2 * time.Millisecond)

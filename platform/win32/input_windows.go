@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"unicode/utf16"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -86,7 +87,10 @@ func sendKeys(in []keyInput) (int, error) {
 }
 
 // Pointer gives where the pointer is.
-func (in *Input) Pointer(context.Context) (platform.Point, error) {
+func (in *Input) Pointer(ctx context.Context) (platform.Point, error) {
+	if err := ctx.Err(); err != nil {
+		return platform.Point{}, err
+	}
 	var p point
 	if ok, _, errno := procGetCursorPos.Call(uintptr(unsafe.Pointer(&p))); ok == 0 {
 		return platform.Point{}, failed("GetCursorPos", errno)
@@ -101,6 +105,9 @@ func metric(n uintptr) int {
 
 // Move moves the pointer, with the events that a mouse would make.
 func (in *Input) Move(ctx context.Context, to platform.Point) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	const xVirtual, yVirtual, cxVirtual, cyVirtual = 76, 77, 78, 79
 	whole := platform.Rect{X: metric(xVirtual), Y: metric(yVirtual), Width: metric(cxVirtual), Height: metric(cyVirtual)}
 	if whole.Empty() {
@@ -130,10 +137,13 @@ var buttonEvents = map[platform.Button]buttonEvent{
 }
 
 // Button presses or releases a button.
-func (in *Input) Button(_ context.Context, b platform.Button, down bool) error {
+func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error {
 	e, ok := buttonEvents[b]
 	if !ok {
 		return fmt.Errorf("win32: no such button: %w", platform.ErrCannot)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -153,7 +163,10 @@ func (in *Input) Button(_ context.Context, b platform.Button, down bool) error {
 }
 
 // Scroll turns the wheel.
-func (in *Input) Scroll(_ context.Context, right, down int) error {
+func (in *Input) Scroll(ctx context.Context, right, down int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if down != 0 {
 		if err := sendMouse(mouseInput{flags: mouseWheel, data: uint32(int32(-down * wheelClick))}); err != nil {
 			return err
@@ -177,10 +190,13 @@ func (k key) event(up bool) keyInput {
 }
 
 // Key presses or releases a key.
-func (in *Input) Key(_ context.Context, name string, down bool) error {
+func (in *Input) Key(ctx context.Context, name string, down bool) error {
 	k, ok := keyOf(name)
 	if !ok {
 		return fmt.Errorf("win32: no such key: %w", platform.ErrUntypable)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -195,8 +211,20 @@ func (in *Input) Key(_ context.Context, name string, down bool) error {
 	return nil
 }
 
-// Type types text as characters, whatever the keyboard's layout.
+// Type types text as characters, whatever the keyboard's layout. It fails before the
+// first one for text that can not be typed.
 func (in *Input) Type(ctx context.Context, text string) (int, error) {
+	if !utf8.ValidString(text) {
+		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)
+	}
+	for i, r := range []rune(text) {
+		if !typable(r) {
+			return 0, fmt.Errorf("character %d of the text is a control character: %w", i+1, platform.ErrUntypable)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	const chunk = 32 // characters in one call: a cancelled call stops soon
@@ -238,6 +266,18 @@ func (in *Input) Type(ctx context.Context, text string) (int, error) {
 		}
 	}
 	return typed, flush()
+}
+
+// typable reports whether a character is one that a keyboard gives a program as
+// text: Enter and Tab are, other controls and what is no character are not.
+func typable(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return true
+	case r < 0x20 || r >= 0x7F && r < 0xA0:
+		return false
+	}
+	return r&0xFFFE != 0xFFFE // the last two of each plane are no characters
 }
 
 // Release lets go of what is held.

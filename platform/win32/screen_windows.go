@@ -80,7 +80,10 @@ func scaleOf(monitor uintptr) float64 {
 }
 
 // Layout gives the displays.
-func (s *Screen) Layout(context.Context) (platform.Layout, error) {
+func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) {
+	if err := ctx.Err(); err != nil {
+		return platform.Layout{}, err
+	}
 	monitors.Lock()
 	monitors.found = nil
 	ok, _, errno := procEnumDisplayMonitors.Call(0, 0, monitorCallback(), 0)

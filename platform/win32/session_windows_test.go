@@ -319,6 +319,40 @@ func TestPerson(t *testing.T) {
 	if err := os.WriteFile(filepath.Clean(ask), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.Remove(ask) }) // the person goes
 	await(t, "the person's events are told", func() bool { return touches.Load() > 0 })
 	await(t, "the stop keys are told", func() bool { return stops.Load() > 0 })
+}
+
+// Another desktop in front, as the secure one of a prompt or the lock screen is, counts
+// as locked, and is named.
+func TestOtherDesktopInFront(t *testing.T) {
+	const all = 0x10000000 // GENERIC_ALL
+	home, _, errno := procOpenInputDesktop.Call(0, 0, all)
+	if home == 0 {
+		t.Fatal(failed("OpenInputDesktop", errno))
+	}
+	t.Cleanup(func() { procCloseDesktop.Call(home) })
+	const name = "handrail-test"
+	wide, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, _, errno := user32.NewProc("CreateDesktopW").Call(uintptr(unsafe.Pointer(wide)), 0, 0, 0, all, 0)
+	if made == 0 {
+		t.Fatal(failed("CreateDesktop", errno))
+	}
+	t.Cleanup(func() { procCloseDesktop.Call(made) })
+	turn := user32.NewProc("SwitchDesktop")
+	did, _, errno := turn.Call(made)
+	t.Cleanup(func() { turn.Call(home) })
+	why := Locked()
+	if why == "" { // Wine's SwitchDesktop does nothing before version 9
+		t.Skipf("this system puts no other desktop in front: SwitchDesktop gave %d (%v)", did, errno)
+	}
+	if !strings.Contains(why, name) {
+		t.Errorf("it is not named: %q", why)
+	}
+	turn.Call(home)
+	await(t, "the person's desktop is back", func() bool { return Locked() == "" })
 }

@@ -90,11 +90,16 @@ func NewAccessibility() (*Accessibility, error) {
 	}
 	a := newAccessibility(automation, end)
 	err := a.run(context.Background(), perElement, a.prepare)
-	if err != nil {
-		a.Close()
-		return nil, fmt.Errorf("win32: UI Automation did not start: %w", err)
+	if err == nil {
+		return a, nil
 	}
-	return a, nil
+	a.Close()
+	if errors.Is(err, platform.ErrCannot) { // as that of Wine since version 9, which is not whole
+		return nil, &platform.MissingError{
+			What: "The UI Automation of this Windows is not whole: " + err.Error() + ".", Fix: "Use Windows 8 or newer; until then work by screenshot, mouse and keyboard.",
+		}
+	}
+	return nil, fmt.Errorf("win32: UI Automation did not start: %w", err)
 }
 
 func newAccessibility(automation object, end chan struct{}) *Accessibility {
@@ -121,26 +126,31 @@ func (a *Accessibility) prepare() error {
 		automationAutoFocus: 0, automationConnectionTimeout: uintptr(connectPatience.Milliseconds()), automationTransactionTimeout: uintptr(callPatience.Milliseconds()),
 	} {
 		if err := a.automation.call(m, v); err != nil {
-			return err
+			return preparing(m, err)
 		}
 	}
 	if err := a.automation.call(automationControlWalker, uintptr(unsafe.Pointer(&a.walker))); err != nil {
-		return err
+		return preparing(automationControlWalker, err)
 	}
 	for request, scope := range map[*object]uintptr{&a.whole: scopeSubtree, &a.one: scopeElement} {
 		if err := a.automation.call(automationCacheRequest, uintptr(unsafe.Pointer(request))); err != nil {
-			return err
+			return preparing(automationCacheRequest, err)
 		}
 		for _, property := range fetched {
 			if err := request.call(requestAddProperty, property); err != nil {
-				return err
+				return preparing(requestAddProperty, err)
 			}
 		}
 		if err := request.call(requestScope, scope); err != nil {
-			return err
+			return preparing(requestScope, err)
 		}
 	}
 	return nil
+}
+
+// preparing names the method that every reading needs and this system refused.
+func preparing(m int, err error) error {
+	return fmt.Errorf("%s.%s: %w", methods[m].of, methods[m].name, err)
 }
 
 // Close lets go of everything, and waits, bounded, for calls that an application

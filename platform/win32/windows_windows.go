@@ -67,7 +67,10 @@ func topLevels() ([]windows.HWND, error) {
 }
 
 // List gives the windows that a person could see, the top one first.
-func (Windows) List(context.Context) ([]platform.Window, error) {
+func (Windows) List(ctx context.Context) ([]platform.Window, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	found, err := topLevels()
 	if err != nil {
 		return nil, err

@@ -25,6 +25,9 @@ type Options struct {
 	// Authority is the file with the cookie. Default: $XAUTHORITY, or .Xauthority
 	// in the home folder.
 	Authority string
+	// Handled waits until the program of that process has handled the keys that it
+	// read, for programs that hand keys to others first. Default: none does.
+	Handled func(ctx context.Context, pid int) error
 }
 
 // Conn is a connection to an X server, shared by the parts of a desktop. Its
@@ -121,7 +124,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		_ = raw.Close()
 		return nil, &platform.MissingError{What: fmt.Sprintf("The X server of DISPLAY=%s refused this program: %v.", name, err),
-			Fix: "Start the node as the session's user, or set XAUTHORITY to the session's file for it."}
+			Fix: "Start the node as the session's user, or set XAUTHORITY to the session's file for it.", Permission: true}
 	}
 	c.X.DefaultScreen = a.screen
 	c.Setup = xproto.Setup(c.X)

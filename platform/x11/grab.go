@@ -77,14 +77,12 @@ func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte,
 // drawCursor draws the pointer's image, whose colours come multiplied by its
 // alpha.
 func (s *Screen) drawCursor(ctx context.Context, area platform.Rect, pix []byte) error {
-	cur, err := Ask(ctx, s.c, func() (*xfixes.GetCursorImageReply, error) { return xfixes.GetCursorImage(s.c.X).Reply() })
-	if err != nil {
-		if _, refused := errors.AsType[xproto.CursorError](err); refused {
-			return nil // no pointer, or one without an image
-		}
+	s.drawnAt, s.drawnImage = platform.Rect{}, 0
+	cur, at, err := s.pointer(ctx)
+	if err != nil || cur == nil {
 		return err
 	}
-	at := platform.Rect{X: int(cur.X) - int(cur.Xhot), Y: int(cur.Y) - int(cur.Yhot), Width: int(cur.Width), Height: int(cur.Height)}
+	s.drawnAt, s.drawnImage = at, cur.CursorSerial
 	seen := at.Intersect(area)
 	for y := seen.Y; y < seen.Y+seen.Height; y++ {
 		for x := seen.X; x < seen.X+seen.Width; x++ {
@@ -102,6 +100,34 @@ func (s *Screen) drawCursor(ctx context.Context, area platform.Rect, pix []byte)
 	}
 	return nil
 }
+
+// pointer gives the pointer's image and where it is; nil if there is none.
+func (s *Screen) pointer(ctx context.Context) (*xfixes.GetCursorImageReply, platform.Rect, error) {
+	cur, err := Ask(ctx, s.c, func() (*xfixes.GetCursorImageReply, error) { return xfixes.GetCursorImage(s.c.X).Reply() })
+	if err != nil {
+		if _, refused := errors.AsType[xproto.CursorError](err); refused {
+			return nil, platform.Rect{}, nil // no pointer, or one without an image
+		}
+		return nil, platform.Rect{}, err
+	}
+	return cur, platform.Rect{X: int(cur.X) - int(cur.Xhot), Y: int(cur.Y) - int(cur.Yhot), Width: int(cur.Width), Height: int(cur.Height)}, nil
+}
+
+// Pointed gives the area that the pointer's image covers now, and a number that changes
+// with the image.
+func (s *Screen) Pointed(ctx context.Context) (platform.Rect, uint32, error) {
+	if !s.cursor {
+		return platform.Rect{}, 0, nil
+	}
+	cur, at, err := s.pointer(ctx)
+	if err != nil || cur == nil {
+		return platform.Rect{}, 0, err
+	}
+	return at, cur.CursorSerial, nil
+}
+
+// Drawn gives the same of the pointer as the last Grab drew it.
+func (s *Screen) Drawn() (platform.Rect, uint32) { return s.drawnAt, s.drawnImage }
 
 // shared is memory that the server writes images into.
 type shared struct {

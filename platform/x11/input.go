@@ -1,10 +1,10 @@
 package x11
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,15 +35,15 @@ type Input struct {
 	// used are the programs that saw presses of spare keys since they were settled,
 	// with the keys; stuck are those of them that do not answer.
 	used  map[*program]map[byte]bool
-	typed bool // text was typed, and nobody has asked since whether it was handled
+	typed bool                                     // text was typed, and nobody has asked since whether it was handled
+	late  func(ctx context.Context, pid int) error // Options.Handled
+	pid   xproto.Atom                              // _NET_WM_PID
 	stuck map[*program]bool
 	idle  *time.Timer // restores the spare keys
 	rest  time.Duration
 
 	held    []heldKey
-	buttons []byte          // held, as XTEST numbers them
-	mapping []byte          // of buttons: what each physical one does
-	remap   atomic.Bool     // mapping is old
+	buttons []heldButton    // in the order of their presses
 	over    context.Context // ends with Close
 	finish  context.CancelFunc
 }
@@ -57,6 +57,7 @@ type heldKey struct {
 var (
 	_ platform.Input    = (*Input)(nil)
 	_ platform.Follower = (*Input)(nil)
+	_ platform.Placer   = (*Input)(nil)
 )
 
 // XTEST's kinds of event.
@@ -79,7 +80,7 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{conn: c, thaw: thaw, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
+	in := &Input{conn: c, thaw: thaw, late: o.Handled, turn: make(chan struct{}, 1), used: map[*program]map[byte]bool{}, stuck: map[*program]bool{}}
 	if err = in.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -92,6 +93,9 @@ func NewInput(ctx context.Context, o Options) (*Input, error) {
 func (in *Input) open(ctx context.Context) error {
 	e, err := in.conn.Extension(ctx, "XTEST")
 	if err != nil {
+		return err
+	}
+	if in.pid, err = in.conn.Atom(ctx, "_NET_WM_PID"); err != nil {
 		return err
 	}
 	if !e.Present {
@@ -117,22 +121,18 @@ func (in *Input) open(ctx context.Context) error {
 	if in.settle, err = newSettler(ctx, in.conn, in.spare.window); err != nil {
 		return err
 	}
-	in.remap.Store(true)
 	return in.learn(ctx)
 }
 
-// mapped hears of changes of the keyboard's or the mouse's map: of the keyboard's
-// by XKB, because who speaks that is told no other way.
+// mapped hears of changes of the keyboard's map by XKB, because who speaks that is
+// told no other way.
 //
-//	core:          34, …, sequence:2, 4: what (2 buttons), …
 //	XKB map:       first, 1, sequence:2, time:4, device, …, changed:2, 16: first key
 //	               with new syms, how many, …
 //	XKB keyboard:  first, 0, …
 func (in *Input) mapped(e Event) {
-	const mappingNotify, xkbMapNotify, xkbNewKeyboard = 34, 1, 0
+	const xkbMapNotify, xkbNewKeyboard = 1, 0
 	switch {
-	case e.Code == mappingNotify && e.Data[4] == 2:
-		in.remap.Store(true)
 	case e.Code != in.xkbEvent:
 	case e.Data[1] == xkbMapNotify:
 		changed, first, n := binary.LittleEndian.Uint16(e.Data[10:]), e.Data[16], e.Data[17]
@@ -170,6 +170,10 @@ func (in *Input) do(ctx context.Context, f func(ctx context.Context) error) erro
 	case <-in.conn.Lost():
 		return platform.ErrLost
 	}
+	if err := ctx.Err(); err != nil { // both were so: a call that ended gets nothing done
+		in.turn <- struct{}{}
+		return err
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := in.conn.fault(f(ctx))
@@ -197,179 +201,6 @@ func (c *Conn) fakeKey(code byte, down bool) {
 		kind = fakeKeyPress
 	}
 	xtest.FakeInput(c.X, kind, code, 0, 0, 0, 0, 0)
-}
-
-// Pointer gives the pointer's place.
-func (in *Input) Pointer(ctx context.Context) (platform.Point, error) {
-	r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
-		return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
-	})
-	if err != nil {
-		return platform.Point{}, err
-	}
-	return platform.Point{X: int(r.RootX), Y: int(r.RootY)}, nil
-}
-
-// Move moves the pointer. A place beyond the desktop becomes the nearest on it; a
-// program that holds the pointer elsewhere is an error.
-func (in *Input) Move(ctx context.Context, to platform.Point) error {
-	wide, high := int(in.conn.Screen.WidthInPixels), int(in.conn.Screen.HeightInPixels)
-	const most = 1<<15 - 1
-	x, y := int16(min(max(to.X, 0), most)), int16(min(max(to.Y, 0), most))
-	return in.do(ctx, func(ctx context.Context) error {
-		r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
-			xtest.FakeInput(in.conn.X, fakeMotion, 0, 0, in.conn.Root(), x, y, 0)
-			return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
-		})
-		if err != nil {
-			return err
-		}
-		// The screen may have grown since the connection was made: then a place beyond
-		// the old size that was reached is right, too.
-		near := func(is int16, want, size int) bool { return int(is) == want || want < 0 || want >= size }
-		there := func() bool { return near(r.RootX, to.X, wide) && near(r.RootY, to.Y, high) }
-		if there() {
-			return nil
-		}
-		// A window manager that looks at a press first stops the pointer for the while;
-		// what moves it then waits in the server and is carried out when it goes on.
-		frozen := time.NewTimer(in.thaw)
-		defer frozen.Stop()
-		look := time.NewTicker(2 * time.Millisecond)
-		defer look.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-frozen.C:
-				return fmt.Errorf("x11: something holds the pointer at %d,%d", r.RootX, r.RootY)
-			case <-look.C:
-			}
-			r, err = Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
-				return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
-			})
-			if err != nil || there() {
-				return err
-			}
-		}
-	})
-}
-
-// Behind waits for the program under the pointer, as platform.Follower says.
-func (in *Input) Behind(ctx context.Context) (took time.Duration, err error) {
-	err = in.do(ctx, func(ctx context.Context) error {
-		w, err := in.under(ctx)
-		if err != nil || w == in.conn.Root() {
-			return err
-		}
-		p, err := in.settle.of(ctx, w)
-		if err != nil || p.top == 0 || p.mute {
-			return err
-		}
-		began := time.Now()
-		err = in.settle.pace(ctx, p)
-		took = time.Since(began)
-		return err
-	})
-	return took, err
-}
-
-// under gives the innermost window under the pointer; the root if there is none.
-func (in *Input) under(ctx context.Context) (xproto.Window, error) {
-	w := in.conn.Root()
-	for range 32 {
-		r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) { return xproto.QueryPointer(in.conn.X, w).Reply() })
-		if err != nil {
-			return 0, err
-		}
-		if r.Child == 0 {
-			break
-		}
-		w = r.Child
-	}
-	return w, nil
-}
-
-// thaw is how long a press may be looked at by somebody before the pointer goes on.
-// Window managers read the whole keyboard anew for each key that was lent, and look
-// at no press before they have done so: on a busy machine that takes seconds.
-const thaw = 10 * time.Second
-
-// logical are X's numbers of buttons by what they do.
-var logical = map[platform.Button]byte{
-	platform.ButtonLeft: 1, platform.ButtonMiddle: 2, platform.ButtonRight: 3, platform.ButtonBack: 8, platform.ButtonForward: 9,
-}
-
-// physical gives the button that does what number stands for: they differ where a
-// person swapped them.
-func (in *Input) physical(ctx context.Context, number byte) (byte, error) {
-	if in.remap.Load() {
-		in.remap.Store(false)
-		r, err := Ask(ctx, in.conn, func() (*xproto.GetPointerMappingReply, error) { return xproto.GetPointerMapping(in.conn.X).Reply() })
-		if err != nil {
-			in.remap.Store(true)
-			return 0, err
-		}
-		in.mapping = r.Map
-	}
-	i := slices.Index(in.mapping, number)
-	if i < 0 {
-		return 0, fmt.Errorf("x11: the mouse has no button %d", number)
-	}
-	return byte(i + 1), nil
-}
-
-// Button presses or releases a button. Releasing what is not held does nothing.
-func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error {
-	number, ok := logical[b]
-	if !ok {
-		return fmt.Errorf("x11: no button is named %.20q", string(b))
-	}
-	return in.do(ctx, func(ctx context.Context) error {
-		code, err := in.physical(ctx, number)
-		if err != nil {
-			return err
-		}
-		kind := byte(fakeButtonRelease)
-		if in.buttons = slices.DeleteFunc(in.buttons, func(held byte) bool { return held == code }); down {
-			kind = fakeButtonPress
-			in.buttons = append(in.buttons, code)
-		}
-		return in.conn.Do(context.WithoutCancel(ctx), func() error {
-			return xtest.FakeInputChecked(in.conn.X, kind, code, 0, 0, 0, 0, 0).Check()
-		})
-	})
-}
-
-// Scroll turns the wheel, which is buttons 4 to 7.
-func (in *Input) Scroll(ctx context.Context, right, down int) error {
-	return in.do(ctx, func(ctx context.Context) error {
-		for _, axis := range []struct {
-			clicks     int
-			back, fore byte
-		}{{down, 4, 5}, {right, 6, 7}} {
-			number := axis.fore
-			if axis.clicks < 0 {
-				number, axis.clicks = axis.back, -axis.clicks
-			}
-			if axis.clicks == 0 {
-				continue
-			}
-			code, err := in.physical(ctx, number)
-			for range axis.clicks {
-				if err == nil {
-					err = in.conn.Do(ctx, func() error {
-						xtest.FakeInput(in.conn.X, fakeButtonPress, code, 0, 0, 0, 0, 0)
-						return xtest.FakeInputChecked(in.conn.X, fakeButtonRelease, code, 0, 0, 0, 0, 0).Check()
-					})
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // Key presses or releases a key. A character that needs Shift or AltGr has them
@@ -409,29 +240,46 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 	})
 }
 
-// caughtUp waits until the program with the focus has done what was typed into it. Qt
-// carries out shortcuts when it reads them, before the text that it has read and not
-// handled: Control+S saved a file without the end of its text. It answers a second
-// question only after it has handled what came before the first.
+// caughtUp waits until the program with the focus has done what was typed into it:
+// Qt carries out shortcuts, and clicks, when it reads them, before text that it has
+// read and not handled. Control+S saved a file without the end of its text.
 func (in *Input) caughtUp(ctx context.Context) error {
 	if !in.typed {
 		return nil
 	}
-	in.typed = false
-	w, err := in.target(ctx)
-	if err != nil {
-		return ctx.Err() // nobody has the focus
-	}
-	p, err := in.settle.of(ctx, w)
-	if err != nil {
-		return err
-	}
-	for range 2 {
-		if err := in.settle.pace(ctx, p); err != nil {
+	if w, err := in.target(ctx); err == nil {
+		p, err := in.settle.of(ctx, w)
+		if err == nil {
+			err = in.settle.caughtUp(ctx, p)
+		}
+		if err == nil {
+			err = in.handled(ctx, p)
+		}
+		if err != nil {
 			return err
 		}
+	} else if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	in.typed = false // also when nobody has the focus
 	return nil
+}
+
+// handled waits for a program that hands the keys it read to others first.
+func (in *Input) handled(ctx context.Context, p *program) error {
+	w := cmp.Or(p.top, p.shell)
+	if in.late == nil || w == 0 {
+		return nil
+	}
+	r, err := Ask(ctx, in.conn, func() (*xproto.GetPropertyReply, error) {
+		return xproto.GetProperty(in.conn.X, false, w, in.pid, xproto.AtomCardinal, 0, 1).Reply()
+	})
+	if err != nil || len(r.Value) < 4 {
+		return ctx.Err() // it is gone, or does not say
+	}
+	limited, cancel := context.WithTimeout(ctx, hungAfter)
+	defer cancel()
+	return in.late(limited, int(binary.LittleEndian.Uint32(r.Value)))
 }
 
 // lift releases keys, the last pressed first.
@@ -490,11 +338,14 @@ func (in *Input) keyFor(ctx context.Context, syms []uint32, char bool) ([]byte, 
 func (in *Input) Release(ctx context.Context) error {
 	return in.do(ctx, func(ctx context.Context) error {
 		held, buttons := in.held, in.buttons
+		if len(held)+len(buttons) == 0 {
+			return nil // whatever went down came up, and the server has said so
+		}
 		in.held, in.buttons = nil, nil
 		ctx = context.WithoutCancel(ctx)
 		err := in.conn.Do(ctx, func() error {
-			for _, code := range slices.Backward(buttons) {
-				xtest.FakeInput(in.conn.X, fakeButtonRelease, code, 0, 0, 0, 0, 0)
+			for _, b := range slices.Backward(buttons) {
+				xtest.FakeInput(in.conn.X, fakeButtonRelease, b.code, 0, 0, 0, 0, 0)
 			}
 			for _, h := range slices.Backward(held) {
 				for _, code := range slices.Backward(h.codes) {

@@ -37,6 +37,10 @@ type Screen struct {
 
 	shm *shared // only Grab and Close touch it
 
+	// The pointer as Grab drew it last; only Grab and Drawn touch it.
+	drawnAt    platform.Rect
+	drawnImage uint32
+
 	mu     sync.Mutex // above what follows
 	layout platform.Layout
 	stale  bool // layout has to be read anew

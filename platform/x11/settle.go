@@ -50,16 +50,19 @@ type program struct {
 	shell   xproto.Window // the one that has a class, 0 if none has
 	patient bool          // it is known to answer editres
 	mute    bool          // it did not answer a ping that asked politely
+	muted   time.Time     // when it did not
+	heard   bool          // it has answered a ping
 	quiet   bool          // it answers nothing
 }
 
 // Bounds of waiting for a program: until it is called hung, until one that is
-// only asked to keep up is let be, until one that never answered is taken for one
+// only asked to keep up is let be, until a gesture asks that one again, until one that never answered is taken for one
 // that never will, and the grace that such a one gets. The grace is for programs
 // that translate a key when they read it; it can not be shown to suffice.
 const (
 	hungAfter  = 10 * time.Second
 	askedAfter = 500 * time.Millisecond
+	askedAgain = 2 * time.Second
 	quietAfter = time.Second
 	grace      = 150 * time.Millisecond
 )
@@ -245,9 +248,11 @@ func (s *settler) refuse(ctx context.Context, b []byte) error {
 }
 
 func (s *settler) pinged(ctx context.Context, p *program, patience time.Duration) error {
-	return s.asked(ctx, p.top, s.proto, func(token uint32) []uint32 {
+	err := s.asked(ctx, p.top, s.proto, func(token uint32) []uint32 {
 		return []uint32{uint32(s.ping), token, uint32(p.top), 0, 0}
 	}, patience)
+	p.heard = p.heard || err == nil
+	return err
 }
 
 // pace waits a little for a program that answers pings, so that it never has more
@@ -258,9 +263,32 @@ func (s *settler) pace(ctx context.Context, p *program) error {
 	}
 	err := s.pinged(ctx, p, askedAfter)
 	if errors.Is(err, platform.ErrHung) {
-		p.mute, err = true, nil
+		p.mute, p.muted, err = true, time.Now(), nil
 	}
 	return err
+}
+
+// caughtUp returns when p has handled every key pressed so far, which programs
+// that queue what they read do after they have read it: they answer a second ping
+// only after they handled what came before the first. Only one that never answered
+// a ping is let be.
+func (s *settler) caughtUp(ctx context.Context, p *program) error {
+	for range 2 {
+		if !p.heard {
+			if err := s.pace(ctx, p); err != nil {
+				return err
+			}
+			continue
+		}
+		if p.top == 0 {
+			return nil
+		}
+		if err := s.pinged(ctx, p, s.hung); err != nil {
+			return err
+		}
+		p.mute = false
+	}
+	return nil
 }
 
 // settle returns when p has read every key pressed so far.

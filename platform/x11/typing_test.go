@@ -59,7 +59,9 @@ var typists = []typist{
 		// The characters are not painted, and the title tells them by number: Chromium
 		// and the window manager look for a font for each new one, which takes longer
 		// than all the rest.
-		app := d.Chromium(`<title>ready</title><input id=i autofocus style="width:90%; -webkit-text-security: disc"><script>
+		// A page is titled before its field is there, its field is there before it has the
+		// keyboard, and until it is painted for the first time Chromium drops every key.
+		app := d.Chromium(`<title>opening</title><input id=i autofocus style="width:90%; -webkit-text-security: disc"><script>
 			let soon
 			i.oninput = () => {
 				clearTimeout(soon)
@@ -67,9 +69,12 @@ var typists = []typist{
 			}
 			onclick = () => { i.value = ""; document.title = "ready"; i.focus() }
 			onfocus = () => i.focus()
+			const painted = () => performance.getEntriesByType("paint").length > 0
+			const look = () => document.hasFocus() && document.activeElement === i && painted() ? document.title = "ready" : setTimeout(look, 20)
+			look()
 		</script>`)
-		desk.Await(t, "the page", func() bool { return strings.HasPrefix(app.Title(), "ready") })
 		d.Activate(app.Window.ID)
+		desk.Await(t, "the field to have the keyboard", func() bool { return strings.HasPrefix(app.Title(), "ready") })
 		return func() string { return numbered(app.Title()) }, func() {
 			d.Xdotool("mousemove", "400", "300", "click", "1")
 			desk.Await(t, "an empty field", func() bool { return strings.HasPrefix(app.Title(), "ready") })

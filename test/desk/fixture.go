@@ -216,8 +216,8 @@ func (f *Fixture) Box(widget string) Box {
 }
 
 // InstallQtEditor installs a small text editor written in Qt as "desk-qt-editor":
-// it opens the file it is given and saves on Control+S.
-func (d *Desk) InstallQtEditor() {
+// it opens the file it is given and saves on Control+S. It gives where that is.
+func (d *Desk) InstallQtEditor() string {
 	d.T.Helper()
 	d.needModule(Qt)
 	program, err := testdata.ReadFile("testdata/editor_qt.py")
@@ -228,13 +228,15 @@ func (d *Desk) InstallQtEditor() {
 	if err != nil {
 		d.T.Fatalf("%v", err)
 	}
-	d.Install("desk-qt-editor", fmt.Sprintf("exec %s %s \"$@\"", python, file))
+	return d.Install("desk-qt-editor", fmt.Sprintf("exec %s %s \"$@\"", python, file))
 }
 
-// Install puts a shell script in front of the PATH of this desk.
-func (d *Desk) Install(name, script string) {
+// Install puts a shell script in front of the PATH of this desk, and gives where.
+func (d *Desk) Install(name, script string) string {
 	d.T.Helper()
-	if err := os.WriteFile(filepath.Join(d.dir, "bin", name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	path := filepath.Join(d.dir, "bin", name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 		d.T.Fatalf("%v", err)
 	}
+	return path
 }

@@ -1,7 +1,7 @@
 package desk
 
 import (
-	"os"
+	"net"
 	"path/filepath"
 )
 
@@ -17,7 +17,11 @@ func StartWeston(t TB) *Desk {
 		if d.Server.Ended() {
 			t.Fatalf("weston ended: %v: %s", d.Server.Err, tail(d.Server.out.String(), 4000))
 		}
-		_, err := os.Stat(filepath.Join(d.Runtime, "weston-of-test"))
+		// Its socket is there a moment before anybody listens at it.
+		c, err := net.Dial("unix", filepath.Join(d.Runtime, "weston-of-test"))
+		if err == nil {
+			_ = c.Close()
+		}
 		return err == nil
 	})
 	d.Env = setenv(d.Env, "WAYLAND_DISPLAY", "weston-of-test")

@@ -1,0 +1,234 @@
+package microphone
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/handrail-dev/handrail/platform"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a real PulseAudio of a test's own: a sink that nobody hears, and a
+// microphone that hears what is played there.
+type server struct {
+	t       *testing.T
+	dir     string
+	cmd     *exec.Cmd
+	kill    func() // once
+	backend *Backend
+}
+
+const modules = `load-module module-native-protocol-unix auth-anonymous=1 socket=%s
+load-module module-null-sink sink_name=room rate=48000 channels=1
+load-module module-remap-source master=room.monitor source_name=ear source_properties=device.description=Ear
+set-default-source ear
+`
+
+func startServer(t *testing.T) *server {
+	t.Helper()
+	program, err := exec.LookPath("pulseaudio")
+	if err != nil {
+		t.Fatal("this test needs pulseaudio")
+	}
+	s := &server{t: t, dir: t.TempDir()}
+	socket := filepath.Join(s.dir, "native")
+	script := filepath.Join(s.dir, "default.pa")
+	if err := os.WriteFile(script, []byte(strings.ReplaceAll(modules, "%s", socket)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd = exec.Command(program, "-n", "-F", script, "--daemonize=no", "--exit-idle-time=-1", "--disallow-exit", "--use-pid-file=no", "--log-target=stderr", "--log-level=error")
+	s.cmd.Env = append(os.Environ(), "HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir, "PULSE_RUNTIME_PATH="+filepath.Join(s.dir, "run"), "DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:")
+	s.cmd.Stderr = t.Output()
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.kill = sync.OnceFunc(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+	t.Cleanup(s.kill)
+	s.backend = New(Options{Server: "unix:" + socket})
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		s.backend.mu.Lock()
+		s.backend.looked = time.Time{}
+		s.backend.mu.Unlock()
+		if l := s.backend.Look(t.Context(), platform.SensorMicrophone); l.Missing == nil && len(l.Devices) > 0 {
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatal("the sound server did not start")
+		}
+	}
+}
+
+// play has a tone played in the room until the test ends, by a foreign program.
+func (s *server) play(hz float64) {
+	s.t.Helper()
+	const rate, seconds = 48000, 120
+	raw := make([]byte, 0, 2*rate*seconds)
+	for i := range rate * seconds {
+		raw = binary.LittleEndian.AppendUint16(raw, uint16(int16(12000*math.Sin(2*math.Pi*hz*float64(i)/rate))))
+	}
+	file := filepath.Join(s.dir, "tone.raw")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command("pacat", "--playback", "--raw", "--format=s16le", "--rate=48000", "--channels=1", "-d", "room", file)
+	cmd.Env = s.env()
+	cmd.Stderr = s.t.Output()
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}
+
+func (s *server) env() []string {
+	return append(os.Environ(), "HOME="+s.dir, "PULSE_SERVER=unix:"+filepath.Join(s.dir, "native"))
+}
+
+// recorders counts what records at the server, by the server's own account.
+func (s *server) recorders() int {
+	cmd := exec.Command("pactl", "list", "short", "source-outputs")
+	cmd.Env = s.env()
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(out)) {
+		if !strings.Contains(line, "module-remap-source") {
+			n++
+		}
+	}
+	return n
+}
+
+// record collects samples.
+func (s *server) record(ctx context.Context, device string, length time.Duration, progress func(time.Duration)) ([]int16, platform.Recording, error) {
+	var samples []int16
+	r, err := s.backend.Record(ctx, platform.RecordOrder{
+		Kind: platform.SensorMicrophone, Device: device, Format: platform.FormatPCM, Duration: length, Progress: progress,
+		Write: func(p []byte) error {
+			for i := 0; i+1 < len(p); i += 2 {
+				samples = append(samples, int16(binary.LittleEndian.Uint16(p[i:])))
+			}
+			return nil
+		},
+	})
+	return samples, r, err
+}
+
+// goertzel is how strong a frequency is, as an amplitude.
+func goertzel(samples []int16, hz float64) float64 {
+	k := 2 * math.Cos(2*math.Pi*hz/Rate)
+	var s1, s2 float64
+	for _, s := range samples {
+		s1, s2 = float64(s)+k*s1-s2, s1
+	}
+	return 2 * math.Sqrt(s1*s1+s2*s2-k*s1*s2) / float64(len(samples))
+}
+
+func TestTone(t *testing.T) {
+	s := startServer(t)
+	l := s.backend.Look(t.Context(), platform.SensorMicrophone)
+	if !strings.HasPrefix(l.Backend, "PulseAudio ") || len(l.Devices) != 1 || l.Devices[0].ID != "ear" || !l.Devices[0].Default {
+		t.Fatalf("%+v: the monitor of a loudspeaker is no microphone", l)
+	}
+	s.play(440)
+	// Until the player plays, the room is silent; how long that is nobody promises.
+	for end := time.Now().Add(60 * time.Second); ; {
+		some, _, err := s.record(t.Context(), "", 250*time.Millisecond, func(time.Duration) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if goertzel(some, 440) > 1000 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the tone was never heard")
+		}
+	}
+	told := 0
+	samples, r, err := s.record(t.Context(), "ear", 2*time.Second, func(time.Duration) { told++ })
+	if err != nil || len(samples) != 2*Rate || r.Rate != Rate || r.Device.ID != "ear" || told < 3 || r.At.IsZero() {
+		t.Fatalf("%d samples, %+v, %d times told, %v", len(samples), r, told, err)
+	}
+	best, amplitude := 0.0, 0.0
+	for hz := 400.0; hz <= 480; hz++ {
+		if a := goertzel(samples, hz); a > amplitude {
+			best, amplitude = hz, a
+		}
+	}
+	if math.Abs(best-440) > 1 || amplitude < 6000 {
+		t.Errorf("%v Hz with amplitude %v, want 440 with 12000", best, amplitude)
+	}
+}
+
+// A recording that is given up, or told to rest, leaves nothing at the server.
+func TestCancel(t *testing.T) {
+	s := startServer(t)
+	for name, end := range map[string]func(cancel context.CancelFunc){
+		"cancelled": func(cancel context.CancelFunc) { cancel() },
+		"resting":   func(context.CancelFunc) { s.backend.Rest() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		_, _, err := s.record(ctx, "", 5*time.Minute, func(time.Duration) {
+			if seen++; seen == 3 {
+				if s.recorders() != 1 {
+					t.Error("the server knows nothing of it")
+				}
+				go end(cancel)
+			}
+		})
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Error(name, err)
+		}
+		for end := time.Now().Add(30 * time.Second); s.recorders() > 0; {
+			if time.Now().After(end) {
+				t.Fatal(name, "and the server still records")
+			}
+		}
+	}
+	if _, _, err := s.record(t.Context(), "", 250*time.Millisecond, func(time.Duration) {}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	s := startServer(t)
+	var none *platform.NoSensorError
+	if _, _, err := s.record(t.Context(), "nose", time.Second, nil); !errors.As(err, &none) || len(none.Have) != 1 || none.Have[0].ID != "ear" {
+		t.Error(err)
+	}
+	// The server dies under a recording.
+	seen := 0
+	_, _, err := s.record(t.Context(), "", 5*time.Minute, func(time.Duration) {
+		if seen++; seen == 3 {
+			go s.kill()
+		}
+	})
+	if !errors.Is(err, platform.ErrSensorLost) {
+		t.Error(err)
+	}
+	var missing *platform.MissingError
+	if _, _, err := s.record(t.Context(), "", time.Second, nil); !errors.As(err, &missing) || missing.Fix == "" {
+		t.Error(err)
+	}
+	s.backend.mu.Lock()
+	s.backend.looked = time.Time{}
+	s.backend.mu.Unlock()
+	if l := s.backend.Look(t.Context(), platform.SensorMicrophone); l.Missing == nil || l.Listed {
+		t.Errorf("%+v", l)
+	}
+}
