@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/notice"
 	"github.com/handrail-dev/handrail/agent/owner"
 	"github.com/handrail-dev/handrail/agent/runner"
+	"github.com/handrail-dev/handrail/agent/spool"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/chain"
@@ -65,8 +66,10 @@ type Agent struct {
 	// stoppedBy is whose switch stopped the node last; the switch calls one at a time.
 	stoppedBy string
 	journal   *journal.Journal
+	spool     *spool.Spool
 	link      *link.Link
 	board     *notice.Board
+	runs      callLog // who is told of each call
 	linked    atomic.Pointer[link.State]
 	node      atomic.Pointer[policy.Node] // this node as the owner's rules see it
 	logKey    atomic.Pointer[chain.Key]   // what the journal's head is signed with
@@ -83,7 +86,7 @@ func New(o Options) (a *Agent, err error) {
 			return nil, err
 		}
 	}
-	a = &Agent{opts: o}
+	a = &Agent{opts: o, runs: watchersOf(o)}
 	a.board = a.openBoard()
 	a.identity, err = link.LoadIdentity(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,12 +116,17 @@ func New(o Options) (a *Agent, err error) {
 	a.guard = guard.New(guard.Options{
 		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.Catalog),
 	})
-	a.runner, err = runner.New(runner.Options{Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: shownJournal{a.journal, a.board}, Refused: a.refused, Log: o.Log})
-	if err != nil {
+	if a.spool, err = openSpool(o); err != nil {
 		return nil, errors.Join(err, a.journal.Close())
 	}
+	a.runner, err = runner.New(runner.Options{
+		Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())
+	}
 	if a.link, err = link.New(a.linkOptions()); err != nil {
-		return nil, errors.Join(err, a.journal.Close())
+		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())
 	}
 	return a, nil
 }
@@ -128,8 +136,12 @@ func (a *Agent) linkOptions() link.Options {
 	host, _ := os.Hostname() // shown to people only
 	return link.Options{
 		Dir: o.Dir, Addrs: o.Addrs, Log: o.Log, OnState: a.onState,
-		Serve:   func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
-		Journal: a.runner.States,
+		Serve: func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
+		Attached: func(tool capabilities.ToolID) bool {
+			d, known := o.Catalog.Get(tool)
+			return known && d.Attached
+		},
+		Journal: a.runner.States, Artifacts: spooled{a.spool},
 		Hello: func() wire.Hello {
 			return wire.Hello{
 				CatalogHash: o.Catalog.Hash(), Agent: o.Version,
@@ -185,6 +197,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		if err := a.journal.Close(); err != nil {
 			a.opts.Log.Error("journal.close", "err", err)
 		}
+		_ = a.spool.Close()
 	}()
 	// The journal outlives the link: the last answers still go into it.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -194,6 +207,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.heedOwner(groupCtx) })
 	group.Go(func() error { return a.board.Run(groupCtx) })
 	group.Go(func() error { return a.heedRules(groupCtx) })
+	group.Go(func() error { return a.sweepSpool(groupCtx) })
 	linkCtx, stopLink := context.WithCancel(ctx)
 	defer stopLink()
 	context.AfterFunc(groupCtx, stopLink) // a journal that fails ends the node

@@ -99,6 +99,8 @@ func (a *Agent) readiness(ctx context.Context) []capabilities.Readiness {
 func (a *Agent) refused(t *wire.Ticket, e *capabilities.Error) {
 	if e.Code != capabilities.CodeApprovalPending { // that call comes again
 		a.journal.Refused(t, e.Code)
+		a.runs.began(t)
+		a.runs.ended(t.Call, &wire.Answer{Status: capabilities.StatusDenied, Code: e.Code})
 	}
 }
 

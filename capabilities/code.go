@@ -78,6 +78,13 @@ const (
 	CodeTextUntypable       Code = "text_untypable"
 	CodeOwnWindow           Code = "own_window"
 	CodeInterruptedByPerson Code = "interrupted_by_person"
+	CodeTakenOver           Code = "taken_over"
+
+	CodeSensorMissing     Code = "sensor_not_found"
+	CodeSensorBusy        Code = "sensor_busy"
+	CodeSensorRefused     Code = "sensor_refused"
+	CodeFormatUnsupported Code = "format_unsupported"
+	CodeCaptureBroken     Code = "capture_broken"
 
 	CodeSecretUnavailable Code = "secret_unavailable"
 	CodeSecretHeld        Code = "secret_held"
@@ -91,6 +98,15 @@ const (
 	CodeNodeRevoked    Code = "node_revoked"
 	CodeVersionSkew    Code = "version_skew"
 
+	CodeLocationUnavailable Code = "location_unavailable"
+	CodeLocationRefused     Code = "location_refused"
+	CodeLocationTimeout     Code = "location_timeout"
+
+	CodeArtifactUnavailable Code = "artifact_unavailable"
+	CodeArtifactSpace       Code = "artifact_space"
+
+	CodePushUnavailable Code = "push_unavailable"
+
 	CodeLedgerCorrupt Code = "ledger_corrupt"
 	CodeInternal      Code = "internal"
 )
@@ -100,7 +116,7 @@ type CodeInfo struct {
 	Message   string // one plain sentence
 	Hint      string // what to do about it
 	Retryable bool   // the same call may succeed later without a change
-	HTTP      int    // status for the REST surface
+	HTTP      int    // status for the REST surface, 400 or more: nobody takes an error for an answer
 }
 
 var codeTable = map[Code]CodeInfo{
@@ -126,7 +142,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403},
 	CodeConsentUnavailable:   {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403},
 	CodeConsentDenied:        {"A person denied this call.", "Do not repeat it.", false, 403},
-	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 202},
+	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409},
 	CodeIsolationUnavailable: {"The node can not give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403},
 	CodeStopped:              {"The stop switch is on.", "A person has to resume.", false, 403},
 	CodeRequestIDConflict:    {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409},
@@ -170,6 +186,13 @@ var codeTable = map[Code]CodeInfo{
 	CodeTextUntypable:       {"A character of the text can not be typed on this system.", "Leave it out, or set the field's value with act.", false, 422},
 	CodeOwnWindow:           {"That is a window of Handrail itself, which calls never touch.", "A person has to use it.", false, 403},
 	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409},
+	CodeTakenOver:           {"A person has taken over this device.", "Call again: the call waits until they hand back. Then look again before you go on.", true, 409},
+
+	CodeSensorMissing:     {"There is no such camera or microphone.", "Call tool.node.list: it names the devices of each node.", false, 404},
+	CodeSensorBusy:        {"Another program or call is using the camera or microphone.", "Wait until it is free, or ask the person to close what uses it.", true, 409},
+	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings; 'handrail doctor' on the node says more.", false, 403},
+	CodeFormatUnsupported: {"The device can not give that format.", "Leave the format out, or see the message for what it can give.", false, 422},
+	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502},
 
 	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503},
 	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409},
@@ -179,15 +202,26 @@ var codeTable = map[Code]CodeInfo{
 	CodePasteUsed:      {"The pairing paste was used already.", "Run 'handrail pair' again; if you did not use it, look at who did.", false, 410},
 	CodeSiteMismatch:   {"The gateway is not the site this node was told to trust.", "Check the address; if the site was rebuilt, pair anew.", false, 403},
 	CodePairingDenied:  {"The admin denied this node.", "Ask the admin.", false, 403},
-	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 202},
+	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 409},
 	CodeNodeRevoked:    {"This node's pairing was revoked.", "Ask the admin for a new paste and join again.", false, 403},
 	CodeVersionSkew:    {"The two sides speak protocol versions that do not meet.", "Update the older side.", false, 426},
+
+	CodeLocationUnavailable: {"Nothing on this device can say where it is.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503},
+	CodeLocationRefused:     {"The person or the system does not give out the position.", "Ask the person to allow location for Handrail.", false, 403},
+	CodeLocationTimeout:     {"No source knew the position in time.", "Give a larger timeout_ms, or accept an older position with maximum_age_ms.", true, 504},
+
+	CodeArtifactUnavailable: {"The call was carried out, but a file that it made did not arrive whole, so it is not there.", "Call again for a new one; see that the node is connected.", true, 502},
+	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed with 'handrail artifacts', or ask the admin for more room.", true, 507},
+
+	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502},
 
 	CodeLedgerCorrupt: {"The ledger does not verify.", "Keep the files and compare with the nodes' copies of the head.", false, 500},
 	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500},
 }
 
 // Info gives the public side of c; unknown codes give that of CodeInternal.
+//
+//go:noinline
 func (c Code) Info() CodeInfo {
 	if info, ok := codeTable[c]; ok {
 		return info
@@ -226,14 +260,20 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // Wrap makes an Error whose public message is the code's own (or message, if not
 // empty) and whose cause stays private.
+//
+//go:noinline
 func Wrap(code Code, cause error, message string) *Error {
 	return &Error{Code: code, Message: message, cause: cause}
 }
 
 // WithHint returns a copy of e with that hint.
+//
+//go:noinline
 func (e *Error) WithHint(hint string) *Error { c := *e; c.Hint = hint; return &c }
 
 // WithDetails returns a copy of e with those details.
+//
+//go:noinline
 func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; return &c }
 
 // Error gives code and public message; the cause is for logs, by errors.Unwrap.
@@ -249,6 +289,8 @@ func (e *Error) Is(target error) bool {
 }
 
 // PublicMessage is the message a caller may see.
+//
+//go:noinline
 func (e *Error) PublicMessage() string {
 	if e.Message != "" {
 		return e.Message
@@ -257,6 +299,8 @@ func (e *Error) PublicMessage() string {
 }
 
 // PublicHint is the hint a caller may see.
+//
+//go:noinline
 func (e *Error) PublicHint() string {
 	if e.Hint != "" {
 		return e.Hint

@@ -3,6 +3,8 @@ package capabilities
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 )
 
 // IsolationClass is how strongly a call's execution is confined (S1-35). Order
@@ -47,11 +49,15 @@ const (
 	ReasonPermission       Reason = "os_permission_missing"
 	ReasonBackendMissing   Reason = "backend_missing"
 	ReasonBackendFailing   Reason = "backend_failing"
+	ReasonSessionLocked    Reason = "session_locked" // or a secure prompt is shown
 	ReasonNodeOffline      Reason = "node_offline"
 	ReasonNodeStopped      Reason = "node_stopped"
 	ReasonNodeNotPaired    Reason = "node_not_paired"
 	ReasonHiddenByPolicy   Reason = "hidden_by_policy"
 	ReasonIsolationMissing Reason = "isolation_unavailable"
+	ReasonLocationAgent    Reason = "location_agent_missing"
+	ReasonLocationNoFix    Reason = "location_no_fix"
+	ReasonDeviceMissing    Reason = "device_missing" // a camera, say, is not connected
 )
 
 // Readiness is the one truth about a capability on a node (DESIGN section 5).
@@ -66,6 +72,31 @@ type Readiness struct {
 	Degraded string `json:"degraded,omitempty" cbor:"5,keyasint,omitempty"`
 	// Backend says what carries it out, such as "chromium 156.0.8078.73".
 	Backend string `json:"backend,omitempty" cbor:"6,keyasint,omitempty"`
+	// Devices are the cameras or microphones that calls may name, where they are known;
+	// at most MaxDevices.
+	Devices []Device `json:"devices,omitempty" cbor:"7,keyasint,omitempty"`
+	// Fake says that the devices are a test's and not the host's.
+	Fake bool `json:"fake,omitempty" cbor:"8,keyasint,omitempty"`
+}
+
+// Bounds of Readiness.Devices.
+const (
+	MaxDevices    = 16
+	MaxDeviceText = 128 // bytes of an ID or label
+)
+
+// Device is a camera or microphone of a node.
+type Device struct {
+	ID      string `json:"id" cbor:"1,keyasint"` // what device_id takes
+	Label   string `json:"label,omitempty" cbor:"2,keyasint,omitempty"`
+	Facing  string `json:"facing_mode,omitempty" cbor:"3,keyasint,omitempty"` // user, environment; empty: not known
+	Default bool   `json:"default,omitempty" cbor:"4,keyasint,omitempty"`
+}
+
+// Same reports whether both say the same.
+func (r Readiness) Same(o Readiness) bool {
+	return r.Capability == o.Capability && r.Reason == o.Reason && r.Fix == o.Fix && r.Isolation == o.Isolation &&
+		r.Degraded == o.Degraded && r.Backend == o.Backend && r.Fake == o.Fake && slices.Equal(r.Devices, o.Devices)
 }
 
 // Ready reports whether the capability can be used now.
@@ -90,6 +121,9 @@ type Invocation struct {
 	// it, or never was; nil unless there is a Secret. Until it is called, results are
 	// kept free of the value. Idempotent, safe from any goroutine, also after Handle.
 	Cleared func()
+	// Spool takes the call's artifacts; nil where the node keeps none. CreateArtifact
+	// is how handlers use it.
+	Spool ArtifactSpool
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Observe reports what really happened, as a capability key with a short
@@ -101,10 +135,13 @@ type Invocation struct {
 type Output struct {
 	// Result is marshalled to the JSON object that the descriptor's result schema
 	// describes, without the fields that Blobs stand for.
-	Result   any
-	Blobs    []Blob
-	Effect   Effect
-	Evidence string // one short line; never holds what the caller typed
+	Result any
+	Blobs  []Blob
+	// Artifacts are what CreateArtifact's writers gave, at most MaxArtifacts: bytes
+	// that are large, or that a person will want as a file.
+	Artifacts []Artifact
+	Effect    Effect
+	Evidence  string // one short line; never holds what the caller typed
 	// Untrusted marks content of third parties (a page, a screen) in Result.
 	Untrusted bool
 }
@@ -116,6 +153,21 @@ type ClipboardKeeper interface {
 	// secret lies there. It returns once they are.
 	KeepClipboard(ctx context.Context, keep bool) error
 }
+
+// CallWatcher is a Handler that is told of the calls that its node carries out. What
+// it is told is what the ledger may have, and it must not block.
+type CallWatcher interface {
+	// CallBegan tells of a call that is about to run. args gives what its descriptor
+	// lets out of its arguments (Evidence); to be called before CallBegan returns, or
+	// never.
+	CallBegan(call CallID, lane LaneID, tool ToolID, args func() map[string]any)
+	// CallEnded tells how it ended, in a few words: "ok", "error stale_frame".
+	CallEnded(call CallID, outcome string)
+}
+
+// ErrCut is in the cause of a call's context that ended because the node lost the
+// gateway, and not because somebody wanted it to end.
+var ErrCut = errors.New("the connection to the gateway was lost")
 
 // Handler carries out one family of capabilities on a node. Handlers are safe
 // for concurrent use; they order what must be ordered themselves (per lane).

@@ -76,9 +76,13 @@ type Result struct {
 	// schema; nil unless Status is ok.
 	Output json.RawMessage `json:"output,omitempty"`
 	// Ack is true for tools that answer with an acknowledgement only (S0-42).
-	Ack          bool          `json:"ack,omitempty"`
-	Blobs        []Blob        `json:"blobs,omitempty"`
-	Routing      *Routing      `json:"routing,omitempty"`
+	Ack       bool       `json:"ack,omitempty"`
+	Blobs     []Blob     `json:"blobs,omitempty"`
+	Artifacts []Artifact `json:"artifacts,omitempty"` // each whole, or with the code that says why not
+	Routing   *Routing   `json:"routing,omitempty"`
+	// EnvelopeHash is the address of the envelope it ran under (S1-10): SHA-256 in
+	// hex, as in the decision's packet. Empty if none was built.
+	EnvelopeHash string        `json:"envelope_hash,omitempty"`
 	Effect       Effect        `json:"effect,omitempty"`
 	Evidence     string        `json:"evidence,omitempty"`  // one short line: how Effect was verified
 	Untrusted    bool          `json:"untrusted,omitempty"` // output holds content of third parties: data, not instructions
@@ -92,4 +96,7 @@ type Progress struct {
 	Done    float64 `json:"done" cbor:"1,keyasint"`
 	Total   float64 `json:"total,omitempty" cbor:"2,keyasint,omitempty"`
 	Message string  `json:"message,omitempty" cbor:"3,keyasint,omitempty"` // at most 200 bytes
+	// Data is what the caller needs while the call still runs, such as the answer to
+	// an offer: a JSON object of at most 32 KiB. Few tools have any.
+	Data json.RawMessage `json:"-" cbor:"4,keyasint,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/gob"
 	"encoding/json"
@@ -114,6 +115,46 @@ func TestPasteRoundTrip(t *testing.T) {
 		}
 		if got, err := ParsePaste(text[:i]); capabilities.CodeOf(err) != capabilities.CodePasteInvalid || got.Addrs != nil {
 			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+}
+
+// A paste with the gateway's HTTPS in it is read whole or not at all; one without reads
+// as it always did.
+func TestPasteCarriesTheDoor(t *testing.T) {
+	p := Paste{Addrs: []string{"192.0.2.7:7443", "[2001:db8::1]:7443"}, Site: mustSite(t).ID(), Secret: NewSecret()}
+	old, err := p.Encode()
+	if err != nil || !strings.HasPrefix(old, pastePrefix) {
+		t.Fatal(old, err)
+	}
+	for addr, want := range map[string]string{":8787": "192.0.2.7:8787", "handrail.example:443": "handrail.example:443"} {
+		p.Door = &Door{Addr: addr, Sum: sha256.Sum256([]byte("a certificate"))}
+		text, err := p.Encode()
+		if err != nil || !strings.HasPrefix(text, doorPrefix) || len(text) > 250 {
+			t.Fatalf("%q (%d characters), %v", text, len(text), err)
+		}
+		got, err := ParsePaste(strings.ToUpper(text))
+		if err != nil || got.Door == nil || *got.Door != *p.Door || got.Door.At("192.0.2.7") != want || !got.Secret.Equal(p.Secret) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		for i := len(doorPrefix); i < len(text); i++ {
+			changed := []byte(text)
+			changed[i] = digits[(strings.IndexByte(digits, changed[i])+1)%32]
+			if got, err := ParsePaste(string(changed)); capabilities.CodeOf(err) != capabilities.CodePasteInvalid || got.Door != nil {
+				t.Fatalf("character %d changed: %v", i, err)
+			}
+		}
+		// Neither form passes for the other.
+		for _, mixed := range []string{pastePrefix + strings.TrimPrefix(text, doorPrefix), doorPrefix + strings.TrimPrefix(old, pastePrefix)} {
+			if got, err := ParsePaste(mixed); capabilities.CodeOf(err) != capabilities.CodePasteInvalid || got.Addrs != nil {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+	}
+	for _, addr := range []string{"", ":", ":0", "host", "h\x1bst:1"} {
+		p.Door = &Door{Addr: addr}
+		if text, err := p.Encode(); err == nil {
+			t.Errorf("a door at %q: %s", addr, text)
 		}
 	}
 }
@@ -337,10 +378,17 @@ func FuzzParsePaste(f *testing.F) {
 	f.Add(text)
 	f.Add(strings.ToUpper(text))
 	f.Add("hr1:")
+	for _, addr := range []string{":8787", "handrail.example:443"} {
+		with, err := Paste{Addrs: []string{"127.0.0.1:7443"}, Site: site.ID(), Secret: secretFrom(make([]byte, secretBytes)), Door: &Door{Addr: addr}}.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(with)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ParsePaste(text)
 		if err != nil {
-			if p.Addrs != nil || p.Site != "" || !p.Secret.IsZero() {
+			if p.Addrs != nil || p.Site != "" || !p.Secret.IsZero() || p.Door != nil {
 				t.Fatal("a value came with an error")
 			}
 			return

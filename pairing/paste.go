@@ -17,17 +17,41 @@ import (
 //	+-------+-----------------------+---------+-----------+----------+
 //	| count | count × (len u8, addr)| site 20 | secret 20 | check 4  |
 //	+-------+-----------------------+---------+-----------+----------+
+//	hr2:  base32 of the same, with a door before check
+//	+-- … --+-----------+--------------------+--------+----------+
+//	| … … … | secret 20 | len u8, door's addr | sum 32 | check 4  |
+//	+-- … --+-----------+--------------------+--------+----------+
 //
 // check is the beginning of SHA-256 over all before it. base32 because a QR code
-// packs it denser than base64url, and because case does not matter then.
+// packs it denser than base64url, and because case does not matter then. A paste
+// without a door is always hr1, which devices of before read.
 type Paste struct {
 	Addrs  []string // host:port, 1 to MaxAddrs, in the order to try
 	Site   capabilities.SiteID
 	Secret Secret
+	// Door is the site's HTTPS, if its certificate is known by its fingerprint alone;
+	// else nil.
+	Door *Door
+}
+
+// Door is where a site serves its console and clients over HTTPS with a certificate
+// of its own.
+type Door struct {
+	Addr string            // host:port; :port where the host is that of the paste's addresses
+	Sum  [sha256.Size]byte // SHA-256 of the certificate
+}
+
+// At is the door's address for who reached the gateway at that host.
+func (d *Door) At(host string) string {
+	if port, open := strings.CutPrefix(d.Addr, ":"); open {
+		return net.JoinHostPort(host, port)
+	}
+	return d.Addr
 }
 
 const (
 	pastePrefix = "hr1:"
+	doorPrefix  = "hr2:"
 	// MaxPaste is the longest a paste may be, in characters.
 	MaxPaste = 512
 	// MaxAddrs is how many addresses a paste can hold.
@@ -56,8 +80,17 @@ func (p Paste) Encode() (string, error) {
 		return "", capabilities.Errorf(capabilities.CodeInternal, "the paste has no secret")
 	}
 	b = append(append(b, site...), p.Secret.bytes()...)
+	prefix := pastePrefix
+	if p.Door != nil {
+		if err := checkDoor(p.Door.Addr); err != nil {
+			return "", err
+		}
+		prefix = doorPrefix
+		b = append(append(b, byte(len(p.Door.Addr))), p.Door.Addr...)
+		b = append(b, p.Door.Sum[:]...)
+	}
 	sum := sha256.Sum256(b)
-	text := pastePrefix + encoding.EncodeToString(append(b, sum[:checkBytes]...))
+	text := prefix + encoding.EncodeToString(append(b, sum[:checkBytes]...))
 	if len(text) > MaxPaste {
 		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the addresses are too long for a paste of %d characters", MaxPaste)
 	}
@@ -81,8 +114,11 @@ func ParsePaste(text string) (Paste, error) {
 	}
 	text = strings.ToLower(strings.Join(strings.Fields(text), ""))
 	rest, ok := strings.CutPrefix(text, pastePrefix)
+	door := false
 	if !ok {
-		return bad("it must begin with " + pastePrefix)
+		if rest, door = strings.CutPrefix(text, doorPrefix); !door {
+			return bad("it must begin with " + pastePrefix + " or " + doorPrefix)
+		}
 	}
 	if len(text) > MaxPaste {
 		return bad("it is too long")
@@ -114,8 +150,21 @@ func ParsePaste(text string) (Paste, error) {
 		p.Addrs = append(p.Addrs, addr)
 		b = b[1+int(b[0]):]
 	}
-	if len(b) != siteBytes+secretBytes {
+	if len(b) < siteBytes+secretBytes {
 		return bad("it is not complete")
+	}
+	b, end := b[:siteBytes+secretBytes], b[siteBytes+secretBytes:]
+	switch {
+	case !door && len(end) != 0:
+		return bad("it is not complete")
+	case door:
+		if len(end) == 0 || len(end) != 1+int(end[0])+sha256.Size {
+			return bad("it is not complete")
+		}
+		p.Door = &Door{Addr: string(end[1 : 1+int(end[0])]), Sum: [sha256.Size]byte(end[1+int(end[0]):])}
+		if checkDoor(p.Door.Addr) != nil {
+			return bad("its HTTPS address is not host:port")
+		}
 	}
 	p.Site = capabilities.SiteID(format(kindSite, b[:siteBytes]))
 	p.Secret = secretFrom(append([]byte(nil), b[siteBytes:]...))
@@ -130,4 +179,12 @@ func checkAddr(addr string) error {
 		}
 	}
 	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is not host:port with a host of at most %d printable ASCII characters", addr, maxAddrLen)
+}
+
+// checkDoor takes what checkAddr takes, and :port.
+func checkDoor(addr string) error {
+	if strings.HasPrefix(addr, ":") {
+		addr = "h" + addr
+	}
+	return checkAddr(addr)
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,9 @@ type StopSwitch struct {
 
 // half is one of the two switches with the file that keeps it.
 type half struct {
-	path  string
-	state stopState
+	path    string
+	state   stopState
+	inPlace bool
 }
 
 // stopState is a file's content. Site names whose switch it is; empty in the own
@@ -62,7 +64,7 @@ func OpenStopSwitch(path, site string, onTurn func(stopped bool)) (*StopSwitch, 
 	}
 	s := &StopSwitch{onTurn: onTurn, changed: make(chan struct{})}
 	s.own.path, s.site.path = path, strings.TrimSuffix(path, ".json")+"-site.json"
-	s.site.state.Site = site
+	s.site.state.Site, s.site.inPlace = site, true
 	for _, h := range []*half{&s.own, &s.site} {
 		data, err := os.ReadFile(h.path)
 		switch {
@@ -180,12 +182,45 @@ func (s *StopSwitch) Look() {
 	_ = s.turn(&s.own, kept, false) // writes nothing, so nothing can fail
 }
 
+// siteBytes is the size of the site's file: JSON, filled up with spaces.
+const siteBytes = 512
+
+// write makes the state durable. The site's file is written over in place, because
+// nobody but this process reads it and a whole site is stopped at once: a block of a
+// file that is there costs the disk much less than a new file in its place. A block
+// that was torn can not be read, and so means stopped.
 func (h *half) write(state stopState) error {
 	data, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(h.path)
+	if h.inPlace && len(data) <= siteBytes {
+		data = append(data, bytes.Repeat([]byte{' '}, siteBytes-len(data))...)
+		if overwrite(h.path, data) {
+			return nil
+		}
+	}
+	return replace(h.path, data)
+}
+
+// overwrite writes data over a file of its size, and reports whether that is on disk.
+func overwrite(path string, data []byte) bool {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // synced: nothing is lost
+	info, err := f.Stat()
+	if err != nil || info.Size() != int64(len(data)) {
+		return false
+	}
+	_, err = f.WriteAt(data, 0)
+	return err == nil && syncData(f) == nil
+}
+
+// replace puts a new file in the place of the one at path.
+func replace(path string, data []byte) error {
+	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".stop-*")
 	if err != nil {
 		return fmt.Errorf("stop switch: %w", err)
@@ -199,7 +234,7 @@ func (h *half) write(state stopState) error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), h.path)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("stop switch: %w", err)

@@ -84,6 +84,33 @@ func TestStopOfAnotherSiteIsForgotten(t *testing.T) {
 	}
 }
 
+// The site's file is written over, never replaced, and says what came last.
+func TestSiteSwitchIsWrittenInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stop.json")
+	s := mustSwitch(t, path, nil)
+	must(t, s.SetSite(7, true))
+	first, err := os.Stat(s.site.path)
+	must(t, err)
+	for epoch := range uint64(4) {
+		must(t, s.SetSite(8+epoch*1_000_000_000_000, epoch%2 == 0))
+		now, err := os.Stat(s.site.path)
+		must(t, err)
+		if !os.SameFile(first, now) || now.Size() != siteBytes {
+			t.Fatalf("%d bytes, the same file: %v", now.Size(), os.SameFile(first, now))
+		}
+		if e, on := mustSwitch(t, path, nil).Site(); e != 8+epoch*1_000_000_000_000 || on != (epoch%2 == 0) {
+			t.Fatalf("epoch %d, stopped %v", e, on)
+		}
+	}
+	// One of another size, as earlier versions wrote it, is replaced.
+	must(t, os.WriteFile(s.site.path, []byte(`{"version":1,"epoch":1,"stopped":true,"site":"site"}`), 0o600))
+	old := mustSwitch(t, path, nil)
+	must(t, old.SetSite(2, false))
+	if e, on := mustSwitch(t, path, nil).Site(); e != 2 || on {
+		t.Errorf("epoch %d, stopped %v", e, on)
+	}
+}
+
 func TestDamagedStopSwitchMeansStopped(t *testing.T) {
 	for _, name := range []string{"stop.json", "stop-site.json"} {
 		dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
@@ -329,7 +330,7 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 	args := j.mac.digest(t.Call, "args", t.Args)
 	var sequence [8]byte
 	binary.BigEndian.PutUint64(sequence[:], t.Sequence)
-	principal, grant := principalIn(t.Envelope), grantIn(t.Grants)
+	principal, grant := policy.PrincipalIn(t.Envelope), grantIn(t.Grants)
 
 	j.mu.Lock()
 	if err := j.usableLocked(); err != nil {

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +16,7 @@ import (
 func (j *Journal) Refused(t *wire.Ticket, code capabilities.Code) {
 	principal := ""
 	if code != capabilities.CodeTicketInvalid { // else the envelope is not to be believed
-		principal = principalIn(t.Envelope)
+		principal = string(policy.PrincipalIn(t.Envelope))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,31 +109,6 @@ func (b *budget) take(now time.Time) bool {
 	}
 	b.left--
 	return true
-}
-
-// principalIn finds who calls in the canonical bytes of an envelope, without
-// decoding all of it for every call. A quote inside a text of canonical JSON is
-// escaped, so only the field itself can match.
-func principalIn(envelope []byte) string {
-	const name = `"principal":"`
-	i := bytes.Index(envelope, []byte(name))
-	if i < 0 {
-		return ""
-	}
-	rest := envelope[i+len(name)-1:]
-	for n := 1; n < len(rest); n++ {
-		switch rest[n] {
-		case '\\':
-			n++
-		case '"':
-			var s string
-			if json.Unmarshal(rest[:n+1], &s) != nil {
-				return ""
-			}
-			return s
-		}
-	}
-	return ""
 }
 
 func grantIn(grants []string) string {

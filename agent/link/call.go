@@ -66,7 +66,7 @@ func (l *Link) hand(j job) {
 func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) {
 	_ = stream.SetReadDeadline(time.Now().Add(ticketTimeout))
 	in := &ending{Reader: stream}
-	reader := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk)
+	reader := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk, wire.KindArtifactAsk)
 	m, err := reader.Next()
 	if err != nil {
 		code := quic.StreamErrorCode(wire.ResetRefused)
@@ -82,6 +82,8 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 	switch m := m.(type) {
 	case *wire.JournalAsk:
 		l.tell(ctx, stream, m.Calls)
+	case *wire.ArtifactAsk:
+		l.give(stream, reader, m)
 	case *wire.Ticket:
 		l.call(ctx, conn, stream, reader, m)
 	}
@@ -100,14 +102,18 @@ func (l *Link) tell(ctx context.Context, stream *quic.Stream, calls []capabiliti
 }
 
 // call runs one ticket. Its context ends when the gateway resets the stream or
-// puts the node out. A lost connection ends nothing: the gateway asks the journal
-// later, and deadline and stop switch bound the call.
+// puts the node out. A lost connection ends only what is attached to it: of others the
+// gateway asks the journal later, and deadline and stop switch bound them.
 func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, reader *wire.Reader, t *wire.Ticket) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unwatch := context.AfterFunc(stream.Context(), func() {
-		if cause := context.Cause(stream.Context()); givenUp(cause) || givenUp(context.Cause(conn.Context())) {
+		cause := context.Cause(stream.Context())
+		switch {
+		case givenUp(cause) || givenUp(context.Cause(conn.Context())):
 			cancel(capabilities.Wrap(capabilities.CodeCancelled, cause, ""))
+		case l.opts.Attached(t.Tool):
+			cancel(capabilities.Wrap(capabilities.CodeCancelled, errors.Join(capabilities.ErrCut, cause), ""))
 		}
 	})
 	l.active.Add(1)
@@ -147,7 +153,7 @@ func (s *sink) Progress(p wire.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.answered || now.Sub(s.last) < progressEvery {
+	if s.answered || now.Sub(s.last) < progressEvery && len(p.Data) == 0 {
 		return
 	}
 	s.last = now

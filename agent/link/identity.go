@@ -2,6 +2,7 @@ package link
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -21,8 +22,17 @@ type Identity struct {
 	Label string
 	Trust string
 	Key   ed25519.PrivateKey
+	// Door is where the gateway serves HTTPS and by which certificate, if the paste said
+	// so; else its zero value.
+	Door Door
 	// Cert is nil while the site has not approved the node yet, or after it ended.
 	Cert *x509.Certificate
+}
+
+// Door is a gateway's HTTPS with a certificate that is known by its fingerprint.
+type Door struct {
+	Addr string `json:"address"` // host:port
+	Sum  []byte `json:"sha256"`  // of the certificate
 }
 
 // Pending reports whether the node has no certificate to say hello with.
@@ -45,6 +55,7 @@ type identityJSON struct {
 	Label       string              `json:"label,omitempty"`
 	Trust       string              `json:"trust,omitempty"`
 	Fingerprint string              `json:"key_fingerprint"`
+	Door        *Door               `json:"door,omitempty"`
 	Cert        []byte              `json:"cert,omitempty"` // DER
 }
 
@@ -68,6 +79,9 @@ func LoadIdentity(dir string) (*Identity, error) {
 	id := &Identity{Site: j.Site, Node: j.Node, Addrs: j.Addrs, Label: j.Label, Trust: j.Trust}
 	if id.Key, err = keyNamed(dir, j.Fingerprint); err != nil {
 		return damaged(err)
+	}
+	if j.Door != nil && len(j.Door.Sum) == sha256.Size {
+		id.Door = *j.Door
 	}
 	if len(j.Cert) > 0 {
 		cert, err := x509.ParseCertificate(j.Cert)
@@ -106,6 +120,9 @@ func fingerprintOf(key ed25519.PrivateKey) string {
 // save writes the identity. Its key must be in one of the two key files already.
 func (id *Identity) save(dir string) error {
 	j := identityJSON{Version: 1, Site: id.Site, Node: id.Node, Addrs: id.Addrs, Label: id.Label, Trust: id.Trust, Fingerprint: fingerprintOf(id.Key)}
+	if id.Door.Addr != "" {
+		j.Door = &id.Door
+	}
 	if id.Cert != nil {
 		j.Cert = id.Cert.Raw
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -65,7 +66,7 @@ func Join(ctx context.Context, paste pairing.Paste, o JoinOptions) (*Identity, e
 		return nil, err
 	}
 	id := &Identity{Site: paste.Site, Addrs: paste.Addrs, Key: key}
-	j := &joining{id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret, step: o.Progress}
+	j := &joining{id: id, dir: o.Dir, profile: o.Profile, secret: paste.Secret, door: paste.Door, step: o.Progress}
 	// The first attempt has a person in front of it: whatever fails is told.
 	err = j.attempt(ctx)
 	wait := o.Backoff.start()
@@ -92,6 +93,7 @@ type joining struct {
 	dir     string
 	profile pairing.Profile
 	secret  pairing.Secret // none: the gateway knows the key already
+	door    *pairing.Door  // of the paste; nil: it had none
 	step    func(JoinStep)
 }
 
@@ -125,6 +127,9 @@ func (j *joining) attempt(ctx context.Context) error {
 	if j.id.Node != verdict.Node || !j.secret.IsZero() {
 		// The paste is spent: from here on the key alone says who we are.
 		j.id.Node = verdict.Node
+		if host, _, err := net.SplitHostPort(conn.RemoteAddr().String()); err == nil && j.door != nil {
+			j.id.Door = Door{Addr: j.door.At(host), Sum: j.door.Sum[:]}
+		}
 		if err := j.id.save(j.dir); err != nil {
 			return err
 		}

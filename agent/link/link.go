@@ -38,8 +38,13 @@ type Options struct {
 	// context ends when the gateway resets the call or puts the node out, and when
 	// Run ends; not when the connection is lost.
 	Serve func(ctx context.Context, t *wire.Ticket, sink Sink)
+	// Attached reports whether a tool's calls end with the connection that they came
+	// by; default: none does.
+	Attached func(capabilities.ToolID) bool
 	// Journal tells what became of calls, one state for each in the same order.
 	Journal func(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+	// Artifacts are what calls left for the gateway to fetch; default: none.
+	Artifacts Artifacts
 	// Hello gives what the hello says beside identity and version: CatalogHash,
 	// Agent, Platform, Arch, Host, LogKey, LogHead.
 	Hello func() wire.Hello
@@ -110,8 +115,14 @@ type Link struct {
 
 // New makes a Link; it reads nothing and starts nothing.
 func New(o Options) (*Link, error) {
+	if o.Attached == nil {
+		o.Attached = func(capabilities.ToolID) bool { return false }
+	}
 	if o.Dir == "" || o.Serve == nil || o.Journal == nil || o.Hello == nil || o.Readiness == nil {
 		return nil, errors.New("link: Dir, Serve, Journal, Hello and Readiness are required")
+	}
+	if o.Artifacts == nil {
+		o.Artifacts = noArtifacts{}
 	}
 	if o.Stop == nil {
 		o.Stop = func() wire.Stop { return wire.Stop{} }

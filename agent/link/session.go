@@ -190,7 +190,7 @@ func (s *session) sendBeat() error {
 
 func (s *session) sendReadiness(ctx context.Context) error {
 	now := slices.Clone(s.l.opts.Readiness(ctx))
-	if s.sentAny && slices.Equal(now, s.sent) {
+	if s.sentAny && slices.EqualFunc(now, s.sent, capabilities.Readiness.Same) {
 		return nil
 	}
 	frame := &wire.Readiness{Capabilities: slices.Clone(now)}

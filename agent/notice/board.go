@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -54,8 +55,13 @@ type Options struct {
 type Board struct {
 	opts Options
 	wake chan struct{}
+	// hurry cuts the calm between two changes short: somebody waits to be shown.
+	hurry chan struct{}
 
 	mu    sync.Mutex
+	begun uint64        // how many calls Begin was told of
+	shown uint64        // how many of them had been told of when what is shown was written
+	news  chan struct{} // closed and replaced when shown grows
 	calls map[capabilities.CallID]*use
 	rows  map[row]*use
 }
@@ -85,16 +91,31 @@ func New(o Options) *Board {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Board{opts: o, wake: make(chan struct{}, 1), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}}
+	return &Board{opts: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), news: make(chan struct{}), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}}
 }
+
+// inputKey is the key of who moves the mouse and types, which is not watching.
+const inputKey = "privileged.input.inject"
+
+// filmKey is the key of who keeps what the screen shows, and film what is said of it.
+const (
+	filmKey = "data.capture.screen"
+	film    = "your screen, as a film"
+)
 
 // Begin shows a call that was admitted and is about to run, until End.
 func (b *Board) Begin(t *wire.Ticket) {
-	who := capabilities.PrincipalID("somebody")
-	if e, err := policy.OpenEnvelope(t.Envelope); err == nil {
-		who = e.Principal
-	}
+	who := cmp.Or(policy.PrincipalIn(t.Envelope), "somebody")
 	r := row{who, list(uses(t.Grants, name(string(t.Tool))))}
+	if t.Tool.Family() == "live" && len(t.Grants) == 0 { // a word to what is shown already
+		return
+	}
+	switch {
+	case slices.Contains(t.Grants, filmKey):
+		r.what = film
+	case t.Tool.Family() == "live" && !slices.Contains(t.Grants, inputKey):
+		r.what += ", live"
+	}
 	now := b.opts.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,10 +127,46 @@ func (b *Board) Begin(t *wire.Ticket) {
 	if u.running == 0 {
 		b.changed()
 	}
+	b.begun++
 	u.lane, u.tool = t.Lane, t.Tool
 	u.running++
 	u.calls++
 	b.calls[t.Call] = u
+}
+
+// AwaitShown waits until every call that Begin was told of is shown: what watches or
+// listens does not begin before a person can know. It needs Run, and ends with ctx.
+func (b *Board) AwaitShown(ctx context.Context) error {
+	b.mu.Lock()
+	want := b.begun
+	b.mu.Unlock()
+	for {
+		b.mu.Lock()
+		shown, news := b.shown, b.news
+		b.mu.Unlock()
+		if shown >= want {
+			return nil
+		}
+		b.changed()
+		select {
+		case b.hurry <- struct{}{}:
+		default:
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// written notes that what is shown holds so many calls.
+func (b *Board) written(calls uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shown = calls
+	close(b.news)
+	b.news = make(chan struct{})
 }
 
 // End takes a call away. One that Begin was not told of is no matter.
@@ -140,7 +197,7 @@ func (b *Board) changed() {
 
 // present gives what is shown now, longest in use first, and when a row goes next
 // (zero: none does by itself).
-func (b *Board) present() (rows []use, next time.Time) {
+func (b *Board) present() (rows []use, next time.Time, calls uint64) {
 	now := b.opts.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,7 +218,7 @@ func (b *Board) present() (rows []use, next time.Time) {
 		a, b := &rows[i], &rows[j]
 		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what)) < 0
 	})
-	return rows, next
+	return rows, next, b.begun
 }
 
 // Run shows what is in use until ctx ends, and then that the node is gone.
@@ -179,20 +236,26 @@ func (b *Board) Run(ctx context.Context) error {
 	defer pause.Stop()
 	var last Status
 	for {
-		rows, next := b.present()
+		rows, next, calls := b.present()
 		now := b.opts.Now()
+		var failed error
 		if s := b.status(rows); !s.same(last) {
 			last = s
-			if err := s.write(b.opts.Path); err != nil {
-				b.opts.Log.Warn("notice.file", "err", err)
+			if failed = s.write(b.opts.Path); failed != nil {
+				b.opts.Log.Warn("notice.file", "err", failed)
+				last = Status{} // to be tried again with the next change
 			}
 			notices.show(s)
+		}
+		if failed == nil {
+			b.written(calls)
 		}
 		// A change right after this one waits a moment, so that many short calls are
 		// not as many writes.
 		pause.Reset(calm)
 		select {
 		case <-pause.C:
+		case <-b.hurry:
 		case <-ctx.Done():
 			return b.gone()
 		}

@@ -274,7 +274,7 @@ func TestKeysHaveWords(t *testing.T) {
 	cat, err := catalog.Embedded()
 	must(t, err)
 	for _, d := range cat.All() {
-		if d.NodeCapability() == "" {
+		if d.NodeCapability() == "" || len(d.Manifest.Keys()) == 0 { // what touches nothing
 			continue
 		}
 		if got := uses(d.Manifest.Keys(), "?"); got[0] == "?" {
@@ -288,4 +288,34 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What waits to be shown is shown at once, and not at all while nothing can be written.
+func TestAwaitShown(t *testing.T) {
+	h := start(t, newSession())
+	h.await("a start", func(s Status) bool { return s.State == StateIdle })
+	for i := range 5 {
+		call := capabilities.CallID(fmt.Sprint("c", i))
+		h.Begin(ticket(t, call, capabilities.PrincipalID("agent-"+string(call)), "data.capture.camera"))
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		must(t, h.AwaitShown(ctx))
+		cancel()
+		s, err := Read(h.path, time.Now())
+		must(t, err)
+		if !strings.Contains(s.Text, "agent-"+string(call)) || !strings.Contains(s.Text, "your camera") {
+			t.Fatalf("%d: it is said to be shown, and is not: %s", i, s.Text)
+		}
+	}
+	must(t, os.Remove(h.path))
+	must(t, os.MkdirAll(filepath.Join(h.path, "in-the-way"), 0o700))
+	h.Begin(ticket(t, "blind", "agent-blind", "data.capture.camera"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := h.AwaitShown(ctx); err == nil {
+		t.Error("it is said to be shown, and nothing could be written")
+	}
+	must(t, os.RemoveAll(h.path))
+	fresh, stop := context.WithTimeout(t.Context(), within)
+	defer stop()
+	must(t, h.AwaitShown(fresh))
 }

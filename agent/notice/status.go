@@ -72,7 +72,18 @@ func (b *Board) status(rows []use) Status {
 			Principal: name(string(u.who)), What: u.what, Tool: name(string(u.tool)), Lane: name(string(u.lane)), Since: u.since.UTC(), Running: u.running > 0,
 		})
 		verb := "uses"
-		if u.running == 0 {
+		if strings.HasSuffix(u.what, ", live") && u.running > 0 {
+			verb = "watches"
+			if u.running > 1 {
+				verb = fmt.Sprintf("watches (%d times)", u.running)
+			}
+		}
+		switch {
+		case u.running > 0 && u.what == film:
+			verb = "records"
+		case u.what == film:
+			verb = "has just recorded"
+		case u.running == 0:
 			verb = "has just used"
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s (since %s).", name(string(u.who)), verb, u.what, u.since.Local().Format("15:04:05")))

@@ -198,29 +198,31 @@ func (d *Desk) look(c *Call, k key) (done bool, err *capabilities.Error) {
 	}
 	if a.Approve && now.Before(d.hands) {
 		// An agent with mouse and keyboard could have typed it.
-		d.settleLocked(q, "refused", "An agent may use this device's mouse and keyboard until "+d.hands.Local().Format("15:04:05")+
+		d.settleLocked(q, a, "refused", "An agent may use this device's mouse and keyboard until "+d.hands.Local().Format("15:04:05")+
 			", so a yes from this device does not count before. A no does; so does 'handrail node stop'.")
 		return false, nil
 	}
 	// Recorded first: what is not in the log did not happen.
 	standing := min(max(a.For(), 0), MaxStanding)
 	if err := d.opts.Record(Event{Call: *c, Approved: a.Approve, By: a.By, For: standing}); err != nil {
-		d.settleLocked(q, "refused", "The node's log could not record it.")
+		d.settleLocked(q, a, "refused", "The node's log could not record it.")
 		return true, capabilities.AsError(err)
 	}
 	delete(d.open, k)
+	outcome := ""
 	switch {
 	case !a.Approve:
 		d.denied[k] = now.Add(deniedFor)
-		d.settleLocked(q, "denied", "")
+		outcome = "denied"
 	case standing > 0:
 		d.standing[scopeOf(c)] = now.Add(standing)
-		d.settleLocked(q, "approved", "")
+		outcome = "approved"
 	default:
 		d.approved[k] = now.Add(QuestionLife)
-		d.settleLocked(q, "approved", "")
+		outcome = "approved"
 	}
 	removeQuestion(d.opts.Dir, q.ID)
+	d.settleLocked(q, a, outcome, "")
 	return d.againLocked(c, k, now)
 }
 
@@ -298,12 +300,13 @@ func (d *Desk) askLocked(c *Call, k key, now time.Time) *capabilities.Error {
 	return nil
 }
 
-// settleLocked tells the command that answered what came of it.
-func (d *Desk) settleLocked(q *Question, outcome, why string) {
-	if err := writeOutcome(d.opts.Dir, q.ID, Outcome{Version: 1, Outcome: outcome, Why: why}); err != nil {
+// settleLocked tells the command that answered what came of it. The answer goes first:
+// whoever has read that it did not count may answer again at once.
+func (d *Desk) settleLocked(q *Question, a Answer, outcome, why string) {
+	_ = os.Remove(filepath.Join(questionsIn(d.opts.Dir), q.ID+answerSuffix))
+	if err := writeOutcome(d.opts.Dir, q.ID, Outcome{Version: 1, Answer: a.ID, Outcome: outcome, Why: why}); err != nil {
 		d.opts.Log.Warn("owner.answer", "err", err)
 	}
-	_ = os.Remove(filepath.Join(questionsIn(d.opts.Dir), q.ID+answerSuffix))
 }
 
 // Revoke takes back what stands: the person has stopped the device.

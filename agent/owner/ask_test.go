@@ -61,11 +61,14 @@ func (d *deskTest) question() Question {
 	}
 }
 
-func (d *deskTest) reply(q Question, a Answer) {
+// reply gives the question as ReadOutcome wants it.
+func (d *deskTest) reply(q Question, a Answer) Question {
 	d.t.Helper()
-	if _, err := Reply(d.dir, q.ID, a, d.time()); err != nil {
+	q, err := Reply(d.dir, q.ID, a, d.time())
+	if err != nil {
 		d.t.Fatal(err)
 	}
+	return q
 }
 
 func (d *deskTest) want(done <-chan *capabilities.Error, code capabilities.Code) {
@@ -84,7 +87,7 @@ func (d *deskTest) want(done <-chan *capabilities.Error, code capabilities.Code)
 func (d *deskTest) outcome(q Question) Outcome {
 	d.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if o, ok := ReadOutcome(d.dir, q.ID); ok {
+		if o, ok := ReadOutcome(d.dir, q); ok {
 			return o
 		}
 	}
@@ -107,7 +110,7 @@ func TestAYesIsForOneCall(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ID != q.ID {
 		t.Fatalf("%v %v", list, err)
 	}
-	d.reply(q, Answer{Approve: true, By: "ada"})
+	q = d.reply(q, Answer{Approve: true, By: "ada"})
 	d.want(done, "")
 	if o := d.outcome(q); o.Outcome != "approved" {
 		t.Errorf("%+v", o)
@@ -230,8 +233,7 @@ func TestHandsOnTheDeskDoNotApprove(t *testing.T) {
 	done := d.ask(click(`{"ref":"e1"}`))
 	q := d.question()
 	for range 3 {
-		d.reply(q, Answer{Approve: true})
-		if o := d.outcome(q); o.Outcome != "refused" || o.Why == "" {
+		if o := d.outcome(d.reply(q, Answer{Approve: true})); o.Outcome != "refused" || o.Why == "" {
 			t.Fatalf("%+v", o)
 		}
 	}
@@ -253,8 +255,7 @@ func TestHandsOnTheDeskDoNotApprove(t *testing.T) {
 	d.want(done, "")
 	done = d.ask(click(`{"ref":"e1"}`))
 	q = d.question()
-	d.reply(q, Answer{Approve: true})
-	if o := d.outcome(q); o.Outcome != "refused" {
+	if o := d.outcome(d.reply(q, Answer{Approve: true})); o.Outcome != "refused" {
 		t.Fatalf("%+v", o)
 	}
 	d.pass(5 * time.Minute)

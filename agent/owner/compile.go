@@ -78,7 +78,7 @@ func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 		if len(q.Capabilities) > 0 {
 			tools = nil
 			for _, t := range all {
-				if slices.Contains(q.Capabilities, t.Family()) || slices.Contains(q.Capabilities, capabilityName(t)) {
+				if q.names(t) {
 					tools = append(tools, t)
 				}
 			}
@@ -134,8 +134,34 @@ func hosts(list []string) string {
 	return strings.Join(parts, " || ")
 }
 
+// sensed are the families whose devices a live view uses: what the owner says of a
+// camera holds for the camera live, too.
+func sensed(t capabilities.ToolID) capabilities.ToolID {
+	switch t {
+	case "tool.live.camera":
+		return "tool.camera.live"
+	case "tool.live.microphone":
+		return "tool.audio.live"
+	}
+	return ""
+}
+
+// names reports whether quiet hours name a tool, or the device that it uses.
+func (q *Quiet) names(t capabilities.ToolID) bool {
+	device := sensed(t)
+	return slices.Contains(q.Capabilities, t.Family()) || slices.Contains(q.Capabilities, capabilityName(t)) ||
+		device != "" && slices.Contains(q.Capabilities, device.Family())
+}
+
 // Mode is what the file says about a tool, whatever its arguments and the time.
 func (f *File) Mode(t capabilities.ToolID) Mode {
+	if device := sensed(t); device != "" {
+		return stricter(f.mode(t), f.mode(device))
+	}
+	return f.mode(t)
+}
+
+func (f *File) mode(t capabilities.ToolID) Mode {
 	if m, ok := f.Capabilities[capabilityName(t)]; ok {
 		return m
 	}

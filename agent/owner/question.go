@@ -25,6 +25,9 @@ import (
 //	ID.question   what is asked, with a token; written by the node
 //	ID.answer     the answer, with the same token; written by 'handrail node approve'
 //	ID.outcome    what came of it; written by the node, removed by who answered
+//
+// An answer and its outcome have an ID in common: a question whose answer did not count
+// can be answered again, and what came of the one is not taken for the other's.
 const (
 	questionsFolder = "questions"
 	questionSuffix  = ".question"
@@ -46,7 +49,8 @@ type Question struct {
 	Opened    time.Time                `json:"opened"`
 	Expires   time.Time                `json:"expires"`
 
-	nonce string
+	nonce  string
+	answer string // the ID of the answer that Reply gave to it
 }
 
 type questionFile struct {
@@ -57,6 +61,7 @@ type questionFile struct {
 // Answer is a person's.
 type Answer struct {
 	Version int    `json:"version"` // 1
+	ID      string `json:"id"`      // by Reply
 	Token   string `json:"token"`
 	Approve bool   `json:"approve"`
 	Seconds int    `json:"for_s,omitempty"` // 0: this call only
@@ -69,6 +74,7 @@ func (a Answer) For() time.Duration { return time.Duration(a.Seconds) * time.Sec
 // Outcome is what came of an answer.
 type Outcome struct {
 	Version int    `json:"version"`
+	Answer  string `json:"answer"`  // its ID
 	Outcome string `json:"outcome"` // approved, denied or refused
 	Why     string `json:"why,omitempty"`
 }
@@ -187,7 +193,7 @@ func Questions(dir string, now time.Time) ([]Question, error) {
 
 // Reply answers a question of the node that lives in dir. CodeNotFound if there is
 // no such question, CodeConflict if it has an answer already: the first one counts.
-// The channel of the outcome is AwaitOutcome.
+// ReadOutcome takes the question it returns.
 func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	if !validID(id) {
 		return Question{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%q is no question's ID", id).WithHint("'handrail node approvals' lists them.")
@@ -201,15 +207,14 @@ func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 		return Question{}, capabilities.Errorf(capabilities.CodeNotFound, "no question %s waits on this device", id).
 			WithHint("'handrail node approvals' lists those that do; one that nobody answers ends after 10 minutes.")
 	}
-	a.Version, a.Token = 1, all[i].nonce
+	a.Version, a.ID, a.Token = 1, rand.Text(), all[i].nonce
 	path := filepath.Join(questionsIn(dir), id+answerSuffix)
-	_ = os.Remove(filepath.Join(questionsIn(dir), id+outcomeSuffix)) // of an earlier answer that did not count
 	data, err := json.Marshal(a)
 	if err != nil {
 		return Question{}, err
 	}
 	// Whole or not at all, and never over another's: a link to a finished file.
-	temp := path + "." + rand.Text()[:8] + ".new"
+	temp := path + "." + a.ID + ".new"
 	if err := os.WriteFile(temp, data, 0o600); err != nil {
 		return Question{}, err
 	}
@@ -221,15 +226,17 @@ func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 			return Question{}, err
 		}
 	}
+	all[i].answer = a.ID
 	return all[i], nil
 }
 
-// ReadOutcome gives what came of an answer, if the node has taken it.
-func ReadOutcome(dir, id string) (Outcome, bool) {
-	path := filepath.Join(questionsIn(dir), id+outcomeSuffix)
+// ReadOutcome gives what came of the answer that Reply gave to q, if the node has taken
+// it.
+func ReadOutcome(dir string, q Question) (Outcome, bool) {
+	path := filepath.Join(questionsIn(dir), q.ID+outcomeSuffix)
 	var o Outcome
-	if !validID(id) || readJSON(path, &o) != nil {
-		return o, false
+	if !validID(q.ID) || readJSON(path, &o) != nil || o.Answer != q.answer {
+		return Outcome{}, false
 	}
 	_ = os.Remove(path)
 	return o, true

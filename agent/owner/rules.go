@@ -291,7 +291,7 @@ func (r *Rules) Setting(tool capabilities.ToolID) (Mode, string) {
 }
 
 func (q *Quiet) covers(tool capabilities.ToolID) bool {
-	return len(q.Capabilities) == 0 || slices.Contains(q.Capabilities, tool.Family()) || slices.Contains(q.Capabilities, capabilityName(tool))
+	return len(q.Capabilities) == 0 || q.names(tool)
 }
 
 // File gives the file in force. It is not to be changed.

@@ -30,7 +30,7 @@ const shows = "screenshot"
 // withheld gives why a call may not even look: a picture would show what texts are
 // kept free of.
 func withheld(seen *withhold.Call, d *catalog.Descriptor) *capabilities.Error {
-	if d.Limits.MaxBlobBytes > 0 && slices.Contains(d.Tags, shows) {
+	if (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) {
 		return seen.Refuses()
 	}
 	return nil

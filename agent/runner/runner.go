@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/agent/observe"
+	"github.com/handrail-dev/handrail/agent/spool"
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -56,6 +57,8 @@ type Options struct {
 	Catalog  *catalog.Catalog
 	Guard    Guard
 	Journal  Journal
+	// Spool keeps artifacts until the gateway has them; default: the node keeps none.
+	Spool *spool.Spool
 	// Refused is told what the guard did not let run; default: nobody.
 	Refused func(t *wire.Ticket, e *capabilities.Error)
 	Log     *slog.Logger // default: discards
@@ -114,7 +117,8 @@ func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
 }
 
 func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, sink Sink) (wire.Answer, [][]byte) {
-	log := r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane)
+	// Made where something is to be said: most calls say nothing that is kept.
+	log := func() *slog.Logger { return r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane) }
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// From here on the call counts as running, so that the gateway, asking over a
@@ -133,7 +137,7 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	waited := time.Since(asked) // for a person: that is no time lost on the way, but the call's own
 	arrived = arrived.Add(waited)
 	if no != nil {
-		log.Warn("call.refused", "hop", "guard", "code", no.Code, "err", no)
+		log().Warn("call.refused", "hop", "guard", "code", no.Code, "err", no)
 		if r.opts.Refused != nil {
 			r.opts.Refused(t, no)
 		}
@@ -152,21 +156,21 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	seen := r.withhold.Enter(principalOf(t))
 	defer seen.Leave()
 	if err := withheld(seen, descriptor); err != nil {
-		log.Info("call.refused", "hop", "runner", "code", err.Code)
+		log().Info("call.refused", "hop", "runner", "code", err.Code)
 		return refusal(err), nil
 	}
 
 	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond-waited, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
 	defer stopTimer()
 	if err := r.opts.Journal.Started(ctx, t); err != nil {
-		log.Error("call.refused", "hop", "journal", "err", err)
+		log().Error("call.refused", "hop", "journal", "err", err)
 		return refusal(capabilities.AsError(err)), nil
 	}
 
 	// A slow disk or probe may have used the ticket's life up: what the gateway may
 	// have given up by now must not begin.
 	if time.Since(arrived) > time.Duration(t.LifetimeMS)*time.Millisecond {
-		log.Warn("call.refused", "hop", "runner", "code", capabilities.CodeTicketExpired)
+		log().Warn("call.refused", "hop", "runner", "code", capabilities.CodeTicketExpired)
 		answer := refusal(&capabilities.Error{Code: capabilities.CodeTicketExpired})
 		r.finished(log, t.Call, &answer)
 		return answer, nil
@@ -181,7 +185,7 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	inv := capabilities.Invocation{
 		Call: t.Call, Capability: t.Capability, Lane: t.Lane, Args: t.Args, Grants: t.Grants,
 		Progress: func(p capabilities.Progress) {
-			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: seen.Text(p.Message)}
+			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: seen.Text(p.Message), Data: p.Data}
 			wp.Clip()
 			sink.Progress(wp)
 		},
@@ -189,11 +193,16 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	}
 	if descriptor.Delivery != nil {
 		if err := r.receive(ctx, t, descriptor, seen, sink, &inv); err != nil {
-			log.Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
+			log().Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
 			answer, _ := conclude(ctx, capabilities.Output{}, err)
 			r.finished(log, t.Call, &answer)
 			return answer, nil
 		}
+	}
+	var left *spool.Call
+	if r.opts.Spool != nil {
+		left = r.opts.Spool.For(t.Call, descriptor.Limits.MaxArtifactBytes)
+		inv.Spool = left
 	}
 	output, failed := r.handle(ctx, handler, inv, seen)
 	if failed == nil && descriptor.Delivery != nil {
@@ -203,6 +212,9 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 		failed = refused
 	} else {
 		output.Blobs = clean
+	}
+	if failed == nil && len(output.Artifacts) > 0 {
+		failed = heldBack(seen, descriptor)
 	}
 	answer, blobs := conclude(ctx, output, failed)
 	if e := drift.Load(); e != nil { // whatever the handler makes of it
@@ -229,22 +241,29 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 	}
 	if answer.Status == capabilities.StatusOK {
 		if bad := descriptor.ValidateResult(answer.Output); len(bad) > 0 {
-			log.Error("call.result_invalid", "violations", bad)
+			log().Error("call.result_invalid", "violations", bad)
 			answer.Status, answer.Code = capabilities.StatusError, capabilities.CodeInternal
 			answer.Message = "The tool gave a result that does not fit its own schema."
 			answer.Output, answer.Blobs, blobs = nil, nil, nil
 		}
 	}
+	if e := settle(left, &answer, output.Artifacts); e != nil {
+		log().Error("call.artifacts", "err", e)
+		answer, blobs = refusal(e), nil
+		answer.Effect, answer.Isolation = output.Effect, ready.Isolation
+	}
 	r.finished(log, t.Call, &answer)
-	log.Info("call.finished", "hop", "runner", "status", answer.Status, "code", answer.Code, "effect", answer.Effect)
+	if r.opts.Log.Enabled(ctx, slog.LevelInfo) {
+		log().Info("call.finished", "hop", "runner", "status", answer.Status, "code", answer.Code, "effect", answer.Effect)
+	}
 	return answer, blobs
 }
 
 // finished records the end of a started call, as it will leave.
-func (r *Runner) finished(log *slog.Logger, call capabilities.CallID, answer *wire.Answer) {
+func (r *Runner) finished(log func() *slog.Logger, call capabilities.CallID, answer *wire.Answer) {
 	answer.Clip()
 	if err := r.opts.Journal.Finished(call, answer); err != nil {
-		log.Error("call.journal", "err", err)
+		log().Error("call.journal", "err", err)
 	}
 }
 

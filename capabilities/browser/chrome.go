@@ -276,8 +276,10 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 	t := newTab(l, c, id, opener)
 	t.s = c.conn.open(sessionID, t.onEvent)
 	c.tabs[id] = t
-	if from := c.tabs[opener]; from != nil {
-		from.change(func(s *tabState) { s.opened++ })
+	for _, from := range c.tabs {
+		if from.lane == l && t.openedBy(from) {
+			break
+		}
 	}
 	close(c.arrived)
 	c.arrived = make(chan struct{})
@@ -391,7 +393,7 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch st
 func chromeEnv(scratch string, headless bool) []string {
 	env := []string{"HOME=" + scratch, "TMPDIR=" + scratch, "XDG_CONFIG_HOME=" + scratch, "XDG_CACHE_HOME=" + scratch,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:"}
-	keep := []string{"PATH", "LANG", "LC_ALL", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH"}
+	keep := []string{"PATH", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH"}
 	if runtime.GOOS == "windows" {
 		env = []string{"TEMP=" + scratch, "TMP=" + scratch}
 		keep = []string{"PATH", "SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMDATA",
@@ -400,10 +402,38 @@ func chromeEnv(scratch string, headless bool) []string {
 	if !headless {
 		keep = append(keep, "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
 	}
-	for _, name := range keep {
+	return keepEnv(env, keep)
+}
+
+// keepEnv adds variables of this process's environment to a child's.
+func keepEnv(env, names []string) []string {
+	for _, name := range names {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}
 	}
+	if runtime.GOOS == "linux" {
+		// The locale of a container or a service is often none, or one that is not
+		// installed; Chrome then names no file but in ASCII. The language stays the node's.
+		env = append(env, "LC_ALL=C.UTF-8")
+		if language := languageOf(os.Getenv); language != "" {
+			env = append(env, "LANGUAGE="+language)
+		}
+	}
 	return env
+}
+
+// languageOf gives the languages of an environment, the first choice first, without
+// how they are written; "" for none.
+func languageOf(getenv func(string) string) string {
+	for _, name := range []string{"LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"} { // the first that is set counts
+		v, _, _ := strings.Cut(getenv(name), ".")
+		if v == "C" || v == "POSIX" {
+			return ""
+		}
+		if v != "" {
+			return v
+		}
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -439,9 +440,6 @@ func (c *call) downloadBytes(id string) (capabilities.Output, error) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The download %s did not complete (%s).", id, was.state).WithHint("Start it again.")
 	case was.path == "":
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultExpired, "The file went with the browser that downloaded it.").WithHint("Download it again.")
-	case was.bytes > maxBlob:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given.", was.bytes, maxBlob).
-			WithHint("Its path on the node is in the result of the action that downloaded it.")
 	}
 	root, err := os.OpenRoot(filepath.Dir(was.path))
 	if err != nil {
@@ -453,17 +451,50 @@ func (c *call) downloadBytes(id string) (capabilities.Output, error) {
 		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The file is not there any more.").WithHint("Download it again.")
 	}
 	defer f.Close()
-	h := sha256.New()
-	data, err := io.ReadAll(io.TeeReader(io.LimitReader(f, maxBlob+1), h))
+	changed := capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").WithHint("Download it again.")
+	out := capabilities.Output{Result: requestList{Requests: []requestEntry{}}, Untrusted: true}
+	var head [512]byte
+	n, err := io.ReadFull(f, head[:])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return capabilities.Output{}, err
+	}
+	mime, _, _ := strings.Cut(http.DetectContentType(head[:n]), ";")
+	whole := io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), f), was.bytes+1)
+	if was.bytes <= capabilities.InlineBytes || c.inv.Spool == nil {
+		if was.bytes > maxBlob {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given here.", was.bytes, maxBlob).
+				WithHint("Its path on the node is in the result of the action that downloaded it.")
+		}
+		data, err := io.ReadAll(whole)
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != was.sum {
+			return capabilities.Output{}, changed
+		}
+		out.Blobs = []capabilities.Blob{{Field: "bytesBase64", MIME: mime, Bytes: data}}
+	}
+	if c.inv.Spool == nil {
+		return out, nil
+	}
+	w, err := c.inv.CreateArtifact(capabilities.ArtifactSpec{Name: was.name, MIME: mime})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	if hex.EncodeToString(h.Sum(nil)) != was.sum {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The file on the node was changed since it was downloaded.").WithHint("Download it again.")
+	defer w.Abort()
+	if len(out.Blobs) > 0 {
+		whole = bytes.NewReader(out.Blobs[0].Bytes)
 	}
-	mime, _, _ := strings.Cut(http.DetectContentType(data), ";")
-	return capabilities.Output{
-		Result: requestList{Requests: []requestEntry{}}, Untrusted: true,
-		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: mime, Bytes: data}},
-	}, nil
+	if _, err := io.Copy(w, whole); err != nil {
+		return capabilities.Output{}, err
+	}
+	kept, err := w.Commit()
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	if string(kept.ID) != was.sum {
+		return capabilities.Output{}, changed // and what was committed goes with the call
+	}
+	out.Artifacts = []capabilities.Artifact{kept}
+	return out, nil
 }

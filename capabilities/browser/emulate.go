@@ -64,6 +64,9 @@ func resize(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
+	if now.Locale != "" && now.Locale != before.Locale && c.unknownLocale(now.Locale) {
+		return capabilities.Output{}, errUnknownLocale
+	}
 	if now.ownAgent == "" && now.Locale != "" {
 		v, err := do(c.ctx, c.tab.chrome.root, cdpbrowser.GetVersion, cdp.Empty{})
 		if err != nil {
@@ -108,6 +111,26 @@ func resize(c *call) (capabilities.Output, error) {
 	return out, nil
 }
 
+var errUnknownLocale = (&capabilities.Error{Code: capabilities.CodeInvalidArguments, Message: "locale: Chrome does not know it."}).WithHint("Give a tag such as de-CH.")
+
+// unknownLocale reports a locale whose language has no name. Builds of Chrome differ in
+// what they refuse themselves: some take every tag that is well formed, and then go on
+// in their own language.
+func (c *call) unknownLocale(locale string) bool {
+	w, err := c.tab.inWorld(c.ctx)
+	if err != nil {
+		return false // apply tells more
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
+	defer cancel()
+	tag, _ := json.Marshal(strings.ReplaceAll(locale, "_", "-"))
+	res, err := do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: `((tag) => { try { const language = new Intl.Locale(tag).language; return new Intl.DisplayNames(['en'], {type: 'language'}).of(language) === language } catch { return true } })(` + string(tag) + `)`,
+		ContextID:  w.id, ReturnByValue: ptr(true), Silent: ptr(true),
+	})
+	return err == nil && res.ExceptionDetails == nil && res.Result != nil && string(res.Result.Value) == "true"
+}
+
 // apply sets all of it for a tab and says what of it is not possible.
 func (e emulated) apply(ctx context.Context, t *tab) error {
 	for _, p := range e.send(ctx, t) {
@@ -122,7 +145,7 @@ func (e emulated) apply(ctx context.Context, t *tab) error {
 		case strings.Contains(refused.message, "imezone"):
 			return capabilities.Errorf(capabilities.CodeInvalidArguments, "timezone: Chrome does not know it.").WithHint("Give a name such as Europe/Zurich.")
 		case strings.Contains(refused.message, "ocale"):
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "locale: Chrome does not know it.").WithHint("Give a tag such as de-CH.")
+			return errUnknownLocale
 		default:
 			return err
 		}

@@ -392,13 +392,29 @@ type tabEntry struct {
 	Title string `json:"title,omitempty"`
 }
 
-// How long the list of tabs waits for the address of one that a page opened:
-// for its first navigation to begin once it is set up, and, from its opening, for
-// the document. A page may open a tab that never goes anywhere, or hangs.
+// How long the list of tabs waits for the address of one that a page opened: for
+// its first navigation to begin once it is set up, where the page asked for no
+// address, and, from its opening, for the document. A page may open a tab that never
+// goes anywhere, or hangs.
 const (
-	firstNavigation = 2 * time.Second
-	firstDocument   = 5 * time.Second
+	firstNavigation = time.Second
+	firstDocument   = 10 * time.Second
 )
+
+// openedBy reports whether another tab opened this one, and notes whether it did so
+// for an address: then a navigation is to come. It runs on the reading goroutine,
+// which hears a page ask for a tab before Chrome shows that.
+func (t *tab) openedBy(from *tab) (did bool) {
+	from.change(func(s *tabState) {
+		if did = from.id == t.opener || t.opener == "" && s.loose; did {
+			t.opener = from.id
+			t.bound = s.asked != "" && !strings.HasPrefix(s.asked, "about:") && !strings.HasPrefix(s.asked, "javascript:")
+			s.opened++
+			s.asked, s.loose = "", false
+		}
+	})
+	return did
+}
 
 // settleOpened waits, bounded, until a tab that a page only just opened has its
 // address, or turned out to get none.
@@ -424,7 +440,11 @@ func (c *call) settleOpened(t *tab) {
 		}
 	}
 	begun := func(s tabState) bool { return s.documents > 0 || s.started > 0 }
-	if t.awaitFor(ctx, time.Until(from.Add(firstNavigation)), begun) {
+	begins := from.Add(firstNavigation)
+	if t.bound {
+		begins = end
+	}
+	if t.awaitFor(ctx, time.Until(begins), begun) {
 		t.await(ctx, func(s tabState) bool { return s.navigating == "" })
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -64,17 +65,58 @@ func TestTabsOfPopups(t *testing.T) {
 	})
 	n := newNode(t, s.URL)
 	for button, want := range map[string]string{
+		"#with": s.URL + "/2",
 		"#page": s.URL + "/2", "#link": s.URL + "/2", "#later": s.URL + "/2", "#blank": "about:blank", "#empty": "", "#script": "",
 	} {
 		n := n.on(capabilities.LaneID("popup-" + button[1:]))
 		n.goTo(s.URL + "/")
-		n.must("click", obj{"selector": button})
+		if button == "#with" { // nobody holds such a tab back, and it names no opener
+			if a := n.must("click", obj{"selector": "#link", "modifiers": []string{"Control"}}); a.Evidence != "a new tab was opened" {
+				t.Errorf("a click with Control: %s %q", a.Effect, a.Evidence)
+			}
+		} else {
+			n.must("click", obj{"selector": button})
+		}
 		// Its wait is bounded, and a busy machine may need longer.
 		n.until("the tab has its address", func() bool {
 			list := n.must("tabs", obj{}).m["tabs"].([]any)
 			return len(list) == 2 && list[1].(obj)["url"] == want
 		})
+		if button == "#with" {
+			n.must("tabs", obj{"action": "select", "index": 1})
+			n.must("wait-for", obj{"url": "**/2"})
+		}
 		n.must("close", obj{})
+	}
+}
+
+// The page's own process tells of a new document before Chrome's has it: until then
+// Chrome names the one before, and that is not taken for an answer.
+func TestAnAnswerFromBefore(t *testing.T) {
+	says := func(url string) page.GetNavigationHistoryResult {
+		return page.GetNavigationHistoryResult{Entries: []*page.NavigationEntry{{URL: url}}}
+	}
+	for name, tc := range map[string]struct {
+		before, says string
+		page         func(tab *tab)
+		want         bool
+	}{
+		"nothing new":          {"a", "a", func(tab *tab) {}, false},
+		"a new tab":            {"about:blank", "", func(tab *tab) { tab.committed("l", false, "", "b") }, true},
+		"Chrome has it":        {"about:blank", "b", func(tab *tab) { tab.committed("l", false, "", "b") }, false},
+		"the page before":      {"a", "a", func(tab *tab) { tab.committed("l", false, "", "b") }, true},
+		"a newer one":          {"a", "c", func(tab *tab) { tab.committed("l", false, "", "b") }, false},
+		"loaded anew":          {"a", "a", func(tab *tab) { tab.committed("l", false, "", "a") }, false},
+		"an error page":        {"a", "a", func(tab *tab) { tab.committed("l", false, "b", "chrome-error://chromewebdata/") }, true},
+		"an error page, there": {"a", "b", func(tab *tab) { tab.committed("l", false, "b", "chrome-error://chromewebdata/") }, false},
+		"within the page":      {"a", "a", func(tab *tab) { tab.change(func(s *tabState) { s.inPage++; s.url = "a#b" }) }, true},
+	} {
+		tab := newTab(nil, nil, "tab", "")
+		tab.placed.url, tab.state.url = tc.before, tc.before
+		tc.page(tab)
+		if got := tab.behind(says(tc.says)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 
@@ -94,13 +136,20 @@ func TestSettleOpened(t *testing.T) {
 		"a slow machine": {true, 0, func(tab *tab) {
 			time.Sleep(3 * time.Second)
 			close(tab.ready)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second / 2)
 			start(tab)
 			arrive(tab)
-		}, 0, 4 * time.Second},
+		}, 0, 3500 * time.Millisecond},
 		"a slow server":      {true, 0, func(tab *tab) { close(tab.ready); start(tab); time.Sleep(3 * time.Second); arrive(tab) }, 0, 3 * time.Second},
 		"its script goes on": {true, 0, func(tab *tab) { close(tab.ready); arrive(tab); start(tab); time.Sleep(time.Second); arrive(tab) }, 0, time.Second},
 		"nothing comes":      {true, 0, func(tab *tab) { close(tab.ready) }, 0, firstNavigation},
+		"an address was asked for": {true, 0, func(tab *tab) {
+			tab.bound = true
+			close(tab.ready)
+			time.Sleep(3 * time.Second)
+			start(tab)
+			arrive(tab)
+		}, 0, 3 * time.Second},
 		"no document": {true, 0, func(tab *tab) {
 			close(tab.ready)
 			start(tab)

@@ -2,14 +2,18 @@ package browser
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"image"
 	_ "image/jpeg" // to read the size of what Chrome gives
 	_ "image/png"
+	"math"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -56,7 +60,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 	if args.Format != "png" {
 		p.Quality = &args.Quality
 	}
-	shown, err := c.frameShot(args, &p)
+	shown, rest, err := c.frameShot(args, &p)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -67,6 +71,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 		}
 		p.Format, p.Quality = "png", nil // it is encoded anew
 	}
+	c.framesPainted()
 	shot := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
 	url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
 	if err != nil {
@@ -80,7 +85,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	result := shotResult{MIME: "image/" + args.Format, URL: url}
+	result := shotResult{MIME: "image/" + args.Format, URL: url, LeftOut: rest}
 	if args.Annotate {
 		if data, result.Legend, err = annotate(data, shown, marks, args); err != nil {
 			return capabilities.Output{}, err
@@ -92,10 +97,40 @@ func screenshot(c *call) (capabilities.Output, error) {
 			WithHint("Try again, or take a smaller part.")
 	}
 	result.Width, result.Height = size.X, size.Y
-	return capabilities.Output{
-		Result: result, Untrusted: true,
-		Blobs: []capabilities.Blob{{Field: "bytesBase64", MIME: result.MIME, Bytes: data}},
-	}, nil
+	out := capabilities.Output{Result: result, Untrusted: true}
+	if err := c.inv.Give(&out, capabilities.Blob{Field: "bytesBase64", MIME: result.MIME, Bytes: data}, "screenshot."+args.Format); err != nil {
+		return capabilities.Output{}, err
+	}
+	return out, nil
+}
+
+// paintWait bounds what a picture waits for frames of other processes.
+const paintWait = 300 * time.Millisecond
+
+// painted holds once a young document was shown for the first time. One that shows
+// nothing, or is out of sight, is not waited for when it has had its time.
+const painted = `performance.now() > 2000 || performance.getEntriesByType("paint").length > 0 || new Promise((done) => {
+	new PerformanceObserver(() => done(true)).observe({type: "paint", buffered: true});
+	setTimeout(done, 250);
+})`
+
+// framesPainted waits for the frames of other processes that have just come: Chrome
+// takes the picture of the page when the page's own process has drawn, and leaves them
+// white.
+func (c *call) framesPainted() {
+	frames := c.tab.sessions()[1:]
+	if len(frames) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, paintWait)
+	defer cancel()
+	asked := make([]reply[runtime.EvaluateResult], 0, len(frames))
+	for _, s := range frames[:min(len(frames), maxFrames)] {
+		asked = append(asked, start(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
+	}
+	for _, a := range asked {
+		_, _ = a.get(ctx) // a frame that is gone, or says nothing, is none to wait for
+	}
 }
 
 type shotResult struct {
@@ -104,31 +139,40 @@ type shotResult struct {
 	Height int           `json:"height"`
 	URL    string        `json:"url,omitempty"`
 	Legend []legendEntry `json:"legend,omitempty"`
+	// LeftOut is what of a full page did not fit into one image.
+	LeftOut *leftOut `json:"left_out,omitempty"`
+}
+
+// leftOut is a part of the page, over its whole width, in the page's pixels: a clip
+// from there on gives the next image.
+type leftOut struct {
+	Y      float64 `json:"y"`
+	Height float64 `json:"height"`
 }
 
 // frameShot sets what part of the page is taken, and gives it in the coordinates
-// of the viewport. The plain viewport needs no question.
-func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown page.Viewport, err error) {
+// of the viewport, with what did not fit. The plain viewport needs no question.
+func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown page.Viewport, rest *leftOut, err error) {
 	element := args.Ref != "" || args.Selector != ""
 	if !element && !args.FullPage && args.Clip == nil && args.Scale == 1 && !args.Annotate {
-		return shown, nil
+		return shown, nil, nil
 	}
 	var at aimed
 	if element {
 		if _, at, err = c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"}); err != nil {
-			return shown, err
+			return shown, nil, err
 		}
 		if at.Width < 1 || at.Height < 1 {
-			return shown, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
+			return shown, nil, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
 				WithHint("Choose another element, or take the viewport.")
 		}
 	}
 	m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
 	if err != nil {
-		return shown, err
+		return shown, nil, err
 	}
 	if m.CSSVisualViewport == nil || m.CSSContentSize == nil {
-		return shown, errMessage
+		return shown, nil, errMessage
 	}
 	view := page.Viewport{X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth, Height: m.CSSVisualViewport.ClientHeight}
 	part := view
@@ -145,7 +189,7 @@ func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown 
 		part.X, part.Y = max(part.X, whole.X), max(part.Y, whole.Y)
 		part.Width, part.Height = right-part.X, bottom-part.Y
 		if part.Width < 1 || part.Height < 1 {
-			return shown, capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
+			return shown, nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
 				WithHint("Give x, y, width and height within them; with full_page, of the whole page.")
 		}
 	}
@@ -156,8 +200,12 @@ func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown 
 	if ratio != nil {
 		scale *= *ratio
 	}
+	if most := math.Floor(min(maxSide, maxPixels/(part.Width*scale)) / scale); args.FullPage && part.Height > most && most >= 1 {
+		rest = &leftOut{Y: part.Y + most, Height: math.Ceil(part.Height - most)}
+		part.Height = most
+	}
 	if w, h := part.Width*scale, part.Height*scale; w > maxSide || h > maxSide || w*h > maxPixels {
-		return shown, capabilities.Errorf(capabilities.CodeResultTooLarge, "That would be an image of %.0f by %.0f pixels; at most %d on a side and %d million are given.", w, h, maxSide, maxPixels>>20).
+		return shown, nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "That would be an image of %.0f by %.0f pixels; at most %d on a side and %d million are given.", w, h, maxSide, maxPixels>>20).
 			WithHint("Give a smaller scale, a clip, or an element.")
 	}
 	part.Scale = args.Scale
@@ -165,7 +213,7 @@ func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown 
 	// What is in view is taken as it is; only for the rest the page is laid out anew.
 	beyond := part.X < view.X || part.Y < view.Y || part.X+part.Width > view.X+view.Width+1 || part.Y+part.Height > view.Y+view.Height+1
 	p.CaptureBeyondViewport = ptr(beyond)
-	return page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}, nil
+	return page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}, rest, nil
 }
 
 // imageBytes takes the image out of the raw answer in one pass.

@@ -77,11 +77,39 @@ func TestScreenshotParts(t *testing.T) {
 	}
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"clip": obj{"x": 900, "y": 0, "width": 10, "height": 10}})
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"annotate": true, "format": "webp"})
-	n.eval(`document.body.style.height='40000px'; 1`)
-	if err := n.refused(capabilities.CodeResultTooLarge, "screenshot", obj{"full_page": true}); !strings.Contains(err.Message, "40000") {
+	n.eval(`document.body.style.height='40000px'; document.getElementById('blue').style.top='39000px'; 1`)
+	if err := n.refused(capabilities.CodeResultTooLarge, "screenshot", obj{"selector": "body"}); !strings.Contains(err.Message, "40000") {
 		t.Error(err)
 	}
-	if p, _ := n.picture(obj{"full_page": true, "scale": 0.3, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 600, 12000) {
+	// A page too long for one image comes in parts: each says where the next begins.
+	y, parts := 0.0, 0
+	for left := 40000.0; left > 0; parts++ {
+		args := obj{"full_page": true, "format": "jpeg"}
+		if y > 0 {
+			args["clip"] = obj{"x": 0, "y": y, "width": 2000, "height": left}
+		}
+		p, a := n.picture(args)
+		if h := float64(p.Bounds().Dy()); h != min(left, 16384) || p.Bounds().Dx() != 2000 {
+			t.Fatalf("part %d: %v of %v", parts, p.Bounds(), left)
+		}
+		if at := 39010 - int(y); at < p.Bounds().Dy() && !near(p.At(1510, at), 0, 0, 255) || y == 0 && !near(p.At(150, 100), 255, 0, 0) {
+			t.Errorf("part %d shows something else", parts)
+		}
+		rest, more := a.m["left_out"].(obj)
+		if left -= float64(p.Bounds().Dy()); !more {
+			if left > 0 {
+				t.Fatalf("part %d: nothing is said of %v more: %s", parts, left, a.json)
+			}
+			break
+		}
+		if y += float64(p.Bounds().Dy()); rest["y"] != y || rest["height"] != left {
+			t.Fatalf("part %d: %v is left out, want %v from %v on", parts, rest, left, y)
+		}
+	}
+	if parts != 2 {
+		t.Errorf("%d parts have more behind them", parts)
+	}
+	if p, a := n.picture(obj{"full_page": true, "scale": 0.3, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 600, 12000) || a.m["left_out"] != nil {
 		t.Errorf("a long page at a smaller scale: %v", p.Bounds())
 	}
 }

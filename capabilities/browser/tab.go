@@ -24,6 +24,7 @@ type tab struct {
 	chrome *chrome
 	id     target.ID // also the ID of its main frame
 	opener target.ID
+	bound  bool // whose opener asked for an address
 	born   time.Time
 	s      *session
 	ready  chan struct{} // closed when it is set up
@@ -45,6 +46,14 @@ type tab struct {
 	told    bool  // the crash was reported to a caller
 	world   world // of the document shown; zero: not made yet
 	frames  frames
+	placed  placed
+}
+
+// placed is what Chrome said of the tab's address when it was last asked, and what
+// the page's events had told by then.
+type placed struct {
+	url               string
+	documents, inPage int
 }
 
 // tabState is what the tab's events told so far. The counters only grow: who
@@ -58,13 +67,15 @@ type tabState struct {
 	url        string // as the page has it now
 	failed     string // the address that did not load, if an error page is shown instead
 
-	documents      int // documents that were committed
-	frameDocuments int // documents that were committed in frames
-	started        int // navigations that began
-	requested      int // navigations that a script or link asked for
-	inPage         int // changes of the address without a new document
-	requests       int // requests made with the click's or key's activation
-	opened         int // tabs it opened
+	documents      int    // documents that were committed
+	frameDocuments int    // documents that were committed in frames
+	started        int    // navigations that began
+	requested      int    // navigations that a script or link asked for
+	inPage         int    // changes of the address without a new document
+	requests       int    // requests made with the click's or key's activation
+	opened         int    // tabs it opened
+	asked          string // the address of the latest tab it asked for, until that one is there
+	loose          bool   // and it will name no opener
 	downloads      int
 	choosers       int // file choosers that a page tried to open
 	dialogs        int
@@ -83,7 +94,8 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
 		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(), frames: newFrames(),
 		// The first document is about:blank and there at once.
-		state: tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
+		placed: placed{url: "about:blank"},
+		state:  tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
 }
 
@@ -117,7 +129,40 @@ func (t *tab) setUp() {
 			}
 		}
 	}
+	if now, _ := t.look(); t.opener != "" && now.documents == 0 {
+		t.catchUp(ctx)
+	}
 	close(t.ready)
+}
+
+// catchUp takes in the document of a tab that was there before its session listened:
+// Chrome does not hold back the tab that a click with a modifier opens.
+func (t *tab) catchUp(ctx context.Context) {
+	raw, err := t.s.send(ctx, "Page.getFrameTree", cdp.Empty{}).wait(ctx)
+	var tree struct {
+		FrameTree struct {
+			Frame document `json:"frame"`
+		} `json:"frameTree"`
+	}
+	if err != nil || !decodeEvent(raw, &tree) {
+		return
+	}
+	f := tree.FrameTree.Frame
+	t.change(func(s *tabState) {
+		if s.documents == 0 && strings.Contains(f.URL, "//") {
+			t.commitLocked(f.LoaderID, true, f.Failed, f.URL+f.Fragment)
+		}
+	})
+}
+
+// document is what Chrome tells of one that a frame shows.
+type document struct {
+	ID       target.ID    `json:"id"`
+	ParentID string       `json:"parentId"`
+	LoaderID cdp.LoaderID `json:"loaderId"`
+	Failed   string       `json:"unreachableUrl"`
+	URL      string       `json:"url"`
+	Fragment string       `json:"urlFragment"`
 }
 
 // end marks the tab as gone for the given reason.
@@ -202,22 +247,29 @@ func (t *tab) onEvent(method string, params []byte) {
 		}
 	case "Page.frameRequestedNavigation":
 		var e struct {
-			FrameID target.ID `json:"frameId"`
+			FrameID     target.ID `json:"frameId"`
+			URL         string    `json:"url"`
+			Disposition string    `json:"disposition"`
 		}
-		if decodeEvent(params, &e) && e.FrameID == t.id {
+		switch {
+		case !decodeEvent(params, &e):
+		case e.Disposition == "newTab" || e.Disposition == "newWindow":
+			// A click with a modifier: the tab that comes of it names no opener.
+			t.change(func(s *tabState) { s.asked, s.loose = e.URL, true })
+		case e.FrameID == t.id:
 			t.change(func(s *tabState) { s.requested++ })
+		}
+	case "Page.windowOpen":
+		var e struct {
+			URL string `json:"url"`
+		}
+		if decodeEvent(params, &e) {
+			t.change(func(s *tabState) { s.asked, s.loose = e.URL, false })
 		}
 	case "Page.frameNavigated":
 		var e struct {
-			Frame struct {
-				ID       target.ID    `json:"id"`
-				ParentID string       `json:"parentId"`
-				LoaderID cdp.LoaderID `json:"loaderId"`
-				Failed   string       `json:"unreachableUrl"`
-				URL      string       `json:"url"`
-				Fragment string       `json:"urlFragment"`
-			} `json:"frame"`
-			Type string `json:"type"`
+			Frame document `json:"frame"`
+			Type  string   `json:"type"`
 		}
 		if decodeEvent(params, &e) && e.Frame.ParentID == "" {
 			t.committed(e.Frame.LoaderID, e.Type == "BackForwardCacheRestore", e.Frame.Failed, e.Frame.URL+e.Frame.Fragment)
@@ -278,19 +330,22 @@ func (t *tab) onEvent(method string, params []byte) {
 
 // committed notes a new document.
 func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
-	t.change(func(s *tabState) {
-		s.loader, s.domReady, s.loaded = loader, whole, whole
-		s.status, s.failed, s.url = s.statuses[loader], failed, url
-		s.statuses = map[cdp.LoaderID]int{}
-		s.documents++
-		s.chooser = nil
-		if s.navigating == loader || whole {
-			s.navigating = ""
-		}
-		t.world = world{} // contexts of the old document are gone
-		t.resetFramesLocked()
-	})
+	t.change(func(*tabState) { t.commitLocked(loader, whole, failed, url) })
 	t.network.newDocument(loader)
+}
+
+func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) {
+	s := &t.state
+	s.loader, s.domReady, s.loaded = loader, whole, whole
+	s.status, s.failed, s.url = s.statuses[loader], failed, url
+	s.statuses = map[cdp.LoaderID]int{}
+	s.documents++
+	s.chooser = nil
+	if s.navigating == loader || whole {
+		s.navigating = ""
+	}
+	t.world = world{} // contexts of the old document are gone
+	t.resetFramesLocked()
 }
 
 // bind derives a context that also ends with life, of the tab's two.
@@ -309,19 +364,26 @@ func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] 
 	return start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
 }
 
-// placeOf waits for the answer of where. While one document replaces another
-// Chrome refuses for a moment; then it is asked again.
+// placeOf waits for the answer of where, and asks again, bounded, while that is not
+// the answer yet: while one document replaces another Chrome refuses; and the page's
+// process tells of its new document before the browser's own has taken it in, and
+// would still name the one before.
 func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
 	h, err := first.get(ctx)
-	for try := 0; try < 5 && swapping(err); try++ {
+	for began := time.Now(); (swapping(err) || err == nil && t.behind(h)) && time.Since(began) < boundToCome; {
 		_, changed := t.look()
 		select {
 		case <-changed:
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 			return "", "", ctx.Err()
 		}
 		h, err = t.where(ctx).get(ctx)
+	}
+	if err == nil {
+		t.mu.Lock()
+		t.placed = placed{addressIn(h), t.state.documents, t.state.inPage}
+		t.mu.Unlock()
 	}
 	url, title = place(h)
 	if at := strings.IndexAny(url, "?#"); at >= 0 {
@@ -331,6 +393,19 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 	return url, title, err
 }
 
+// behind reports that an answer of where is of before the address the page told last.
+func (t *tab) behind(h page.GetNavigationHistoryResult) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told := t.state.url
+	if t.state.failed != "" {
+		told = t.state.failed
+	}
+	now := addressIn(h)
+	heard := t.state.documents != t.placed.documents || t.state.inPage != t.placed.inPage
+	return heard && now != told && (now == "" || now == t.placed.url)
+}
+
 func swapping(err error) bool {
 	var refused *protocolError
 	return errors.As(err, &refused) && strings.Contains(refused.message, "Not attached to an active page")
@@ -338,13 +413,22 @@ func swapping(err error) bool {
 
 // place reads the answer of where.
 func place(h page.GetNavigationHistoryResult) (url, title string) {
+	url = addressIn(h)
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
-		url, title = h.Entries[i].URL, h.Entries[i].Title
+		title = h.Entries[i].Title
 	}
 	if strings.HasPrefix(url, "data:") && len(url) > maxDataURL {
 		url = clip(url, maxDataURL) + "…"
 	}
 	return clip(url, maxURL), clip(title, maxTitle)
+}
+
+// addressIn is the address of the entry that is shown; empty for none.
+func addressIn(h page.GetNavigationHistoryResult) string {
+	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
+		return h.Entries[i].URL
+	}
+	return ""
 }
 
 // Bounds of what a page may put into an address or title of a result.

@@ -3,7 +3,9 @@ package catalog
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +45,12 @@ type Descriptor struct {
 	// Ack is true for tools whose result is an acknowledgement only (S0-42).
 	Ack      bool      `json:"ack,omitempty"`
 	Examples []Example `json:"examples,omitempty"`
+	// Attached is true for calls that are nothing without the gateway: the node ends them
+	// when the connection that they came by is lost, where others run to their end.
+	Attached bool `json:"attached,omitempty"`
+	// Exclusive is true for calls during which the node is one person's alone: the tools
+	// of everybody else wait there until it has ended.
+	Exclusive bool `json:"exclusive,omitempty"`
 	// Delivery is set for tools that hand the node a secret; nil for all others.
 	Delivery *Delivery `json:"delivery,omitempty"`
 
@@ -163,6 +171,14 @@ func (d *Descriptor) NodeCapability() capabilities.CapabilityID {
 	}
 }
 
+// OnDesk reports whether the tool looks at or touches what the person at the device
+// sees and holds: their screen, mouse, keyboard or clipboard.
+func (d *Descriptor) OnDesk() bool {
+	return slices.Contains(d.Manifest.Privileged, "input.inject") || slices.ContainsFunc(d.Manifest.Data, func(key string) bool {
+		return key == "read.screen" || strings.HasSuffix(key, ".clipboard")
+	})
+}
+
 // Idempotency says what a repeated call may do. A retry under the same request
 // ID is deduplicated always; this is about everything else.
 type Idempotency struct {
@@ -191,6 +207,8 @@ type Limits struct {
 	SlackMS        int    `json:"slack_ms,omitempty"`
 	MaxResultBytes int    `json:"max_result_bytes"`
 	MaxBlobBytes   int    `json:"max_blob_bytes,omitempty"`
+	// MaxArtifactBytes bounds the artifacts of a call together; 0: it gives none.
+	MaxArtifactBytes int64 `json:"max_artifact_bytes,omitempty"`
 }
 
 // Timeout is the default bound of a call.

@@ -282,6 +282,8 @@ func (d *Descriptor) validateLimits() error {
 		return refuse(d, "limits.max_result_bytes")
 	case l.MaxBlobBytes < 0 || l.MaxBlobBytes > maxBlobCeiling:
 		return refuse(d, "limits.max_blob_bytes")
+	case l.MaxArtifactBytes < 0 || l.MaxArtifactBytes > capabilities.MaxArtifacts*capabilities.MaxArtifact:
+		return refuse(d, "limits.max_artifact_bytes")
 	}
 	return nil
 }

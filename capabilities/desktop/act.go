@@ -3,7 +3,6 @@ package desktop
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
@@ -223,7 +222,7 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 	switch {
 	case c.a.Kind == "launch":
 		return c.launch(ctx)
-	case slices.Contains(windowKinds, c.a.Kind):
+	case has(windowKinds, c.a.Kind):
 		return c.arrange(ctx)
 	case c.a.Kind == "menu":
 		return c.menu(ctx)

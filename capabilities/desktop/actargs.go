@@ -1,7 +1,6 @@
 package desktop
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -37,7 +36,7 @@ func (a *actArgs) check() (*selector, error) {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, format, args...).WithHint(hint)
 	}
 	for _, field := range a.Action.given() {
-		if kinds := kindFields[field]; !slices.Contains(kinds, a.Action.Kind) {
+		if kinds := kindFields[field]; !has(kinds, a.Action.Kind) {
 			return nil, bad("Leave it out.", "/action/%s goes with %s only.", field, strings.Join(kinds, " and "))
 		}
 	}
@@ -73,7 +72,7 @@ func (a *actArgs) check() (*selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sel.ocr != nil && !slices.Contains([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
+	if sel.ocr != nil && !has([]string{"click", "double_click", "right_click", "middle_click", "hover", "drag", "scroll", "show_menu"}, x.Kind) {
 		return nil, bad("Click it, or find the element with another selector.", "What is only seen as text can not be the target of %s.", x.Kind)
 	}
 	return sel, nil

@@ -203,7 +203,7 @@ func titled(windows []platform.Window, e expr) []platform.Window {
 // launch starts an application. Its window is waited for by then_wait; without it
 // the first sign of the application counts.
 func (c *deed) launch(ctx context.Context) error {
-	if allow := c.h.o.LaunchAllow; len(allow) > 0 && !slices.Contains(allow, c.a.App) {
+	if allow := c.h.o.LaunchAllow; len(allow) > 0 && !has(allow, c.a.App) {
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The owner of the device does not let calls start that application.").
 			WithHint("Ask the owner, who can add it to the desktop section of the node's settings.")
 	}

@@ -50,7 +50,7 @@ func realBench(t testing.TB, d *desk.Desk) *bench {
 	}
 	ears := atspi.New(atspi.Options{Windows: windows, SessionBus: d.Bus, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = ears.Close() })
-	h, err := New(Options{Opener: opener{&platform.Desktop{Name: "test", Screen: bus, Input: in, Windows: windows, Accessibility: ears}}, QuietTime: time.Millisecond})
+	h, err := New(Options{Opener: opener{&platform.Desktop{Name: "test", Screen: bus, Input: in, Windows: windows, Accessibility: ears}}, QuietTime: time.Millisecond, Control: true})
 	if err != nil {
 		t.Fatal(err)
 	}

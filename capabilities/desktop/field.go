@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,7 +21,7 @@ var numbered = []string{"slider", "spinbutton", "scrollbar", "splitter", "progre
 // setValue gives the element a whole new value: a number, a choice or a text.
 func (c *deed) setValue(ctx context.Context, value string) error {
 	c.quiet = true
-	if slices.Contains(numbered, c.e.Role) {
+	if has(numbered, c.e.Role) {
 		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		if err == nil && !math.IsNaN(number) && !math.IsInf(number, 0) {
 			if err := c.setNumber(ctx, number); !cannot(err) {
@@ -134,7 +133,7 @@ func (c *deed) setText(ctx context.Context, text string) error {
 	case err != nil && !cannot(err):
 		return err
 	}
-	if !is(&c.e, "editable") && !slices.Contains(written, c.e.Role) && !is(&c.e, "focusable") {
+	if !is(&c.e, "editable") && !has(written, c.e.Role) && !is(&c.e, "focusable") {
 		return unsupported("The element takes no text.")
 	}
 	return c.keys(ctx, goal, func(ctx context.Context) error {

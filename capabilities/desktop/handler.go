@@ -30,6 +30,8 @@ type Options struct {
 	LaunchAllow []string
 	// Reader finds text in pictures. Default: none, ocr selectors are refused.
 	Reader platform.TextReader
+	// Control offers to keep the hands for a person who takes over from afar.
+	Control bool
 	// Log. Default: discard.
 	Log *slog.Logger
 }
@@ -93,6 +95,8 @@ func toolOf(id capabilities.CapabilityID) tool {
 		return (*Handler).keyboard
 	case "tyrum.desktop.clipboard-write":
 		return (*Handler).clipboardWrite
+	case controlID:
+		return (*Handler).control
 	}
 	return nil
 }
@@ -134,13 +138,17 @@ func New(o Options) (*Handler, error) {
 
 // Capabilities lists what this handler implements.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return append([]capabilities.CapabilityID(nil), order...)
+	all := append([]capabilities.CapabilityID(nil), order...)
+	if h.o.Control {
+		all = append(all, controlID)
+	}
+	return all
 }
 
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 	run := toolOf(inv.Capability)
-	if run == nil {
+	if run == nil || inv.Capability == controlID && !h.o.Control {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability).
 			WithHint("Choose a node for which tool.node.list reports the tool as available, or update this one.")
 	}

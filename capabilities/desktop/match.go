@@ -280,12 +280,12 @@ func inState(e *platform.Element, state string) bool {
 	if rest == "visible" || rest == "hidden" {
 		return visible(e) == (rest == "visible") != not
 	}
-	return slices.Contains(e.States, rest) != not
+	return has(e.States, rest) != not
 }
 
 // visible reports whether an element is on the screen, scrolled into view or not.
 func visible(e *platform.Element) bool {
-	return slices.Contains(e.States, "visible") && !slices.Contains(e.States, "hidden")
+	return has(e.States, "visible") && !has(e.States, "hidden")
 }
 
 func isWindow(e *platform.Element) bool {
@@ -381,7 +381,7 @@ func (s *scene) one(sel *selector, found []int) (int, bool) {
 	}
 	for _, better := range []func(*platform.Element) bool{
 		visible,
-		func(e *platform.Element) bool { return visible(e) && !slices.Contains(e.States, "offscreen") },
+		func(e *platform.Element) bool { return visible(e) && !has(e.States, "offscreen") },
 	} {
 		kept := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return !better(&s.elements[i]) })
 		if len(kept) == 1 {
@@ -396,8 +396,8 @@ func (s *scene) one(sel *selector, found []int) (int, bool) {
 func (s *scene) holders(found []int) []int {
 	inert := []string{"label", "generic", "image", "group", "paragraph"}
 	return slices.DeleteFunc(slices.Clone(found), func(i int) bool {
-		return slices.Contains(inert, s.elements[i].Role) && slices.ContainsFunc(found, func(above int) bool {
-			return above < i && i <= s.last[above] && !slices.Contains(inert, s.elements[above].Role) && !isWindow(&s.elements[above])
+		return has(inert, s.elements[i].Role) && slices.ContainsFunc(found, func(above int) bool {
+			return above < i && i <= s.last[above] && !has(inert, s.elements[above].Role) && !isWindow(&s.elements[above])
 		})
 	})
 }

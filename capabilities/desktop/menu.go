@@ -31,6 +31,7 @@ func (c *deed) menu(ctx context.Context) error {
 	c.seen = c.h.trace(ctx, c.d, root, c.windows)
 	defer c.seen.stop()
 	var parent *platform.Element
+	var path []platform.Element
 	opened := false
 	for i, name := range c.a.Path {
 		item, err := c.menuItem(ctx, root, window, parent, name, i == 0)
@@ -56,29 +57,118 @@ func (c *deed) menu(ctx context.Context) error {
 			}
 			return err
 		}
-		parent = item
+		parent, path = item, append(path, *item)
 		if opened && i < len(c.a.Path)-1 {
 			opened = false // its own menu is not open yet
 		}
 	}
 	c.e = *parent
 	c.seen.target = *parent
+	c.seen.menus = c.menuRefs(ctx, root)
 	was := on(parent)
 	goal := func(e *platform.Element) string {
-		if slices.Contains(toggled, e.Role) && on(e) != was {
+		if has(toggled, e.Role) && on(e) != was {
 			return "the item's state changed"
 		}
 		return ""
 	}
-	if !slices.Contains(toggled, parent.Role) {
+	if !has(toggled, parent.Role) {
 		goal = nil
 	}
 	err = c.try(ctx, goal, func(ctx context.Context) error { return c.d.Accessibility.Do(ctx, parent.Ref, platform.Press) })
-	if cannot(err) {
+	if cannot(err) && visible(parent) {
 		err = c.pointer(ctx, platform.ButtonLeft, 1)
+	} else if cannot(err) {
+		err = c.menuByKeys(ctx, root, path, goal)
 	}
 	if back := c.putBack(ctx); err == nil {
 		err = back
+	}
+	return err
+}
+
+// menuByKeys takes the items of a path as a person does, where the application takes
+// no order for that: the first one is clicked, the arrow keys go to the others, and
+// Enter takes the last, once the application says that it is the current one.
+func (c *deed) menuByKeys(ctx context.Context, root platform.Element, path []platform.Element, goal func(e *platform.Element) string) error {
+	if c.in == nil {
+		return c.noInput()
+	}
+	home, err := c.in.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	keep := c.keep
+	c.keep = true // the pointer stays on the menu, and the focus in its window, until the item is taken
+	c.e = path[0]
+	if err := c.pointer(ctx, platform.ButtonLeft, 1); err != nil {
+		return err
+	}
+	for i := 1; i < len(path) && err == nil; i++ {
+		if i > 1 {
+			err = chord(ctx, c.in, []string{"ArrowRight"}, 1, 0)
+		}
+		if err == nil {
+			err = c.arrowTo(ctx, root, path[i-1], path[i])
+		}
+	}
+	if err != nil {
+		c.escape(ctx)
+		return err
+	}
+	c.e = path[len(path)-1]
+	c.seen.target = c.e
+	c.seen.forget()
+	if err := chord(ctx, c.in, []string{"Enter"}, 1, 0); err != nil {
+		return err
+	}
+	c.route = routeInput
+	if c.verdict, err = c.seen.await(ctx, goal, nil); err != nil {
+		return err
+	}
+	c.keep = keep
+	return c.pointerBack(ctx, home)
+}
+
+// arrowTo presses the arrow key until the item is the current one of its menu.
+func (c *deed) arrowTo(ctx context.Context, root, menu, item platform.Element) error {
+	items := 1
+	current := func() (ref string, open bool, err error) {
+		s, err := c.menus(ctx, root)
+		if err != nil {
+			return "", false, err
+		}
+		below := s.menuPlaces(root, &menu, false)
+		items = max(items, len(below))
+		for _, i := range below {
+			e := &s.elements[i]
+			open = open || visible(e)
+			if is(e, "selected") || is(e, "focused") {
+				ref = e.Ref
+			}
+		}
+		return ref, open, nil
+	}
+	var at string
+	open, err := c.until(ctx, settle, func() (open bool, err error) {
+		at, open, err = current()
+		return open, err
+	})
+	if err == nil && !open {
+		err = unsupported("The menu does not open.").WithHint("Look at the window; a dialog of it may be in the way.")
+	}
+	for n := 0; err == nil && at != item.Ref && n <= 2*items; n++ {
+		if err = chord(ctx, c.in, []string{"ArrowDown"}, 1, 0); err != nil {
+			break
+		}
+		was := at
+		_, err = c.until(ctx, settle, func() (bool, error) {
+			at, _, err = current()
+			return at != was, err
+		})
+	}
+	if err == nil && at != item.Ref {
+		err = unsupported("The keyboard does not come to that item of the menu.").WithHint("Open the menu by a click, take a snapshot, and click the item.")
 	}
 	return err
 }
@@ -138,6 +228,19 @@ func (c *deed) menuItem(ctx context.Context, root platform.Element, window strin
 	return nil, nil
 }
 
+// menuRefs gives the refs of every menu of the application, and of their items.
+func (c *deed) menuRefs(ctx context.Context, root platform.Element) map[string]bool {
+	refs := map[string]bool{}
+	if s, err := c.menus(ctx, root); err == nil {
+		for _, e := range s.elements {
+			if strings.HasPrefix(e.Role, "menu") {
+				refs[e.Ref] = true
+			}
+		}
+	}
+	return refs
+}
+
 func (c *deed) menus(ctx context.Context, root platform.Element) (*scene, error) {
 	tree, err := c.d.Accessibility.Tree(ctx, platform.TreeQuery{PID: root.PID, MaxElements: maxElements, PerApp: perApp})
 	if err != nil {
@@ -163,7 +266,7 @@ func (s *scene) menuPlaces(root platform.Element, parent *platform.Element, firs
 	}
 	for i := range s.elements {
 		e := &s.elements[i]
-		if !slices.Contains(menuRoles, e.Role) || parent != nil && e.Ref == parent.Ref {
+		if !has(menuRoles, e.Role) || parent != nil && e.Ref == parent.Ref {
 			continue
 		}
 		item := strings.HasPrefix(e.Role, "menu")
@@ -226,7 +329,7 @@ func menuName(name string, fold bool) string {
 // openMenu opens a menu of the path, by itself or by a click.
 func (c *deed) openMenu(ctx context.Context, m platform.Element) error {
 	err := c.d.Accessibility.Do(ctx, m.Ref, platform.Press)
-	if cannot(err) && slices.Contains(m.Actions, "show_menu") {
+	if cannot(err) && has(m.Actions, "show_menu") {
 		err = c.d.Accessibility.Do(ctx, m.Ref, "show_menu")
 	}
 	if cannot(err) {
@@ -242,7 +345,7 @@ func (c *deed) noItem(ctx context.Context, root platform.Element, window string,
 	if s, err := c.menus(ctx, root); err == nil {
 		for _, i := range s.menuPlaces(root, parent, at == 0) {
 			name := clip(menuName(s.elements[i].Name, false), 80)
-			if name != "" && len(names) < 20 && !slices.Contains(names, name) && (at > 0 || strings.HasPrefix(s.elements[i].Role, "menu") && s.inBar(i)) {
+			if name != "" && len(names) < 20 && !has(names, name) && (at > 0 || strings.HasPrefix(s.elements[i].Role, "menu") && s.inBar(i)) {
 				names = append(names, name)
 			}
 		}

@@ -281,7 +281,11 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 		}
 		slow = max(slow, time.Since(began)-stride)
 	}
-	whole := m.duration(min(max(dragTime, lagTimes*slow), mostDrag))
+	least := dragTime
+	if _, told := in.(platform.Follower); !told {
+		least *= 2 // nothing tells how late the application is, as on Wayland
+	}
+	whole := m.duration(min(max(least, lagTimes*slow), mostDrag))
 	if err := m.travel(ctx, in, way, whole*2/3); err != nil {
 		return err
 	}
@@ -318,18 +322,27 @@ func (m *gesture) travel(ctx context.Context, in platform.Input, way []platform.
 		if err != nil {
 			return err
 		}
-		if err := glide(ctx, in, append([]platform.Point{from}, way...), whole); err != nil {
+		if err := glide(ctx, in, append([]platform.Point{from}, way...), whole, m.args.Action == "drag"); err != nil {
 			return err
 		}
 	}
-	for _, p := range way[lastOf(way, whole > 0):] {
-		if err := in.Move(ctx, p); err != nil {
+	var at platform.Point
+	var err error
+	p, sees := in.(platform.Placer)
+	for _, to := range way[lastOf(way, whole > 0):] {
+		if sees {
+			at, err = p.MoveTo(ctx, to)
+		} else {
+			err = in.Move(ctx, to)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	at, err := in.Pointer(ctx)
-	if err != nil {
-		return err
+	if !sees {
+		if at, err = in.Pointer(ctx); err != nil {
+			return err
+		}
 	}
 	m.at = &place{at.X, at.Y}
 	if to := way[len(way)-1]; at != to {
@@ -347,8 +360,10 @@ func lastOf(way []platform.Point, only bool) int {
 }
 
 // glide moves along the line through the points, evenly over the given time, however
-// late it is at each: no corner is left out.
-func glide(ctx context.Context, in platform.Input, line []platform.Point, whole time.Duration) error {
+// late it is at each: no corner is left out. In a drag the application comes by each
+// corner before the pointer goes on: one that is busy makes a single motion of all
+// that came meanwhile.
+func glide(ctx context.Context, in platform.Input, line []platform.Point, whole time.Duration, drags bool) error {
 	total := 0.0
 	for i := 1; i < len(line); i++ {
 		total += span(line[i-1], line[i])
@@ -363,6 +378,11 @@ func glide(ctx context.Context, in platform.Input, line []platform.Point, whole 
 		for ; corner < len(line)-1 && part*total >= until; corner++ {
 			if err := in.Move(ctx, line[corner]); err != nil {
 				return err
+			}
+			if drags {
+				if _, err := behind(ctx, in); err != nil {
+					return err
+				}
 			}
 			until += span(line[corner], line[corner+1])
 		}

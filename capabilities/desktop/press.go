@@ -22,14 +22,14 @@ var written = []string{"textbox", "spinbutton", "terminal"}
 // rows and fields it is something else: opening, or ending the input.
 func pressable(e *platform.Element) bool {
 	main := func(name string) bool {
-		return slices.Contains([]string{"press", "click", "jump", "dodefault", "clickancestor"}, name)
+		return has([]string{"press", "click", "jump", "dodefault", "clickancestor"}, name)
 	}
-	if slices.Contains(pressed, e.Role) {
+	if has(pressed, e.Role) {
 		return len(e.Actions) > 0 && slices.ContainsFunc(e.Actions, func(a string) bool {
-			return main(a) || slices.Contains([]string{"activate", "toggle", "open", "select"}, a)
+			return main(a) || has([]string{"activate", "toggle", "open", "select"}, a)
 		})
 	}
-	return !slices.Contains(written, e.Role) && slices.ContainsFunc(e.Actions, main)
+	return !has(written, e.Role) && slices.ContainsFunc(e.Actions, main)
 }
 
 // cannot reports whether a route is not open, so that the next one is to be taken.
@@ -44,7 +44,7 @@ func (c *deed) click(ctx context.Context) error {
 		switch {
 		case pressable(e):
 			err = c.try(ctx, nil, func(ctx context.Context) error { return acc.Do(ctx, e.Ref, platform.Press) })
-		case slices.Contains(written, e.Role) && is(e, "focusable") && e.Role != "terminal":
+		case has(written, e.Role) && is(e, "focusable") && e.Role != "terminal":
 			err = c.focusNative(ctx)
 		case is(e, "selectable") && !is(e, "multiselectable"):
 			if is(e, "selected") {
@@ -76,7 +76,7 @@ func holds(state, how string) func(e *platform.Element) string {
 // doubleClick opens rows by their own action, and clicks twice on everything else.
 func (c *deed) doubleClick(ctx context.Context) error {
 	rows := []string{"row", "cell", "listitem", "treeitem"}
-	if c.spot == nil && slices.Contains(rows, c.e.Role) && slices.Contains(c.e.Actions, "activate") {
+	if c.spot == nil && has(rows, c.e.Role) && has(c.e.Actions, "activate") {
 		err := c.try(ctx, nil, func(ctx context.Context) error { return c.d.Accessibility.Do(ctx, c.e.Ref, "activate") })
 		if !cannot(err) {
 			return err
@@ -87,7 +87,7 @@ func (c *deed) doubleClick(ctx context.Context) error {
 
 // contextMenu opens the element's own menu.
 func (c *deed) contextMenu(ctx context.Context) error {
-	if c.spot == nil && slices.Contains(c.e.Actions, "show_menu") {
+	if c.spot == nil && has(c.e.Actions, "show_menu") {
 		err := c.try(ctx, nil, func(ctx context.Context) error { return c.d.Accessibility.Do(ctx, c.e.Ref, "show_menu") })
 		if !cannot(err) {
 			return err
@@ -425,7 +425,7 @@ func (c *deed) focus(ctx context.Context) error {
 	if !cannot(err) {
 		return err
 	}
-	if !is(&c.e, "focusable") && !slices.Contains(written, c.e.Role) {
+	if !is(&c.e, "focusable") && !has(written, c.e.Role) {
 		return unsupported("The element can not have the focus.")
 	}
 	if err := c.pointer(ctx, platform.ButtonLeft, 1); err != nil {

@@ -36,6 +36,7 @@ var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
 	"tyrum.desktop.keyboard":        {platform.PartInput},
 	"tyrum.desktop.wait-for":        {platform.PartAccessibility},
 	"tyrum.desktop.clipboard-write": {platform.PartClipboard},
+	controlID:                       {platform.PartInput, platform.PartScreen},
 }
 
 // openTime is how long an answer of Readiness waits for a desktop to open. It goes
@@ -80,7 +81,7 @@ func (h *Handler) openSoon(ctx context.Context) (*platform.Desktop, error) {
 const openLimit = 30 * time.Second
 
 // uses are the capabilities that use mouse and keyboard.
-var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true}
+var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true, controlID: true}
 
 // Readiness gives the present truth for each capability. It opens the desktop,
 // which changes nothing on it, and answers from a cache for two seconds.
@@ -100,8 +101,9 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	h.mu.Lock()
 	unwatched := h.unwatched
 	h.mu.Unlock()
-	all := make([]capabilities.Readiness, len(order))
-	for i, id := range order {
+	offered := h.Capabilities()
+	all := make([]capabilities.Readiness, len(offered))
+	for i, id := range offered {
 		all[i] = readiness(id, d, err, locked, unwatched)
 	}
 	if ctx.Err() == nil {
@@ -130,7 +132,7 @@ func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, loc
 		r.Degraded = DegradedPerson
 	}
 	if locked != "" {
-		r.Reason, r.Fix = capabilities.ReasonBackendFailing, clip(locked+" Unlock it.", maxFix)
+		r.Reason, r.Fix = capabilities.ReasonSessionLocked, clip(locked+" Ask the person to unlock it.", maxFix)
 		return r
 	}
 	r.Isolation = capabilities.ClassSession

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (h *Handler) screenshot(ctx context.Context, inv capabilities.Invocation) (
 	}
 	var out capabilities.Output
 	err := h.reading(ctx, func(d *platform.Desktop) (err error) {
-		out, err = h.shoot(ctx, d, args)
+		out, err = h.shoot(ctx, inv, d, args)
 		return err
 	})
 	return out, err
@@ -116,7 +117,7 @@ func (h *Handler) reading(ctx context.Context, look func(d *platform.Desktop) er
 	return look(again)
 }
 
-func (h *Handler) shoot(ctx context.Context, d *platform.Desktop, args shotArgs) (capabilities.Output, error) {
+func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *platform.Desktop, args shotArgs) (capabilities.Output, error) {
 	layout, err := h.layout(ctx, d)
 	if err != nil {
 		return capabilities.Output{}, err
@@ -129,7 +130,13 @@ func (h *Handler) shoot(ctx context.Context, d *platform.Desktop, args shotArgs)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: took.result(), Blobs: took.blobs(), Untrusted: true}, nil
+	out := capabilities.Output{Result: took.result(), Untrusted: true}
+	for _, b := range took.blobs() {
+		if err := inv.Give(&out, b, "screenshot."+strings.TrimPrefix(b.MIME, "image/")); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
+	return out, nil
 }
 
 // areaOf says which of the desktop's pixels are wanted.

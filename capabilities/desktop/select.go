@@ -289,7 +289,7 @@ func (p *parser) term(top *step) (expr, error) {
 		of, err := p.anchor("has")
 		return holding{of}, err
 	}
-	if !slices.Contains(fieldNames, field) {
+	if !has(fieldNames, field) {
 		return nil, unknownWord(start, "term", word, fieldNames)
 	}
 	at := p.at

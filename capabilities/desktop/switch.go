@@ -16,7 +16,7 @@ var toggled = []string{"checkbox", "radio", "switch", "togglebutton", "menuitemc
 // toggle turns the element on or off, or to the other one. check and uncheck do
 // nothing to what is so already.
 func (c *deed) toggle(ctx context.Context) error {
-	if !slices.Contains(toggled, c.e.Role) && !is(&c.e, "checked") && !slices.Contains(c.e.Actions, "toggle") {
+	if !has(toggled, c.e.Role) && !is(&c.e, "checked") && !has(c.e.Actions, "toggle") {
 		return unsupported("The element, of role %s, is nothing that is on or off.", c.e.Role)
 	}
 	was := on(&c.e)
@@ -295,7 +295,7 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 			}
 		}
 		for _, e := range list {
-			if label := clip(simple(e.Name), 80); below != "" && len(names) < 20 && !slices.Contains(names, label) {
+			if label := clip(simple(e.Name), 80); below != "" && len(names) < 20 && !has(names, label) {
 				names = append(names, label)
 			}
 		}
@@ -309,11 +309,11 @@ func named(elements []platform.Element) []int {
 	var list []int
 	for i := range elements {
 		e := &elements[i]
-		if slices.Contains(options, e.Role) && e.Name != "" {
+		if has(options, e.Role) && e.Name != "" {
 			list = append(list, i)
 		}
 		for at := e.Parent; e.Role == "label" && at >= 0 && at < i; at = elements[at].Parent {
-			if above := &elements[at]; slices.Contains(options, above.Role) {
+			if above := &elements[at]; has(options, above.Role) {
 				if above.Name == "" {
 					above.Name = e.Name
 					list = append(list, at)
@@ -346,12 +346,12 @@ func (c *deed) expand(ctx context.Context) error {
 	acc := c.d.Accessibility
 	for _, name := range c.e.Actions {
 		plain := strings.ReplaceAll(name, "_", "")
-		if strings.HasPrefix(plain, c.a.Kind) || slices.Contains([]string{"toggleexpand", "expandcontract", "expandorcollapse", "expandorcontract"}, plain) {
+		if strings.HasPrefix(plain, c.a.Kind) || has([]string{"toggleexpand", "expandcontract", "expandorcollapse", "expandorcontract"}, plain) {
 			return c.try(ctx, goal, func(ctx context.Context) error { return acc.Do(ctx, c.e.Ref, name) })
 		}
 	}
 	opens := is(&c.e, "expanded") || is(&c.e, "collapsed")
-	if opens && !slices.Contains([]string{"treeitem", "row", "cell"}, c.e.Role) || slices.Contains([]string{"combobox", "menu"}, c.e.Role) {
+	if opens && !has([]string{"treeitem", "row", "cell"}, c.e.Role) || has([]string{"combobox", "menu"}, c.e.Role) {
 		return c.press(ctx, goal)
 	}
 	if !opens {
@@ -381,7 +381,7 @@ func (c *deed) count(ctx context.Context) error {
 		}
 		return ""
 	}
-	if !known && slices.Contains(c.e.Actions, c.a.Kind) {
+	if !known && has(c.e.Actions, c.a.Kind) {
 		err := c.try(ctx, goal, func(ctx context.Context) error { return acc.Do(ctx, c.e.Ref, c.a.Kind) })
 		if !cannot(err) {
 			return err

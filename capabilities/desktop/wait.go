@@ -158,7 +158,7 @@ func (w *waiter) read(launch bool) error {
 		return bad("Give one of them; a selector can name its window: window:\"…\" >> …", "Only one of selector, window and region can be waited for.")
 	}
 	w.state = a.State
-	pixels := slices.Contains(pixelStates, a.State)
+	pixels := has(pixelStates, a.State)
 	if w.state == "" {
 		switch {
 		case a.Region != nil || given == 0 && a.StableMS > 0:
@@ -180,7 +180,7 @@ func (w *waiter) read(launch bool) error {
 	switch {
 	case given == 0 && !pixels && !w.launch:
 		return bad("Give selector, window or region, or the state stable or changed.", "There is nothing to wait for.")
-	case !pixels && !slices.Contains(known, w.state):
+	case !pixels && !has(known, w.state):
 		return bad("Use "+strings.Join(append(slices.Clone(known), pixelStates...), ", ")+".", "The state %q can not be waited for here.", clip(w.state, 16))
 	case (w.state == "value") != (a.Value != nil):
 		return bad("Give both, or neither.", "The state value and the field value go together.")
@@ -192,7 +192,7 @@ func (w *waiter) read(launch bool) error {
 		if w.sel, err = decodeSelector(a.Selector); err != nil {
 			return err
 		}
-		if w.sel.ocr != nil && !slices.Contains([]string{"exists", "visible", "hidden", "gone"}, w.state) {
+		if w.sel.ocr != nil && !has([]string{"exists", "visible", "hidden", "gone"}, w.state) {
 			return bad("Use exists or gone.", "Text that is seen has no state %s.", w.state)
 		}
 	}
@@ -211,7 +211,7 @@ func (w *waiter) read(launch bool) error {
 
 // listen begins to hear of changes, before anything is looked at.
 func (w *waiter) listen(ctx context.Context) (err error) {
-	if slices.Contains(pixelStates, w.state) || w.sel != nil && w.sel.ocr != nil {
+	if has(pixelStates, w.state) || w.sel != nil && w.sel.ocr != nil {
 		if w.d.Screen == nil {
 			return missing(w.d, platform.PartScreen)
 		}
@@ -232,7 +232,7 @@ func (w *waiter) listen(ctx context.Context) (err error) {
 		w.changes, _ = w.d.Windows.Changes(ctx)
 	}
 	switch {
-	case slices.Contains(pixelStates, w.state):
+	case has(pixelStates, w.state):
 		return w.listenPixels(ctx)
 	case w.sel != nil && w.sel.ocr != nil:
 		layout, err := w.d.Screen.Layout(ctx)
@@ -408,7 +408,7 @@ func (w *waiter) ended(status string, took time.Duration, already bool) waited {
 // looked at again although nothing changed.
 func (w *waiter) holds(ctx context.Context) (ok bool, wake time.Time, err error) {
 	switch {
-	case slices.Contains(pixelStates, w.state):
+	case has(pixelStates, w.state):
 		return w.holdsPixels(ctx)
 	case w.launch:
 		ok, err = w.holdsLaunched(ctx)

@@ -31,7 +31,7 @@ func plainWord(s string) string {
 // roleWord gives platform's word for a role.
 func roleWord(s string) (string, bool) {
 	w := plainWord(s)
-	if slices.Contains(platform.Roles, w) {
+	if has(platform.Roles, w) {
 		return w, true
 	}
 	r, ok := otherRoles[w]
@@ -46,7 +46,7 @@ func stateWord(s string) (string, bool) {
 		s, not = rest, "!"
 	}
 	w := plainWord(s)
-	if !slices.Contains(platform.States, w) {
+	if !has(platform.States, w) {
 		var ok bool
 		if w, ok = otherStates[w]; !ok {
 			return "", false

@@ -31,7 +31,12 @@ type hands struct {
 	touched time.Time // when the person last used their own
 	taken   bool      // they took over from a call, and have not rested since
 	running context.CancelCauseFunc
+	user    capabilities.LaneID // whose call or hold it is
 	hold    *hold
+	// reserved counts the take-overs of owner, who alone may use the hands meanwhile.
+	reserved int
+	owner    capabilities.LaneID
+	free     chan struct{} // closed when nobody has them reserved any more
 }
 
 // hold is what a lane keeps down between its calls.
@@ -71,7 +76,7 @@ func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in pla
 	defer h.hands.giveBack()
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := h.hands.begin(cancel); err != nil {
+	if err := h.hands.begin(laneOf(ctx), cancel); err != nil {
 		return err
 	}
 	observe(ctx, keyInput, "")
@@ -112,14 +117,21 @@ func (h *Handler) letGo(in platform.Input) {
 // lanes, and the person.
 func (k *hands) take(ctx context.Context, lane capabilities.LaneID) error {
 	for {
+		if err := k.freed(ctx, lane); err != nil {
+			return err
+		}
 		select {
 		case <-k.turn:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		k.mu.Lock()
-		other := k.hold
+		other, kept := k.hold, k.mineLocked(lane)
 		k.mu.Unlock()
+		if kept != nil {
+			k.giveBack()
+			continue
+		}
 		if other == nil || other.lane == lane {
 			break
 		}
@@ -176,16 +188,19 @@ func (k *hands) rest(ctx context.Context) error {
 }
 
 // begin notes whose call to end when the person takes over.
-func (k *hands) begin(cancel context.CancelCauseFunc) error {
+func (k *hands) begin(lane capabilities.LaneID, cancel context.CancelCauseFunc) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return errClosing
 	}
+	if err := k.mineLocked(lane); err != nil {
+		return err
+	}
 	if left := k.quiet - time.Since(k.touched); !k.touched.IsZero() && left > 0 {
 		return interrupted(left, "The person at the device is using its mouse or keyboard.")
 	}
-	k.running = cancel
+	k.running, k.user = cancel, lane
 	return nil
 }
 

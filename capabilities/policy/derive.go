@@ -119,6 +119,7 @@ var keyConsents = map[string]catalog.Consent{
 	"data.read.clipboard":    catalog.ConsentLease,
 	"data.read.location":     catalog.ConsentLease,
 	"data.capture":           catalog.ConsentLease,
+	"data.capture.screen":    catalog.ConsentCall, // a film stays and travels; looking on ends
 	"execution.proc.spawn":   catalog.ConsentCall,
 	"network.ingress":        catalog.ConsentCall,
 	"execution":              catalog.ConsentSession,

@@ -255,6 +255,9 @@ func TestEnvelopeProperty(t *testing.T) {
 		if err != nil || opened.Hash != s.Hash || opened.Verify() != nil {
 			t.Fatalf("%v %s", err, s.Bytes)
 		}
+		if who := PrincipalIn(s.Bytes); who != in.Principal {
+			t.Fatalf("%q calls, not %q: %s", who, in.Principal, s.Bytes)
+		}
 		in.Node.Labels = rapid.Permutation(in.Node.Labels).Draw(t, "label order")
 		if again, err := BuildEnvelope(in); err != nil || again.Hash != s.Hash {
 			t.Fatal("the order of labels changed the address")
@@ -326,6 +329,25 @@ func TestOpenEnvelopeRefuses(t *testing.T) {
 	}
 }
 
+// What is looked up without decoding is what decoding gives, also where a name or
+// another text tries to look like the field.
+func TestPrincipalIn(t *testing.T) {
+	for _, name := range []capabilities.PrincipalID{"alice", "Zoë", `a"b`, `a\`, `","principal":"eve`} {
+		in := envelopeInput()
+		in.Principal = name
+		in.Escalation = &Escalation{Code: EscalatedByLease, From: firstHash, Reason: `"principal":"eve"`, Delta: []string{"data.read.screen"}}
+		s := mustBuild(t, in)
+		if who := PrincipalIn(s.Bytes); who != name {
+			t.Errorf("%q calls, not %q: %s", who, name, s.Bytes)
+		}
+	}
+	for _, data := range []string{"", "{}", `{"principal":"`, `{"principal":"a`, `{"principal":"a\`, `{"principal":7}`} {
+		if who := PrincipalIn([]byte(data)); who != "" {
+			t.Errorf("%q calls in %q", who, data)
+		}
+	}
+}
+
 func FuzzOpenEnvelope(f *testing.F) {
 	in := envelopeInput()
 	f.Add(mustBuild(f, in).Bytes)
@@ -342,6 +364,9 @@ func FuzzOpenEnvelope(f *testing.F) {
 		}
 		if !bytes.Equal(s.Bytes, data) || s.Verify() != nil {
 			t.Fatalf("opened %q as %q", data, s.Bytes)
+		}
+		if who := PrincipalIn(data); who != s.Principal {
+			t.Fatalf("%q calls, not %q: %q", who, s.Principal, data)
 		}
 		if _, err := canonical.Parse(data, canonical.Limits{}); err != nil {
 			t.Fatalf("not strict JSON: %v", err)

@@ -262,12 +262,22 @@ func nesting(text []byte) int {
 
 var cedarPosition = regexp.MustCompile(`at <input>:(\d+):(\d+)`)
 
-// parseComplaint turns cedar's position into file:line.
+// cedarExpected is how cedar says which token it found in place of which.
+var cedarExpected = regexp.MustCompile(`^".*": (?:exact )?got (.*) want (.+)$`)
+
+// parseComplaint turns cedar's position into file:line, and its commonest sentence into
+// a plain one.
 func parseComplaint(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "parser error: ")
 	if m := cedarPosition.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%s:%s: column %s: %s", name, m[1], m[2],
-			strings.TrimSpace(cedarPosition.ReplaceAllString(strings.TrimPrefix(text, "parse error"), "")))
+		rest := strings.TrimSpace(cedarPosition.ReplaceAllString(strings.TrimPrefix(text, "parse error"), ""))
+		if found := cedarExpected.FindStringSubmatch(rest); found != nil {
+			rest = fmt.Sprintf("%q where %q was expected", found[1], found[2])
+			if found[1] == "" {
+				rest = fmt.Sprintf("the file ends where %q was expected", found[2])
+			}
+		}
+		return fmt.Errorf("%s:%s: column %s: %s", name, m[1], m[2], rest)
 	}
 	return fmt.Errorf("%s: %s", name, text)
 }

@@ -13,6 +13,8 @@ func TestLoadRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no Cedar", "permit everything;", "a.cedar:1: "},
 		{"broken third line", "permit (principal, action, resource);\n\npermit (principal, action, resource) when { 1 + };", "a.cedar:3: "},
+		{"cut off", "permit (", `a.cedar:1: column 9: the file ends where "principal" was expected`},
+		{"another word", "permit (principle, action, resource);", `"principle" where "principal" was expected`},
 		{"unknown tool", "// one\npermit (principal, action == Action::\"tool.browser.clik\", resource);", "a.cedar:2: unrecognized action `Action::\"tool.browser.clik\"`"},
 		{"unknown tool in a list", `permit (principal, action in [Action::"tool.browser.click", Action::"family:brwser"], resource);`, "family:brwser"},
 		{"unknown tool in a condition", `permit (principal, action, resource) when { action == Action::"tool.x.y" };`, "tool.x.y"},

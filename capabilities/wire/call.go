@@ -42,6 +42,8 @@ type Progress struct {
 	Done    float64 `cbor:"1,keyasint"`
 	Total   float64 `cbor:"2,keyasint,omitempty"`
 	Message string  `cbor:"3,keyasint,omitempty"` // at most 200 bytes
+	// Data is what the caller needs while the call still runs: JSON, at most MaxNews.
+	Data []byte `cbor:"4,keyasint,omitempty"`
 }
 
 // BlobHead announces bytes that follow the answer as chunks, in this order.
@@ -76,6 +78,8 @@ type Answer struct {
 	Isolation  capabilities.IsolationClass `cbor:"11,keyasint,omitempty"`
 	Observed   []Observation               `cbor:"12,keyasint,omitempty"`
 	DurationUS uint64                      `cbor:"13,keyasint,omitempty"`
+	// Artifacts wait in the node's spool until the gateway asks for them.
+	Artifacts []ArtifactHead `cbor:"14,keyasint,omitempty"`
 }
 
 // JournalAsk asks what became of calls, after a crash or a lost connection.
@@ -148,6 +152,9 @@ func (p *Progress) check() error {
 	if len(p.Message) > 200 {
 		return errors.New("message is longer than 200 bytes")
 	}
+	if len(p.Data) > MaxNews {
+		return fmt.Errorf("data is larger than %d bytes", MaxNews)
+	}
 	return nil
 }
 
@@ -188,6 +195,9 @@ func (a *Answer) check() error {
 	if total > MaxBlobBytes {
 		return fmt.Errorf("blobs of %d bytes are larger than %d", total, MaxBlobBytes)
 	}
+	if err := checkArtifacts(a.Artifacts); err != nil {
+		return err
+	}
 	for _, o := range a.Observed {
 		if o.Key == "" || len(o.Key) > maxName || len(o.Detail) > maxName {
 			return fmt.Errorf("an observation's key must be 1 to %d bytes and its detail at most that", maxName)
@@ -223,7 +233,12 @@ func (a *Answer) Clip() {
 }
 
 // Clip shortens the message to what a frame may carry.
-func (p *Progress) Clip() { p.Message = clip(p.Message, 200) }
+func (p *Progress) Clip() {
+	p.Message = clip(p.Message, 200)
+	if len(p.Data) > MaxNews {
+		p.Data = nil
+	}
+}
 
 func clip(s string, limit int) string {
 	if len(s) <= limit {

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -220,6 +221,14 @@ func (r *Readiness) check() error {
 		if len(c.Fix) > maxFix {
 			return fmt.Errorf("a fix is longer than %d bytes", maxFix)
 		}
+		if len(c.Devices) > capabilities.MaxDevices {
+			return fmt.Errorf("more than %d devices", capabilities.MaxDevices)
+		}
+		for _, d := range c.Devices {
+			if err := names("a device", capabilities.MaxDeviceText, d.ID, d.Label, d.Facing); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -229,6 +238,11 @@ func (r *Readiness) Clip() {
 	for i := range r.Capabilities {
 		c := &r.Capabilities[i]
 		c.Fix, c.Backend, c.Degraded = clip(c.Fix, maxFix), clip(c.Backend, maxName), clip(c.Degraded, maxName)
+		c.Devices = slices.Clone(c.Devices[:min(len(c.Devices), capabilities.MaxDevices)]) // others hold it, too
+		for k := range c.Devices {
+			d := &c.Devices[k]
+			d.ID, d.Label, d.Facing = clip(d.ID, capabilities.MaxDeviceText), clip(d.Label, capabilities.MaxDeviceText), clip(d.Facing, capabilities.MaxDeviceText)
+		}
 	}
 }
 

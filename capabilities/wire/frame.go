@@ -11,6 +11,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/artifact"
 	"github.com/handrail-dev/handrail/capabilities/sealed"
 )
 
@@ -45,7 +46,9 @@ type Kind uint8
 // RotateAnswer, Stop, LaneClosed. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
 // JournalState for each call that was asked about. Where a secret is delivered, the
-// node's Accept and the gateway's Sealed come between Ticket and Progress.
+// node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact
+// stream, opened by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom;
+// Chunk* from the node; ArtifactDone.
 const (
 	KindHello        Kind = 1
 	KindHelloAck     Kind = 2
@@ -66,6 +69,10 @@ const (
 	KindJournalState Kind = 37
 	KindAccept       Kind = 38
 	KindSealed       Kind = 39
+	KindArtifactAsk  Kind = 40
+	KindArtifact     Kind = 41
+	KindArtifactFrom Kind = 42
+	KindArtifactDone Kind = 43
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -74,6 +81,7 @@ const (
 	MaxEnvelope  = 64 << 10  // Ticket.Envelope
 	MaxOutput    = 8 << 20   // Answer.Output
 	MaxDetails   = 16 << 10  // Answer.Details
+	MaxNews      = 32 << 10  // Progress.Data
 	MaxChunk     = 256 << 10 // body of one Chunk
 	MaxBlobBytes = 64 << 20  // all blobs of one answer together
 	MaxBlobs     = 16
@@ -107,12 +115,16 @@ var kinds = map[Kind]kindInfo{
 	KindRotateAnswer: {"rotate-answer", 16 << 10, func() Message { return new(RotateAnswer) }},
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
-	KindProgress:     {"progress", 1 << 10, func() Message { return new(Progress) }},
+	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindChunk:        {"chunk", MaxChunk, nil},
 	KindJournalAsk:   {"journal-ask", 64 << 10, func() Message { return new(JournalAsk) }},
 	KindAccept:       {"accept", 1 << 10, func() Message { return new(Accept) }},
 	KindSealed:       {"sealed", sealed.MaxSize + 64, func() Message { return new(Sealed) }},
+	KindArtifactAsk:  {"artifact-ask", 1 << 10, func() Message { return new(ArtifactAsk) }},
+	KindArtifact:     {"artifact", artifact.MaxChunks*32 + 4<<10, func() Message { return new(Artifact) }},
+	KindArtifactFrom: {"artifact-from", 64, func() Message { return new(ArtifactFrom) }},
+	KindArtifactDone: {"artifact-done", 64, func() Message { return new(ArtifactDone) }},
 	KindJournalState: {"journal-state", MaxOutput + 272<<10, func() Message { return new(JournalState) }},
 }
 
@@ -374,6 +386,31 @@ func (f *Reader) Blob(size int) ([]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// Chunk reads one chunk of at most len(buf) bytes into buf and gives its length. The
+// end of the stream is io.ErrUnexpectedEOF: whoever asks for a chunk is owed one.
+func (f *Reader) Chunk(buf []byte) (int, error) {
+	f.Accept(KindChunk)
+	_, n, err := f.next()
+	if err == nil && (n == 0 || n > len(buf)) {
+		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "chunk of %d bytes where at most %d are due", n, len(buf))
+	}
+	if err == nil {
+		_, err = io.ReadFull(f.r, buf[:n])
+	}
+	if err != nil {
+		return 0, noEOF(err)
+	}
+	return n, nil
+}
+
+// WriteChunk sends one chunk of 1 to MaxChunk bytes, which are not copied here.
+func WriteChunk(w io.Writer, chunk []byte) error {
+	if len(chunk) == 0 || len(chunk) > MaxChunk {
+		return capabilities.Errorf(capabilities.CodeInternal, "a chunk has 1 to %d bytes", MaxChunk)
+	}
+	return WriteBlobs(w, [][]byte{chunk})
 }
 
 func noEOF(err error) error {

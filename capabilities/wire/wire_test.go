@@ -14,6 +14,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/artifact"
 )
 
 // samples holds one full message of every CBOR kind.
@@ -22,8 +23,9 @@ func samples() []Message {
 	answer := Answer{
 		Status: capabilities.StatusOK, Output: []byte(`{"url":"about:blank"}`), Effect: capabilities.EffectConfirmed,
 		Evidence: "url changed", Untrusted: true, Isolation: capabilities.ClassT2, DurationUS: 1234,
-		Blobs:    []BlobHead{{Field: "bytesBase64", MIME: "image/png", Size: 3, SHA256: sha256.Sum256([]byte("abc"))}},
-		Observed: []Observation{{Key: "network.browser.session", Detail: "example.org", Count: 2}},
+		Blobs:     []BlobHead{{Field: "bytesBase64", MIME: "image/png", Size: 3, SHA256: sha256.Sum256([]byte("abc"))}},
+		Observed:  []Observation{{Key: "network.browser.session", Detail: "example.org", Count: 2}},
+		Artifacts: []ArtifactHead{{ID: sha256.Sum256([]byte("a")), Name: "photo.jpg", MIME: "image/jpeg", Size: 1, Field: "bytesBase64"}},
 	}
 	failed := Answer{Status: capabilities.StatusError, Code: capabilities.CodeElementNotFound, Message: "no", Hint: "snap", Details: []byte(`{}`)}
 	args := []byte(`{"url":"about:blank"}`)
@@ -48,6 +50,11 @@ func samples() []Message {
 		&JournalState{Call: "c2", State: StateNeverStarted},
 		&Accept{Key: bytes.Repeat([]byte{3}, 32)},
 		&Sealed{Bytes: bytes.Repeat([]byte{4}, 304)},
+		&ArtifactAsk{Call: "c1", ID: sha256.Sum256([]byte("a")), Drop: true},
+		&Artifact{Size: artifact.ChunkSize + 1, Hashes: bytes.Repeat([]byte{5}, 64)},
+		&Artifact{Code: capabilities.CodeArtifactUnavailable},
+		&ArtifactFrom{Chunk: 1},
+		&ArtifactDone{},
 	}
 }
 
@@ -247,6 +254,16 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		&JournalState{Call: "c", State: "gone"},
 		&JournalState{Call: "c", State: StateRunning, Answer: &Answer{Status: "ok"}},
 		&JournalState{Call: "c", State: StateFinished, Answer: &Answer{}},
+		&Answer{Status: "ok", Artifacts: []ArtifactHead{{MIME: "a/b"}}},
+		&Answer{Status: "ok", Artifacts: []ArtifactHead{{Name: "../a", MIME: "a/b"}}},
+		&Answer{Status: "ok", Artifacts: []ArtifactHead{{Name: "a", MIME: "a/b", Size: capabilities.MaxArtifact + 1}}},
+		&Answer{Status: "ok", Artifacts: []ArtifactHead{{Name: "a", MIME: "a/b"}, {Name: "b", MIME: "a/b"}}},
+		&ArtifactAsk{},
+		&Artifact{Size: 1},
+		&Artifact{Hashes: make([]byte, 32)},
+		&Artifact{Size: artifact.ChunkSize + 1, Hashes: make([]byte, 32)},
+		&Artifact{Size: 1, Hashes: make([]byte, 32), Code: capabilities.CodeInternal},
+		&ArtifactFrom{Chunk: artifact.MaxChunks + 1},
 	}
 	for _, m := range bad {
 		if frame, err := Encode(m); err == nil || frame != nil {

@@ -126,7 +126,7 @@ func answerQuestion(cmd *cobra.Command, id string, approve bool, holds time.Dura
 	}
 	outcome, taken := owner.Outcome{}, false
 	for end := time.Now().Add(answerWait); !taken && time.Now().Before(end) && cmd.Context().Err() == nil; {
-		if outcome, taken = owner.ReadOutcome(data.node(), q.ID); !taken {
+		if outcome, taken = owner.ReadOutcome(data.node(), q); !taken {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}

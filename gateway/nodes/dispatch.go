@@ -74,7 +74,7 @@ func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.T
 			c.reader.Accept(wire.KindProgress, wire.KindAnswer)
 		case *wire.Progress:
 			if progress != nil {
-				progress(capabilities.Progress{Done: m.Done, Total: m.Total, Message: m.Message})
+				progress(capabilities.Progress{Done: m.Done, Total: m.Total, Message: m.Message, Data: m.Data})
 			}
 		case *wire.Answer:
 			blobs, err := c.blobs(m.Blobs)

@@ -91,6 +91,8 @@ type Nodes struct {
 	shared   map[[32]byte]readinessSet        // equal readiness is held once
 	lists    map[string]*sharedLists          // and so are equal lists
 	changed  chan struct{}
+	obeyed   chan struct{}                // closed when a node says what it obeys of the site's stop switch
+	nudging  bool                         // changed is about to be closed for that
 	snapshot atomic.Pointer[[]route.Node] // nil: to be built anew
 
 	sequence atomic.Uint64 // last ticket's
@@ -151,7 +153,7 @@ func New(o Options) (*Nodes, error) {
 		roster: map[capabilities.NodeID]*record{}, byKey: map[string]capabilities.NodeID{},
 		sessions: map[capabilities.NodeID]*session{}, presence: map[capabilities.NodeID]presence{},
 		waiting: map[capabilities.NodeID]*waiter{}, shared: map[[32]byte]readinessSet{}, lists: map[string]*sharedLists{},
-		changed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown), arriving: make(chan struct{}, o.MaxUnknown),
+		changed: make(chan struct{}), obeyed: make(chan struct{}), unknown: make(chan struct{}, o.MaxUnknown), arriving: make(chan struct{}, o.MaxUnknown),
 		unwritten: map[capabilities.NodeID]bool{},
 	}
 	if o.Advertise == nil {

@@ -18,6 +18,10 @@ func makePlain(m *wire.Readiness) {
 	for i := range m.Capabilities {
 		c := &m.Capabilities[i]
 		c.Fix, c.Backend, c.Degraded = plain(c.Fix), plain(c.Backend), plain(c.Degraded)
+		for k := range c.Devices {
+			d := &c.Devices[k]
+			d.ID, d.Label, d.Facing = plain(d.ID), plain(d.Label), plain(d.Facing)
+		}
 		c.Reason, c.Isolation = capabilities.Reason(plain(string(c.Reason))), capabilities.IsolationClass(plain(string(c.Isolation)))
 	}
 }

@@ -382,7 +382,7 @@ func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
 		n.shared[digest] = set
 	}
 	p := n.presence[s.node]
-	if p.readiness != nil && maps.Equal(p.readiness, set) {
+	if p.readiness != nil && maps.EqualFunc(p.readiness, set, capabilities.Readiness.Same) {
 		return
 	}
 	p.readiness = set

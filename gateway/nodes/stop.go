@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/pairing"
@@ -49,17 +50,25 @@ func (n *Nodes) TellStop(epoch uint64, on bool) {
 // ends, and tells how many do.
 func (n *Nodes) AwaitStop(ctx context.Context, epoch uint64) Heeded {
 	for {
-		changed := n.Changed()
+		changed, told := n.Changed(), n.told()
 		h := n.heeded(epoch)
 		if h.Confirmed == h.Connected {
 			return h
 		}
 		select {
 		case <-changed:
+		case <-told:
 		case <-ctx.Done():
 			return h
 		}
 	}
+}
+
+// told is closed when the next node says what it obeys of the site's switch.
+func (n *Nodes) told() <-chan struct{} {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.obeyed
 }
 
 func (n *Nodes) heeded(epoch uint64) (h Heeded) {
@@ -87,9 +96,29 @@ func (n *Nodes) setStop(s *session, m *wire.Stop) {
 	if n.sessions[s.node] != s || m.Epoch < p.stopEpoch || m.SiteEpoch < p.site.epoch {
 		return
 	}
+	own := m.Epoch != p.stopEpoch || m.On != p.stopped
 	p.stopEpoch, p.stopped, p.site = m.Epoch, m.On, siteStop{m.SiteEpoch, m.SiteOn}
 	n.presence[s.node] = p
 	s.stopEpoch.Store(m.Epoch)
 	n.opts.OnStop(s.node, m.Epoch, m.On)
-	n.notifyLocked()
+	if own {
+		n.notifyLocked()
+		return
+	}
+	// That it obeys the site's switch changes nothing in what may be called. All nodes
+	// say so at once, and whoever lists tools or shows nodes would do it anew for each.
+	close(n.obeyed)
+	n.obeyed = make(chan struct{})
+	if !n.nudging {
+		n.nudging = true
+		time.AfterFunc(nudgeAfter, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.nudging = false
+			n.notifyLocked()
+		})
+	}
 }
+
+// nudgeAfter is how long those who watch nodes may wait to see that one obeys.
+const nudgeAfter = 100 * time.Millisecond

@@ -1,0 +1,179 @@
+package media
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pion/rtcp"
+	"github.com/pion/webrtc/v4"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+func await[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("no %s", what)
+	}
+	return v
+}
+
+// A foreign viewer, which wants sound, too, gets the video that is sent, asks for a key
+// frame, and its end is noticed; ours is told to it. Both ways round of the handshake.
+func TestPeer(t *testing.T) {
+	for name, role := range map[string]webrtc.DTLSRole{"we begin": webrtc.DTLSRoleServer, "the viewer begins": webrtc.DTLSRoleClient} {
+		t.Run(name, func(t *testing.T) {
+			d := &door{}
+			if err := d.enter(); err != nil {
+				t.Fatal(err)
+			}
+			defer d.leave()
+			for _, last := range []string{"viewer", "node"} {
+				watchOnce(t, d, role, last)
+			}
+		})
+	}
+}
+
+// newViewer makes a viewer that is not ours.
+func newViewer(t *testing.T, kinds ...webrtc.NetworkType) *webrtc.PeerConnection {
+	t.Helper()
+	var set webrtc.SettingEngine
+	set.SetIncludeLoopbackCandidate(true)
+	if len(kinds) > 0 {
+		set.SetNetworkTypes(kinds)
+	}
+	codecs := &webrtc.MediaEngine{}
+	if err := codecs.RegisterDefaultCodecs(); err != nil {
+		t.Fatal(err)
+	}
+	viewer, err := webrtc.NewAPI(webrtc.WithSettingEngine(set), webrtc.WithMediaEngine(codecs)).NewPeerConnection(webrtc.Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = viewer.GracefulClose() })
+	return viewer
+}
+
+// offerOf has it make an offer with all its addresses.
+func offerOf(t *testing.T, viewer *webrtc.PeerConnection) string {
+	t.Helper()
+	for _, kind := range []webrtc.RTPCodecType{webrtc.RTPCodecTypeAudio, webrtc.RTPCodecTypeVideo} {
+		if _, err := viewer.AddTransceiverFromKind(kind, webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionRecvonly}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offer, err := viewer.CreateOffer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(viewer)
+	if err := viewer.SetLocalDescription(offer); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "candidates", gathered)
+	return viewer.LocalDescription().SDP
+}
+
+func watchOnce(t *testing.T, d *door, role webrtc.DTLSRole, last string) {
+	t.Helper()
+	viewer := newViewer(t)
+	gone := make(chan struct{}, 1)
+	viewer.OnConnectionStateChange(func(s webrtc.PeerConnectionState) {
+		if s == webrtc.PeerConnectionStateClosed {
+			gone <- struct{}{}
+		}
+	})
+	sizes := make(chan int, 64)
+	viewer.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
+		if track.Codec().MimeType != webrtc.MimeTypeVP8 {
+			t.Errorf("a track of %s", track.Codec().MimeType)
+		}
+		size := 0
+		for {
+			p, _, err := track.ReadRTP()
+			if err != nil {
+				return
+			}
+			if size += len(p.Payload); p.Marker {
+				sizes <- size
+				size = 0
+			}
+		}
+	})
+	text := offerOf(t, viewer)
+	if role == webrtc.DTLSRoleClient {
+		text = strings.ReplaceAll(text, "a=setup:actpass", "a=setup:active")
+	}
+	wanted := make(chan struct{}, 64)
+	p, answer, err := d.answer(t.Context(), text, nil, func() { wanted <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := viewer.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
+		t.Fatalf("%v\n%s", err, answer)
+	}
+	await(t, "connection", p.up)
+
+	// VP8 has a byte or more of its own before each packet's part.
+	data := make([]byte, 10_000)
+	if sent, err := p.track.send(t.Context(), &frame{data: data, at: time.Now()}, startRate); sent || err != nil {
+		t.Errorf("a frame that nothing came before: %v %v", sent, err)
+	}
+	if sent, err := p.track.send(t.Context(), &frame{data: data, at: time.Now(), key: true}, startRate); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	if size := await(t, "frame", sizes); size < len(data) || size > len(data)+100 {
+		t.Errorf("a frame of %d bytes came as %d", len(data), size)
+	}
+	if err := viewer.WriteRTCP([]rtcp.Packet{&rtcp.PictureLossIndication{MediaSSRC: p.track.header.SSRC}}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "wish for a key frame", wanted)
+	if last == "viewer" {
+		if err := viewer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "end at the node", p.down)
+		return
+	}
+	p.close()
+	p.close()
+	await(t, "end at the viewer", gone)
+}
+
+// Who has another certificate than that of the offer gets nothing.
+func TestStranger(t *testing.T) {
+	d := &door{}
+	if err := d.enter(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.leave()
+	viewer, other := newViewer(t), newViewer(t)
+	const prints = "a=fingerprint:sha-256 "
+	_, mark, _ := strings.Cut(offerOf(t, other), prints)
+	before, after, _ := strings.Cut(offerOf(t, viewer), prints)
+	text := before + prints + mark[:95] + after[95:]
+	p, answer, err := d.answer(t.Context(), text, nil, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := viewer.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.up:
+		t.Error("a stranger was let in")
+	case <-p.down:
+	case <-time.After(patience):
+		t.Error("the handshake did not end")
+	}
+}

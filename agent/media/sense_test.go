@@ -1,0 +1,60 @@
+package media
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+// fromMulaw is G.711's table, computed the standard's way.
+func fromMulaw(b byte) float64 {
+	b = ^b
+	v := float64((int(b&0x0f)<<3+0x84)<<(b>>4&7) - 0x84)
+	if b&0x80 != 0 {
+		return -v
+	}
+	return v
+}
+
+// power is how much of a tone is in samples of 8 kHz, of an amplitude.
+func power(samples []float64, hz float64) float64 {
+	var re, im float64
+	for i, v := range samples {
+		re += v * math.Cos(2*math.Pi*hz*float64(i)/8000)
+		im += v * math.Sin(2*math.Pi*hz*float64(i)/8000)
+	}
+	return 2 * math.Hypot(re, im) / float64(len(samples))
+}
+
+// A tone passes as it is, and one that 8 kHz can not hold does not come back as another.
+func TestMulaw(t *testing.T) {
+	for v := -32000; v <= 32000; v += 77 {
+		if got := fromMulaw(toMulaw(float64(v))); math.Abs(got-float64(v)) > 8+math.Abs(float64(v))/16 {
+			t.Fatalf("%d comes back as %v", v, got)
+		}
+	}
+	for hz, passes := range map[float64]bool{440: true, 7560: false} { // which would be heard as 440
+		var m mulaw
+		var got []float64
+		var raw []byte
+		for i := range 48000 {
+			raw = binary.LittleEndian.AppendUint16(raw, uint16(int16(12000*math.Sin(2*math.Pi*hz*float64(i)/48000))))
+		}
+		for at := 0; at < len(raw); at += 777 { // parts that end within a sample
+			m.add(raw[at:min(at+777, len(raw))], func(packet []byte) {
+				if len(packet) != pcmuTick {
+					t.Fatalf("a packet of %d", len(packet))
+				}
+				for _, b := range packet {
+					got = append(got, fromMulaw(b))
+				}
+			})
+		}
+		if len(got) != 8000 {
+			t.Fatalf("%d samples of a second", len(got))
+		}
+		if a := power(got[400:], 440); passes && math.Abs(a-12000) > 600 || !passes && a > 60 {
+			t.Errorf("%v Hz comes back as 440 Hz of %.0f", hz, a)
+		}
+	}
+}

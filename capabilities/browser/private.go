@@ -1,0 +1,141 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/chromedp/cdproto/cdp"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/target"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// PrivateOptions of StartPrivate; required unless a default is named.
+type PrivateOptions struct {
+	Finder   platform.BrowserFinder
+	Launcher platform.Launcher
+	Sandbox  Sandbox // default: SandboxAuto
+	Dir      string  // as Options.Dir
+	// Args are switches added to those of a lane's browser, and Env variables of this
+	// process's that it may see; default: none.
+	Args, Env []string
+	// OnEvent takes the page's events on the reading goroutine: it must not block.
+	OnEvent func(method string, params []byte)
+	Log     *slog.Logger // default: discards
+}
+
+// Private is a headless Chrome for this program's own work, with one page and no way
+// to any network: no lane and no call ever sees it. Safe for concurrent use.
+type Private struct {
+	proc    platform.Process
+	conn    *conn
+	page    *session
+	version string
+	reader  sync.WaitGroup
+}
+
+// StartPrivate starts one. Errors are capabilities.Error.
+func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	b, err := o.Finder.Find(ctx)
+	if err != nil {
+		return nil, missingBrowser(err)
+	}
+	if o.Sandbox != SandboxOff && b.NoSandbox != "" {
+		return nil, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", b.NoSandbox).WithHint(b.SandboxFix)
+	}
+	proc, err := o.Launcher.Start(ctx, platform.Command{
+		Path: b.Path, Name: "chrome", ScratchBase: o.Dir, User: b.RunAs, Alone: true,
+		Build: func(scratch string) (args, env []string) {
+			args = chromeArgs(b, o.Sandbox, chromeStart{headless: true}, scratch)
+			return append(args, o.Args...), keepEnv(chromeEnv(scratch, true), o.Env)
+		},
+	})
+	if err != nil {
+		return nil, notStarted(err)
+	}
+	p := &Private{proc: proc, conn: newConn(proc.In())}
+	p.reader.Go(func() {
+		err := p.conn.run(proc.Out(), func(string, []byte) {})
+		proc.Close()
+		o.Log.Info("browser.private.ended", "pid", proc.PID(), "error", err)
+	})
+	if err := p.open(ctx, o.OnEvent); err != nil {
+		p.Close()
+		return nil, startFailure(ctx, err, proc.Output())
+	}
+	o.Log.Info("browser.private.started", "version", p.version, "pid", proc.PID())
+	return p, nil
+}
+
+// open greets Chrome and makes its one page.
+func (p *Private) open(ctx context.Context, onEvent func(string, []byte)) error {
+	version := start(ctx, p.conn.root(), cdpbrowser.GetVersion, cdp.Empty{})
+	made, err := do(ctx, p.conn.root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
+	if err != nil {
+		return err
+	}
+	attached, err := do(ctx, p.conn.root(), target.AttachToTarget, target.AttachToTargetParams{TargetID: made.TargetID, Flatten: ptr(true)})
+	if err != nil {
+		return err
+	}
+	p.page = p.conn.open(string(attached.SessionID), onEvent)
+	v, err := version.get(ctx)
+	p.version = v.Product
+	return err
+}
+
+// Call sends the page a command of the protocol and decodes its result, unless into
+// is nil. ErrPrivateGone says that the browser ended.
+func (p *Private) Call(ctx context.Context, method string, params, into any) error {
+	return callRaw(ctx, p.page, method, params, into)
+}
+
+// CallBrowser is Call for the browser itself.
+func (p *Private) CallBrowser(ctx context.Context, method string, params, into any) error {
+	return callRaw(ctx, p.conn.root(), method, params, into)
+}
+
+// ErrPrivateGone says that a private browser ended, by itself or by Close.
+var ErrPrivateGone = errors.New("the private browser ended")
+
+func callRaw(ctx context.Context, s *session, method string, params, into any) error {
+	raw, err := s.send(ctx, method, params).wait(ctx)
+	switch {
+	case errors.Is(err, errConnClosed):
+		return ErrPrivateGone
+	case err != nil || into == nil || raw == nil:
+		return err
+	}
+	return jsonv2.Unmarshal(raw, into, jsonv2.AllowInvalidUTF8(true))
+}
+
+// Send is Call without waiting for an answer; a browser that ended takes nothing.
+func (p *Private) Send(ctx context.Context, method string, params any) {
+	p.page.send(ctx, method, params)
+}
+
+// Version is such as "Chrome/156.0.8078.79".
+func (p *Private) Version() string { return p.version }
+
+// PID is the browser's own process.
+func (p *Private) PID() int { return p.proc.PID() }
+
+// Gone is closed when the browser ended.
+func (p *Private) Gone() <-chan struct{} { return p.conn.done }
+
+// Close ends the browser with everything below it and waits for that. Idempotent.
+func (p *Private) Close() error {
+	p.conn.fail(errConnClosed)
+	err := p.proc.Close()
+	p.reader.Wait()
+	return err
+}
