@@ -49,69 +49,85 @@ type Action string
 
 // The actions.
 const (
-	ActCall           Action = "call"            // call tools the policy permits, in a lane of one's own
-	ActReadTools      Action = "tools.read"      // list the tools one may use
-	ActReadCalls      Action = "calls.read"      // list one's own calls
-	ActReadLanes      Action = "lanes.read"      // list one's own lanes
-	ActReadStatus     Action = "status.read"     // addresses, counts and versions
-	ActReadAllCalls   Action = "calls.all"       // list everybody's calls
-	ActAnyLane        Action = "lanes.any"       // list, and call in, lanes of other principals
-	ActManageLanes    Action = "lanes.manage"    // attach and detach nodes
-	ActReadApprovals  Action = "approvals.read"  // see what waits for a person, and the grants
-	ActApprove        Action = "approvals"       // answer, grant and revoke
-	ActReadStop       Action = "stop.read"       // whether the stop switch is on
-	ActStop           Action = "stop"            // stop everything
-	ActResume         Action = "resume"          // let it go on
-	ActReadNodes      Action = "nodes.read"      // roster and readiness
-	ActManageNodes    Action = "nodes.manage"    // approve, deny, revoke, edit
-	ActReadEvents     Action = "events.read"     // the event stream
-	ActReadLedger     Action = "ledger.read"     // packets and head
-	ActReadMetrics    Action = "metrics.read"    // Prometheus metrics
-	ActExportLedger   Action = "ledger.export"   // the whole ledger
-	ActReadAllTools   Action = "tools.all"       // the catalog beyond what one may use
-	ActReadPolicy     Action = "policy.read"     // policy text and explain
-	ActActivatePolicy Action = "policy.activate" // put another policy in force
-	ActSecrets        Action = "secrets"         // set, list, allow and remove; never read a value
-	ActInvite         Action = "invites"         // pastes and enrolment keys
-	ActTokens         Action = "tokens"          // create, list, revoke
-	ActSession        Action = "session"         // sign in to the console, for oneself
+	ActCall             Action = "call"             // call tools the policy permits, in a lane of one's own
+	ActReadTools        Action = "tools.read"       // list the tools one may use
+	ActReadCalls        Action = "calls.read"       // list one's own calls
+	ActReadLanes        Action = "lanes.read"       // list one's own lanes
+	ActReadArtifacts    Action = "artifacts.read"   // files that one's own calls made
+	ActReadAllArtifacts Action = "artifacts.all"    // everybody's
+	ActRemoveArtifacts  Action = "artifacts.remove" // before their time; of what one may read
+	ActReadStatus       Action = "status.read"      // addresses, counts and versions
+	ActReadAllCalls     Action = "calls.all"        // list everybody's calls
+	ActCancelCalls      Action = "calls.cancel"     // end anybody's running call
+	ActAnyLane          Action = "lanes.any"        // list, and call in, lanes of other principals
+	ActManageLanes      Action = "lanes.manage"     // attach and detach nodes
+	ActReadApprovals    Action = "approvals.read"   // see what waits for a person, and the grants
+	ActApprove          Action = "approvals"        // answer, grant and revoke
+	ActReadStop         Action = "stop.read"        // whether the stop switch is on
+	ActStop             Action = "stop"             // stop everything
+	ActResume           Action = "resume"           // let it go on
+	ActReadNodes        Action = "nodes.read"       // roster and readiness
+	ActManageNodes      Action = "nodes.manage"     // approve, deny, revoke, edit
+	ActWatch            Action = "live"             // watch a node's screen, camera or microphone live
+	ActTakeOver         Action = "live.control"     // take a node over, and have agents wait there
+	ActRecord           Action = "live.record"      // record a lane: the screen of its node, as a file
+	ActReadEvents       Action = "events.read"      // the event stream
+	ActReadLedger       Action = "ledger.read"      // packets and head
+	ActReadMetrics      Action = "metrics.read"     // Prometheus metrics
+	ActExportLedger     Action = "ledger.export"    // the whole ledger
+	ActReadAllTools     Action = "tools.all"        // the catalog beyond what one may use
+	ActReadPolicy       Action = "policy.read"      // policy text and explain
+	ActActivatePolicy   Action = "policy.activate"  // put another policy in force
+	ActSecrets          Action = "secrets"          // set, list, allow and remove; never read a value
+	ActInvite           Action = "invites"          // pastes and enrolment keys
+	ActTokens           Action = "tokens"           // create, list, revoke
+	ActSession          Action = "session"          // sign in to the console, for oneself
+	ActSurface          Action = "surface"          // say what a page offers oneself
 )
 
 // least is the smallest role that may do each action. An action that is missing
 // here is refused to everybody.
 var least = map[Action]Role{
-	ActCall:           RoleAgent,
-	ActReadTools:      RoleAgent,
-	ActReadCalls:      RoleAgent,
-	ActReadLanes:      RoleAgent,
-	ActReadStatus:     RoleOperator,
-	ActReadAllCalls:   RoleOperator,
-	ActAnyLane:        RoleOperator,
-	ActManageLanes:    RoleOperator,
-	ActReadApprovals:  RoleOperator,
-	ActApprove:        RoleOperator,
-	ActReadStop:       RoleOperator,
-	ActStop:           RoleOperator,
-	ActResume:         RoleOperator,
-	ActReadNodes:      RoleOperator,
-	ActManageNodes:    RoleOperator,
-	ActReadEvents:     RoleOperator,
-	ActReadLedger:     RoleOperator,
-	ActReadMetrics:    RoleOperator,
-	ActExportLedger:   RoleAdmin,
-	ActReadAllTools:   RoleAdmin,
-	ActReadPolicy:     RoleAdmin,
-	ActActivatePolicy: RoleAdmin,
-	ActSecrets:        RoleAdmin,
-	ActInvite:         RoleAdmin,
-	ActTokens:         RoleAdmin,
-	ActSession:        RoleOperator,
+	ActCall:             RoleAgent,
+	ActReadTools:        RoleAgent,
+	ActReadCalls:        RoleAgent,
+	ActReadLanes:        RoleAgent,
+	ActReadArtifacts:    RoleAgent,
+	ActReadAllArtifacts: RoleOperator,
+	ActRemoveArtifacts:  RoleAgent,
+	ActReadStatus:       RoleOperator,
+	ActReadAllCalls:     RoleOperator,
+	ActCancelCalls:      RoleOperator,
+	ActAnyLane:          RoleOperator,
+	ActManageLanes:      RoleOperator,
+	ActReadApprovals:    RoleOperator,
+	ActApprove:          RoleOperator,
+	ActReadStop:         RoleOperator,
+	ActStop:             RoleOperator,
+	ActResume:           RoleOperator,
+	ActReadNodes:        RoleOperator,
+	ActManageNodes:      RoleOperator,
+	ActWatch:            RoleOperator,
+	ActTakeOver:         RoleOperator,
+	ActRecord:           RoleOperator,
+	ActReadEvents:       RoleOperator,
+	ActReadLedger:       RoleOperator,
+	ActReadMetrics:      RoleOperator,
+	ActExportLedger:     RoleAdmin,
+	ActReadAllTools:     RoleAdmin,
+	ActReadPolicy:       RoleAdmin,
+	ActActivatePolicy:   RoleAdmin,
+	ActSecrets:          RoleAdmin,
+	ActInvite:           RoleAdmin,
+	ActTokens:           RoleAdmin,
+	ActSession:          RoleOperator,
+	ActSurface:          RoleOperator,
 }
 
 // looks is all that a viewer may do.
 var looks = map[Action]bool{
 	ActReadStatus: true, ActReadCalls: true, ActReadAllCalls: true, ActReadLanes: true, ActReadApprovals: true, ActReadStop: true,
-	ActReadNodes: true, ActReadEvents: true, ActReadLedger: true, ActSession: true,
+	ActReadNodes: true, ActReadEvents: true, ActReadLedger: true, ActSession: true, ActSurface: true,
 }
 
 // Allow is the one authorisation function of the surfaces: it reports whether

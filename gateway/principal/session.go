@@ -1,9 +1,11 @@
 package principal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"sort"
 	"strings"
 	"time"
 
@@ -89,22 +91,32 @@ func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error)
 	t.mu.Lock()
 	l, known := t.logins[hash]
 	delete(t.logins, hash) // whatever becomes of it now, it was used
-	parent := t.byHash[t.hashes[l.parent]]
-	stale := t.refusalLocked(parent) != nil
+	stale := t.refusalLocked(t.byHash[t.hashes[l.parent]]) != nil
 	t.mu.Unlock()
 	if !known || stale || !now.Before(l.expires) {
 		return Token{}, Secret{}, refused
 	}
-	rec := Token{
-		ID: "s" + strings.ToLower(rand.Text()[:15]), Principal: l.by.Principal, Role: l.role, Lane: l.by.Lane, Parent: l.parent,
-		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: l.by.Principal,
-		ExpiresAt: earlier(now.Add(SessionLife), parent.ExpiresAt).Truncate(time.Millisecond).UTC(),
-	}
-	secret := newSecret(sessionPrefix)
-	if err := t.keep(ctx, "token.session_opened", rec, secret); err != nil {
+	return t.openSession(ctx, l.parent, l.by.Principal, l.role, l.by.Lane, "link")
+}
+
+// openSession opens a session below the record parent. How is by what means, for the
+// log.
+func (t *Tokens) openSession(ctx context.Context, parent string, who capabilities.PrincipalID, role Role, lane capabilities.LaneID, how string) (Token, Secret, error) {
+	above, err := t.Get(parent)
+	if err != nil {
 		return Token{}, Secret{}, err
 	}
-	t.opts.Log.Info("session.opened", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role)
+	now := t.opts.Now()
+	rec := Token{
+		ID: "s" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: lane, Parent: parent,
+		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: who,
+		ExpiresAt: earlier(now.Add(SessionLife), above.ExpiresAt).Truncate(time.Millisecond).UTC(),
+	}
+	secret := newSecret(sessionPrefix)
+	if err := t.keep(ctx, "token.session_opened", rec, secret, nil, nil); err != nil {
+		return Token{}, Secret{}, err
+	}
+	t.opts.Log.Info("session.opened", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", how)
 	return rec, secret, nil
 }
 
@@ -135,6 +147,52 @@ func (t *Tokens) EndSession(ctx context.Context, who Identity) error {
 	}
 	_, err = t.revoke(ctx, who, rec.ID)
 	return err
+}
+
+// Sessions gives the sessions of a principal that are open, newest first.
+func (t *Tokens) Sessions(who capabilities.PrincipalID) []Token {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	list := []Token{}
+	for _, rec := range t.byHash {
+		if rec.Principal == who && rec.Parent != "" && t.refusalLocked(rec) == nil {
+			list = append(list, *rec)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		return cmp.Or(list[j].CreatedAt.Compare(list[i].CreatedAt), cmp.Compare(list[i].ID, list[j].ID)) < 0
+	})
+	return list
+}
+
+// EndSessions ends the open sessions of a principal but the one named, and gives how
+// many: everybody their own, an admin anybody's.
+func (t *Tokens) EndSessions(ctx context.Context, by Identity, who capabilities.PrincipalID, but string) (int, error) {
+	if by.Principal != who {
+		if err := by.Require(ActTokens); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	for _, rec := range t.Sessions(who) {
+		if rec.ID == but {
+			continue
+		}
+		if _, err := t.revoke(ctx, by, rec.ID); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// EndOwnSession ends one of the sessions of the principal who by is; CodeNotFound.
+func (t *Tokens) EndOwnSession(ctx context.Context, by Identity, id string) (Token, error) {
+	rec, err := t.Get(id)
+	if err != nil || rec.Principal != by.Principal || rec.Parent == "" {
+		return Token{}, capabilities.Errorf(capabilities.CodeNotFound, "you have no session with that ID")
+	}
+	return t.revoke(ctx, by, rec.ID)
 }
 
 // ExtendSession has the session that who came with last for SessionLife from now, but

@@ -108,6 +108,10 @@ type Tokens struct {
 	watchers map[int]func(tokenID string)
 	nextID   int
 	logins   map[[sha256.Size]byte]login // by the hash of their code
+	users    map[capabilities.PrincipalID]*user
+
+	hasher  *hasher
+	guesses *guesses
 }
 
 // Migrations are the tables of this room.
@@ -124,7 +128,8 @@ func Migrations() []store.Migration {
 			expires_at INTEGER NOT NULL,
 			revoked_at INTEGER NOT NULL
 		) STRICT`},
-		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}}
+		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`},
+		{Room: "principal", Version: 3, SQL: userTables}}
 }
 
 // New makes an empty set; call Load before use.
@@ -144,6 +149,8 @@ func New(o Options) (*Tokens, error) {
 		hashes:   make(map[string][sha256.Size]byte),
 		watchers: make(map[int]func(string)),
 		logins:   make(map[[sha256.Size]byte]login),
+		users:    make(map[capabilities.PrincipalID]*user),
+		hasher:   newHasher(), guesses: newGuesses(),
 	}, nil
 }
 
@@ -183,7 +190,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
-	return nil
+	return t.loadUsersLocked(ctx)
 }
 
 func (t *Tokens) putLocked(hash [sha256.Size]byte, rec *Token) {
@@ -269,15 +276,16 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 		rec.ExpiresAt = now.Add(spec.TTL).Truncate(time.Millisecond).UTC()
 	}
 	secret := newSecret(tokenPrefix)
-	if err := t.keep(ctx, "token.created", rec, secret); err != nil {
+	if err := t.keep(ctx, "token.created", rec, secret, nil, nil); err != nil {
 		return Token{}, Secret{}, err
 	}
 	t.opts.Log.Info("token.created", "token_id", rec.ID, "principal", rec.Principal, "role", rec.Role, "by", by.Principal)
 	return rec, secret, nil
 }
 
-// keep makes a new record durable, with its packet, and then valid.
-func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret) error {
+// keep makes a new record durable, with its packet and what goes with it, and then
+// valid.
+func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret, with func(*store.Tx) error, andLocked func()) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.mu.RLock()
@@ -295,6 +303,11 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent); err != nil {
 			return err
 		}
+		if with != nil {
+			if err := with(tx); err != nil {
+				return err
+			}
+		}
 		return t.record(tx, kind, rec.CreatedBy, rec)
 	})
 	if err != nil {
@@ -302,6 +315,9 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 	}
 	t.mu.Lock()
 	t.putLocked(hash, &rec)
+	if andLocked != nil {
+		andLocked()
+	}
 	t.mu.Unlock()
 	return nil
 }

@@ -1,0 +1,252 @@
+package passkey
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// What is verified is WebAuthn level 3, sections 7.1 and 7.2, for what is asked here:
+// discoverable keys of three kinds, the user verified, no attestation, no extension,
+// one origin, no frames. Whoever made the authenticator is not looked at.
+
+// Flags of authenticator data (section 6.1).
+const (
+	flagPresent  = 1 << 0
+	flagVerified = 1 << 2
+	flagBackup   = 1 << 3 // the key may be copied to other devices
+	flagCopied   = 1 << 4 // it was
+	flagAttested = 1 << 6
+	flagExtended = 1 << 7
+
+	maxCredential = 1023 // bytes of an ID (section 4)
+)
+
+// response is what a browser's page sends of navigator.credentials; all bytes are
+// base64url without padding.
+type response struct {
+	ID       string `json:"id"`
+	RawID    string `json:"rawId"`
+	Type     string `json:"type"`
+	Response struct {
+		ClientData    string `json:"clientDataJSON"`
+		Attestation   string `json:"attestationObject"`
+		Authenticator string `json:"authenticatorData"`
+		Signature     string `json:"signature"`
+		User          string `json:"userHandle"`
+	} `json:"response"`
+}
+
+func readResponse(answer []byte) (r response, id []byte, err error) {
+	if len(answer) > MaxAnswer {
+		return r, nil, refused("it is too long")
+	}
+	clean, err := canonical.Parse(answer, canonical.Limits{MaxBytes: MaxAnswer})
+	if err != nil || json.Unmarshal(clean, &r) != nil {
+		return r, nil, refused("it can not be read")
+	}
+	id, ok := unbase(r.RawID)
+	if !ok || r.ID != r.RawID || r.Type != "public-key" || len(id) == 0 || len(id) > maxCredential {
+		return r, nil, refused("it names no passkey")
+	}
+	return r, id, nil
+}
+
+func unbase(s string) ([]byte, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return b, err == nil && !strings.ContainsAny(s, "\r\n")
+}
+
+// readClient checks what the browser says about where and for what it asked, and gives
+// the challenge.
+func readClient(data []byte, kind string, at Place) (challenge string, err error) {
+	var c struct {
+		Type      string `json:"type"`
+		Challenge string `json:"challenge"`
+		Origin    string `json:"origin"`
+		Cross     bool   `json:"crossOrigin"`
+		Top       string `json:"topOrigin"`
+	}
+	clean, err := canonical.Parse(data, canonical.Limits{MaxBytes: MaxAnswer})
+	if err != nil || json.Unmarshal(clean, &c) != nil {
+		return "", refused("it can not be read")
+	}
+	if c.Type != kind || c.Origin != at.origin || c.Cross || c.Top != "" {
+		return "", refused("it is for another page")
+	}
+	return c.Challenge, nil
+}
+
+// authenticator is authenticator data (section 6.1):
+//
+//	+-------------+-------+-------+----------------------------------------------+
+//	| place's 32  | flags | count | if attested: aaguid 16, len u16, id, COSE key |
+//	| SHA-256     | u8    | u32   | if extended: CBOR                             |
+//	+-------------+-------+-------+----------------------------------------------+
+type authenticator struct {
+	flags byte
+	count uint32
+	id    []byte // of a new key
+	key   []byte // COSE
+}
+
+// readAuthenticator checks that the authenticator answered for this place with the
+// person verified.
+func readAuthenticator(b []byte, at Place) (a authenticator, err error) {
+	const head = sha256.Size + 1 + 4
+	place := sha256.Sum256([]byte(at.name))
+	if len(b) < head {
+		return a, refused("it is not complete")
+	}
+	if !bytes.Equal(b[:sha256.Size], place[:]) {
+		return a, refused("it is for another place")
+	}
+	a.flags, a.count = b[sha256.Size], binary.BigEndian.Uint32(b[sha256.Size+1:])
+	if a.flags&flagPresent == 0 || a.flags&flagVerified == 0 {
+		return a, refused("the authenticator did not verify the person")
+	}
+	if a.flags&flagCopied != 0 && a.flags&flagBackup == 0 {
+		return a, refused("it contradicts itself")
+	}
+	b = b[head:]
+	if a.flags&flagAttested != 0 {
+		if len(b) < 18 {
+			return a, refused("it is not complete")
+		}
+		n := int(binary.BigEndian.Uint16(b[16:]))
+		if b = b[18:]; n == 0 || n > maxCredential || len(b) < n {
+			return a, refused("it is not complete")
+		}
+		a.id, b = b[:n], b[n:]
+		rest, err := first(b)
+		if err != nil {
+			return a, refused("its key can not be read")
+		}
+		a.key, b = b[:len(b)-len(rest)], rest
+	}
+	if a.flags&flagExtended != 0 {
+		if b, err = first(b); err != nil {
+			return a, refused("it can not be read")
+		}
+	}
+	if len(b) != 0 {
+		return a, refused("it has more than it should")
+	}
+	return a, nil
+}
+
+// first gives what stands behind the first item of CBOR.
+func first(b []byte) (rest []byte, err error) {
+	var item cbor.RawMessage
+	mode, err := decoding()
+	if err != nil {
+		return nil, err
+	}
+	return mode.UnmarshalFirst(b, &item)
+}
+
+// decoding bounds what CBOR may make us do.
+func decoding() (cbor.DecMode, error) {
+	return cbor.DecOptions{
+		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxNestedLevels: 8, MaxArrayElements: 64, MaxMapPairs: 64,
+		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+	}.DecMode()
+}
+
+// readCreation verifies what navigator.credentials.create gave and tells to which
+// challenge; whether that is ours is for the caller to say.
+func readCreation(answer []byte, at Place) (principal.Passkey, string, error) {
+	none := principal.Passkey{}
+	r, id, err := readResponse(answer)
+	if err != nil {
+		return none, "", err
+	}
+	client, okClient := unbase(r.Response.ClientData)
+	object, okObject := unbase(r.Response.Attestation)
+	if !okClient || !okObject {
+		return none, "", refused("it can not be read")
+	}
+	challenge, err := readClient(client, "webauthn.create", at)
+	if err != nil {
+		return none, "", err
+	}
+	var attested struct {
+		Data []byte `cbor:"authData"`
+	}
+	mode, err := decoding()
+	if err != nil {
+		return none, "", err
+	}
+	if mode.Unmarshal(object, &attested) != nil {
+		return none, "", refused("it can not be read")
+	}
+	a, err := readAuthenticator(attested.Data, at)
+	switch {
+	case err != nil:
+		return none, "", err
+	case !bytes.Equal(a.id, id):
+		return none, "", refused("it is about another passkey")
+	}
+	if _, err := readKey(a.key); err != nil {
+		return none, "", err
+	}
+	return principal.Passkey{ID: r.ID, Key: bytes.Clone(a.key), Count: a.count, Sync: a.flags&flagBackup != 0}, challenge, nil
+}
+
+// assertion is what an answer proves.
+type assertion struct {
+	id        string // of the passkey
+	user      capabilities.PrincipalID
+	count     uint32
+	challenge string
+}
+
+// readAssertion verifies what navigator.credentials.get gave, with the key that find
+// knows by its ID, and tells to which challenge; whether that is ours is for the
+// caller to say.
+func readAssertion(answer []byte, at Place, find func(id string) (principal.User, principal.Passkey, string, error)) (assertion, error) {
+	r, _, err := readResponse(answer)
+	if err != nil {
+		return assertion{}, err
+	}
+	client, okClient := unbase(r.Response.ClientData)
+	data, okData := unbase(r.Response.Authenticator)
+	sum, okSum := unbase(r.Response.Signature)
+	handle, okUser := unbase(r.Response.User)
+	if !okClient || !okData || !okSum || !okUser {
+		return assertion{}, refused("it can not be read")
+	}
+	challenge, err := readClient(client, "webauthn.get", at)
+	if err != nil {
+		return assertion{}, err
+	}
+	a, err := readAuthenticator(data, at)
+	if err != nil {
+		return assertion{}, err
+	}
+	u, known, owner, err := find(r.ID)
+	if err != nil {
+		return assertion{}, err
+	}
+	if known.Place != at.name || len(handle) > 0 && string(handle) != owner {
+		return assertion{}, refused("it is another one's")
+	}
+	key, err := readKey(known.Key)
+	if err != nil {
+		return assertion{}, err
+	}
+	hash := sha256.Sum256(client)
+	if !key.verify(append(bytes.Clone(data), hash[:]...), sum) {
+		return assertion{}, refused("its signature is wrong")
+	}
+	return assertion{id: r.ID, user: u.Principal, count: a.count, challenge: challenge}, nil
+}

@@ -1,0 +1,255 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/gateway/consent"
+)
+
+const (
+	tries    = 4
+	workers  = 8
+	queued   = 256
+	maxReply = 16 << 10
+	maxText  = 200 // runes of a line
+)
+
+// Message is what a browser shows.
+type Message struct {
+	Approval string `json:"approval,omitempty"` // the question's ID; "": it is about none
+	Title    string `json:"title"`
+	Body     string `json:"body"`
+}
+
+// about says of a question who wants what and where, and nothing of its arguments: it
+// may be shown on a locked screen.
+func about(a *consent.Approval) Message {
+	where := ""
+	if name := a.NodeLabel; name != "" || a.Node != "" {
+		if name == "" {
+			name = string(a.Node)
+		}
+		where = " on " + name
+	}
+	m := Message{Approval: a.ID, Title: string(a.Principal) + " waits for you", Body: "It wants to use " + string(a.Tool) + where + "."}
+	if a.Risk != "" {
+		m.Body += " " + strings.ToUpper(a.Risk[:1]) + a.Risk[1:] + " risk."
+	}
+	m.Title, m.Body = clip(consent.Plain(m.Title)), clip(consent.Plain(m.Body))
+	return m
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > maxText {
+		return string(r[:maxText-1]) + "…"
+	}
+	return s
+}
+
+// job is one message to one browser.
+type job struct {
+	sub   *subscription
+	m     Message
+	until time.Time // when the question ends
+}
+
+// Run tells, until ctx ends, and returns after everything it started has ended.
+func (b *Book) Run(ctx context.Context) error {
+	cancel := b.opts.Tokens.OnRevoke(b.revoked)
+	defer cancel()
+	jobs := make(chan job, queued)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for j := range jobs {
+				b.tell(ctx, j)
+			}
+		})
+	}
+	told := map[string]bool{}
+	for ctx.Err() == nil {
+		changed := b.opts.Waiting.Changed() // before reading, so that nothing is missed
+		b.settle(ctx)
+		told = b.news(told, jobs)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-b.woken:
+		}
+	}
+	close(jobs)
+	all.Wait()
+	b.client.CloseIdleConnections()
+	return nil
+}
+
+// settle takes what a revocation ended out of the store.
+func (b *Book) settle(ctx context.Context) {
+	b.mu.Lock()
+	over := b.over
+	b.over = nil
+	b.mu.Unlock()
+	if len(over) == 0 {
+		return
+	}
+	if err := b.forget(ctx, over, "", "signed_out"); err != nil {
+		b.opts.Log.Warn("push.forget", "err", err)
+		b.mu.Lock()
+		b.over = append(b.over, over...) // Load looks at them anew, too
+		b.mu.Unlock()
+	}
+}
+
+// news queues a message about every question that is not in told for every browser, and
+// gives what has been told of what waits.
+func (b *Book) news(told map[string]bool, jobs chan<- job) map[string]bool {
+	waiting := b.opts.Waiting.Approvals()
+	now := make(map[string]bool, len(waiting))
+	for i := range waiting {
+		a := &waiting[i]
+		now[a.ID] = true
+		if told[a.ID] {
+			continue
+		}
+		m := about(a)
+		b.mu.Lock()
+		subs := make([]*subscription, 0, len(b.subs))
+		for _, s := range b.subs {
+			subs = append(subs, s)
+		}
+		b.mu.Unlock()
+		for _, s := range subs {
+			if s.Principal == a.Principal {
+				continue // nobody approves what they asked for
+			}
+			select {
+			case jobs <- job{s, m, a.Expires}:
+			default:
+				b.opts.Log.Warn("push.dropped", "service", s.Service, "approval", a.ID)
+			}
+		}
+	}
+	return now
+}
+
+// tell sends one message until it is taken or given up.
+func (b *Book) tell(ctx context.Context, j job) {
+	pause := b.opts.Backoff
+	for try := range tries {
+		left := j.until.Sub(b.opts.Now())
+		if ctx.Err() != nil || left <= 0 || !b.still(j.sub) {
+			return
+		}
+		switch b.post(ctx, j.sub, j.m, left) {
+		case taken:
+			return
+		case gone:
+			b.mu.Lock()
+			if b.subs[j.sub.ID] == j.sub {
+				delete(b.subs, j.sub.ID)
+			}
+			b.mu.Unlock()
+			if err := b.forget(ctx, []string{j.sub.ID}, "", "gone"); err != nil && ctx.Err() == nil {
+				b.opts.Log.Warn("push.forget", "err", err)
+			}
+			return
+		case refused:
+			return
+		}
+		if try == tries-1 {
+			b.opts.Log.Error("push.given_up", "service", j.sub.Service, "approval", j.m.Approval)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+// still reports whether a browser is to be told: nobody unsubscribed it, and what its
+// person signed in with is good.
+func (b *Book) still(s *subscription) bool {
+	b.mu.Lock()
+	same := b.subs[s.ID] == s
+	b.mu.Unlock()
+	return same && b.opts.Tokens.Valid(s.parent)
+}
+
+// outcome is what became of one message.
+type outcome int
+
+const (
+	failed  outcome = iota // another try may help
+	taken                  // the push service has it
+	gone                   // there is no such browser any more
+	refused                // another try would not help
+)
+
+// post sends once.
+func (b *Book) post(ctx context.Context, s *subscription, m Message, life time.Duration) outcome {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return refused
+	}
+	body, err := sealed(s.at, text)
+	if err != nil {
+		b.opts.Log.Error("push.seal", "service", s.Service, "err", err)
+		return refused
+	}
+	voucher, err := vouch(b.opts.Key, s.at.origin(), b.opts.Contact, b.opts.Now())
+	if err != nil {
+		b.opts.Log.Error("push.vouch", "service", s.Service, "err", err)
+		return refused
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.at.endpoint.String(), bytes.NewReader(body))
+	if err != nil {
+		return refused
+	}
+	req.Header.Set("Authorization", voucher)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	req.Header.Set("Content-Encoding", "aes128gcm")
+	req.Header.Set("TTL", strconv.Itoa(max(1, int(life/time.Second)))) // a question that is over is not told
+	req.Header.Set("Urgency", "high")
+	if m.Approval != "" {
+		sum := sha256.Sum256([]byte(m.Approval))
+		req.Header.Set("Topic", base64.RawURLEncoding.EncodeToString(sum[:24])) // 32 letters at most (RFC 8030 section 5.4)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		var at *url.Error // its text has the address, which is as good as a secret
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		if ctx.Err() == nil {
+			b.opts.Log.Warn("push.failed", "service", s.Service, "err", err)
+		}
+		return failed
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxReply) // so that the connection can be used again
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return taken
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return gone
+	case code/100 == 5, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
+		return failed
+	}
+	b.opts.Log.Warn("push.refused", "service", s.Service, "status", resp.StatusCode)
+	return refused
+}
