@@ -13,43 +13,44 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // elsewhere refuses requests from a device whose mouse and keyboard an agent holds
 // now (DESIGN section 6): whatever is typed there may be the agent's. Where it can
-// not be told where a request comes from, it comes from there.
-func (g *Gateway) elsewhere(r *http.Request) error {
-	held := g.Consent.HandsOn()
+// not be told where a request comes from, it comes from there. But is a device that
+// the request is itself about to take from the agent, or has; "" for none.
+func (g *Gateway) elsewhere(r *http.Request, but capabilities.NodeID) error {
+	held := slices.DeleteFunc(g.Consent.HandsOn(), func(n capabilities.NodeID) bool { return n == but })
 	if len(held) == 0 {
 		return nil
 	}
-	from, known := g.origin(r)
+	from, known := origin(r)
 	for _, node := range held {
 		at, connected := g.Nodes.Peer(node)
 		if known && connected && from != at && !(here(from) && here(at)) {
 			continue
 		}
+		name := string(node)
+		if v, err := g.Nodes.View(node); err == nil && v.Label != "" {
+			name = v.Label
+		}
 		if until := g.Consent.HandsUntil(); time.Until(until) <= consent.CallGrace {
-			return capabilities.Errorf(capabilities.CodeForbidden, "an agent used mouse or keyboard of %s a moment ago, and this request may come from there", node).
+			return capabilities.Errorf(capabilities.CodeForbidden, "an agent used mouse or keyboard of %s a moment ago, and this request may come from there", name).
 				WithHint("Repeat it in five seconds, or do it from another device. Denying and revoking work at once.")
 		}
-		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", node).
-			WithHint("Do it from another device, or end that ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. Denying and revoking work from anywhere.")
+		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", name).
+			WithHint("Do it from another device, confirm an approval with a passkey in the console, or end that ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. Denying and revoking work from anywhere.")
 	}
 	return nil
 }
 
-// origin is where a request comes from: the connection, or, behind a TLS proxy,
-// the client that the proxy names.
-func (g *Gateway) origin(r *http.Request) (netip.Addr, bool) {
-	if g.opts.PlainBeyondLoopback {
-		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-		addr, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1])) // the one that the proxy added
-		return addr.Unmap().WithZone(""), err == nil
-	}
+// origin is where a request comes from, as the front found it out; behind a trusted
+// proxy that is the client which the proxy names.
+func origin(r *http.Request) (netip.Addr, bool) {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	return at.Addr().Unmap().WithZone(""), err == nil
+	return at.Addr().Unmap().WithZone(""), err == nil && front.Told(r)
 }
 
 // here reports whether an address is one of this host's own.

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,12 +27,15 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/mcp"
+	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/secret"
@@ -50,21 +55,39 @@ type Options struct {
 	// Advertise gives the addresses that pastes carry; default: where the listener
 	// can be reached, as far as this host can tell.
 	Advertise []string
-	// PlainBeyondLoopback says that a TLS proxy stands in front of HTTP.
-	PlainBeyondLoopback bool
-	Hosts               []string // further names clients may call by
-	// PolicyFromFiles puts what the policy folder holds in force at the start, as its
-	// owner at its own machine may; else files are staged until they are activated.
-	PolicyFromFiles bool
-	Catalog         *catalog.Catalog // default: the embedded one
+	// TLSCert and TLSKey are PEM files, read again when they change; TLSGenerated has
+	// a certificate made instead that is known by its fingerprint. Beyond loopback one
+	// of them is required, or Proxies.
+	TLSCert, TLSKey string
+	TLSGenerated    bool
+	Proxies         []netip.Prefix // in front, that do TLS
+	// ICE are the STUN and TURN servers by which viewers and nodes meet. Default: none.
+	ICE   live.ICEServers
+	Hosts []string // further names clients may call by
+	// URL is by which address people and clients come in from elsewhere, such as
+	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
+	// listens.
+	URL         string
+	PolicyFiles rules.Files      // what becomes of the policy folder's files at the start
+	Catalog     *catalog.Catalog // default: the embedded one
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
 	// LedgerRetention is how long packets are kept; older segments are pruned with
 	// proof. Default: for ever.
 	LedgerRetention time.Duration
-	Version         string       // of this program
-	Log             *slog.Logger // default: discards
+	// ArtifactQuota is how many bytes of artifacts are kept in all, and ArtifactTTL for
+	// how long. Defaults: those of outcome.ArtifactOptions.
+	ArtifactQuota int64
+	ArtifactTTL   time.Duration
+	// NodeLogs reads a node's own log, for comparisons with the ledger. Default: none.
+	NodeLogs rest.NodeLogs
+	// PushServices are the hosts that messages to browsers may go to, and PushTransport
+	// carries them. Defaults: those of push.Options.
+	PushServices  []string
+	PushTransport http.RoundTripper
+	Version       string       // of this program
+	Log           *slog.Logger // default: discards
 }
 
 // Gateway is one gateway, put together.
@@ -77,6 +100,7 @@ type Gateway struct {
 	Store      *store.Store
 	Ledger     *ledger.Ledger
 	Outcomes   *outcome.Store
+	Artifacts  *outcome.Artifacts
 	Tokens     *principal.Tokens
 	Lanes      *lane.Lanes
 	Consent    *consent.Consent
@@ -86,13 +110,17 @@ type Gateway struct {
 	Secrets    *secret.Vault
 	Rulebook   *rules.Book
 	Dispatcher *dispatch.Dispatcher
+	Live       *live.Sessions
+	Push       *push.Book
 	Front      *front.Server
 
+	files *front.Artifacts // who may have which artifact
 	site  *pairing.Site
 	mcp   *mcp.Server
 	quic  net.Addr
-	hooks []webhook.Hook // who is told what waits for a person
-	heads chan nodeHead  // of nodes' logs, on their way into the ledger
+	cert  *front.Certificate // of HTTPS; nil: none
+	hooks []webhook.Hook     // who is told what waits for a person
+	heads chan nodeHead      // of nodes' logs, on their way into the ledger
 
 	turned chan nodeStop // nodes' stop switches, on their way into the store
 }
@@ -142,7 +170,7 @@ func (g *Gateway) keep(ctx context.Context) error {
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, dispatch.TaskMigrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, dispatch.TaskMigrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -157,6 +185,12 @@ func (g *Gateway) keep(ctx context.Context) error {
 		return err
 	}
 	if g.Outcomes, err = outcome.Open(outcome.Options{Store: g.Store, Key: seal, Log: g.log}); err != nil {
+		return err
+	}
+	g.Artifacts, err = outcome.OpenArtifacts(outcome.ArtifactOptions{
+		Store: g.Store, Dir: g.path("artifacts"), Key: seal, Quota: g.opts.ArtifactQuota, TTL: g.opts.ArtifactTTL, Log: g.log,
+	})
+	if err != nil {
 		return err
 	}
 	if g.Switch, err = stop.New(stop.Options{Store: g.Store, Record: g.recordBy, Log: g.log}); err != nil {
@@ -209,16 +243,20 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
-	g.Front, err = front.New(front.Options{
-		Addr: g.opts.HTTP, Tokens: g.Tokens, PlainBeyondLoopback: g.opts.PlainBeyondLoopback, Hosts: g.opts.Hosts, Log: g.log,
-	})
-	if err != nil {
+	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reading]time.Time{}}, Tools: g.Dispatcher}
+	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
+		return err
+	}
+	if err := g.openPush(ctx); err != nil {
+		return err
+	}
+	if g.Front, err = g.newFront(); err != nil {
 		return err
 	}
 	g.mcp, err = mcp.New(mcp.Options{
-		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Version: g.opts.Version, Log: g.log,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Consent: g.Consent, Artifacts: g.files, Version: g.opts.Version, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -254,13 +292,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 	base.Go(func() error { return g.Store.Run(baseCtx) })
 	base.Go(func() error { return g.Ledger.Run(baseCtx) })
 	base.Go(func() error { return g.Outcomes.Run(baseCtx) })
+	base.Go(func() error { return g.Artifacts.Run(baseCtx) })
 
 	act, actCtx := errgroup.WithContext(ctx)
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
+	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })
 	act.Go(func() error { return g.tell(actCtx) })
+	act.Go(func() error { return g.Push.Run(actCtx) })
 	act.Go(func() error { return g.followRules(actCtx) })
 	act.Go(func() error { return g.keepTurns(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })
@@ -289,6 +330,9 @@ func (g *Gateway) Close() {
 	}
 	if g.Nodes != nil {
 		_ = g.Nodes.Close()
+	}
+	if g.Artifacts != nil {
+		_ = g.Artifacts.Close()
 	}
 	if g.Store != nil {
 		if err := g.Store.Close(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -33,6 +34,23 @@ func open(t *testing.T, o Options) *Gateway {
 	must(t, err)
 	t.Cleanup(g.Close)
 	return g
+}
+
+// What a paste says of HTTPS can be called from another device.
+func TestDoorOfAPaste(t *testing.T) {
+	every, one := &net.TCPAddr{IP: net.IPv6unspecified, Port: 7480}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7480}
+	for _, c := range []struct {
+		url      string
+		listener net.Addr
+		want     string
+	}{
+		{"", every, ":7480"}, {"", one, "192.0.2.7:7480"}, {"", nil, ""},
+		{"https://handrail.example", every, "handrail.example:443"}, {"https://handrail.example:8443/", one, "handrail.example:8443"}, {"https://[2001:db8::1]", one, "[2001:db8::1]:443"},
+	} {
+		if got := doorAddr(c.url, c.listener); got != c.want {
+			t.Errorf("%q at %v: %q, want %q", c.url, c.listener, got, c.want)
+		}
+	}
 }
 
 // run runs g until stop.
@@ -176,7 +194,7 @@ func TestDefaultPolicy(t *testing.T) {
 		t.Error("a file that went changed the policy in force")
 	}
 	g.Close()
-	o.PolicyFromFiles = true
+	o.PolicyFiles = rules.FilesTaken
 	g = open(t, o)
 	if _, err := os.Stat(filepath.Join(o.Dir, "policy", policy.DefaultName)); !os.IsNotExist(err) || g.Rules().SnapshotID() == before {
 		t.Errorf("the default came back: %v", err)

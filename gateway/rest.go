@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"net"
+	"net/url"
+	"strconv"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -9,22 +12,28 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/pairing"
 )
 
 // mountREST puts the API, the events and the metrics beside MCP, and the pages over
 // it.
 func (g *Gateway) mountREST() error {
+	keys, err := passkey.New(passkey.Options{Users: g.Tokens})
+	if err != nil {
+		return err
+	}
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
-		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Secrets: g.Secrets, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
+		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Artifacts: g.files, Running: g.Dispatcher, Drift: drifts{g}, NodeLogs: g.opts.NodeLogs, Secrets: g.Secrets, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: g.metrics, Log: g.log,
 	})
 	if err != nil {
 		return err
 	}
 	api.Mount(g.Front)
-	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Site: g.site.ID(), Log: g.log})
+	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Log: g.log})
 	if err != nil {
 		return err
 	}
@@ -35,12 +44,39 @@ func (g *Gateway) mountREST() error {
 func (g *Gateway) describe() rest.Site {
 	site := rest.Site{SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began}
 	if a := g.Front.Addr(); a != nil {
-		site.HTTPAddr, site.BaseURL = a.String(), "http://"+a.String()
+		site.HTTPAddr, site.BaseURL, site.PublicURL = a.String(), g.opts.URL, g.opts.URL
+		if site.BaseURL == "" {
+			site.BaseURL = g.scheme() + "://" + a.String()
+		}
+	}
+	if g.cert != nil {
+		site.Fingerprint = g.cert.Fingerprint()
+		if g.opts.TLSGenerated {
+			site.Door = &pairing.Door{Addr: doorAddr(g.opts.URL, g.Front.Addr()), Sum: g.cert.Sum()}
+		}
 	}
 	if g.quic != nil {
 		site.QUICAddr = g.quic.String()
 	}
 	return site
+}
+
+// doorAddr is what a paste says of HTTPS: the address that other devices were promised,
+// or the port alone where every address of this host serves.
+func doorAddr(promised string, listener net.Addr) string {
+	if u, err := url.Parse(promised); err == nil && u.Host != "" {
+		if u.Port() == "" {
+			return net.JoinHostPort(u.Hostname(), "443")
+		}
+		return u.Host
+	}
+	if tcp, ok := listener.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return ":" + strconv.Itoa(tcp.Port)
+	}
+	if listener == nil {
+		return ""
+	}
+	return listener.String()
 }
 
 // roster adds to the nodes what a revocation means for the lanes.
@@ -72,6 +108,14 @@ func (r rulebook) Activate(ctx context.Context, q rules.Request) (rules.Version,
 
 func (r rulebook) History(ctx context.Context, limit int) ([]rules.Version, error) {
 	return r.g.Rulebook.History(ctx, limit)
+}
+
+func (r rulebook) Stage(ctx context.Context, e rules.Edit) (*policy.Engine, error) {
+	return r.g.Rulebook.Stage(ctx, e)
+}
+
+func (r rulebook) Drafts(ctx context.Context) ([]rules.Draft, error) {
+	return r.g.Rulebook.Drafts(ctx)
 }
 
 func (r rulebook) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {

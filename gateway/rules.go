@@ -12,7 +12,7 @@ import (
 // openRules loads the policy in force; the store must be open.
 func (g *Gateway) openRules(ctx context.Context) (err error) {
 	g.Rulebook, err = rules.Open(ctx, rules.Options{
-		Dir: g.path("policy"), Catalog: g.opts.Catalog, Store: g.Store, Record: g.recordActivation, TakeFiles: g.opts.PolicyFromFiles, Log: g.log,
+		Dir: g.path("policy"), Catalog: g.opts.Catalog, Store: g.Store, Record: g.recordActivation, Staged: g.recordDraft, Files: g.opts.PolicyFiles, Log: g.log,
 	})
 	return err
 }
@@ -37,7 +37,15 @@ func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
 			draft(ledger.KindCallResult, map[string]any{"status": "ok", "effect": "confirmed"}),
 		}
 	}
-	_, err := g.Ledger.AppendIn(tx, drafts...)
+	if _, err := g.Ledger.AppendIn(tx, drafts...); err != nil || g.Consent == nil {
+		return err // at a start there are no grants yet: loading them looks
+	}
+	return g.Consent.TurnIn(tx, a.Snapshot, a.By)
+}
+
+// recordDraft writes down that somebody staged a set.
+func (g *Gateway) recordDraft(tx *store.Tx, d rules.Draft) error {
+	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: "gateway.policy.staged", Principal: d.By, Body: map[string]any{"policy_snapshot_id": d.Snapshot, "base": d.Base}})
 	return err
 }
 

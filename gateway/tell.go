@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 
+	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/webhook"
+	"github.com/handrail-dev/handrail/pairing"
 )
 
 // webhooksFile names, in the gateway's directory, who is told what waits for a
@@ -28,4 +30,21 @@ func (g *Gateway) tell(ctx context.Context) error {
 		return err
 	}
 	return s.Run(ctx)
+}
+
+// openPush opens the book of browsers that are told, with the key that push services
+// know this gateway by.
+func (g *Gateway) openPush(ctx context.Context) error {
+	key, err := push.LoadKey(g.path("push.key"), pairing.SaveFile)
+	if err != nil {
+		return err
+	}
+	g.Push, err = push.New(push.Options{
+		Store: g.Store, Tokens: g.Tokens, Waiting: g.Consent, Key: key, Record: g.recordBy, Contact: g.opts.URL,
+		Services: g.opts.PushServices, Transport: g.opts.PushTransport, Log: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	return g.Push.Load(ctx)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,10 +98,7 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 // print writes what a person needs to decide, the risk first. The gateway has
 // escaped what came from the agent; plain does it once more for this terminal.
 func (a *approvalView) print(out io.Writer, rules bool) {
-	where := a.NodeLabel
-	if where == "" {
-		where = "the gateway"
-	}
+	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(a.Principal), plain(a.Tool), plain(a.Title))
 	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(time.TimeOnly))
 	for _, k := range slices.Sorted(keysOf(a.Arguments)) {

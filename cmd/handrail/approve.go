@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -119,7 +120,8 @@ func newApproveCmd() *cobra.Command {
 		if narrow.into(request) && kind == "call" {
 			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
-		return answerApproval(cmd, args[0], request, "allowed "+args[0])
+		terms := map[string]string{"call": "once", "lease": "for " + lasts.String(), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
+		return answerApproval(cmd, args[0], request, "allowed", terms)
 	}
 	return cmd
 }
@@ -133,12 +135,13 @@ func newDenyCmd() *cobra.Command {
 	}
 	reason := cmd.Flags().String("reason", "", "why; the agent is told")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return answerApproval(cmd, args[0], body("answer", "deny", "reason", *reason), "denied "+args[0])
+		return answerApproval(cmd, args[0], body("answer", "deny", "reason", *reason), "denied", "")
 	}
 	return cmd
 }
 
-func answerApproval(cmd *cobra.Command, id string, request map[string]any, done string) error {
+// answerApproval answers a question, and says what it was about.
+func answerApproval(cmd *cobra.Command, id string, request map[string]any, done, terms string) error {
 	c, err := newClient(cmd)
 	if err != nil {
 		return err
@@ -147,7 +150,18 @@ func answerApproval(cmd *cobra.Command, id string, request map[string]any, done 
 	if err := c.do(cmd.Context(), http.MethodPost, path("approvals", id), request, &raw); err != nil {
 		return err
 	}
-	return confirmed(cmd, raw, "%s", done)
+	about := ""
+	var a approvalView
+	if json.Unmarshal(raw, &a) == nil && a.Tool != "" {
+		about = ": " + a.Principal + ", " + a.Tool
+		if node := cmp.Or(a.NodeLabel, a.Node); node != "" {
+			about += " on " + node
+		}
+		if terms != "" {
+			about += ", " + terms
+		}
+	}
+	return confirmed(cmd, raw, "%s %s%s", done, id, about)
 }
 
 func newGrantCmd() *cobra.Command {
@@ -196,6 +210,7 @@ func newGrantListCmd() *cobra.Command {
 				fmt.Fprintln(out, "No grants.")
 				return nil
 			}
+			names := c.nodeNames(cmd)
 			t := newTable(out, "GRANT", "KIND", "PRINCIPAL", "TOOLS", "NODE", "LANE", "ONLY", "USED", "UNTIL")
 			for _, g := range all {
 				used := fmt.Sprint(g.Used)
@@ -214,7 +229,7 @@ func newGrantListCmd() *cobra.Command {
 				if time.Until(g.Expires) > 24*time.Hour {
 					until = time.DateOnly
 				}
-				t.row(g.ID, g.Kind, g.Principal, strings.Join(g.Tools, ", "), g.Node, lane, only, used, g.Expires.Local().Format(until))
+				t.row(g.ID, g.Kind, g.Principal, strings.Join(g.Tools, ", "), cmp.Or(names[g.Node], g.Node), lane, only, used, g.Expires.Local().Format(until))
 			}
 			t.flush()
 			return nil
@@ -280,15 +295,7 @@ func newGrantRevokeCmd() *cobra.Command {
 		Short: "End a grant at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("grants", args[0]), nil, &raw); err != nil {
-				return err
-			}
-			return confirmed(cmd, raw, "grant %s has ended", args[0])
+			return change(cmd, http.MethodDelete, path("grants", args[0]), nil, "grant %s has ended", args[0])
 		},
 	}
 }

@@ -416,7 +416,7 @@ func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open
 		}
 		return err
 	case kind == "application/json":
-		data, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxReply))
+		data, err := readReply(resp)
 		if err != nil {
 			return err
 		}
@@ -433,6 +433,16 @@ func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open
 		return nil
 	}
 	return api.DecodeError(resp)
+}
+
+// readReply reads a whole body, into room of its size where that was said.
+func readReply(resp *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	if n := resp.ContentLength; n > 0 && n <= api.MaxReply {
+		b.Grow(int(n) + bytes.MinRead) // so that the end is found without growing
+	}
+	_, err := b.ReadFrom(io.LimitReader(resp.Body, api.MaxReply))
+	return b.Bytes(), err
 }
 
 // note learns from an answer: the negotiated revision, and which IDs are settled.

@@ -4,7 +4,7 @@ import "bytes"
 
 // rpcHead is what the bridge has to know of a message it passes on.
 type rpcHead struct {
-	id, method []byte // as JSON; nil where the message has none
+	id, method, version []byte // as JSON; nil where the message has none
 }
 
 // readHead finds a message's id and method without decoding the rest: results
@@ -40,6 +40,8 @@ func readHead(data []byte) (h rpcHead, ok bool) {
 			h.id = bytes.TrimRight(data[value:at], " \t")
 		case "method":
 			h.method = bytes.TrimRight(data[value:at], " \t")
+		case "jsonrpc":
+			h.version = bytes.TrimRight(data[value:at], " \t")
 		}
 		if data[at] == ',' {
 			at++

@@ -34,6 +34,22 @@ func TestReadHead(t *testing.T) {
 	}
 }
 
+func TestIsRPC(t *testing.T) {
+	for data, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":7,"result":{}}`:                         true,
+		` {"id":7,"result":{"jsonrpc":"1.0"}, "jsonrpc" : "2.0" }`:     true,
+		"{\n\"jsonrpc\": \"2.0\"}":                                     true,
+		`[{"jsonrpc":"2.0"}]`:                                          true,
+		`{"\u006asonrpc":"2.0"}`:                                       true,
+		`{"error":{"code":"unauthorized","detail":{"jsonrpc":"2.0"}}}`: false,
+		`{"jsonrpc":"1.0"}`:                                            false, `{"jsonrpc":2.0}`: false, `hello`: false, ``: false, `{"jsonrpc":"2.0"`: false,
+	} {
+		if isRPC([]byte(data)) != want {
+			t.Errorf("%s: %v", data, !want)
+		}
+	}
+}
+
 // What is a message for encoding/json has the same ID and method here.
 func FuzzReadHead(f *testing.F) {
 	for _, seed := range []string{
@@ -53,7 +69,7 @@ func FuzzReadHead(f *testing.F) {
 			}
 			return
 		}
-		for name, got := range map[string][]byte{"id": h.id, "method": h.method} {
+		for name, got := range map[string][]byte{"id": h.id, "method": h.method, "jsonrpc": h.version} {
 			if strings.Contains(string(data), `\u`) {
 				continue // a key may be spelt in escapes; the gateway writes none
 			}

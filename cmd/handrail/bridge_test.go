@@ -16,6 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
+
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 // mcpGateway is the SDK's own server behind the two handlers a gateway has, with
@@ -79,7 +81,7 @@ func (g *mcpGateway) restart() {
 func (g *mcpGateway) connect(token string) func() (*client, error) {
 	return func() (*client, error) {
 		base, err := url.Parse(g.URL)
-		return newClientAt(base, token), err
+		return newClientAt(base, token, api.Pin{}), err
 	}
 }
 
@@ -191,7 +193,7 @@ func TestBridgeNamesWhatIsWrong(t *testing.T) {
 			b := newBridge(bridgeOptions{
 				Connect: func() (*client, error) {
 					base, err := url.Parse("http://" + closedAddress(t))
-					return newClientAt(base, "secret"), err
+					return newClientAt(base, "secret", api.Pin{}), err
 				},
 				Path: "/mcp", In: strings.NewReader(c.in), Out: &out, Log: &log,
 			})

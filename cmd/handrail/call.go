@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,12 +29,13 @@ type callOptions struct {
 func newCallCmd() *cobra.Command {
 	var o callOptions
 	cmd := &cobra.Command{
-		Use:   "call TOOL",
+		Use:   "call TOOL [ARGS]",
 		Short: "Call a tool and print what it gave",
+		Long:  "ARGS is a JSON object, as for --args.",
 		Example: "  handrail call tool.browser.navigate --arg url=https://example.com/\n" +
 			"  handrail call tool.browser.screenshot --out shots\n" +
-			"  handrail call --agent tool.desktop.screenshot --args '{\"display\":\"primary\"}'   # and answer it with handrail approve",
-		Args:              cobra.ExactArgs(1),
+			"  handrail call --agent tool.desktop.screenshot '{\"display\":\"primary\"}'   # and answer it with handrail approve",
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeTools,
 	}
 	f := cmd.Flags()
@@ -44,7 +46,15 @@ func newCallCmd() *cobra.Command {
 	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
 	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in; made if it is not there")
 	f.BoolVar(&o.agent, "agent", false, "call as an agent does, with the token in gateway/agent.token")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCall(cmd, args[0], o) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			if o.args != "" {
+				return usageError("the arguments are given twice: as ARGS and with --args")
+			}
+			o.args = args[1]
+		}
+		return runCall(cmd, args[0], o)
+	}
 	return cmd
 }
 
@@ -74,7 +84,7 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 	if err != nil {
 		return err
 	}
-	return printResult(cmd, raw, o.out)
+	return printResult(cmd, c, raw, o.out)
 }
 
 // arguments merges --args and --arg into one object. It stays raw JSON where the
@@ -173,7 +183,7 @@ func typedValue(kind, word string) (json.RawMessage, error) {
 }
 
 // printResult shows how a call ended and gives the error that sets the exit code.
-func printResult(cmd *cobra.Command, raw json.RawMessage, dir string) error {
+func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string) error {
 	var r capabilities.Result
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
@@ -192,10 +202,14 @@ func printResult(cmd *cobra.Command, raw json.RawMessage, dir string) error {
 		}
 		saved = saved || file != ""
 	}
+	files, err := saveArtifacts(cmd, c, r, output, dir)
+	if err != nil {
+		return err
+	}
 	failure := resultError(r)
 	out := cmd.OutOrStdout()
 	if commonOf(cmd).json {
-		if err := printJSON(out, withOutput(raw, output, saved)); err != nil {
+		if err := printJSON(out, withOutput(raw, output, saved, files)); err != nil {
 			return err
 		}
 		if failure != nil { // the object above has said it
@@ -215,22 +229,41 @@ func printResult(cmd *cobra.Command, raw json.RawMessage, dir string) error {
 		fmt.Fprintln(out, "done")
 	}
 	printValue(out, "", output)
+	for i, a := range r.Artifacts {
+		where := "handrail artifacts get " + string(a.ID)
+		if files[i] != "" {
+			where = files[i]
+		}
+		fmt.Fprintln(out, plain(fmt.Sprintf("file: %s (%s, %d bytes): %s", a.Name, a.MIME, a.Size, where)))
+	}
 	if r.Effect != "" {
 		fmt.Fprintln(out, plain(strings.TrimSuffix(fmt.Sprintf("effect: %s (%s)", r.Effect, r.Evidence), " ()")))
 	}
 	return nil
 }
 
-// withOutput gives the result as it came, with its output replaced if changed.
-func withOutput(raw json.RawMessage, output map[string]any, changed bool) any {
-	if !changed {
+// withOutput gives the result as it came, with its output replaced if changed, and
+// with where its files were saved.
+func withOutput(raw json.RawMessage, output map[string]any, changed bool, files []string) any {
+	if !changed && !slices.ContainsFunc(files, func(f string) bool { return f != "" }) {
 		return raw
 	}
 	var fields map[string]any
 	if json.Unmarshal(raw, &fields) != nil {
 		return raw
 	}
-	fields["output"] = output
+	if changed {
+		fields["output"] = output
+	}
+	list, _ := fields["artifacts"].([]any)
+	for i, f := range files {
+		if f == "" || i >= len(list) {
+			continue
+		}
+		if a, ok := list[i].(map[string]any); ok {
+			a["file"] = f
+		}
+	}
 	return fields
 }
 
@@ -283,11 +316,8 @@ func resultError(r capabilities.Result) error {
 	if err.Code == "" {
 		err.Code = capabilities.CodeInternal
 	}
-	if _, mapped := exitCodes[err.Code]; mapped {
+	if _, mapped := exitCodes[err.Code]; mapped || err.Code == capabilities.CodeAmbiguousNode {
 		return err
-	}
-	if err.Code == capabilities.CodeAmbiguousNode && deniedEverywhere(r.Details) {
-		return &exitError{code: exitDenied, err: err}
 	}
 	switch r.Status {
 	case capabilities.StatusDenied:
@@ -296,17 +326,4 @@ func resultError(r capabilities.Result) error {
 		return &exitError{code: exitPending, err: err}
 	}
 	return err
-}
-
-// deniedEverywhere reports whether no node is eligible because policy denies the
-// call on each of them: for a script that is a refusal, not a failure.
-func deniedEverywhere(details any) bool {
-	d, _ := details.(map[string]any)
-	candidates, _ := d["candidates"].([]any)
-	for _, c := range candidates {
-		if m, _ := c.(map[string]any); m["code"] != string(capabilities.CodeNodeDeniedByPolicy) {
-			return false
-		}
-	}
-	return d["detail"] == "no_eligible_node" && len(candidates) > 0
 }

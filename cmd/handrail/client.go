@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,10 +24,14 @@ type client struct {
 	*api.Client
 	base  *url.URL
 	token string
+	pin   api.Pin // of a gateway whose certificate is known by its fingerprint
+	away  bool    // it is not the one of the data directory
 }
 
-// newClient finds the gateway: HANDRAIL_URL with HANDRAIL_TOKEN, else the one
-// that runs on the command's data directory.
+// newClient finds the gateway: HANDRAIL_URL with HANDRAIL_TOKEN, and
+// HANDRAIL_FINGERPRINT for a certificate that no authority stands behind, else the
+// one that runs on the command's data directory. On a device that was paired with a
+// paste which carried the gateway's HTTPS, HANDRAIL_TOKEN alone is enough.
 func newClient(cmd *cobra.Command) (*client, error) {
 	return findGateway(cmd, dataDir.tokenPath)
 }
@@ -56,7 +61,18 @@ func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, e
 		if err != nil {
 			return nil, usageError("HANDRAIL_URL: %v", err)
 		}
-		return newClientAt(base, token), nil
+		pin, err := api.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
+		if err != nil {
+			return nil, usageError("HANDRAIL_FINGERPRINT: %v", err)
+		}
+		if data, err := dataDirOf(cmd); err == nil && pin.IsZero() {
+			if door, its, ok := data.door(); ok && door.String() == base.String() {
+				pin = its
+			}
+		}
+		c := newClientAt(base, token, pin)
+		c.away = true
+		return c, nil
 	}
 	data, err := dataDirOf(cmd)
 	if err != nil {
@@ -64,9 +80,14 @@ func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, e
 	}
 	running, err := data.readRunning()
 	if err != nil {
+		if base, pin, ok := data.door(); ok && token != "" {
+			c := newClientAt(base, token, pin)
+			c.away = true
+			return c, nil
+		}
 		return nil, err
 	}
-	base, err := api.ParseAddress(running.HTTP)
+	base, pin, err := running.place()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", data.runningPath(), err)
 	}
@@ -75,7 +96,7 @@ func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, e
 			return nil, err
 		}
 	}
-	return newClientAt(base, token), nil
+	return newClientAt(base, token, pin), nil
 }
 
 func readToken(path string) (string, error) {
@@ -91,8 +112,8 @@ func readToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func newClientAt(base *url.URL, token string) *client {
-	return &client{Client: api.At(base, api.NewToken(token)), base: base, token: token}
+func newClientAt(base *url.URL, token string, pin api.Pin) *client {
+	return &client{Client: api.At(base, api.NewToken(token), pin), base: base, token: token, pin: pin}
 }
 
 // path joins segments into a path below /v1, each escaped.
@@ -118,10 +139,39 @@ func (c *client) open(ctx context.Context, method, path string, in any) (io.Read
 	return body, told(err)
 }
 
+// change has the gateway do one thing, and says that it is done as confirmed does.
+func change(cmd *cobra.Command, method, path string, in any, format string, args ...any) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.do(cmd.Context(), method, path, in, &raw); err != nil {
+		return err
+	}
+	return confirmed(cmd, raw, format, args...)
+}
+
+// confirmed prints the gateway's answer with --json, else the sentence.
+func confirmed(cmd *cobra.Command, raw json.RawMessage, format string, args ...any) error {
+	if !commonOf(cmd).json {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), plain(fmt.Sprintf(format, args...)))
+		return err
+	}
+	if len(raw) == 0 {
+		return printJSON(cmd.OutOrStdout(), map[string]bool{"ok": true})
+	}
+	return printJSON(cmd.OutOrStdout(), raw)
+}
+
 // told gives a gateway that can not be reached its exit code and what to do.
 func told(err error) error {
 	if !errors.Is(err, api.ErrUnreachable) {
 		return err
+	}
+	if api.Untrusted(err) {
+		return &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "%s", err.Error()).
+			WithHint("If that is your gateway, compare the fingerprint that 'handrail login' shows on its machine, and put it into HANDRAIL_FINGERPRINT. If it changed by itself, somebody may be in between.")}
 	}
 	return &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound, "%s", err.Error()).
 		WithHint("Start it with 'handrail up' or 'handrail gateway', or correct --data or HANDRAIL_URL.")}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/clientfile"
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 type connectOptions struct {
@@ -103,6 +104,11 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 	if err != nil {
 		return err
 	}
+	if o.remote {
+		if err := othersTrust(cmd, c, kind); err != nil {
+			return err
+		}
+	}
 	old, had, err := data.readConnection(kind.name)
 	if err != nil {
 		return err
@@ -158,6 +164,19 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 	return proveConnected(cmd, data, kind, now, file, backup)
 }
 
+// othersTrust refuses to send a client to an address whose certificate it would not
+// take: no client but ours can be told a fingerprint.
+func othersTrust(cmd *cobra.Command, c *client, kind clientKind) error {
+	if c.pin.IsZero() {
+		return nil
+	}
+	if _, err := newClientAt(c.base, c.token, api.Pin{}).Health(cmd.Context()); !api.Untrusted(err) {
+		return told(err)
+	}
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", kind.title, c.base).
+		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN to the name that the gateway's certificate is for.")
+}
+
 // proveConnected tests what is in the file now and says how it went.
 func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now connection, file, backup string) error {
 	text, err := clientfile.Read(file)
@@ -190,9 +209,21 @@ func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now conne
 	if now.Node != "" {
 		fmt.Fprintf(out, "  calls that name no node go to %s\n", plain(now.Node))
 	}
+	if pin := fingerprintOf(data, now); pin != "" {
+		fmt.Fprintf(out, "  the gateway's certificate is pinned: %s\n", pin)
+	}
 	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.title, count(tools, "tool"))
 	fmt.Fprintf(out, "  %s\n", kind.reload)
 	return nil
+}
+
+// fingerprintOf is the pin that a connection's own way to the gateway holds to.
+func fingerprintOf(data dataDir, now connection) string {
+	c, err := data.gatewayOf(now)
+	if err != nil {
+		return ""
+	}
+	return c.pin.String()
 }
 
 // authorise gives the connection with a token that is good: the one it has, or a
@@ -203,8 +234,8 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 		return now, false, told(err)
 	}
 	now = connection{Client: kind.name, Site: string(health.SiteID), Principal: kind.name}
-	if os.Getenv("HANDRAIL_URL") != "" {
-		now.URL = c.base.String()
+	if c.away {
+		now.URL, now.Pin = c.base.String(), c.pin.String()
 	}
 	if had {
 		now.Node, now.File = old.Node, old.File
@@ -215,7 +246,7 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 	}
 	if had && old.Site == now.Site && old.Principal == now.Principal {
 		now.TokenID, now.Token = old.TokenID, old.Token
-		_, err := newClientAt(c.base, old.Token.text).Tools(cmd.Context(), "")
+		_, err := newClientAt(c.base, old.Token.text, c.pin).Tools(cmd.Context(), "")
 		if err == nil {
 			return now, false, nil
 		}

@@ -117,6 +117,7 @@ var clientKinds = []clientKind{
 	},
 }
 
+//go:noinline
 func clientNames() []string {
 	var names []string
 	for _, k := range clientKinds {

@@ -29,6 +29,7 @@ type connection struct {
 	Client    string
 	Site      string // of the gateway
 	URL       string // base URL of the gateway; "": the one that runs on the data directory
+	Pin       string // fingerprint of the certificate at URL; "": an authority stands behind it
 	Principal string
 	TokenID   string
 	Token     token
@@ -44,6 +45,7 @@ type connectionFile struct {
 	Client    string `json:"client"`
 	Site      string `json:"site_id"`
 	URL       string `json:"url,omitempty"`
+	Pin       string `json:"fingerprint,omitempty"`
 	Principal string `json:"principal"`
 	TokenID   string `json:"token_id"`
 	Token     string `json:"token"`
@@ -75,7 +77,7 @@ func (d dataDir) readConnection(name string) (c connection, ok bool, err error) 
 			WithHint("Delete it and run 'handrail connect " + name + "'.")
 	}
 	return connection{
-		Client: f.Client, Site: f.Site, URL: f.URL, Principal: f.Principal, TokenID: f.TokenID, Token: token{f.Token},
+		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: token{f.Token},
 		Transport: f.Transport, Node: f.Node, File: f.File,
 	}, true, nil
 }
@@ -86,7 +88,7 @@ func (d dataDir) saveConnection(c connection) error {
 		return err
 	}
 	data, err := json.MarshalIndent(connectionFile{
-		Version: connectionVersion, Client: c.Client, Site: c.Site, URL: c.URL, Principal: c.Principal, TokenID: c.TokenID,
+		Version: connectionVersion, Client: c.Client, Site: c.Site, URL: c.URL, Pin: c.Pin, Principal: c.Principal, TokenID: c.TokenID,
 		Token: c.Token.text, Transport: c.Transport, Node: c.Node, File: c.File,
 	}, "", "  ")
 	if err != nil {
@@ -97,17 +99,24 @@ func (d dataDir) saveConnection(c connection) error {
 
 // gatewayOf finds the gateway of a connection, with the client's own token.
 func (d dataDir) gatewayOf(c connection) (*client, error) {
-	address := c.URL
-	if address == "" {
+	if c.URL == "" {
 		running, err := d.readRunning()
 		if err != nil {
 			return nil, err
 		}
-		address = running.HTTP
+		base, pin, err := running.place()
+		if err != nil {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
+		}
+		return newClientAt(base, c.Token.text, pin), nil
 	}
-	base, err := api.ParseAddress(address)
+	base, err := api.ParseAddress(c.URL)
+	pin := api.Pin{}
+	if err == nil {
+		pin, err = api.ParsePin(c.Pin)
+	}
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
 	}
-	return newClientAt(base, c.Token.text), nil
+	return newClientAt(base, c.Token.text, pin), nil
 }

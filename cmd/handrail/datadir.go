@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 // dataDir is where gateway and node keep their state. Layout:
@@ -20,10 +22,12 @@ import (
 // `handrail up` keeps both below one directory.
 type dataDir string
 
+//go:noinline
 func (d dataDir) gateway(name ...string) string {
 	return filepath.Join(append([]string{string(d), "gateway"}, name...)...)
 }
 
+//go:noinline
 func (d dataDir) node(name ...string) string {
 	return filepath.Join(append([]string{string(d), "node"}, name...)...)
 }
@@ -83,6 +87,20 @@ type runningGateway struct {
 	HTTP string `json:"http"` // base URL of the HTTP surface, such as "http://127.0.0.1:7480"
 	QUIC string `json:"quic"` // UDP address nodes dial, such as "127.0.0.1:7443"
 	PID  int    `json:"pid"`
+	// Cert is the file with the certificate of HTTPS: it is the one to be trusted, and
+	// read when it is needed, because it may be renewed.
+	Cert string `json:"certificate,omitempty"`
+	URL  string `json:"url,omitempty"` // for other devices, if the gateway was told
+}
+
+// place is where the gateway is to be called, with its certificate's fingerprint.
+func (r runningGateway) place() (*url.URL, api.Pin, error) {
+	base, err := api.ParseAddress(r.HTTP)
+	if err != nil || r.Cert == "" {
+		return base, api.Pin{}, err
+	}
+	pin, err := api.PinFile(r.Cert)
+	return base, pin, err
 }
 
 // writeRunning replaces gateway.json as one step, so that a reader never sees half of it.

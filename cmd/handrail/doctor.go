@@ -10,9 +10,11 @@ import (
 
 // finding is one line of the doctor's report.
 type finding struct {
-	Part   string `json:"part"` // host, gateway or node
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
+	Part string `json:"part"` // host, gateway or node
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Code is the reason in one word, as the list of nodes has it; "" if all is well.
+	Code   string `json:"code,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Fix    string `json:"fix,omitempty"`
 }
@@ -54,16 +56,24 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 	t := newTable(out, "PART", "WHAT", "STATE", "DETAIL")
 	for _, f := range findings {
 		state := "ok"
-		if !f.OK {
+		switch {
+		case !f.OK:
 			state = "not ok"
+		case f.Code != "": // what this device need not have
+			state = "not here"
 		}
 		t.row(f.Part, f.Name, state, f.Detail)
 	}
 	t.flush()
 	for _, f := range findings {
-		if f.Fix != "" {
-			fmt.Fprintf(out, "\n%s: %s\n", plain(f.Name), plain(f.Fix))
+		if f.Fix == "" {
+			continue
 		}
+		name := plain(f.Name)
+		if f.Code != "" {
+			name += " (" + f.Code + ")"
+		}
+		fmt.Fprintf(out, "\n%s: %s\n", name, plain(f.Fix))
 	}
 }
 
@@ -130,9 +140,10 @@ func nodeFindings(n nodeView) []finding {
 		c, what := group[0], name+" "+toolsOf(group)
 		switch {
 		case !c.Available:
-			// A device without a session to work in is in order: it offers the rest.
-			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() == "desktop"
-			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Detail: string(c.Reason), Fix: c.Fix})
+			// A device without a session to work in, or without a camera, is in order: it
+			// offers the rest.
+			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() == "desktop" || c.Reason == capabilities.ReasonDeviceMissing
+			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Code: string(c.Reason), Detail: string(c.Reason), Fix: c.Fix})
 		case c.Degraded != "":
 			findings = append(findings, finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})
 		}

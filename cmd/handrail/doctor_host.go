@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 )
@@ -35,18 +36,27 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	var missing *platform.MissingError
 	switch {
 	case errors.As(err, &missing):
-		return []finding{{Part: "host", Name: "desktop", OK: true, Detail: missing.What, Fix: missing.Fix}}
+		return []finding{lack("desktop", missing, !missing.Permission)}
 	case err != nil:
-		return []finding{{Part: "host", Name: "desktop", Detail: "it could not be opened: " + err.Error()}}
+		return []finding{{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it could not be opened: " + err.Error()}}
 	}
 	found := []finding{{Part: "host", Name: "desktop", OK: true, Detail: d.Name}}
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
-		found = append(found, finding{Part: "host", Name: "desktop " + string(part), Detail: d.Missing[part].What, Fix: d.Missing[part].Fix})
+		found = append(found, lack("desktop "+string(part), d.Missing[part], false))
 	}
 	if locked := opener.Locked(ctx); locked != "" {
-		found = append(found, finding{Part: "host", Name: "desktop session", Detail: locked, Fix: "Unlock it."})
+		found = append(found, finding{Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked, Fix: "Ask the person to unlock it."})
 	}
 	return found
+}
+
+// lack says what is missing, by the word that the list of nodes has for it.
+func lack(name string, m *platform.MissingError, fine bool) finding {
+	code := capabilities.ReasonBackendMissing
+	if m.Permission {
+		code = capabilities.ReasonPermission
+	}
+	return finding{Part: "host", Name: name, OK: fine, Code: string(code), Detail: m.What, Fix: m.Fix}
 }
 
 func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
@@ -56,7 +66,7 @@ func browserFindings(ctx context.Context, finder platform.BrowserFinder) []findi
 	var missing *platform.MissingError
 	switch {
 	case errors.As(err, &missing):
-		return []finding{{Part: "host", Name: "browser", Detail: missing.What, Fix: missing.Fix}}
+		return []finding{lack("browser", missing, false)}
 	case err != nil:
 		return []finding{{Part: "host", Name: "browser", Detail: err.Error()}}
 	}

@@ -13,7 +13,7 @@ const (
 	exitFailed      = 1 // the work failed
 	exitUsage       = 2 // the command line or the arguments are wrong
 	exitDenied      = 3 // policy, the device's owner or a person said no
-	exitUnreachable = 4 // the gateway or the node can not be reached
+	exitUnreachable = 4 // the gateway or the node can not be reached, or is not ready
 	exitForbidden   = 5 // no valid token, or its role does not allow it
 	exitPending     = 6 // it waits for a person
 	exitIntegrity   = 7 // the ledger does not verify
@@ -90,8 +90,29 @@ func exitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return exitInterrupted
 	}
+	var coded *capabilities.Error
+	if errors.As(err, &coded) && coded.Code == capabilities.CodeAmbiguousNode {
+		return noNodeExit(coded.Details)
+	}
 	if code, ok := exitCodes[capabilities.CodeOf(err)]; ok {
 		return code
 	}
 	return exitFailed
+}
+
+// noNodeExit gives the exit code where no single node was selected: to be denied on
+// every node is a refusal, to be ready on none is that, and several nodes of which
+// none was named are a plain failure.
+func noNodeExit(details any) int {
+	d, _ := details.(map[string]any)
+	candidates, _ := d["candidates"].([]any)
+	if d["detail"] != "no_eligible_node" || len(candidates) == 0 {
+		return exitFailed
+	}
+	for _, c := range candidates {
+		if m, _ := c.(map[string]any); m["code"] != string(capabilities.CodeNodeDeniedByPolicy) {
+			return exitUnreachable
+		}
+	}
+	return exitDenied
 }

@@ -26,12 +26,21 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", capabilities.Errorf(capabilities.CodeDeniedByNode, "x")), exitDenied},
 		{capabilities.Errorf(capabilities.CodeLedgerCorrupt, "x"), exitIntegrity},
 		{&exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound, "x")}, exitUnreachable},
+		{noNode("several_eligible_nodes", ""), exitFailed},
+		{noNode("no_eligible_node", capabilities.CodeNodeNotReady), exitUnreachable},
+		{noNode("no_eligible_node", capabilities.CodeNodeDeniedByPolicy), exitDenied},
 		{context.Canceled, exitInterrupted},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%v ends with %d, want %d", c.err, got, c.want)
 		}
 	}
+}
+
+func noNode(detail string, code capabilities.Code) error {
+	return &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: map[string]any{
+		"detail": detail, "candidates": []any{map[string]any{"node_id": "n1", "code": string(code)}},
+	}}
 }
 
 func TestDefaultDataDir(t *testing.T) {

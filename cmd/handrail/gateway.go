@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/platform/memory"
 )
 
@@ -34,8 +37,7 @@ func newGatewayCmd() *cobra.Command {
 	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
 	quic := cmd.Flags().String("quic", defaultQUIC, "UDP address that nodes connect to")
 	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pastes carry (default: this host's addresses)")
-	proxied := cmd.Flags().Bool("behind-tls-proxy", false, "a TLS proxy stands in front, so --http may leave loopback")
-	hosts := cmd.Flags().StringSlice("host", nil, "further host name that clients may call by; repeatable")
+	door := addDoorFlags(cmd)
 	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
 	verbose := addVerbose(cmd)
@@ -47,9 +49,16 @@ func newGatewayCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		g, err := openGateway(cmd.Context(), data, gateway.Options{
-			HTTP: *http, QUIC: *quic, Advertise: *advertise, PlainBeyondLoopback: *proxied, Hosts: *hosts, PolicyFromFiles: *fromFiles, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newLog(cmd, *verbose),
-		})
+		o := gateway.Options{
+			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newLog(cmd, *verbose),
+		}
+		if *fromFiles {
+			o.PolicyFiles = rules.FilesTaken
+		}
+		if err := door.into(&o); err != nil {
+			return err
+		}
+		g, err := openGateway(cmd.Context(), data, o)
 		if err != nil {
 			return err
 		}
@@ -63,11 +72,11 @@ func newGatewayCmd() *cobra.Command {
 		if commonOf(cmd).json {
 			err = printJSON(cmd.OutOrStdout(), map[string]any{
 				"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
-				"token_file": data.agentTokenPath(), "site_id": g.Site(),
+				"token_file": data.agentTokenPath(), "site_id": g.Site(), "fingerprint": running.fingerprint(),
 			})
 		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\nThe console: %s/console/ (sign in: handrail login)\n",
-				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), running.HTTP)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\nThe console: %s/console/ (sign in: handrail login)\n%s",
+				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), running.page(), running.certificateLine())
 		}
 		if err != nil {
 			return err
@@ -83,6 +92,7 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 		return nil, err
 	}
 	o.Dir, o.Version = data.gateway(), programVersion()
+	o.NodeLogs = readNodeLog
 	g, err := gateway.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -101,7 +111,15 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 
 // announce writes where the gateway listens, for the client commands.
 func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {
-	r := runningGateway{HTTP: "http://" + dialable(g.HTTPAddr()), QUIC: dialable(g.QUICAddr()), PID: os.Getpid()}
+	r := runningGateway{HTTP: "http://" + dialable(g.HTTPAddr()), QUIC: dialable(g.QUICAddr()), PID: os.Getpid(), URL: g.PublicURL()}
+	if cert := g.Certificate(); cert != nil {
+		r.HTTP = "https" + strings.TrimPrefix(r.HTTP, "http")
+		path, err := filepath.Abs(cert.File())
+		if err != nil {
+			return r, err
+		}
+		r.Cert = path
+	}
 	return r, data.writeRunning(r)
 }
 

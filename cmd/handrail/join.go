@@ -52,10 +52,18 @@ func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		base, pin, known := data.door()
 		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), map[string]any{"event": "approved", "node_id": id.Node, "site_id": id.Site})
+			said := map[string]any{"event": "approved", "node_id": id.Node, "site_id": id.Site}
+			if known {
+				said["console"], said["fingerprint"] = base.String()+"/console/", pin.String()
+			}
+			return printJSON(cmd.OutOrStdout(), said)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "This device is node %s of site %s. Run 'handrail node' to start it.\n", id.Node, id.Site)
+		if known {
+			fmt.Fprintf(cmd.OutOrStdout(), "The gateway's console: %s/console/\nIts certificate: %s\n", base, pin)
+		}
 		return nil
 	}
 	return cmd

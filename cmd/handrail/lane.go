@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,13 +12,13 @@ import (
 func newLaneCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lane",
-		Short: "See lanes, and attach nodes to them",
+		Short: "See and record lanes, and attach nodes to them",
 		Long: "A lane is one agent conversation. A node attached to it is the one its calls go to\n" +
 			"when they name none, as long as it is the only one that can do the work.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLaneListCmd(),
+	cmd.AddCommand(newLaneListCmd(), newLaneRecordCmd(), newLaneRecordingsCmd(),
 		newLaneNodeCmd("attach", "Attach a node to a lane", http.MethodPut, "node %s is attached to lane %s"),
 		newLaneNodeCmd("detach", "Detach a node from a lane", http.MethodDelete, "node %s is detached from lane %s"))
 	return cmd
@@ -70,15 +69,7 @@ func newLaneNodeCmd(verb, short, method, done string) *cobra.Command {
 			return completeNodes(2)(cmd, args, toComplete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.do(cmd.Context(), method, path("lanes", args[0], "nodes", args[1]), nil, &raw); err != nil {
-				return err
-			}
-			return confirmed(cmd, raw, done, args[1], args[0])
+			return change(cmd, method, path("lanes", args[0], "nodes", args[1]), nil, done, args[1], args[0])
 		},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -86,6 +87,13 @@ func (p packetView) outcome() string {
 	return ""
 }
 
+// named is a text of the body by its name: what a question or a grant is about stands
+// there.
+func (p packetView) named(field string) string {
+	word, _ := p.Body[field].(string)
+	return word
+}
+
 func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	packets, err := decodeAll[packetView](raw)
 	if err != nil {
@@ -98,7 +106,7 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	if !full {
 		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(time.DateTime), p.Kind, p.Tool, p.Principal, p.Node, p.outcome(), p.Call)
+			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(time.DateTime), p.Kind, cmp.Or(p.Tool, p.named("tool")), p.Principal, cmp.Or(p.Node, p.named("node")), p.outcome(), cmp.Or(p.Call, p.named("call")))
 		}
 		t.flush()
 		return nil

@@ -117,6 +117,15 @@ func exportedNodeLog(file, key string) (ledger.NodeLog, error) {
 	return nodeLogOf(&x.Log, x.Taken), nil
 }
 
+// readNodeLog reads an exported log for the gateway, which does not know its format.
+func readNodeLog(r io.Reader) (ledger.NodeLog, chain.Key, error) {
+	x, err := journal.ReadExport(r)
+	if err != nil {
+		return ledger.NodeLog{}, chain.Key{}, err
+	}
+	return nodeLogOf(&x.Log, x.Taken), x.Key, nil
+}
+
 // nodeLogOf gives the gateway's side of the house what it compares.
 func nodeLogOf(l *journal.Log, taken time.Time) ledger.NodeLog {
 	kinds := map[string]ledger.NodeKind{journal.KindStarted: ledger.NodeStarted, journal.KindFinished: ledger.NodeFinished, journal.KindRefused: ledger.NodeRefused}

@@ -38,15 +38,24 @@ func newLoginCmd() *cobra.Command {
 		}
 		var made struct {
 			Code    string    `json:"code"`
+			Public  string    `json:"public_url"`
 			Expires time.Time `json:"expires_at"`
 		}
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
-		// The address by which this command reached the gateway is one that works.
-		link := c.base.String() + "/console/login#" + made.Code
+		// The address that the gateway was given for other devices, or the one by which
+		// this command reached it.
+		at := c.base.String()
+		if made.Public != "" {
+			at = made.Public
+		}
+		link := at + "/console/login#" + made.Code
 		if commonOf(cmd).json {
-			return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
+			return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires, "fingerprint": c.pin.String()})
+		}
+		if !c.pin.IsZero() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, look that it is this one:\n%s\n", c.pin)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(time.TimeOnly))
 		fmt.Fprintln(cmd.OutOrStdout(), plain(link))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,9 +46,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
 			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
 		}
-		report(stderr, err, cmd != nil && commonOf(cmd).json)
+		report(stderr, err, cmd != nil && commonOf(cmd).json || asksJSON(args))
 	}
 	return exitCode(err)
+}
+
+// asksJSON reports whether the arguments have --json: where one before it can not be
+// read, nothing after it is.
+func asksJSON(args []string) bool {
+	for _, a := range args {
+		if a == "--json" || a == "--json=true" {
+			return true
+		}
+		if a == "--" {
+			break
+		}
+	}
+	return false
 }
 
 // newRootCmd builds the whole command tree; docs and completions are tested
@@ -78,7 +95,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	wrapArgs(root)
 	return root
@@ -122,13 +139,30 @@ func commonOf(cmd *cobra.Command) common {
 // dataDirOf gives the data directory the command was told, by flag or in
 // HANDRAIL_DATA, or the default.
 func dataDirOf(cmd *cobra.Command) (dataDir, error) {
-	if dir := commonOf(cmd).data; dir != "" {
-		return dataDir(dir), nil
-	}
-	if dir := os.Getenv("HANDRAIL_DATA"); dir != "" {
-		return dataDir(dir), nil
+	if dir := cmp.Or(commonOf(cmd).data, os.Getenv("HANDRAIL_DATA")); dir != "" {
+		dir, err := filepath.Abs(dir) // what is told of it holds elsewhere, too
+		return dataDir(dir), err
 	}
 	return defaultDataDir(runtime.GOOS, os.Getenv)
+}
+
+// saysAll reports whether a message has each of a list of lines in it already.
+func saysAll(message string, details any) bool {
+	lines, ok := details.([]string)
+	if list, other := details.([]any); other {
+		for _, v := range list {
+			line, text := v.(string)
+			if !text {
+				return false
+			}
+			lines = append(lines, line)
+		}
+		ok = true
+	}
+	for _, line := range lines {
+		ok = ok && strings.Contains(message, line)
+	}
+	return ok
 }
 
 // report says what is wrong and what to do, on stderr; with --json as one object.
@@ -159,7 +193,7 @@ func report(w io.Writer, err error, asJSON bool) {
 		return
 	}
 	fmt.Fprintf(w, "handrail: %s\n", plain(message))
-	if details != nil {
+	if details != nil && !saysAll(message, details) {
 		printValue(w, "  ", details)
 	}
 	if hint != "" {

@@ -46,6 +46,8 @@ type capabilityView struct {
 	Isolation  string                    `json:"isolation"`
 	Degraded   string                    `json:"degraded"`
 	Backend    string                    `json:"backend"`
+	Devices    []capabilities.Device     `json:"devices,omitempty"`
+	Fake       bool                      `json:"fake,omitempty"`
 }
 
 func (n nodeView) ready() string {
@@ -110,6 +112,28 @@ func listed[T any](cmd *cobra.Command, c *client, path, field string) (all []T, 
 	}
 	all, err = decodeAll[T](raw)
 	return all, false, err
+}
+
+// nodeNames are the labels of the nodes by their IDs; none for those that have no label
+// of their own, or if the caller may not know.
+func (c *client) nodeNames(cmd *cobra.Command) map[string]string {
+	var answer struct {
+		Nodes []nodeView `json:"nodes"`
+	}
+	names := map[string]string{}
+	if c.get(cmd.Context(), path("nodes"), &answer) != nil {
+		return names
+	}
+	shared := map[string]int{}
+	for _, n := range answer.Nodes {
+		shared[n.Label]++
+	}
+	for _, n := range answer.Nodes {
+		if shared[n.Label] == 1 {
+			names[string(n.ID)] = n.Label
+		}
+	}
+	return names
 }
 
 // list fetches path and gives the raw objects under field.
@@ -226,7 +250,23 @@ func (c capabilityView) row() []string {
 	if c.Fix != "" {
 		why = strings.TrimPrefix(why+": "+c.Fix, ": ")
 	}
-	return []string{name, ready, isolation, c.Backend, why}
+	return []string{name, ready, isolation, c.backend(), why}
+}
+
+// backend says what carries it out, with which devices.
+func (c capabilityView) backend() string {
+	text := c.Backend
+	if c.Fake {
+		text += " (fake devices)"
+	}
+	for i, d := range c.Devices {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		text += sep + d.ID
+	}
+	return text
 }
 
 // addNodeAdminCmds adds the commands that manage a gateway's nodes.
@@ -256,6 +296,8 @@ func addNodeAdminCmds(parent *cobra.Command) {
 }
 
 // body builds a request from (name, value) pairs, leaving out empty values.
+//
+//go:noinline
 func body(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -287,28 +329,8 @@ func nodeAction(cmd *cobra.Command, action, done string, request func() map[stri
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = completeNodes(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
-		if err != nil {
-			return err
-		}
-		var raw json.RawMessage
-		if err := c.do(cmd.Context(), http.MethodPost, path("nodes", args[0], action), request(), &raw); err != nil {
-			return err
-		}
-		return confirmed(cmd, raw, "node %s %s", args[0], done)
+		return change(cmd, http.MethodPost, path("nodes", args[0], action), request(), "node %s %s", args[0], done)
 	}
-}
-
-// confirmed prints the gateway's answer with --json, else the sentence.
-func confirmed(cmd *cobra.Command, raw json.RawMessage, format string, args ...any) error {
-	if !commonOf(cmd).json {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), plain(fmt.Sprintf(format, args...)))
-		return err
-	}
-	if len(raw) == 0 {
-		return printJSON(cmd.OutOrStdout(), map[string]bool{"ok": true})
-	}
-	return printJSON(cmd.OutOrStdout(), raw)
 }
 
 func newNodePatchCmd(use, short, field string) *cobra.Command {
@@ -318,21 +340,9 @@ func newNodePatchCmd(use, short, field string) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeNodes(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return patchNode(cmd, args[0], map[string]any{field: args[1]}, "node %s: %s is now %q", args[0], field, args[1])
+			return change(cmd, http.MethodPatch, path("nodes", args[0]), map[string]any{field: args[1]}, "node %s: %s is now %q", args[0], field, args[1])
 		},
 	}
-}
-
-func patchNode(cmd *cobra.Command, id string, change map[string]any, format string, args ...any) error {
-	c, err := newClient(cmd)
-	if err != nil {
-		return err
-	}
-	var raw json.RawMessage
-	if err := c.do(cmd.Context(), http.MethodPatch, path("nodes", id), change, &raw); err != nil {
-		return err
-	}
-	return confirmed(cmd, raw, format, args...)
 }
 
 func newNodeAllowCmd() *cobra.Command {
@@ -369,7 +379,7 @@ func newNodeAllowCmd() *cobra.Command {
 			return nil
 		}
 		allow := changeList(node.Allow, named, *remove, *set)
-		return patchNode(cmd, id, map[string]any{"allow": allow}, "node %s may use: %s", id, strings.Join(allow, ", "))
+		return change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, strings.Join(allow, ", "))
 	}
 	return cmd
 }

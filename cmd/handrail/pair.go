@@ -80,11 +80,14 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	}
 	out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
 	if asJSON {
-		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses}); err != nil {
+		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.pin.String()}); err != nil {
 			return err
 		}
 	} else {
 		printInvite(out, invite, !o.noQR && isTerminal(out))
+		if !c.pin.IsZero() {
+			fmt.Fprintf(out, "The paste carries the gateway's certificate to clients on the device. For a browser there, compare it:\n%s\n\n", c.pin)
+		}
 	}
 	if o.noWait {
 		return nil

@@ -260,7 +260,7 @@ func newPolicyExplainCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&who, "principal", "agent", "who would call")
 	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, operator or admin")
-	cmd.Flags().StringVar(&node, "node", "", "the node it would run on")
+	cmd.Flags().StringVar(&node, "node", "", "the node it would run on (default: the one a call would go to)")
 	cmd.Flags().StringVar(&lane, "lane", "", "the lane (default: the principal's)")
 	return cmd
 }

@@ -26,6 +26,14 @@ type policySet struct {
 	} `json:"sources"`
 }
 
+func (s policySet) sources() []policy.Source {
+	list := make([]policy.Source, 0, len(s.Sources))
+	for _, f := range s.Sources {
+		list = append(list, policy.Source{Name: f.Name, Data: []byte(f.Text)})
+	}
+	return list
+}
+
 func (c *client) policySet(cmd *cobra.Command, name string) (s policySet, err error) {
 	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
 }
@@ -85,7 +93,7 @@ func newPolicyDiffCmd() *cobra.Command {
 				return err
 			}
 			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": diffSets(a, b)})
+				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(a.sources(), b.sources())})
 			}
 			return showDiff(cmd.OutOrStdout(), a, b)
 		},
@@ -98,7 +106,7 @@ func showDiff(out io.Writer, a, b policySet) error {
 		return err
 	}
 	fmt.Fprintf(out, "from %s to %s\n", shortHash(a.Snapshot), shortHash(b.Snapshot))
-	for _, line := range diffSets(a, b) {
+	for _, line := range rules.Diff(a.sources(), b.sources()) {
 		fmt.Fprintln(out, plain(line))
 	}
 	return nil
@@ -206,71 +214,4 @@ func newPolicyReplayCmd() *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&after, "after", 0, "only calls after this ledger packet")
 	return cmd
-}
-
-// diffSets gives the lines that differ, each after its file's name.
-func diffSets(a, b policySet) []string {
-	lines := []string{}
-	texts := map[string][2]string{}
-	var names []string
-	for i, set := range []policySet{a, b} {
-		for _, s := range set.Sources {
-			pair, seen := texts[s.Name]
-			if !seen {
-				names = append(names, s.Name)
-			}
-			pair[i] = s.Text
-			texts[s.Name] = pair
-		}
-	}
-	for _, name := range names {
-		if pair := texts[name]; pair[0] != pair[1] {
-			lines = append(lines, "--- "+name)
-			lines = append(lines, diffLines(strings.Split(pair[0], "\n"), strings.Split(pair[1], "\n"))...)
-		}
-	}
-	return lines
-}
-
-// maxDiff bounds the table of a comparison; what is larger is shown whole.
-const maxDiff = 4 << 20
-
-// diffLines gives removed ("-") and added ("+") lines in order, by their longest
-// common subsequence.
-func diffLines(a, b []string) (out []string) {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	common := make([][]int32, len(a)+1)
-	if len(a)*len(b) <= maxDiff {
-		for i := range common {
-			common[i] = make([]int32, len(b)+1)
-		}
-		for i := len(a) - 1; i >= 0; i-- {
-			for j := len(b) - 1; j >= 0; j-- {
-				if a[i] == b[j] {
-					common[i][j] = common[i+1][j+1] + 1
-				} else {
-					common[i][j] = max(common[i+1][j], common[i][j+1])
-				}
-			}
-		}
-	}
-	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		switch {
-		case i < len(a) && j < len(b) && common[0] != nil && a[i] == b[j]:
-			i, j = i+1, j+1
-		case i < len(a) && (j == len(b) || common[0] == nil || common[i+1][j] >= common[i][j+1]):
-			out = append(out, "- "+a[i])
-			i++
-		default:
-			out = append(out, "+ "+b[j])
-			j++
-		}
-	}
-	return out
 }

@@ -145,15 +145,7 @@ func newSecretRmCmd() *cobra.Command {
 		Short: "Remove a secret with its references, or one reference",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("secrets", args[0]), nil, &raw); err != nil {
-				return err
-			}
-			return confirmed(cmd, raw, "%s is removed", args[0])
+			return change(cmd, http.MethodDelete, path("secrets", args[0]), nil, "%s is removed", args[0])
 		},
 	}
 }

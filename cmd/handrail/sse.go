@@ -97,6 +97,9 @@ func isRPC(data []byte) bool {
 	if len(data) > 0 && data[0] == '[' {
 		return true
 	}
+	if head, ok := readHead(data); ok && string(head.version) == `"2.0"` {
+		return true // without decoding a page or an image
+	}
 	var head struct {
 		Version string `json:"jsonrpc"`
 	}

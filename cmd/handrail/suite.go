@@ -175,14 +175,18 @@ func (o suiteOptions) target(cmd *cobra.Command) (capability.Options, error) {
 			return c, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
 				WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
 		}
-		c.ReadToken = readerToken(cmd, base)
+		pin, err := api.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
+		if err != nil {
+			return c, usageError("HANDRAIL_FINGERPRINT: %v", err)
+		}
+		c.ReadToken, c.Way = readerToken(cmd, base), pin.Transport()
 		return c, nil
 	}
 	g, err := findGateway(cmd, dataDir.agentTokenPath)
 	if err != nil {
 		return c, err
 	}
-	c.URL, c.Token, c.ReadToken = g.base.String()+"/mcp", g.token, readerToken(cmd, g.base)
+	c.URL, c.Token, c.ReadToken, c.Way = g.base.String()+"/mcp", g.token, readerToken(cmd, g.base), g.pin.Transport()
 	return c, nil
 }
 

@@ -112,15 +112,7 @@ func newTokenRevokeCmd() *cobra.Command {
 		Short: "Make a token worthless at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			if err := c.do(cmd.Context(), http.MethodDelete, path("tokens", args[0]), nil, &raw); err != nil {
-				return err
-			}
-			return confirmed(cmd, raw, "token %s is revoked", args[0])
+			return change(cmd, http.MethodDelete, path("tokens", args[0]), nil, "token %s is revoked", args[0])
 		},
 	}
 }

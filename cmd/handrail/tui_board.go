@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -35,7 +37,7 @@ type deed struct {
 
 // news replaces what the gateway said before.
 func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.StopState) {
-	slices.SortStableFunc(approvals, func(x, y api.Approval) int { return x.Created.Compare(y.Created) })
+	sort.SliceStable(approvals, func(i, j int) bool { return approvals[i].Created.Before(approvals[j].Created) })
 	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
 	if b.selected() == nil {
 		if b.open && b.pane == 0 && b.approval != "" {
@@ -231,10 +233,7 @@ Any key goes back.`
 func (b *board) lists(now time.Time, room int) []string {
 	var first, second []string
 	for _, a := range b.approvals {
-		where := a.NodeLabel
-		if where == "" {
-			where = "the gateway"
-		}
+		where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 		first = append(first, fmt.Sprintf("%s %-8s risk  %s wants %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
 			plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(where), ago(now, a.Created)))
 	}
@@ -296,10 +295,7 @@ func outcome(c api.CallView) string {
 // question shows all of what a person decides about, and what the agent did in
 // that lane before.
 func (b *board) question(now time.Time, a api.Approval, width int) []string {
-	where := a.NodeLabel
-	if where == "" {
-		where = "the gateway"
-	}
+	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	lines := []string{
 		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),

@@ -20,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/memory"
@@ -35,6 +36,7 @@ const (
 // upOptions is what the flags of up say.
 type upOptions struct {
 	http, quic  string
+	door        doorFlags
 	flags       nodeFlags
 	once, plain bool // plain: without the first task
 	alone       bool // nobody is there to be asked
@@ -51,7 +53,7 @@ func newUpCmd() *cobra.Command {
 			"first task; prints how to connect a client; and stays up.",
 		Args: cobra.NoArgs,
 	}
-	o := upOptions{flags: addNodeFlags(cmd)}
+	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd)}
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
 	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")
 	cmd.Flags().BoolVar(&o.once, "once", false, "end after the first task")
@@ -94,7 +96,13 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := upRules(ctx, data, o, browser, page, say); err != nil {
 		return err
 	}
-	g, err := openGateway(ctx, data, gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFromFiles: true, Log: log})
+	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
+	if o.door.cert != nil { // not within 'handrail ci'
+		if err := o.door.into(&options); err != nil {
+			return err
+		}
+	}
+	g, err := openGateway(ctx, data, options)
 	if err != nil {
 		return err
 	}
@@ -271,7 +279,7 @@ func (s sayer) event(v map[string]any) {
 func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeID) {
 	s.event(map[string]any{
 		"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
-		"token_file": data.agentTokenPath(), "node_id": id,
+		"token_file": data.agentTokenPath(), "node_id": id, "fingerprint": running.fingerprint(),
 	})
 	s.line("up: gateway on %s, node %s connected", running.HTTP, id)
 }
@@ -296,7 +304,10 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	}
 	s.line("\nConnect an MCP client: handrail connect %s", strings.Join(clientNames(), "|"))
 	s.line("Another one:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
-	s.line("The console: %s/console/ (handrail login prints a link that signs you in: %s login --data %s)", running.HTTP, program, data)
+	s.line("The console: %s/console/ (handrail login prints a link that signs you in: %s login --data %s)", running.page(), program, data)
+	if line := running.certificateLine(); line != "" {
+		s.line("%s", strings.TrimSpace(line))
+	}
 	s.line("What waits for your word: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }
 

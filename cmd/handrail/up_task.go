@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -66,9 +65,13 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, page *
 	if err != nil {
 		return err
 	}
+	base, pin, err := running.place()
+	if err != nil {
+		return err
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail-up", Version: programVersion()}, nil)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: running.HTTP + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)},
+		Endpoint: running.HTTP + "/mcp", HTTPClient: &http.Client{Transport: viaClient{newClientAt(base, token, pin)}},
 	}, nil)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "The gateway's MCP endpoint does not answer: "+err.Error())
@@ -168,11 +171,10 @@ func remarshal(from, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// bearer adds the token to every request of a client.
-type bearer string
+// viaClient sends with a client's token and by its way of knowing the gateway.
+type viaClient struct{ *client }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", fmt.Sprintf("Bearer %s", string(b)))
-	return http.DefaultTransport.RoundTrip(r)
+// RoundTrip implements http.RoundTripper.
+func (v viaClient) RoundTrip(r *http.Request) (*http.Response, error) {
+	return v.Send(r.Clone(r.Context()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/agent"
+	"github.com/handrail-dev/handrail/agent/media"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
@@ -31,10 +32,14 @@ type desktopConfig struct {
 	LaunchAllow []string `json:"launch_allow"`
 	// Notices has the session show what calls use, while they use it.
 	Notices bool `json:"notices"`
+	// Live lets people at the gateway watch the screen and take over, if policy does.
+	Live bool `json:"live"`
+	// LivePort is the UDP and TCP port that they come in by; 0: one that is free.
+	LivePort int `json:"live_port,omitempty"`
 }
 
 func defaultDesktop() desktopConfig {
-	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}, Notices: true}
+	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}, Notices: true, Live: true}
 }
 
 // duration is written as "3s".
@@ -90,19 +95,27 @@ func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 	return c, nil
 }
 
-// openDesktop makes the desktop family; nil if the owner does not offer it. It
-// opens nothing yet.
-func openDesktop(c desktopConfig, stop func(reason string), log *slog.Logger) (capabilities.Handler, error) {
+// openDesktop makes the desktop family and the live view of the same desktop and of the
+// sensors; none if the owner does not offer it. It opens nothing yet.
+func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason string), log *slog.Logger) ([]capabilities.Handler, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
+	opener := localDesktop(log)
 	h, err := desktop.New(desktop.Options{
-		Opener: localDesktop(log), QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Log: log,
+		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Control: c.Live, Log: log,
 	})
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "node.json: %v", err)
 	}
-	return h, nil
+	if !c.Live {
+		return []capabilities.Handler{h}, nil
+	}
+	l, err := media.New(media.Options{Opener: opener, Sensors: sensors, Port: c.LivePort, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return []capabilities.Handler{l, h}, nil // the live view ends before the desktop that it looks at
 }
 
 // localNotices shows notices in the session of this process, if the owner wants them.

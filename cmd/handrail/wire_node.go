@@ -30,9 +30,13 @@ type nodeConfig struct {
 	Version int           `json:"version"`
 	Browser browserConfig `json:"browser"`
 	Desktop desktopConfig `json:"desktop"`
+	// Location is what calls may learn of where this device is.
+	Location locationConfig `json:"location"`
 
 	// step is what the owner's file says about one step of a script; nil: nothing.
 	step func(capabilities.ToolID, []byte) *capabilities.Error
+	// sensors is what the flags say about camera and microphone.
+	sensors sensorConfig
 }
 
 type browserConfig struct {
@@ -63,7 +67,7 @@ func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
 // readNodeConfig reads node.json; a missing file is written with the defaults,
 // so that there is something to edit.
 func (d dataDir) readNodeConfig() (nodeConfig, error) {
-	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}, Desktop: defaultDesktop()}
+	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}, Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}
 	data, err := os.ReadFile(d.nodeConfigPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err := json.MarshalIndent(c, "", "  ")
@@ -88,10 +92,11 @@ func (d dataDir) readNodeConfig() (nodeConfig, error) {
 type nodeFlags struct {
 	browserFlags
 	desktopFlags
+	sensorFlags
 }
 
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
-	return nodeFlags{addBrowserFlags(cmd), addDesktopFlags(cmd)}
+	return nodeFlags{addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd)}
 }
 
 // browserFlags are those of the browser family.
@@ -168,8 +173,9 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 	if err != nil {
 		return nil, err
 	}
+	launcher := procguard.New(procguard.Options{Log: log})
 	b, err := browser.New(browser.Options{
-		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}),
+		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
 		CheckArgs: checkArgs(tools, config.step), Log: log,
@@ -177,11 +183,24 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 	if err != nil {
 		return nil, err
 	}
-	d, err := openDesktop(config.Desktop, stop, log)
-	if err != nil || d == nil {
-		return []capabilities.Handler{b}, err
+	all := []capabilities.Handler{b}
+	s, backends, err := openSensors(config.sensors, finder, launcher, c.Sandbox, log)
+	if err != nil {
+		return nil, err
 	}
-	return []capabilities.Handler{b, d}, nil
+	desk, err := openDesktop(config.Desktop, backends, stop, log)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, desk...)
+	l, err := openLocation(config.Location, log)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil {
+		all = append(all, l)
+	}
+	return append(all, s), nil
 }
 
 // checkArgs validates the steps of scripts, which the gateway does not see, by
@@ -213,7 +232,7 @@ func checkArgs(tools *catalog.Catalog, step func(capabilities.ToolID, []byte) *c
 
 // offered lists what a device with the default configuration could do.
 func offered() []capabilities.CapabilityID {
-	hs, err := handlers(nodeConfig{Desktop: defaultDesktop()}, localBrowser(), "", nil, slog.New(slog.DiscardHandler))
+	hs, err := handlers(nodeConfig{Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}, localBrowser(), "", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil
 	}
@@ -231,6 +250,9 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, onState func(link.S
 	}
 	config.Browser = flags.browserFlags.over(config.Browser)
 	if config.Desktop, err = flags.desktopFlags.over(config.Desktop); err != nil {
+		return nil, err
+	}
+	if config.sensors, err = flags.sensorFlags.config(); err != nil {
 		return nil, err
 	}
 	var node atomic.Pointer[agent.Agent] // made after its handlers, which may stop it

@@ -110,6 +110,7 @@ type CallView struct {
 	Principal  capabilities.PrincipalID `json:"principal"`
 	Lane       capabilities.LaneID      `json:"lane"`
 	Node       capabilities.NodeID      `json:"node_id"`
+	NodeLabel  string                   `json:"node_label"` // what people called the node then
 	Surface    string                   `json:"surface"`
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision"` // allow, ask or deny

@@ -57,12 +57,25 @@ func New(address string, token Token) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return At(base, token), nil
+	return At(base, token, Pin{}), nil
 }
 
-// At is New for an address of ParseAddress.
-func At(base *url.URL, token Token) *Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+// NewPinned is New for a gateway whose certificate is known by its fingerprint, as
+// 'handrail login' shows it.
+func NewPinned(address string, token Token, pin Pin) (*Client, error) {
+	base, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if base.Scheme != "https" {
+		return nil, fmt.Errorf("%q has no certificate; a pinned address begins with https", address)
+	}
+	return At(base, token, pin), nil
+}
+
+// At is New and NewPinned for an address of ParseAddress.
+func At(base *url.URL, token Token, pin Pin) *Client {
+	transport := pin.Transport()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
 	return &Client{base: base, token: token, http: &http.Client{
 		Transport: transport,

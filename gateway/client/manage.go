@@ -43,6 +43,8 @@ type Readiness struct {
 	Fix        string                    `json:"fix"`
 	Degraded   string                    `json:"degraded"`
 	Backend    string                    `json:"backend"`
+	Devices    []capabilities.Device     `json:"devices"`
+	Fake       bool                      `json:"fake"`
 }
 
 // Nodes lists every node.

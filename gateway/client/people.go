@@ -31,6 +31,7 @@ type Approval struct {
 	Policies  []string                 `json:"policies"`
 	Snapshot  string                   `json:"policy_snapshot_id"`
 	User      bool                     `json:"user"` // the person at the MCP client may answer, too
+	Task      string                   `json:"task"` // the deferred call that it is asked for, after a restart
 	Created   time.Time                `json:"created_at"`
 	Expires   time.Time                `json:"expires_at"`
 	By        capabilities.PrincipalID `json:"answered_by"`

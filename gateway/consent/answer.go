@@ -33,6 +33,8 @@ const (
 	// ViaMCP is the person at the MCP client. It counts only where policy names the
 	// user as approver, and for this one call.
 	ViaMCP Via = "mcp"
+	// ViaPasskey is a person whose passkey confirmed this very answer.
+	ViaPasskey Via = "passkey"
 )
 
 // Answer settles what waits. The first answer counts: any later one is recorded
@@ -90,9 +92,9 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 // mayAnswer says why this answer does not count.
 func (p *approval) mayAnswer(a Answer) error {
 	switch {
-	case a.Via == ViaAPI && p.Role != roleAgent && a.By == p.Principal && a.Allow:
+	case a.Via != ViaMCP && p.Role != roleAgent && a.By == p.Principal && a.Allow:
 		return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
-			WithHint("Let somebody else approve, or call with a token of role agent: 'handrail call --agent'.")
+			WithHint("Let another user approve ('handrail user add NAME --role operator' makes one). To try a tool out as an agent: 'handrail call --agent'.")
 	case a.Via == ViaMCP && !p.User:
 		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")
 	case a.Via == ViaMCP && a.Allow && a.Kind != KindCall && a.Kind != "":

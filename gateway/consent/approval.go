@@ -3,7 +3,9 @@ package consent
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"sort"
 	"strings"
 	"time"
@@ -45,6 +47,8 @@ type Ask struct {
 	// Defer is for how long the question stays open although nobody holds the line;
 	// 0: for 10 min, and not at all where nobody is asked.
 	Defer time.Duration
+	// Task is the deferred call that the question is asked for anew; else empty.
+	Task string
 	// Longest is the longest that a person may grant it for.
 	Longest Kind
 
@@ -90,13 +94,27 @@ type Approval struct {
 	Policies  []string        `json:"policies,omitempty"`
 	Snapshot  string          `json:"policy_snapshot_id"`
 	// User says that the person at the MCP client may answer, too.
-	User    bool      `json:"user,omitempty"`
+	User bool `json:"user,omitempty"`
+	// Task is the deferred call that it is asked for, after a restart; else empty.
+	Task    string    `json:"task,omitempty"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at"`
 	// By, Reason and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
 	Reason   string                   `json:"reason,omitempty"`
 	Answered time.Time                `json:"answered_at,omitzero"`
+}
+
+// Digest is the SHA-256, in hexadecimal, of the question as people see it: who yes is
+// said to is bound by it.
+func (a Approval) Digest() string {
+	a.State, a.By, a.Reason, a.Answered, a.Expires = "", "", "", time.Time{}, time.Time{}
+	text, err := json.Marshal(a)
+	if err != nil { // arguments are JSON already
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // approval is one question that waits.
@@ -213,16 +231,17 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	p := &approval{key: key, args: args, done: make(chan struct{}), Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
-		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User,
+		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
 		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p
 	c.tellLocked()
+	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
 	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
-			"approval": p.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": p.Arguments, "risk": a.Risk, "expires_at": p.Expires,
+			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk, "expires_at": asked.Expires,
 			"policy_snapshot_id": a.Snapshot,
 		})
 	})

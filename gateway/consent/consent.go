@@ -123,15 +123,15 @@ func New(o Options) (*Consent, error) {
 	return c, nil
 }
 
-// Load reads the grants that are still good. Those for tools that have changed since
-// are taken back: nobody said yes to what they are now.
+// Load reads the grants that are still good. Those for tools that have changed since,
+// and those of another policy, are taken back: nobody said yes to what is now.
 func (c *Consent) Load(ctx context.Context) error {
 	rows, err := c.opts.Store.Read().QueryContext(ctx, `SELECT body, used FROM grant_store WHERE expires_ms > $1`, c.opts.Now().UnixMilli())
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
 	defer rows.Close()
-	var changed []string
+	changed := map[string]string{} // why, by ID
 	c.mu.Lock()
 	for rows.Next() {
 		var body string
@@ -143,8 +143,12 @@ func (c *Consent) Load(ctx context.Context) error {
 		if err = json.Unmarshal([]byte(body), g); err != nil {
 			break
 		}
-		if g.Used = used; g.Manifest != c.manifest(g.Tools) {
-			changed = append(changed, g.ID)
+		switch g.Used = used; {
+		case g.Manifest != c.manifest(g.Tools):
+			changed[g.ID] = "tool_changed"
+			continue
+		case g.Snapshot != c.opts.Snapshot():
+			changed[g.ID] = "policy_changed"
 			continue
 		}
 		c.grants[g.ID] = g
@@ -156,10 +160,10 @@ func (c *Consent) Load(ctx context.Context) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	c.opts.Log.Warn("consent.tools_changed", "grants", len(changed), "hint", "what was granted for tools that this version changed is taken back")
+	c.opts.Log.Warn("consent.changed", "grants", len(changed), "hint", "what was granted under another policy, or for tools that this version changed, is taken back")
 	return c.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		for _, id := range changed {
-			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": "tool_changed"}); err != nil {
+		for id, why := range changed {
+			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": why}); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id); err != nil {
@@ -281,6 +285,9 @@ func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error
 	defer c.mu.Unlock()
 	if c.halts != began {
 		return stoppedMeanwhile()
+	}
+	if g.Snapshot != c.opts.Snapshot() { // TurnIn did not see it: it covers nothing, and Load takes it back
+		return capabilities.Errorf(capabilities.CodeConflict, "the policy has changed meanwhile, so nothing was granted").WithHint("Let the agent call again.")
 	}
 	c.grants[g.ID] = g
 	return nil

@@ -287,6 +287,43 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
+// Another policy ends what was granted under the one before, on the disk, too; going
+// back to that one brings nothing back.
+func TestAnotherPolicyEndsGrants(t *testing.T) {
+	r := fresh(t, time.Second)
+	_, err := r.Grant(context.Background(), consent.Spec{Principal: "agent", Tools: []string{"tool.desktop.act"}, Node: "n1", Lane: "main", Approver: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := func(snapshot string) {
+		t.Helper()
+		if err := r.db.Write(context.Background(), func(tx *store.Tx) error { return r.TurnIn(tx, snapshot, "anna") }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := r.Grants()[0].Snapshot
+	if turn(now); len(r.Grants()) != 1 {
+		t.Error("the same policy ended it")
+	}
+	failed := r.db.Write(context.Background(), func(tx *store.Tx) error {
+		if err := r.TurnIn(tx, "p2", "anna"); err != nil {
+			return err
+		}
+		return errors.New("not in force after all")
+	})
+	if failed == nil || len(r.Grants()) != 1 {
+		t.Error("a policy that did not come into force ended it")
+	}
+	turn("p2")
+	turn(now)
+	if len(r.Grants()) != 0 || !strings.HasSuffix(strings.Join(r.records, "|"), "gateway.grant.revoked anna") {
+		t.Errorf("%v %v", r.Grants(), r.records)
+	}
+	if err := r.Load(context.Background()); err != nil || len(r.Grants()) != 0 {
+		t.Errorf("it is back: %v %v", r.Grants(), err)
+	}
+}
+
 func TestPlain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")

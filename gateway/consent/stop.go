@@ -1,6 +1,8 @@
 package consent
 
 import (
+	"slices"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -39,6 +41,39 @@ func (c *Consent) HaltIn(tx *store.Tx, node capabilities.NodeID) error {
 	}
 	_, err := tx.Exec(`DELETE FROM grant_store WHERE json_extract(body, '$.node') = $1`, string(node))
 	return err
+}
+
+// TurnIn ends, as part of tx, what was granted under another policy than snapshot, which
+// comes into force with it. Going back to a policy brings no grant back.
+func (c *Consent) TurnIn(tx *store.Tx, snapshot string, by capabilities.PrincipalID) error {
+	c.mu.Lock()
+	var ended []string
+	for id, g := range c.grants {
+		if g.Snapshot != snapshot {
+			ended = append(ended, id)
+		}
+	}
+	c.mu.Unlock()
+	slices.Sort(ended)
+	for _, id := range ended {
+		if err := c.opts.Record(tx, "gateway.grant.revoked", by, map[string]any{"grant": id, "reason": "policy_changed"}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM grant_store WHERE grant_id = $1`, id); err != nil {
+			return err
+		}
+	}
+	tx.OnCommit(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, id := range ended {
+			if g := c.grants[id]; g != nil {
+				c.letGoLocked(g)
+				delete(c.grants, id)
+			}
+		}
+	})
+	return nil
 }
 
 // halted tells how often Halt was called. A grant is made only if that is the same

@@ -30,7 +30,7 @@ func (d *Dispatcher) resolve(c *call) *capabilities.Error {
 		}
 	}
 	desc, ok := d.opts.Registry.Get(c.req.Tool)
-	if !ok || !desc.ModelFacing || !d.delivers(c.req.Principal, desc) {
+	if !ok || !desc.ModelFacing && !c.req.Inside || !d.delivers(c.req.Principal, desc) {
 		if c.req.Tool.Validate() != nil {
 			c.req.Tool = "" // not fit to be recorded
 		}
@@ -262,7 +262,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	asked := time.Now()
 	question := c.question(request.Node)
 	permit, err := d.opts.Consent.Await(ctx, question)
-	c.waited = time.Since(asked)
+	c.waited += time.Since(asked)
 	if err != nil {
 		e := capabilities.AsError(err)
 		if e.Code == capabilities.CodeApprovalPending {

@@ -18,7 +18,7 @@ func (c *call) question(node policy.Node) consent.Ask {
 	return consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(profile.Risk),
-		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer,
+		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer, Task: c.req.task,
 		Keys: c.keysWithYes(profile), Escalated: c.verdict.Escalated, Envelope: c.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
 	}
 }

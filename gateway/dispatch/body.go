@@ -81,10 +81,15 @@ type endBody struct {
 	Code       capabilities.Code           `json:"code,omitempty"`
 	Effect     capabilities.Effect         `json:"effect,omitempty"`
 	Digest     string                      `json:"output_digest,omitempty"`
+	Artifacts  []artifactRecord            `json:"artifacts,omitempty"`
 	Blobs      []blobRecord                `json:"blobs,omitempty"`
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// Approval is the question that a pending call waits for, and Task what keeps it
+	// meanwhile, if it was deferred.
+	Approval string `json:"approval,omitempty"`
+	Task     string `json:"task,omitempty"`
 }
 
 type blobRecord struct {
@@ -161,6 +166,10 @@ func (d *dispatchBody) append(o *object) bool {
 }
 
 func (e *endBody) append(o *object) bool {
+	o.text("approval", e.Approval)
+	if len(e.Artifacts) > 0 && !o.value("artifacts", e.Artifacts) {
+		return false
+	}
 	if len(e.Blobs) > 0 && !o.value("blobs", e.Blobs) {
 		return false
 	}
@@ -175,6 +184,7 @@ func (e *endBody) append(o *object) bool {
 	}
 	o.text("output_digest", e.Digest)
 	o.must("status", string(e.Status))
+	o.text("task", e.Task)
 	return true
 }
 

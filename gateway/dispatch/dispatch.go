@@ -89,6 +89,9 @@ type Request struct {
 	// Elicits says that the surface can put a question to the person at the client,
 	// and will do so itself when it is told that one waits.
 	Elicits bool
+	// Inside says that the call is the gateway's own way to do what a person asked a
+	// surface for: it may be of a tool that is not model-facing.
+	Inside bool
 
 	task string // the deferred call that this carries out
 }
@@ -102,6 +105,8 @@ type Options struct {
 	Store     *store.Store
 	Ledger    *ledger.Ledger
 	Outcomes  *outcome.Store
+	Artifacts Artifacts                        // default: calls leave none here
+	Fetcher   Fetcher                          // where artifacts come from; default: nowhere
 	Secrets   Secrets                          // default: there are none
 	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
 	Stop      func() (epoch uint64, on bool)   // the site's stop switch; default: never on
@@ -113,6 +118,9 @@ type Options struct {
 	// Known says whether a principal still has a token of that role. Default: yes.
 	Known func(capabilities.PrincipalID, string) bool
 	Log   *slog.Logger // default: discards
+	// ReserveWait is how long a call waits for a node that a person keeps to
+	// themselves. Default: 45 s, which clients bear.
+	ReserveWait time.Duration
 	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
 	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int
@@ -131,9 +139,14 @@ type Dispatcher struct {
 	shares    map[capabilities.PrincipalID]int // running calls of each
 	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
+	possibles possibles
 	notes     notes
 	taints    *taints
-	crew      *crew // runs executions
+	reserved  *reserved
+	crew      *crew         // runs executions
+	fetching  chan struct{} // one per artifact on its way
+	closing   chan struct{} // closed when Run ends
+	close     func()        // closes it, once
 
 	mu         sync.Mutex
 	ending     bool           // Run waits for background: nothing new begins
@@ -179,10 +192,15 @@ func New(o Options) *Dispatcher {
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 4096
 	}
-	d := &Dispatcher{
-		opts: o, flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
-		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
+	if o.ReserveWait == 0 {
+		o.ReserveWait = defaultReserveWait
 	}
+	d := &Dispatcher{
+		opts: o, reserved: newReserved(), flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
+		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
+		fetching: make(chan struct{}, maxFetching), closing: make(chan struct{}),
+	}
+	d.close = sync.OnceFunc(func() { close(d.closing) })
 	d.settler = newSettler(o.Nodes, d.reconcile)
 	d.providers["tool.node.list"] = nodeList{d}
 	for id, p := range o.Providers {
@@ -219,7 +237,8 @@ type call struct {
 	secret  secret.Reference    // hop 2, of a delivery
 	accepts bool                // policy accepted an isolation below the class by name
 	permit  consent.Permit      // hop 6; zero: policy needs none
-	waited  time.Duration       // for a person
+	waited  time.Duration       // for people
+	yielded time.Duration       // of waited: for one who kept the node to themselves
 	row     row                 // hop 7
 }
 
@@ -270,10 +289,18 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	} else if r != nil {
 		return *r
 	}
+	if err := d.yield(ctx, c, f); err != nil {
+		return d.refuse(c, because(ctx, err))
+	}
 	err := d.consent(ctx, c) // 6
 	if c.permit.Grant != "" {
 		defer d.opts.Consent.Ended(c.permit)
 	}
+	if err != nil {
+		return d.refuse(c, because(ctx, err))
+	}
+	leave, err := d.occupy(ctx, c, f)
+	defer leave()
 	if err != nil {
 		return d.refuse(c, because(ctx, err))
 	}
@@ -283,8 +310,23 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 		}
 		return c.failure(because(ctx, err))
 	}
+	if c.d.Exclusive && c.node != nil {
+		return d.exclusive(ctx, c, f)
+	}
 	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer
-	return d.record(c, end)          // 11 and 12
+	d.collect(ctx, c, &end, f.report)
+	return d.record(c, end) // 11 and 12
+}
+
+// exclusive is the same for a call that keeps its node to its caller.
+func (d *Dispatcher) exclusive(ctx context.Context, c *call, f *flight) capabilities.Result {
+	handBack, err := d.keepNode(ctx, c, f)
+	if err != nil {
+		return d.record(c, end{err: err})
+	}
+	r := d.record(c, d.order(ctx, c, f.report))
+	handBack(r)
+	return r
 }
 
 // newCallID is 26 letters of base32, safe anywhere: 48 bits of time, so that calls
@@ -302,10 +344,14 @@ var callIDText = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadd
 // result starts a result of this call.
 func (c *call) result(status capabilities.Status) capabilities.Result {
 	took := time.Since(c.began)
-	return capabilities.Result{
+	r := capabilities.Result{
 		Call: c.id, Tool: c.req.Tool, Status: status, Routing: c.routing,
 		Duration: took, DurationMS: float64(took.Microseconds()) / 1000,
 	}
+	if c.sealed != nil {
+		r.EnvelopeHash = c.sealed.HashHex()
+	}
+	return r
 }
 
 // failure makes the result that carries an error.

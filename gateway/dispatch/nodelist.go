@@ -47,6 +47,8 @@ type listedTool struct {
 	Isolation capabilities.IsolationClass `json:"isolation,omitempty"`
 	Degraded  string                      `json:"degraded,omitempty"`
 	Backend   string                      `json:"backend,omitempty"`
+	Devices   []capabilities.Device       `json:"devices,omitempty"`
+	Fake      bool                        `json:"fake,omitempty"`
 }
 
 // maxListed bounds the answer; a larger site names the tool it wants.
@@ -70,10 +72,13 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 	engine := p.d.opts.Policy()
 	nodes := make([]listedNode, 0, 8)
 	truncated := false
-	for _, n := range p.d.opts.Nodes.Snapshot() {
+	roster := p.d.opts.Nodes.Snapshot()
+	list := p.d.list(engine, o.Caller, roster)
+	for i := range roster {
+		n := &roster[i]
 		ln := listedNode{
 			Node: n.ID, Label: n.Summary.Label, Trust: n.Summary.Trust, Connected: n.Connected, Paired: n.Paired,
-			Attached: slices.Contains(attached, n.ID), Tools: p.tools(engine, o.Caller, &n, args),
+			Attached: slices.Contains(attached, n.ID), Tools: p.tools(list, n, args),
 		}
 		if n.Summary.Platform != "" {
 			ln.Device = &listedDevice{Platform: n.Summary.Platform}
@@ -113,11 +118,11 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 
 // tools gives what n has to say about each tool it advertises, or, when one is
 // asked for, about that one whether advertised or not.
-func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, args nodeListArgs) []listedTool {
+func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []listedTool {
 	tools := []listedTool{}
 	for _, desc := range p.d.opts.Registry.List(nil, "") {
 		capability := desc.NodeCapability()
-		if capability == "" || !desc.ModelFacing || !p.d.delivers(caller.Principal, desc) || (args.Tool != "" && desc.Tool != args.Tool) {
+		if capability == "" || !desc.ModelFacing || !p.d.delivers(list.caller.Principal, desc) || (args.Tool != "" && desc.Tool != args.Tool) {
 			continue
 		}
 		ready, advertised := n.Readiness[capability]
@@ -126,7 +131,7 @@ func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, arg
 		}
 		var verdict policy.Decision
 		check := route.Check(n, capability, func(capabilities.NodeID) bool {
-			verdict = engine.Possible(p.d.policyRequest(caller, desc, n))
+			verdict = list.possible(desc, n)
 			return verdict.Effect == policy.Deny
 		})
 		if args.Dispatchable && !check.Eligible() {
@@ -135,7 +140,7 @@ func (p nodeList) tools(engine *policy.Engine, caller Caller, n *route.Node, arg
 		t := listedTool{
 			Tool: desc.Tool, Available: check.Eligible(), Reason: check.Reason, Fix: check.Fix,
 			Approval:  check.Eligible() && verdict.Effect == policy.Ask,
-			Isolation: ready.Isolation, Degraded: ready.Degraded, Backend: ready.Backend,
+			Isolation: ready.Isolation, Degraded: ready.Degraded, Backend: ready.Backend, Devices: ready.Devices, Fake: ready.Fake,
 		}
 		if check.Reason == capabilities.ReasonHiddenByPolicy && verdict.Code == capabilities.CodeIsolationUnavailable {
 			t.Reason, t.Fix = capabilities.ReasonIsolationMissing, verdict.Reason

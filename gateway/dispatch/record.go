@@ -75,14 +75,17 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
-	effect, last := policy.Deny, ledger.KindCallFailed
+	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
+		about, _ := e.Details.(map[string]any)
+		end.Approval, _ = about["approval"].(string)
+		end.Task, _ = about["task"].(string)
 	}
 	err := d.opts.Ledger.Append(context.WithoutCancel(c.ctx),
 		c.requestDraft(),
 		c.decisionDraft(effect, e.Code),
-		c.draft(last, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}),
+		c.draft(last, end),
 	)
 	if err != nil {
 		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
@@ -233,7 +236,12 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 	if bad := c.d.ValidateResult(a.Output); len(bad) > 0 {
 		return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node's result does not fit the tool's schema").WithDetails(bad))
 	}
-	r.Output, r.Blobs, r.Untrusted, r.Ack = a.Output, e.blobs, a.Untrusted, c.d.Ack
+	if gone := missing(e.artifacts); gone != nil {
+		r = c.failure(gone)
+		r.Effect, r.Evidence, r.Artifacts = a.Effect, a.Evidence, e.artifacts
+		return r
+	}
+	r.Output, r.Blobs, r.Artifacts, r.Untrusted, r.Ack = a.Output, e.blobs, e.artifacts, a.Untrusted, c.d.Ack
 	if c.d.Delivery != nil {
 		r.Output = c.acknowledge(a.Output)
 	}
@@ -252,6 +260,7 @@ func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
 		}
 	}
+	body.Artifacts = artifactRecords(r.Artifacts)
 	body.Observed = observations(e.answer.Observed)
 	return body
 }

@@ -70,6 +70,7 @@ func (d *Dispatcher) takeOver(r row) {
 			// Shutting down: the row stays open for the next process.
 			e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
 		}
+		d.collect(context.Background(), c, &e, nil)
 		f.land(d.record(c, e))
 		d.flights.release(key, k)
 	}()
@@ -90,6 +91,22 @@ func (d *Dispatcher) reborn(r row) *call {
 // "unknown outcome" (DESIGN section 4, "After a crash").
 func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
 	c := d.reborn(r)
+	if len(e.answer.Artifacts) == 0 || !d.begin() {
+		d.reconciled(ctx, c, e)
+		return
+	}
+	// Files take their time, and other calls wait to be settled.
+	go func() {
+		defer d.background.Done()
+		d.collect(context.Background(), c, &e, nil)
+		if !e.leaveOpen {
+			d.reconciled(context.Background(), c, e)
+		}
+	}()
+}
+
+func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end) {
+	r := c.row
 	result := c.conclude(e)
 	body := c.endBody(&result, &e)
 	recorded := false
@@ -138,6 +155,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			d.close()
 			<-settled
 			d.settler.close()
 			d.awaitEnd()

@@ -27,7 +27,9 @@ const (
 type end struct {
 	answer wire.Answer
 	blobs  []capabilities.Blob
-	err    *capabilities.Error // set: answer counts for nothing
+	// artifacts are those of the answer, each there or with why not.
+	artifacts []capabilities.Artifact
+	err       *capabilities.Error // set: answer counts for nothing
 	// leaveOpen: this process ends before the node told. Nothing is recorded; the
 	// next process takes the open row up.
 	leaveOpen bool

@@ -6,22 +6,23 @@ import (
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
 // airborne is the executions that run, for the stop switch to end.
 type airborne struct {
 	mu  sync.Mutex
-	all map[*flight]struct{}
+	all map[*flight]capabilities.CallID
 }
 
 // start counts f in; the caller calls the function it gives at its end.
-func (a *airborne) start(f *flight) (done func()) {
+func (a *airborne) start(f *flight, call capabilities.CallID) (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.all == nil {
-		a.all = make(map[*flight]struct{})
+		a.all = make(map[*flight]capabilities.CallID)
 	}
-	a.all[f] = struct{}{}
+	a.all[f] = call
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -39,6 +40,33 @@ func (d *Dispatcher) StopAll() int {
 		f.cancel(&capabilities.Error{Code: capabilities.CodeStopped})
 	}
 	return len(d.airborne.all)
+}
+
+// Cancel ends one running call for whoever waits for it, with CodeCancelled and the
+// reason that is told them. It is in effect also when it gives an error of the
+// ledger. CodeNotFound if it does not run here.
+func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error {
+	if len(reason) > 500 {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
+	}
+	text := "A person ended this call."
+	if reason != "" {
+		text = "A person ended this call: " + reason
+	}
+	d.airborne.mu.Lock()
+	found := false
+	for f, id := range d.airborne.all {
+		if id == call {
+			f.cancel(capabilities.Errorf(capabilities.CodeCancelled, "%s", text))
+			found = true
+		}
+	}
+	d.airborne.mu.Unlock()
+	if !found {
+		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now").WithHint("It may have ended meanwhile.")
+	}
+	d.opts.Log.Info("tools.dispatch.cancelled", "call", call, "by", by)
+	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})
 }
 
 // halted refuses everything while the stop switch is on.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -32,18 +31,18 @@ func (d *Dispatcher) Visible(_ context.Context, caller Caller) []*catalog.Descri
 	}))
 }
 
+// usable is S1-33 for a tool: the catalog declares it for models, policy may allow it
+// for this caller, and something here can carry it out.
 func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) bool {
 	capability := desc.NodeCapability()
 	if capability == "" {
 		_, provided := d.providers[desc.Tool]
-		return provided && engine.Possible(d.policyRequest(caller, desc, nil)).Effect != policy.Deny
+		return policy.Visible(desc.ModelFacing, provided && engine.Possible(d.policyRequest(caller, desc, nil)).Effect != policy.Deny, provided)
 	}
 	for i := range roster {
 		n := &roster[i]
-		denied := func(capabilities.NodeID) bool {
-			return engine.Possible(d.policyRequest(caller, desc, n)).Effect == policy.Deny
-		}
-		if route.Check(n, capability, denied).Eligible() {
+		mapped := route.Check(n, capability, nil).Eligible() // first: policy is only asked about what could run
+		if policy.Visible(desc.ModelFacing, mapped && engine.Possible(d.policyRequest(caller, desc, n)).Effect != policy.Deny, mapped) {
 			return true
 		}
 	}

@@ -110,7 +110,8 @@ func (s *Server) originAllowed(r *http.Request, origin string) bool {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.Path != "" {
 		return false // "null" among others
 	}
-	return strings.EqualFold(u.Host, r.Host)
+	// A page that came without TLS may be somebody's between us and the browser.
+	return strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https" || !secure(r))
 }
 
 // hostname is the name or address of a Host header in lower case, without port,
@@ -143,6 +144,18 @@ func (s *Server) Failed(r *http.Request, err error) error {
 	return err
 }
 
+// Attempt takes one try from the budget of the sender's address, before anything of
+// the request is looked at; CodeOverloaded when none is left. It is for secrets that
+// people choose, which can be guessed: nobody gets in by one while their address is
+// limited, whoever used the budget up.
+func (s *Server) Attempt(r *http.Request) error {
+	if s.attempts.allow(r.RemoteAddr) {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeOverloaded, "somebody at this address tried to sign in too often").
+		WithHint("Wait a minute, or sign in with a passkey or with 'handrail login'.")
+}
+
 func (s *Server) identify(r *http.Request) (principal.Identity, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -164,12 +177,17 @@ func (s *Server) gateBody(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Connection", "close") // what follows is not read either
 		return capabilities.Errorf(capabilities.CodeBodyTooLarge, "the request of %d bytes is larger than 1 MiB", r.ContentLength)
 	}
-	control := http.NewResponseController(w)
-	// A body that trickles must not hold a connection for ever. The deadline is
-	// lifted at its end, because the answer may rightly take longer.
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, MaxBody), control: control}
+	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, MaxBody), control: http.NewResponseController(w)}
 	return nil
+}
+
+// timeBody bounds how long a body may take, also one that nobody reads: the server
+// itself looks for its end before the next request. A body that trickles must not hold a
+// connection for ever.
+func (s *Server) timeBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTime))
+	}
 }
 
 type timedBody struct {
@@ -178,10 +196,11 @@ type timedBody struct {
 	lifted  bool
 }
 
-// Read lifts the deadline at the end of the body.
+// Read lifts the deadline at the end of the body, because the answer may rightly take
+// longer; after any other error it stays, for what the server still reads of it.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !b.lifted {
+	if errors.Is(err, io.EOF) && !b.lifted {
 		b.lifted = true
 		_ = b.control.SetReadDeadline(time.Time{})
 	}

@@ -3,13 +3,13 @@ package front_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +230,53 @@ func TestBodyGate(t *testing.T) {
 	}
 }
 
+// A body that trickles holds its connection for as long as a body may take and no
+// longer, whoever sends it; one that is only slow is taken whole.
+func TestTricklingBodiesEnd(t *testing.T) {
+	f := fronttest.Prepare(t)
+	f.Server.Handle("/echo", front.Bearer, echo)
+	f.Server.Handle("/open", front.Open, echo)
+	front.SetBodyTime(f.Server, time.Second)
+	f.Start()
+	token := f.Token("alice", principal.RoleAgent)
+	send := func(path, token, head string, pause time.Duration, most int) (sent int, answer string) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", path, conn.RemoteAddr(), token, head)
+		ended := make(chan string, 1)
+		go func() {
+			all, _ := io.ReadAll(conn) // a reset, too, ends it
+			ended <- string(all)
+		}()
+		late := time.After(45 * time.Second)
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case answer := <-ended:
+				return sent, answer
+			case <-late:
+				t.Fatalf("%s: the connection is still there after %d bytes", path, sent)
+			case <-tick.C:
+				if sent++; sent <= most {
+					_, _ = conn.Write([]byte("x"))
+				}
+			}
+		}
+	}
+	for _, c := range []struct{ path, token, answer string }{{"/echo", token, "400"}, {"/open", token, "400"}, {"/echo", "of a stranger", "401"}, {"/nothing", token, "404"}} {
+		if _, answer := send(c.path, c.token, "Content-Length: 100000\r\n", 10*time.Millisecond, 100000); !strings.HasPrefix(answer, "HTTP/1.1 "+c.answer) && answer != "" {
+			t.Errorf("%s: %.200s", c.path, answer)
+		}
+	}
+	if _, answer := send("/echo", token, "Content-Length: 5\r\nConnection: close\r\n", 10*time.Millisecond, 5); !strings.HasSuffix(answer, "alice 5") {
+		t.Errorf("a slow body: %.300s", answer)
+	}
+}
+
 func TestFailedAuthenticationIsLimitedPerAddress(t *testing.T) {
 	f := fronttest.Prepare(t)
 	f.Server.Handle("/echo", front.Bearer, echo)
@@ -289,8 +336,8 @@ func TestPlainBeyondLoopbackIsRefused(t *testing.T) {
 		{front.Options{Addr: "127.0.0.1:0"}, true},
 		{front.Options{Addr: "0.0.0.0:0"}, false},
 		{front.Options{Addr: ":0"}, false},
-		{front.Options{Addr: "0.0.0.0:0", PlainBeyondLoopback: true}, true},
-		{front.Options{Addr: "0.0.0.0:0", TLS: &tls.Config{}}, true},
+		{front.Options{Addr: "0.0.0.0:0", Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}}, true},
+		{front.Options{Addr: "0.0.0.0:0", Certificate: generated(t)}, true},
 	} {
 		c.o.Tokens = nobody{}
 		s, err := front.New(c.o)
@@ -299,6 +346,8 @@ func TestPlainBeyondLoopbackIsRefused(t *testing.T) {
 		}
 		if err := s.Listen(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.o.Addr, err)
+		} else if e := capabilities.AsError(err); err != nil && (e.Code != capabilities.CodeInvalidRequest || !strings.Contains(e.PublicHint(), "--tls-generated")) {
+			t.Errorf("%s: %+v", c.o.Addr, e)
 		}
 		for range 2 {
 			if err := s.Close(); err != nil {
@@ -393,7 +442,7 @@ func TestErrorsAreComplete(t *testing.T) {
 	for _, code := range capabilities.Codes() {
 		w := httptest.NewRecorder()
 		front.WriteError(w, capabilities.Errorf(code, "x").WithDetails(map[string]any{"a": 1}))
-		if w.Code != code.Info().HTTP || !strings.Contains(w.Body.String(), `"code":"`+string(code)+`"`) || !strings.Contains(w.Body.String(), `"hint"`) {
+		if w.Code != code.Info().HTTP || w.Code < 400 || !strings.Contains(w.Body.String(), `"code":"`+string(code)+`"`) || !strings.Contains(w.Body.String(), `"hint"`) {
 			t.Errorf("%s: %d %s", code, w.Code, w.Body)
 		}
 	}

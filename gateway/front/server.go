@@ -2,13 +2,13 @@ package front
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,22 +35,34 @@ type Access int
 
 // The kinds of access.
 const (
-	Bearer Access = iota // a valid bearer token
-	Open                 // Host and Origin only: for what tells a stranger nothing
+	Bearer  Access = iota // a valid bearer token
+	Open                  // Host and Origin only: for what tells a stranger nothing
+	Session               // a session of the console; what HandleSession mounts
 )
+
+// Route is one pattern that was mounted.
+type Route struct {
+	Pattern string // of http.ServeMux
+	Access  Access
+}
+
+// Routes gives everything that was mounted, in that order.
+func (s *Server) Routes() []Route { return slices.Clone(s.routes) }
 
 // Options of New.
 type Options struct {
 	Addr   string        // required: TCP address to listen on, such as "127.0.0.1:7480"
 	Tokens Authenticator // required
-	// TLS serves HTTPS. Needed beyond loopback, unless PlainBeyondLoopback says
-	// that something else in front (a proxy) does it.
-	TLS                 *tls.Config
-	PlainBeyondLoopback bool
-	Hosts               []string // names besides loopback ones by which clients may call; default: none
-	Origins             []string // web origins besides our own that may call; default: none
-	Log                 *slog.Logger
-	Now                 func() time.Time // default time.Now
+	// Certificate serves HTTPS. Needed beyond loopback, unless a proxy does it.
+	Certificate *Certificate
+	// Proxies are those in front that do TLS, and whose word on who called them is
+	// taken; everybody else is then refused beyond loopback, unless there is a
+	// Certificate, too.
+	Proxies []netip.Prefix
+	Hosts   []string // names besides loopback ones by which clients may call; default: none
+	Origins []string // web origins besides our own that may call; default: none
+	Log     *slog.Logger
+	Now     func() time.Time // default time.Now
 }
 
 // Server is the gateway's HTTP server. Mount surfaces with Handle, then Listen,
@@ -58,11 +70,14 @@ type Options struct {
 type Server struct {
 	opts     Options
 	mux      *http.ServeMux
+	routes   []Route
 	hosts    map[string]bool
 	origins  map[string]bool
 	failed   failures
+	attempts failures // at what can be guessed
 	refused  failures // bounds the log only
 	listener net.Listener
+	bodyTime time.Duration // how long a client may take to send a body
 	draining chan struct{}
 	drain    sync.Once
 }
@@ -82,8 +97,9 @@ func New(o Options) (*Server, error) {
 		opts: o, mux: http.NewServeMux(),
 		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{},
 		failed:   failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
+		attempts: failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		refused:  failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
-		draining: make(chan struct{}),
+		bodyTime: bodyTime, draining: make(chan struct{}),
 	}
 	for _, h := range o.Hosts {
 		s.hosts[hostname(h)] = true
@@ -101,9 +117,10 @@ func New(o Options) (*Server, error) {
 // Handle mounts h at a pattern of http.ServeMux, behind the access it asks for.
 // All mounting comes before Run.
 func (s *Server) Handle(pattern string, access Access, h http.Handler) {
+	s.routes = append(s.routes, Route{pattern, access})
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{draining: s.draining}
-		if access == Bearer {
+		if access != Open {
 			who, err := s.authenticate(r, s.identify)
 			if err != nil {
 				WriteError(w, err)
@@ -131,7 +148,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A stranger that sends requests and reads no answers must not hold connections
 	// for ever; there are only so many.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(strangerTime))
-	if err := s.checkPlace(r); err != nil {
+	s.timeBody(w, r)
+	if s.opts.Certificate != nil && r.TLS != nil && s.opts.Certificate.Real() {
+		w.Header()["Strict-Transport-Security"] = strictTransport
+	}
+	r, err := s.arrive(r)
+	if err == nil {
+		err = s.checkPlace(r)
+	}
+	if err != nil {
 		if s.refused.allow(r.RemoteAddr) { // a page can repeat it without end
 			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		}
@@ -149,7 +174,12 @@ func clip(s string) string {
 	return s
 }
 
-var noSniff = []string{"nosniff"}
+var (
+	noSniff = []string{"nosniff"}
+	// strictTransport is for certificates that stay good by themselves: with one that
+	// is only known by its fingerprint, browsers would let nobody in any more.
+	strictTransport = []string{"max-age=31536000"}
+)
 
 // Listen binds the address, so that Addr is known before Run.
 func (s *Server) Listen() error {
@@ -160,13 +190,13 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return fmt.Errorf("front: %w", err)
 	}
-	if !loopback(l.Addr()) && s.opts.TLS == nil {
-		if !s.opts.PlainBeyondLoopback {
+	if !loopback(l.Addr()) && s.opts.Certificate == nil {
+		if len(s.opts.Proxies) == 0 {
 			_ = l.Close()
 			return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is not loopback, and tokens must not cross a network unencrypted", s.opts.Addr).
-				WithHint("Listen on loopback, give a certificate, or say that a TLS proxy stands in front.")
+				WithHint("Listen on loopback, or serve HTTPS: --tls-generated makes a certificate to be known by its fingerprint, --tls-cert and --tls-key take one of an authority, --trusted-proxy names a TLS proxy in front.")
 		}
-		s.opts.Log.Warn("front.plain", "addr", l.Addr().String(), "why", "tokens cross this listener unencrypted unless a TLS proxy stands in front")
+		s.opts.Log.Info("front.plain", "addr", l.Addr().String(), "proxies", s.opts.Proxies)
 	}
 	s.listener = l
 	return nil
@@ -208,12 +238,14 @@ func (s *Server) Run(ctx context.Context) error {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
-		TLSConfig:         s.opts.TLS,
+	}
+	if s.opts.Certificate != nil {
+		server.TLSConfig = s.opts.Certificate.config()
 	}
 	listener := netutil.LimitListener(s.listener, maxConnections)
 	done := make(chan error, 1)
 	go func() {
-		if s.opts.TLS != nil {
+		if s.opts.Certificate != nil {
 			done <- server.ServeTLS(listener, "", "")
 			return
 		}

@@ -38,6 +38,7 @@ func CSRF(ctx context.Context) string {
 // refused unless they come from our own pages and carry CSRF's value. Mount below
 // SessionPath.
 func (s *Server) HandleSession(pattern string, signedOut, h http.Handler) {
+	s.routes = append(s.routes, Route{pattern, Session})
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{draining: s.draining}
 		cookies := r.CookiesNamed(SessionCookie)
@@ -55,7 +56,7 @@ func (s *Server) HandleSession(pattern string, signedOut, h http.Handler) {
 				WriteError(w, err)
 				return
 			}
-			s.EndCookie(w)
+			s.EndCookie(w, r)
 			s.admitted(w, r, v, signedOut)
 			return
 		}
@@ -118,18 +119,20 @@ func FromOwnPage(r *http.Request) error {
 }
 
 // SetCookie gives the browser a session, which it forgets when it ends.
-func (s *Server) SetCookie(w http.ResponseWriter, value string) { http.SetCookie(w, s.cookie(value)) }
+func (s *Server) SetCookie(w http.ResponseWriter, r *http.Request, value string) {
+	http.SetCookie(w, cookie(r, value))
+}
 
 // EndCookie has the browser forget its session.
-func (s *Server) EndCookie(w http.ResponseWriter) {
-	c := s.cookie("")
+func (s *Server) EndCookie(w http.ResponseWriter, r *http.Request) {
+	c := cookie(r, "")
 	c.MaxAge = -1
 	http.SetCookie(w, c)
 }
 
-func (s *Server) cookie(value string) *http.Cookie {
+func cookie(r *http.Request, value string) *http.Cookie {
 	return &http.Cookie{
 		Name: SessionCookie, Value: value, Path: SessionPath, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: s.opts.TLS != nil || s.opts.PlainBeyondLoopback, // behind a TLS proxy, too
+		Secure: secure(r),
 	}
 }

@@ -3,18 +3,13 @@ package front
 import (
 	"slices"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
 // What a surface offers and warns of follows from the keys that a call was granted,
 // by this function and no other (S1-25 … S1-33): a page is a projection of the
 // envelope and no policy engine of its own.
-
-// Visible is the rule for every control of every surface (S1-33): shown if it is
-// declared, policy allows it and the surface knows what it maps to. What it hides is
-// refused by the pipeline, too.
-func Visible(declared, policyAllowed, capabilityMapped bool) bool {
-	return declared && policyAllowed && capabilityMapped
-}
 
 // Mood is the state in which a surface shows a call (S1-32).
 type Mood string
@@ -68,7 +63,7 @@ func Surface(declared, granted []string) Signals {
 	s.Banner = has("privileged.secret.read")
 	s.Confirm = has("ui.action.confirm_destructive")
 	s.LongRun = has("execution.timeout.extended")
-	s.Picker = Visible(slices.Contains(declared, "ui.input.file_upload") || has("ui.input.file_upload"), has("ui.input.file_upload"), has("data.write.workspace"))
+	s.Picker = policy.Visible(slices.Contains(declared, "ui.input.file_upload") || has("ui.input.file_upload"), has("ui.input.file_upload"), has("data.write.workspace"))
 	switch {
 	case len(s.Missing) > 0:
 		s.Mood = MoodRestricted

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -52,7 +53,7 @@ func TestLessGrantedShowsLess(t *testing.T) {
 	})
 	for i := range 8 {
 		a, b, c := i&1 > 0, i&2 > 0, i&4 > 0
-		if front.Visible(a, b, c) != (i == 7) {
+		if policy.Visible(a, b, c) != (i == 7) {
 			t.Errorf("declared %v, allowed %v, mapped %v", a, b, c)
 		}
 	}

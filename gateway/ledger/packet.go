@@ -29,6 +29,9 @@ const (
 
 	KindSecretResolved Kind = "secret.resolved" // a value leaves the vault for a call
 
+	KindArtifactRead    Kind = "artifact.read"    // somebody gets the bytes; one packet for ten minutes of reading
+	KindArtifactRemoved Kind = "artifact.removed" // before its time
+
 	KindPruned        Kind = "gateway.ledger.pruned"
 	KindNodeRegressed Kind = "node.journal.regressed"
 )

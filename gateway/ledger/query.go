@@ -20,6 +20,9 @@ type Query struct {
 	Principal capabilities.PrincipalID
 	Lane      capabilities.LaneID
 	Node      capabilities.NodeID
+	// Text stands somewhere in tool, principal, lane, node, call or body, whatever the
+	// case of its Latin letters. No index helps: bound it by After and Before.
+	Text string
 }
 
 const (
@@ -54,6 +57,9 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 		if f.value != "" {
 			add(f.cond, f.value)
 		}
+	}
+	if q.Text != "" {
+		add("instr(lower(tool_id || ' ' || principal || ' ' || lane || ' ' || node_id || ' ' || call_id || ' ' || body), lower($%d)) > 0", q.Text)
 	}
 	order := " ORDER BY seq"
 	if q.Newest {

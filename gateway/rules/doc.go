@@ -2,8 +2,9 @@
 // folder, what is in force, and everything that ever was, by its hash.
 //
 // The story in the order of reading: staged.go (the folder that people edit),
-// rules.go (what is in force, and how another set comes into force), replay.go
-// (what a set would have decided on the recorded calls).
+// rules.go (what is in force, and how another set comes into force), drafts.go
+// (sets that were written at a surface), diff.go, replay.go (what a set would have
+// decided on the recorded calls).
 //
 // Promises: what is in force is kept whole in the store and comes back after a
 // restart, whatever lies in the folder; another set comes into force only by an

@@ -35,7 +35,16 @@ func Migrations() []store.Migration {
 			by       TEXT NOT NULL,
 			reason   TEXT NOT NULL,
 			at_ms    INTEGER NOT NULL
-		) STRICT`}}
+		) STRICT`}, {Room: "rules", Version: 2, SQL: `
+		CREATE TABLE policy_drafts (
+			n        INTEGER PRIMARY KEY,
+			snapshot TEXT NOT NULL,
+			base     TEXT NOT NULL,
+			by       TEXT NOT NULL,
+			at_ms    INTEGER NOT NULL,
+			files    TEXT NOT NULL
+		) STRICT`}, {Room: "rules", Version: 3, SQL: `
+		ALTER TABLE policy_history ADD COLUMN folder TEXT NOT NULL DEFAULT ''`}} // the set that the folder's files were then
 }
 
 // MaxReason bounds a reason, in bytes.
@@ -54,12 +63,22 @@ type Options struct {
 	Store   *store.Store     // required, opened with Migrations
 	// Record writes packets in the same transaction as an activation; default: none.
 	Record func(tx *store.Tx, a Activated) error
-	// TakeFiles puts the folder's files in force at the start, whatever was before:
-	// for who starts a gateway as its owner, at its own machine.
-	TakeFiles bool
-	Now       func() time.Time // default time.Now
-	Log       *slog.Logger     // default: discards
+	// Staged does the same for a set that somebody staged; default: none.
+	Staged func(tx *store.Tx, d Draft) error
+	Files  Files
+	Now    func() time.Time // default time.Now
+	Log    *slog.Logger     // default: discards
 }
+
+// Files says what becomes of the folder's files when a gateway starts. The first
+// ones come into force in any case.
+type Files int
+
+const (
+	FilesStaged  Files = iota // they wait until somebody activates them
+	FilesChanged              // they come into force if they changed since anything last did: for who starts a gateway at their own machine
+	FilesTaken                // they come into force, whatever was activated since
+)
 
 // Version is one activation.
 type Version struct {
@@ -102,6 +121,9 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if o.Record == nil {
 		o.Record = func(*store.Tx, Activated) error { return nil }
 	}
+	if o.Staged == nil {
+		o.Staged = func(*store.Tx, Draft) error { return nil }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -114,7 +136,13 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		return nil, err
 	}
 	files, stagedErr := b.staged()
-	if found && !o.TakeFiles {
+	keep := found && o.Files == FilesStaged
+	if found && o.Files == FilesChanged && stagedErr == nil {
+		if keep, err = b.unchanged(ctx, files); err != nil {
+			return nil, err
+		}
+	}
+	if keep {
 		sources, err := b.sources(ctx, last.Snapshot)
 		if err != nil {
 			return nil, err
@@ -144,9 +172,34 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		if err := b.commit(ctx, engine, a); err != nil {
 			return nil, err
 		}
+	} else if err := b.seen(ctx, engine.SnapshotID()); err != nil {
+		return nil, err
 	}
 	b.engine.Store(engine)
 	return b, nil
+}
+
+// unchanged tells whether files are what the folder held when a set last came into
+// force: that set holds on then.
+func (b *Book) unchanged(ctx context.Context, files []policy.Source) (bool, error) {
+	engine, err := policy.Load(files, b.opts.Catalog)
+	if err != nil {
+		return false, err
+	}
+	var then string
+	err = b.opts.Store.Read().QueryRowContext(ctx, `SELECT folder FROM policy_history ORDER BY n DESC LIMIT 1`).Scan(&then)
+	if err != nil {
+		return false, capabilities.Wrap(capabilities.CodeInternal, err, "")
+	}
+	return then == engine.SnapshotID(), nil
+}
+
+// seen notes what the folder holds now, which is what is in force.
+func (b *Book) seen(ctx context.Context, snapshot string) error {
+	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE policy_history SET folder = $1 WHERE n = (SELECT max(n) FROM policy_history)`, snapshot)
+		return err
+	})
 }
 
 // Engine is the policy in force.
@@ -159,8 +212,8 @@ func (b *Book) Changed() <-chan struct{} {
 	return b.changed
 }
 
-// Load gives a set by name: Staged, Active, or a hash of the history, of which the
-// first 8 digits or more are enough.
+// Load gives a set by name: Staged, Active, or a hash of the history or of a draft,
+// of which the first 8 digits or more are enough.
 func (b *Book) Load(ctx context.Context, name string) (*policy.Engine, error) {
 	switch name {
 	case "", Active:
@@ -284,13 +337,17 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	if err != nil {
 		return err
 	}
+	folder := "" // one that does not load has no hash; once it does, it has changed
+	if staged, err := b.Load(ctx, Staged); err == nil {
+		folder = staged.SnapshotID()
+	}
 	a.At = b.opts.Now()
 	return b.opts.Store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO policy_sets (snapshot, files) VALUES ($1, $2) ON CONFLICT (snapshot) DO NOTHING`, a.Snapshot, string(text)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO policy_history (snapshot, before, by, reason, at_ms) VALUES ($1, $2, $3, $4, $5)`,
-			a.Snapshot, a.Before, string(a.By), a.Reason, a.At.UnixMilli()); err != nil {
+		if _, err := tx.Exec(`INSERT INTO policy_history (snapshot, before, by, reason, at_ms, folder) VALUES ($1, $2, $3, $4, $5, $6)`,
+			a.Snapshot, a.Before, string(a.By), a.Reason, a.At.UnixMilli(), folder); err != nil {
 			return err
 		}
 		return b.opts.Record(tx, a)
@@ -304,7 +361,8 @@ func (b *Book) sources(ctx context.Context, snapshot string) ([]policy.Source, e
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.80q is no policy: give staged, active, or 8 digits or more of a hash", snapshot)
 	}
 	prefix := "sha256:" + trimHash(snapshot)
-	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT files FROM policy_sets WHERE snapshot >= $1 AND snapshot < $2 LIMIT 2`, prefix, prefix+"~")
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT files FROM policy_sets WHERE snapshot >= $1 AND snapshot < $2
+		UNION SELECT files FROM policy_drafts WHERE snapshot >= $3 AND snapshot < $4 LIMIT 2`, prefix, prefix+"~", prefix, prefix+"~")
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}

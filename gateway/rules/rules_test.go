@@ -36,9 +36,9 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) open(takeFiles bool) *rules.Book {
+func (f *fixture) open(files rules.Files) *rules.Book {
 	f.t.Helper()
-	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Catalog: f.cat, Store: f.db, TakeFiles: takeFiles, Record: func(_ *store.Tx, a rules.Activated) error {
+	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Catalog: f.cat, Store: f.db, Files: files, Record: func(_ *store.Tx, a rules.Activated) error {
 		f.seen = append(f.seen, a)
 		return nil
 	}})
@@ -81,14 +81,14 @@ func want(t *testing.T, err error, code capabilities.Code) {
 // whatever becomes of the folder.
 func TestFilesAreStaged(t *testing.T) {
 	f := newFixture(t)
-	b := f.open(false)
+	b := f.open(rules.FilesStaged)
 	first := b.Engine().SnapshotID()
 	if len(f.seen) != 1 || f.seen[0].By != "site" || f.seen[0].Envelope != nil {
 		t.Fatalf("%+v", f.seen)
 	}
 	changed := b.Changed()
 	f.write("extra.cedar", `@id("all") permit (principal, action, resource);`)
-	if b.Engine().SnapshotID() != first || f.open(false).Engine().SnapshotID() != first {
+	if b.Engine().SnapshotID() != first || f.open(rules.FilesStaged).Engine().SnapshotID() != first {
 		t.Fatal("an edit came into force by itself")
 	}
 	v, err := f.activate(b, nil)
@@ -106,7 +106,7 @@ func TestFilesAreStaged(t *testing.T) {
 		t.Fatalf("%+v", f.seen[1])
 	}
 	f.write("extra.cedar", `permit (`)
-	if f.open(false).Engine().SnapshotID() != v.Snapshot {
+	if f.open(rules.FilesStaged).Engine().SnapshotID() != v.Snapshot {
 		t.Fatal("a broken file changed the policy in force")
 	}
 	_, err = f.activate(b, func(r *rules.Request) { r.To = "sha256:" + strings.Repeat("0", 64) })
@@ -125,8 +125,32 @@ func TestFilesAreStaged(t *testing.T) {
 		t.Fatalf("%+v", history)
 	}
 	f.write("extra.cedar", ``)
-	if taken := f.open(true).Engine().SnapshotID(); taken == first {
+	if taken := f.open(rules.FilesTaken).Engine().SnapshotID(); taken == first {
 		t.Fatal("the owner's files were not taken")
+	}
+}
+
+// At one's own machine files that changed come into force at the next start, and an
+// activation outlasts a start for which nobody touched them.
+func TestFilesAreTakenWhenTheyChanged(t *testing.T) {
+	f := newFixture(t)
+	first := f.open(rules.FilesChanged).Engine().SnapshotID()
+	f.write("extra.cedar", `@id("all") permit (principal, action, resource);`)
+	b := f.open(rules.FilesChanged)
+	edited := b.Engine().SnapshotID()
+	if edited == first {
+		t.Fatal("a new file was not taken")
+	}
+	_, err := f.activate(b, func(r *rules.Request) { r.To = first })
+	must(t, err)
+	if f.open(rules.FilesChanged).Engine().SnapshotID() != first {
+		t.Error("the folder, which nobody touched since, undid an activation")
+	}
+	must(t, os.Remove(filepath.Join(f.dir, "extra.cedar")))
+	f.open(rules.FilesChanged)
+	f.write("extra.cedar", `@id("all") permit (principal, action, resource);`)
+	if f.open(rules.FilesChanged).Engine().SnapshotID() != edited {
+		t.Error("a file that came back was not taken")
 	}
 }
 
@@ -134,7 +158,7 @@ func TestFilesAreStaged(t *testing.T) {
 // force forbids, changes nothing.
 func TestActivationIsPrivileged(t *testing.T) {
 	f := newFixture(t)
-	b := f.open(false)
+	b := f.open(rules.FilesStaged)
 	f.write("lock.cedar", `@id("two") forbid (principal, action == Action::"policy.activate", resource) unless { principal == User::"root" };`)
 	for name, c := range map[string]struct {
 		change func(*rules.Request)

@@ -33,6 +33,15 @@ type Call struct {
 	Code     capabilities.Code // "" if it succeeded
 	Message  string
 	Hint     string
+	Details  any
+}
+
+// Err gives why the call failed; nil if it did not.
+func (c *Call) Err() error {
+	if c.Code == "" {
+		return nil
+	}
+	return &capabilities.Error{Code: c.Code, Message: c.Message, Hint: c.Hint, Details: c.Details}
 }
 
 // lane is one conversation with the gateway.
@@ -46,7 +55,7 @@ type lane struct {
 func dial(ctx context.Context, o Options, name string) (*lane, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "handrail-suite", Version: "1"}, nil)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: strings.TrimSuffix(o.URL, "/") + "/l/" + name, HTTPClient: &http.Client{Transport: bearer(o.Token)},
+		Endpoint: strings.TrimSuffix(o.URL, "/") + "/l/" + name, HTTPClient: &http.Client{Transport: bearer{o.Token, o.Way}},
 		DisableStandaloneSSE: true, MaxRetries: -1, MaxEventSize: 128 << 20,
 	}, nil)
 	if err != nil {
@@ -85,6 +94,7 @@ func (l *lane) call(ctx context.Context, tool string, args map[string]any) (*Cal
 				Code    capabilities.Code `json:"code"`
 				Message string            `json:"message"`
 				Hint    string            `json:"hint"`
+				Details any               `json:"details"`
 			} `json:"error"`
 		}
 		if err := remarshal(r.StructuredContent, &body); err != nil {
@@ -93,7 +103,7 @@ func (l *lane) call(ctx context.Context, tool string, args map[string]any) (*Cal
 		if c.Code = body.Error.Code; c.Code == "" {
 			c.Code = capabilities.CodeInternal
 		}
-		c.Message, c.Hint = body.Error.Message, body.Error.Hint
+		c.Message, c.Hint, c.Details = body.Error.Message, body.Error.Hint, body.Error.Details
 		return c, nil
 	}
 	c.Result = map[string]any{}
@@ -143,11 +153,17 @@ func remarshal(from, into any) error {
 }
 
 // bearer adds the token to every request of a client.
-type bearer string
+type bearer struct {
+	token string
+	way   http.RoundTripper // nil: http.DefaultTransport
+}
 
 // RoundTrip sends one request.
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	if b.way == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return b.way.RoundTrip(r)
 }

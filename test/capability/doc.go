@@ -6,8 +6,9 @@
 //
 // The story in the order of reading: behaviour.go (what a behaviour is, and all
 // of them), step.go (the words they are written in), pages.go (the web server),
-// client.go (MCP), suite.go (running them in lanes), report.go and trace.go (what
-// is written about it). Every other file holds one family of behaviours.
+// client.go (MCP), runner.go (trying them in lanes, which test/capability/desktop
+// does by the same), suite.go (one run of the browser's), report.go and trace.go
+// (what is written about it). Every other file holds one family of behaviours.
 //
 // Promises: an ID means the same for ever; a behaviour whose tool is missing
 // fails, none is left out silently; whatever shard a behaviour is in, it is in

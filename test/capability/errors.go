@@ -4,7 +4,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // failures: after whatever goes wrong, the next call works.
 func failures() []*Behaviour {
-	fine := func(more ...step) step {
+	fine := shared(func(more ...step) step {
 		return func(r *run) {
 			open("?after")(r)
 			holds(`document.title`, "Test page")(r)
@@ -12,38 +12,38 @@ func failures() []*Behaviour {
 				s(r)
 			}
 		}
-	}
+	})
 	p := html(`<button id=x onclick="document.title='pressed'">B</button>`)
 	return []*Behaviour{
-		b("failure.tab-crash", "a tab that crashes", "it is reported, and the next page opens", p, either("navigate", obj{"url": "chrome://crash"}), fine()),
-		b("failure.hanging-script", "a script that never gives the page back", "a call on it ends at its deadline; the next page opens", html(`<button id=x onclick="setTimeout(()=>{for(;;);},0)">B</button>`), either("click", obj{"selector": "#x", "timeout_ms": 2500}), either("click", obj{"selector": "#x", "timeout_ms": 1500}), func(r *run) {
+		b("failure.tab-crash", "a tab that crashes", "it is reported, and the next page opens", p, either("navigate", with("url", "chrome://crash")), fine()),
+		b("failure.hanging-script", "a script that never gives the page back", "a call on it ends at its deadline; the next page opens", html(`<button id=x onclick="setTimeout(()=>{for(;;);},0)">B</button>`), either("click", with("selector", "#x", "timeout_ms", 2500)), either("click", with("selector", "#x", "timeout_ms", 1500)), func(r *run) {
 			open("?after")(r)
 			holds(`document.readyState`, "complete")(r)
 		}),
-		b("failure.unknown-argument", "an argument that does not exist", "refused by name before anything runs", p, refused(capabilities.CodeInvalidArguments, "click", obj{"selector": "#x", "colour": "red"}), holds(`document.title`, "Test page")),
-		b("failure.wrong-type", "an argument of the wrong type", "refused before anything runs", p, refused(capabilities.CodeInvalidArguments, "click", obj{"selector": "#x", "count": "two"}), holds(`document.title`, "Test page")),
-		b("failure.no-page-yet", "a click before any page is open", "refused, or nothing found; then a page opens", either("click", obj{"selector": "#x"}), page{"p", `<button id=x onclick="document.title='pressed'">B</button>`}, open("p"), func(r *run) { holds(`document.title!='pressed'`, true)(r) }),
-		b("failure.memory-hog", "a page that fills its memory", "whatever becomes of it, the next page opens", p, either("evaluate", obj{"expression": "a=[];for(let i=0;i<400;i++)a.push(new Float64Array(1e5).fill(i));a.length", "timeout_ms": 15000}), fine()),
-		b("failure.removed-while-aimed", "an element that is removed as the pointer comes", "the call ends and says what happened", html(`<button id=x onpointerover="this.remove()">B</button><p>rest`), either("click", obj{"selector": "#x"}), holds(`document.querySelector('#x')`, nil)),
-		b("failure.deep-dom", "a document five hundred elements deep", "outline and click work", html(`<p>Top</p><script>let e=document.body;for(let i=0;i<500;i++)e=e.appendChild(document.createElement('div'));e.innerHTML='<button id=x onclick="document.title=1">Deep</button>'</script>`), call("click", obj{"ref": at{`"Deep"`}}), holds(`document.title`, "1")),
-		b("failure.bottomless-dom", "a document twelve hundred elements deep", "the outline says that it goes too deep, and a selector still works", html(`<p>Top</p><script>let e=document.body;for(let i=0;i<1200;i++)e=e.appendChild(document.createElement('div'));e.innerHTML='<button id=x onclick="document.title=1">Deep</button>'</script>`), line("too deep"), call("click", obj{"selector": "#x"}), holds(`document.title`, "1")),
+		b("failure.unknown-argument", "an argument that does not exist", "refused by name before anything runs", p, refused(capabilities.CodeInvalidArguments, "click", with("selector", "#x", "colour", "red")), holds(`document.title`, "Test page")),
+		b("failure.wrong-type", "an argument of the wrong type", "refused before anything runs", p, refused(capabilities.CodeInvalidArguments, "click", with("selector", "#x", "count", "two")), holds(`document.title`, "Test page")),
+		b("failure.no-page-yet", "a click before any page is open", "refused, or nothing found; then a page opens", either("click", with("selector", "#x")), page{"p", `<button id=x onclick="document.title='pressed'">B</button>`}, open("p"), func(r *run) { holds(`document.title!='pressed'`, true)(r) }),
+		b("failure.memory-hog", "a page that fills its memory", "whatever becomes of it, the next page opens", p, either("evaluate", with("expression", "a=[];for(let i=0;i<400;i++)a.push(new Float64Array(1e5).fill(i));a.length", "timeout_ms", 15000)), fine()),
+		b("failure.removed-while-aimed", "an element that is removed as the pointer comes", "the call ends and says what happened", html(`<button id=x onpointerover="this.remove()">B</button><p>rest`), either("click", with("selector", "#x")), holds(`document.querySelector('#x')`, nil)),
+		b("failure.deep-dom", "a document five hundred elements deep", "outline and click work", html(`<p>Top</p><script>let e=document.body;for(let i=0;i<500;i++)e=e.appendChild(document.createElement('div'));e.innerHTML='<button id=x onclick="document.title=1">Deep</button>'</script>`), call("click", with("ref", at{`"Deep"`})), holds(`document.title`, "1")),
+		b("failure.bottomless-dom", "a document twelve hundred elements deep", "the outline says that it goes too deep, and a selector still works", html(`<p>Top</p><script>let e=document.body;for(let i=0;i<1200;i++)e=e.appendChild(document.createElement('div'));e.innerHTML='<button id=x onclick="document.title=1">Deep</button>'</script>`), line("too deep"), call("click", with("selector", "#x")), holds(`document.title`, "1")),
 		b("failure.huge-attribute", "an address of a hundred thousand characters", "the outline stays bounded", html(`<a id=x>L</a><script>x.href='#'+'y'.repeat(1e5)</script>`), call("snapshot", nil), check(func(c *Call) string {
 			if len(jsonOf(c.Result)) > 30000 {
 				return "the answer is too long"
 			}
 			return ""
 		}), holds(`x.href.length > 1e5`, true)),
-		b("failure.document-write", "a page that writes itself anew", "its new content is shown and works", html(`<button id=x onclick="document.open();document.write('<title>w</title><button id=y onclick=document.title=2>New</button>');document.close()">B</button>`), call("click", obj{"selector": "#x"}), call("click", obj{"ref": at{`"New"`}}), holds(`document.title`, "2")),
-		b("failure.xml", "a document that is no HTML", "it can be read", call("navigate", obj{"url": "{A}slow?ms=1&type=text/xml&body=<r><a>leaf</a></r>"}), call("snapshot", nil), line("leaf"), holds(`document.documentElement.textContent.includes('leaf')`, true)),
-		b("failure.plain-text", "a plain text", "it can be read", call("navigate", obj{"url": "{A}slow?ms=1&type=text/plain&body=just+words"}), line("just words"), holds(`document.body.innerText`, "just words")),
-		b("failure.json", "a JSON answer", "it can be read", call("navigate", obj{"url": "{A}echo"}), line("method"), holds(`document.contentType`, "application/json")),
-		b("failure.no-javascript-errors", "a page that throws in every handler", "clicks still land", html(`<script>onerror=()=>true;addEventListener('click',()=>{throw 1},true);addEventListener('mousedown',()=>{throw 2},true)</script><button id=x onclick="document.title='pressed'">B</button>`), call("click", obj{"selector": "#x"}), holds(`document.title`, "pressed")),
-		b("failure.frozen-page", "a page that stops animation frames", "clicks and outlines do not depend on them", html(`<script>window.requestAnimationFrame=()=>0</script><button id=x onclick="document.title='pressed'">B</button>`), call("click", obj{"ref": at{`"B"`}}), holds(`document.title`, "pressed")),
+		b("failure.document-write", "a page that writes itself anew", "its new content is shown and works", html(`<button id=x onclick="document.open();document.write('<title>w</title><button id=y onclick=document.title=2>New</button>');document.close()">B</button>`), call("click", with("selector", "#x")), call("click", with("ref", at{`"New"`})), holds(`document.title`, "2")),
+		b("failure.xml", "a document that is no HTML", "it can be read", call("navigate", with("url", "{A}slow?ms=1&type=text/xml&body=<r><a>leaf</a></r>")), call("snapshot", nil), line("leaf"), holds(`document.documentElement.textContent.includes('leaf')`, true)),
+		b("failure.plain-text", "a plain text", "it can be read", call("navigate", with("url", "{A}slow?ms=1&type=text/plain&body=just+words")), line("just words"), holds(`document.body.innerText`, "just words")),
+		b("failure.json", "a JSON answer", "it can be read", call("navigate", with("url", "{A}echo")), line("method"), holds(`document.contentType`, "application/json")),
+		b("failure.no-javascript-errors", "a page that throws in every handler", "clicks still land", html(`<script>onerror=()=>true;addEventListener('click',()=>{throw 1},true);addEventListener('mousedown',()=>{throw 2},true)</script><button id=x onclick="document.title='pressed'">B</button>`), call("click", with("selector", "#x")), holds(`document.title`, "pressed")),
+		b("failure.frozen-page", "a page that stops animation frames", "clicks and outlines do not depend on them", html(`<script>window.requestAnimationFrame=()=>0</script><button id=x onclick="document.title='pressed'">B</button>`), call("click", with("ref", at{`"B"`})), holds(`document.title`, "pressed")),
 		b("failure.cancelled-call", "a caller that gives up", "the lane is free for the next call", p, func(r *run) {
 			ctx, cancel := contextWithin(r.ctx, 400)
 			defer cancel()
-			_, _ = r.lane.call(ctx, "evaluate", obj{"expression": "new Promise(()=>{})"})
-		}, fine(call("click", obj{"selector": "#x"}), holds(`document.title`, "pressed"))),
+			_, _ = r.lane.call(ctx, "evaluate", with("expression", "new Promise(()=>{})"))
+		}, fine(call("click", with("selector", "#x")), holds(`document.title`, "pressed"))),
 	}
 }
 
@@ -51,9 +51,9 @@ func failures() []*Behaviour {
 func storage() []*Behaviour {
 	p := html(`<title>in</title>`)
 	return []*Behaviour{
-		b("storage.save-load", "cookies and storage saved under a name", "the next browser has them when it loads them", p, holds(`document.cookie='sid=abc', localStorage.k='v', document.cookie`, "sid=abc"), call("close", obj{"save_storage_state": "suite-state"}), open("?fresh"), holds(`[document.cookie, localStorage.k ?? ''].join()`, ","), call("close", nil), call("launch", obj{"storage_state": "suite-state"}), open("?loaded"), holds(`[document.cookie, localStorage.k].join()`, "sid=abc,v"), header("", "Cookie", "sid=abc")),
-		b("storage.not-told", "a saved state", "nothing of it is in any answer", p, holds(`document.cookie='sid=veryprivate77', 1`, 1), call("close", obj{"save_storage_state": "suite-private"}), without("veryprivate77"), call("launch", obj{"storage_state": "suite-private"}), without("veryprivate77"), open("?x"), header("", "Cookie", "veryprivate77")),
-		b("storage.unknown", "a state that was never saved", "refused with what to do; a browser still starts", p, either("launch", obj{"storage_state": "no-such-state"}), check(func(c *Call) string {
+		b("storage.save-load", "cookies and storage saved under a name", "the next browser has them when it loads them", p, holds(`document.cookie='sid=abc', localStorage.k='v', document.cookie`, "sid=abc"), call("close", with("save_storage_state", "suite-state")), open("?fresh"), holds(`[document.cookie, localStorage.k ?? ''].join()`, ","), call("close", nil), call("launch", with("storage_state", "suite-state")), open("?loaded"), holds(`[document.cookie, localStorage.k].join()`, "sid=abc,v"), header("", "Cookie", "sid=abc")),
+		b("storage.not-told", "a saved state", "nothing of it is in any answer", p, holds(`document.cookie='sid=veryprivate77', 1`, 1), call("close", with("save_storage_state", "suite-private")), without("veryprivate77"), call("launch", with("storage_state", "suite-private")), without("veryprivate77"), open("?x"), header("", "Cookie", "veryprivate77")),
+		b("storage.unknown", "a state that was never saved", "refused with what to do; a browser still starts", p, either("launch", with("storage_state", "no-such-state")), check(func(c *Call) string {
 			if c.Code == "" {
 				return "it was not refused"
 			}

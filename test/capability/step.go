@@ -23,9 +23,27 @@ type step func(r *run)
 
 type obj = map[string]any
 
+// shared keeps a function from being copied into each of the places that call it.
+//
+//go:noinline
+func shared[F any](f F) F { return f }
+
+// with makes arguments of names and values. Literal maps would be filled name by
+// name in each of hundreds of places, which costs 60 KB of the binary.
+//
+//go:noinline
+func with(pairs ...any) obj {
+	o := make(obj, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		o[pairs[i].(string)] = pairs[i+1]
+	}
+	return o
+}
+
 // failure is what a step panics with.
 type failure struct{ text string }
 
+//go:noinline
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
@@ -88,7 +106,7 @@ func (c *Call) end() string {
 // open goes to a page of the behaviour on origin A.
 //
 //go:noinline
-func open(path string) step { return call("navigate", obj{"url": "{A}" + path}) }
+func open(path string) step { return call("navigate", with("url", "{A}"+path)) }
 
 // at stands in arguments for the ref on the outline's line with all the words;
 // the outline is read when the call is made.
@@ -202,7 +220,7 @@ func becomes(expression string, want any) step {
 }
 
 func (r *run) eval(expression string) any {
-	c := r.call("evaluate", obj{"expression": expression})
+	c := r.call("evaluate", with("expression", expression))
 	if c.Code != "" {
 		r.fail("evaluate %s: %s", clip(expression, 200), c.end())
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +25,8 @@ type Options struct {
 	Token string
 	// ReadToken may read the ledger, for the hops in traces. Default: Token.
 	ReadToken string
+	// Way carries requests to the gateway. Default: http.DefaultTransport.
+	Way http.RoundTripper
 	// Behaviours are run. Required.
 	Behaviours []*Behaviour
 	// Lanes is how many run side by side. Default: 4.
@@ -168,7 +170,7 @@ func (s *suite) prepare(ctx context.Context) error {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "the browser tools are not offered: %v", err).
 			WithHint("Run 'handrail doctor' to see why no node can carry them out.")
 	case c.Code != "":
-		return &capabilities.Error{Code: c.Code, Message: c.Message, Hint: c.Hint}
+		return c.Err()
 	}
 	s.report.Node = c.Node
 	s.report.Chrome, _ = c.Result["version"].(string)
@@ -187,34 +189,10 @@ func (s *suite) prepare(ctx context.Context) error {
 
 // all runs the behaviours in lanes side by side.
 func (s *suite) all(ctx context.Context) {
-	var mu sync.Mutex // guards the report, and lets Done be told one at a time
-	todo := make(chan *Behaviour)
-	var lanes sync.WaitGroup
-	for i := range min(s.o.Lanes, len(s.o.Behaviours)) {
-		lanes.Go(func() {
-			w := &worker{s: s, name: fmt.Sprintf("%s-%d", s.o.Name, i+1), open: map[string]*lane{}}
-			defer w.close()
-			for b := range todo {
-				o := w.outcome(ctx, b)
-				mu.Lock()
-				s.report.Outcomes = append(s.report.Outcomes, o)
-				s.o.Done(o)
-				mu.Unlock()
-			}
-		})
-	}
-	for _, b := range s.o.Behaviours {
-		select {
-		case todo <- b:
-		case <-ctx.Done():
-			mu.Lock()
-			s.report.Outcomes = append(s.report.Outcomes, Outcome{Behaviour: b, Status: NotRun, Error: "interrupted"})
-			mu.Unlock()
-		}
-	}
-	close(todo)
-	lanes.Wait()
-	sort.Slice(s.report.Outcomes, func(i, j int) bool { return s.report.Outcomes[i].ID < s.report.Outcomes[j].ID })
+	s.report.Outcomes = Each(ctx, s.o.Behaviours, s.o.Lanes, func(i int) (Try, func()) {
+		w := &worker{s: s, name: fmt.Sprintf("%s-%d", s.o.Name, i+1), open: map[string]*lane{}}
+		return w.try, w.close
+	}, s.o.Done)
 }
 
 // worker runs one behaviour after the other, in conversations of its own.
@@ -259,27 +237,13 @@ func (w *worker) close() {
 	}
 }
 
-// outcome runs one behaviour; a failure runs once more, under record.
-func (w *worker) outcome(ctx context.Context, b *Behaviour) Outcome {
-	if ctx.Err() != nil {
-		return Outcome{Behaviour: b, Status: NotRun, Error: "interrupted"}
-	}
+// try runs one behaviour; a failure runs once more, under record.
+func (w *worker) try(ctx context.Context, b *Behaviour) Attempt {
 	if b.needs == needsUploads && w.s.o.Uploads == "" {
-		return Outcome{Behaviour: b, Status: NotRun, Error: "needs " + string(b.needs)}
+		return Attempt{Lacks: string(b.needs)}
 	}
-	began := time.Now()
 	first := w.run(ctx, b, false)
-	o := Outcome{Behaviour: b, Status: Passed, Duration: time.Since(began), Calls: len(*first.calls)}
-	if first.failed == "" {
-		return o
-	}
-	if ctx.Err() != nil {
-		o.Status, o.Error = NotRun, "interrupted"
-		return o
-	}
-	o.Status, o.Error = Failed, first.failed
-	o.Trace = w.s.trace(ctx, o, first, w.run(ctx, b, true))
-	return o
+	return Attempt{Failed: first.failed, Calls: len(*first.calls), Trace: func(o Outcome) *Trace { return w.s.trace(ctx, o, first, w.run(ctx, b, true)) }}
 }
 
 // run is one run of one behaviour.

@@ -213,7 +213,7 @@ func (s *suite) packets(ctx context.Context, id capabilities.CallID) ([]packet, 
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&http.Client{Transport: bearer(s.o.ReadToken)}).Do(req)
+	resp, err := (&http.Client{Transport: bearer{s.o.ReadToken, s.o.Way}}).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +240,8 @@ func hops(c *Call, packets []packet) []hop {
 	if len(packets) == 0 {
 		return nil
 	}
-	since := func(us int64) string { return "+" + millis(time.UnixMicro(us).Sub(c.Sent)) }
-	text := func(p packet, path string) string {
+	since := shared(func(us int64) string { return "+" + millis(time.UnixMicro(us).Sub(c.Sent)) })
+	text := shared(func(p packet, path string) string {
 		v := pick(map[string]any(p.Body), path)
 		if v == nil {
 			return ""
@@ -250,7 +250,7 @@ func hops(c *Call, packets []packet) []hop {
 			return clip(s, 80)
 		}
 		return clip(jsonOf(v), 200)
-	}
+	})
 	request, decision, dispatch := kinds["tool.call.request"], kinds["tool.call.decision"], kinds["tool.call.dispatch"]
 	took, _ := end.Body["duration_ms"].(float64)
 	ended := strings.HasSuffix(end.Kind, ".result") || strings.HasSuffix(end.Kind, ".failed") || strings.HasSuffix(end.Kind, ".reconciled")
@@ -258,7 +258,7 @@ func hops(c *Call, packets []packet) []hop {
 	if ended && took > 0 {
 		began = since(end.TimeUS - int64(took*1000))
 	}
-	said := func(pairs ...string) string {
+	said := shared(func(pairs ...string) string {
 		var all []string
 		for i := 0; i+1 < len(pairs); i += 2 {
 			if pairs[i+1] != "" {
@@ -266,7 +266,7 @@ func hops(c *Call, packets []packet) []hop {
 			}
 		}
 		return strings.Join(all, ", ")
-	}
+	})
 	list := []hop{
 		{1, "front", began, said("surface", text(request, "surface"), "lane", c.Lane)},
 		{2, "registry", "", said("arguments", text(request, "args_digest"))},

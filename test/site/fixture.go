@@ -2,9 +2,12 @@ package site
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
+	"io"
 	"io/fs"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +24,10 @@ const (
 	ToolEcho  capabilities.ToolID = "tool.fixture.echo"  // answers with its text: the no-op
 	ToolSlow  capabilities.ToolID = "tool.fixture.slow"  // progress until told to finish or cancelled
 	ToolImage capabilities.ToolID = "tool.fixture.image" // answers with a blob
-	ToolFail  capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
-	ToolPress capabilities.ToolID = "tool.fixture.press" // has privileged keys
+	// ToolCapture answers with an artifact: Content of its text and size.
+	ToolCapture capabilities.ToolID = "tool.fixture.capture"
+	ToolFail    capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
+	ToolPress   capabilities.ToolID = "tool.fixture.press" // has privileged keys
 )
 
 // Catalog is the embedded catalog with the fixture family.
@@ -44,7 +49,7 @@ type Handler struct {
 	runs    map[string]int // by text
 	release map[string]chan struct{}
 	started chan string
-	Degrade string // Readiness.Degraded; set before use
+	Degrade string // Readiness.Degraded; set before use, later by SetDegrade
 	Unready capabilities.Reason
 }
 
@@ -57,15 +62,30 @@ type args struct {
 	Text string            `json:"text"`
 	Size int               `json:"size"`
 	Code capabilities.Code `json:"code"`
+	MIME string            `json:"mime"`
+}
+
+// Content gives the bytes that a capture with that text gives, as they are read.
+func Content(text string, size int64) io.Reader {
+	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(text))), size)
 }
 
 // Capabilities lists the fixture family.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.fail", "tyrum.fixture.press"}
+	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.capture", "tyrum.fixture.fail", "tyrum.fixture.press"}
+}
+
+// SetDegrade sets Degrade for a handler in use.
+func (h *Handler) SetDegrade(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Degrade = reason
 }
 
 // Readiness says ready, unless the test set otherwise.
 func (h *Handler) Readiness(context.Context) []capabilities.Readiness {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var all []capabilities.Readiness
 	for _, c := range h.Capabilities() {
 		class := capabilities.ClassT2
@@ -104,6 +124,12 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		}
 	case "image":
 		out.Blobs = []capabilities.Blob{{Field: "bytesBase64", MIME: "image/png", Bytes: make([]byte, a.Size)}}
+	case "capture":
+		kept, err := capture(inv, a)
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		out.Artifacts = []capabilities.Artifact{kept}
 	case "fail":
 		if a.Code == "panic" {
 			panic("fixture")
@@ -111,6 +137,22 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		return capabilities.Output{}, capabilities.Errorf(a.Code, "the fixture failed as told")
 	}
 	return out, nil
+}
+
+func capture(inv capabilities.Invocation, a args) (capabilities.Artifact, error) {
+	spec := capabilities.ArtifactSpec{Name: "capture.bin", MIME: a.MIME, Field: "bytesBase64"}
+	if spec.MIME == "" {
+		spec.MIME, spec.Field = "application/octet-stream", ""
+	}
+	w, err := inv.CreateArtifact(spec)
+	if err != nil {
+		return capabilities.Artifact{}, err
+	}
+	defer w.Abort()
+	if _, err := io.Copy(w, Content(a.Text, int64(a.Size))); err != nil {
+		return capabilities.Artifact{}, err
+	}
+	return w.Commit()
 }
 
 // Runs is how often a call with that text was executed: the ground truth.

@@ -17,6 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
@@ -35,6 +36,8 @@ type Site struct {
 	http string
 	quic string
 	wait time.Duration
+	logs rest.NodeLogs
+	door func(*gateway.Options)
 }
 
 // Options of Start. The zero value is a gateway with the fixture family permitted.
@@ -45,12 +48,16 @@ type Options struct {
 	Log          *slog.Logger // default: warnings go to the test
 	// Default is Cedar text in place of the shipped policy.
 	Default string
+	// NodeLogs reads logs of nodes for comparisons; default: nothing does.
+	NodeLogs rest.NodeLogs
+	// Door changes how the gateway is reached; default: HTTP on loopback.
+	Door func(*gateway.Options)
 }
 
 // Start runs a gateway until the test ends.
 func Start(t testing.TB, o Options) *Site {
 	t.Helper()
-	s := &Site{T: t, Dir: t.TempDir(), wait: o.ApprovalWait, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s := &Site{T: t, Dir: t.TempDir(), wait: o.ApprovalWait, door: o.Door, logs: o.NodeLogs, Log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.Log != nil {
 		s.Log = o.Log
 	}
@@ -74,10 +81,14 @@ func (s *Site) open() {
 	s.T.Helper()
 	cat, err := Catalog()
 	must(s.T, err)
-	g, err := gateway.Open(context.Background(), gateway.Options{
+	o := gateway.Options{
 		Dir: s.Dir, HTTP: s.http, QUIC: s.quic, Catalog: cat, Version: "test", Log: s.Log,
-		ApprovalWait: s.wait,
-	})
+		ApprovalWait: s.wait, NodeLogs: s.logs,
+	}
+	if s.door != nil {
+		s.door(&o)
+	}
+	g, err := gateway.Open(context.Background(), o)
 	must(s.T, err)
 	s.Gateway = g
 	s.http, s.quic = g.HTTPAddr().String(), g.QUICAddr().String()
@@ -103,7 +114,12 @@ func (s *Site) Restart() {
 }
 
 // URL is the base address of the HTTP surfaces.
-func (s *Site) URL() string { return "http://" + s.http }
+func (s *Site) URL() string {
+	if s.Certificate() != nil {
+		return "https://" + s.http
+	}
+	return "http://" + s.http
+}
 
 // MustToken makes a token and gives its secret.
 func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // approvals shows what waits for a person: who asks, for what, and what the agent
@@ -32,7 +34,7 @@ func (v *visit) showApprovals(problem error) {
 			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
 			el("div", attrs{"class", "cards", "id", "questions"}, each(list.Approvals, v.question)))
 	}
-	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem,
+	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
 		lead: text("What agents want to do now and may not without you. No answer is a no."), body: body})
 }
 
@@ -56,21 +58,43 @@ func (v *visit) question(a consent.Approval) html {
 			fact{"Touches", joined(a.Keys)},
 			fact{"Lane", code(string(a.Lane))},
 			fact{"Asked", ago(a.Created)},
-			fact{"Denied by itself", ago(a.Expires)},
+			fact{"Denied by itself", group(ago(a.Expires), v.control("POST /v1/approvals/{approval}/extend", at("approvals", a.ID, "extend"), attrs{"class", "inline"}, button("quiet", "More time", "aria-label", "More time for the question of "+string(a.Principal))))},
 		),
-		when(v.offers("POST /v1/approvals/{approval}"), v.answers(a)),
+		v.signalsOf(a),
+		v.answers(a),
 		v.soFar(a),
-		when(len(a.Overrides) > 0, el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Answer it for good with a rule")),
-			el("p", class("faint"), text("A rule is policy: stage it in a file of the policy folder, look at the difference, and activate it.")),
-			each(a.Overrides, func(o consent.Override) html {
-				return group(el("h3", nil, text(iff(o.Effect == "permit", "Always permit")+iff(o.Effect == "forbid", "Always forbid"))), el("pre", attrs{"tabindex", "0"}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))))
-			}))),
+		v.overrides(a),
 	)
+}
+
+// signalsOf warns of what the answer lets happen, by the keys that a yes gives.
+func (v *visit) signalsOf(a consent.Approval) html {
+	s := front.Surface(a.Keys, a.Keys)
+	return group(
+		when(s.Banner, el("p", class("banner"), text("With a yes a secret is put into the clipboard of this device. What an application shows of it is outside anybody's hands."))),
+		when(s.Confirm, el("p", class("banner"), text("It may destroy something. Read the arguments before you allow it."))),
+		when(s.Mood == front.MoodElevated, el("p", class("small"), el("strong", nil, moodOf(s.Mood)), text(": it has privileged keys. Your yes is bound to this question and written into the ledger."))),
+		when(s.LongRun, el("p", class("small faint"), text("It may run long. You can end it on Calls while it does."))))
+}
+
+// overrides are the rules that answer a question for good.
+func (v *visit) overrides(a consent.Approval) html {
+	if len(a.Overrides) == 0 {
+		return html{}
+	}
+	id := "q-" + a.ID
+	return el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Answer it for good with a rule")),
+		el("p", class("faint"), text("A rule is policy. Staging shows what it would change; activating it is a privileged call of its own. This question still waits for its answer.")),
+		each(a.Overrides, func(o consent.Override) html {
+			name := map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]
+			return group(el("h3", nil, text(name)), el("pre", attrs{"tabindex", "0", "aria-label", "The rule: " + name}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))),
+				v.control("POST /v1/policy/drafts", at("approvals", a.ID, "override"), attrs{"class", "inline", "data-whole", ""}, button("plain", "Stage this rule", "name", "effect", "value", o.Effect, "aria-label", "Stage this rule: "+name)))
+		}))
 }
 
 // answers are the buttons, the narrowest first; deny stands beside it.
 func (v *visit) answers(a consent.Approval) html {
-	return v.form(at("approvals", a.ID), attrs{"class", "answers"},
+	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"},
 		div("buttons",
 			each(a.Choices, func(ch consent.Choice) html {
 				label, key, style := "", "", "plain"
@@ -108,30 +132,75 @@ func answerButton(style, value, label, key string) html {
 	return el("button", a, text(label), when(key != "", el("kbd", attrs{"aria-hidden", "true"}, text(key))))
 }
 
-// answer passes a person's answer on.
-func (c *Console) answer(v *visit) {
-	in := map[string]any{"answer": "allow", "reason": v.r.PostForm.Get("reason")}
-	switch kind := v.r.PostForm.Get("answer"); kind {
+// byPasskey offers to confirm an answer with a passkey, where the answer was refused
+// because it may be an agent's.
+func (v *visit) byPasskey(problem error) html {
+	var e *capabilities.Error
+	if !errors.As(problem, &e) || v.r.PathValue("approval") == "" {
+		return html{}
+	}
+	if about, _ := e.Details.(map[string]any); about["passkey"] != true {
+		return html{}
+	}
+	id, f := v.r.PathValue("approval"), v.r.PostForm
+	return v.control("POST /v1/approvals/{approval}", at("approvals", id), attrs{"class", "card", "data-passkey", at("approvals", id, "passkey")},
+		each([]string{"answer", "minutes", "family", "reason"}, func(name string) html {
+			return void("input", attrs{"type", "hidden", "name", name, "value", f.Get(name)})
+		}),
+		void("input", attrs{"type", "hidden", "name", "credential"}),
+		p(text("A passkey of yours shows that it is you: it confirms this one answer and nothing else.")),
+		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
+		button("main", "Confirm with your passkey"))
+}
+
+// answerFields is what the form says, as the REST surface takes it.
+func (v *visit) answerFields() (map[string]any, error) {
+	f := v.r.PostForm
+	in := map[string]any{"answer": "allow", "reason": f.Get("reason")}
+	switch kind := f.Get("answer"); kind {
 	case "deny":
 		in["answer"] = "deny"
 	case string(consent.KindLease):
-		minutes, err := strconv.Atoi(orElse(v.r.PostForm.Get("minutes"), "5"))
+		minutes, err := strconv.Atoi(orElse(f.Get("minutes"), "5"))
 		if err != nil || minutes < 1 || minutes > 60 {
-			v.showApprovals(capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60"))
-			return
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 		}
-		in["kind"], in["seconds"], in["family"] = kind, minutes*60, v.r.PostForm.Get("family") == "1"
+		in["kind"], in["seconds"], in["family"] = kind, minutes*60, f.Get("family") == "1"
 	case string(consent.KindCall), string(consent.KindSession), string(consent.KindAlways):
 		in["kind"] = kind
 	default:
-		v.showApprovals(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer"))
-		return
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no answer")
 	}
-	if err := v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval")), in, nil); err != nil {
+	if f.Get("credential") != "" {
+		got, err := credential(v.r)
+		if err != nil {
+			return nil, err
+		}
+		in["passkey"] = got
+	}
+	return in, nil
+}
+
+// answer passes a person's answer on.
+func (c *Console) answer(v *visit) {
+	in, err := v.answerFields()
+	if err == nil {
+		err = v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval")), in, nil)
+	}
+	if err != nil {
 		v.showApprovals(err)
 		return
 	}
 	v.seeOther("/console/approvals", map[bool]string{true: "denied", false: "allowed"}[in["answer"] == "deny"])
+}
+
+// moreTime keeps a question open for who needs longer to read it.
+func (c *Console) moreTime(v *visit) {
+	if err := v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval"), "extend"), nil, nil); err != nil {
+		v.showApprovals(err)
+		return
+	}
+	v.seeOther("/console/approvals", "longer")
 }
 
 // soFar is what the agent did before in the same lane, newest first. It looks back a
@@ -146,7 +215,7 @@ func (v *visit) soFar(a consent.Approval) html {
 		el("h3", nil, text("So far in this lane")),
 		when(len(calls) == 0, el("p", class("faint"), text("Nothing before this."))),
 		when(len(calls) > 0, el("ol", class("calls"), each(calls, func(c call) html {
-			return el("li", nil, span("state "+c.mood(), text(c.word())), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.Started)))
+			return el("li", nil, span("state "+c.mood(), text(c.Outcome)), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.Started)))
 		}))))
 }
 

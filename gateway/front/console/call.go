@@ -5,72 +5,15 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
-
-// callsPage lists calls, newest first, narrowed by what the address says.
-func (c *Console) callsPage(v *visit) {
-	in := v.r.URL.Query()
-	q := url.Values{"limit": {"50"}}
-	filtered := false
-	for _, name := range []string{"lane", "tool", "principal", "before"} {
-		if s := in.Get(name); s != "" {
-			q.Set(name, s)
-			filtered = filtered || name != "before"
-		}
-	}
-	var list struct {
-		Calls  []call `json:"calls"`
-		Before uint64 `json:"before"`
-	}
-	err := v.get(api("calls")+"?"+q.Encode(), &list)
-	field := func(name, label string) html {
-		return el("div", nil, el("label", attrs{"for", "f-" + name}, text(label)), void("input", attrs{"id", "f-" + name, "name", name, "value", in.Get(name), "maxlength", "128", "spellcheck", "false", "autocapitalize", "none"}))
-	}
-	body := group(
-		el("form", attrs{"class", "filter", "method", "get", "action", "/console/calls", "role", "search", "aria-label", "Narrow the list"},
-			field("principal", "Who"), field("tool", "Tool"), field("lane", "Lane"), button("plain", "Show")),
-		when(len(list.Calls) == 0 && err == nil && filtered, empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
-		when(len(list.Calls) == 0 && err == nil && !filtered, empty("No calls yet", text("Connect an agent: handrail up prints how. Each call appears here as it happens."))),
-		when(len(list.Calls) > 0, div("scroll", el("table", nil,
-			el("caption", class("hidden"), text("Calls, newest first")),
-			el("thead", nil, el("tr", nil, each([]string{"State", "Tool", "Who", "Lane", "Took", "When"}, func(h string) html { return el("th", attrs{"scope", "col"}, text(h)) }))),
-			el("tbody", nil, each(list.Calls, func(c call) html {
-				return el("tr", nil,
-					el("td", nil, span("state "+c.mood(), text(c.word())), when(c.Code != "", el("div", class("faint small"), text(string(c.Code))))),
-					el("td", nil, link(at("calls", string(c.Call)), text(string(c.Tool)))),
-					el("td", nil, text(string(c.Principal))), el("td", nil, text(string(c.Lane))),
-					el("td", class("number"), text(took(c.Duration))), el("td", nil, ago(c.Started)))
-			}))))),
-		when(list.Before > 0, older(in, list.Before)))
-	v.show(page{title: "Calls", here: "/console/calls", live: "call", fault: err, lead: text("What agents did and tried, newest first, as it happens."), body: body})
-}
-
-func older(in url.Values, before uint64) html {
-	q := url.Values{"before": {strconv.FormatUint(before, 10)}}
-	for _, name := range []string{"lane", "tool", "principal"} {
-		if s := in.Get(name); s != "" {
-			q.Set(name, s)
-		}
-	}
-	return p(link("/console/calls?"+q.Encode(), text("Older calls")))
-}
-
-// took is a duration as the list shows it.
-func took(ms float64) string {
-	switch {
-	case ms <= 0:
-		return ""
-	case ms < 1000:
-		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
-	}
-	return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
-}
 
 // told is what the packets of one call say together.
 type told struct {
@@ -114,10 +57,9 @@ type told struct {
 		Effect   string  `json:"effect"`
 		Digest   string  `json:"output_digest"`
 		Duration float64 `json:"duration_ms"`
-		Observed []struct {
-			Key   string `json:"key"`
-			Count uint32 `json:"count"`
-		} `json:"observed"`
+		Blobs    []struct {
+			MIME string `json:"mime"`
+		} `json:"blobs"`
 	}
 }
 
@@ -143,15 +85,25 @@ func retold(packets []ledger.Packet) told {
 	return t
 }
 
+// device is the node it was for, by the name it had then; empty if it needs none.
+func (t told) device() string {
+	if t.dec.Routing == nil {
+		return ""
+	}
+	return orElse(t.dec.Routing.Node.Label, t.dec.Routing.Selected)
+}
+
 // callPage is one call as its hops, each with what the ledger holds of it.
-func (c *Console) callPage(v *visit) {
+func (c *Console) callPage(v *visit) { v.showCall(nil) }
+
+func (v *visit) showCall(problem error) {
 	id := v.r.PathValue("call")
 	var list struct {
 		Packets []ledger.Packet `json:"packets"`
 	}
 	err := v.get(api("ledger", "packets")+"?"+url.Values{"call": {id}, "limit": {"100"}}.Encode(), &list)
 	if err != nil || len(list.Packets) == 0 {
-		pg := page{title: "A call", here: "/console/calls", fault: err}
+		pg := page{title: "A call", here: "/console/calls", live: "call", fault: err}
 		if err == nil {
 			pg.status, pg.body = http.StatusNotFound, empty("The ledger knows no such call", link("/console/calls", text("All calls")))
 		}
@@ -160,13 +112,33 @@ func (c *Console) callPage(v *visit) {
 	}
 	t := retold(list.Packets)
 	first := &list.Packets[0]
-	v.show(page{title: string(first.Tool), here: "/console/calls", live: "call",
-		lead: group(text("By "), text(string(first.Principal)), text(" in lane "), code(string(first.Lane)), text(", "), moment(first.Time()), text(".")),
-		body: group(t.signals(), t.hops(), packetsOf(list.Packets))})
+	v.show(page{title: string(first.Tool), here: "/console/calls", live: "call", fault: problem,
+		lead: group(text("By "), text(string(first.Principal)), text(" in lane "), code(string(first.Lane)), when(t.device() != "", text(" on "+t.device())), text(", "), moment(first.Time()), text(".")),
+		body: group(v.running(t, first), t.signals(first.Call), t.hops(), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
+}
+
+// running says that a call runs, and ends it for whoever waits.
+func (v *visit) running(t told, first *ledger.Packet) html {
+	if t.dispatch == nil || t.end != nil {
+		return html{}
+	}
+	long := t.dec.Envelope != nil && front.Surface(nil, t.dec.Envelope.Grants).LongRun
+	return div("card switch", el("h2", nil, text("It runs")),
+		el("p", nil, text("Since "), ago(t.dispatch.Time()), when(t.dis.Deadline > 0, text("; its deadline is "+took(float64(t.dis.Deadline))))),
+		when(long, el("p", class("why"), text("It was granted more time than tools usually get (execution.timeout.extended)."))),
+		v.control("DELETE /v1/calls/{call}", at("calls", string(first.Call)), attrs{"class", "stack"},
+			input("reason", "reason", "Reason; the agent is told", "", "maxlength", "500"), button("danger", "End this call")))
+}
+
+// moodOf is a state of S1-32 in its word and a shape of its own.
+func moodOf(m front.Mood) html {
+	mark := map[front.Mood]string{front.MoodSafe: "○", front.MoodConnected: "◐", front.MoodElevated: "▲", front.MoodRestricted: "◇"}[m]
+	name := map[front.Mood]string{front.MoodSafe: "Safe", front.MoodConnected: "Connected", front.MoodElevated: "Elevated", front.MoodRestricted: "Restricted"}[m]
+	return group(el("span", attrs{"aria-hidden", "true"}, text(mark+" ")), text(name))
 }
 
 // signals are the warnings that follow from what was granted.
-func (t told) signals() html {
+func (t told) signals(id capabilities.CallID) html {
 	e := t.dec.Envelope
 	if e == nil {
 		return html{}
@@ -177,15 +149,70 @@ func (t told) signals() html {
 			declared = append(declared, category+"."+k)
 		}
 	}
+	slices.Sort(declared)
 	s := front.Surface(declared, e.Grants)
 	return div("card mood "+known(string(s.Mood), "safe", "connected", "elevated", "restricted"),
-		el("h2", nil, text(map[front.Mood]string{front.MoodSafe: "Safe", front.MoodConnected: "Connected", front.MoodElevated: "Elevated", front.MoodRestricted: "Restricted"}[s.Mood])),
+		el("h2", nil, moodOf(s.Mood)),
 		el("p", class("faint"), text(map[front.Mood]string{
 			front.MoodSafe: "It reaches no network and has nothing privileged.", front.MoodConnected: "It reaches a network.",
 			front.MoodElevated: "It has privileged keys.", front.MoodRestricted: "Policy gave it less than the tool declares.",
 		}[s.Mood])),
-		when(s.Banner, el("p", class("why"), text("It gets a secret delivered."))),
-		facts(fact{"Risk", risk(e.Risk)}, fact{"Granted", joined(e.Grants)}, fact{"Reaches", joined(s.Destinations)}, fact{"Not granted", joined(s.Missing)}))
+		when(s.Mood == front.MoodSafe && e.Risk != "low", el("p", class("faint"), text("Its risk lies in what it reads or changes on the device itself."))),
+		when(s.Outbound, el("p", nil, span("tag", text("↗ reaches out")), when(len(s.Destinations) == 0, span("faint", text("as far as the device lets it"))), joined(s.Destinations))),
+		when(s.Banner, el("p", class("banner"), text("It gets a secret delivered."))),
+		when(s.Confirm, el("p", class("banner"), text("It may destroy something."))),
+		facts(fact{"Risk", risk(e.Risk)}, fact{"Granted", keysOf(id, e.Grants)}, fact{"Not granted", joined(s.Missing)}))
+}
+
+// frame says where a call acted, and that no picture of it is kept: what a screen
+// showed is payload, which the ledger never holds (DESIGN sections 7 and 14).
+func (t told) frame() html {
+	at := func(name string) string {
+		if n, ok := t.req.Evidence[name].(float64); ok {
+			return strconv.FormatFloat(n, 'f', -1, 64)
+		}
+		return ""
+	}
+	id, _ := t.req.Evidence["frame_id"].(string)
+	if id == "" {
+		id, _ = t.req.Evidence["region_frame_id"].(string)
+	}
+	x, y := at("x"), at("y")
+	images := 0
+	for _, b := range t.fin.Blobs {
+		if strings.HasPrefix(b.MIME, "image/") {
+			images++
+		}
+	}
+	if id == "" && x == "" && images == 0 {
+		return html{}
+	}
+	where := html{}
+	if x != "" && y != "" {
+		where = text(x + ", " + y)
+	}
+	return group(el("h2", class("part"), text("What it saw")), div("card",
+		facts(fact{"Image", when(id != "", code(id))}, fact{"Point in it", where}, fact{"Images it gave", when(images > 0, text(itoa(images)))}),
+		el("p", class("faint"), text("The picture is not here. What a screen showed belongs to the person before it: the agent got it, and the gateway keeps a digest, with which a picture that somebody still has can be proved to be this one."))))
+}
+
+// envelope is what the decision stood on, whole.
+func (t told) envelope(id capabilities.CallID) html {
+	if t.dec.Envelope == nil {
+		return html{}
+	}
+	var body struct {
+		Envelope json.RawMessage `json:"envelope"`
+	}
+	_ = json.Unmarshal(t.decision.Body, &body) // it was read before
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, body.Envelope, "", "  ") != nil {
+		return html{}
+	}
+	return group(el("h2", class("part"), text("Envelope and decision")), div("card",
+		facts(fact{"Decision", text(t.dec.Effect)}, fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", when(t.dec.Snapshot != "", code(t.dec.Snapshot))}, fact{"Envelope", code(t.dec.Hash)},
+			fact{"Isolation", text(t.dec.Envelope.Isolation)}, fact{"Withheld", joined(t.dec.Withheld)}),
+		el("details", attrs{"id", "envelope"}, el("summary", nil, text("The envelope as it was")), el("pre", attrs{"tabindex", "0", "aria-label", "The envelope"}, el("code", nil, lines(pretty.String()))))))
 }
 
 // hop is one of the twelve.
@@ -233,27 +260,32 @@ func (t told) hops() html {
 	} else if t.dispatch != nil {
 		all[2] = hop{name: "Node", says: "none is needed", reached: true}
 	}
-	n := 0
+	n, began := 0, all[0].at
 	return group(el("h2", class("part"), text("Hop by hop")), el("ol", class("hops"), each(all, func(h hop) html {
 		n++
 		if !h.reached {
 			return el("li", class("unreached"), div("hop", el("strong", nil, text(h.name)), span("faint", text(" not reached"))))
 		}
-		return el("li", nil, div("hop", el("strong", nil, text(h.name)), text(" "), text(h.says), when(!h.at.IsZero(), span("faint when", moment(h.at)))), h.detail)
+		return el("li", nil, div("hop", el("strong", nil, text(h.name)), text(" "), text(h.says), when(!h.at.IsZero(), span("faint when", after(began, h.at, n > 1)))), h.detail)
 	})))
+}
+
+// after is when a hop was: the first by the clock, the others by how long after it.
+func after(began, at time.Time, later bool) html {
+	if !later || began.IsZero() {
+		return moment(at)
+	}
+	ms := float64(at.Sub(began).Microseconds()) / 1000
+	if ms < 10 {
+		return text("+" + strconv.FormatFloat(max(ms, 0), 'f', 1, 64) + " ms")
+	}
+	return text("+" + took(ms))
 }
 
 // packetsOf shows what the ledger holds, as it is.
 func packetsOf(list []ledger.Packet) html {
 	return group(el("h2", class("part"), text("Packets")), each(list, func(k ledger.Packet) html {
-		var body bytes.Buffer
-		if json.Indent(&body, k.Body, "", "  ") != nil {
-			body.Reset()
-			body.Write(k.Body)
-		}
 		seq := strconv.FormatUint(k.Seq, 10)
-		return el("details", attrs{"id", "p-" + seq}, el("summary", nil, text(seq+" "), code(string(k.Kind)), text(" "), moment(k.Time())),
-			el("pre", attrs{"tabindex", "0", "aria-label", "Body of packet " + seq}, el("code", nil, lines(body.String()))),
-			el("p", class("faint small"), text("hash "), code(k.Hash.String())))
+		return el("details", attrs{"id", "p-" + seq}, el("summary", nil, text(seq+" "), code(string(k.Kind)), text(" "), moment(k.Time())), bodyOf(&k))
 	}))
 }

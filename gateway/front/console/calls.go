@@ -1,7 +1,10 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -14,10 +17,12 @@ type call struct {
 	Principal capabilities.PrincipalID `json:"principal"`
 	Lane      capabilities.LaneID      `json:"lane"`
 	Node      capabilities.NodeID      `json:"node_id"`
+	NodeLabel string                   `json:"node_label"`
 	Surface   string                   `json:"surface"`
 	Started   time.Time                `json:"started_at"`
 	Decision  string                   `json:"decision"`
 	State     string                   `json:"state"`
+	Outcome   string                   `json:"outcome"`
 	Status    capabilities.Status      `json:"status"`
 	Code      capabilities.Code        `json:"code"`
 	Effect    capabilities.Effect      `json:"effect"`
@@ -25,26 +30,9 @@ type call struct {
 	FirstSeq  uint64                   `json:"first_seq"`
 }
 
-// word says how far a call is.
-func (c call) word() string {
-	switch {
-	case c.State == "ended" && c.Status == capabilities.StatusOK:
-		return "done"
-	case c.State == "ended" && c.Decision == "deny", c.Status == capabilities.StatusDenied:
-		return "denied"
-	case c.State == "ended":
-		return "failed"
-	case c.State == "dispatched":
-		return "running"
-	case c.State == "pending":
-		return "waits"
-	}
-	return "asked"
-}
-
 // mood is the class of its word.
 func (c call) mood() string {
-	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy"}[c.word()]
+	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no"}[c.Outcome]
 }
 
 func (v *visit) callsOf(q url.Values) ([]call, error) {
@@ -53,4 +41,102 @@ func (v *visit) callsOf(q url.Values) ([]call, error) {
 	}
 	err := v.get(api("calls")+"?"+q.Encode(), &list)
 	return list.Calls, err
+}
+
+// filters are what a list of calls can be narrowed by: parameters of the REST surface
+// by the same names.
+var filters = []string{"q", "state", "principal", "tool", "node", "lane"}
+
+// callsPage lists calls, newest first, narrowed by what the address says.
+func (c *Console) callsPage(v *visit) { v.showCalls(nil) }
+
+func (v *visit) showCalls(problem error) {
+	in := v.r.URL.Query()
+	q := url.Values{"limit": {"50"}}
+	narrowed := 0
+	for _, name := range append([]string{"before"}, filters...) {
+		if s := strings.TrimSpace(in.Get(name)); s != "" {
+			q.Set(name, s)
+			if name != "before" {
+				narrowed++
+			}
+		}
+	}
+	var list struct {
+		Calls  []call `json:"calls"`
+		Before uint64 `json:"before"`
+	}
+	err := v.get(api("calls")+"?"+q.Encode(), &list)
+	if problem == nil {
+		problem = err
+	}
+	field := func(name, label string) html { return input("f-"+name, name, label, in.Get(name), "maxlength", "128") }
+	rows := make([][]html, 0, len(list.Calls))
+	for _, c := range list.Calls {
+		rows = append(rows, []html{
+			group(span("state "+c.mood(), text(c.Outcome)), when(c.Code != "", el("div", class("faint small"), text(string(c.Code))))),
+			link(at("calls", string(c.Call)), text(string(c.Tool))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), text(string(c.Lane)),
+			text(took(c.Duration)), ago(c.Started), v.ending(c),
+		})
+	}
+	more := attrs{"id", "narrow"}
+	if narrowed > 0 {
+		more = append(more, "open", "")
+	}
+	v.show(page{title: "Calls", here: "/console/calls", live: "call", fault: problem,
+		lead: text("What agents did and tried, newest first, as it happens."),
+		body: group(
+			el("form", attrs{"method", "get", "action", "/console/calls", "role", "search", "aria-label", "Narrow the list"},
+				div("filter", input("f-q", "q", "Search", in.Get("q"), "maxlength", "128", "type", "search", "placeholder", "a host, a code, an ID, a word"),
+					choice("f-state", "state", "State", in.Get("state"), "", "any", "running", "running", "waits", "waits", "over", "over", "done", "done", "failed", "failed", "denied", "denied"),
+					button("plain", "Show")),
+				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device"), field("lane", "Lane")))),
+			when(len(rows) == 0 && err == nil && narrowed > 0, empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
+			when(len(rows) == 0 && err == nil && narrowed == 0, empty("No calls yet", group(text("Connect an agent with "), code("handrail connect"), text(". Each call appears here as it happens.")))),
+			when(len(rows) > 0, table("Calls, newest first", []column{{name: "State"}, {name: "Tool"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Change"}}, rows)),
+			when(list.Before > 0, p(link("/console/calls?"+olderCalls(in, list.Before), text("Older calls")))))})
+}
+
+func olderCalls(in url.Values, before uint64) string {
+	pairs := []string{"before", strconv.FormatUint(before, 10)}
+	for _, name := range filters {
+		pairs = append(pairs, name, in.Get(name))
+	}
+	return query(pairs...)
+}
+
+// ending is the way to end a call that runs.
+func (v *visit) ending(c call) html {
+	if c.Outcome != "running" {
+		return html{}
+	}
+	return v.control("DELETE /v1/calls/{call}", at("calls", string(c.Call)), attrs{"class", "inline"},
+		hiddenField("back", "list"), button("danger small", "End it", "aria-label", "End it: "+string(c.Tool)+" of "+string(c.Principal)))
+}
+
+// cancelCall ends a running call.
+func (c *Console) cancelCall(v *visit) {
+	id, back := v.r.PathValue("call"), v.r.PostForm.Get("back") == "list"
+	err := v.ask(http.MethodDelete, api("calls", id), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil)
+	switch {
+	case err != nil && back:
+		v.showCalls(err)
+	case err != nil:
+		v.showCall(err)
+	case back:
+		v.seeOther("/console/calls", "cancelled")
+	default:
+		v.seeOther(at("calls", id), "cancelled")
+	}
+}
+
+// took is a duration as the list shows it.
+func took(ms float64) string {
+	switch {
+	case ms <= 0:
+		return ""
+	case ms < 1000:
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
 }

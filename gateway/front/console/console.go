@@ -16,6 +16,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -26,21 +27,30 @@ var static embed.FS
 type API interface {
 	Ask(r *http.Request, method, target string, in, out any) error
 	Pass(w http.ResponseWriter, r *http.Request, target string)
+	Relay(w http.ResponseWriter, r *http.Request, method, target string)
 	Offers(who principal.Identity, route string) bool
 }
 
 // Sessions opens and ends sessions; gateway/principal implements it.
 type Sessions interface {
 	Redeem(ctx context.Context, code string) (principal.Token, principal.Secret, error)
+	SignIn(ctx context.Context, name string, p principal.Password) (principal.Token, principal.Secret, error)
 	EndSession(context.Context, principal.Identity) error
 	ExtendSession(context.Context, principal.Identity) (principal.Token, error)
 	Get(tokenID string) (principal.Token, error)
+}
+
+// Passkeys signs in by passkey; gateway/passkey implements it.
+type Passkeys interface {
+	BeginSignIn(at passkey.Place) passkey.GetOptions
+	SignIn(ctx context.Context, at passkey.Place, answer []byte) (principal.Token, principal.Secret, error)
 }
 
 // Options of New; all required unless a default is named.
 type Options struct {
 	API      API
 	Sessions Sessions
+	Passkeys Passkeys
 	Site     capabilities.SiteID
 	Log      *slog.Logger     // default: discards
 	Now      func() time.Time // default time.Now
@@ -61,7 +71,7 @@ type asset struct {
 
 // New makes the pages; it starts nothing.
 func New(o Options) (*Console, error) {
-	if o.API == nil || o.Sessions == nil {
+	if o.API == nil || o.Sessions == nil || o.Passkeys == nil {
 		return nil, errors.New("console: an Options field that is required is missing")
 	}
 	if o.Log == nil {
@@ -118,28 +128,77 @@ func (c *Console) Mount(f *front.Server) {
 		http.Redirect(w, r, "/console/", http.StatusSeeOther)
 	}))
 	f.Handle("GET /console/static/{digest}/{name}", front.Open, http.HandlerFunc(c.serveAsset))
+	f.Handle("GET /console/worker.js", front.Open, http.HandlerFunc(c.serveWorker))
 	f.Handle("GET /console/login", front.Open, http.HandlerFunc(c.loginPage))
 	f.Handle("POST /console/login", front.Open, http.HandlerFunc(c.login))
+	f.Handle("POST /console/login/password", front.Open, http.HandlerFunc(c.loginPassword))
+	f.Handle("POST /console/login/passkey/options", front.Open, http.HandlerFunc(c.askPasskey))
+	f.Handle("POST /console/login/passkey", front.Open, http.HandlerFunc(c.loginPasskey))
 	signedOut := http.HandlerFunc(c.signedOut)
 	for pattern, page := range map[string]func(*visit){
-		"GET /console/{$}":                   c.home,
-		"POST /console/logout":               c.logout,
-		"POST /console/session":              c.extend,
-		"GET /console/events":                c.events,
-		"GET /console/approvals":             c.approvals,
-		"POST /console/approvals/{approval}": c.answer,
-		"GET /console/calls":                 c.callsPage,
-		"GET /console/calls/{call}":          c.callPage,
-		"GET /console/nodes":                 c.nodes,
-		"POST /console/nodes/{node}":         c.changeNode,
-		"GET /console/pair":                  func(v *visit) { v.seeOther("/console/nodes", "") }, // somebody reloads what is shown once
-		"POST /console/pair":                 c.pair,
-		"GET /console/grants":                c.grants,
-		"POST /console/grants/{grant}":       c.endGrant,
-		"GET /console/stop":                  c.stopPage,
-		"POST /console/stop":                 c.stop,
-		"POST /console/resume":               c.resume,
-		"GET /console/":                      c.nothing,
+		"GET /console/{$}":                                    c.home,
+		"POST /console/logout":                                c.logout,
+		"POST /console/session":                               c.extend,
+		"GET /console/events":                                 c.events,
+		"GET /console/approvals":                              c.approvals,
+		"POST /console/approvals/{approval}":                  c.answer,
+		"GET /console/account":                                c.account,
+		"POST /console/account/password":                      c.setPassword,
+		"POST /console/account/passkeys/options":              c.passkeyOptions,
+		"POST /console/account/passkeys":                      c.addPasskey,
+		"POST /console/account/passkeys/{passkey}":            c.removePasskey,
+		"POST /console/account/push":                          c.subscribe,
+		"POST /console/account/push/{subscription}":           c.unsubscribe,
+		"POST /console/account/sessions":                      c.endSessions,
+		"POST /console/account/sessions/{session}":            c.endSession,
+		"POST /console/approvals/{approval}/passkey":          c.approvalPasskey,
+		"POST /console/approvals/{approval}/extend":           c.moreTime,
+		"POST /console/approvals/{approval}/override":         c.override,
+		"GET /console/calls":                                  c.callsPage,
+		"GET /console/calls/{call}":                           c.callPage,
+		"POST /console/calls/{call}":                          c.cancelCall,
+		"GET /console/nodes":                                  c.nodes,
+		"POST /console/nodes/{node}":                          c.changeNode,
+		"GET /console/live/{node}":                            c.watchPage,
+		"GET /console/live/{node}/watching":                   c.watching,
+		"POST /console/live/{node}/{source}/whep":             c.whep,
+		"PATCH /console/live/{node}/{source}/whep/{session}":  c.whep,
+		"DELETE /console/live/{node}/{source}/whep/{session}": c.whep,
+		"POST /console/recordings":                            c.whep,
+		"GET /console/recordings/{recording}":                 c.whep,
+		"DELETE /console/recordings/{recording}":              c.whep,
+		"GET /console/artifacts/{artifact}":                   c.whep,
+		"POST /console/control/{node}":                        c.control,
+		"PUT /console/control/{node}/{session}":               c.control,
+		"POST /console/control/{node}/{session}/{with}":       c.control,
+		"DELETE /console/control/{node}/{session}":            c.control,
+		"GET /console/pair":                                   func(v *visit) { v.seeOther("/console/nodes", "") }, // somebody reloads what is shown once
+		"POST /console/pair":                                  c.pair,
+		"GET /console/grants":                                 c.grants,
+		"POST /console/grants/{grant}":                        c.endGrant,
+		"GET /console/policies":                               c.policies,
+		"GET /console/policies/edit":                          c.editPolicy,
+		"POST /console/policies/draft":                        c.draft,
+		"GET /console/policies/explain":                       func(v *visit) { v.seeOther("/console/policies", "") },
+		"POST /console/policies/explain":                      c.explain,
+		"GET /console/policies/{set}":                         c.policySet,
+		"POST /console/policies/{set}":                        c.changePolicy,
+		"GET /console/secrets":                                c.secrets,
+		"POST /console/secrets/{secret}":                      c.changeSecret,
+		"GET /console/tokens":                                 c.tokens,
+		"POST /console/tokens":                                c.newTokenMade,
+		"POST /console/tokens/{token}":                        c.revokeToken,
+		"GET /console/ledger":                                 c.ledgerPage,
+		"GET /console/ledger/export":                          c.exportLedger,
+		"GET /console/ledger/verify":                          func(v *visit) { v.seeOther("/console/ledger", "") },
+		"POST /console/ledger/verify":                         c.verifyLedger,
+		"GET /console/ledger/compare":                         func(v *visit) { v.seeOther("/console/ledger", "") },
+		"POST /console/ledger/compare":                        c.compareLedger,
+		"POST /console/surfaced":                              c.surfaced,
+		"GET /console/stop":                                   c.stopPage,
+		"POST /console/stop":                                  c.stop,
+		"POST /console/resume":                                c.resume,
+		"GET /console/":                                       c.nothing,
 	} {
 		f.HandleSession(pattern, signedOut, c.visited(page))
 	}
@@ -161,6 +220,8 @@ func (c *Console) visited(page func(*visit)) http.Handler {
 }
 
 // ask asks the REST surface as the visitor.
+//
+//go:noinline
 func (v *visit) ask(method, target string, in, out any) error {
 	return v.con.opts.API.Ask(v.r, method, target, in, out)
 }
@@ -194,14 +255,14 @@ func (v *visit) seeOther(address, outcome string) {
 	http.Redirect(v.w, v.r, address, http.StatusSeeOther)
 }
 
-// policy is what a browser lets the pages do: nothing that is not ours, no script or
+// pagePolicy is what a browser lets the pages do: nothing that is not ours, no script or
 // style inside a page, no frame around it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types handrail"
 
 func guardHeaders(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Frame-Options", "DENY")
 	// With no-referrer browsers would send the pages' own forms without an Origin.
 	h.Set("Referrer-Policy", "same-origin")

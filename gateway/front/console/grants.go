@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -17,6 +18,15 @@ func (v *visit) showGrants(problem error) {
 		v.show(page{title: "Grants", here: "/console/grants", fault: err})
 		return
 	}
+	var known struct {
+		Nodes []device `json:"nodes"`
+	}
+	names := map[capabilities.NodeID]string{}
+	if len(list.Grants) > 0 && v.get(api("nodes"), &known) == nil { // without them the IDs tell
+		for _, d := range known.Nodes {
+			names[d.ID] = orElse(d.Label, d.Host)
+		}
+	}
 	body := empty("Nobody has granted anything", group(text("What you allow for a while on "), link("/console/approvals", text("Approvals")), text(" stands here until it ends or you take it back.")))
 	if len(list.Grants) > 0 {
 		body = div("cards", each(list.Grants, func(g consent.Grant) html {
@@ -27,12 +37,23 @@ func (v *visit) showGrants(problem error) {
 			}
 			return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
 				el("header", nil, el("h2", attrs{"id", id + "-h"}, text(string(g.Principal)), text(" may use "), joined(g.Tools)), span("state busy", text(string(g.Kind)))),
-				facts(fact{"Device", when(g.Node != "", code(string(g.Node)))}, fact{"Lane", orText(string(g.Lane), "every lane")},
+				facts(fact{"Device", named(names, g.Node)}, fact{"Lane", orText(string(g.Lane), "every lane")},
 					fact{"Hosts", joined(g.Scope.Domains)}, fact{"Ends", ago(g.Expires)}, fact{"Used", text(used)}, fact{"Given by", text(string(g.Approver))}, fact{"Reason", text(g.Reason)}),
-				when(v.offers("DELETE /v1/grants/{grant}"), v.form(at("grants", g.ID), nil, button("danger", "Take it back"))))
+				v.control("DELETE /v1/grants/{grant}", at("grants", g.ID), nil, button("danger", "Take it back", "aria-label", "Take it back: what "+string(g.Principal)+" may use")))
 		}))
 	}
 	v.show(page{title: "Grants", here: "/console/grants", live: "grant call", fault: problem, lead: text("What people allowed agents for a while, and is good now."), body: body})
+}
+
+// named is a device by the name that people gave it.
+func named(names map[capabilities.NodeID]string, id capabilities.NodeID) html {
+	switch {
+	case id == "":
+		return text("every device")
+	case names[id] == "":
+		return code(string(id))
+	}
+	return group(text(names[id]), span("faint small", text(" "+string(id))))
 }
 
 func orText(s, other string) html {

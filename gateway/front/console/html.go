@@ -97,6 +97,14 @@ func lines(s string) html {
 	return html{b.String()}
 }
 
+// kept gives a string as the content of a textarea, which comes back unchanged.
+func kept(s string) html {
+	var b strings.Builder
+	b.WriteByte('\n') // browsers drop the first one
+	escape(&b, s, true)
+	return html{b.String()}
+}
+
 // escape writes s so that HTML reads it as itself. In attributes whatever is no text
 // is left as it is but for what would end them: a value has to come back unchanged.
 func escape(b *strings.Builder, s string, attribute bool) {
@@ -144,6 +152,8 @@ func hidden(r rune) bool {
 }
 
 // group puts pieces one after another.
+//
+//go:noinline
 func group(kids ...html) html {
 	var b strings.Builder
 	for _, k := range kids {
@@ -161,20 +171,30 @@ func when(holds bool, h html) html {
 }
 
 // each makes one piece of each item.
-func each[T any](items []T, make func(T) html) html {
-	var b strings.Builder
-	for _, item := range items {
-		b.WriteString(make(item).s)
+func each[T any](items []T, piece func(T) html) html {
+	all := make([]html, len(items))
+	for i, item := range items {
+		all[i] = piece(item)
 	}
-	return html{b.String()}
+	return group(all...)
 }
 
+//go:noinline
 func class(name string) attrs { return attrs{"class", name} }
 
-func div(c string, kids ...html) html  { return el("div", class(c), kids...) }
+//go:noinline
+func div(c string, kids ...html) html { return el("div", class(c), kids...) }
+
+//go:noinline
 func span(c string, kids ...html) html { return el("span", class(c), kids...) }
-func p(kids ...html) html              { return el("p", nil, kids...) }
-func code(s string) html               { return el("code", nil, text(s)) }
+
+//go:noinline
+func p(kids ...html) html { return el("p", nil, kids...) }
+
+//go:noinline
+func code(s string) html { return el("code", nil, text(s)) }
+
+//go:noinline
 func link(href string, kids ...html) html {
 	return el("a", attrs{"href", href}, kids...)
 }

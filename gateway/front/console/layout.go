@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -16,9 +17,12 @@ type page struct {
 	lead  html   // one sentence below the title
 	body  html
 	// live names the events that change the page; "" if none does.
-	live   string
-	status int // default 200
-	fault  error
+	live    string
+	status  int // default 200
+	fault   error
+	remedy  html     // beside fault: what the visitor can do about it here
+	modules []string // beside those of every page
+	stage   html     // below body; the page does not ask for it again by itself
 }
 
 // place is an entry of the menu, shown to whom the REST surface would show it.
@@ -29,6 +33,10 @@ var places = []place{
 	{"Calls", "/console/calls", "GET /v1/calls"},
 	{"Devices", "/console/nodes", "GET /v1/nodes"},
 	{"Grants", "/console/grants", "GET /v1/grants"},
+	{"Policies", "/console/policies", "GET /v1/policy"},
+	{"Secrets", "/console/secrets", "GET /v1/secrets"},
+	{"Agents", "/console/tokens", "GET /v1/tokens"},
+	{"Ledger", "/console/ledger", "GET /v1/ledger/packets"},
 	{"Stop", "/console/stop", "GET /v1/stop"},
 }
 
@@ -42,6 +50,18 @@ var outcomes = map[string]string{
 	"changed":  "Changed.",
 	"taken":    "Taken back. The next such call asks again.",
 	"extended": "You stay signed in.",
+
+	"activated": "Activated. It counts from now on.",
+	"staged":    "Staged. It decides nothing until it is activated.",
+	"revoked":   "Revoked. Whatever it was running has ended.",
+	"cancelled": "The call was ended. What it did before that is done.",
+	"longer":    "There is more time for it.",
+	"password":  "The password is set. Your other sessions ended.",
+	"passkey":   "The passkey is registered.",
+	"removed":   "The passkey is removed.",
+	"ended":     "That session ended.",
+	"told":      "This browser tells you from now on. It has just shown a first notice.",
+	"untold":    "That browser is told no more.",
 }
 
 // show sends a page in its frame.
@@ -55,9 +75,6 @@ func (v *visit) show(pg page) {
 	writePage(v.w, v.r, pg.status, v.con.frame(v, pg))
 }
 
-// offers reports whether the visitor could use a route of the REST surface.
-func (v *visit) offers(route string) bool { return v.con.opts.API.Offers(v.who, route) }
-
 // frame is the whole document.
 func (c *Console) frame(v *visit, pg page) html {
 	session, _ := c.opts.Sessions.Get(v.who.TokenID)
@@ -67,7 +84,7 @@ func (c *Console) frame(v *visit, pg page) html {
 		title = "(" + strconv.Itoa(waiting) + ") " + title
 	}
 	return el("html", attrs{"lang", "en"},
-		c.head(title+" – Handrail", "live", "time", "keys"),
+		c.head(title+" – Handrail", append([]string{"live", "time", "keys", "surfaced"}, pg.modules...)...),
 		el("body", attrs{"data-live", pg.live, "data-expires", expiry(session.ExpiresAt), "data-csrf", v.csrf},
 			el("a", attrs{"class", "skip", "href", "#main"}, text("Skip to the page")),
 			el("header", attrs{"class", "top"},
@@ -76,7 +93,7 @@ func (c *Console) frame(v *visit, pg page) html {
 					if !v.offers(at.route) {
 						return html{}
 					}
-					a := attrs{"href", at.address}
+					a := attrs{"href", at.address, "data-does", at.route}
 					if at.address == pg.here {
 						a = append(a, "aria-current", "page")
 					}
@@ -87,7 +104,7 @@ func (c *Console) frame(v *visit, pg page) html {
 					return el("li", nil, el("a", a, text(at.name), badge))
 				}))),
 				el("div", attrs{"class", "who"},
-					span("me", span("name", text(string(v.who.Principal))), span("role", text(string(v.who.Role)))),
+					el("a", attrs{"class", "me", "href", "/console/account"}, span("name", text(string(v.who.Principal))), span("role", text(string(v.who.Role)))),
 					v.form("/console/logout", attrs{"class", "inline"}, button("quiet", "Sign out")),
 				),
 			),
@@ -98,6 +115,7 @@ func (c *Console) frame(v *visit, pg page) html {
 				when(pg.lead.s != "", el("p", class("lead"), pg.lead)),
 				el("div", attrs{"id", "outcome", "role", "status"}, v.outcome(pg)),
 				el("div", attrs{"id", "live"}, pg.body),
+				pg.stage,
 			),
 			el("div", attrs{"id", "announce", "class", "hidden", "role", "status", "aria-live", "polite"}),
 			el("div", attrs{"id", "ending", "class", "ending none", "role", "alert"}),
@@ -137,7 +155,7 @@ func (v *visit) glance() (stopped bool, waiting int) {
 // outcome says what a change did, or why it did not happen.
 func (v *visit) outcome(pg page) html {
 	if pg.fault != nil {
-		return fault(pg.fault)
+		return group(fault(pg.fault), pg.remedy)
 	}
 	if said := outcomes[v.r.URL.Query().Get("done")]; said != "" {
 		return el("p", class("done"), text(said))
@@ -152,8 +170,21 @@ func fault(err error) html {
 	}
 	view := front.ViewError(err)
 	return el("div", attrs{"class", "fault", "role", "alert"},
-		p(el("strong", nil, text("That did not work. ")), text(view.Message)),
+		p(el("strong", nil, text("That did not work. ")), text(sentence(view.Message))),
 		when(view.Hint != "", p(text(view.Hint))), p(span("faint", text(string(view.Code)))))
+}
+
+// sentence is a message as people read it: it begins with a capital, unless its first
+// word is a name of something, and ends with a stop.
+func sentence(s string) string {
+	first, _, _ := strings.Cut(s, " ")
+	if first != "" && strings.Trim(first, "abcdefghijklmnopqrstuvwxyz") == "" {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	if s != "" && !strings.ContainsAny(s[len(s)-1:], ".!?:;)") {
+		s += "."
+	}
+	return s
 }
 
 // form is a form that changes something.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,14 +35,18 @@ type device struct {
 	Wants        []capabilities.CapabilityID `json:"wants"`
 	Stopped      bool                        `json:"stopped"`
 	CatalogSkew  bool                        `json:"catalog_skew"`
-	Capabilities []struct {
-		Capability capabilities.CapabilityID `json:"capability"`
-		Tool       capabilities.ToolID       `json:"tool_id"`
-		Available  bool                      `json:"available"`
-		Reason     capabilities.Reason       `json:"reason"`
-		Fix        string                    `json:"fix"`
-		Degraded   string                    `json:"degraded"`
-	} `json:"capabilities"`
+	Capabilities []truth                     `json:"capabilities"`
+}
+
+// truth is what holds for one capability of a node now.
+type truth struct {
+	Capability capabilities.CapabilityID `json:"capability"`
+	Tool       capabilities.ToolID       `json:"tool_id"`
+	Available  bool                      `json:"available"`
+	Reason     capabilities.Reason       `json:"reason"`
+	Fix        string                    `json:"fix"`
+	Degraded   string                    `json:"degraded"`
+	Backend    string                    `json:"backend"`
 }
 
 func (c *Console) nodes(v *visit) { v.showNodes(nil, html{}) }
@@ -54,13 +59,21 @@ func (v *visit) showNodes(problem error, paste html) {
 		v.show(page{title: "Devices", here: "/console/nodes", fault: err})
 		return
 	}
+	label := v.r.URL.Query().Get("label")
 	var waiting, in, out []device
+	paired, labels := 0, map[string]int{}
 	for _, d := range list.Nodes {
 		switch d.State {
 		case pairing.StatePending:
 			waiting = append(waiting, d)
 		case pairing.StateApproved:
-			in = append(in, d)
+			paired++
+			for _, l := range d.Labels {
+				labels[l]++
+			}
+			if label == "" || slices.Contains(d.Labels, label) {
+				in = append(in, d)
+			}
 		default:
 			out = append(out, d)
 		}
@@ -70,13 +83,32 @@ func (v *visit) showNodes(problem error, paste html) {
 		body: group(
 			paste,
 			when(len(waiting) > 0, group(el("h2", class("part"), text("Wants to join")), div("cards", each(waiting, v.newcomer)))),
-			when(len(in) > 0, group(when(len(waiting) > 0, el("h2", class("part"), text("Paired"))), div("cards", each(in, v.device)))),
-			when(len(in)+len(waiting) == 0, empty("No device is paired", text("Pair one: run the command below on it, or make a paste here."))),
-			when(v.offers("POST /v1/invites"), v.pairing()),
-			when(len(out) > 0, el("details", attrs{"id", "out"}, el("summary", nil, text(count(len(out), "device that was put out", "devices that were put out"))), el("ul", nil, each(out, func(d device) html {
+			when(paired > 0, el("h2", class("part"), text("Paired"))), groups(labels, label, paired),
+			div("cards", each(in, v.device)),
+			when(len(in) == 0 && paired > 0, empty("No device has that label", link("/console/nodes", text("Show all devices")))),
+			when(paired+len(waiting) == 0, empty("No device is paired", text("Pair one: make a paste here, and give it to the device you want agents to use."))),
+			v.pairing(),
+			when(len(out) > 0, el("details", attrs{"id", "out"}, el("summary", nil, text(count(len(out), "device that was put out", "devices that were put out"))), el("ul", class("plainlist"), each(out, func(d device) html {
 				return el("li", nil, text(orElse(d.Label, d.Host)), text(" "), code(string(d.ID)), text(" "), text(string(d.State)), when(d.Reason != "", textf(": %s", d.Reason)))
 			}))))),
 	})
+}
+
+// groups are the devices by their labels, which policy can name, too.
+func groups(labels map[string]int, here string, all int) html {
+	if len(labels) == 0 {
+		return html{}
+	}
+	entry := func(name, href string, n int, current bool) html {
+		a := attrs{"class", "chip", "href", href}
+		if current {
+			a = append(a, "aria-current", "true")
+		}
+		return el("li", nil, el("a", a, text(name), span("faint", text(" "+itoa(n)))))
+	}
+	return el("nav", attrs{"class", "groups", "aria-label", "Groups"}, el("ul", nil, entry("All", "/console/nodes", all, here == ""), each(slices.Sorted(maps.Keys(labels)), func(l string) html {
+		return entry(l, "/console/nodes?"+query("label", l), labels[l], here == l)
+	})))
 }
 
 // newcomer is who joined and waits to be let in: what it is, and what it offers.
@@ -85,13 +117,13 @@ func (v *visit) newcomer(d device) html {
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
 		el("h2", attrs{"id", id + "-h"}, text(orElse(d.Label, d.Host))),
 		facts(
-			fact{"Host", text(d.Host)}, fact{"System", text(d.Platform + " " + d.Arch)}, fact{"Key", code(d.Fingerprint)}, fact{"Joined", ago(d.JoinedAt)},
+			fact{"Host", text(d.Host)}, fact{"System", text(strings.TrimSpace(d.Platform + " " + d.Arch))}, fact{"Key", code(d.Fingerprint)}, fact{"Joined", ago(d.JoinedAt)},
 			fact{"Offers", text(count(len(d.Offers), "capability", "capabilities"))},
 		),
 		el("p", class("faint"), text("Compare the key with what the device shows before you let it in.")),
-		when(v.offers("POST /v1/nodes/{node}/approve"), div("buttons",
-			v.form(at("nodes", string(d.ID)), attrs{"class", "inline"}, button("main", "Let it in", "name", "do", "value", "approve")),
-			v.form(at("nodes", string(d.ID)), attrs{"class", "inline"}, button("danger", "Refuse", "name", "do", "value", "deny")))))
+		div("buttons",
+			v.control("POST /v1/nodes/{node}/approve", at("nodes", string(d.ID)), attrs{"class", "inline"}, button("main", "Let it in", "name", "do", "value", "approve")),
+			v.control("POST /v1/nodes/{node}/deny", at("nodes", string(d.ID)), attrs{"class", "inline"}, button("danger", "Refuse", "name", "do", "value", "deny"))))
 }
 
 // device is one paired node with the truth about each of its capabilities.
@@ -112,47 +144,69 @@ func (v *visit) device(d device) html {
 	}
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
 		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(orElse(d.Label, d.Host))), span("state "+mood, text(state))),
-		el("p", class("faint"), text(d.Platform), text(" · "), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
+		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
 		when(len(d.Labels) > 0, el("p", nil, each(d.Labels, func(l string) html { return span("tag", text(l)) }))),
 		when(d.CatalogSkew, el("p", class("why"), text("It runs another version than this gateway; some tools may differ."))),
-		when(len(d.Wants) > 0, group(
-			el("h3", nil, text("It offers more than it may")),
-			el("ul", class("diff"), each(d.Wants, func(w capabilities.CapabilityID) html { return el("li", nil, el("ins", nil, text("+ "+string(w)))) })),
-			when(v.offers("PATCH /v1/nodes/{node}"), v.form(at("nodes", string(d.ID)), nil, button("plain", "Allow these too", "name", "do", "value", "widen"))))),
+		when(d.Connected && watchable(d) && v.offers("POST /v1/live/{node}/{source}/whep"), el("p", nil, link(at("live", string(d.ID)), text("Watch its screen")))),
+		v.difference(d),
 		el("details", attrs{"id", id + "-caps"},
 			el("summary", nil, textf("%d of %s ready", ready, count(len(d.Capabilities), "capability", "capabilities"))),
 			when(len(d.Capabilities) == 0, el("p", class("faint"), text("It has not said yet what it can do."))),
-			el("ul", class("caps"), each(d.Capabilities, func(c struct {
-				Capability capabilities.CapabilityID `json:"capability"`
-				Tool       capabilities.ToolID       `json:"tool_id"`
-				Available  bool                      `json:"available"`
-				Reason     capabilities.Reason       `json:"reason"`
-				Fix        string                    `json:"fix"`
-				Degraded   string                    `json:"degraded"`
-			}) html {
+			el("ul", class("caps"), each(d.Capabilities, func(c truth) html {
 				word, mood := "ready", "good"
 				if !c.Available {
-					word, mood = strings.ReplaceAll(string(c.Reason), "_", " "), "bad"
+					word, mood = strings.ReplaceAll(orElse(string(c.Reason), "not ready"), "_", " "), "bad"
 				}
-				return el("li", nil, code(string(c.Tool)), text(" "), span("state "+mood, text(word)), when(c.Fix != "", span("faint", text(" "+c.Fix))), when(c.Degraded != "", span("faint", text(" "+c.Degraded))))
+				return el("li", nil, code(string(c.Tool)), span("state "+mood, text(word)), when(c.Fix != "", span("faint fix", text(c.Fix))), when(c.Degraded != "", span("faint fix", text(c.Degraded))))
 			}))),
 		when(v.offers("PATCH /v1/nodes/{node}"), el("details", attrs{"id", id + "-edit"}, el("summary", nil, text("Change")),
-			v.form(at("nodes", string(d.ID)), attrs{"class", "stack"},
-				el("label", attrs{"for", id + "-label"}, text("Name")), void("input", attrs{"id", id + "-label", "name", "label", "value", d.Label, "maxlength", "64"}),
-				el("label", attrs{"for", id + "-labels"}, text("Labels, separated by spaces")), void("input", attrs{"id", id + "-labels", "name", "labels", "value", strings.Join(d.Labels, " ")}),
-				el("label", attrs{"for", id + "-allow"}, text("Allowed capabilities, one a line; * is all")), el("textarea", attrs{"id", id + "-allow", "name", "allow", "rows", "4", "spellcheck", "false"}, lines(strings.Join(d.Allow, "\n"))),
-				button("main", "Save", "name", "do", "value", "save")),
-			el("details", attrs{"id", id + "-revoke"}, el("summary", nil, text("Put it out")),
-				el("p", nil, text("Ends its connection and every call on it at once, for good. It has to be paired anew.")),
-				v.form(at("nodes", string(d.ID)), nil, button("danger", "Put it out now", "name", "do", "value", "revoke"))))))
+			v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), attrs{"class", "stack"},
+				input(id+"-label", "label", "Name", d.Label, "maxlength", "64"),
+				input(id+"-labels", "labels", "Labels, separated by spaces; devices with the same one are a group", strings.Join(d.Labels, " ")),
+				area(id+"-allow", "allow", "Allowed capabilities, one a line; * is all", strings.Join(d.Allow, "\n"), "rows", "4", "class", "mono"),
+				button("main", "Save", "name", "do", "value", "save")))),
+		when(v.offers("POST /v1/nodes/{node}/revoke"), el("details", attrs{"id", id + "-revoke"}, el("summary", nil, text("Put it out")),
+			el("p", nil, text("Ends its connection and every call on it at once, for good. It has to be paired anew.")),
+			v.control("POST /v1/nodes/{node}/revoke", at("nodes", string(d.ID)), attrs{"class", "stack"}, input(id+"-why", "reason", "Reason (optional, recorded)", "", "maxlength", "500"), button("danger", "Put it out now", "name", "do", "value", "revoke")))))
+}
+
+// difference is what a device offers beside what it may, for who edits the list: more
+// than it may, and what the list allows it and it has not.
+func (v *visit) difference(d device) html {
+	id := "n-" + string(d.ID)
+	var idle []string
+	for _, a := range d.Allow {
+		base, all := strings.CutSuffix(a, "*")
+		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c truth) bool {
+			return c.Reason != capabilities.ReasonNotAdvertised && (string(c.Capability) == a || all && strings.HasPrefix(string(c.Capability), base))
+		}) {
+			idle = append(idle, a)
+		}
+	}
+	if len(d.Wants)+len(idle) == 0 {
+		return html{}
+	}
+	return group(
+		when(len(d.Wants) > 0, group(
+			el("h3", nil, text("It offers more than it may")),
+			v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), nil, el("fieldset", class("diff"), el("legend", class("hidden"), text("Allow these too")), each(d.Wants, func(w capabilities.CapabilityID) html {
+				return el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "want", "value", string(w), "id", id + "-w-" + string(w)}), el("ins", nil, text("+ "+string(w))))
+			})), button("plain", "Allow what is ticked", "name", "do", "value", "widen")),
+			when(!v.offers("PATCH /v1/nodes/{node}"), el("ul", class("diff"), each(d.Wants, func(w capabilities.CapabilityID) html { return el("li", nil, el("ins", nil, text("+ "+string(w)))) }))))),
+		when(len(idle) > 0, group(
+			el("h3", nil, text("It may more than it offers")),
+			el("ul", class("diff"), each(idle, func(a string) html { return el("li", nil, el("del", nil, text("− "+a))) })))))
 }
 
 // pairing makes a paste.
 func (v *visit) pairing() html {
+	if !v.offers("POST /v1/invites") {
+		return html{}
+	}
 	return div("card",
 		el("h2", nil, text("Pair a device")),
 		el("p", nil, text("On the device, run "), code("handrail node join"), text(" and give it a paste. A paste is good once, for ten minutes, and shown once.")),
-		v.form("/console/pair", nil, button("main", "Make a paste")))
+		v.control("POST /v1/invites", "/console/pair", nil, button("main", "Make a paste")))
 }
 
 func (c *Console) pair(v *visit) {
@@ -164,11 +218,16 @@ func (c *Console) pair(v *visit) {
 		v.showNodes(err, html{})
 		return
 	}
+	var site struct {
+		Fingerprint string `json:"fingerprint"`
+	}
+	_ = v.get(api("status"), &site) // without it the paste is as good
 	v.showNodes(nil, el("section", attrs{"class", "card paste", "data-once", "", "aria-labelledby", "paste-h"},
 		el("h2", attrs{"id", "paste-h"}, text("The paste")),
 		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and give it this. Good until "), moment(made.Expires), text("; it is not shown again.")),
 		el("pre", attrs{"tabindex", "0", "aria-label", "The paste"}, el("code", nil, text(made.Paste))),
-		qrOf(made.Paste)))
+		when(site.Fingerprint != "", p(text("The paste carries this page's certificate, so that clients on that device know it. For a browser there, compare it: "), code(site.Fingerprint))),
+		qrOf(strings.ToUpper(made.Paste)))) // a QR code packs capitals denser; case does not matter
 }
 
 // qrOf draws a QR code as one path: black on white whatever the page's colours are.
@@ -198,13 +257,15 @@ func (c *Console) changeNode(v *visit) {
 	case "approve":
 		err = v.ask(http.MethodPost, api("nodes", id, "approve"), map[string]any{}, nil)
 	case "deny", "revoke":
-		err = v.ask(http.MethodPost, api("nodes", id, form.Get("do")), map[string]any{}, nil)
+		err = v.ask(http.MethodPost, api("nodes", id, form.Get("do")), map[string]any{"reason": form.Get("reason")}, nil)
 	case "widen":
 		var d device
 		if err = v.get(api("nodes", id), &d); err == nil {
 			allow := d.Allow
-			for _, w := range d.Wants {
-				allow = append(allow, string(w))
+			for _, w := range d.Wants { // of what it wants now, and no more than was looked at
+				if slices.Contains(form["want"], string(w)) {
+					allow = append(allow, string(w))
+				}
 			}
 			err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{"allow": slices.Compact(slices.Sorted(slices.Values(allow)))}, nil)
 		}

@@ -1,11 +1,14 @@
 package console
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/passkey"
+	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // The link of `handrail login` carries its one-time code behind the #, which the
@@ -20,30 +23,114 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 		status = capabilities.AsError(problem).Code.Info().HTTP
 	}
 	writePage(w, r, status, el("html", attrs{"lang", "en"},
-		c.head("Sign in – Handrail", "login"),
+		c.head("Sign in – Handrail", "login", "passkey"),
 		el("body", class("plain"), el("main", attrs{"id", "main", "class", "login"},
 			el("p", class("brand"), text("Handrail")),
 			el("h1", nil, text("Sign in")),
 			fault(problem),
-			el("p", nil, text("On the machine that runs the gateway, print a link and open it here:")),
+			el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
+				void("input", attrs{"type", "hidden", "name", "credential"}),
+				el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
+				button("main", "Use a passkey")),
+			el("form", attrs{"id", "words", "method", "post", "action", "/console/login/password"},
+				el("label", attrs{"for", "name"}, text("Name")),
+				void("input", attrs{"id", "name", "name", "name", "required", "", "maxlength", "128", "autocomplete", "username", "spellcheck", "false", "autocapitalize", "none"}),
+				el("label", attrs{"for", "password"}, text("Password")),
+				void("input", attrs{"id", "password", "name", "password", "type", "password", "required", "", "maxlength", "256", "autocomplete", "current-password"}),
+				button("plain", "Sign in with the password")),
+			el("h2", nil, text("By a link")),
+			el("p", nil, text("On the machine that runs the gateway, print one and open it here:")),
 			el("pre", nil, el("code", nil, text("handrail login"))),
 			el("form", attrs{"id", "login", "method", "post", "action", "/console/login", "autocomplete", "off"},
 				el("label", attrs{"for", "code"}, text("Or paste the link or its code")),
 				void("input", attrs{"id", "code", "name", "code", "type", "password", "autocomplete", "one-time-code", "required", "", "maxlength", "400", "spellcheck", "false", "autocapitalize", "none"}),
-				button("main", "Sign in")),
+				button("plain", "Sign in with the link")),
 			el("p", class("faint"), text("A link is good once, for five minutes.")),
 		))))
 }
 
-// login takes a one-time code and gives a session, always a new one: a session that
-// somebody else put into this browser is not taken over.
-func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+// entering reads a form of the page for signing in.
+func (c *Console) entering(w http.ResponseWriter, r *http.Request) bool {
 	if err := front.FromOwnPage(r); err != nil {
 		c.showLogin(w, r, c.front.Failed(r, err))
-		return
+		return false
 	}
 	if err := r.ParseForm(); err != nil {
 		c.showLogin(w, r, c.front.Failed(r, front.BodyError(err)))
+		return false
+	}
+	return true
+}
+
+// enter gives the browser a session, always a new one: one that somebody else put into
+// it is not taken over.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, session principal.Token, secret principal.Secret) {
+	// It lasts as long as the record says, which can be extended; the browser keeps the
+	// cookie only while it runs.
+	c.front.SetCookie(w, r, secret.Reveal())
+	w.Header().Set("Cache-Control", "no-store")
+	c.opts.Log.Info("console.login", "principal", session.Principal, "role", session.Role, "remote", r.RemoteAddr)
+	http.Redirect(w, r, "/console/", http.StatusSeeOther)
+}
+
+// loginPassword takes a name and a password. What can be guessed is looked at only
+// while the sender's address has tries left, whatever came of those before.
+func (c *Console) loginPassword(w http.ResponseWriter, r *http.Request) {
+	if err := c.front.Attempt(r); err != nil {
+		c.showLogin(w, r, err)
+		return
+	}
+	if !c.entering(w, r) {
+		return
+	}
+	session, secret, err := c.opts.Sessions.SignIn(r.Context(), strings.TrimSpace(r.PostForm.Get("name")), principal.TypedPassword(r.PostForm.Get("password")))
+	if err != nil {
+		c.showLogin(w, r, c.front.Failed(r, err))
+		return
+	}
+	c.enter(w, r, session, secret)
+}
+
+// askPasskey is what any passkey is asked for signing in.
+func (c *Console) askPasskey(w http.ResponseWriter, r *http.Request) {
+	err := front.FromOwnPage(r)
+	if err == nil {
+		var at passkey.Place
+		if at, err = passkey.At(front.Origin(r)); err == nil {
+			var body []byte
+			if body, err = json.Marshal(c.opts.Passkeys.BeginSignIn(at)); err == nil {
+				writeJSON(w, body)
+				return
+			}
+		}
+	}
+	front.WriteError(w, err)
+}
+
+func (c *Console) loginPasskey(w http.ResponseWriter, r *http.Request) {
+	if !c.entering(w, r) {
+		return
+	}
+	got, err := credential(r)
+	var at passkey.Place
+	if err == nil {
+		at, err = passkey.At(front.Origin(r))
+	}
+	var session principal.Token
+	var secret principal.Secret
+	if err == nil {
+		session, secret, err = c.opts.Passkeys.SignIn(r.Context(), at, got)
+	}
+	if err != nil {
+		c.showLogin(w, r, c.front.Failed(r, err))
+		return
+	}
+	c.enter(w, r, session, secret)
+}
+
+// login takes a one-time code.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if !c.entering(w, r) {
 		return
 	}
 	code := strings.TrimSpace(r.PostForm.Get("code"))
@@ -55,12 +142,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.showLogin(w, r, c.front.Failed(r, err))
 		return
 	}
-	// It lasts as long as the record says, which can be extended; the browser keeps the
-	// cookie only while it runs.
-	c.front.SetCookie(w, secret.Reveal())
-	w.Header().Set("Cache-Control", "no-store")
-	c.opts.Log.Info("console.login", "principal", session.Principal, "role", session.Role, "remote", r.RemoteAddr)
-	http.Redirect(w, r, "/console/", http.StatusSeeOther)
+	c.enter(w, r, session, secret)
 }
 
 // signedOut is what everybody gets who is not signed in.
@@ -78,7 +160,7 @@ func (c *Console) logout(v *visit) {
 		v.show(page{title: "Sign out", fault: err})
 		return
 	}
-	c.front.EndCookie(v.w)
+	c.front.EndCookie(v.w, v.r)
 	v.seeOther("/console/login", "")
 }
 

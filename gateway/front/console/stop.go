@@ -29,17 +29,17 @@ func (v *visit) showStop(problem error) {
 		pg.body = div("card switch on",
 			el("h2", nil, text("Stopped")),
 			facts(fact{"Since", moment(state.Since)}, fact{"By", text(string(state.By))}, fact{"Reason", text(state.Reason)}),
-			when(v.offers("POST /v1/resume"), v.form("/console/resume", attrs{"class", "stack"},
+			v.control("POST /v1/resume", "/console/resume", attrs{"class", "stack"},
 				el("label", attrs{"for", "reason"}, text("Reason (optional, recorded)")),
 				void("input", attrs{"id", "reason", "name", "reason", "maxlength", "500"}),
-				button("main", "Let calls run again"))))
+				button("main", "Let calls run again")))
 	} else {
 		pg.body = div("card switch",
 			el("h2", nil, text("Calls may run")),
-			when(v.offers("POST /v1/stop"), v.form("/console/stop", attrs{"class", "stack"},
+			v.control("POST /v1/stop", "/console/stop", attrs{"class", "stack"},
 				el("label", attrs{"for", "reason"}, text("Reason (optional, recorded)")),
 				void("input", attrs{"id", "reason", "name", "reason", "maxlength", "500"}),
-				button("danger big", "Stop everything now"))),
+				button("danger big", "Stop everything now")),
 			el("p", class("faint"), text("It takes effect at once, also at devices that are connected; the others learn it when they come back. A device can also be stopped at the device itself.")))
 	}
 	v.show(pg)

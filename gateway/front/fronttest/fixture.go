@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -75,7 +76,7 @@ func Prepare(t testing.TB) *Front {
 	}
 	db, err := store.Open(ctx, store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), rules.Migrations()),
+		Migrations: slices.Concat(principal.Migrations(), lane.Migrations(), ledger.Migrations, consent.Migrations(), rules.Migrations(), outcome.Migrations),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"sync"
 )
 
 // answer gives a call's response as plain JSON where nothing came before it, and
@@ -19,6 +20,9 @@ type answer struct {
 	http.ResponseWriter
 	held   []byte // one event, "data: " and all
 	passed bool   // something went out as it came
+
+	mu     sync.Mutex
+	lifted []lifted // what was taken out of results and has not been written yet
 }
 
 // WriteHeader passes on a status that the SDK sets itself.
@@ -36,7 +40,13 @@ func (a *answer) Write(p []byte) (int, error) {
 	if err := a.pass(); err != nil {
 		return 0, err
 	}
-	return a.ResponseWriter.Write(p)
+	return len(p), a.send(p)
+}
+
+// send writes p with what was lifted out of it.
+func (a *answer) send(p []byte) error {
+	w := a.whole(p)
+	return w.writeTo(a.ResponseWriter)
 }
 
 // pass lets through what was held, and all that follows.
@@ -47,8 +57,7 @@ func (a *answer) pass() error {
 	}
 	held := a.held
 	a.held = nil
-	_, err := a.ResponseWriter.Write(held)
-	return err
+	return a.send(held)
 }
 
 // FlushError flushes what went out; what is held stays. http.ResponseController
@@ -69,12 +78,12 @@ func (a *answer) end() {
 	if a.held == nil {
 		return
 	}
-	body := a.held[len(eventStart) : len(a.held)-len(eventEnd)]
+	body := a.whole(a.held[len(eventStart) : len(a.held)-len(eventEnd)])
 	h := a.Header()
 	h.Del("Connection") // it says keep-alive, which goes without saying
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = a.ResponseWriter.Write(body) // who went away needs no answer
+	h.Set("Content-Length", strconv.Itoa(body.size))
+	_ = body.writeTo(a.ResponseWriter) // who went away needs no answer
 }
 
 const (

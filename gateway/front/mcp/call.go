@@ -30,12 +30,9 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	if req.Extra != nil {
-		if id := req.Extra.Header[visitHeader]; len(id) == 1 {
-			if visit, ok := v.s.visits.Load(id[0]); ok {
-				defer context.AfterFunc(visit.(context.Context), cancel)()
-			}
-		}
+	post := v.s.visitOf(req.Extra)
+	if post != nil && post.gone != nil {
+		defer context.AfterFunc(post.gone, cancel)()
 	}
 	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp"}
 	if len(r.Args) == 0 {
@@ -65,7 +62,12 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 			return ask, nil
 		}
 	}
-	return project(&result), nil
+	out = project(&result)
+	linkArtifacts(out, &result, links(req.Session))
+	if post != nil {
+		post.answer.lift(out)
+	}
+	return out, nil
 }
 
 func failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {

@@ -14,15 +14,17 @@ const maxDetailText = 4 << 10
 
 // callMeta is what a result's _meta says about the call.
 type callMeta struct {
-	Call         capabilities.CallID   `json:"call_id,omitempty"`
-	Tool         capabilities.ToolID   `json:"tool_id"`
-	Status       capabilities.Status   `json:"status"`
-	Routing      *capabilities.Routing `json:"routing,omitempty"`
-	Effect       capabilities.Effect   `json:"effect,omitempty"`
-	Evidence     string                `json:"evidence,omitempty"`
-	Untrusted    bool                  `json:"untrusted,omitempty"`
-	Deduplicated bool                  `json:"deduplicated,omitempty"`
-	DurationMS   float64               `json:"duration_ms"`
+	Call         capabilities.CallID     `json:"call_id,omitempty"`
+	Tool         capabilities.ToolID     `json:"tool_id"`
+	Status       capabilities.Status     `json:"status"`
+	Routing      *capabilities.Routing   `json:"routing,omitempty"`
+	Envelope     string                  `json:"envelope_hash,omitempty"`
+	Effect       capabilities.Effect     `json:"effect,omitempty"`
+	Evidence     string                  `json:"evidence,omitempty"`
+	Untrusted    bool                    `json:"untrusted,omitempty"`
+	Deduplicated bool                    `json:"deduplicated,omitempty"`
+	DurationMS   float64                 `json:"duration_ms"`
+	Artifacts    []capabilities.Artifact `json:"artifacts,omitempty"`
 }
 
 // errorBody is the structured content of a call that did not succeed.
@@ -38,8 +40,8 @@ type errorBody struct {
 // project gives the MCP form of a result.
 func project(r *capabilities.Result) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{Meta: sdk.Meta{metaCall: callMeta{
-		Call: r.Call, Tool: r.Tool, Status: r.Status, Routing: r.Routing, Effect: r.Effect, Evidence: r.Evidence,
-		Untrusted: r.Untrusted, Deduplicated: r.Deduplicated, DurationMS: r.DurationMS,
+		Call: r.Call, Tool: r.Tool, Status: r.Status, Routing: r.Routing, Envelope: r.EnvelopeHash, Effect: r.Effect, Evidence: r.Evidence,
+		Untrusted: r.Untrusted, Deduplicated: r.Deduplicated, DurationMS: r.DurationMS, Artifacts: r.Artifacts,
 	}}}
 	if r.Status != capabilities.StatusOK {
 		out.IsError = true

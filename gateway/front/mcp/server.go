@@ -49,6 +49,7 @@ type Options struct {
 	Lanes      front.Lanes      // required
 	Tokens     Tokens           // required
 	Consent    Consent          // default: the person at the client is never asked
+	Artifacts  *front.Artifacts // default: results link to none
 	Version    string           // of this program, shown to clients; default "dev"
 	// SessionTimeout ends a session that sent nothing for so long; default 4 h.
 	SessionTimeout time.Duration
@@ -64,7 +65,7 @@ type Server struct {
 	tools     sync.Map     // toolKey → *sdk.Tool
 	closers   sync.WaitGroup
 
-	visits    sync.Map // string → context.Context of the HTTP request
+	visits    sync.Map // string → *visit
 	nextVisit atomic.Uint64
 
 	stateKey [32]byte // signs what clients carry for us; of this process only
@@ -133,26 +134,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(ctx, viewCtxKey{}, v))
+	stateless := r.Header.Get(versionHeader) >= firstStateless
+	delete(r.Header, visitHeader)
 	if r.Method == http.MethodPost {
 		a := &answer{ResponseWriter: w}
 		defer a.end()
 		w = a
+		post := &visit{answer: a}
+		if !stateless {
+			// A session's calls outlive their requests in the SDK. An answer that
+			// nobody waits for can not be delivered later (nothing is replayed), so a client that goes away cancels its call.
+			post.gone = r.Context()
+		}
+		id := strconv.FormatUint(s.nextVisit.Add(1), 36)
+		s.visits.Store(id, post)
+		defer s.visits.Delete(id)
+		r.Header[visitHeader] = []string{id}
 	}
-	if r.Header.Get(versionHeader) >= firstStateless {
+	if stateless {
 		s.stateless.ServeHTTP(w, r)
 		return
 	}
 	id := r.Header.Get(sessionHeader)
-	if r.Method == http.MethodPost {
-		if id == "" {
-			s.roomForSession(v.who.TokenID)
-		}
-		// A session's calls outlive their requests in the SDK. An answer that
-		// nobody waits for can not be delivered later (nothing is replayed), so a client that goes away cancels its call.
-		visit := strconv.FormatUint(s.nextVisit.Add(1), 36)
-		s.visits.Store(visit, r.Context())
-		defer s.visits.Delete(visit)
-		r.Header[visitHeader] = []string{visit}
+	if r.Method == http.MethodPost && id == "" {
+		s.roomForSession(v.who.TokenID)
 	}
 	v.enter(id, s.opts.Now())
 	defer func() { v.leave(id, w.Header().Get(sessionHeader), s.opts.Now()) }()

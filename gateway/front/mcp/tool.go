@@ -30,7 +30,7 @@ func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly bool) (*sdk.Tool,
 		return t.(*sdk.Tool), nil
 	}
 	made := &sdk.Tool{
-		Name: d.Tool.WireName(), Title: d.Title, Description: d.Description,
+		Name: d.Tool.WireName(), Description: d.Description,
 		InputSchema: d.ModelInput(), Annotations: hints(d.Annotations),
 	}
 	if dotted {
@@ -38,6 +38,7 @@ func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly bool) (*sdk.Tool,
 	}
 	schemas := []json.RawMessage{d.ModelInput()}
 	if !inputOnly {
+		made.Title = d.Title // for people; who wants inputs only shows the list to a model
 		// True of failures as well: clients check their structured content, too.
 		made.OutputSchema = d.ModelResult()
 		schemas = append(schemas, d.ModelResult())

@@ -225,6 +225,9 @@ func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, famil
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		})
 	v.server.AddReceivingMiddleware(v.unlisted)
+	if s.opts.Artifacts != nil {
+		v.offerArtifacts()
+	}
 	return v
 }
 

@@ -1,8 +1,13 @@
 package rest
 
 import (
+	"encoding/json"
+	"errors"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/passkey"
 )
 
 type approvalList struct {
@@ -26,6 +31,9 @@ type answerBody struct {
 	Scope   consent.Scope `json:"scope,omitzero"`     // narrows what lasts
 	MaxUses int           `json:"max_uses,omitempty"` // of what lasts; default: not counted
 	Reason  string        `json:"reason,omitempty"`   // at most 500 bytes
+	// Passkey is what the approver's passkey answered, as JSON of navigator.credentials;
+	// it stands in for coming from elsewhere while an agent holds the device.
+	Passkey json.RawMessage `json:"passkey,omitempty"`
 }
 
 func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
@@ -36,14 +44,43 @@ func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
 	if err != nil {
 		return consent.Approval{}, err
 	}
-	if in.Answer == "allow" && s.opts.Elsewhere != nil {
-		if err := s.opts.Elsewhere(c.r); err != nil {
+	via := consent.ViaAPI
+	if in.Answer == "allow" {
+		if via, err = s.mayAllow(c, in); err != nil {
 			return consent.Approval{}, err
 		}
 	}
 	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal, Via: via,
 	})
+}
+
+func (s *Server) extendApproval(c *visit, _ none) (consent.Approval, error) {
+	return s.opts.Consent.Extend(c.r.Context(), c.r.PathValue("approval"), c.who.Principal)
+}
+
+// mayAllow refuses who may be an agent with a person's mouse: an answer that widens
+// comes from elsewhere, or a passkey says that the person is there.
+func (s *Server) mayAllow(c *visit, in answerBody) (consent.Via, error) {
+	if in.Passkey == nil {
+		if s.opts.Elsewhere == nil {
+			return consent.ViaAPI, nil
+		}
+		err := s.opts.Elsewhere(c.r, "")
+		if e := (*capabilities.Error)(nil); errors.As(err, &e) && e.Details == nil {
+			return "", e.WithDetails(map[string]any{"passkey": true}) // one would do
+		}
+		return consent.ViaAPI, err
+	}
+	at, err := passkey.At(front.Origin(c.r))
+	if err != nil {
+		return "", err
+	}
+	what, err := s.whatIsApproved(c.r.PathValue("approval"), in)
+	if err != nil {
+		return "", err
+	}
+	return consent.ViaPasskey, s.opts.Passkeys.Approve(c.r.Context(), c.who, at, what, in.Passkey)
 }
 
 type grantList struct {

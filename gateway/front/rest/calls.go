@@ -1,15 +1,18 @@
 package rest
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -148,10 +151,12 @@ type callView struct {
 	Principal  capabilities.PrincipalID `json:"principal"`
 	Lane       capabilities.LaneID      `json:"lane"`
 	Node       capabilities.NodeID      `json:"node_id,omitempty"`
+	NodeLabel  string                   `json:"node_label,omitempty"` // what people called the node then
 	Surface    string                   `json:"surface,omitempty"`
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
 	State      string                   `json:"state"`              // requested, dispatched, pending or ended
+	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, failed or denied
 	Status     capabilities.Status      `json:"status,omitempty"`
 	Code       capabilities.Code        `json:"code,omitempty"`
 	Effect     capabilities.Effect      `json:"effect,omitempty"`
@@ -161,10 +166,13 @@ type callView struct {
 	Envelope *policy.Summary `json:"envelope,omitempty"`
 	FirstSeq uint64          `json:"first_seq"`
 	LastSeq  uint64          `json:"last_seq"`
+
+	approval, task string // what a pending call waits for
 }
 
 const (
-	maxCalls = 200
+	maxCalls  = 200
+	maxSearch = 200 // bytes
 	// maxLookBack is how many packets one filtered request looks through: what is
 	// rare in a long ledger must not cost a scan of all of it.
 	maxLookBack = 50_000
@@ -176,22 +184,59 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 		return callList{}, err
 	}
 	q := ledger.Query{
-		Kind: "tool.call.", Newest: true, Limit: min(int(limit)*5, 1000), // request, decision, dispatch, end, and some to spare
+		Kind: "tool.call.", Newest: true,
 		Lane: capabilities.LaneID(c.param("lane")), Tool: capabilities.ToolID(c.param("tool")), Principal: capabilities.PrincipalID(c.param("principal")),
+		Node: capabilities.NodeID(c.param("node")), Text: c.param("q"),
 	}
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
 		return callList{}, err
 	}
+	state := c.param("state")
+	if len(q.Text) > maxSearch || !slices.Contains(outcomes, state) {
+		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch, strings.Join(outcomes[1:], ", "))
+	}
 	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
 	}
-	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" {
+	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Text != "" || state != "" {
 		if q.Before > 0 {
 			tip = min(tip, q.Before)
 		}
 		q.After = tip - min(tip, maxLookBack)
 	}
-	packets, err := s.opts.Ledger.Packets(c.r.Context(), q)
+	switch {
+	case q.Text != "":
+		return s.searched(c.r.Context(), q, state, int(limit))
+	case state == "":
+		return s.listed(c.r.Context(), q, int(limit))
+	}
+	out := callList{Calls: []callView{}}
+	for {
+		page, err := s.listed(c.r.Context(), q, maxCalls)
+		if err != nil {
+			return callList{}, err
+		}
+		for _, v := range page.Calls {
+			if v.Outcome != state {
+				continue
+			}
+			if out.Calls = append(out.Calls, v); len(out.Calls) == int(limit) {
+				out.Before = v.FirstSeq
+				return out, nil
+			}
+		}
+		out.Before = page.Before
+		if page.Before <= q.After+1 {
+			return out, nil
+		}
+		q.Before = page.Before
+	}
+}
+
+// listed folds the newest calls of a query.
+func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callList, error) {
+	q.Limit = min(limit*5, 1000) // request, decision, dispatch, end, and some to spare
+	packets, err := s.opts.Ledger.Packets(ctx, q)
 	if err != nil {
 		return callList{}, err
 	}
@@ -201,22 +246,129 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 		oldest = packets[len(packets)-1].Seq
 	}
 	slices.Reverse(packets)
-	folded := fold(packets)
+	folded := s.settled(ctx, fold(packets))
 	// The oldest may lack their beginning, and so have come before the window or be
 	// listed with what continues it.
 	folded = slices.DeleteFunc(folded, func(v *callView) bool { return v.StartedAt.IsZero() })
 	slices.Reverse(folded)
 	out := callList{Calls: make([]callView, 0, len(folded))}
-	for _, v := range folded[:min(len(folded), int(limit))] {
+	for _, v := range folded[:min(len(folded), limit)] {
 		out.Calls = append(out.Calls, *v)
 	}
 	switch n := len(out.Calls); {
-	case n == int(limit) && (n < len(folded) || full || q.After > 0):
+	case n == limit && (n < len(folded) || full || q.After > 0):
 		out.Before = out.Calls[n-1].FirstSeq
 	case full || q.After > 0:
 		out.Before = oldest
 	}
 	return out, nil
+}
+
+// searched gives the calls of which some packet has a text, the newest such packet
+// first. A call is listed once, also over several pages.
+func (s *Server) searched(ctx context.Context, q ledger.Query, state string, limit int) (callList, error) {
+	q.Limit = 1000
+	found, err := s.opts.Ledger.Packets(ctx, q)
+	if err != nil {
+		return callList{}, err
+	}
+	out, seen := callList{Calls: []callView{}}, map[capabilities.CallID]bool{}
+	if len(found) == q.Limit || q.After > 0 {
+		out.Before = q.After + 1
+	}
+	for i := range found {
+		p := &found[i]
+		if seen[p.Call] {
+			continue
+		}
+		seen[p.Call] = true
+		if len(found) == q.Limit {
+			out.Before = p.Seq
+		}
+		all, err := s.opts.Ledger.Packets(ctx, ledger.Query{Call: p.Call, Kind: "tool.call."})
+		if err != nil {
+			return callList{}, err
+		}
+		earlier := q.Before > 0 && slices.ContainsFunc(all, func(p ledger.Packet) bool { return p.Seq >= q.Before && has(&p, q.Text) })
+		folded := s.settled(ctx, fold(all))
+		if earlier || len(folded) != 1 || folded[0].StartedAt.IsZero() || state != "" && folded[0].Outcome != state {
+			continue
+		}
+		if out.Calls = append(out.Calls, *folded[0]); len(out.Calls) == limit {
+			out.Before = p.Seq
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+// has reports what ledger.Query.Text asks of one packet.
+func has(p *ledger.Packet, text string) bool {
+	lower := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if 'A' <= r && r <= 'Z' {
+				return r + 'a' - 'A'
+			}
+			return r
+		}, s)
+	}
+	all := strings.Join([]string{string(p.Tool), string(p.Principal), string(p.Lane), string(p.Node), string(p.Call), string(p.Body)}, " ")
+	return strings.Contains(lower(all), lower(text))
+}
+
+// outcomes are the words for how far a call is; the first is any.
+var outcomes = []string{"", "asked", "waits", "over", "running", "done", "failed", "denied"}
+
+// outcome says how far a call is, in one word.
+func (v *callView) outcome() string {
+	switch {
+	case v.State == "ended" && v.Status == capabilities.StatusOK:
+		return "done"
+	case v.State == "ended" && v.Decision == "deny", v.Status == capabilities.StatusDenied:
+		return "denied"
+	case v.State == "ended":
+		return "failed"
+	case v.State == "dispatched":
+		return "running"
+	case v.State == "pending":
+		return "waits"
+	}
+	return "asked"
+}
+
+// settled says of pending calls what became of what they wait for: the ledger has them
+// end there, for the identical call goes on.
+func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
+	var waiting map[string]bool // tasks, once they are needed
+	for _, v := range calls {
+		switch {
+		case v.State != "pending":
+		case v.task != "":
+			if waiting == nil {
+				waiting = map[string]bool{}
+				all, err := s.opts.Tasks.Tasks(ctx, "")
+				if err != nil {
+					return calls // as far as it is known
+				}
+				for i := range all {
+					waiting[all[i].ID] = all[i].State != dispatch.TaskEnded
+				}
+			}
+			if !waiting[v.task] {
+				v.Outcome = "over"
+			}
+		case v.approval != "":
+			a, err := s.opts.Consent.Approval(v.approval)
+			switch {
+			case err == nil && a.State == consent.StatePending:
+			case err == nil && (a.State == consent.StateDenied || a.State == consent.StateExpired):
+				v.Outcome = "denied"
+			default: // allowed, for whoever calls again; or so long ago that nobody knows
+				v.Outcome = "over"
+			}
+		}
+	}
+	return calls
 }
 
 // fold makes calls of packets that are in order; calls are in the order they began.
@@ -241,22 +393,32 @@ func fold(packets []ledger.Packet) []*callView {
 			Status     capabilities.Status `json:"status"`
 			Code       capabilities.Code   `json:"code"`
 			DurationMS float64             `json:"duration_ms"`
+			Approval   string              `json:"approval"`
+			Task       string              `json:"task"`
+			Routing    struct {
+				Node struct {
+					Label string `json:"label"`
+				} `json:"selected_node"`
+			} `json:"routing"`
 		}
 		_ = json.Unmarshal(p.Body, &body) // what is missing stays empty
 		switch {
 		case p.Kind == ledger.KindCallRequest:
 			v.StartedAt, v.Surface = p.Time(), body.Surface
 		case p.Kind == ledger.KindCallDecision:
-			v.Decision, v.Code = body.Effect, body.Code
+			v.Decision, v.Code, v.NodeLabel = body.Effect, body.Code, body.Routing.Node.Label
 			v.Envelope = summary(p.Body)
 		case p.Kind == ledger.KindCallDispatch:
 			v.State = "dispatched"
 		case p.Kind == ledger.KindCallPending:
-			v.State = "pending"
+			v.State, v.approval, v.task = "pending", body.Approval, body.Task
 		case p.Kind.Terminal():
 			v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
 			v.Effect = capabilities.Effect(body.Effect)
 		}
+	}
+	for _, v := range order {
+		v.Outcome = v.outcome()
 	}
 	return order
 }

@@ -17,13 +17,38 @@ var harmless = map[string]bool{
 	"DELETE /v1/grants/{grant}":            true,
 	"DELETE /v1/tokens/{token}":            true,
 	"DELETE /v1/tasks/{task}":              true,
+	"DELETE /v1/artifacts/{artifact}":      true,
 	"DELETE /v1/webhooks/{webhook}":        true,
 	"POST /v1/policy/explain":              true,
 	"POST /v1/policy/replay":               true, // it only asks what would have been
 	"POST /v1/stop":                        true,
-	"POST /v1/tools/select":                true,
-	"POST /v1/calls":                       true, // policy and consent judge those
-	"POST /v1/approvals/{approval}":        true, // denying is; answer asks for allowing
+	// Looking on widens nothing, and who watches an agent has to be able to.
+	"POST /v1/live/{node}/{source}/whep":             true,
+	"PATCH /v1/live/{node}/{source}/whep/{session}":  true,
+	"DELETE /v1/live/{node}/{source}/whep/{session}": true,
+	// Policy and a person's word for this very recording judge it, as they do calls.
+	"POST /v1/recordings":               true,
+	"DELETE /v1/recordings/{recording}": true,
+	// These look themselves where they come from: of the node that is taken over they may.
+	"POST /v1/control/{node}":                  true,
+	"PUT /v1/control/{node}/{session}":         true,
+	"POST /v1/control/{node}/{session}/{with}": true,
+	"DELETE /v1/control/{node}/{session}":      true,
+	"POST /v1/tools/select":                    true,
+	"POST /v1/calls":                           true, // policy and consent judge those
+	"DELETE /v1/calls/{call}":                  true,
+	"POST /v1/ledger/compare":                  true, // it only reads
+	"POST /v1/surfaced":                        true,
+	"POST /v1/policy/drafts":                   true, // in force only by an activation
+	"POST /v1/approvals/{approval}/extend":     true, // time, and no answer
+	"POST /v1/approvals/{approval}":            true, // denying is; answer asks for allowing
+	// It only asks; what the passkey says counts above.
+	"POST /v1/approvals/{approval}/passkey": true,
+	"DELETE /v1/users/{user}":               true,
+	"DELETE /v1/users/{user}/sessions":      true,
+	"DELETE /v1/account/passkeys/{passkey}": true,
+	"DELETE /v1/account/sessions":           true,
+	"DELETE /v1/account/sessions/{session}": true,
 }
 
 // fromElsewhere refuses what widens from a device that an agent has in its hands.
@@ -31,5 +56,5 @@ func (s *Server) fromElsewhere(c *visit, e *endpoint) error {
 	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] || s.opts.Elsewhere == nil {
 		return nil
 	}
-	return s.opts.Elsewhere(c.r)
+	return s.opts.Elsewhere(c.r, "")
 }

@@ -9,16 +9,20 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
 const (
-	maxStreams   = 32 // per token
+	maxStreams   = 32   // per token or session
+	maxEach      = 128  // per principal, however many tokens it has
+	maxInAll     = 2048 // of this gateway: half of its connections stay free for calls
 	heartbeat    = 15 * time.Second
 	eventBatch   = 256
 	maxEventNode = 1000 // presence changes in one go
@@ -47,10 +51,10 @@ func (s *Server) events(c *visit) error {
 			return capabilities.Errorf(capabilities.CodeInvalidRequest, "Last-Event-ID must be a ledger sequence number")
 		}
 	}
-	if !s.openStream(c.who.TokenID) {
-		return capabilities.Errorf(capabilities.CodeOverloaded, "this token has %d event streams open", maxStreams)
+	if err := s.streams.open(c.who); err != nil {
+		return err
 	}
-	defer s.closeStream(c.who.TokenID)
+	defer s.streams.close(c.who)
 
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -160,20 +164,43 @@ func appendEvent(buf *bytes.Buffer, id, name string, data any) {
 	buf.WriteByte('\n')
 }
 
-func (s *Server) openStream(token string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[token] >= maxStreams {
-		return false
-	}
-	s.streams[token]++
-	return true
+// streams counts the event streams that are open.
+type streams struct {
+	mu   sync.Mutex
+	all  int
+	each map[string]int // by token ID, and by principal after "principal "
 }
 
-func (s *Server) closeStream(token string) {
+// open counts one more, or refuses it.
+func (s *streams) open(who principal.Identity) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.streams[token]--; s.streams[token] == 0 {
-		delete(s.streams, token)
+	token, person := who.TokenID, "principal "+string(who.Principal)
+	refused := func(whose string, most int) error {
+		return capabilities.Errorf(capabilities.CodeOverloaded, "%s has %d event streams open, and may not have more", whose, most).
+			WithHint("Close some; a page that nobody looks at closes its own.")
+	}
+	switch {
+	case s.each[token] >= maxStreams:
+		return refused("this token or session", maxStreams)
+	case s.each[person] >= maxEach:
+		return refused("this principal", maxEach)
+	case s.all >= maxInAll:
+		return refused("this gateway", maxInAll)
+	}
+	s.all++
+	s.each[token]++
+	s.each[person]++
+	return nil
+}
+
+func (s *streams) close(who principal.Identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	for _, key := range []string{who.TokenID, "principal " + string(who.Principal)} {
+		if s.each[key]--; s.each[key] == 0 {
+			delete(s.each, key)
+		}
 	}
 }

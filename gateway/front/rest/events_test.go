@@ -3,6 +3,7 @@ package rest_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -153,4 +155,44 @@ func TestEventsAreBoundedAndDrain(t *testing.T) {
 			t.Errorf("a stream was not ended but cut: %v", err)
 		}
 	}
+}
+
+// Streams are bounded for a token, for a principal with many, and in all; an ended one
+// makes room again.
+func TestStreamsAreBounded(t *testing.T) {
+	a := start(t)
+	who := func(person, token int) principal.Identity {
+		return principal.Identity{TokenID: fmt.Sprintf("t-%d-%d", person, token), Principal: capabilities.PrincipalID(fmt.Sprintf("p-%d", person)), Role: principal.RoleOperator}
+	}
+	refused := func(id principal.Identity, whose string) {
+		t.Helper()
+		if err := a.rest.OpenStream(id); capabilities.CodeOf(err) != capabilities.CodeOverloaded || !strings.Contains(err.Error(), whose) {
+			t.Errorf("%s: %v", whose, err)
+		}
+	}
+	open := 0
+	for person := 0; open < rest.MaxInAll; person++ {
+		for i := range rest.MaxEach {
+			if err := a.rest.OpenStream(who(person, i/rest.MaxStreams)); err != nil {
+				t.Fatalf("stream %d: %v", open, err)
+			}
+			open++
+		}
+		if open < rest.MaxInAll {
+			refused(who(person, 0), "this token")
+			refused(who(person, 99), "this principal")
+		}
+	}
+	refused(who(1000, 0), "this gateway")
+	if status, body := a.do(a.operator, "GET", "/v1/events", ""); status != capabilities.CodeOverloaded.Info().HTTP {
+		t.Errorf("one more over HTTP: %d %s", status, body)
+	}
+	if status, _ := a.do(a.operator, "GET", "/v1/nodes", ""); status != 200 {
+		t.Errorf("a call meanwhile: %d", status)
+	}
+	a.rest.CloseStream(who(0, 0))
+	if err := a.rest.OpenStream(who(1000, 0)); err != nil {
+		t.Errorf("after one ended: %v", err)
+	}
+	refused(who(1001, 0), "this gateway")
 }

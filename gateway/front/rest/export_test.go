@@ -1,5 +1,20 @@
 package rest
 
+import "github.com/handrail-dev/handrail/gateway/principal"
+
+// Bounds of event streams.
+const (
+	MaxStreams = maxStreams
+	MaxEach    = maxEach
+	MaxInAll   = maxInAll
+)
+
+// OpenStream counts one more event stream of somebody's, as a request for one does.
+func (s *Server) OpenStream(who principal.Identity) error { return s.streams.open(who) }
+
+// CloseStream counts one less.
+func (s *Server) CloseStream(who principal.Identity) { s.streams.close(who) }
+
 // Patterns are the routes that are served.
 func (s *Server) Patterns() []string {
 	var all []string

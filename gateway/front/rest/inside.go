@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -59,6 +60,18 @@ func (s *Server) Pass(w http.ResponseWriter, r *http.Request, target string) {
 	}
 }
 
+// Relay is Pass for any method, with the body that r brought: for what is not JSON.
+func (s *Server) Relay(w http.ResponseWriter, r *http.Request, method, target string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		front.WriteError(w, front.BodyError(err))
+		return
+	}
+	if err := s.inside(w, r, method, target, body); err != nil {
+		front.WriteError(w, err)
+	}
+}
+
 func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target string, body []byte) error {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -72,16 +85,25 @@ func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target s
 	return nil
 }
 
-// Offers reports whether who could do what the route of the table does: the route
-// exists, and the role may take its action. Route is such as
-// "POST /v1/approvals/{approval}".
-func (s *Server) Offers(who principal.Identity, route string) bool {
+// Offers reports whether a surface shows who what a route of the table does. Route is
+// such as "POST /v1/approvals/{approval}".
+func (s *Server) Offers(who principal.Identity, route string) bool { return s.row(route).visible(who) }
+
+// row gives the row of a route; nil if the table has none.
+func (s *Server) row(route string) *endpoint {
 	for _, e := range s.routes {
 		if e.method+" "+e.path == route {
-			return e.action == "" || principal.Allow(who.Role, e.action)
+			return e
 		}
 	}
-	return false
+	return nil
+}
+
+// visible is the one answer to "may who do this", by which serve refuses and pages
+// show (S1-33): the table declares it, the role's policy allows it, and it maps to
+// something that carries it out.
+func (e *endpoint) visible(who principal.Identity) bool {
+	return e != nil && policy.Visible(true, e.action == "" || principal.Allow(who.Role, e.action), e.run != nil)
 }
 
 // answerBuffer keeps an answer that is small and JSON.

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -33,8 +34,10 @@ type statusView struct {
 	QUICAddr  string              `json:"quic_addr"`
 	HTTPAddr  string              `json:"http_addr"`
 	MCPURL    string              `json:"mcp_url"`
-	Ledger    ledgerState         `json:"ledger"`
-	Policy    policyState         `json:"policy"`
+	// Fingerprint is that of the certificate of HTTPS, as browsers show it.
+	Fingerprint string      `json:"fingerprint,omitempty"`
+	Ledger      ledgerState `json:"ledger"`
+	Policy      policyState `json:"policy"`
 }
 
 type nodeCounts struct {
@@ -57,7 +60,7 @@ func (s *Server) status(*visit, none) (statusView, error) {
 	site := s.opts.Site()
 	out := statusView{
 		SiteID: site.SiteID, GatewayID: site.GatewayID, Version: site.Version, StartedAt: site.StartedAt,
-		QUICAddr: site.QUICAddr, HTTPAddr: site.HTTPAddr, MCPURL: site.BaseURL + "/mcp",
+		QUICAddr: site.QUICAddr, HTTPAddr: site.HTTPAddr, MCPURL: site.BaseURL + "/mcp", Fingerprint: site.Fingerprint,
 	}
 	for _, v := range s.opts.Roster.Views() {
 		switch v.State {
@@ -202,19 +205,32 @@ func (s *Server) explain(c *visit, in explainBody) (policy.Explanation, error) {
 		in.Node = args.NodeID
 	}
 	if need := d.NodeCapability(); need != "" {
-		if in.Node == "" {
-			return policy.Explanation{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "node is required: this tool runs on a node, and policy may look at which")
+		n, err := s.explainedNode(in.Node, q.Lane, need, d.Routing.Implicit)
+		if err != nil {
+			return policy.Explanation{}, err
 		}
-		for _, n := range s.opts.Roster.Snapshot() {
-			if n.ID == in.Node {
-				ready := n.Readiness[need]
-				q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
-				q.Given, q.Degraded = ready.Isolation, ready.Degraded
-			}
-		}
-		if q.Node.ID == "" {
-			return policy.Explanation{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", in.Node)
-		}
+		ready := n.Readiness[need]
+		q.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
+		q.Given, q.Degraded = ready.Isolation, ready.Degraded
 	}
 	return s.opts.Policy().Explain(q), nil
+}
+
+// explainedNode is the node that a question is about: the one it names, be it away
+// or not, else the one that a call would go to if policy denied nothing (S0-20).
+func (s *Server) explainedNode(named capabilities.NodeID, lane capabilities.LaneID, need capabilities.CapabilityID, implicit []capabilities.SelectionMode) (route.Node, error) {
+	roster := s.opts.Roster.Snapshot()
+	if named == "" {
+		picked, err := route.Select(route.Input{Attached: s.opts.Lanes.Attached(lane), Capability: need, Implicit: implicit, Nodes: roster})
+		if err != nil {
+			return route.Node{}, err
+		}
+		named = picked.Node
+	}
+	for _, n := range roster {
+		if n.ID == named {
+			return n, nil
+		}
+	}
+	return route.Node{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", named)
 }

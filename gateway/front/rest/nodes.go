@@ -31,6 +31,8 @@ type capabilityView struct {
 	Isolation  capabilities.IsolationClass `json:"isolation,omitempty"`
 	Degraded   string                      `json:"degraded,omitempty"`
 	Backend    string                      `json:"backend,omitempty"`
+	Devices    []capabilities.Device       `json:"devices,omitempty"`
+	Fake       bool                        `json:"fake,omitempty"`
 }
 
 func viewNode(v nodes.View, snapshot []route.Node) nodeView {
@@ -47,7 +49,7 @@ func viewNode(v nodes.View, snapshot []route.Node) nodeView {
 	for _, r := range v.Readiness {
 		c := capabilityView{
 			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason, Fix: r.Fix,
-			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend,
+			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake,
 		}
 		if found {
 			verdict := route.Check(&snapshot[at], r.Capability, nil)
@@ -150,7 +152,12 @@ func (s *Server) invite(c *visit, in inviteBody) (madeInvite, error) {
 	if err != nil {
 		return madeInvite{}, err
 	}
+	paste.Door = s.opts.Site().Door
 	text, err := paste.Encode()
+	if err != nil && paste.Door != nil { // with that many addresses there is no room for it
+		paste.Door = nil
+		text, err = paste.Encode()
+	}
 	if err != nil {
 		return madeInvite{}, err
 	}

@@ -12,6 +12,8 @@ type Rules interface {
 	Load(ctx context.Context, name string) (*policy.Engine, error)
 	Activate(context.Context, rules.Request) (rules.Version, error)
 	History(ctx context.Context, limit int) ([]rules.Version, error)
+	Stage(context.Context, rules.Edit) (*policy.Engine, error)
+	Drafts(context.Context) ([]rules.Draft, error)
 	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
 }
 
@@ -44,6 +46,34 @@ func (s *Server) policyHistory(c *visit, _ none) (versionList, error) {
 	return versionList{list}, err
 }
 
+type draftList struct {
+	Drafts []rules.Draft `json:"drafts"`
+}
+
+func (s *Server) policyDrafts(c *visit, _ none) (draftList, error) {
+	list, err := s.opts.Rules.Drafts(c.r.Context())
+	return draftList{list}, err
+}
+
+type draftBody struct {
+	Base   string       `json:"base,omitempty"` // staged, active (default), or a hash
+	Files  []sourceView `json:"files,omitempty"`
+	Remove []string     `json:"remove,omitempty"`
+}
+
+// stagePolicy keeps a changed set for an activation; nothing is in force by it.
+func (s *Server) stagePolicy(c *visit, in draftBody) (policyView, error) {
+	e := rules.Edit{By: c.who.Principal, Base: in.Base, Remove: in.Remove}
+	for _, f := range in.Files {
+		e.Files = append(e.Files, policy.Source{Name: f.Name, Data: []byte(f.Text)})
+	}
+	engine, err := s.opts.Rules.Stage(c.r.Context(), e)
+	if err != nil {
+		return policyView{}, err
+	}
+	return viewPolicy(engine), nil
+}
+
 type activateBody struct {
 	To     string `json:"to"`
 	From   string `json:"from"`
@@ -54,7 +84,7 @@ type activateBody struct {
 // do, it comes from elsewhere while an agent holds this device.
 func (s *Server) activatePolicy(c *visit, in activateBody) (rules.Version, error) {
 	if s.opts.Elsewhere != nil {
-		if err := s.opts.Elsewhere(c.r); err != nil {
+		if err := s.opts.Elsewhere(c.r, ""); err != nil {
 			return rules.Version{}, err
 		}
 	}

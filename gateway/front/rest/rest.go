@@ -45,6 +45,7 @@ type Roster interface {
 type Ledger interface {
 	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
 	Head() chain.Head
+	Key() chain.Key
 	Tip() (seq uint64, hash chain.Hash)
 	Changed() <-chan struct{}
 	Export(ctx context.Context, w io.Writer) error
@@ -63,6 +64,7 @@ type Lanes interface {
 	Claim(ctx context.Context, owner capabilities.PrincipalID, lane capabilities.LaneID) error
 	Attach(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID) (lane.Lane, error)
 	Detach(ctx context.Context, by principal.Identity, lane capabilities.LaneID, node capabilities.NodeID) (lane.Lane, error)
+	Attached(lane capabilities.LaneID) []capabilities.NodeID
 	List(owner capabilities.PrincipalID) []lane.Lane
 }
 
@@ -72,6 +74,7 @@ type Consent interface {
 	Approvals() []consent.Approval
 	Approval(id string) (consent.Approval, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
+	Extend(ctx context.Context, id string, by capabilities.PrincipalID) (consent.Approval, error)
 	Grants() []consent.Grant
 	Grant(context.Context, consent.Spec) (consent.Grant, error)
 	Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error
@@ -86,6 +89,12 @@ type Site struct {
 	HTTPAddr  string // host:port
 	QUICAddr  string // host:port
 	BaseURL   string // such as "http://127.0.0.1:7480"
+	PublicURL string // for other devices; empty: none was named
+	// Fingerprint is that of the certificate of HTTPS, as browsers show it; empty: none.
+	Fingerprint string
+	// Door is where other devices find the surfaces, if the certificate is known by its
+	// fingerprint alone; nil otherwise.
+	Door *pairing.Door
 }
 
 // Options of New; all required unless a default is named.
@@ -99,10 +108,17 @@ type Options struct {
 	Selector   Selector
 	Consent    Consent
 	Tasks      Tasks
+	Running    Running
+	Drift      Drift
+	NodeLogs   NodeLogs         // default: none is read
+	Artifacts  *front.Artifacts // default: there are none
 	Secrets    Secrets
+	Passkeys   Passkeys
+	Live       Live // default: nobody can watch
+	Push       Push // default: no browser is told
 	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
-	// an agent holds. Default: none does.
-	Elsewhere func(*http.Request) error
+	// an agent holds, other than but ("": none). Default: none does.
+	Elsewhere func(r *http.Request, but capabilities.NodeID) error
 	Brake     Brake
 	Policy    func() *policy.Engine // the active engine
 	Rules     Rules                 // policy sets, staged, in force and past
@@ -119,16 +135,25 @@ type Server struct {
 	within  *http.ServeMux // the same routes, for Ask and Pass
 	openAPI func() []byte
 
-	mu      sync.Mutex
-	streams map[string]int // open event streams by token ID
-
-	held held
+	streams streams
+	held    held
+	drifted drifted
+	looking chan struct{} // one place: a verification reads the whole ledger
 }
 
 // New makes the surface; it starts nothing.
 func New(o Options) (*Server, error) {
-	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Secrets == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
+	if o.Dispatcher == nil || o.Tools == nil || o.Lanes == nil || o.Tokens == nil || o.Roster == nil || o.Ledger == nil || o.Selector == nil || o.Consent == nil || o.Tasks == nil || o.Running == nil || o.Drift == nil || o.Secrets == nil || o.Passkeys == nil || o.Brake == nil || o.Policy == nil || o.Rules == nil || o.Site == nil {
 		return nil, errors.New("rest: an Options field that is required is missing")
+	}
+	if o.Live == nil {
+		o.Live = dark{}
+	}
+	if o.Push == nil {
+		o.Push = untold{}
+	}
+	if o.Artifacts == nil {
+		o.Artifacts = &front.Artifacts{Store: noArtifacts{}, Tools: o.Dispatcher}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -136,7 +161,7 @@ func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{opts: o, streams: make(map[string]int)}
+	s := &Server{opts: o, streams: streams{each: map[string]int{}}, looking: make(chan struct{}, 1)}
 	s.routes, s.within = s.table(), http.NewServeMux()
 	for _, e := range s.routes {
 		s.within.Handle(e.method+" "+e.path, s.serve(e))
@@ -176,8 +201,10 @@ func (s *Server) serve(e *endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &visit{w: w, r: r, who: front.From(r.Context())}
 		err := error(nil)
-		if e.action != "" {
-			err = c.who.Require(e.action)
+		if !e.visible(c.who) { // what no page shows is refused here, by the same rule
+			if err = c.who.Require(e.action); err == nil {
+				err = capabilities.Errorf(capabilities.CodeForbidden, "nobody may do that")
+			}
 		}
 		if err == nil {
 			err = c.checkQuery(e)

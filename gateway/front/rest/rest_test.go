@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -21,15 +20,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -44,6 +43,7 @@ type api struct {
 	t                      *testing.T
 	roster                 *roster
 	rest                   *rest.Server
+	files                  *front.Artifacts
 	consent                *consent.Consent
 	snapshot               string // of the policy
 	rules                  *rules.Book
@@ -51,6 +51,7 @@ type api struct {
 	agent, operator, admin string
 	client                 *http.Client
 	held                   atomic.Bool // an agent holds the device that requests come from
+	drift                  drifts
 }
 
 func start(t *testing.T) *api {
@@ -72,12 +73,18 @@ func start(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, err := passkey.New(passkey.Options{Users: f.Tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.files = f.Artifacts()
 	a.rest, err = rest.New(rest.Options{
-		Consent: a.consent, Tasks: deferred{}, Brake: &brake{}, Secrets: noSecrets{},
+		Artifacts: a.files, Passkeys: keys,
+		Consent: a.consent, Tasks: deferred{}, Running: deferred{}, Drift: &a.drift, NodeLogs: nodeLogs, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
-		Elsewhere: func(*http.Request) error {
+		Elsewhere: func(*http.Request, capabilities.NodeID) error {
 			if a.held.Load() {
 				return capabilities.Errorf(capabilities.CodeForbidden, "held")
 			}
@@ -263,121 +270,6 @@ func TestTools(t *testing.T) {
 	}
 }
 
-func TestNodes(t *testing.T) {
-	a := start(t)
-	type capability struct {
-		Capability, Reason, Fix, Backend string
-		Tool                             string `json:"tool_id"`
-		Available                        bool
-	}
-	var list struct {
-		Nodes []struct {
-			ID           string `json:"node_id"`
-			Label        string
-			State        string
-			Connected    bool
-			Labels       []string
-			Capabilities []capability
-		}
-	}
-	a.ok(a.operator, "GET", "/v1/nodes", "", &list)
-	if len(list.Nodes) != 3 || list.Nodes[0].Labels == nil {
-		t.Fatalf("nodes %+v", list.Nodes)
-	}
-	want := []capability{
-		{Capability: "tyrum.browser.navigate", Tool: "tool.browser.navigate", Available: true, Backend: "chromium 1"},
-		{Capability: "tyrum.browser.snapshot", Tool: "tool.browser.snapshot", Reason: "backend_missing", Fix: "install it"},
-	}
-	got := list.Nodes[0].Capabilities
-	if !slices.Equal(got[:2], want) || got[2].Available || got[2].Reason != "not_allowlisted" || got[2].Fix == "" {
-		t.Errorf("capabilities %+v", got)
-	}
-	if c := list.Nodes[1].Capabilities[0]; c.Available || c.Reason != "node_not_paired" {
-		t.Errorf("a pending node's capability %+v", c)
-	}
-	var node struct {
-		State   string
-		Trust   string
-		Allow   []string
-		Label   string
-		Decided string `json:"decided_by"`
-	}
-	a.ok(a.operator, "POST", "/v1/nodes/n2/approve", `{"allow":["tyrum.browser.*"],"trust":"high"}`, &node)
-	if node.State != "approved" || node.Trust != "high" || node.Decided != "op" {
-		t.Errorf("approved %+v", node)
-	}
-	a.ok(a.operator, "POST", "/v1/nodes/n3/deny", ``, &node)
-	a.fails(a.operator, "POST", "/v1/nodes/n3/approve", `{}`, pairingCode(t, a, "n3"))
-	a.ok(a.operator, "PATCH", "/v1/nodes/n1", `{"label":"mine","allow":[]}`, &node)
-	if node.Label != "mine" || len(node.Allow) != 0 {
-		t.Errorf("changed %+v", node)
-	}
-	a.ok(a.operator, "POST", "/v1/nodes/n1/revoke", `{"reason":"lost"}`, &node)
-	if node.State != "revoked" {
-		t.Errorf("revoked %+v", node)
-	}
-	for _, path := range []string{"/v1/nodes/none", "/v1/nodes/%00"} {
-		a.fails(a.operator, "GET", path, "", capabilities.CodeNodeNotFound)
-	}
-	a.fails(a.operator, "PATCH", "/v1/nodes/n1", `{"labels":"x"}`, capabilities.CodeInvalidRequest)
-}
-
-// pairingCode is the code the roster gives for approving a node that was denied.
-func pairingCode(t *testing.T, a *api, id capabilities.NodeID) capabilities.Code {
-	t.Helper()
-	v, err := a.roster.View(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return capabilities.CodeOf(v.State.Become(pairing.StateApproved))
-}
-
-func TestInvites(t *testing.T) {
-	a := start(t)
-	var made struct {
-		ID    string `json:"invite_id"`
-		Paste string
-		Uses  int
-	}
-	a.ok(a.admin, "POST", "/v1/invites", `{"label":"lab","uses":3,"ttl_s":60,"auto_approve":true}`, &made)
-	if paste, err := pairing.ParsePaste(made.Paste); err != nil || paste.Site != site || made.Uses != 3 {
-		t.Fatalf("%+v %v", made, err)
-	}
-	list := a.ok(a.admin, "GET", "/v1/invites", "", nil)
-	if !strings.Contains(list, made.ID) || strings.Contains(list, made.Paste) || strings.Contains(list, "hr1:") {
-		t.Errorf("list %s", list)
-	}
-	a.ok(a.admin, "DELETE", "/v1/invites/"+made.ID, "", nil)
-	a.fails(a.admin, "DELETE", "/v1/invites/nothing", "", capabilities.CodeNotFound)
-	a.fails(a.admin, "POST", "/v1/invites", `{"ttl_s":-1}`, capabilities.CodeInvalidRequest)
-	a.fails(a.admin, "POST", "/v1/invites", `{"ttl_s":9007199254740991}`, capabilities.CodeInvalidRequest)
-}
-
-func TestLanes(t *testing.T) {
-	a := start(t)
-	var list struct {
-		Lanes []struct {
-			Lane  string
-			Nodes []string
-		}
-	}
-	a.ok(a.operator, "PUT", "/v1/lanes/team%2Fx/nodes/n1", "", nil) // a name with a slash
-	a.ok(a.operator, "PUT", "/v1/lanes/team%2Fx/nodes/n1", "", nil)
-	a.ok(a.agent, "POST", "/v1/calls", `{"tool":"test.simple-text"}`, nil)
-	a.ok(a.operator, "GET", "/v1/lanes", "", &list)
-	if len(list.Lanes) != 2 || list.Lanes[1].Lane != "team/x" || !slices.Equal(list.Lanes[1].Nodes, []string{"n1"}) {
-		t.Errorf("all lanes %+v", list)
-	}
-	a.ok(a.agent, "GET", "/v1/lanes", "", &list)
-	if len(list.Lanes) != 1 || list.Lanes[0].Lane != "alice" {
-		t.Errorf("the agent's lanes %+v", list)
-	}
-	a.fails(a.operator, "PUT", "/v1/lanes/l/nodes/none", "", capabilities.CodeNodeNotFound)
-	a.ok(a.operator, "DELETE", "/v1/lanes/team%2Fx/nodes/n1", "", nil)
-	a.fails(a.operator, "DELETE", "/v1/lanes/team%2Fx/nodes/n1", "", capabilities.CodeNotFound)
-	a.fails(a.operator, "PUT", "/v1/lanes/a%20b/nodes/n1", "", capabilities.CodeInvalidRequest)
-}
-
 func TestTokens(t *testing.T) {
 	a := start(t)
 	var made struct {
@@ -512,45 +404,6 @@ func TestFromAHeldDevice(t *testing.T) {
 	}
 }
 
-func TestPolicy(t *testing.T) {
-	a := start(t)
-	var view struct {
-		ID      string `json:"snapshot_id"`
-		Sources []struct{ Name, Text string }
-	}
-	a.ok(a.admin, "GET", "/v1/policy", "", &view)
-	if view.ID == "" || len(view.Sources) != 1 || view.Sources[0].Text != string(policy.DefaultSource()) {
-		t.Errorf("policy %.200v", view)
-	}
-	var out struct {
-		Decision struct {
-			Effect string
-			Code   string `json:"reason_code"`
-		}
-		Rules []any
-	}
-	for body, effect := range map[string]string{
-		`{"principal":"p","role":"agent","tool":"tool.node.list"}`:                                                          "allow",
-		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","node":"n1","args":{"url":"https://example.com/"}}`: "allow",
-		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","args":{"node_id":"n1","url":"http://127.0.0.1/"}}`: "deny",
-		`{"principal":"p","role":"agent","tool":"tool.desktop.act","node":"n1"}`:                                            "deny",
-	} {
-		a.ok(a.admin, "POST", "/v1/policy/explain", body, &out)
-		if out.Decision.Effect != effect {
-			t.Errorf("%s: %+v", body, out.Decision)
-		}
-	}
-	for body, code := range map[string]capabilities.Code{
-		`{"principal":"p","role":"agent","tool":"no.such"}`:                                               capabilities.CodeUnknownTool,
-		`{"principal":"p","role":"root","tool":"tool.node.list"}`:                                         capabilities.CodeInvalidRequest,
-		`{"principal":"p","role":"agent","tool":"tool.browser.close"}`:                                    capabilities.CodeInvalidRequest,
-		`{"principal":"p","role":"agent","tool":"tool.browser.close","node":"zz"}`:                        capabilities.CodeNodeNotFound,
-		`{"principal":"p","role":"agent","tool":"tool.browser.navigate","node":"n1","args":{"uri":"x:"}}`: capabilities.CodeInvalidArguments,
-	} {
-		a.fails(a.admin, "POST", "/v1/policy/explain", body, code)
-	}
-}
-
 func TestStatusAndHealth(t *testing.T) {
 	a := start(t)
 	var health map[string]any
@@ -575,34 +428,4 @@ func TestStatusAndHealth(t *testing.T) {
 	if status, body := a.do(a.operator, "GET", "/metrics", ""); status != 200 || !strings.Contains(body, "tools_registry_size") {
 		t.Errorf("metrics %d %s", status, body)
 	}
-}
-
-// selections chooses with the real registry and records nothing.
-type selections struct{ catalog *catalog.Catalog }
-
-func (s selections) SelectTool(ctx context.Context, who dispatch.Caller, intent registry.Intent, candidates []capabilities.ToolID) (registry.ToolSelection, error) {
-	return registry.New(s.catalog, slog.New(slog.DiscardHandler)).Select(ctx, s, intent, registry.Context{Principal: who.Principal, Lane: who.Lane}, candidates)
-}
-
-func (selections) RecordSelection(context.Context, registry.Record) error { return nil }
-
-func TestSelectionStaysAmongWhatTheCallerMayUse(t *testing.T) {
-	a := start(t)
-	var got registry.ToolSelection
-	a.ok(a.agent, "POST", "/v1/tools/select", `{"intent":"take a screenshot of the page"}`, &got)
-	if got.SelectedTool != "tool.browser.screenshot" || len(got.CandidateTools) == 0 || got.WhySelected == "" {
-		t.Fatalf("%+v", got)
-	}
-	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":"hidden","candidates":["test.hidden"]}`, capabilities.CodeUnknownTool)
-	a.fails(a.agent, "POST", "/v1/tools/select", `{"intent":""}`, capabilities.CodeInvalidRequest)
-}
-
-// ruleSets adds the ledger to the policy sets.
-type ruleSets struct {
-	*rules.Book
-	f *fronttest.Front
-}
-
-func (r ruleSets) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
-	return rules.Run(ctx, engine, r.f.Dispatcher.Catalog, r.f.Ledger, after)
 }

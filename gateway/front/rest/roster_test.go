@@ -26,7 +26,7 @@ func newRoster() *roster {
 	for id, state := range map[capabilities.NodeID]pairing.State{"n1": pairing.StateApproved, "n2": pairing.StatePending, "n3": pairing.StatePending} {
 		r.views[id] = nodes.View{
 			ID: id, Label: "desk " + string(id), State: state, Connected: id == "n1", Platform: "linux", Arch: "amd64",
-			JoinedAt: time.Unix(1, 0).UTC(), LastSeen: time.Unix(2, 0).UTC(), Allow: []string{"tyrum.browser.*"}, Labels: nil,
+			Fingerprint: fingerprint(), JoinedAt: time.Unix(1, 0).UTC(), LastSeen: time.Unix(2, 0).UTC(), Allow: []string{"tyrum.browser.*"}, Labels: nil,
 			Readiness: []capabilities.Readiness{
 				{Capability: "tyrum.browser.navigate", Isolation: capabilities.ClassT2, Backend: "chromium 1"},
 				{Capability: "tyrum.browser.snapshot", Reason: capabilities.ReasonBackendMissing, Fix: "install it"},

@@ -16,6 +16,8 @@ type madeLogin struct {
 	Code    string    `json:"code"`
 	URL     string    `json:"url"`
 	Expires time.Time `json:"expires_at"`
+	// Public is the gateway's address for other devices, if it was told one.
+	Public string `json:"public_url,omitempty"`
 }
 
 func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
@@ -23,7 +25,7 @@ func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
 	if err != nil {
 		return madeLogin{}, err
 	}
-	return madeLogin{Code: code.Reveal(), URL: s.opts.Site().BaseURL + "/console/login#" + code.Reveal(), Expires: expires}, nil
+	return madeLogin{Code: code.Reveal(), URL: s.opts.Site().BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: s.opts.Site().PublicURL}, nil
 }
 
 type whoView struct {

@@ -23,7 +23,7 @@ var (
 // table is every route with the action it takes. Serving, authorisation and the
 // OpenAPI document all come from here.
 func (s *Server) table() []*endpoint {
-	return []*endpoint{
+	return append(append(s.accountTable(), s.pushTable()...),
 		serveJSON(endpoint{method: get, path: "/healthz", summary: "Whether the gateway runs, and which one it is"}, s.health),
 		serveJSON(endpoint{method: get, path: "/v1/status", action: principal.ActReadStatus, summary: "Addresses, counts, and where the ledger stands"}, s.status),
 		s.raw(endpoint{method: get, path: "/metrics", action: principal.ActReadMetrics, summary: "Metrics for Prometheus", media: "text/plain"}, s.metrics),
@@ -34,7 +34,9 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/calls", action: principal.ActReadCalls,
 			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam,
 				{"before", "calls that began before this sequence number; the answer's before continues a list", "integer"},
-				{"lane", "of this lane", "string"}, {"tool", "of this tool", "string"}, {"principal", "of this principal; for operators", "string"}}}, s.calls),
+				{"lane", "of this lane", "string"}, {"tool", "of this tool", "string"}, {"principal", "of this principal; for operators", "string"},
+				{"node", "of this node", "string"}, {"state", "waits, over, running, done, failed or denied; over: what it waited for ended without it", "string"}, {"q", "with this text in what is recorded of them", "string"}}}, s.calls),
+		serveJSON(endpoint{method: remove, path: "/v1/calls/{call}", action: principal.ActCancelCalls, summary: "End a running call; what it did so far is done"}, s.cancel),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
 			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: the whole catalog, for admins", "boolean"}}}, s.tools),
 		serveJSON(endpoint{method: post, path: "/v1/tools/select", action: principal.ActReadTools,
@@ -46,6 +48,24 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, summary: "Refuse a pending node for good"}, s.deny),
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Put a node out, at once and for good"}, s.revoke),
 		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels"}, s.change),
+
+		s.raw(endpoint{method: post, path: "/v1/live/{node}/{source}/whep", action: principal.ActWatch, media: sdpType,
+			summary: "Watch a node's screen, camera or microphone by WHEP: an SDP offer in, an SDP answer out"}, s.watch),
+		s.raw(endpoint{method: patch, path: "/v1/live/{node}/{source}/whep/{session}", action: principal.ActWatch,
+			summary: "Candidates that came after the offer; no restart of ICE"}, s.trickle),
+		s.raw(endpoint{method: remove, path: "/v1/live/{node}/{source}/whep/{session}", action: principal.ActWatch, summary: "Stop watching"}, s.unwatch),
+		serveJSON(endpoint{method: post, path: "/v1/control/{node}", action: principal.ActTakeOver,
+			summary: "Take a node over, or only have agents wait there; it is handed back unless it is held at least every ten seconds"}, s.takeOver),
+		serveJSON(endpoint{method: put, path: "/v1/control/{node}/{session}", action: principal.ActTakeOver, summary: "Hold it: the console is still there"}, s.hold),
+		serveJSON(endpoint{method: post, path: "/v1/control/{node}/{session}/{with}", action: principal.ActTakeOver,
+			summary: "Use its mouse or keyboard: args as tool.desktop.mouse or tool.desktop.keyboard takes them, and that call's result"}, s.useControl),
+		serveJSON(endpoint{method: remove, path: "/v1/control/{node}/{session}", action: principal.ActTakeOver, summary: "Hand it back"}, s.handBack),
+		serveJSON(endpoint{method: post, path: "/v1/recordings", action: principal.ActRecord,
+			summary: "Record a lane: the screen of the node where it works, as WebM with its calls as chapters; answers once the first frame is taken"}, s.record),
+		serveJSON(endpoint{method: get, path: "/v1/recordings", action: principal.ActRecord, summary: "Recordings that run, and the latest that are over"}, s.recordings),
+		serveJSON(endpoint{method: get, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "One recording; once it is over, with its result and file"}, s.recording),
+		serveJSON(endpoint{method: remove, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "Stop a recording; its file is kept"}, s.stopRecording),
+		serveJSON(endpoint{method: get, path: "/v1/live/{node}", action: principal.ActReadNodes, summary: "Who watches a node now"}, s.watching),
 
 		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing paste; it is shown once"}, s.invite),
 		serveJSON(endpoint{method: get, path: "/v1/invites", action: principal.ActInvite, summary: "Invitations and who used them, without their secrets"}, s.invites),
@@ -59,8 +79,15 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActReadApprovals, summary: "One of them, also for a while after it was answered"}, s.approval),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
 			summary: "Answer one: allow (call, lease, session or always) or deny; the first answer counts, later ones are recorded"}, s.answer),
+		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/extend", action: principal.ActApprove, summary: "Take more time for one: ten minutes from now, an hour in all"}, s.extendApproval),
 		serveJSON(endpoint{method: get, path: "/v1/tasks", action: principal.ActReadCalls, summary: "Calls that are kept until a person answers, one's own or, for operators, all"}, s.tasks),
 		serveJSON(endpoint{method: remove, path: "/v1/tasks/{task}", action: principal.ActCall, summary: "Forget one of them"}, s.dropTask),
+		serveJSON(endpoint{method: get, path: "/v1/artifacts", action: principal.ActReadArtifacts,
+			summary: "Files that calls made, one's own or, for operators, everybody's", query: []param{limitParam,
+				{"lane", "of this lane", "string"}, {"call", "of this call", "string"}, {"principal", "of this principal; for operators", "string"}}}, s.artifacts),
+		s.raw(endpoint{method: get, path: "/v1/artifacts/{artifact}", action: principal.ActReadArtifacts,
+			summary: "The bytes of a file, whole or in ranges; its ID is the SHA-256 of its bytes and its entity tag", media: "application/octet-stream"}, s.artifact),
+		serveJSON(endpoint{method: remove, path: "/v1/artifacts/{artifact}", action: principal.ActRemoveArtifacts, summary: "Remove a file before its time; recorded"}, s.removeArtifact),
 		serveJSON(endpoint{method: get, path: "/v1/grants", action: principal.ActReadApprovals, summary: "The grants that are good now"}, s.grants),
 		serveJSON(endpoint{method: post, path: "/v1/grants", action: principal.ActApprove, summary: "Grant a lease ahead of any call"}, s.grant),
 		serveJSON(endpoint{method: remove, path: "/v1/grants/{grant}", action: principal.ActApprove, summary: "End a grant at once"}, s.revokeGrant),
@@ -89,6 +116,10 @@ func (s *Server) table() []*endpoint {
 				{"newest", "1: the last ones of these instead of the first", "boolean"}, {"kind", "of this kind, or of all kinds that begin with it if it ends with a dot", "string"},
 			}}, s.packets),
 		serveJSON(endpoint{method: get, path: "/v1/ledger/head", action: principal.ActReadLedger, summary: "The latest signed head, to keep for a later check"}, s.head),
+		serveJSON(endpoint{method: get, path: "/v1/ledger/verify", action: principal.ActReadLedger, summary: "Check the whole ledger as an offline verifier would; one at a time"}, s.verify),
+		serveJSON(endpoint{method: post, path: "/v1/ledger/compare", action: principal.ActExportLedger, summary: "Hold the ledger against a node's own log, and name every difference"}, s.compare),
+		serveJSON(endpoint{method: post, path: "/v1/surfaced", action: principal.ActSurface,
+			summary: "Say what a page offers its visitor; what it should not is recorded as drift"}, s.surfaced),
 		s.raw(endpoint{method: get, path: "/v1/ledger/export", action: principal.ActExportLedger,
 			summary: "The whole ledger with its public keys, one JSON object a line", media: "application/x-ndjson"}, s.export),
 
@@ -98,6 +129,9 @@ func (s *Server) table() []*endpoint {
 			summary: "The files of a policy: staged, active, or the beginning of a hash"}, s.policySet),
 		serveJSON(endpoint{method: get, path: "/v1/policy/history", action: principal.ActReadPolicy,
 			summary: "Which policies were in force, newest first", query: []param{limitParam}}, s.policyHistory),
+		serveJSON(endpoint{method: get, path: "/v1/policy/drafts", action: principal.ActReadPolicy, summary: "Policies that were staged here and are not in force, newest first"}, s.policyDrafts),
+		serveJSON(endpoint{method: post, path: "/v1/policy/drafts", action: principal.ActActivatePolicy,
+			summary: "Stage a changed policy under its hash; nothing is in force by it"}, s.stagePolicy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/activate", action: principal.ActActivatePolicy,
 			summary: "Put a policy in force; names the hash that was looked at and the one it replaces"}, s.activatePolicy),
 		serveJSON(endpoint{method: post, path: "/v1/policy/replay", action: principal.ActReadPolicy,
@@ -106,7 +140,7 @@ func (s *Server) table() []*endpoint {
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
 			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",
 			query:   []param{{"after", "like Last-Event-ID, for clients that can not send it", "integer"}}, media: "text/event-stream"}, s.events),
-	}
+	)
 }
 
 // raw makes an endpoint that writes its answer itself.

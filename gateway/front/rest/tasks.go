@@ -29,7 +29,33 @@ func ownerOf(c *visit) capabilities.PrincipalID {
 
 func (s *Server) tasks(c *visit, _ none) (taskList, error) {
 	all, err := s.opts.Tasks.Tasks(c.r.Context(), ownerOf(c))
-	return taskList{all}, err
+	if err != nil {
+		return taskList{}, err
+	}
+	s.refresh(all)
+	return taskList{all}, nil
+}
+
+// refresh names the question that each task waits for now. A restart forgets the one
+// that was kept with it; while the task is asked for anew, it is another one.
+func (s *Server) refresh(all []dispatch.Task) {
+	asked := map[string]string{}
+	for _, a := range s.opts.Consent.Approvals() {
+		if a.Task != "" {
+			asked[a.Task] = a.ID
+		}
+	}
+	for i := range all {
+		t := &all[i]
+		if t.State == dispatch.TaskEnded {
+			continue
+		}
+		if id := asked[t.ID]; id != "" {
+			t.State, t.Approval = dispatch.TaskWaiting, id
+		} else if _, err := s.opts.Consent.Approval(t.Approval); err != nil {
+			t.Approval = ""
+		}
+	}
 }
 
 type droppedView struct {

@@ -15,7 +15,7 @@ func (deferred) Tasks(_ context.Context, owner capabilities.PrincipalID) ([]disp
 	if owner != "" && owner != "alice" {
 		return []dispatch.Task{}, nil
 	}
-	return []dispatch.Task{{ID: "t-1", State: dispatch.TaskWaiting, Principal: "alice", Tool: "tool.desktop.act"}}, nil
+	return []dispatch.Task{{ID: "t-1", State: dispatch.TaskWaiting, Principal: "alice", Tool: "tool.desktop.act", Approval: "a-of-an-earlier-process"}}, nil
 }
 
 func (d deferred) DropTask(ctx context.Context, owner capabilities.PrincipalID, id string, _ capabilities.PrincipalID) error {
@@ -36,7 +36,19 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	}
+	var list struct{ Tasks []dispatch.Task }
+	if a.ok(a.agent, "GET", "/v1/tasks", "", &list); list.Tasks[0].Approval != "" {
+		t.Errorf("a question that nobody can answer any more is named: %+v", list.Tasks[0])
+	}
 	a.fails(other, "DELETE", "/v1/tasks/t-1", "", capabilities.CodeNotFound)
 	a.ok(a.agent, "DELETE", "/v1/tasks/t-1", "", nil)
 	a.ok(a.operator, "DELETE", "/v1/tasks/t-1", "", nil)
+}
+
+// Cancel ends the one call that runs.
+func (deferred) Cancel(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
+	if call != "c1" {
+		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now")
+	}
+	return nil
 }

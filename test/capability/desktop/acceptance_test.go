@@ -2,6 +2,7 @@ package desktop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -165,17 +166,23 @@ func TestCalculatorByPixels(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A text cursor that blinks is a change, too.
+	for _, version := range []string{"gtk-3.0", "gtk-4.0"} {
+		dir := filepath.Join(d.Home, ".config", version)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "settings.ini"), []byte("[Settings]\ngtk-cursor-blink=0\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a.launch("gnome-calculator", "Calculator")
 	a.click("Calculator", 0.5, 0.4, nil) // the line that is computed
 	a.do("keyboard", obj{"action": "type", "text": "12*34"})
-	a.click("Calculator", 0.87, 0.85, nil) // the key "="
-	a.rest("Calculator")
+	a.changes("Calculator", 0.05, 0.12, 0.9, 0.22, func() { a.click("Calculator", 0.87, 0.85, nil) }) // the key "=" adds a line above
 	// The result is taken as a person takes it who does not want to type it again:
 	// selected by three clicks, and put down by the middle button.
 	a.click("Calculator", 0.12, 0.38, obj{"count": 3})
 	a.launch("mousepad", "result.txt", "--disable-server", file)
 	a.click("result.txt", 0.5, 0.6, nil)
-	a.click("result.txt", 0.5, 0.6, obj{"button": "middle"})
+	a.changes("result.txt", 0.01, 0.1, 0.3, 0.3, func() { a.click("result.txt", 0.5, 0.6, obj{"button": "middle"}) }) // the text comes when its owner gave it
 	a.do("keyboard", obj{"action": "press", "key": "Control+s"})
 	saved(t, file, "408")
 }
@@ -191,6 +198,20 @@ func (a *agent) rest(window string) *capability.Call {
 			return c
 		}
 	}
+}
+
+// changes does something and waits until a part of a window's image, given in parts of
+// its size, is another one.
+func (a *agent) changes(window string, x, y, width, height float64, do func()) {
+	a.t.Helper()
+	c := a.rest(window)
+	w, _ := c.Result["width"].(float64)
+	h, _ := c.Result["height"].(float64)
+	args := obj{"display": "primary", "region": obj{"x": w * x, "y": h * y, "width": w * width, "height": h * height, "frame_id": c.Result["frame_id"]}}
+	args["if_changed_since"] = a.do("screenshot", args).Result["frame_id"]
+	do()
+	desk.Await(a.t, "a change in "+window, func() bool { return a.do("screenshot", args).Result["unchanged"] != true })
+	a.rest(window)
 }
 
 // click clicks at a part of a window's image, once the window has come to rest.

@@ -63,11 +63,11 @@ func (r *run) launch(program Program, title string) bool {
 	for i, a := range program.Args {
 		args[i] = r.fill(a)
 	}
-	do := obj{"kind": "launch", "app": program.App}
+	do := with("kind", "launch", "app", program.App)
 	if len(args) > 0 {
 		do["args"] = args
 	}
-	c := r.made(r.call("act", obj{"action": do, "then_wait": obj{"window": title, "timeout_ms": 40000}}))
+	c := r.made(r.call("act", with("action", do, "then_wait", with("window", title, "timeout_ms", 40000))))
 	if c.Code == "app_not_found" {
 		return false
 	}
@@ -112,7 +112,7 @@ func editor(kind, text string) step {
 				r.s.programs[kind] = p
 				act(`window:~"{editor}"`, "activate")(r)
 				// A window that has just come may not have its keyboard yet.
-				await(obj{"selector": `window:~"{editor}" >> role:textbox && state:multiline`, "state": "focused"}, "satisfied")(r)
+				await(with("selector", `window:~"{editor}" >> role:textbox && state:multiline`, "state", "focused"), "satisfied")(r)
 				return
 			}
 		}
@@ -125,7 +125,7 @@ func editor(kind, text string) step {
 //go:noinline
 func saved(want string) step {
 	return func(r *run) {
-		call("keyboard", obj{"action": "press", "key": "Control+s"})(r)
+		call("keyboard", with("action", "press", "key", "Control+s"))(r)
 		holdsFile(want)(r)
 	}
 }
@@ -154,11 +154,14 @@ func terminals() []Program {
 		{"xterm", append([]string{"-u8", "-T", "{editor}", "-e"}, work...)},
 		{"foot", append([]string{"-T", "{editor}"}, work...)},
 	}
-	if os.Getenv("WAYLAND_DISPLAY") != "" && os.Getenv("DISPLAY") == "" {
+	if wayland() {
 		list = list[1:] // xterm needs an X server
 	}
 	return list
 }
+
+// wayland reports a desktop whose programs are all clients of a Wayland compositor.
+func wayland() bool { return os.Getenv("WAYLAND_DISPLAY") != "" && os.Getenv("DISPLAY") == "" }
 
 // terminal opens one that writes each line typed into it to {file}.
 //

@@ -231,11 +231,12 @@ func (r *run) show(body string) {
 	r.page, r.s.current = p, p
 	r.s.window = true
 	// The page is there; what the system's parts know of it may come a moment later.
-	call("wait-for", obj{"window": "{title}", "state": "exists", "timeout_ms": 20000})(r)
+	call("wait-for", with("window", "{title}", "state", "exists", "timeout_ms", 20000))(r)
 	field("status", "satisfied")(r)
 	act(`window:"{title}"`, "activate")(r)
 	becomes("document.hasFocus()", true)(r)
-	becomes("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(() => d(true))))", true)(r)
+	// Until a page is painted for the first time Chrome drops the keys and clicks that come to it.
+	becomes("performance.getEntriesByType('paint').length > 0", true)(r)
 }
 
 // openWindow starts the browser, as an agent would.
@@ -248,7 +249,7 @@ func (s *suite) openWindow(r *run, p *page) {
 		for i, a := range args {
 			list[i] = a
 		}
-		c := r.call("act", obj{"action": obj{"kind": "launch", "app": program.App, "args": list}})
+		c := r.call("act", with("action", with("kind", "launch", "app", program.App, "args", list)))
 		switch c.Code {
 		case "":
 			s.o.Browser = program
@@ -269,7 +270,7 @@ func (s *suite) closeWindow() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, _ = s.lane.Call(ctx, "act", obj{"target": fmt.Sprintf("window:%q", s.title), "action": obj{"kind": "close"}})
+	_, _ = s.lane.Call(ctx, "act", with("target", fmt.Sprintf("window:%q", s.title), "action", with("kind", "close")))
 	for _, p := range s.opened {
 		p.end(ctx)
 	}

@@ -18,7 +18,7 @@ const someForm = html(`<h1>Form</h1><label>First name <input id=first value=Ada>
 //
 //go:noinline
 func outline(more ...obj) step {
-	args := obj{"outline": true, "window": "{title}"}
+	args := with("outline", true, "window", "{title}")
 	for _, m := range more {
 		for k, v := range m {
 			args[k] = v
@@ -53,7 +53,7 @@ func shows(words ...string) step {
 //go:noinline
 func found(selector string) step {
 	return func(r *run) {
-		call("wait-for", obj{"selector": in(selector), "state": "exists", "timeout_ms": 20000})(r)
+		call("wait-for", with("selector", in(selector), "state", "exists", "timeout_ms", 20000))(r)
 		field("status", "satisfied")(r)
 	}
 }
@@ -77,11 +77,11 @@ func snapshots() []*behaviour {
 					r.fail("no ref on the line with Spelling:\n%s", clip(text, 2500))
 				}
 				r.vars["ref"] = ref
-				call("query", obj{"selector": "{ref}"})(r)
+				call("query", with("selector", "{ref}"))(r)
 				field("matches.0.node.name", "Spelling")(r)
 			}),
 		b("snapshot.tree", "the elements as JSON", "a tree with roles, names, states and bounds", someForm, shows("Save as"),
-			call("snapshot", obj{"include_tree": true, "window": "{title}"}), func(r *run) {
+			call("snapshot", with("include_tree", true, "window", "{title}")), func(r *run) {
 				n := inTree(pick(r.last.Result, "tree.root"), "button", "Save")
 				if n == nil || number(n, "bounds.width") < 10 {
 					r.fail("the tree has no button Save with bounds: %s", brief(n))
@@ -90,7 +90,7 @@ func snapshots() []*behaviour {
 		b("snapshot.diff", "what changed since the last one", "only the changed lines", someForm, shows("Save as"),
 			soon(func(r *run) string {
 				keep("id", "snapshot_id")(r)
-				outline(obj{"diff_since": known("id")})(r)
+				outline(with("diff_since", known("id")))(r)
 				if text, _ := r.last.Result["outline"].(string); strings.TrimSpace(text) != "" && !strings.Contains(text, "nothing") {
 					keep("id", "snapshot_id")(r)
 					return "nothing was changed, and the difference is " + clip(text, 800)
@@ -98,9 +98,9 @@ func snapshots() []*behaviour {
 				return ""
 			}),
 			keep("id", "snapshot_id"), inPage("document.body.append(Object.assign(document.createElement('button'), { textContent: 'Fresh' }))"), found("role:button && name:Fresh"),
-			outline(obj{"diff_since": known("id")}), field("diff_of", known("id")), field("outline", "Fresh"), noField("outline", "Wrap lines")),
+			outline(with("diff_since", known("id"))), field("diff_of", known("id")), field("outline", "Fresh"), noField("outline", "Wrap lines")),
 		b("snapshot.bounded", "at most twenty elements", "twenty, and it says that there are more", someForm, shows("Save as"),
-			outline(obj{"max_nodes": 20}), field("truncated", true), check(func(r *run, c *capability.Call) string {
+			outline(with("max_nodes", 20)), field("truncated", true), check(func(r *run, c *capability.Call) string {
 				text, _ := c.Result["outline"].(string)
 				if n := strings.Count(strings.TrimSpace(text), "\n") + 1; n > 30 {
 					return "the outline has " + brief(n) + " lines"
@@ -108,10 +108,10 @@ func snapshots() []*behaviour {
 				return ""
 			})),
 		b("snapshot.protected", "a field for a password", "its value is nowhere in an answer", someForm, shows("Pass"), without("hunter2"),
-			call("snapshot", obj{"include_tree": true, "window": "{title}"}), without("hunter2"),
-			call("query", obj{"selector": in("role:textbox"), "limit": 10}), without("hunter2")),
+			call("snapshot", with("include_tree", true, "window", "{title}")), without("hunter2"),
+			call("query", with("selector", in("role:textbox"), "limit", 10)), without("hunter2")),
 		b("snapshot.image", "with an image", "the picture and its frame come along when asked for", twoSquares,
-			call("snapshot", obj{"include_image": true}), squaresStep, keep("frame", "frame_id"), clickFrame, struck(1)),
+			call("snapshot", with("include_image", true)), squaresStep, keep("frame", "frame_id"), clickFrame, struck(1)),
 	}
 }
 
@@ -150,7 +150,7 @@ func inTree(node any, role, name string) map[string]any {
 
 //go:noinline
 func query(selector any, more ...obj) step {
-	args := obj{"selector": selector}
+	args := with("selector", selector)
 	for _, m := range more {
 		for k, v := range m {
 			args[k] = v
@@ -161,27 +161,27 @@ func query(selector any, more ...obj) step {
 
 func queries() []*behaviour {
 	const ready = "name:\"Save as\""
-	one := func(want string) step { return field("matches.0.node.name", want) }
+	one := shared(func(want string) step { return field("matches.0.node.name", want) })
 	return []*behaviour{
 		b("query.chain", "a window, a role and a name", "that button only", someForm, found(ready),
-			query(in(`role:button && name:"Save"`), obj{"limit": 5}), field("matches.length", 1), one("Save"), keep("ref", "matches.0.element_ref"), query("{ref}"), one("Save")),
+			query(in(`role:button && name:"Save"`), with("limit", 5)), field("matches.length", 1), one("Save"), keep("ref", "matches.0.element_ref"), query("{ref}"), one("Save")),
 		b("query.object", "the older form of a selector", "role and name as fields find the same", someForm, found(ready),
-			query(obj{"kind": "a11y", "role": "button", "name": "Save as"}, obj{"limit": 5}), one("Save as")),
+			query(with("kind", "a11y", "role", "button", "name", "Save as"), with("limit", 5)), one("Save as")),
 		b("query.states", "by state", "checked and unchecked boxes are told apart", someForm, found(ready),
-			query(in("role:checkbox && state:checked"), obj{"limit": 5}), field("matches.length", 1), one("Wrap lines"),
-			query(in("role:checkbox && !state:checked"), obj{"limit": 5}), field("matches.length", 1), one("Spelling")),
+			query(in("role:checkbox && state:checked"), with("limit", 5)), field("matches.length", 1), one("Wrap lines"),
+			query(in("role:checkbox && !state:checked"), with("limit", 5)), field("matches.length", 1), one("Spelling")),
 		b("query.part", "a part of a name, and alternatives", "both buttons", someForm, found(ready),
-			query(in(`role:button && name~:"Save"`), obj{"limit": 5}), field("matches.length", 2),
-			query(in(`role:button && (name:Save || name:Delete)`), obj{"limit": 5}), field("matches.length", 2)),
+			query(in(`role:button && name~:"Save"`), with("limit", 5)), field("matches.length", 2),
+			query(in(`role:button && (name:Save || name:Delete)`), with("limit", 5)), field("matches.length", 2)),
 		b("query.nth", "the second of several alike", "the second on the screen", someForm, found(ready),
 			query(in("role:button && name:Open && nth:2")), field("matches.length", 1), keep("ref", "matches.0.element_ref"),
 			act("{ref}", "click"), becomes("log.filter(e => e.t === 'click').length", 1),
 			becomes("(() => { const e = log.find(e => e.t === 'click'); return document.elementFromPoint(e.x, e.y)?.parentElement.innerText.trim() || '' })()", "two Open")),
 		b("query.near", "what stands right of a text", "the field that the text belongs to", someForm, found(ready),
 			query(in(`role:textbox && right-of:"Last name"`)), field("matches.length", 1), keep("ref", "matches.0.element_ref"),
-			act("{ref}", "set_value", obj{"value": "Lovelace"}), becomes("el('last').value", "Lovelace")),
+			act("{ref}", "set_value", with("value", "Lovelace")), becomes("el('last').value", "Lovelace")),
 		b("query.limit", "more matches than the limit", "as many as asked for, and how many there are", someForm, found(ready),
-			query(in("role:button && name:Open"), obj{"limit": 2}), field("matches.length", 2), field("total", 3)),
+			query(in("role:button && name:Open"), with("limit", 2)), field("matches.length", 2), field("total", 3)),
 		b("query.none", "nothing matches", "no match, and the nearest names", someForm, found(ready),
 			query(in(`role:button && name:"Safe"`)), field("matches.length", 0), check(func(r *run, c *capability.Call) string {
 				if near := brief(c.Result["nearest"]); !strings.Contains(near, "Save") {
@@ -190,7 +190,7 @@ func queries() []*behaviour {
 				return ""
 			})),
 		b("query.bad", "a selector with a mistake", "invalid_arguments that shows where", someForm,
-			refused(capabilities.CodeInvalidArguments, "query", obj{"selector": `role:button && (name:`})),
+			refused(capabilities.CodeInvalidArguments, "query", with("selector", `role:button && (name:`))),
 		b("query.bounds", "where an element is", "its bounds are where it is drawn", html(`<button class=m id=m style="left:40px;top:60px" aria-label=Square></button>`), found("name:Square"),
 			shot(), find("m", magenta), onDesktop("m", "at"), query(in("name:Square")), check(func(r *run, c *capability.Call) string {
 				b := pick(c.Result, "matches.0.node.bounds")
@@ -203,7 +203,7 @@ func queries() []*behaviour {
 		b("query.ocr", "text that only shows in pixels", "found where it is drawn", needsOCR, html(`<canvas id=c width=600 height=200></canvas><script>
 			const g = el('c').getContext('2d'); g.font = '48px sans-serif'; g.fillText('Elephant', 60, 100)</script>`),
 			func(r *run) {
-				if c := r.made(r.call("query", obj{"selector": obj{"kind": "ocr", "text": "Elephant"}})); c.Code == capabilities.CodeNotSupported {
+				if c := r.made(r.call("query", with("selector", with("kind", "ocr", "text", "Elephant")))); c.Code == capabilities.CodeNotSupported {
 					panic(lack{string(needsOCR)})
 				}
 			}, field("matches.0.kind", "ocr")),

@@ -24,11 +24,29 @@ type step func(r *run)
 
 type obj = map[string]any
 
+// shared keeps a function from being copied into each of the places that call it.
+//
+//go:noinline
+func shared[F any](f F) F { return f }
+
+// with makes arguments of names and values. Literal maps would be filled name by
+// name in each of hundreds of places, which costs 60 KB of the binary.
+//
+//go:noinline
+func with(pairs ...any) obj {
+	o := make(obj, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		o[pairs[i].(string)] = pairs[i+1]
+	}
+	return o
+}
+
 type (
 	failure struct{ text string }
 	lack    struct{ text string }
 )
 
+//go:noinline
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
@@ -74,14 +92,16 @@ func refused(code capabilities.Code, tool string, args obj, words ...string) ste
 func act(target, kind string, more ...obj) step { return call("act", action(target, kind, more...)) }
 
 // action gives the arguments of act.
+//
+//go:noinline
 func action(target, kind string, more ...obj) obj {
-	do := obj{"kind": kind}
+	do := with("kind", kind)
 	for _, m := range more {
 		for k, v := range m {
 			do[k] = v
 		}
 	}
-	args := obj{"action": do}
+	args := with("action", do)
 	if target != "" {
 		args["target"] = target
 	}
@@ -89,6 +109,8 @@ func action(target, kind string, more ...obj) obj {
 }
 
 // in is a selector for something in the window that talks back.
+//
+//go:noinline
 func in(selector string) string { return `window:"{title}" >> ` + selector }
 
 // made makes c the last call, which the steps behind it look at.
@@ -338,6 +360,8 @@ func pick(v any, path string) any {
 }
 
 // number reads a number from decoded JSON, 0 if there is none.
+//
+//go:noinline
 func number(v any, path string) float64 {
 	n, _ := pick(v, path).(float64)
 	return n

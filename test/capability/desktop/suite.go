@@ -36,6 +36,10 @@ type Options struct {
 	// Relayout changes the arrangement of the displays and gives what undoes it.
 	// Default: behaviours that need it are not run.
 	Relayout func(ctx context.Context) (undo func(), err error)
+	// Window asks the desktop itself where the content of the window of that title
+	// is, and whether it is shown. Default: the window's page is asked, which under
+	// Wayland is told neither.
+	Window func(title string) (x, y int, shown bool)
 	// Quiet is how long the node waits after the person touched the mouse. Default: 3 s.
 	Quiet time.Duration
 }
@@ -99,17 +103,14 @@ func Run(ctx context.Context, o Options) (*capability.Report, error) {
 	if err := s.prepare(ctx); err != nil {
 		return &s.report, err
 	}
-	chosen := map[string]bool{}
-	for _, b := range o.Behaviours {
-		chosen[b.ID] = true
-	}
+	steps := map[string]*behaviour{}
 	for _, b := range all() {
-		if chosen[b.ID] {
-			out := s.outcome(ctx, b)
-			s.report.Outcomes = append(s.report.Outcomes, out)
-			s.o.Done(out)
-		}
+		steps[b.ID] = b
 	}
+	// One lane: there is one desktop.
+	s.report.Outcomes = capability.Each(ctx, o.Behaviours, 1, func(int) (capability.Try, func()) {
+		return func(ctx context.Context, b *capability.Behaviour) capability.Attempt { return s.try(ctx, steps[b.ID]) }, func() {}
+	}, o.Done)
 	s.report.Took = time.Since(s.report.Began)
 	return &s.report, ctx.Err()
 }
@@ -123,7 +124,7 @@ func (s *suite) prepare(ctx context.Context) error {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "the desktop tools are not offered: %v", err).
 			WithHint("Run 'handrail doctor' to see why no node can carry them out.")
 	case c.Code != "":
-		return &capabilities.Error{Code: c.Code, Message: c.Message, Hint: c.Hint}
+		return c.Err()
 	}
 	s.report.Node = c.Node
 	s.report.Chrome = fmt.Sprint(pick(c.Result, "backend.mode"))
@@ -139,29 +140,13 @@ func (s *suite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// outcome runs one behaviour; a failure runs once more.
-func (s *suite) outcome(ctx context.Context, b *behaviour) capability.Outcome {
-	out := capability.Outcome{Behaviour: &b.Behaviour, Status: capability.NotRun, Error: "interrupted"}
-	if ctx.Err() != nil {
-		return out
-	}
-	began := time.Now()
+// try runs one behaviour; a failure runs once more.
+func (s *suite) try(ctx context.Context, b *behaviour) capability.Attempt {
 	first := s.run(ctx, b)
-	out.Duration, out.Calls = time.Since(began), len(first.calls)
-	switch {
-	case first.left != "":
-		out.Error = "needs " + first.left
-		return out
-	case ctx.Err() != nil:
-		return out
-	case first.failed == "":
-		out.Status, out.Error = capability.Passed, ""
-		return out
-	}
-	out.Status, out.Error = capability.Failed, first.failed
-	again := s.run(ctx, b)
-	out.Trace = s.report.TraceOf(ctx, s.o.Options, out, again.failed+again.left, first.calls, first.screen, first.outline)
-	return out
+	return capability.Attempt{Failed: first.failed, Lacks: first.left, Calls: len(first.calls), Trace: func(o capability.Outcome) *capability.Trace {
+		again := s.run(ctx, b)
+		return s.report.TraceOf(ctx, s.o.Options, o, again.failed+again.left, first.calls, first.screen, first.outline)
+	}}
 }
 
 // behaviourTime bounds one behaviour, whatever hangs.

@@ -3,7 +3,12 @@
 // stays. Without this a page is as good, once reloaded.
 import { tell } from "./time.js";
 
-const trusted = window.trustedTypes?.createPolicy("handrail", { createHTML: (s) => s });
+const shows = "/console/worker.js";
+const trusted = window.trustedTypes?.createPolicy("handrail", {
+  createHTML: (s) => s, createScriptURL: (s) => { if (s !== shows) throw new TypeError("not ours"); return s; },
+});
+// The address of the only worker that there is.
+export const worker = () => trusted ? trusted.createScriptURL(shows) : shows;
 const body = document.body;
 const byID = (id, root = document) => root.getElementById(id);
 const say = (text) => { byID("announce").textContent = text; };
@@ -43,6 +48,12 @@ function take(doc, sent) {
   // What is shown once stays until the page is left.
   const once = sent ? null : old.querySelector("[data-once]");
   if (once && !fresh.querySelector("[data-once]")) fresh.prepend(once.cloneNode(true));
+  // Nor does what a form says of its own try (a passkey's, a browser's) go with what
+  // happens elsewhere, before anybody could read it; the next try clears it.
+  for (const told of sent ? [] : old.querySelectorAll("form [data-problem]")) {
+    const action = told.closest("form").getAttribute("action");
+    if (told.textContent) fresh.querySelector(`form[action="${CSS.escape(action)}"] [data-problem]`)?.replaceWith(told.cloneNode(true));
+  }
   tell(fresh);
   if (old.innerHTML === fresh.innerHTML) return;
   for (const q of fresh.querySelectorAll("[data-question]")) if (!had.has(q.id)) q.classList.add("fresh");
@@ -68,14 +79,20 @@ function take(doc, sent) {
   }
 }
 
-let asking = false, again = false;
+let asking = false, again = false, turn = 0; // turn counts the answers of forms
 async function refresh() {
   if (asking) { again = true; return; }
   asking = true;
+  const mine = turn;
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
-    if (answer.type === "opaqueredirect" || answer.status === 401) { location.assign("/console/login"); return; }
-    if (answer.ok) take(parse(await answer.text()), false);
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.status === 401 || new URL(answer.url).pathname === "/console/login") { location.assign("/console/login"); return; }
+    // An address that leads elsewhere belongs to the answer of a form, which stays.
+    if (answer.ok && !answer.redirected) {
+      const text = await answer.text();
+      // What was asked for before a form was answered is older than that answer.
+      if (mine === turn) take(parse(text), false); else again = true;
+    }
   } catch { /* the gateway is away; the stream tells when it is back */ } finally {
     asking = false;
     if (again) { again = false; refresh(); }
@@ -122,11 +139,15 @@ document.addEventListener("submit", async (e) => {
   const buttons = [...form.querySelectorAll("button")];
   for (const b of buttons) b.disabled = true;
   try {
-    const answer = await fetch(e.submitter?.getAttribute("formaction") ?? form.action, { method: "POST", body: data, headers: { Accept: "text/html" } });
+    // A file goes as it is: a form would make three times as much of it.
+    const file = form.querySelector("input[type=file]")?.files[0];
+    const headers = file ? { Accept: "text/html", "Content-Type": "application/x-ndjson", "X-Handrail-Csrf": body.dataset.csrf } : { Accept: "text/html" };
+    const answer = await fetch(e.submitter?.getAttribute("formaction") ?? form.action, { method: "POST", body: file ?? data, headers });
     if (answer.url.includes("/console/login")) { location.assign("/console/login"); return; }
     const doc = parse(await answer.text());
     if (!doc.getElementById("live")) throw new Error();
     if (answer.ok && answer.redirected && new URL(answer.url).pathname !== location.pathname) history.pushState(null, "", new URL(answer.url).pathname);
+    turn++;
     take(doc, true);
     const said = byID("outcome");
     say(said.textContent);

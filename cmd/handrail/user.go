@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newUserCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "user",
+		Short: "Let people sign in to the console with a password or a passkey",
+		Long: "A user signs in at /console/ with a password; in the console they add passkeys of their own. What 'handrail\n" +
+			"login' prints works without any.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newUserAddCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRemoveCmd(), newUserSignOutCmd())
+	return cmd
+}
+
+// readPassword asks for a password twice at a terminal; piped, it is what comes without
+// the end of its line.
+func readPassword(cmd *cobra.Command) (string, error) {
+	in, prompt := cmd.InOrStdin(), cmd.ErrOrStderr()
+	text, err := readHidden(cmd.Context(), in, prompt, "Password, 12 characters or more: ", 1024)
+	if err != nil {
+		return "", err
+	}
+	if !isTerminal(in) {
+		return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
+	}
+	again, err := readHidden(cmd.Context(), in, prompt, "Once more: ", 1024)
+	if err == nil && again != text {
+		err = usageError("the two are not the same")
+	}
+	return text, err
+}
+
+func newUserAddCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a user; the password is asked for, or read from standard input",
+		Args:  cobra.ExactArgs(1),
+	}
+	role := cmd.Flags().String("role", "operator", "viewer, operator or admin")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch *role {
+		case "viewer", "operator", "admin":
+		default:
+			return usageError("--role is %q; want viewer, operator or admin", *role)
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		password, err := readPassword(cmd)
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("users"), map[string]string{"principal": args[0], "role": *role, "password": password}, &raw); err != nil {
+			return err
+		}
+		return confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.base)
+	}
+	return cmd
+}
+
+func newUserListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the users, without their secrets",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			users, done, err := listed[struct {
+				Principal string     `json:"principal"`
+				Role      string     `json:"role"`
+				Password  bool       `json:"password"`
+				Passkeys  []struct{} `json:"passkeys"`
+				CreatedAt time.Time  `json:"created_at"`
+			}](cmd, c, path("users"), "users")
+			if done || err != nil {
+				return err
+			}
+			t := newTable(cmd.OutOrStdout(), "USER", "ROLE", "PASSWORD", "PASSKEYS", "SINCE")
+			for _, u := range users {
+				password := "no"
+				if u.Password {
+					password = "yes"
+				}
+				t.row(u.Principal, u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(time.DateTime))
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newUserPasswordCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "password NAME",
+		Short: "Give a user another password; their sessions end",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			password, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodPut, path("users", args[0], "password"), map[string]string{"password": password}, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "%s has another password", args[0])
+		},
+	}
+}
+
+func newUserRemoveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a user with their password, passkeys and sessions",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return change(cmd, http.MethodDelete, path("users", args[0]), nil, "%s can no longer sign in", args[0])
+		},
+	}
+}
+
+func newUserSignOutCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sign-out NAME",
+		Short: "End all of a user's sessions of the console",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return change(cmd, http.MethodDelete, path("users", args[0], "sessions"), nil, "%s is signed out everywhere", args[0])
+		},
+	}
+}

@@ -1,0 +1,15 @@
+//go:build !unix || darwin
+
+package main
+
+import (
+	"github.com/handrail-dev/handrail/capabilities/location"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// localPosition is this system's own source of positions: none that we read yet.
+func localPosition() platform.Locator {
+	return location.None{Why: platform.MissingError{
+		What: "The location service of this system is not read yet.", Fix: "Set location.fixed in node.json to where the device is.",
+	}}
+}

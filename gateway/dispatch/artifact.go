@@ -1,0 +1,239 @@
+package dispatch
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/outcome"
+)
+
+const (
+	// stalledAfter is how long an artifact may come no further (its node is away, say)
+	// before it is given up.
+	stalledAfter = 45 * time.Second
+	// fetchAgain is how long after a cut the next attempt follows, if nothing changed.
+	fetchAgain = 250 * time.Millisecond
+	// maxFetching bounds the artifacts on their way at once.
+	maxFetching = 16
+	// inlineMost is up to what size an artifact also fills the field it stands for.
+	inlineMost = capabilities.InlineBytes
+)
+
+// Artifacts keeps what calls captured; gateway/outcome implements it.
+type Artifacts interface {
+	Receive(context.Context, outcome.Kept) (*outcome.Incoming, error)
+	Open(outcome.Kept) (*outcome.Content, error)
+}
+
+// Fetcher brings artifacts from their nodes; gateway/nodes does it.
+type Fetcher interface {
+	// Fetch goes on with one artifact. CodeNodeDisconnected means that a later Fetch
+	// can go on; every other error is the last.
+	Fetch(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte, in *outcome.Incoming) error
+	// Forget says that it is wanted no more.
+	Forget(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte)
+}
+
+// collect brings in what the answer names, before the call's end is recorded: a
+// result names only what is there, whole and verified, or says why it is not. If the
+// gateway ends first the call is left open, and the next process goes on with it.
+func (d *Dispatcher) collect(ctx context.Context, c *call, e *end, report func(capabilities.Progress)) {
+	heads := e.answer.Artifacts
+	if e.err != nil || e.answer.Status != capabilities.StatusOK || len(heads) == 0 {
+		return
+	}
+	total := uint64(0)
+	for _, h := range heads {
+		total += h.Size
+	}
+	var refused *capabilities.Error
+	switch {
+	case c.d == nil: // conclude says so
+		return
+	case d.opts.Artifacts == nil || d.opts.Fetcher == nil:
+		refused = &capabilities.Error{Code: capabilities.CodeArtifactUnavailable}
+	case total > uint64(c.d.Limits.MaxArtifactBytes):
+		refused = &capabilities.Error{Code: capabilities.CodeResultTooLarge}
+	}
+	done := uint64(0)
+	for _, h := range heads {
+		a := capabilities.Artifact{ID: capabilities.ArtifactIDOf(h.ID), Name: h.Name, MIME: h.MIME, Size: int64(h.Size), Field: h.Field}
+		err := refused
+		if err == nil {
+			err = d.bring(ctx, c, h, func(got int64) {
+				if report != nil {
+					report(capabilities.Progress{Done: float64(done) + float64(got), Total: float64(total), Message: "receiving " + h.Name})
+				}
+			})
+		}
+		if err == errGatewayEnds {
+			*e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
+			return
+		}
+		if err != nil {
+			a.Code = err.Code
+			d.opts.Log.Warn("artifact.missing", "hop", "artifact", "call", c.id, "tool", c.req.Tool, "node", c.selected(), "artifact", a.ID, "code", err.Code, "cause", err.Unwrap())
+			d.forget(c, h)
+		}
+		e.artifacts = append(e.artifacts, a)
+		done += h.Size
+	}
+	d.inline(c, e)
+}
+
+// errGatewayEnds is what bring gives when this process has to leave it to the next.
+var errGatewayEnds = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
+
+// bring fetches one artifact, over as many streams as it takes.
+func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, report func(int64)) *capabilities.Error {
+	select {
+	case d.fetching <- struct{}{}:
+		defer func() { <-d.fetching }()
+	case <-ctx.Done():
+		return because(ctx, &capabilities.Error{Code: capabilities.CodeCancelled})
+	case <-d.closing:
+		return errGatewayEnds
+	}
+	node := c.selected()
+	in, err := d.opts.Artifacts.Receive(ctx, outcome.Kept{
+		Artifact: capabilities.Artifact{ID: capabilities.ArtifactIDOf(h.ID), Name: h.Name, MIME: h.MIME, Size: int64(h.Size), Field: h.Field},
+		Call:     c.id, Principal: c.req.Principal, Lane: c.req.Lane, Node: node, Tool: c.req.Tool,
+	})
+	if err != nil {
+		return notArrived(err)
+	}
+	leave := false
+	defer func() { in.Close(!leave) }()
+	fetchCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends, ended := make(chan struct{}), make(chan struct{})
+	defer func() { close(ends); <-ended }() // nothing is reported, or read of in, any more
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-d.closing:
+				cancel()
+				return
+			case <-ends:
+				return
+			case <-tick.C:
+				report(in.Received())
+			}
+		}
+	}()
+	last, moved := int64(-1), time.Now()
+	for !in.Done() {
+		changed := d.opts.Nodes.Changed()
+		err := d.opts.Fetcher.Fetch(fetchCtx, node, c.id, h.ID, in)
+		if in.Done() {
+			break
+		}
+		select {
+		case <-d.closing:
+			leave = true
+			return errGatewayEnds
+		default:
+		}
+		if ctx.Err() != nil {
+			return because(ctx, &capabilities.Error{Code: capabilities.CodeCancelled})
+		}
+		if capabilities.CodeOf(err) != capabilities.CodeNodeDisconnected {
+			return notArrived(err)
+		}
+		if now := in.Received(); now > last {
+			last, moved = now, time.Now()
+		}
+		if time.Since(moved) > stalledAfter || putOut(nodeByID(d.opts.Nodes.Snapshot(), node)) {
+			return notArrived(err)
+		}
+		again := time.NewTimer(fetchAgain)
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-ctx.Done():
+		case <-d.closing:
+		}
+		again.Stop()
+	}
+	return nil
+}
+
+// notArrived gives the code that stands where an artifact does not.
+func notArrived(err error) *capabilities.Error {
+	if capabilities.CodeOf(err) == capabilities.CodeArtifactSpace {
+		return capabilities.AsError(err)
+	}
+	return capabilities.Wrap(capabilities.CodeArtifactUnavailable, err, "")
+}
+
+// forget spares the node to keep what nobody will fetch. It is not worth a wait.
+func (d *Dispatcher) forget(c *call, h wire.ArtifactHead) {
+	if d.opts.Fetcher == nil || !d.begin() {
+		return
+	}
+	go func() {
+		defer d.background.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		defer cancel()
+		d.opts.Fetcher.Forget(ctx, c.selected(), c.id, h.ID)
+	}()
+}
+
+// inline fills the fields that small artifacts stand for, as the contract has them.
+func (d *Dispatcher) inline(c *call, e *end) {
+	room := int64(c.d.Limits.MaxBlobBytes)
+	for _, b := range e.blobs {
+		room -= int64(len(b.Bytes))
+	}
+	for _, a := range e.artifacts {
+		if a.Field == "" || a.Code != "" || a.Size > min(inlineMost, room) {
+			continue
+		}
+		content, err := d.opts.Artifacts.Open(outcome.Kept{Artifact: a, Call: c.id})
+		if err != nil {
+			continue
+		}
+		data := make([]byte, a.Size)
+		_, err = io.ReadFull(content, data)
+		_ = content.Close()
+		if err != nil {
+			d.opts.Log.Error("artifact.inline", "call", c.id, "artifact", a.ID, "err", err)
+			continue
+		}
+		room -= a.Size
+		e.blobs = append(e.blobs, capabilities.Blob{Field: a.Field, MIME: a.MIME, Bytes: data})
+	}
+}
+
+// missing says which artifact of an answer is not there; nil if all are.
+func missing(list []capabilities.Artifact) *capabilities.Error {
+	for _, a := range list {
+		if a.Code != "" {
+			return &capabilities.Error{Code: a.Code}
+		}
+	}
+	return nil
+}
+
+// artifactRecord is an artifact in the ledger: its name may say something, its hash
+// does not.
+type artifactRecord struct {
+	ID   capabilities.ArtifactID `json:"artifact_id"`
+	MIME string                  `json:"mime"`
+	Size int64                   `json:"size"`
+	Code capabilities.Code       `json:"code,omitempty"`
+}
+
+func artifactRecords(list []capabilities.Artifact) []artifactRecord {
+	var out []artifactRecord
+	for _, a := range list {
+		out = append(out, artifactRecord{ID: a.ID, MIME: a.MIME, Size: a.Size, Code: a.Code})
+	}
+	return out
+}

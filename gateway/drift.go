@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// drifts writes drift down, so that none is without its trace (S1-65).
+type drifts struct{ g *Gateway }
+
+// maxDriftEach is how many signals one packet holds: its body is bounded.
+const maxDriftEach = 20
+
+// Surfaced records what a page showed without a grant.
+func (d drifts) Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error {
+	var drafts []ledger.Draft
+	for len(signals) > 0 {
+		n := min(len(signals), maxDriftEach)
+		drafts = append(drafts, ledger.Draft{Kind: "gateway.drift.surfaced", Principal: who.Principal, Body: map[string]any{
+			"surface": report.Surface, "page": report.Page, "token_id": who.TokenID, "role": who.Role.String(), "signals": signals[:n],
+		}})
+		signals = signals[n:]
+	}
+	return d.g.Ledger.Append(ctx, drafts...)
+}

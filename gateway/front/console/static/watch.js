@@ -1,0 +1,139 @@
+// Shows a device's screen: WebRTC from the device itself, begun through the gateway
+// (WHEP). What agents do there meanwhile is told beside it.
+const byID = (id) => document.getElementById(id);
+const node = byID("stage").dataset.node;
+const base = `/console/live/${encodeURIComponent(node)}`;
+const guard = { "X-Handrail-Csrf": document.body.dataset.csrf };
+const video = byID("screen"), button = byID("watch");
+const state = (text) => { byID("watch-state").textContent = text; };
+let pc = null, at = null, timer = 0;
+
+async function begin() {
+  button.disabled = true;
+  state("Asking. Where policy wants a person's word, it waits under Approvals.");
+  pc = new RTCPeerConnection();
+  const here = pc;
+  const way = pc.addTransceiver("video", { direction: "recvonly" });
+  // Frames that say when they were taken tell the delay; where the browser can not
+  // ask for that, it is not shown.
+  const wants = way.getHeaderExtensionsToNegotiate?.();
+  if (wants) {
+    for (const e of wants) if (e.uri.endsWith("abs-capture-time")) e.direction = "recvonly";
+    try { way.setHeaderExtensionsToNegotiate(wants); } catch { /* it is as it was */ }
+  }
+  pc.ontrack = (e) => { video.srcObject = new MediaStream([e.track]); };
+  pc.onconnectionstatechange = () => { if (here === pc && ["failed", "closed", "disconnected"].includes(here.connectionState)) end("The view has ended."); };
+  try {
+    const offer = await pc.createOffer();
+    const answer = await fetch(`${base}/screen/whep`, { method: "POST", headers: { ...guard, "Content-Type": "application/sdp" }, body: offer.sdp });
+    const text = await answer.text();
+    if (here !== pc) return;
+    if (answer.status !== 201) {
+      let why = "";
+      try { const e = JSON.parse(text).error; why = [e.message, e.hint].filter(Boolean).join(" "); } catch { /* not ours */ }
+      end(why || "The gateway refused.");
+      return;
+    }
+    at = answer.headers.get("Location").replace(/^\/v1/, "/console");
+    here.setConfiguration({ iceServers: servers(answer.headers.get("Link")) });
+    tell(here, at, answer.headers.get("ETag"), offer.sdp);
+    await here.setLocalDescription(offer);
+    await here.setRemoteDescription({ type: "answer", sdp: text });
+    video.muted = true;
+    await video.play();
+    state("Live.");
+    button.textContent = "Stop watching";
+    timer = setInterval(measure, 1000);
+    measure();
+  } catch {
+    if (here === pc) end("The device could not be reached from here.");
+  } finally {
+    button.disabled = false;
+  }
+}
+
+// The servers by which a way is found, as the gateway's Link headers tell them.
+function servers(links) {
+  const all = [];
+  for (const [, urls, rest] of (links ?? "").matchAll(/<([^>]+)>([^<]*)/g)) {
+    const of = Object.fromEntries([...rest.matchAll(/([\w-]+)="([^"]*)"/g)].map((m) => [m[1], m[2]]));
+    if (of.rel === "ice-server") all.push({ urls, ...(of.username && { username: of.username, credential: of.credential }) });
+  }
+  return all;
+}
+
+// What is found of this browser's own addresses the device is told, a few at a time.
+function tell(here, to, tag, offer) {
+  const name = offer.match(/^a=ice-ufrag:.*$/m)?.[0] ?? "";
+  let found = [], soon = 0;
+  here.onicecandidate = (e) => {
+    if (e.candidate?.candidate) found.push("a=" + e.candidate.candidate);
+    soon ||= setTimeout(() => {
+      const body = [name, ...found, ""].join("\r\n");
+      soon = 0;
+      if (found.length && at === to) fetch(to, { method: "PATCH", headers: { ...guard, "If-Match": tag, "Content-Type": "application/trickle-ice-sdpfrag" }, body }).catch(() => {});
+      found = [];
+    }, 100);
+  };
+}
+
+function end(why) {
+  const was = pc;
+  pc = null;
+  clearInterval(timer);
+  was?.close();
+  if (at) fetch(at, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
+  at = null;
+  video.srcObject = null;
+  document.dispatchEvent(new Event("unwatched"));
+  button.textContent = "Watch";
+  button.disabled = false;
+  for (const id of ["delay", "network"]) byID(id).textContent = "–";
+  state(why);
+}
+
+// A frame tells when it arrived, and in some browsers when it was taken; the network's
+// part is half the way there and back.
+let onTheWay = 0;
+function follow(now, frame) {
+  const since = frame.captureTime ?? (frame.receiveTime === undefined ? undefined : frame.receiveTime - onTheWay);
+  if (since !== undefined) {
+    const what = frame.captureTime === undefined ? "since it was sent" : "since the screen showed it";
+    byID("delay").textContent = `${Math.max(0, Math.round(frame.expectedDisplayTime - since))} ms ${what}`;
+  }
+  video.requestVideoFrameCallback(follow);
+}
+video.requestVideoFrameCallback?.(follow);
+
+async function measure() {
+  if (!pc) return;
+  for (const s of (await pc.getStats()).values()) {
+    if (s.type === "candidate-pair" && s.nominated && s.currentRoundTripTime !== undefined) {
+      onTheWay = s.currentRoundTripTime * 500;
+      byID("network").textContent = `${onTheWay.toFixed(1)} ms`;
+    }
+  }
+  const answer = await fetch(`${base}/watching`).catch(() => null);
+  if (!answer?.ok) return;
+  const who = await answer.json();
+  byID("watching").textContent = who.watching.map((w) => w.principal).join(", ") || "nobody";
+  byID("taken").textContent = who.taken.map((t) => t.principal + (t.paused ? " (agents are paused)" : "")).join(", ") || "nobody";
+}
+
+button.addEventListener("click", () => { if (pc) end("You stopped watching."); else begin(); });
+window.addEventListener("pagehide", () => { if (pc) end(""); });
+
+// What an agent does there is drawn on the picture while it runs.
+const calls = new Map(), shown = byID("call");
+const stream = new EventSource("/console/events");
+stream.addEventListener("call", (e) => {
+  const p = JSON.parse(e.data);
+  if (p.node_id !== node || !p.tool_id?.startsWith("tool.desktop.")) return;
+  if (p.kind === "tool.call.dispatch") calls.set(p.call_id, `${p.principal}: ${p.tool_id}`);
+  else if (p.kind === "tool.call.result" || p.kind === "tool.call.failed") calls.delete(p.call_id);
+  const now = [...calls.values()].at(-1);
+  if (now) byID("latest").textContent = now;
+  shown.textContent = now ?? "";
+  shown.classList.toggle("none", !now);
+});
+window.addEventListener("pagehide", () => stream.close());

@@ -1,0 +1,137 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// tokens shows who may call and sign in, and makes and revokes tokens.
+func (c *Console) tokens(v *visit) { v.showTokens(nil, html{}) }
+
+func (v *visit) showTokens(problem error, made html) {
+	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem,
+		lead: text("Who may call and who may sign in. A token stands for one agent or person; what it may do follows from its role and from policy.")}
+	var list struct {
+		Tokens []principal.Token `json:"tokens"`
+	}
+	if err := v.get(api("tokens"), &list); err != nil {
+		pg.fault = err
+		v.show(pg)
+		return
+	}
+	now := v.con.opts.Now()
+	good := func(t principal.Token) bool {
+		return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
+	}
+	var agents, people, sessions, ended []principal.Token
+	for _, t := range list.Tokens {
+		switch {
+		case !good(t):
+			ended = append(ended, t)
+		case t.Parent != "":
+			sessions = append(sessions, t)
+		case t.Role == principal.RoleAgent:
+			agents = append(agents, t)
+		default:
+			people = append(people, t)
+		}
+	}
+	part := func(name, say string, all []principal.Token) html {
+		if len(all) == 0 {
+			return html{}
+		}
+		return group(el("h2", class("part"), text(name)), el("p", class("faint"), text(say)), v.tokenTable(name, all))
+	}
+	pg.body = group(made,
+		when(len(agents) == 0, empty("No agent has a token", group(text("Make one below, or let "), code("handrail connect"), text(" make one and set up your client with it.")))),
+		part("Agents", "They call tools, as far as policy and people let them. They can never approve.", agents),
+		v.newToken(),
+		part("People", "They sign in and use the command line. A role does what the one before it does, and more.", people),
+		part("Signed-in browsers", "Sessions of these pages. Each ends with the token that opened it.", sessions),
+		when(len(ended) > 0, el("details", attrs{"id", "ended"}, el("summary", nil, text(count(len(ended), "token that is over", "tokens that are over"))), v.tokenTable("Tokens that are over", ended))))
+	v.show(pg)
+}
+
+func (v *visit) tokenTable(name string, all []principal.Token) html {
+	sort.Slice(all, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(all[i].Principal, all[j].Principal), all[j].CreatedAt.Compare(all[i].CreatedAt)) < 0
+	})
+	rows := make([][]html, 0, len(all))
+	for _, t := range all {
+		ends := text("never")
+		switch {
+		case !t.RevokedAt.IsZero():
+			ends = group(span("state no", text("revoked ")), ago(t.RevokedAt))
+		case !t.ExpiresAt.IsZero():
+			ends = ago(t.ExpiresAt)
+		}
+		mine := when(t.ID == v.who.TokenID, span("state good", text(" this browser")))
+		what := v.control("DELETE /v1/tokens/{token}", at("tokens", t.ID), nil, button("danger small", "Revoke", "aria-label", "Revoke: "+t.ID+" of "+string(t.Principal)))
+		rows = append(rows, []html{
+			group(link("/console/calls?"+query("principal", string(t.Principal)), text(string(t.Principal))), mine), text(t.Role.String()), code(string(t.Lane)), code(t.ID),
+			group(ago(t.CreatedAt), text(" by "+string(t.CreatedBy))), ends, when(t.RevokedAt.IsZero(), what),
+		})
+	}
+	return table(name, columns("Who", "Role", "Lane", "Token", "Made", "Ends", "Change"), rows)
+}
+
+// newToken is the form for one.
+func (v *visit) newToken() html {
+	if !v.offers("POST /v1/tokens") {
+		return html{}
+	}
+	return card("new", "Make a token",
+		v.control("POST /v1/tokens", "/console/tokens", attrs{"class", "grid"},
+			input("t-who", "principal", "Name of the agent or person", "", "maxlength", "128", "required", ""),
+			choice("t-role", "role", "Role", "agent", "agent", "agent: calls tools", "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
+			input("t-lane", "lane", "Lane (empty: named like them)", "", "maxlength", "128"),
+			choice("t-days", "days", "Good for", "30", "1", "a day", "7", "a week", "30", "30 days", "365", "a year", "0", "until it is revoked"),
+			button("main", "Make it")))
+}
+
+func (c *Console) newTokenMade(v *visit) {
+	f := v.r.PostForm
+	days, err := strconv.Atoi(orElse(f.Get("days"), "30"))
+	if err != nil || days < 0 || days > 3650 {
+		v.showTokens(capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650"), html{})
+		return
+	}
+	var made struct {
+		principal.Token
+		Secret string `json:"token"`
+	}
+	in := map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}
+	if err := v.ask(http.MethodPost, api("tokens"), in, &made); err != nil {
+		v.showTokens(err, html{})
+		return
+	}
+	ends := html{}
+	if !made.ExpiresAt.IsZero() {
+		ends = group(text(" Good until "), moment(made.ExpiresAt), text("."))
+	}
+	v.showTokens(nil, el("section", attrs{"class", "card once", "data-once", "", "aria-labelledby", "made-h"},
+		el("h2", attrs{"id", "made-h"}, text("The token of "+string(made.Principal))),
+		el("p", class("why"), text("It is shown this once. Whoever has it is "+string(made.Principal)+" here."), ends),
+		el("pre", attrs{"tabindex", "0", "aria-label", "The token"}, el("code", attrs{"data-secret", ""}, text(made.Secret))),
+		el("p", class("faint"), text("A client sends it as "), code("Authorization: Bearer TOKEN"), text(" to /mcp. For clients on this machine, "), code("handrail connect"), text(" does all of it."))))
+}
+
+func (c *Console) revokeToken(v *visit) {
+	id := v.r.PathValue("token")
+	if err := v.ask(http.MethodDelete, api("tokens", id), nil, nil); err != nil {
+		v.showTokens(err, html{})
+		return
+	}
+	if id == v.who.TokenID { // it was this browser's own
+		c.front.EndCookie(v.w, v.r)
+		v.seeOther("/console/login", "")
+		return
+	}
+	v.seeOther("/console/tokens", "revoked")
+}

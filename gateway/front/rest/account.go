@@ -1,0 +1,195 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/passkey"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// Passkeys runs the ceremonies; gateway/passkey implements it.
+type Passkeys interface {
+	BeginRegister(ctx context.Context, by principal.Identity, at passkey.Place) (passkey.CreateOptions, error)
+	Register(ctx context.Context, by principal.Identity, at passkey.Place, name string, answer []byte) (principal.Passkey, error)
+	BeginApprove(by principal.Identity, at passkey.Place, what []byte) (passkey.GetOptions, error)
+	Approve(ctx context.Context, by principal.Identity, at passkey.Place, what, answer []byte) error
+}
+
+// accountTable is how people get in: users, their passwords and passkeys, their
+// sessions.
+func (s *Server) accountTable() []*endpoint {
+	return []*endpoint{
+		serveJSON(endpoint{method: get, path: "/v1/users", action: principal.ActTokens, summary: "Users with a password or passkeys; never either"}, s.users),
+		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, summary: "Make a user who signs in with a password"}, s.addUser),
+		serveJSON(endpoint{method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, summary: "Give a user another password; their sessions end"}, s.setPassword),
+		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, summary: "Remove a user; their sessions end at once"}, s.removeUser),
+		serveJSON(endpoint{method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, summary: "End all sessions of a user"}, s.endUserSessions),
+
+		serveJSON(endpoint{method: get, path: "/v1/account", action: principal.ActSession, summary: "One's own ways to sign in, and one's open sessions"}, s.account),
+		serveJSON(endpoint{method: put, path: "/v1/account/password", action: principal.ActSession, summary: "Give oneself a password, from a session that is fresh; the other sessions end"}, s.ownPassword),
+		serveJSON(endpoint{method: post, path: "/v1/account/passkey-options", action: principal.ActSession, summary: "What an authenticator is asked to make a passkey of, from a session that is fresh"}, s.beginPasskey),
+		serveJSON(endpoint{method: post, path: "/v1/account/passkeys", action: principal.ActSession, summary: "Register the passkey that an authenticator made"}, s.addPasskey),
+		serveJSON(endpoint{method: remove, path: "/v1/account/passkeys/{passkey}", action: principal.ActSession, summary: "Remove one of one's own passkeys"}, s.removePasskey),
+		serveJSON(endpoint{method: remove, path: "/v1/account/sessions", action: principal.ActSession, summary: "Sign out everywhere, here too"}, s.endSessions),
+		serveJSON(endpoint{method: remove, path: "/v1/account/sessions/{session}", action: principal.ActSession, summary: "End one of one's own sessions"}, s.endSession),
+
+		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/passkey", action: principal.ActApprove,
+			summary: "What a passkey is asked so that it confirms exactly this answer to this question"}, s.beginApproval),
+	}
+}
+
+type userList struct {
+	Users []principal.User `json:"users"`
+}
+
+func (s *Server) users(*visit, none) (userList, error) { return userList{s.opts.Tokens.Users()}, nil }
+
+type userBody struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      principal.Role           `json:"role"`
+	Password  string                   `json:"password"`
+}
+
+func (s *Server) addUser(c *visit, in userBody) (principal.User, error) {
+	p, err := principal.NewPassword(in.Password)
+	if err != nil {
+		return principal.User{}, err
+	}
+	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
+		return principal.User{}, err
+	}
+	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, capabilities.LaneID(in.Principal)); err != nil {
+		return principal.User{}, err
+	}
+	return s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, in.Role, p)
+}
+
+type passwordBody struct {
+	Password string `json:"password"`
+}
+
+func (s *Server) setPassword(c *visit, in passwordBody) (principal.User, error) {
+	return s.changePassword(c, capabilities.PrincipalID(c.r.PathValue("user")), in)
+}
+
+func (s *Server) ownPassword(c *visit, in passwordBody) (principal.User, error) {
+	return s.changePassword(c, c.who.Principal, in)
+}
+
+func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passwordBody) (principal.User, error) {
+	p, err := principal.NewPassword(in.Password)
+	if err != nil {
+		return principal.User{}, err
+	}
+	return s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p)
+}
+
+func (s *Server) removeUser(c *visit, _ none) (principal.User, error) {
+	return s.opts.Tokens.RemoveUser(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
+}
+
+type endedView struct {
+	Ended int `json:"ended"` // sessions
+}
+
+func (s *Server) endUserSessions(c *visit, _ none) (endedView, error) {
+	n, err := s.opts.Tokens.EndSessions(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), "")
+	return endedView{n}, err
+}
+
+type accountView struct {
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      principal.Role           `json:"role"`
+	Password  bool                     `json:"password"` // there is one
+	Passkeys  []principal.Passkey      `json:"passkeys"`
+	Sessions  []principal.Token        `json:"sessions"`
+	Session   string                   `json:"session"` // the one that asks; empty: a token asks
+	// FreshUntil is until when this session may change how one signs in.
+	FreshUntil time.Time `json:"fresh_until,omitzero"`
+}
+
+func (s *Server) account(c *visit, _ none) (accountView, error) {
+	v := accountView{Principal: c.who.Principal, Role: c.who.Role, Passkeys: []principal.Passkey{}, Sessions: s.opts.Tokens.Sessions(c.who.Principal)}
+	if u, err := s.opts.Tokens.User(c.who.Principal); err == nil {
+		v.Password, v.Passkeys = u.Password, u.Passkeys
+	}
+	rec, err := s.opts.Tokens.Get(c.who.TokenID)
+	if err == nil && rec.Parent != "" {
+		v.Session, v.FreshUntil = rec.ID, rec.CreatedAt.Add(principal.FreshFor)
+	}
+	return v, err
+}
+
+func (s *Server) beginPasskey(c *visit, _ none) (passkey.CreateOptions, error) {
+	at, err := passkey.At(front.Origin(c.r))
+	if err != nil {
+		return passkey.CreateOptions{}, err
+	}
+	return s.opts.Passkeys.BeginRegister(c.r.Context(), c.who, at)
+}
+
+type passkeyBody struct {
+	Name       string          `json:"name"`       // by its user, at most 64 bytes
+	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create gave, as JSON
+}
+
+func (s *Server) addPasskey(c *visit, in passkeyBody) (principal.Passkey, error) {
+	at, err := passkey.At(front.Origin(c.r))
+	if err != nil {
+		return principal.Passkey{}, err
+	}
+	return s.opts.Passkeys.Register(c.r.Context(), c.who, at, in.Name, in.Credential)
+}
+
+type removedPasskey struct {
+	Passkey string `json:"passkey"`
+}
+
+func (s *Server) removePasskey(c *visit, _ none) (removedPasskey, error) {
+	id := c.r.PathValue("passkey")
+	return removedPasskey{id}, s.opts.Tokens.RemovePasskey(c.r.Context(), c.who, id)
+}
+
+func (s *Server) endSessions(c *visit, _ none) (endedView, error) {
+	n, err := s.opts.Tokens.EndSessions(c.r.Context(), c.who, c.who.Principal, "")
+	return endedView{n}, err
+}
+
+func (s *Server) endSession(c *visit, _ none) (principal.Token, error) {
+	return s.opts.Tokens.EndOwnSession(c.r.Context(), c.who, c.r.PathValue("session"))
+}
+
+// beginApproval asks the visitor's passkey about one answer to one question.
+func (s *Server) beginApproval(c *visit, in answerBody) (passkey.GetOptions, error) {
+	at, err := passkey.At(front.Origin(c.r))
+	if err != nil {
+		return passkey.GetOptions{}, err
+	}
+	what, err := s.whatIsApproved(c.r.PathValue("approval"), in)
+	if err != nil {
+		return passkey.GetOptions{}, err
+	}
+	return s.opts.Passkeys.BeginApprove(c.who, at, what)
+}
+
+// whatIsApproved is what a passkey says yes to: the question as it was asked, with its
+// digest, and the answer as it will count.
+func (s *Server) whatIsApproved(id string, in answerBody) ([]byte, error) {
+	if in.Answer != "allow" {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey confirms what is allowed; denying needs none")
+	}
+	asked, err := s.opts.Consent.Approval(id)
+	if err != nil {
+		return nil, err
+	}
+	if asked.State != consent.StatePending {
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "that question was answered already")
+	}
+	in.Passkey = nil
+	return json.Marshal(map[string]any{"approval": id, "digest": asked.Digest(), "answer": in})
+}

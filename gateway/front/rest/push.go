@@ -1,0 +1,72 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/push"
+)
+
+// Push is the browsers that are told what waits; gateway/push implements it.
+type Push interface {
+	Key() string
+	List(who capabilities.PrincipalID) []push.Subscription
+	Subscribe(context.Context, principal.Identity, push.Wish) (push.Subscription, error)
+	Unsubscribe(ctx context.Context, by principal.Identity, id string) error
+}
+
+// pushTable is who has their browser told.
+func (s *Server) pushTable() []*endpoint {
+	return []*endpoint{
+		serveJSON(endpoint{method: get, path: "/v1/account/push", action: principal.ActSession, summary: "One's own browsers that are told what waits (Web Push), and the key that a browser subscribes with"}, s.pushes),
+		serveJSON(endpoint{method: post, path: "/v1/account/push", action: principal.ActSession, summary: "Have a browser told; its push service gets a first message at once"}, s.subscribe),
+		serveJSON(endpoint{method: remove, path: "/v1/account/push/{subscription}", action: principal.ActSession, summary: "Tell a browser of one's own no more"}, s.unsubscribe),
+	}
+}
+
+type pushView struct {
+	Key           string              `json:"key"` // base64url; empty: nobody can be told
+	Subscriptions []push.Subscription `json:"subscriptions"`
+}
+
+func (s *Server) pushes(c *visit, _ none) (pushView, error) {
+	return pushView{s.opts.Push.Key(), s.opts.Push.List(c.who.Principal)}, nil
+}
+
+// pushBody is a PushSubscription as its toJSON gives it, and a name.
+type pushBody struct {
+	Name     string   `json:"name,omitempty"` // of the browser, at most 64 bytes
+	Endpoint string   `json:"endpoint"`
+	Keys     pushKeys `json:"keys"`
+}
+
+type pushKeys struct {
+	P256dh string `json:"p256dh"` // base64url
+	Auth   string `json:"auth"`   // base64url
+}
+
+func (s *Server) subscribe(c *visit, in pushBody) (push.Subscription, error) {
+	return s.opts.Push.Subscribe(c.r.Context(), c.who, push.Wish{Name: in.Name, Endpoint: in.Endpoint, P256dh: in.Keys.P256dh, Auth: in.Keys.Auth})
+}
+
+type unsubscribedView struct {
+	Subscription string `json:"subscription"`
+}
+
+func (s *Server) unsubscribe(c *visit, _ none) (unsubscribedView, error) {
+	id := c.r.PathValue("subscription")
+	return unsubscribedView{id}, s.opts.Push.Unsubscribe(c.r.Context(), c.who, id)
+}
+
+// untold is what there is where no browser can be told.
+type untold struct{}
+
+func (untold) Key() string                                       { return "" }
+func (untold) List(capabilities.PrincipalID) []push.Subscription { return []push.Subscription{} }
+func (untold) Subscribe(context.Context, principal.Identity, push.Wish) (push.Subscription, error) {
+	return push.Subscription{}, capabilities.Errorf(capabilities.CodeNotFound, "this gateway tells no browsers")
+}
+func (untold) Unsubscribe(context.Context, principal.Identity, string) error {
+	return capabilities.Errorf(capabilities.CodeNotFound, "you have no such subscription")
+}

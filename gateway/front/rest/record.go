@@ -1,0 +1,91 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/live"
+)
+
+// recordBody asks for a recording.
+type recordBody struct {
+	Lane capabilities.LaneID `json:"lane"`
+	// Node is where; default: the one node that is attached to the lane.
+	Node       capabilities.NodeID `json:"node_id,omitempty"`
+	Display    string              `json:"display,omitempty"`
+	DurationMS int64               `json:"duration_ms,omitempty"` // 1000 to 840000; default 300000
+}
+
+// handLane is the lane of what a person does by hand at a surface.
+func handLane(c *visit) capabilities.LaneID {
+	return capabilities.LaneID(fmt.Sprintf("live-%s", c.who.Principal))
+}
+
+// record begins a recording. It outlives the request, but not the token.
+func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
+	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
+		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithHint("GET /v1/lanes lists them.")
+	}
+	if in.Node == "" {
+		attached := s.opts.Lanes.Attached(in.Lane)
+		if len(attached) != 1 {
+			return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "node_id is needed: %d nodes are attached to that lane", len(attached))
+		}
+		in.Node = attached[0]
+	}
+	if in.DurationMS < 0 || in.DurationMS > live.MaxFilm.Milliseconds() {
+		return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", live.MaxFilm)
+	}
+	own := handLane(c)
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {
+		return live.Recording{}, err
+	}
+	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
+	return s.opts.Live.Record(c.r.Context(), life, release, front.Caller(c.who, own),
+		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond})
+}
+
+type recordingList struct {
+	Recordings []live.Recording `json:"recordings"`
+}
+
+func (s *Server) recordings(*visit, none) (recordingList, error) {
+	return recordingList{s.opts.Live.Recordings()}, nil
+}
+
+func (s *Server) recording(c *visit, _ none) (live.Recording, error) {
+	return s.opts.Live.Recording(c.r.PathValue("recording"))
+}
+
+func (s *Server) stopRecording(c *visit, _ none) (live.Recording, error) {
+	own := handLane(c)
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {
+		return live.Recording{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), endTime)
+	defer cancel()
+	return s.opts.Live.StopRecording(ctx, front.Caller(c.who, own), c.r.PathValue("recording"))
+}
+
+// Record refuses.
+func (dark) Record(_, _ context.Context, release func(), _ dispatch.Caller, _ live.Order) (live.Recording, error) {
+	release()
+	return live.Recording{}, noLive()
+}
+
+// Recordings is empty.
+func (dark) Recordings() []live.Recording { return []live.Recording{} }
+
+// Recording finds nothing.
+func (dark) Recording(string) (live.Recording, error) { return live.Recording{}, noLive() }
+
+// StopRecording finds nothing.
+func (dark) StopRecording(context.Context, dispatch.Caller, string) (live.Recording, error) {
+	return live.Recording{}, noLive()
+}

@@ -1,0 +1,122 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+)
+
+// A list is narrowed by state, node and text, over pages, with each call once.
+func TestCallsAreSearched(t *testing.T) {
+	a := start(t)
+	for i := range 30 {
+		d := ledger.Draft{Call: capabilities.CallID(fmt.Sprintf("c%02d", i)), Tool: "tool.browser.navigate", Principal: "alice", Lane: "l", Node: capabilities.NodeID([]string{"n1", "n2"}[i%2])}
+		steps := []struct {
+			kind ledger.Kind
+			body string
+		}{{ledger.KindCallRequest, fmt.Sprintf(`{"evidence":{"url":"https://Example%d.test/"}}`, i)}, {ledger.KindCallDecision, `{"effect":"allow"}`}, {ledger.KindCallDispatch, `{}`}}
+		switch i % 3 {
+		case 0:
+			steps = append(steps, steps[0])
+			steps[3].kind, steps[3].body = ledger.KindCallResult, `{"status":"ok"}`
+		case 1:
+			steps = append(steps, steps[0])
+			steps[3].kind, steps[3].body = ledger.KindCallFailed, `{"status":"error","code":"timeout"}`
+		}
+		for _, s := range steps {
+			d.Kind, d.Body = s.kind, json.RawMessage(s.body)
+			record(t, a, d)
+		}
+	}
+	list := func(token, query string) (ids []string) {
+		t.Helper()
+		before := ""
+		for range 50 {
+			var page struct {
+				Calls []struct {
+					Call    string `json:"call_id"`
+					Outcome string
+				}
+				Before uint64
+			}
+			a.ok(token, "GET", "/v1/calls?limit=4&"+query+before, "", &page)
+			for _, c := range page.Calls {
+				ids = append(ids, c.Call)
+			}
+			if page.Before == 0 {
+				return ids
+			}
+			before = fmt.Sprintf("&before=%d", page.Before)
+		}
+		t.Fatalf("%s: the list has no end", query)
+		return nil
+	}
+	for query, want := range map[string]int{
+		"state=done": 10, "state=failed": 10, "state=running": 10, "state=denied": 0, "node=n2": 15, "state=done&node=n1": 5,
+		"q=example": 30, "q=EXAMPLE7.": 1, "q=timeout": 10, "q=c05": 1, "q=n2": 15, "q=nowhere": 0, "q=timeout&state=failed": 10, "q=timeout&state=done": 0, "q=example1&node=n2": 6,
+	} {
+		got := list(a.operator, query)
+		if slices.Sort(got); len(got) != want || len(slices.Compact(slices.Clone(got))) != len(got) {
+			t.Errorf("%s: %d calls, want %d: %v", query, len(got), want, got)
+		}
+	}
+	if got := list(a.Token("bob", "agent"), "q=example"); len(got) != 0 {
+		t.Errorf("somebody else's calls: %v", got)
+	}
+	a.fails(a.operator, "GET", "/v1/calls?state=other", "", capabilities.CodeInvalidRequest)
+	a.fails(a.operator, "GET", "/v1/calls?q="+strings.Repeat("x", 201), "", capabilities.CodeInvalidRequest)
+}
+
+// A call that waited for a person is over when its question is: the list says so and
+// keeps nobody waiting.
+func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
+	a := start(t)
+	ask := func(lane capabilities.LaneID) string {
+		t.Helper()
+		_, err := a.consent.Await(t.Context(), consent.Ask{Principal: "alice", Tool: "tool.desktop.act", Node: "n2", Lane: lane, Snapshot: a.snapshot, Longest: consent.KindCall})
+		var e *capabilities.Error
+		if !errors.As(err, &e) || e.Code != capabilities.CodeApprovalPending {
+			t.Fatal(err)
+		}
+		return e.Details.(map[string]any)["approval"].(string)
+	}
+	body := map[string]string{"open": fmt.Sprintf(`{"approval":%q}`, ask("l1")), "allowed": fmt.Sprintf(`{"approval":%q}`, ask("l2")), "denied": fmt.Sprintf(`{"approval":%q}`, ask("l3")), "forgotten": `{"approval":"a-forgotten"}`, "dropped": `{"approval":"a-forgotten","task":"t-0"}`}
+	for name, b := range body {
+		d := ledger.Draft{Call: capabilities.CallID("c-" + name), Tool: "tool.desktop.act", Principal: "alice", Lane: "l"}
+		for _, kind := range []ledger.Kind{ledger.KindCallRequest, ledger.KindCallDecision, ledger.KindCallPending} {
+			d.Kind, d.Body = kind, json.RawMessage(b)
+			record(t, a, d)
+		}
+	}
+	for _, q := range a.consent.Approvals() {
+		if q.Lane != "l1" {
+			if _, err := a.consent.Answer(t.Context(), q.ID, consent.Answer{Allow: q.Lane == "l2", By: "op"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for query, want := range map[string]string{"": "allowed:over denied:denied dropped:over forgotten:over open:waits", "&state=over": "allowed:over dropped:over forgotten:over", "&state=waits": "open:waits", "&q=a-forgotten": "dropped:over forgotten:over"} {
+		var page struct {
+			Calls []struct {
+				Call    string `json:"call_id"`
+				Outcome string
+			}
+		}
+		a.ok(a.operator, "GET", "/v1/calls?limit=50"+query, "", &page)
+		var got []string
+		for _, c := range page.Calls {
+			got = append(got, strings.TrimPrefix(c.Call, "c-")+":"+c.Outcome)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, want %s", query, got, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/drift"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/principal"
+)
+
+// Drift keeps what was shown without a grant; the gateway implements it.
+type Drift interface {
+	Surfaced(ctx context.Context, who principal.Identity, report drift.Surfaced, signals []drift.Signal) error
+}
+
+type surfacedView struct {
+	Signals []drift.Signal `json:"signals"`
+}
+
+// surfaced takes what a page says that it offers, and records what it should not.
+func (s *Server) surfaced(c *visit, in drift.Surfaced) (surfacedView, error) {
+	signals, err := drift.Compare(in, effective{s, c})
+	if err != nil {
+		return surfacedView{}, err
+	}
+	out := surfacedView{Signals: signals}
+	if len(signals) == 0 {
+		out.Signals = []drift.Signal{}
+		return out, nil
+	}
+	s.opts.Log.Warn("drift.surfaced", "principal", c.who.Principal, "token_id", c.who.TokenID, "surface", in.Surface, "signals", len(signals))
+	signals = s.drifted.fresh(c.who.TokenID, signals, s.opts.Now())
+	if len(signals) == 0 {
+		return out, nil
+	}
+	return out, s.opts.Drift.Surfaced(c.r.Context(), c.who, in, signals)
+}
+
+// effective is what holds for a visitor now: the same rule as for serving.
+type effective struct {
+	s *Server
+	c *visit
+}
+
+// Control implements drift.Effective.
+func (e effective) Control(name string) (known, may bool) {
+	row := e.s.row(name)
+	return row != nil, row.visible(e.c.who)
+}
+
+// Granted implements drift.Effective by the decision that the ledger holds.
+func (e effective) Granted(call capabilities.CallID) ([]string, bool) {
+	if call == "" {
+		return nil, false
+	}
+	packets, err := e.s.opts.Ledger.Packets(e.c.r.Context(), ledger.Query{Call: call, Kind: ledger.KindCallDecision, Newest: true, Limit: 1})
+	if err != nil || len(packets) == 0 {
+		return nil, false
+	}
+	var decision struct {
+		Envelope struct {
+			Grants []string `json:"effective_grants"`
+		} `json:"envelope"`
+	}
+	if json.Unmarshal(packets[0].Body, &decision) != nil {
+		return nil, false
+	}
+	return decision.Envelope.Grants, true
+}
+
+// drifted remembers the signals of late, so that a page which reports the same with
+// each change, or somebody who makes reports up, does not fill the ledger.
+type drifted struct {
+	mu   sync.Mutex
+	seen map[string][]recalled // by token
+}
+
+type recalled struct {
+	signal drift.Signal
+	at     time.Time
+}
+
+const (
+	driftAgain = 10 * time.Minute // the same signal of the same visitor
+	driftMost  = 50               // different ones of one visitor in that time
+	driftWho   = 1024             // visitors remembered
+)
+
+// fresh gives those of signals that were not recorded lately.
+func (d *drifted) fresh(token string, signals []drift.Signal, now time.Time) (fresh []drift.Signal) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil || len(d.seen) >= driftWho && d.seen[token] == nil {
+		d.seen = map[string][]recalled{}
+	}
+	had := slices.DeleteFunc(d.seen[token], func(k recalled) bool { return now.Sub(k.at) >= driftAgain })
+	for _, s := range signals {
+		if len(had) < driftMost && !slices.ContainsFunc(had, func(k recalled) bool { return k.signal == s }) {
+			had = append(had, recalled{s, now})
+			fresh = append(fresh, s)
+		}
+	}
+	d.seen[token] = had
+	return fresh
+}

@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+// newFront makes the HTTP door with the certificate that Options ask for.
+func (g *Gateway) newFront() (_ *front.Server, err error) {
+	o := &g.opts
+	hosts := slices.Clone(o.Hosts)
+	if o.URL != "" {
+		u, err := url.Parse(o.URL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.200q is not an address for other devices", o.URL).
+				WithHint("Give it such as https://handrail.example or https://192.168.1.5:7480.")
+		}
+		o.URL = "https://" + u.Host
+		hosts = append(hosts, u.Hostname())
+	}
+	switch {
+	case o.TLSGenerated && o.TLSCert != "":
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "HTTPS has one certificate: one from files, or a generated one").
+			WithHint("Leave out --tls-generated, or --tls-cert and --tls-key.")
+	case (o.TLSCert == "") != (o.TLSKey == ""):
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a certificate needs its key, and a key its certificate").
+			WithHint("Give --tls-cert and --tls-key together.")
+	case o.TLSGenerated:
+		g.cert, err = front.GeneratedCertificate(g.path("http.crt"), g.path("http.key"), hosts, g.log)
+	case o.TLSCert != "":
+		g.cert, err = front.LoadCertificate(o.TLSCert, o.TLSKey, g.log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return front.New(front.Options{Addr: o.HTTP, Tokens: g.Tokens, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Log: g.log})
+}
+
+// Certificate is what HTTPS is served with; nil: it is HTTP.
+func (g *Gateway) Certificate() *front.Certificate { return g.cert }
+
+// PublicURL is the address for other devices; empty: none was named.
+func (g *Gateway) PublicURL() string { return g.opts.URL }
+
+func (g *Gateway) scheme() string {
+	if g.cert != nil {
+		return "https"
+	}
+	return "http"
+}

@@ -1,0 +1,272 @@
+package live
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sort"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+)
+
+// Grants is what people allow; gateway/consent implements it.
+type Grants interface {
+	Grant(context.Context, consent.Spec) (consent.Grant, error)
+	Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error
+}
+
+// The tools of somebody who has taken over.
+const (
+	toolControl  = capabilities.ToolID("tool.live.control")
+	toolMouse    = capabilities.ToolID("tool.desktop.mouse")
+	toolKeyboard = capabilities.ToolID("tool.desktop.keyboard")
+)
+
+// controlLease is how long the grant of a take-over is good: as long as its call may
+// last, and then some for the last gesture.
+const controlLease = 16 * time.Minute
+
+// Frame is the picture that a person's mouse works in.
+type Frame struct {
+	ID     string `json:"frame_id"`
+	Width  int    `json:"width"`
+	Height int    `json:"height"`
+}
+
+// Control is one take-over, as others may see it.
+type Control struct {
+	ID        string                   `json:"session_id,omitempty"`
+	Node      capabilities.NodeID      `json:"node_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Since     time.Time                `json:"since"`
+	// Paused says that mouse and keyboard rest: agents wait, and that is all.
+	Paused bool `json:"paused"`
+	// Frame is of the display as it is now; nil while paused.
+	Frame *Frame `json:"frame,omitempty"`
+}
+
+type control struct {
+	Control // Frame belongs to Sessions.mu
+	caller  dispatch.Caller
+	life    context.Context
+	cancel  context.CancelCauseFunc
+	silence *time.Timer
+	end     chan struct{} // closed when its call has ended
+}
+
+// Take has the gateway keep a node to its caller: mouse and keyboard are theirs, or,
+// with pause, nobody's. The press of a person who may answer for calls is their word,
+// for these tools on this node as long as it lasts: it is a grant like any other, made
+// before the call and revoked after it. waiting bounds how long the caller waits; life
+// is the context that the take-over lives in, and release is called once it ended.
+func (s *Sessions) Take(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, pause bool) (Control, error) {
+	if s.opts.Grants == nil {
+		release()
+		return Control{}, capabilities.Errorf(capabilities.CodeNotSupported, "nothing can be taken over through this gateway")
+	}
+	args, err := canonical.Marshal(map[string]any{"node_id": node, "pause": pause})
+	if err != nil {
+		release()
+		return Control{}, err
+	}
+	ctx, cancel := context.WithCancelCause(life)
+	one := &control{
+		Control: Control{ID: rand.Text(), Node: node, Principal: caller.Principal, Since: time.Now().UTC(), Paused: pause},
+		caller:  caller, life: ctx, cancel: cancel, end: make(chan struct{}),
+	}
+	if err := s.enterControl(one); err != nil {
+		cancel(nil)
+		release()
+		return Control{}, err
+	}
+	began := make(chan struct{}, 1)
+	ended := make(chan capabilities.Result, 1)
+	failed := make(chan error, 1)
+	go func() {
+		defer s.calls.Done()
+		defer release()
+		defer cancel(nil)
+		defer s.leaveControl(one)
+		tools := []string{string(toolControl)}
+		if !pause {
+			tools = append(tools, string(toolMouse), string(toolKeyboard))
+		}
+		grant, err := s.opts.Grants.Grant(ctx, consent.Spec{
+			Principal: caller.Principal, Tools: tools, Node: node, Lane: caller.Lane, For: controlLease,
+			Approver: caller.Principal, Reason: "taken over by hand",
+		})
+		if err != nil {
+			failed <- err
+			return
+		}
+		defer func() {
+			if err := s.opts.Grants.Revoke(context.WithoutCancel(ctx), grant.ID, caller.Principal); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
+				s.opts.Log.Error("live.control.revoke", "grant", grant.ID, "err", err)
+			}
+		}()
+		ended <- s.opts.Calls.Call(ctx, dispatch.Request{Caller: caller, Tool: toolControl, Args: args, Surface: "live", Inside: true, Progress: func(p capabilities.Progress) {
+			var word struct {
+				Taken bool `json:"taken"`
+				Frame
+			}
+			if len(p.Data) == 0 || json.Unmarshal(p.Data, &word) != nil || !word.Taken {
+				return
+			}
+			s.mu.Lock()
+			if word.ID != "" {
+				frame := word.Frame
+				one.Frame = &frame
+			}
+			s.mu.Unlock()
+			select {
+			case began <- struct{}{}:
+			default:
+			}
+		}})
+	}()
+	select {
+	case <-began:
+		return s.begin(one), nil
+	case err := <-failed:
+		return Control{}, err
+	case result := <-ended:
+		return Control{}, failure(result)
+	case <-waiting.Done():
+		cancel(&capabilities.Error{Code: capabilities.CodeCancelled})
+		return Control{}, &capabilities.Error{Code: capabilities.CodeCancelled}
+	}
+}
+
+func (s *Sessions) enterControl(one *control) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.countLocked(); err != nil {
+		return err
+	}
+	s.taken[one.ID] = one
+	return nil
+}
+
+func (s *Sessions) leaveControl(one *control) {
+	s.mu.Lock()
+	if one.silence != nil {
+		one.silence.Stop()
+	}
+	delete(s.taken, one.ID)
+	s.mu.Unlock()
+	close(one.end)
+}
+
+// begin has the console listened for from now on: a person may have been asked before.
+func (s *Sessions) begin(one *control) Control {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.silence = time.AfterFunc(s.opts.Silence, func() {
+		one.cancel(capabilities.Errorf(capabilities.CodeCancelled, "The console was not heard of for %s.", s.opts.Silence))
+	})
+	return one.Control
+}
+
+// look gives what others may see of it now.
+func (s *Sessions) look(one *control) Control {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return one.Control
+}
+
+// heard finds a principal's take-over and notes that its console is there.
+func (s *Sessions) heard(who capabilities.PrincipalID, node capabilities.NodeID, id string) (*control, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.taken[id]
+	if one == nil || one.silence == nil || one.Principal != who || one.Node != node {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "that was handed back, or never taken over")
+	}
+	one.silence.Reset(s.opts.Silence)
+	return one, nil
+}
+
+// Hold says that the console is still there. Errors: CodeNotFound once it is over, also
+// for another's.
+func (s *Sessions) Hold(who capabilities.PrincipalID, node capabilities.NodeID, id string) (Control, error) {
+	one, err := s.heard(who, node, id)
+	if err != nil {
+		return Control{}, err
+	}
+	return s.look(one), nil
+}
+
+// Input makes one call of mouse or keyboard for whoever has taken over. It ends with
+// the take-over.
+func (s *Sessions) Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string, args json.RawMessage) (capabilities.Result, error) {
+	tools := map[string]capabilities.ToolID{"mouse": toolMouse, "keyboard": toolKeyboard}
+	tool, ok := tools[with]
+	if !ok {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no %.40q to use", with).WithHint("It is mouse or keyboard.")
+	}
+	one, err := s.heard(who, node, id)
+	if err != nil {
+		return capabilities.Result{}, err
+	}
+	if one.Paused {
+		return capabilities.Result{}, capabilities.Errorf(capabilities.CodeConflict, "agents are paused there, and nobody has taken over").WithHint("Take over first.")
+	}
+	args, err = onNode(args, node)
+	if err != nil {
+		return capabilities.Result{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(one.life, func() { cancel(context.Cause(one.life)) })()
+	return s.opts.Calls.Call(ctx, dispatch.Request{Caller: one.caller, Tool: tool, Args: args, Surface: "live", Inside: true}), nil
+}
+
+// onNode names the node in a call's arguments; another one there is refused.
+func onNode(args json.RawMessage, node capabilities.NodeID) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(args, &fields); err != nil || fields == nil {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments must be a JSON object")
+	}
+	if _, named := fields["node_id"]; named {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the node is that which was taken over")
+	}
+	name, err := json.Marshal(node)
+	if err != nil {
+		return nil, err
+	}
+	fields["node_id"] = name
+	return json.Marshal(fields)
+}
+
+// HandBack ends a principal's take-over and returns once its call has ended, or ctx.
+func (s *Sessions) HandBack(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id string) error {
+	one, err := s.heard(who, node, id)
+	if err != nil {
+		return err
+	}
+	one.cancel(capabilities.Errorf(capabilities.CodeCancelled, "Handed back."))
+	select {
+	case <-one.end:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Taken gives who has taken a node over, the longest first; usually nobody or one.
+func (s *Sessions) Taken(node capabilities.NodeID) []Control {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []Control{}
+	for _, one := range s.taken {
+		if one.Node == node {
+			all = append(all, one.Control)
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Since.Before(all[j].Since) })
+	return all
+}
