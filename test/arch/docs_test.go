@@ -70,6 +70,16 @@ func TestDependenciesHaveReasons(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`)
 
+// TestModuleCanBeInstalled: 'go install' of a version refuses a module whose go.mod
+// replaces or excludes anything.
+func TestModuleCanBeInstalled(t *testing.T) {
+	for line := range strings.Lines(string(readTree(t).read(t, "go.mod"))) {
+		if f := strings.Fields(line); len(f) > 0 && (f[0] == "replace" || f[0] == "exclude") {
+			t.Errorf("go.mod: %s", strings.TrimSpace(line))
+		}
+	}
+}
+
 // Links between documents lead somewhere, and the index names every document.
 func TestDocumentLinksResolve(t *testing.T) {
 	all := readTree(t)

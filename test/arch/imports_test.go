@@ -9,7 +9,7 @@ import (
 
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
-	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed",
+	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -41,6 +41,7 @@ var rooms = []room{
 	{dir: "capabilities/canonical", may: []string{"capabilities"}, std: true, why: "bytes that are hashed on both sides depend on nothing that can drift"},
 	{dir: "capabilities/chain", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "an offline verifier must stay small enough to read"},
 	{dir: "capabilities/sealed", may: []string{"capabilities"}, std: true, why: "what keeps a secret between two sides is small, and read by auditors"},
+	{dir: "capabilities/artifact", may: []string{"capabilities"}, why: "what both sides keep on their disks is sealed in one way, and read by auditors"},
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node (DESIGN section 6)"},
@@ -49,6 +50,11 @@ var rooms = []room{
 	{dir: "capabilities/desktop/picture", why: "it knows pixels only, so that every family that has some can use it"},
 	{dir: "capabilities/desktop/**", may: []string{"capabilities", "capabilities/desktop/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "test/desk"},
 		why: "a family may have rooms of its own; its tests hold answers against the real schemas, on real desktops"},
+	{dir: "capabilities/vp8", std: true, why: "it knows pixels and bytes only; its tests hold it against foreign decoders"},
+	{dir: "capabilities/sensor/webm", std: true, tests: []string{"capabilities/vp8"}, why: "what reads and writes a recording's bytes knows nothing else"},
+	{dir: "capabilities/sensor/sound", std: true, why: "what makes a file of samples knows nothing else"},
+	{dir: "capabilities/sensor", may: []string{"capabilities", "capabilities/sensor/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "capabilities/browser/**"},
+		why: "the family gets its backends handed in; its tests hold answers of the real ones against the real schemas"},
 	{dir: "capabilities/**", may: []string{"capabilities", "platform"}, tests: []string{"platform/**"},
 		why: "a handler states what it needs as small interfaces; it knows neither wire nor policy nor the system it runs on"},
 	{dir: "pairing/**", may: []string{"capabilities", "pairing/**"}, std: true, why: "pairing works over any byte stream and is read by auditors"},
@@ -65,18 +71,20 @@ var fences = []struct {
 	why    string
 }{
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
+	{"github.com/pion", []string{"agent/media"}, "the gateway hands offers and answers on as text; only the edge speaks WebRTC"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "cmd/handrail"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
 	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
 	{"github.com/chromedp", []string{"capabilities/browser"}, "only the browser handler drives Chrome"},
 	{"modernc.org/quickjs", []string{"capabilities/browser/script"}, "foreign scripts run in the guest process only"},
 	{"modernc.org/sqlite", []string{"gateway/store"}, "one writer, one place where pragmas and failed fsyncs are handled"},
-	{"github.com/fxamacker/cbor/v2", []string{"capabilities/wire", "pairing", "agent/journal"}, "byte layouts live beside their decoders"},
+	{"github.com/fxamacker/cbor/v2", []string{"capabilities/wire", "pairing", "agent/journal", "gateway/passkey"}, "byte layouts live beside their decoders"},
 	{"github.com/google/jsonschema-go", []string{"capabilities/catalog", "gateway/front/**"}, "arguments are validated in one place"},
 	{"github.com/prometheus", []string{"gateway/metrics"}, "its libraries bring Protocol Buffers, 2.2 MB of the binary; only a test reads with them what gateway/metrics writes"},
 	{"github.com/spf13/cobra", []string{"cmd/handrail"}, "the command line is the binary's own"},
 	{"github.com/mdp/qrterminal/v3", []string{"cmd/handrail"}, "terminals are the binary's own"},
 	{"golang.org/x/term", []string{"cmd/handrail"}, "terminals are the binary's own"},
-	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop", "platform/notify", "platform/portal"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
+	{"github.com/godbus/dbus/v5", []string{"platform/atspi", "platform/desktop", "platform/geoclue", "platform/notify", "platform/portal"}, "what speaks D-Bus stands behind the seam; a new room that needs it is named here"},
+	{"github.com/jfreymuth/pulse", []string{"platform/microphone"}, "sound servers stand behind the seam"},
 	{"github.com/jezek/xgb", []string{"platform/x11"}, "one connection is shared; other rooms see only platform's types"},
 	{"github.com/ebitengine/purego", []string{"platform/darwin"}, "it makes Linux binaries dynamic: it stays where files are for macOS only"},
 }

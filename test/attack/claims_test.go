@@ -213,13 +213,13 @@ func TestATypedPINCanNotBeGuessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	public := words(export.String())
-	if got := guess(found, public); len(got) != 0 {
+	if got := guess(found, public, 0, 10_000); len(got) != 0 {
 		t.Errorf("guessed %q", got)
 	}
 	// The control: the same search finds a digest that is not keyed, and one keyed by
 	// something that is exported.
 	for _, planted := range [][]byte{digest(sha256.New(), `{"text":"`+pin+`"}`), digest(hmac.New(sha256.New, []byte(public[0])), pin)} {
-		if got := guess(found+" "+hex.EncodeToString(planted), public); !slices.Contains(got, pin) {
+		if got := guess(found[:min(len(found), 4096)]+" "+hex.EncodeToString(planted), public, 4700, 4720); !slices.Contains(got, pin) {
 			t.Fatal("the search would not find it")
 		}
 	}
@@ -249,8 +249,9 @@ func words(export string) []string {
 	return all
 }
 
-// guess tries every PIN of four digits, in the forms it could have been hashed in.
-func guess(found string, keys []string) (pins []string) {
+// guess tries every PIN of four digits from the first to before the last, in the forms
+// it could have been hashed in.
+func guess(found string, keys []string, first, last int) (pins []string) {
 	have := map[[8]byte]bool{} // every eight bytes there, as they stand and decoded
 	look := func(raw []byte) {
 		for i := 0; i+8 <= len(raw); i++ {
@@ -266,7 +267,7 @@ func guess(found string, keys []string) (pins []string) {
 		raw, _ := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(w))
 		look(raw)
 	}
-	for n := range 10_000 {
+	for n := first; n < last; n++ {
 		pin := fmt.Sprintf("%04d", n)
 		for _, text := range []string{pin, `"` + pin + `"`, `{"text":"` + pin + `"}`, "/text=" + pin} {
 			sum256, sum512 := sha256.Sum256([]byte(text)), sha512.Sum512([]byte(text))

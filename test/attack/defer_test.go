@@ -101,7 +101,7 @@ func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 	a.Restart()
 	a.node.AwaitReady()
 	w := a.waiting()
-	if w.ID == old.Approval || w.Tool != site.ToolPress || a.h.Runs("kept") != 0 {
+	if w.ID == old.Approval || w.Task != old.ID || w.Tool != site.ToolPress || a.h.Runs("kept") != 0 {
 		t.Fatalf("%+v, ran %d times", w, a.h.Runs("kept"))
 	}
 	a.allow()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,13 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
+// cleanUp removes what several tests shared.
+var cleanUp = func() {}
+
 func TestMain(m *testing.M) {
 	procguard.Main() // of the Chromes that tests start
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.Cleanup(func(code int) { cleanUp(); os.Exit(code) }))
 }
 
 // userRules let the person at the MCP client answer, beside those of the fixture.

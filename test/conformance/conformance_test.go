@@ -109,8 +109,9 @@ func open(t *testing.T, f *fronttest.Front, token string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var own string
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
+	proxy := httptest.NewUnstartedServer(nil)
+	own := proxy.Listener.Addr().String()
+	proxy.Config.Handler = &httputil.ReverseProxy{
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
@@ -120,8 +121,8 @@ func open(t *testing.T, f *fronttest.Front, token string) string {
 			}
 			r.Out.Header.Set("Authorization", "Bearer "+token)
 		},
-	})
-	own = strings.TrimPrefix(proxy.URL, "http://")
+	}
+	proxy.Start()
 	t.Cleanup(proxy.Close)
 	return proxy.URL
 }

@@ -29,6 +29,9 @@ func TestCallsAndOneOfThem(t *testing.T) {
 		t.Fatalf("%+v\n%+v", done, refused)
 	}
 	d.await(`document.querySelectorAll("tbody tr").length === 2 && document.body.innerText.includes("failed") && document.body.innerText.includes("done")`) // without a reload
+	if got := d.value(`document.querySelectorAll("td[data-name=Device]")[1].innerText`); got != "study" {
+		t.Errorf("the list does not say on which device: %q", got)
+	}
 	d.shots("calls")
 	d.goTo("/console/calls/" + string(done.Call))
 	page := d.value("document.getElementById('main').innerText")
@@ -95,7 +98,7 @@ func TestGrantIsTakenBack(t *testing.T) {
 	d.enter(principal.RoleOperator)
 	d.Grant("robot", d.node, "tool.fixture.press")
 	d.goTo("/console/grants")
-	d.await(`document.body.innerText.includes("robot may use")`)
+	d.await(`document.body.innerText.includes("robot may use") && document.querySelector("dl.facts").innerText.includes("study")`)
 	d.shots("grants")
 	must(t, d.run(`document.querySelector("#live form button").click()`, nil))
 	d.await(`document.getElementById("outcome").textContent.includes("Taken back") || document.querySelector(".fault")`)

@@ -90,6 +90,9 @@ func TestOneEnvelopeEverywhere(t *testing.T) {
 		}
 	}
 	same("the question", e, recorded[0])
+	if r.EnvelopeHash != recorded[1].Hash {
+		t.Errorf("the answer names %q, the ledger %q", r.EnvelopeHash, recorded[1].Hash)
+	}
 
 	log, err := journal.Read(journal.Dir(n.Dir, string(n.ID)), string(n.ID))
 	if err != nil {

@@ -166,7 +166,7 @@ var lessons = []lesson{
 			{"annotate", "draws the refs on it, with a `legend`"},
 		},
 		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"annotate": true, "scale": 0.5}`,
-		back: "The image itself comes as image content.",
+		back: "The image itself comes as image content. A full page of more than 16,384 pixels is cut: `left_out` says from where on (`y`) and how much (`height`), and the same call with a `clip` from there gives the rest.",
 	},
 	{
 		tool: "evaluate",

@@ -388,6 +388,8 @@ func (p *place) others(b *bytes.Buffer) {
 			where = "the gateway itself"
 		case d.Tool.Family() == "desktop":
 			where = "[desktop.md](desktop.md)"
+		case d.Tool.Family() == "camera", d.Tool.Family() == "audio":
+			where = "[sensors.md](sensors.md)"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Tool, d.Description, where)
 	}

@@ -1,0 +1,129 @@
+//go:build linux
+
+package console
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image/png"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/agent/media"
+	"github.com/handrail-dev/handrail/capabilities"
+	hands "github.com/handrail-dev/handrail/capabilities/browser"
+	sensors "github.com/handrail-dev/handrail/capabilities/browser/media"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/procguard"
+	x "github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// hearing has the page analyse what it hears: which frequency is loudest, and how loud.
+const hearing = `whep.listen = () => {
+  const c = new AudioContext(), a = c.createAnalyser();
+  a.fftSize = 16384; a.smoothingTimeConstant = 0;
+  c.createMediaStreamSource(whep.video.srcObject).connect(a);
+  c.resume();
+  whep.loudest = () => {
+    const all = new Float32Array(a.frequencyBinCount);
+    a.getFloatFrequencyData(all);
+    let at = 0;
+    for (let i = 1; i < all.length; i++) if (all[i] > all[at]) at = i;
+    return { hz: at * c.sampleRate / a.fftSize, db: all[at] };
+  };
+}; true`
+
+// startSensed is a site with a node that has those sensors and no screen.
+func startSensed(t *testing.T, backends ...platform.Sensors) *watched {
+	t.Helper()
+	s := site.Start(t, site.Options{ApprovalWait: 10 * time.Minute, Rules: watchRules})
+	h, err := media.New(media.Options{Sensors: backends})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	w := &watched{desk: &desk{Site: s, t: t, ctx: ctx}}
+	w.node = s.AddNode("study", h)
+	w.node.AwaitReady()
+	w.token = s.MustToken("ann", principal.RoleOperator)
+	return w
+}
+
+// madeUp is Chrome's media stack with the devices that it makes up.
+func madeUp(t *testing.T) platform.Sensors {
+	t.Helper()
+	finder := chrome.New(chrome.Options{})
+	found, err := finder.Find(t.Context())
+	if err != nil {
+		t.Skipf("no Chrome here: %v", err)
+	}
+	o := sensors.Options{Finder: finder, Launcher: procguard.New(procguard.Options{}), Fake: &sensors.Fake{}}
+	if found.NoSandbox != "" {
+		o.Sandbox = hands.SandboxOff
+	}
+	b, err := sensors.New(o)
+	must(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// sense has Chrome see or hear a source, and gives the session's address.
+func (w *watched) sense(source, kind string) string {
+	w.t.Helper()
+	w.browser.open(w.URL() + "/healthz")
+	must(w.t, w.run(receiver, nil))
+	must(w.t, w.run(fmt.Sprintf("whep.kind = %q", kind), nil))
+	var offer string
+	must(w.t, w.run("whep.offer()", &offer))
+	answer, body := w.whep("POST", fmt.Sprintf("/v1/live/%s/%s/whep", w.node.ID, source), "application/sdp", offer)
+	if answer.StatusCode != 201 {
+		w.t.Fatalf("POST: %d %s", answer.StatusCode, body)
+	}
+	must(w.t, w.run(fmt.Sprintf("whep.take(%q)", body), nil))
+	return answer.Header.Get("Location")
+}
+
+// over holds that a session ends, with its beginning and its end in the ledger.
+func (w *watched) over(at, source string) {
+	w.t.Helper()
+	if answer, body := w.whep("DELETE", at, "", ""); answer.StatusCode != 200 {
+		w.t.Fatalf("DELETE: %d %s", answer.StatusCode, body)
+	}
+	x.Await(w.t, "the ledger to have the beginning and end", func() bool {
+		kinds := map[string]int{}
+		for _, p := range w.packets(capabilities.ToolID("tool.live." + source)) {
+			kinds[string(p.Kind)]++
+		}
+		return kinds["tool.call.dispatch"] == 1 && kinds["tool.call.failed"] == 1
+	})
+	x.Await(w.t, "nobody to watch", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
+}
+
+// A camera and a microphone, live in a real Chrome, by another Chrome's encoders: each
+// asked for by itself, shown, heard, and over when the viewer goes.
+func TestCameraAndMicrophoneLive(t *testing.T) {
+	w := startSensed(t, madeUp(t))
+	w.browser = startChrome(t)
+	w.Grant("ann", w.node, "tool.live.camera")
+	at := w.sense("camera", "video")
+	w.await("whep.frames > 5 && whep.video.videoWidth >= 640")
+	if list := w.Live.Watching(w.node.ID); len(list) != 1 || list[0].Source != "camera" {
+		t.Errorf("who watches: %+v", list)
+	}
+	var shown bytes.Buffer
+	must(t, png.Encode(&shown, w.shown()))
+	if uniform(t, shown.Bytes()) {
+		t.Error("the camera's picture has no colours: Chrome's test pattern has")
+	}
+	w.over(at, "camera")
+
+	w.Grant("ann", w.node, "tool.live.microphone")
+	at = w.sense("microphone", "audio")
+	must(t, w.run(hearing, nil))
+	must(t, w.run("whep.listen()", nil))
+	w.await("whep.loudest().db > -50") // Chrome's made-up microphone beeps
+	w.over(at, "microphone")
+}
