@@ -7,11 +7,10 @@ export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy fuzz cross suite conformance clients clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media chaos-artifacts fuzz cross suite conformance clients clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +20,7 @@ setup: ## install what running needs (Go, a browser) and say so
 
 build: ## build bin/handrail
 	@.ci/setup build
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/handrail ./cmd/handrail
+	.ci/build bin/handrail '$(VERSION)'
 
 up: setup build ## start a gateway and a paired node here, do a first task, and stay up
 	@exec $(UP)
@@ -32,7 +31,8 @@ demo: setup build ## the same, and exit
 test: ## install what the tests need and run all of them, race detector and real browser included
 	@.ci/setup test
 	# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
-	CGO_ENABLED=1 go test -race -gcflags=modernc.org/libquickjs=-race=false -timeout 20m ./...
+	# One package more than there are processors, since those with browsers and desktops in them mostly wait.
+	CGO_ENABLED=1 go test -race -gcflags=modernc.org/libquickjs=-race=false -p $$(($$(nproc) + 1)) -timeout 20m ./...
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short ./...
@@ -62,7 +62,21 @@ bench-policy: build ## decision, consent, ticket, whole call, stop and ledger ch
 
 bench-desktop: ## the desktop family beside bare X11 (FIGURES=docs/benchmarks.md writes them there)
 	@.ci/setup test
-	go test -count=1 -timeout 30m -run TestFigures ./test/bench/desktop -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	go test -v -count=1 -timeout 30m -run TestFigures ./test/bench/desktop -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+
+bench-console: ## the console in a real Chrome, over a long ledger and with many nodes (FIGURES=docs/benchmarks.md writes them there)
+	@.ci/setup test
+	go test -count=1 -timeout 30m -run TestFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+
+bench-media: ## artifacts from node to gateway beside a bare QUIC stream, the live view (FIGURES=docs/benchmarks.md writes them there), photos, positions
+	@.ci/setup test
+	go test -count=1 -timeout 30m -v -run Figures ./test/bench/media -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	go test -count=1 -timeout 10m -v -run TestLiveFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	go test -count=1 -run xxx -bench 'Photo|Position' -benchtime 20x ./capabilities/sensor ./platform/geoclue
+
+chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
+	@.ci/setup build
+	HANDRAIL_KILLS=$(or $(KILLS),200) HANDRAIL_SEED=$(or $(SEED),1) go test -count=1 -timeout 60m -v -run TestArtifactsSurviveKills ./test/e2e
 
 fuzz: ## every fuzz target for a short time each (SECONDS=5)
 	@.ci/setup build
