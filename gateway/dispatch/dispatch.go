@@ -143,10 +143,11 @@ type Dispatcher struct {
 	notes     notes
 	taints    *taints
 	reserved  *reserved
-	crew      *crew         // runs executions
-	fetching  chan struct{} // one per artifact on its way
-	closing   chan struct{} // closed when Run ends
-	close     func()        // closes it, once
+	crew      *crew                           // runs executions
+	fetching  chan struct{}                   // one per artifact on its way
+	recovered map[capabilities.CallID]*flight // what Recover took up, until Run has looked at it
+	closing   chan struct{}                   // closed when Run ends
+	close     func()                          // closes it, once
 
 	mu         sync.Mutex
 	ending     bool           // Run waits for background: nothing new begins
@@ -305,8 +306,8 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 		return d.refuse(c, because(ctx, err))
 	}
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
-		if err.Code == capabilities.CodeConsentDenied {
-			return d.refuse(c, err) // another call used the grant up
+		if err.Code == capabilities.CodeConsentDenied || err.Code == capabilities.CodeNotFound {
+			return d.refuse(c, err) // another call used the grant up, or the kept call was dropped
 		}
 		return c.failure(because(ctx, err))
 	}

@@ -57,7 +57,7 @@ func newHouse(t *testing.T, nodes *fakeNodes, tune func(*Options)) *house {
 	h.rules(permitAll)
 	h.store, err = store.Open(t.Context(), store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, Migrations),
+		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, Migrations, TaskMigrations),
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = h.store.Close() })

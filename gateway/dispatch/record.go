@@ -123,6 +123,11 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 				return err
 			}
 		}
+		if c.req.task != "" {
+			if err := d.startTaskIn(tx, c.req.task, c.id); err != nil {
+				return err
+			}
+		}
 		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
 			return err
 		}
@@ -184,7 +189,7 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabili
 	if r.Code == capabilities.CodeUnknownOutcome {
 		return markUnknown(tx, &c.row)
 	}
-	if c.row.request != "" {
+	if c.row.request != "" || c.req.task != "" { // a crash may come before the task has it
 		if err := d.keepResult(tx, c.id, r); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ func (d *Dispatcher) Recover(ctx context.Context) error {
 	if err := d.taints.load(ctx, d.opts.Store.Read()); err != nil {
 		return fmt.Errorf("dispatch: reading what lanes have read: %w", err)
 	}
+	d.recovered = map[capabilities.CallID]*flight{}
 	for _, r := range rows {
 		if r.state == rowUnknown {
 			d.settler.watch(r)
@@ -42,6 +43,7 @@ func (d *Dispatcher) takeOver(r row) {
 	c := d.reborn(r)
 	f := newFlight(func(error) {})
 	f.join(nil) // the ledger is the waiter that never leaves
+	d.recovered[r.call] = f
 	key := requestKey{r.principal, r.request}
 	k := &keyed{flight: f, call: r.call, node: r.node, recovered: func(other *keyed) bool {
 		mac := c.key.MAC(other.canonical)

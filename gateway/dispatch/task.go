@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -54,8 +57,9 @@ type Task struct {
 // TaskState is how far a task is.
 type TaskState string
 
-// The states. A task that ended keeps its result until somebody takes it or it
-// expires.
+// The states. A task waits until its call is committed: while it is asked about anew,
+// too, and after a yes until then. One that ended keeps its result until somebody takes
+// it or it expires.
 const (
 	TaskWaiting TaskState = "waiting"
 	TaskRunning TaskState = "running"
@@ -77,10 +81,11 @@ type sealedArgs struct {
 	Target    capabilities.NodeID `json:"target,omitempty"`
 }
 
-// tasks says when a task has changed.
+// tasks says when a task has changed, and which are seen to now.
 type tasks struct {
 	mu      sync.Mutex
 	changed chan struct{}
+	busy    map[string]bool
 }
 
 func (t *tasks) wait() <-chan struct{} {
@@ -99,6 +104,31 @@ func (t *tasks) tell() {
 		close(t.changed)
 		t.changed = nil
 	}
+}
+
+// begin notes that a task is seen to: asked about anew or carried out. end takes that
+// back and tells.
+func (t *tasks) begin(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy == nil {
+		t.busy = map[string]bool{}
+	}
+	t.busy[id] = true
+}
+
+func (t *tasks) end(id string) {
+	t.mu.Lock()
+	delete(t.busy, id)
+	t.mu.Unlock()
+	t.tell()
+}
+
+// seenTo gives the tasks that somebody sees to now.
+func (t *tasks) seenTo() map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.busy)
 }
 
 // defers reports whether policy keeps this call while nobody answers.
@@ -138,7 +168,16 @@ func (d *Dispatcher) keepTask(ctx context.Context, c *call, life time.Duration, 
 		if err := d.opts.Outcomes.PutIn(tx, capabilities.CallID(t.ID), taskArgs, args, life); err != nil {
 			return err
 		}
-		return d.putTask(tx, &t, "gateway.task.deferred")
+		if err := d.recordTask(tx, &t, "gateway.task.deferred"); err != nil {
+			return err
+		}
+		body, err := json.Marshal(&t)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO tasks (task_id, principal, approval, body, state, expires_ms) VALUES ($1, $2, $3, $4, $5, $6)`,
+			t.ID, string(t.Principal), t.Approval, string(body), string(t.State), t.Expires.UnixMilli())
+		return err
 	})
 	if err != nil {
 		return capabilities.AsError(err)
@@ -149,23 +188,61 @@ func (d *Dispatcher) keepTask(ctx context.Context, c *call, life time.Duration, 
 		WithDetails(map[string]any{"approval": approval, "task": t.ID, "expires_at": t.Expires.UTC()})
 }
 
-// putTask writes a task's row, and a packet if kind is not empty.
-func (d *Dispatcher) putTask(tx *store.Tx, t *Task, kind ledger.Kind) error {
-	body, err := json.Marshal(t)
+// recordTask appends the packet of what became of a task.
+func (d *Dispatcher) recordTask(tx *store.Tx, t *Task, kind ledger.Kind) error {
+	body := map[string]any{"task": t.ID, "state": t.State, "approval": t.Approval, "expires_at": t.Expires, "code": t.Code}
+	if t.Call != "" {
+		body["call"] = t.Call
+	}
+	_, err := d.opts.Ledger.AppendIn(tx, ledger.Draft{Kind: kind, Tool: t.Tool, Principal: t.Principal, Lane: t.Lane, Body: body})
+	return err
+}
+
+// changeTask changes a task as it stands in the store, where there is one whose time
+// is not over: what was dropped does not come back. A packet is written if change
+// names a kind.
+func (d *Dispatcher) changeTask(tx *store.Tx, id string, change func(*Task) (ledger.Kind, error)) (found bool, err error) {
+	var body string
+	err = tx.QueryRow(`SELECT body FROM tasks WHERE task_id = $1 AND expires_ms > $2`, id, time.Now().UnixMilli()).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	var t Task
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &t)
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	if kind != "" {
-		if _, err := d.opts.Ledger.AppendIn(tx, ledger.Draft{
-			Kind: kind, Tool: t.Tool, Principal: t.Principal, Lane: t.Lane,
-			Body: map[string]any{"task": t.ID, "state": t.State, "approval": t.Approval, "expires_at": t.Expires, "code": t.Code},
-		}); err != nil {
-			return err
+	kind, err := change(&t)
+	if err == nil && kind != "" {
+		err = d.recordTask(tx, &t, kind)
+	}
+	if err != nil {
+		return true, err
+	}
+	changed, err := json.Marshal(&t)
+	if err == nil {
+		_, err = tx.Exec(`UPDATE tasks SET approval = $1, body = $2, state = $3 WHERE task_id = $4`, t.Approval, string(changed), string(t.State), id)
+	}
+	return true, err
+}
+
+// startTaskIn makes a task run, in the commit of its call: from there on a crash
+// leaves that call to be settled, and before it nothing ran. CodeNotFound for one that
+// was dropped, whose time is over, or that ran already.
+func (d *Dispatcher) startTaskIn(tx *store.Tx, id string, call capabilities.CallID) error {
+	waits := false
+	_, err := d.changeTask(tx, id, func(t *Task) (ledger.Kind, error) {
+		if waits = t.State == TaskWaiting; !waits {
+			return "", nil
 		}
+		t.State, t.Call = TaskRunning, call
+		return "gateway.task.resumed", nil
+	})
+	if err == nil && !waits {
+		err = capabilities.Errorf(capabilities.CodeNotFound, "this call was kept, and is kept no longer: it was dropped, or its time is over")
 	}
-	_, err = tx.Exec(`INSERT INTO tasks (task_id, principal, approval, body, state, expires_ms) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (task_id) DO UPDATE SET approval = excluded.approval, body = excluded.body, state = excluded.state`,
-		t.ID, string(t.Principal), t.Approval, string(body), string(t.State), t.Expires.UnixMilli())
 	return err
 }
 
@@ -297,18 +374,19 @@ func (d *Dispatcher) runTasks(ctx context.Context) {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	d.recoverTasks(ctx)
+	d.recoverTasks(ctx, &running)
 	asks := map[string]*again{}
 	tick := time.NewTicker(taskSweep)
 	defer tick.Stop()
 	for {
 		changed, answered, roster := d.tasks.wait(), d.opts.Consent.Changed(), d.opts.Nodes.Changed()
+		busy := d.tasks.seenTo() // before the rows: what is free here is in them as it ended
 		all, err := d.Tasks(ctx, "")
 		if err != nil && ctx.Err() == nil {
 			d.opts.Log.Warn("dispatch.tasks", "err", err)
 		}
 		for i := range all {
-			if all[i].State == TaskWaiting {
+			if all[i].State == TaskWaiting && !busy[all[i].ID] {
 				d.look(ctx, &all[i], asks, &running)
 			}
 		}
@@ -331,25 +409,58 @@ func (d *Dispatcher) runTasks(ctx context.Context) {
 
 // recoverTasks settles what an earlier process was carrying out: nobody runs it a
 // second time.
-func (d *Dispatcher) recoverTasks(ctx context.Context) {
+func (d *Dispatcher) recoverTasks(ctx context.Context, running *sync.WaitGroup) {
+	recovered := d.recovered
+	d.recovered = nil
 	all, err := d.Tasks(ctx, "")
 	if err != nil {
 		return
 	}
 	for i := range all {
-		if t := &all[i]; t.State == TaskRunning {
-			r := (&call{req: Request{Tool: t.Tool}, id: t.Call, began: time.Now()}).failure(&capabilities.Error{Code: capabilities.CodeUnknownOutcome})
-			d.concludeTask(ctx, t, &r)
+		t := &all[i]
+		if t.State != TaskRunning {
+			continue
 		}
+		running.Go(func() {
+			if r := d.cameOf(ctx, t, recovered[t.Call]); r != nil {
+				d.concludeTask(context.WithoutCancel(ctx), t.ID, r, false)
+			}
+		})
 	}
 }
 
+// cameOf gives what became of the call of a task of an earlier process: what its node
+// tells (f, while that is not settled), or the result that was kept. nil: ctx ended.
+func (d *Dispatcher) cameOf(ctx context.Context, t *Task, f *flight) *capabilities.Result {
+	if f != nil {
+		if r, ok := f.wait(ctx, f.join(nil)); ok {
+			return &r
+		}
+		return nil
+	}
+	r, err := d.keptResult(ctx, t.Call)
+	if err == nil {
+		return r
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	e := capabilities.AsError(err)
+	if t.Call == "" { // by a version that did not note it
+		e = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
+	}
+	failed := (&call{req: Request{Tool: t.Tool}, id: t.Call, began: time.Now()}).failure(e)
+	return &failed
+}
+
 // again is how a task fares whose question an earlier process has forgotten. Its
-// node may not be back yet, so asking anew is tried when the roster changes.
+// node may not be back yet, so asking anew is tried when the roster changes; and now
+// and then without that, because too many questions may have been in the way.
 type again struct {
 	roster <-chan struct{}
 	tries  int
-	next   time.Time
+	next   time.Time // not before, though the roster changes
+	late   time.Time // then, though it does not
 }
 
 // The first tries follow the roster closely, as after a start; later ones are rare,
@@ -361,10 +472,10 @@ const (
 
 // due reports whether it is time to ask anew, and notes that it is done.
 func (a *again) due(roster <-chan struct{}, now time.Time) bool {
-	if a.roster == roster || now.Before(a.next) {
+	if now.Before(a.next) || a.roster == roster && now.Before(a.late) {
 		return false
 	}
-	a.roster = roster
+	a.roster, a.late = roster, now.Add(slowTry)
 	if a.tries++; a.tries > quickTries {
 		a.next = now.Add(slowTry)
 	}
@@ -375,7 +486,7 @@ func (a *again) due(roster <-chan struct{}, now time.Time) bool {
 func (d *Dispatcher) look(ctx context.Context, t *Task, asks map[string]*again, running *sync.WaitGroup) {
 	a, err := d.opts.Consent.Approval(t.Approval)
 	var refusal *capabilities.Error
-	kind := ledger.Kind("gateway.task.resumed")
+	anew := false
 	switch {
 	case err != nil: // forgotten with an earlier process: it is asked again
 		if asks[t.ID] == nil {
@@ -384,7 +495,7 @@ func (d *Dispatcher) look(ctx context.Context, t *Task, asks map[string]*again, 
 		if !asks[t.ID].due(d.opts.Nodes.Changed(), time.Now()) {
 			return
 		}
-		kind = ""
+		anew = true
 	case a.State == consent.StatePending:
 		return
 	case a.State == consent.StateDenied:
@@ -392,25 +503,16 @@ func (d *Dispatcher) look(ctx context.Context, t *Task, asks map[string]*again, 
 	case a.State == consent.StateExpired:
 		refusal = capabilities.Errorf(capabilities.CodeConsentDenied, "nobody answered in time")
 	}
-	t.State = TaskRunning
-	if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error { return d.putTask(tx, t, kind) }); err != nil {
-		return // it is looked at again
-	}
+	d.tasks.begin(t.ID)
 	running.Go(func() {
+		defer d.tasks.end(t.ID)
 		r := d.resume(ctx, t, refusal)
-		details, _ := r.Details.(map[string]any)
-		approval, _ := details["approval"].(string)
+		if ctx.Err() != nil && r.Code == capabilities.CodeCancelled {
+			return // the next process goes on with it, or settles what ran
+		}
 		// What stood between it and the question may pass; what a person allowed is
 		// tried once.
-		if r.Code == capabilities.CodeApprovalPending && approval != "" || kind == "" && passes(r.Code) {
-			if t.State = TaskWaiting; approval != "" {
-				t.Approval = approval
-			}
-			_ = d.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error { return d.putTask(tx, t, "") })
-			d.tasks.tell()
-			return
-		}
-		d.concludeTask(context.WithoutCancel(ctx), t, &r)
+		d.concludeTask(context.WithoutCancel(ctx), t.ID, &r, anew && passes(r.Code))
 	})
 }
 
@@ -441,20 +543,31 @@ func (d *Dispatcher) resume(ctx context.Context, t *Task, refusal *capabilities.
 	})
 }
 
-// concludeTask keeps the result for the identical call.
-func (d *Dispatcher) concludeTask(ctx context.Context, t *Task, r *capabilities.Result) {
-	t.State, t.Call, t.Code = TaskEnded, r.Call, r.Code
+// concludeTask keeps the result for the identical call. A task that did not run waits
+// on if there is a question that it waits for, or if waits says so. What was dropped
+// meanwhile is left at that.
+func (d *Dispatcher) concludeTask(ctx context.Context, id string, r *capabilities.Result, waits bool) {
+	details, _ := r.Details.(map[string]any)
+	approval, _ := details["approval"].(string)
+	waits = waits || r.Code == capabilities.CodeApprovalPending && approval != ""
 	data, err := packResult(r)
 	if err == nil {
 		err = d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-			if err := d.opts.Outcomes.PutIn(tx, capabilities.CallID(t.ID), taskResult, data, time.Until(t.Expires)+resultMemory); err != nil {
-				return err
-			}
-			return d.putTask(tx, t, "gateway.task.ended")
+			_, err := d.changeTask(tx, id, func(t *Task) (ledger.Kind, error) {
+				if t.State == TaskWaiting && waits {
+					if approval != "" {
+						t.Approval = approval
+					}
+					return "", nil
+				}
+				t.State, t.Call, t.Code = TaskEnded, r.Call, r.Code
+				return "gateway.task.ended", d.opts.Outcomes.PutIn(tx, capabilities.CallID(id), taskResult, data, time.Until(t.Expires)+resultMemory)
+			})
+			return err
 		})
 	}
 	if err != nil {
-		d.opts.Log.Error("dispatch.task.unrecorded", "task", t.ID, "err", err)
+		d.opts.Log.Error("dispatch.task.unrecorded", "task", id, "err", err)
 	}
 	d.tasks.tell()
 }
