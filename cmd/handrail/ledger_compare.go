@@ -163,7 +163,7 @@ func printComparison(w io.Writer, c ledger.Comparison) {
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{c.GatewayOnly, "never reached the node"}, {c.Unsettled, "too new for one of the two"}, {c.Pruned, "kept no longer by one of the two"}} {
+	}{{c.Refused, "refused by the node"}, {c.GatewayOnly, "never begun there"}, {c.Unsettled, "too new for one of the two"}, {c.Pruned, "kept no longer by one of the two"}} {
 		if part.n > 0 {
 			fmt.Fprintf(w, ", %d %s", part.n, part.text)
 		}

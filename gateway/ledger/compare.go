@@ -82,8 +82,9 @@ const (
 type Comparison struct {
 	Chain       string              `json:"chain"`
 	Node        capabilities.NodeID `json:"node_id"`
-	Calls       int                 `json:"calls"`        // that both ledgers have
-	GatewayOnly int                 `json:"gateway_only"` // that never reached the node, as both say
+	Calls       int                 `json:"calls"`           // that both ledgers have
+	Refused     int                 `json:"refused_by_node"` // as both say
+	GatewayOnly int                 `json:"gateway_only"`    // that the node neither ran nor has as refused, and that did not run as the gateway has it
 	NodeEntries int                 `json:"node_entries"`
 	// Witnessed is up to which entry of the node's log the gateway has seen it;
 	// SeenByNode the same the other way round. Beyond, only calls are compared.
@@ -380,8 +381,14 @@ func orNothing(s string) string {
 func (c *comparer) gatewayOnly(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 	ran := g.ended && (g.end.Status == capabilities.StatusOK || g.end.Isolation != "")
 	switch {
+	case !ran && g.ended && n != nil && n.refused != nil:
+		c.out.Refused++
 	case !ran && g.ended:
-		c.out.GatewayOnly++ // refused there, or never arrived: nothing of it ran
+		c.out.GatewayOnly++ // it never arrived, or a refusal that the node has no entry of: nothing of it ran
+	case !g.ended && n != nil && n.refused != nil && c.tooNewFor(n.refused.TimeUS, 0):
+		c.out.Unsettled++
+	case !g.ended && n != nil && n.refused != nil:
+		c.note("Call %s: the node says that it was refused (%s); the gateway's ledger has no end of it yet.", id, n.refused.Code)
 	case n != nil && n.refused != nil:
 		c.differ(DiffersOutcome, id, "The gateway says that it ended as %s; the node's log says that it was refused (%s).", ending(g.end.Status, g.end.Code), n.refused.Code)
 	case c.prunedOnNode(g.at):

@@ -96,7 +96,7 @@ func TestTwoLedgersAgree(t *testing.T) {
 	for _, witnessed := range []bool{true, false} {
 		out, log := bothSides(t, tale, nil, witnessed)
 		c := mustCompare(t, out, log)
-		if len(c.Differences) > 0 || c.Calls != 3 || c.GatewayOnly != 1 || c.Unsettled != 0 {
+		if len(c.Differences) > 0 || c.Calls != 3 || c.Refused != 1 || c.GatewayOnly != 0 || c.Unsettled != 0 {
 			t.Errorf("%+v", c)
 		}
 		if witnessed != (c.Witnessed > 0) || witnessed != (c.SeenByNode > 0) {
@@ -236,5 +236,34 @@ func TestWhatIsNoDifference(t *testing.T) {
 	}, false)
 	if c := mustCompare(t, lost, log); len(c.Differences) != 0 || len(c.Notes) != 2 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// What was sent and did not run is told by what the node has of it.
+func TestWhatDidNotRun(t *testing.T) {
+	refused := told{id: "c", status: capabilities.StatusDenied, code: capabilities.CodeDeniedByNode, refused: true}
+	out, log := bothSides(t, []told{{id: "a", status: capabilities.StatusOK}, refused}, nil, false)
+	without := log
+	without.Entries = slices.DeleteFunc(slices.Clone(log.Entries), func(e NodeEntry) bool { return e.Kind == NodeRefused })
+	if c := mustCompare(t, out, without); len(c.Differences) != 0 || c.Refused != 0 || c.GatewayOnly != 1 {
+		t.Errorf("the node has nothing of it: %+v", c)
+	}
+	open, log := bothSides(t, []told{refused}, func(d *Draft) bool { return d.Kind != KindCallFailed }, false)
+	log.Entries[0].TimeUS = time.Now().Add(-time.Hour).UnixMicro()
+	if c := mustCompare(t, open, log); len(c.Differences) != 0 || len(c.Notes) != 2 || c.Refused+c.GatewayOnly+c.Unsettled != 0 {
+		t.Errorf("the gateway has no end of it: %+v", c)
+	}
+	log.Entries[0].TimeUS = time.Now().Add(time.Hour).UnixMicro()
+	if c := mustCompare(t, open, log); len(c.Differences) != 0 || c.Unsettled != 1 {
+		t.Errorf("the gateway has no end of it yet: %+v", c)
+	}
+	ran, log := bothSides(t, []told{refused}, func(d *Draft) bool {
+		if d.Kind == KindCallFailed {
+			d.Kind, d.Body = KindCallResult, map[string]any{"status": "ok"}
+		}
+		return true
+	}, false)
+	if c := mustCompare(t, ran, log); len(c.Differences) != 1 || c.Differences[0].Kind != DiffersOutcome {
+		t.Errorf("one says that it ran, one that it was refused: %+v", c)
 	}
 }

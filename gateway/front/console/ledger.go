@@ -169,7 +169,8 @@ func (c *Console) compareLedger(v *visit) {
 		when(len(r.Differences) > 0, el("ul", class("plainlist"), each(r.Differences, func(d ledger.Difference) html {
 			return el("li", nil, text(d.Text), when(d.Call != "", group(text(" "), link(at("calls", string(d.Call)), text("The call")))))
 		}))),
-		facts(fact{"Device", code(string(r.Node))}, fact{"Calls in both", text(itoa(r.Calls))}, fact{"Never reached it", when(r.GatewayOnly > 0, text(itoa(r.GatewayOnly)))},
+		facts(fact{"Device", code(string(r.Node))}, fact{"Calls in both", text(itoa(r.Calls))}, fact{"Refused by it", when(r.Refused > 0, text(itoa(r.Refused)))},
+			fact{"Never begun there", when(r.GatewayOnly > 0, text(itoa(r.GatewayOnly)))},
 			fact{"Too new for one", when(r.Unsettled > 0, text(itoa(r.Unsettled)))}, fact{"No longer kept by one", when(r.Pruned > 0, text(itoa(r.Pruned)))}),
 		when(len(r.Notes) > 0, el("ul", class("plainlist faint"), each(r.Notes, func(n string) html { return el("li", nil, text(n)) })))))
 }
