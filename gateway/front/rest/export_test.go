@@ -9,6 +9,9 @@ const (
 	MaxInAll   = maxInAll
 )
 
+// Left reports whether an error is no more than a client that went away.
+var Left = left
+
 // OpenStream counts one more event stream of somebody's, as a request for one does.
 func (s *Server) OpenStream(who principal.Identity) error { return s.streams.open(who) }
 

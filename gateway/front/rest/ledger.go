@@ -61,7 +61,9 @@ func (s *Server) export(c *visit) error {
 	defer out.done()
 	err := s.opts.Ledger.Export(c.r.Context(), out)
 	if err != nil && out.wrote {
-		s.opts.Log.Error("rest.export.broken", "err", err)
+		if !out.lost && !left(c.r.Context(), err) {
+			s.opts.Log.Error("rest.export.broken", "err", err)
+		}
 		panic(http.ErrAbortHandler)
 	}
 	c.began = out.wrote
@@ -76,13 +78,16 @@ type patient struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	wrote   bool
+	lost    bool // it takes nothing any more
 }
 
 // Write gives the client writeTime for p.
 func (p *patient) Write(b []byte) (int, error) {
 	p.wrote = true
 	_ = p.control.SetWriteDeadline(time.Now().Add(writeTime))
-	return p.w.Write(b)
+	n, err := p.w.Write(b)
+	p.lost = p.lost || err != nil
+	return n, err
 }
 
 // done lifts the deadline: the connection may serve another request.

@@ -218,13 +218,21 @@ func (s *Server) serve(e *endpoint) http.Handler {
 		if err == nil {
 			return
 		}
-		if code := capabilities.CodeOf(err); code == capabilities.CodeInternal {
+		if left(r.Context(), err) {
+			s.opts.Log.Debug("rest.left", "route", e.method+" "+e.path, "principal", c.who.Principal, "err", err)
+		} else if code := capabilities.CodeOf(err); code == capabilities.CodeInternal {
 			s.opts.Log.Error("rest.failed", "route", e.method+" "+e.path, "principal", c.who.Principal, "err", err, "cause", errors.Unwrap(err))
 		}
 		if !c.began {
 			front.WriteError(w, err)
 		}
 	})
+}
+
+// left reports whether err is no more than that the client went away meanwhile. What
+// failed of itself is a failure, wherever the client is.
+func left(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
 // writeJSON answers with v. HTML escapes are off: what the ledger hashed stays

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -427,5 +428,23 @@ func TestStatusAndHealth(t *testing.T) {
 	}
 	if status, body := a.do(a.operator, "GET", "/metrics", ""); status != 200 || !strings.Contains(body, "tools_registry_size") {
 		t.Errorf("metrics %d %s", status, body)
+	}
+}
+
+// A client that went away in the middle of a question is no failure of ours; what fails
+// meanwhile is.
+func TestAClientThatWentAwayIsNoFailure(t *testing.T) {
+	a := start(t)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, asked := a.Ledger.Packets(gone, ledger.Query{Limit: 1})
+	if asked == nil || !rest.Left(gone, asked) {
+		t.Errorf("it left, and the ledger says %v", asked)
+	}
+	if rest.Left(t.Context(), asked) {
+		t.Error("it is still there")
+	}
+	if rest.Left(gone, capabilities.Wrap(capabilities.CodeInternal, errors.New("the disk is gone"), "")) {
+		t.Error("a failure that it left in the middle of is hidden")
 	}
 }
