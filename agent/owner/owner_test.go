@@ -95,6 +95,18 @@ func TestWhatTheOwnerSays(t *testing.T) {
 		{"quiet", rules(`"quiet_hours":[{"from":"11:00","to":"13:00"}]`), "tool.browser.click", `{"ref":"e1"}`, policy.Deny},
 		{"quiet for others", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","capabilities":["desktop"]}]`), "tool.browser.click", `{"ref":"e1"}`, policy.Allow},
 		{"quiet asks", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","mode":"ask","capabilities":["browser.click"]}]`), "tool.browser.click", `{"ref":"e1"}`, policy.Ask},
+		{"a camera never, live", rules(`"capabilities":{"camera":"never"}`), "tool.live.camera", `{}`, policy.Deny},
+		{"a camera asks, live", rules(`"capabilities":{"camera":"ask"}`), "tool.live.camera", `{}`, policy.Ask},
+		{"a microphone never, live", rules(`"capabilities":{"audio":"never"}`), "tool.live.microphone", `{}`, policy.Deny},
+		{"a microphone asks, live", rules(`"capabilities":{"audio":"ask"}`), "tool.live.microphone", `{}`, policy.Ask},
+		{"neither is the other", rules(`"capabilities":{"audio":"never"}`), "tool.live.camera", `{}`, policy.Allow},
+		{"nor the screen", rules(`"capabilities":{"camera":"never","audio":"never"}`), "tool.live.screen", `{}`, policy.Allow},
+		{"nothing live, though cameras are allowed", rules(`"capabilities":{"live":"never","camera":"allow"}`), "tool.live.camera", `{}`, policy.Deny},
+		{"live is allowed, cameras are not", rules(`"default":"never","capabilities":{"live":"allow"}`), "tool.live.camera", `{}`, policy.Deny},
+		{"a camera live, not otherwise", rules(`"capabilities":{"live.camera":"allow","camera":"ask"}`), "tool.live.camera", `{}`, policy.Ask},
+		{"quiet for cameras", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","capabilities":["camera"]}]`), "tool.live.camera", `{}`, policy.Deny},
+		{"quiet for microphones asks", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","mode":"ask","capabilities":["audio"]}]`), "tool.live.microphone", `{}`, policy.Ask},
+		{"quiet for cameras, not the screen", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","capabilities":["camera"]}]`), "tool.live.screen", `{}`, policy.Allow},
 		{"not that day", rules(`"quiet_hours":[{"from":"11:00","to":"13:00","days":["tue"]}]`), "tool.browser.click", `{"ref":"e1"}`, policy.Allow},
 	}
 	for _, tt := range tests {
@@ -245,7 +257,7 @@ func TestRulesInAnyFolder(t *testing.T) {
 func TestSettingSaysWhy(t *testing.T) {
 	r := mustRules(t, `{"version":1,"capabilities":{"desktop.mouse":"never","browser":"ask"},"quiet_hours":[{"from":"11:00","to":"13:00","capabilities":["camera"]}]}`)
 	for tool, want := range map[capabilities.ToolID]Mode{
-		"tool.desktop.mouse": ModeNever, "tool.browser.click": ModeAsk, "tool.camera.capture-photo": ModeNever, "tool.desktop.keyboard": ModeAllow,
+		"tool.desktop.mouse": ModeNever, "tool.browser.click": ModeAsk, "tool.camera.capture-photo": ModeNever, "tool.live.camera": ModeNever, "tool.live.microphone": ModeAllow, "tool.desktop.keyboard": ModeAllow,
 	} {
 		if m, why := r.Setting(tool); m != want || (why == "") != (m == ModeAllow) {
 			t.Errorf("%s: %s, %q", tool, m, why)

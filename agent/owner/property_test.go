@@ -17,7 +17,7 @@ import (
 
 var (
 	someModes = rapid.SampledFrom([]Mode{ModeAllow, ModeAsk, ModeNever})
-	someNames = rapid.SampledFrom([]string{"browser", "desktop", "camera", "browser.navigate", "browser.tabs", "browser.upload-file", "desktop.mouse", "desktop.act"})
+	someNames = rapid.SampledFrom([]string{"browser", "desktop", "camera", "live", "browser.navigate", "browser.tabs", "browser.upload-file", "desktop.mouse", "desktop.act"})
 	someHosts = rapid.SampledFrom([]string{"a.example", "*.example", "*.a.example", "127.0.0.1", "::1", "bücher.example", "b.example"})
 	someApps  = rapid.SampledFrom([]string{"gedit", "KeePassXC", "/usr/bin/xterm", `we"ird\name`})
 	someDirs  = rapid.SampledFrom([]string{"/home/a", "/home/a/secret", "/srv", "/"})
@@ -28,7 +28,7 @@ var (
 		request("tool.browser.tabs", `{"action":"list"}`), request("tool.browser.tabs", `{"action":"new","url":"https://b.example/"}`),
 		request("tool.browser.click", `{"ref":"e1"}`), request("tool.desktop.mouse", `{"action":"click","x":1,"y":1}`),
 		request("tool.desktop.act", `{"action":{"app":"gedit","kind":"launch"}}`), request("tool.desktop.act", `{"action":{"app":"keepassxc","kind":"launch"}}`),
-		request("tool.desktop.snapshot", `{"app":"xterm"}`), request("tool.camera.capture-photo", `{}`),
+		request("tool.desktop.snapshot", `{"app":"xterm"}`), request("tool.camera.capture-photo", `{}`), request("tool.live.camera", `{}`),
 		request("tool.browser.upload-file", `{"paths":["/home/a/secret/x","/home/a/y"]}`), request("tool.browser.upload-file", `{"paths":["x"]}`),
 		request("tool.browser.navigate", `{"url":7}`), request("tool.no.such", `{}`), request("tool.node.list", `{}`),
 	}
