@@ -96,6 +96,39 @@ func TestShippedDefault(t *testing.T) {
 	}
 }
 
+// An admin watches and records the machine of the gateway without a second person; nobody
+// else does, nowhere else, and nothing else of it.
+func TestOwnScreen(t *testing.T) {
+	e := defaultEngine(t)
+	for _, c := range []struct {
+		who, role, trust string
+		tool             capabilities.ToolID
+		want             Effect
+	}{
+		{"admin", "admin", "local", "tool.live.screen", Allow},
+		{"admin", "admin", "local", "tool.live.record", Allow},
+		{"ann", "admin", "local", "tool.live.screen", Allow},
+		{"admin", "admin", "trusted", "tool.live.screen", Ask},
+		{"admin", "admin", "", "tool.live.record", Ask},
+		{"admin", "admin", "Local", "tool.live.record", Ask},
+		{"admin", "admin", "local", "tool.live.camera", Ask},
+		{"admin", "admin", "local", "tool.live.microphone", Ask},
+		{"admin", "admin", "local", "tool.live.control", Ask},
+		{"admin", "admin", "local", "tool.desktop.screenshot", Ask},
+		{"admin", "admin", "local", "tool.desktop.mouse", Ask},
+		{"admin", "operator", "local", "tool.live.screen", Ask},
+		{"ann", "operator", "local", "tool.live.record", Ask},
+		{"admin", "agent", "local", "tool.live.screen", Ask},
+		{"admin", "agent", "local", "tool.live.record", Ask},
+	} {
+		r := request(c.tool, `{}`)
+		r.Principal, r.Role, r.User, r.Node.Trust, r.Given = capabilities.PrincipalID(c.who), c.role, IsUser(c.role), c.trust, capabilities.ClassSession
+		if got := e.Decide(r); got.Effect != c.want {
+			t.Errorf("%s as %s, trust %q, %s: %s (%s), want %s", c.who, c.role, c.trust, c.tool, got.Effect, got.Reason, c.want)
+		}
+	}
+}
+
 // A reader gets a comment before every rule and an ID to look it up by.
 func TestShippedFilesAreReadable(t *testing.T) {
 	owner, err := Load([]Source{{Name: OwnerName, Data: DefaultOwnerSource()}}, testCatalog(t))
