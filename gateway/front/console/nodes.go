@@ -147,7 +147,7 @@ func (v *visit) device(d device) html {
 		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
 		when(len(d.Labels) > 0, el("p", nil, each(d.Labels, func(l string) html { return span("tag", text(l)) }))),
 		when(d.CatalogSkew, el("p", class("why"), text("It runs another version than this gateway; some tools may differ."))),
-		when(d.Connected && watchable(d) && v.offers("POST /v1/live/{node}/{source}/whep"), el("p", nil, link(at("live", string(d.ID)), text("Watch its screen")))),
+		v.watchLinks(d, ""),
 		v.difference(d),
 		el("details", attrs{"id", id + "-caps"},
 			el("summary", nil, textf("%d of %s ready", ready, count(len(d.Capabilities), "capability", "capabilities"))),

@@ -7,8 +7,24 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// watchPage shows one device's screen, live. The picture is no part of what the page
-// keeps true by asking for itself again: its module does that.
+// source is one of what a device can show live.
+type source struct {
+	name, link, of, none string
+	capability           capabilities.CapabilityID
+}
+
+// sources are all there are; a page shows the first unless it is asked for another.
+var sources = []source{
+	{"screen", "Watch its screen", "The screen of ", "This device does not offer its screen.", "tyrum.live.screen"},
+	{"camera", "See its camera", "The camera of ", "This device does not offer a camera.", "tyrum.live.camera"},
+	{"microphone", "Hear its microphone", "The microphone of ", "This device does not offer a microphone.", "tyrum.live.microphone"},
+}
+
+const watchRoute = "POST /v1/live/{node}/{source}/whep"
+
+// watchPage shows one device's screen or camera, or has its microphone heard, live. The
+// picture is no part of what the page keeps true by asking for itself again: its module
+// does that.
 func (c *Console) watchPage(v *visit) {
 	var d device
 	if err := v.get(api("nodes", v.r.PathValue("node")), &d); err != nil {
@@ -18,46 +34,76 @@ func (c *Console) watchPage(v *visit) {
 	name := orElse(d.Label, d.Host)
 	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node",
 		lead: text("The person there sees that you watch, and can end it. So can Stop.")}
-	ready, why := d.shows()
+	one := sources[0]
+	for _, other := range sources {
+		if v.r.URL.Query().Get("source") == other.name {
+			one = other
+		}
+	}
+	screen := one.name == "screen"
+	ready, why := d.can(one.capability, one.none)
 	switch {
-	case !v.offers("POST /v1/live/{node}/{source}/whep"):
+	case !v.offers(watchRoute):
 		pg.body = empty("You may not watch", text("It needs the role operator."))
 	case !ready:
 		pg.body = empty("Nothing to watch", text(why))
 	default:
 		pg.modules = []string{"watch"}
 		takes := html{}
-		if ready, _ := d.offersHands(); ready && v.offers("POST /v1/control/{node}") {
+		if ready, _ := d.offersHands(); screen && ready && v.offers("POST /v1/control/{node}") {
 			pg.modules = append(pg.modules, "takeover")
 			takes = group(
 				el("button", attrs{"id", "take", "class", "plain", "type", "button", "data-does", "POST /v1/control/{node}"}, text("Take over")),
 				el("button", attrs{"id", "pause", "class", "plain", "type", "button", "data-does", "POST /v1/control/{node}"}, text("Pause agents")))
 		}
-		pg.stage = el("section", attrs{"id", "stage", "class", "stage", "data-node", string(d.ID), "aria-label", "The screen of " + name},
-			div("buttons", el("button", attrs{"id", "watch", "class", "main", "type", "button"}, text("Watch")), takes,
+		recorder, does, player := html{}, "Listen", el("audio", attrs{"id", "screen", "controls", "", "aria-label", one.of + name})
+		if screen {
+			recorder = v.recorder(d, &pg)
+		}
+		if one.name != "microphone" {
+			does, player = "Watch", el("div", attrs{"id", "surface", "class", "frame"},
+				el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
+				el("div", attrs{"id", "call", "class", "call none"}))
+		}
+		pg.stage = el("section", attrs{"id", "stage", "class", "stage", "data-node", string(d.ID), "data-source", one.name, "aria-label", one.of + name},
+			v.watchLinks(d, one.name),
+			div("buttons", el("button", attrs{"id", "watch", "class", "main", "type", "button", "data-does", watchRoute}, text(does)), takes,
 				v.control("POST /v1/stop", "/console/stop", attrs{"class", "inline", "data-whole", ""}, button("danger", "Stop everything now"))),
 			el("p", attrs{"id", "watch-state", "role", "status"}),
 			el("p", attrs{"id", "take-state", "role", "status"}),
-			v.recorder(d, &pg),
-			el("div", attrs{"id", "surface", "class", "frame"},
-				el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
-				el("div", attrs{"id", "call", "class", "call none"})),
+			recorder,
+			player,
 			el("dl", class("facts"),
 				el("div", nil, el("dt", nil, text("Delay")), el("dd", attrs{"id", "delay"}, text("–"))),
 				el("div", nil, el("dt", nil, text("Network")), el("dd", attrs{"id", "network"}, text("–"))),
 				el("div", nil, el("dt", nil, text("Watching")), el("dd", attrs{"id", "watching"}, text("–"))),
-				el("div", nil, el("dt", nil, text("In control")), el("dd", attrs{"id", "taken"}, text("–"))),
-				el("div", nil, el("dt", nil, text("Latest call")), el("dd", attrs{"id", "latest"}, text("–")))))
+				when(screen, group(
+					el("div", nil, el("dt", nil, text("In control")), el("dd", attrs{"id", "taken"}, text("–"))),
+					el("div", nil, el("dt", nil, text("Latest call")), el("dd", attrs{"id", "latest"}, text("–")))))))
 	}
 	v.show(pg)
 }
 
-// shows reports whether the device can show its screen, or why it can not.
-func (d device) shows() (ready bool, why string) {
-	return d.can("tyrum.live.screen", "This device does not offer its screen.")
+// watchLinks leads to what the device can show live, but for one; nothing for who may
+// not watch.
+func (v *visit) watchLinks(d device, but string) html {
+	if !d.Connected || !v.offers(watchRoute) {
+		return html{}
+	}
+	out := html{}
+	for _, s := range sources {
+		if ready, _ := d.can(s.capability, ""); ready && s.name != but {
+			way := at("live", string(d.ID))
+			if s.name != "screen" {
+				way += "?source=" + s.name
+			}
+			out = group(out, el("p", nil, link(way, text(s.link))))
+		}
+	}
+	return out
 }
 
-// offersHands reports the same of its mouse and keyboard, to somebody from afar.
+// offersHands reports whether the device's mouse and keyboard can be had from afar.
 func (d device) offersHands() (ready bool, why string) {
 	return d.can("tyrum.live.control", "This device can not be taken over.")
 }
@@ -118,9 +164,4 @@ func (c *Console) control(v *visit) { c.whep(v) }
 func (c *Console) watching(v *visit) {
 	guardHeaders(v.w)
 	c.opts.API.Pass(v.w, v.r, api("live", v.r.PathValue("node")))
-}
-
-func watchable(d device) bool {
-	ready, _ := d.shows()
-	return ready
 }

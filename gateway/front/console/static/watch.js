@@ -1,7 +1,9 @@
-// Shows a device's screen: WebRTC from the device itself, begun through the gateway
-// (WHEP). What agents do there meanwhile is told beside it.
+// Shows a device's screen or camera, or has its microphone heard: WebRTC from the device
+// itself, begun through the gateway (WHEP). What agents do on the screen meanwhile is
+// told beside it.
 const byID = (id) => document.getElementById(id);
-const node = byID("stage").dataset.node;
+const { node, source } = byID("stage").dataset;
+const sound = source === "microphone", does = sound ? "Listen" : "Watch";
 const base = `/console/live/${encodeURIComponent(node)}`;
 const guard = { "X-Handrail-Csrf": document.body.dataset.csrf };
 const video = byID("screen"), button = byID("watch");
@@ -13,7 +15,7 @@ async function begin() {
   state("Asking. Where policy wants a person's word, it waits under Approvals.");
   pc = new RTCPeerConnection();
   const here = pc;
-  const way = pc.addTransceiver("video", { direction: "recvonly" });
+  const way = pc.addTransceiver(sound ? "audio" : "video", { direction: "recvonly" });
   // Frames that say when they were taken tell the delay; where the browser can not
   // ask for that, it is not shown.
   const wants = way.getHeaderExtensionsToNegotiate?.();
@@ -25,9 +27,13 @@ async function begin() {
   pc.onconnectionstatechange = () => { if (here === pc && ["failed", "closed", "disconnected"].includes(here.connectionState)) end("The view has ended."); };
   try {
     const offer = await pc.createOffer();
-    const answer = await fetch(`${base}/screen/whep`, { method: "POST", headers: { ...guard, "Content-Type": "application/sdp" }, body: offer.sdp });
+    const answer = await fetch(`${base}/${source}/whep`, { method: "POST", headers: { ...guard, "Content-Type": "application/sdp" }, body: offer.sdp });
     const text = await answer.text();
-    if (here !== pc) return;
+    if (here !== pc) { // left meanwhile: what was begun ends
+      const begun = answer.status === 201 && answer.headers.get("Location").replace(/^\/v1/, "/console");
+      if (begun) fetch(begun, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
+      return;
+    }
     if (answer.status !== 201) {
       let why = "";
       try { const e = JSON.parse(text).error; why = [e.message, e.hint].filter(Boolean).join(" "); } catch { /* not ours */ }
@@ -39,10 +45,12 @@ async function begin() {
     tell(here, at, answer.headers.get("ETag"), offer.sdp);
     await here.setLocalDescription(offer);
     await here.setRemoteDescription({ type: "answer", sdp: text });
-    video.muted = true;
-    await video.play();
-    state("Live.");
-    button.textContent = "Stop watching";
+    video.muted = !sound;
+    // A browser may want a press of its own before it lets sound out.
+    const plays = await video.play().then(() => true, (e) => { if (!sound) throw e; return false; });
+    if (here !== pc) return;
+    state(plays ? "Live." : "Live. Press play to hear it.");
+    button.textContent = sound ? "Stop listening" : "Stop watching";
     timer = setInterval(measure, 1000);
     measure();
   } catch {
@@ -86,7 +94,7 @@ function end(why) {
   at = null;
   video.srcObject = null;
   document.dispatchEvent(new Event("unwatched"));
-  button.textContent = "Watch";
+  button.textContent = does;
   button.disabled = false;
   for (const id of ["delay", "network"]) byID(id).textContent = "–";
   state(why);
@@ -98,7 +106,7 @@ let onTheWay = 0;
 function follow(now, frame) {
   const since = frame.captureTime ?? (frame.receiveTime === undefined ? undefined : frame.receiveTime - onTheWay);
   if (since !== undefined) {
-    const what = frame.captureTime === undefined ? "since it was sent" : "since the screen showed it";
+    const what = frame.captureTime === undefined ? "since it was sent" : `since the ${source} ${source === "screen" ? "showed" : "saw"} it`;
     byID("delay").textContent = `${Math.max(0, Math.round(frame.expectedDisplayTime - since))} ms ${what}`;
   }
   video.requestVideoFrameCallback(follow);
@@ -116,17 +124,17 @@ async function measure() {
   const answer = await fetch(`${base}/watching`).catch(() => null);
   if (!answer?.ok) return;
   const who = await answer.json();
-  byID("watching").textContent = who.watching.map((w) => w.principal).join(", ") || "nobody";
-  byID("taken").textContent = who.taken.map((t) => t.principal + (t.paused ? " (agents are paused)" : "")).join(", ") || "nobody";
+  byID("watching").textContent = who.watching.filter((w) => w.source === source).map((w) => w.principal).join(", ") || "nobody";
+  if (source === "screen") byID("taken").textContent = who.taken.map((t) => t.principal + (t.paused ? " (agents are paused)" : "")).join(", ") || "nobody";
 }
 
-button.addEventListener("click", () => { if (pc) end("You stopped watching."); else begin(); });
+button.addEventListener("click", () => { if (pc) end(sound ? "You stopped listening." : "You stopped watching."); else begin(); });
 window.addEventListener("pagehide", () => { if (pc) end(""); });
 
 // What an agent does there is drawn on the picture while it runs.
 const calls = new Map(), shown = byID("call");
-const stream = new EventSource("/console/events");
-stream.addEventListener("call", (e) => {
+const stream = source === "screen" ? new EventSource("/console/events") : null;
+stream?.addEventListener("call", (e) => {
   const p = JSON.parse(e.data);
   if (p.node_id !== node || !p.tool_id?.startsWith("tool.desktop.")) return;
   if (p.kind === "tool.call.dispatch") calls.set(p.call_id, `${p.principal}: ${p.tool_id}`);
@@ -136,4 +144,4 @@ stream.addEventListener("call", (e) => {
   shown.textContent = now ?? "";
   shown.classList.toggle("none", !now);
 });
-window.addEventListener("pagehide", () => stream.close());
+window.addEventListener("pagehide", () => stream?.close());
