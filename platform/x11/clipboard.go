@@ -90,25 +90,27 @@ func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clea
 	if n := utf8.RuneCountInString(text); n > maxClipboardChars {
 		return fmt.Errorf("x11: %d characters are too many for the clipboard: at most %d", n, maxClipboardChars)
 	}
-	c.clearAfter(0)
-	if err := c.serve.own(ctx, text, concealed); err != nil {
+	c.clearAfter(0, nil)
+	h, err := c.serve.own(ctx, text, concealed)
+	if err != nil {
 		return err
 	}
 	got, err := c.Read(ctx)
 	if err != nil || got != text {
 		// Nothing of it must stay where nobody was told that it is.
-		_, _ = c.serve.disown(context.WithoutCancel(ctx))
+		_, _ = c.serve.disown(context.WithoutCancel(ctx), h)
 		if err == nil {
 			err = errors.New("x11: the clipboard was taken by another program, or does not give what was written")
 		}
 		return err
 	}
-	c.clearAfter(clearAfter)
+	c.clearAfter(clearAfter, h)
 	return nil
 }
 
-// clearAfter has the text cleared after d; 0 ends what an earlier one arranged.
-func (c *Clipboard) clearAfter(d time.Duration) {
+// clearAfter has the text of h cleared after d; 0 ends what an earlier one arranged.
+// A timer that has fired meanwhile clears its own text, never a later one.
+func (c *Clipboard) clearAfter(d time.Duration, h *holding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer != nil {
@@ -119,15 +121,15 @@ func (c *Clipboard) clearAfter(d time.Duration) {
 		c.timer = time.AfterFunc(d, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), clipboardStep)
 			defer cancel()
-			_, _ = c.serve.disown(ctx) // a server that ended has forgotten it
+			_, _ = c.serve.disown(ctx, h) // a server that ended has forgotten it
 		})
 	}
 }
 
 // Clear empties the clipboard if it holds what Write put there.
 func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
-	c.clearAfter(0)
-	return c.serve.disown(ctx)
+	c.clearAfter(0, nil)
+	return c.serve.disown(ctx, c.serve.held())
 }
 
 // Read asks the clipboard's owner for its text. What is no text reads as none.
@@ -246,7 +248,7 @@ func (c *Clipboard) take(ctx context.Context) (b []byte, kind xproto.Atom, err e
 
 // Close ends both connections; what Write put there is gone with them.
 func (c *Clipboard) Close() error {
-	c.clearAfter(0)
+	c.clearAfter(0, nil)
 	c.serve.close()
 	return c.read.Close()
 }

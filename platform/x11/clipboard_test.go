@@ -55,6 +55,29 @@ func TestClipboardRoundTrip(t *testing.T) {
 	}
 }
 
+// A time that is over clears its own text, and not one that was put there meanwhile.
+func TestClipboardClearsItsOwnText(t *testing.T) {
+	d := bare(t, "640x480")
+	c := openClipboard(t, d)
+	if err := c.Write(within(t), "first", true, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	first := c.serve.held()
+	if err := c.Write(within(t), "second", true, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	// The first one's timer had fired before it was stopped.
+	if cleared, err := c.serve.disown(within(t), first); cleared || err != nil {
+		t.Errorf("cleared %v: %v", cleared, err)
+	}
+	if got, _ := d.Clipboard(); got != "second" {
+		t.Errorf("the clipboard holds %q", got)
+	}
+	if cleared, err := c.Clear(within(t)); !cleared || err != nil {
+		t.Errorf("cleared %v: %v", cleared, err)
+	}
+}
+
 // A concealed text says so, and is cleared when its time is over.
 func TestClipboardConceals(t *testing.T) {
 	d := bare(t, "640x480")

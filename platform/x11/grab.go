@@ -34,9 +34,7 @@ func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix 
 		stride := area.Width * 4
 		err := s.copyPixels(ctx, seen, pix[(seen.Y-area.Y)*stride+(seen.X-area.X)*4:], stride)
 		if _, small := errors.AsType[xproto.MatchError](err); small && try < 5 {
-			s.mu.Lock()
-			s.stale = true // the screen became smaller in between
-			s.mu.Unlock()
+			s.doubt() // the screen became smaller in between
 			continue
 		}
 		if err == nil && cursor && s.cursor {

@@ -2,11 +2,13 @@ package x11
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,8 +241,8 @@ func TestSpareKeysComeBack(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-		os.Stdout.WriteString("typed\n")
-		select {}
+		// Its turn never ends, so that nothing is given back before it is killed.
+		_ = in.do(context.Background(), func(context.Context) error { os.Stdout.WriteString("typed\n"); select {} })
 	}
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	f := d.Fixture(desk.GTK3, 3)
@@ -252,8 +254,18 @@ func TestSpareKeysComeBack(t *testing.T) {
 	if _, err := in.Type(within(t), "漢字é"); err != nil {
 		t.Fatal(err)
 	}
-	if keyboard() == before {
-		t.Fatal("nothing was lent: this test proves nothing")
+	// While it is somebody's turn nothing is given back, however long that takes; it is
+	// tried again afterwards.
+	if err := in.do(within(t), func(context.Context) error {
+		if keyboard() == before {
+			t.Error("nothing was lent: this test proves nothing")
+		}
+		in.idle.Stop()
+		in.restoreIn(0)
+		<-time.After(2 * askedAfter) // so that it has given up
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	desk.Await(t, "the keyboard as it was", func() bool { return keyboard() == before })
 	if _, err := in.Type(within(t), "漢字é"); err != nil {
@@ -289,12 +301,75 @@ func TestSpareKeysComeBack(t *testing.T) {
 	if keyboard() == before {
 		t.Fatal("the killed one left nothing: this test proves nothing")
 	}
+	// What a program has not read yet it will read by the keyboard of then.
+	desk.Await(t, "what the killed one typed", func() bool { return f.Read("entry").Text == "漢字é漢字é漢字" })
 	next := openInput(t, d)
 	if keyboard() != before {
 		t.Error("the next one did not restore what a killed one left")
 	}
 	typed(t, next, "next", "漢é字", func() string { return strings.TrimPrefix(f.Read("entry").Text, "漢字é漢字é漢字") },
 		func() {})
+}
+
+// A keyboard that another program changes after it was read, and before the first key,
+// is noticed: other characters would arrive.
+func TestTypeNoticesAnotherKeyboard(t *testing.T) {
+	d := bare(t, "640x480")
+	in := openInput(t, d)
+	other := dial(t, d)
+	atom := func(name string) xproto.Atom {
+		a, err := other.Atom(within(t), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	protocols, ping := atom("WM_PROTOCOLS"), atom("_NET_WM_PING")
+	window := func() xproto.Window {
+		w := newPainterAt(t, other, platform.Rect{Width: 100, Height: 100})
+		if err := other.Do(within(t), func() error {
+			xproto.ChangeProperty(other.X, xproto.PropModeReplace, w, protocols, xproto.AtomAtom, 32, 1, binary.LittleEndian.AppendUint32(nil, uint32(ping)))
+			return xproto.SetInputFocusChecked(other.X, xproto.InputFocusParent, w, xproto.TimeCurrentTime).Check()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	// The program answers pings. In the second text the first one's window is asked
+	// whether it is done with what was lent, after the keyboard was read.
+	var changes atomic.Bool
+	pings := other.Subscribe(t.Context(), func(e Event) bool { return e.Code == xproto.ClientMessage })
+	first := window()
+	go func() {
+		for e := range pings {
+			m := xproto.ClientMessageEventNew(e.Data).(xproto.ClientMessageEvent)
+			if m.Window == first && changes.CompareAndSwap(true, false) {
+				b := []xproto.Keysym{'b', 'B'}
+				xproto.ChangeKeyboardMapping(other.X, 1, 38, 2, b) // the key of a
+			}
+			m.Window = other.Root()
+			xproto.SendEvent(other.X, false, other.Root(), xproto.EventMaskSubstructureNotify|xproto.EventMaskSubstructureRedirect, string(m.Bytes()))
+		}
+	}()
+	if _, err := in.Type(within(t), "漢"); err != nil {
+		t.Fatal(err)
+	}
+	// Two programs are two connections.
+	third := dial(t, d)
+	w := newPainterAt(t, third, platform.Rect{Width: 100, Height: 100})
+	if err := third.Do(within(t), func() error {
+		return xproto.SetInputFocusChecked(third.X, xproto.InputFocusParent, w, xproto.TimeCurrentTime).Check()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	changes.Store(true)
+	n, err := in.Type(within(t), "a字a")
+	if changes.Load() {
+		t.Fatal("the first program was not asked: this test proves nothing")
+	}
+	if err == nil || !strings.Contains(err.Error(), "layout was changed") {
+		t.Errorf("typed %d characters by the keyboard of before: %v", n, err)
+	}
 }
 
 // A program that stands still is called so, and what was lent stays until it goes on.

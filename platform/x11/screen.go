@@ -43,7 +43,8 @@ type Screen struct {
 
 	mu     sync.Mutex // above what follows
 	layout platform.Layout
-	stale  bool // layout has to be read anew
+	heard  uint64 // how often something said that the layout may be another
+	read   uint64 // how often it had been said when layout was read
 	root   platform.Rect
 	// What changed since Changed, and since Damage, last told.
 	polled, streamed changes
@@ -75,7 +76,7 @@ var _ platform.Grabber = (*Screen)(nil)
 // NewScreen prepares reading c's screen. An error is a *platform.MissingError,
 // platform.ErrLost, or that of ctx.
 func NewScreen(ctx context.Context, c *Conn) (*Screen, error) {
-	s := &Screen{c: c, fetching: make(chan struct{}, 1), wake: make(chan struct{}, 1), stop: make(chan struct{}), stale: true}
+	s := &Screen{c: c, fetching: make(chan struct{}, 1), wake: make(chan struct{}, 1), stop: make(chan struct{}), heard: 1}
 	// The first epoch is later than any of an earlier connection, so that they never
 	// repeat, and small enough for every JSON reader.
 	s.layout.Epoch = uint64(time.Now().UnixMicro())
@@ -160,9 +161,7 @@ func (s *Screen) listen(ctx context.Context) {
 		case damageEvent != 0 && e.Code == damageEvent:
 		case randrEvent != 0 && (e.Code == randrEvent || e.Code == randrEvent+1),
 			e.Code == xproto.ConfigureNotify && e.Window() == s.c.Root(), isScale(e):
-			s.mu.Lock()
-			s.stale = true
-			s.mu.Unlock()
+			s.doubt()
 		default:
 			return
 		}
@@ -207,30 +206,45 @@ func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) {
 	return s.known(ctx)
 }
 
-// known gives the layout by the announcements that have arrived.
+// doubt says that the layout may be another.
+func (s *Screen) doubt() {
+	s.mu.Lock()
+	s.heard++
+	s.mu.Unlock()
+}
+
+// known gives the layout by the announcements that have arrived. It counts as read
+// only once it is: the bus and who delivers damage ask side by side, and neither may
+// be given the old one while the other still reads.
 func (s *Screen) known(ctx context.Context) (platform.Layout, error) {
 	for {
 		s.mu.Lock()
-		if !s.stale {
+		heard := s.heard
+		if s.read == heard {
 			defer s.mu.Unlock()
 			return s.layout, nil
 		}
-		s.stale = false
 		s.mu.Unlock()
-		root, displays, err := s.read(ctx)
-		s.mu.Lock()
+		root, displays, err := s.readLayout(ctx)
 		if err != nil {
-			s.stale = true
-			s.mu.Unlock()
 			return platform.Layout{}, err
 		}
-		s.root = root
-		if !sameDisplays(displays, s.layout.Displays) {
-			changed := s.layout.Displays != nil
-			s.polled.layout, s.streamed.layout = changed, changed
-			s.layout = platform.Layout{Epoch: s.layout.Epoch + 1, Displays: displays}
+		s.mu.Lock()
+		if s.read < heard { // nobody was quicker
+			s.take(root, displays)
+			s.read = heard
 		}
 		s.mu.Unlock()
+	}
+}
+
+// take makes what was read the layout; s.mu is held.
+func (s *Screen) take(root platform.Rect, displays []platform.Display) {
+	s.root = root
+	if !sameDisplays(displays, s.layout.Displays) {
+		changed := s.layout.Displays != nil
+		s.polled.layout, s.streamed.layout = changed, changed
+		s.layout = platform.Layout{Epoch: s.layout.Epoch + 1, Displays: displays}
 	}
 }
 
@@ -246,7 +260,7 @@ func sameDisplays(a, b []platform.Display) bool {
 	return true
 }
 
-func (s *Screen) read(ctx context.Context) (root platform.Rect, displays []platform.Display, err error) {
+func (s *Screen) readLayout(ctx context.Context) (root platform.Rect, displays []platform.Display, err error) {
 	geo, err := Ask(ctx, s.c, func() (*xproto.GetGeometryReply, error) {
 		return xproto.GetGeometry(s.c.X, xproto.Drawable(s.c.Root())).Reply()
 	})

@@ -333,6 +333,32 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
+// While one part still reads a new layout, no other gets the old one: pixels of the new
+// one would be taken for the old one's.
+func TestLayoutIsKnownOnceItIsRead(t *testing.T) {
+	t.Parallel()
+	d := bare(t, "640x480")
+	s := openScreen(t, d)
+	d.Server.Freeze()
+	s.doubt() // as an announcement does
+	reads := make(chan error, 1)
+	go func() {
+		_, err := s.known(within(t))
+		reads <- err
+	}()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1000 { // the other one has begun by some of them
+		if _, err := s.known(gone); !errors.Is(err, context.Canceled) {
+			t.Fatalf("a layout was given before it was read (%v)", err)
+		}
+	}
+	d.Server.Thaw()
+	if err := <-reads; err != nil {
+		t.Error(err)
+	}
+}
+
 // The screen changes its size while it is grabbed.
 func TestModeChanges(t *testing.T) {
 	t.Parallel()

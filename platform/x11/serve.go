@@ -95,15 +95,15 @@ func newServer(ctx context.Context, o Options, atoms clipboardAtoms) (*server, e
 }
 
 // own takes the clipboard with a new window, which no earlier event can mean.
-func (s *server) own(ctx context.Context, text string, concealed bool) error {
+func (s *server) own(ctx context.Context, text string, concealed bool) (*holding, error) {
 	c := s.conn
 	w, err := c.newWindow(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	since, err := s.now(ctx, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h := &holding{window: w, since: since, text: text, concealed: concealed}
 	s.mu.Lock()
@@ -121,9 +121,10 @@ func (s *server) own(ctx context.Context, text string, concealed bool) error {
 		err = errNotOurs
 	}
 	if err != nil {
-		_, _ = s.disown(context.WithoutCancel(ctx))
+		_, _ = s.disown(context.WithoutCancel(ctx), h)
+		return nil, err
 	}
-	return err
+	return h, nil
 }
 
 const errNotOurs = clipboardError("x11: another program took the clipboard")
@@ -159,19 +160,26 @@ func (s *server) now(ctx context.Context, w xproto.Window) (xproto.Timestamp, er
 	return 0, s.conn.Sync(ctx)
 }
 
-// disown gives the clipboard up if it is ours, and tells whether it was. The time
-// is that of the taking: the server ignores it if somebody took it since.
-func (s *server) disown(ctx context.Context) (bool, error) {
+// held gives what the clipboard holds while it is ours; nil: it is not.
+func (s *server) held() *holding {
 	s.mu.Lock()
-	h := s.holding
+	defer s.mu.Unlock()
+	return s.holding
+}
+
+// disown gives the clipboard up if it is ours with h, and tells whether it was. The
+// time is that of the taking: the server ignores it if somebody took it since.
+func (s *server) disown(ctx context.Context, h *holding) (bool, error) {
+	s.mu.Lock()
+	if h == nil || s.holding != h {
+		s.mu.Unlock()
+		return false, nil
+	}
 	s.holding = nil
 	for t := range s.sending {
 		s.dropLocked(t)
 	}
 	s.mu.Unlock()
-	if h == nil {
-		return false, nil
-	}
 	c := s.conn
 	before, err := Ask(ctx, c, func() (*xproto.GetSelectionOwnerReply, error) {
 		owner := xproto.GetSelectionOwner(c.X, s.atoms.clipboard)

@@ -89,7 +89,7 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 	}
 	defer in.restoreLater()
 	in.typed = true
-	known := in.foreign.Load()
+	known := in.known // what changed since the map was read counts, however early
 	for len(syms) > 0 {
 		// As much as the spare keys allow, and no more than a burst.
 		var lend []uint32
@@ -369,15 +369,18 @@ func (in *Input) restoreLater() {
 	in.restoreIn(in.rest)
 }
 
-// restoreIn tries after d, and less and less often where a program stands still.
-// Nobody who types waits for it long.
+// restoreIn tries after d, and less and less often where a program stands still or
+// the hands are busy. Nobody who types waits for it long.
 func (in *Input) restoreIn(d time.Duration) {
-	in.idle = time.AfterFunc(d, func() {
+	var self *time.Timer // read by whose turn it is, as it is set
+	self = time.AfterFunc(d, func() {
 		ctx, cancel := context.WithTimeout(in.over, askedAfter)
 		defer cancel()
 		if err := in.do(ctx, in.giveBack); err != nil && in.over.Err() == nil {
 			_ = in.do(in.over, func(context.Context) error {
-				if in.idle == nil && len(in.spare.bound) > 0 {
+				// Nothing was tried if it was somebody else's turn all the while; who typed
+				// then has set another one.
+				if (in.idle == nil || in.idle == self) && len(in.spare.bound) > 0 {
 					in.rest = min(2*in.rest, time.Minute)
 					in.restoreIn(in.rest)
 				}
@@ -385,6 +388,7 @@ func (in *Input) restoreIn(d time.Duration) {
 			})
 		}
 	})
+	in.idle = self
 }
 
 // giveBack restores the spare keys, when every program has read its presses of
