@@ -260,6 +260,7 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 			}
 			if v.dirty.Union(moved).Intersect(unlike).Empty() { // nor was it painted just now
 				b.tell = nil
+				b.watch.distrust()
 			}
 		}
 		if same = unlike.Empty(); same {

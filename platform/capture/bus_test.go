@@ -404,6 +404,46 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// Where damage turned out not to be told, who waits for changes looks by itself.
+func TestChangesWithoutTrust(t *testing.T) {
+	c := newCanvas(10, 10)
+	b := New(teller{c})
+	b.trust = 0
+	defer b.Close()
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	all := platform.Rect{Width: 10, Height: 10}
+	first, err := b.Changes(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silently := func(v byte) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pix[0] = v
+	}
+	silently(1)
+	frame(t, b, all, false) // finds it out
+	if got := next(t, first); got.Empty() {
+		t.Errorf("told %v", got)
+	}
+	silently(2)
+	if got := next(t, first); got.Empty() {
+		t.Errorf("told %v", got)
+	}
+	later, err := b.Changes(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silently(3)
+	next(t, later)
+	cancel()
+	for range first {
+	}
+	for range later {
+	}
+}
+
 func next(t *testing.T, ch <-chan platform.Rect) platform.Rect {
 	t.Helper()
 	select {

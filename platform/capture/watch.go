@@ -22,6 +22,7 @@ type watch struct {
 	mu     sync.Mutex // above what follows
 	subs   map[*sub]bool
 	stop   chan struct{} // ends the goroutine that receives damage; nil: there is none
+	missed bool          // damage was not told of: who waits looks from time to time, too
 	closed bool
 }
 
@@ -51,7 +52,7 @@ func (b *Bus) Changes(ctx context.Context, area platform.Rect) (<-chan platform.
 	go func() {
 		defer close(out)
 		defer b.watch.remove(s)
-		b.follow(ctx, s, seen, damage == nil, out)
+		b.follow(ctx, s, seen, damage == nil || b.watch.distrusted(), out)
 	}()
 	return out, nil
 }
@@ -78,6 +79,22 @@ func (w *watch) remove(s *sub) {
 		close(w.stop)
 		w.stop = nil
 	}
+}
+
+// distrust has every subscriber look from time to time from now on.
+func (w *watch) distrust() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missed = true
+	for s := range w.subs {
+		s.note(platform.Rect{})
+	}
+}
+
+func (w *watch) distrusted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.missed
 }
 
 // close ends every subscription.
@@ -145,6 +162,9 @@ func (b *Bus) follow(ctx context.Context, s *sub, seen *platform.Frame, polls bo
 			if now.Seq != seen.Seq {
 				changed = changed.Union(differ(s.area, now.Pix, now.Stride, seen))
 				seen = now
+			}
+			if !polls && b.watch.distrusted() {
+				polls, pause = true, poll
 			}
 			hurt, rested = polls, false
 			timer.Reset(pause)
