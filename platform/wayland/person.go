@@ -169,6 +169,9 @@ func (p *Person) mapped(m *message) {
 	ours := n > 0 && bytes.Contains(head[:n], []byte(`"`+mapName+`"`))
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.keyboard == nil || m.object != p.keyboard.id {
+		return // one that was given up: what it still tells is nobody's second map
+	}
 	p.maps++
 	if p.maps > 1 && !ours {
 		p.touchLocked()
@@ -179,6 +182,9 @@ func (p *Person) mapped(m *message) {
 func (p *Person) activity(m *message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.idling == nil || m.object != p.idling.id {
+		return // of a watch that ended
+	}
 	if m.opcode == idleIdled {
 		p.idle, p.armed, p.active, p.since = true, true, false, time.Time{}
 		p.restedLocked()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -374,6 +375,26 @@ func TestPerson(t *testing.T) {
 	}
 	w.Run("wtype", "-M", "ctrl", "-M", "alt", "-k", "Escape", "-m", "alt", "-m", "ctrl")
 	desk.Await(t, "the stop keys", func() bool { return seen.stops.Load() > 0 })
+}
+
+// What objects of an earlier watch still tell is nobody's doing: their events may be on
+// their way when the next one begins.
+func TestPersonOfAnEarlierWatch(t *testing.T) {
+	p := &Person{wake: make(chan struct{}, 1), idling: &object{id: 7}, keyboard: &object{id: 8}}
+	p.activity(&message{object: 5, opcode: idleIdled})
+	p.activity(&message{object: 5, opcode: idleResumed})
+	for range 2 {
+		p.mapped(&message{object: 6, opcode: keyboardKeymap, takeFD: func() int {
+			f, err := unix.MemfdCreate("map", unix.MFD_CLOEXEC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}, rest: make([]byte, 8)})
+	}
+	if p.idle || p.armed || p.active || p.maps != 0 || p.touches != 0 {
+		t.Errorf("idle %v, armed %v, active %v, %d maps, %d touches", p.idle, p.armed, p.active, p.maps, p.touches)
+	}
 }
 
 // Another's keys show although this program's own never pause: by the map of the
