@@ -52,20 +52,32 @@ func (t *tab) dialogOpened(params []byte) {
 	}
 	hide := t.lane.concealTyped
 	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
-	t.mu.Lock()
-	armed := t.armed
-	t.armed = nil
-	t.mu.Unlock()
-	if armed == nil {
-		t.change(func(s *tabState) {
-			s.dialogs++
+	var armed *dialogAnswer
+	t.change(func(s *tabState) {
+		armed, t.armed = t.armed, nil
+		s.dialogs++
+		if armed == nil {
 			s.dialog, s.open = e.Type+" dialog, which waits for an answer", d
 			t.block(d.refusal())
-		})
-		return
+			return
+		}
+		s.dialog = e.Type + " dialog, " + armed.word() + " as told before"
+	})
+	if armed != nil {
+		t.chrome.h.wg.Go(func() { start(t.life, t.s, page.HandleJavaScriptDialog, armed.params()) })
 	}
-	t.change(func(s *tabState) { s.dialogs++; s.dialog = e.Type + " dialog, " + armed.word() + " as told before" })
-	t.chrome.h.wg.Go(func() { start(t.life, t.s, page.HandleJavaScriptDialog, armed.params()) })
+}
+
+// arm keeps an answer for the tab's next dialog. One that came meanwhile, after went, is
+// what the answer is for: then it reports false.
+func (t *tab) arm(given dialogAnswer, went *dialog) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state.open != nil && t.state.open != went {
+		return false
+	}
+	t.armed = &given
+	return true
 }
 
 func (t *tab) dialogClosed() {
@@ -167,22 +179,23 @@ func handleDialog(c *call) (capabilities.Output, error) {
 	c.bindTo(t)
 	c.wants = args.Snapshot
 	given := dialogAnswer{args.Accept, args.Text}
-	before, _ := t.look()
-	if d := before.open; d != nil {
-		c.fired = true
-		_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
-		var refused *protocolError
-		switch {
-		case errors.As(err, &refused): // it went away by itself: its page left
-		case err != nil:
-			return capabilities.Output{}, err
-		default:
-			return c.answered(before, d, given)
+	for armed := false; !armed; {
+		before, _ := t.look()
+		d := before.open
+		if d != nil {
+			c.fired = true
+			_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
+			var refused *protocolError
+			switch {
+			case errors.As(err, &refused): // it went away by itself: its page left
+			case err != nil:
+				return capabilities.Output{}, err
+			default:
+				return c.answered(before, d, given)
+			}
 		}
+		armed = t.arm(given, d)
 	}
-	t.mu.Lock()
-	t.armed = &given
-	t.mu.Unlock()
 	v := confirmed("no dialog is open; the next one of this tab will be " + given.word())
 	return c.resultWith(v, func(a acted) any { return answeredDialog{acted: a} })
 }

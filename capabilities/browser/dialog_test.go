@@ -4,7 +4,9 @@ package browser
 
 import (
 	"context"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -20,6 +22,31 @@ func dialogOf(a answer) string {
 		s += ":" + v
 	}
 	return s
+}
+
+// An answer that is given while a dialog comes is that one's: no dialog waits beside an
+// answer that waits for a dialog.
+func TestAnswerMeetsDialog(t *testing.T) {
+	c := &chrome{h: &Handler{}, conn: newConn(io.Discard)}
+	for range 2000 {
+		tab := newTab(newLane(c.h, "lane"), c, "T", "")
+		tab.s = c.conn.root()
+		start := make(chan struct{})
+		var comes sync.WaitGroup
+		comes.Go(func() {
+			<-start
+			tab.dialogOpened([]byte(`{"type":"alert","message":"m"}`))
+		})
+		close(start)
+		armed := tab.arm(dialogAnswer{accept: true}, nil)
+		comes.Wait()
+		now, _ := tab.look()
+		if now.open != nil && tab.armed != nil || armed != (now.open == nil) {
+			t.Fatalf("open %v, armed %v, told that it is %v", now.open, tab.armed, armed)
+		}
+		tab.kill(nil)
+	}
+	c.h.wg.Wait()
 }
 
 func TestDialogs(t *testing.T) {
