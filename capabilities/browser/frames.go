@@ -47,6 +47,9 @@ type frameSession struct {
 	ready   bool // set up
 	pointed bool // the pointer was seen to reach it
 	crashed bool
+	// documents counts what it was told to show; painted is how many of them there were
+	// when it was last seen to have shown its own.
+	documents, painted int
 }
 
 const (
@@ -206,7 +209,7 @@ func (t *tab) frameCrashed(f *frameSession, crashed bool) {
 		t.chrome.conn.abandon(f.id)
 	}
 	t.change(func(*tabState) {
-		f.crashed = crashed
+		f.crashed, f.painted = crashed, 0
 		t.forgetSessionLocked(f.session)
 	})
 }
@@ -256,6 +259,9 @@ func (t *tab) newFrameDocument(id cdp.FrameID) {
 	t.change(func(s *tabState) {
 		s.frameDocuments++
 		t.forgetWorldLocked(id)
+		if f := t.frames.sessions[id]; f != nil {
+			f.documents++
+		}
 	})
 }
 
@@ -326,6 +332,33 @@ func (t *tab) processLocked(f *frame) *frameSession {
 		}
 	}
 	return nil
+}
+
+// fresh is a frame in another process and which of its documents it shows.
+type fresh struct {
+	*frameSession
+	document int
+}
+
+// unpainted lists the frames in other processes whose document is not known to have
+// been shown, at most maxFrames.
+func (t *tab) unpainted() []fresh {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []fresh
+	for _, f := range t.frames.sessions {
+		if f.ready && !f.crashed && (f.documents == 0 || f.painted != f.documents) && len(all) < maxFrames {
+			all = append(all, fresh{f, f.documents})
+		}
+	}
+	return all
+}
+
+// sawPainted notes that the document of a frame was shown.
+func (t *tab) sawPainted(f fresh) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.painted = f.document
 }
 
 // sessions lists the sessions of all processes that the tab's page runs in.

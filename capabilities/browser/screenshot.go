@@ -118,18 +118,20 @@ const painted = `performance.now() > 2000 || performance.getEntriesByType("paint
 // takes the picture of the page when the page's own process has drawn, and leaves them
 // white.
 func (c *call) framesPainted() {
-	frames := c.tab.sessions()[1:]
+	frames := c.tab.unpainted()
 	if len(frames) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, paintWait)
 	defer cancel()
 	asked := make([]reply[runtime.EvaluateResult], 0, len(frames))
-	for _, s := range frames[:min(len(frames), maxFrames)] {
-		asked = append(asked, start(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
+	for _, f := range frames {
+		asked = append(asked, start(ctx, f.session, runtime.Evaluate, runtime.EvaluateParams{Expression: painted, AwaitPromise: ptr(true), ReturnByValue: ptr(true)}))
 	}
-	for _, a := range asked {
-		_, _ = a.get(ctx) // a frame that is gone, or says nothing, is none to wait for
+	for i, a := range asked {
+		if _, err := a.get(ctx); err == nil { // a frame that is gone, or says nothing, is none to wait for
+			c.tab.sawPainted(frames[i])
+		}
 	}
 }
 

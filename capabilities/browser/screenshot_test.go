@@ -114,6 +114,29 @@ func TestScreenshotParts(t *testing.T) {
 	}
 }
 
+// A frame in another process is asked whether it was shown once for each of its
+// documents, and not before each picture.
+func TestFramesArePaintedOnce(t *testing.T) {
+	other := newSite(t, map[string]string{"/": html(`<style>body{background:#00f}</style><p>foreign`), "/2": html(`<style>body{background:#0f0}</style><p>another`)})
+	foreign := elsewhere(other)
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}iframe{border:0}</style><iframe id=f src="` + foreign + `/"></iframe>`)})
+	n := newNode(t, s.URL, other.URL, foreign)
+	n.goTo(s.URL + "/")
+	n.matched(true, obj{"text": "foreign"})
+	unpainted := func() int { return len(n.tabOf().unpainted()) }
+	if p, _ := n.picture(obj{}); !near(p.At(100, 100), 0, 0, 255) || unpainted() != 0 {
+		t.Errorf("%v; %d frames would be asked again", p.At(100, 100), unpainted())
+	}
+	n.eval(`f.src += '2'; 1`)
+	n.matched(true, obj{"text": "another"})
+	if unpainted() != 1 {
+		t.Errorf("%d frames are asked although one has a new document", unpainted())
+	}
+	if p, _ := n.picture(obj{}); !near(p.At(100, 100), 0, 255, 0) || unpainted() != 0 {
+		t.Errorf("%v; %d frames would be asked again", p.At(100, 100), unpainted())
+	}
+}
+
 func TestScreenshotAnnotated(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;background:#fff}</style><button style="position:absolute;left:100px;top:100px;width:120px;height:40px;border:0;background:#eee"></button>
 <a href=/x style="position:absolute;left:300px;top:100px;width:50px;height:20px">Link</a><iframe style="position:absolute;left:50px;top:200px;width:200px;height:100px;border:0" srcdoc="<style>body{margin:0}</style><button style='width:80px;height:30px'>Inner</button>"></iframe>`)})
