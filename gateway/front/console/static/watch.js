@@ -89,8 +89,10 @@ function end(why) {
   const was = pc;
   pc = null;
   clearInterval(timer);
-  was?.close();
-  if (at) fetch(at, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
+  // The gateway hears it first: a device that notices that its viewer has gone ends the
+  // session itself, and then there is none to end.
+  const told = at && fetch(at, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
+  Promise.race([told, new Promise((go) => setTimeout(go, 2000))]).then(() => was?.close());
   at = null;
   video.srcObject = null;
   document.dispatchEvent(new Event("unwatched"));
