@@ -286,6 +286,21 @@ func TestStopByKeyboard(t *testing.T) {
 	d.quiet()
 }
 
+// A page that was told of something new and got no answer asks again, although nothing
+// else happens.
+func TestAPageThatGotNoAnswerAsksAgain(t *testing.T) {
+	d := startSite(t)
+	d.enter(principal.RoleOperator)
+	d.goTo("/console/approvals")
+	must(t, d.run(`window.lost = 0; window.real = window.fetch; window.fetch = (...a) => a[0] === location.href ? (lost++, Promise.reject(new TypeError("lost"))) : real(...a); 1`, nil))
+	d.call("robot", string(site.ToolPress), `{"text":"x"}`)
+	d.waiting(1)
+	d.await("lost > 2") // all events of it were followed, and the page has asked again
+	must(t, d.run(`window.fetch = real; 1`, nil))
+	d.await(`document.querySelectorAll("[data-question]").length === 1`)
+	d.quiet()
+}
+
 // send sends a request that a browser would not, and gives the status.
 func send(t *testing.T, method, address string, header http.Header, form url.Values) (int, http.Header) {
 	t.Helper()

@@ -79,6 +79,13 @@ function take(doc, sent) {
   }
 }
 
+// What could not be had is asked for again: no other event may come. Where the gateway
+// is away, the stream tells when it is back.
+let due = 0, pause = 0;
+function later() {
+  if (stream?.readyState === EventSource.OPEN) pause ||= setTimeout(() => { pause = 0; soon(); }, 1000);
+}
+
 let asking = false, again = false, turn = 0; // turn counts the answers of forms
 async function refresh() {
   if (asking) { again = true; return; }
@@ -92,8 +99,8 @@ async function refresh() {
       const text = await answer.text();
       // What was asked for before a form was answered is older than that answer.
       if (mine === turn) take(parse(text), false); else again = true;
-    }
-  } catch { /* the gateway is away; the stream tells when it is back */ } finally {
+    } else if (answer.status >= 500 || answer.status === 429) later();
+  } catch { later(); } finally {
     asking = false;
     if (again) { again = false; refresh(); }
   }
@@ -117,7 +124,6 @@ function link(text) {
   at.className = text ? "lost" : "hidden";
   if (at.textContent !== text) at.textContent = text;
 }
-let due = 0;
 function soon() { due ||= requestAnimationFrame(() => { due = 0; refresh(); }); }
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) { stream?.close(); stream = null; } else connect();
