@@ -222,3 +222,36 @@ func TestRecordingThePersonStops(t *testing.T) {
 		t.Errorf("%d ends are recorded", len(packets))
 	}
 }
+
+// An answer about a recording that comes after its end does not have it begin again on
+// the page.
+func TestALateAnswerAboutARecording(t *testing.T) {
+	w := startHeld(t)
+	_, err := w.Lanes.Attach(w.ctx, principal.Identity{Principal: "ann", Role: principal.RoleOperator}, "robot", w.node.ID)
+	must(t, err)
+	w.enter(principal.RoleOperator)
+	w.goTo("/console/live/" + string(w.node.ID))
+	// What is asked for while it runs is answered, and the answer is on its way for long.
+	must(t, w.run(`window.held = window.read = 0; window.late = new Promise((go) => { window.release = go; }); const real = window.fetch;
+		window.fetch = async (...a) => {
+			const answer = await real(...a);
+			if (String(a[0]).startsWith("/console/recordings/") && a[1].method === "GET") {
+				const json = answer.json.bind(answer);
+				answer.json = async () => { const said = await json(); setTimeout(() => { read++; }); return said; };
+				held++;
+				await late;
+			}
+			return answer;
+		}; 1`, nil))
+	must(t, w.run(`document.getElementById("record").click()`, nil))
+	w.answer(true)
+	w.await(`document.getElementById("record").textContent === "Stop recording" && held > 0`)
+	must(t, w.run(`document.getElementById("record").click()`, nil))
+	w.await(`document.querySelector("#record-state a")?.textContent.endsWith(".webm")`)
+	must(t, w.run(`release(); 1`, nil))
+	w.await("read > 0") // and what the page makes of it is made
+	if got := w.value(`document.getElementById("record").textContent + " " + Boolean(document.querySelector("#record-state a"))`); got != "Record true" {
+		t.Errorf("the page says %s", got)
+	}
+	w.quiet()
+}

@@ -33,6 +33,16 @@ function told(now) {
   state.append(link);
 }
 
+// An answer that was asked for before something newer was told counts for nothing.
+async function look() {
+  const mine = film;
+  if (!mine) return;
+  try {
+    const now = await ask("GET", `/${mine.recording_id}`);
+    if (film === mine) told(now);
+  } catch { /* asked again */ }
+}
+
 button.addEventListener("click", async () => {
   button.disabled = true;
   try {
@@ -40,9 +50,8 @@ button.addEventListener("click", async () => {
     else {
       show("Asking. Where policy wants a person's word, it waits under Approvals.");
       told(await ask("POST", "", { lane: lane.value, node_id: byID("stage").dataset.node }));
-      timer = setInterval(async () => {
-        try { if (film) told(await ask("GET", `/${film.recording_id}`)); } catch { /* asked again */ }
-      }, every);
+      clearInterval(timer);
+      if (film) timer = setInterval(look, every);
     }
   } catch (e) {
     show(e.message);
