@@ -56,14 +56,15 @@ type film struct {
 	first   chan struct{} // closed with the first frame
 	full    chan struct{} // closed when there is no more room
 	stop    chan struct{} // closed by whoever ends it before its time
-	ending  chan struct{} // cap 1: a key frame came
+	ending  chan struct{} // closed with a key frame of after since
 
 	mu    sync.Mutex // above what follows
 	web   webm.Film
 	began time.Time // of the first frame
 	keyed time.Time
-	over  bool // full or stop is closed
-	kept  bool // it takes nothing more
+	since time.Time // what the last picture has to be of; zero: not said yet
+	over  bool      // full or stop is closed
+	kept  bool      // it takes nothing more
 	list  []entry
 	at    map[capabilities.CallID]int // in list, of calls that run
 	left  int                         // calls for which there was no room
@@ -78,7 +79,7 @@ type entry struct {
 
 func newFilm(lane capabilities.LaneID, own capabilities.CallID, wantKey func()) *film {
 	return &film{
-		lane: lane, own: own, wantKey: wantKey, first: make(chan struct{}), full: make(chan struct{}), stop: make(chan struct{}), ending: make(chan struct{}, 1),
+		lane: lane, own: own, wantKey: wantKey, first: make(chan struct{}), full: make(chan struct{}), stop: make(chan struct{}), ending: make(chan struct{}),
 		at: map[capabilities.CallID]int{},
 	}
 }
@@ -106,9 +107,9 @@ func (m *film) take(f *frame) {
 	}
 	if f.key {
 		m.keyed = f.at
-		select {
-		case m.ending <- struct{}{}:
-		default:
+		if !m.since.IsZero() && !f.looked.Before(m.since) {
+			close(m.ending)
+			m.since = time.Time{}
 		}
 	} else if f.at.Sub(m.keyed) >= keyGap {
 		m.wantKey()
@@ -127,12 +128,12 @@ func (m *film) end() bool {
 	return true
 }
 
-// settle has the screen as it is now be the last picture, if it comes in time.
+// settle has the screen as it is now be the last picture, if it comes in time. It is
+// called once.
 func (m *film) settle() {
-	select {
-	case <-m.ending:
-	default:
-	}
+	m.mu.Lock()
+	m.since = time.Now() // a picture that is on its way shows what was before
+	m.mu.Unlock()
 	m.wantKey()
 	timer := time.NewTimer(lastPicture)
 	defer timer.Stop()

@@ -372,13 +372,8 @@ func (h *Handler) look(display string, o outlet) (*source, error) {
 	h.viewers++
 	src := h.sources[display]
 	if src != nil {
-		select {
-		case <-src.end: // it is going
-			src = nil
-		default:
-			src.users++
-			return src, nil
-		}
+		src.users++
+		return src, nil
 	}
 	ctx, stop := context.WithCancel(h.life)
 	src = &source{h: h, display: display, outlet: o, users: 1, stop: stop, wake: make(chan struct{}, 1), end: make(chan struct{}), viewers: map[*viewer]bool{}}
@@ -390,6 +385,16 @@ func (h *Handler) look(display string, o outlet) (*source, error) {
 func (h *Handler) leave(src *source) {
 	h.unlook(src)
 	h.door.leave()
+}
+
+// retire has nobody join a source that has ended, though what it sent last may be on its
+// way for seconds.
+func (h *Handler) retire(src *source) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sources[src.display] == src {
+		delete(h.sources, src.display)
+	}
 }
 
 // unlook ends what look began; the source ends with the last who look.

@@ -173,7 +173,8 @@ func (s *source) sense(ctx context.Context) error {
 		if _, free, rate := s.watching(); free && now.Sub(tuned) > time.Second {
 			want = min(max(rate*85/100, leastRate), mostCamera)
 		}
-		key := s.key.Load() && now.Sub(keyed) >= keyEvery
+		// The wish is taken before it is passed on: one that comes after that is another.
+		key := now.Sub(keyed) >= keyEvery && s.key.Swap(false)
 		if !key && max(want, bits)-min(want, bits) < bits/6 {
 			continue
 		}
@@ -181,10 +182,12 @@ func (s *source) sense(ctx context.Context) error {
 		case tune <- platform.LiveTune{Bits: want, Key: key}:
 			bits, tuned = want, now
 			if key {
-				s.key.Store(false)
 				keyed = now
 			}
 		default:
+			if key {
+				s.key.Store(true) // not passed on yet
+			}
 		}
 	}
 }

@@ -39,8 +39,9 @@ type source struct {
 	users   int    // sessions; h.mu is above it
 	stop    context.CancelFunc
 
-	wake chan struct{} // cap 1: a key frame is wanted
+	wake chan struct{} // cap 1: a key frame is wanted, or somebody can take a frame again
 	key  atomic.Bool
+	held atomic.Bool   // a look was put off, as nobody could take a frame
 	end  chan struct{} // closed when it ended
 	err  error         // why; good after end
 
@@ -91,6 +92,11 @@ func (v *viewer) free() bool {
 
 func (s *source) wantKey() {
 	s.key.Store(true)
+	s.nudge()
+}
+
+// nudge has the screen looked at now.
+func (s *source) nudge() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -140,6 +146,7 @@ func (s *source) run(ctx context.Context) {
 		s.err = s.follow(ctx)
 	}
 	cancel()
+	s.h.retire(s)
 	s.sending.Wait()
 }
 
@@ -152,6 +159,7 @@ type scene struct {
 	coarse int
 	moved  time.Time // when something changed last
 	keyed  time.Time
+	looked time.Time // at the screen
 	sent   time.Time
 	ctl    control
 	buf    []byte
@@ -261,10 +269,13 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 			s.key.Store(true) // not fulfilled yet
 		}
 	}()
+	s.held.Store(true) // before the look at the viewers: who is done after it says so
 	all, free, rate := s.watching()
-	if !free { // who has got the last frame says so
+	if !free {
 		return nil
 	}
+	s.held.Store(false)
+	sc.looked = time.Now()
 	f, err := sc.desk.Screen.Frame(ctx, sc.area, true)
 	if err != nil {
 		return err
@@ -305,7 +316,7 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 		sc.ctl.sent(len(out), rate)
 	}
 	sc.sent = time.Now()
-	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key}, rate) {
+	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key, looked: sc.looked}, rate) {
 		sc.buf = nil // somebody reads it still
 	}
 	return nil
@@ -364,5 +375,7 @@ func (s *source) sendTo(ctx context.Context, v *viewer, f *frame, rate int) {
 	}
 	if v.finish() {
 		s.wantKey()
+	} else if s.held.Swap(false) {
+		s.nudge()
 	}
 }

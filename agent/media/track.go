@@ -22,7 +22,9 @@ type frame struct {
 	data []byte
 	at   time.Time // when the screen showed it
 	key  bool
-	tick uint32 // of sound: which sample is its first; then at does not count
+	// looked is when that was asked: what was painted before is in it.
+	looked time.Time
+	tick   uint32 // of sound: which sample is its first; then at does not count
 }
 
 // What the video is called. It is in a stream of its own: with sound in the same,
