@@ -52,6 +52,7 @@ type Backend struct {
 	closed bool
 	page   *page // nil: none runs
 	using  int
+	rests  int // how often Rest was called
 	idle   *time.Timer
 	seen   map[platform.SensorKind][]platform.SensorDevice // when Chrome was last asked
 }

@@ -105,6 +105,38 @@ func TestRefusedAndHung(t *testing.T) {
 	}
 }
 
+// resting is a launcher that has b rest as soon as the browser was started.
+type resting struct {
+	platform.Launcher
+	b *Backend
+}
+
+func (r resting) Start(ctx context.Context, c platform.Command) (platform.Process, error) {
+	p, err := r.Launcher.Start(ctx, c)
+	r.b.Rest()
+	return p, err
+}
+
+// Rest also ends a browser that is not up yet, and the next use has one of its own.
+func TestRestWhileItStarts(t *testing.T) {
+	b := newBackend(t, Options{})
+	launcher := b.o.Launcher
+	b.o.Launcher = resting{launcher, b}
+	if _, _, err := b.enter(t.Context()); !errors.Is(err, platform.ErrSensorLost) {
+		t.Errorf("what was told to rest is used: %v", err)
+	}
+	b.mu.Lock()
+	left, using := b.page, b.using
+	b.mu.Unlock()
+	if left != nil || using != 0 {
+		t.Errorf("a browser is left: %v, used by %d", left != nil, using)
+	}
+	b.o.Launcher = launcher
+	if n := open(t, b); n != 0 {
+		t.Errorf("%d captures hold a device", n)
+	}
+}
+
 // The browser goes some time after its last use.
 func TestWarm(t *testing.T) {
 	b := newBackend(t, Options{Warm: time.Millisecond})

@@ -92,11 +92,17 @@ func (b *Backend) enter(ctx context.Context) (p *page, leave func(), err error) 
 		}
 	}
 	if p == nil {
+		rests := b.rests
 		b.mu.Unlock()
 		if p, err = b.start(ctx); err != nil {
 			return nil, nil, err
 		}
 		b.mu.Lock()
+		if b.rests != rests { // Rest found no browser yet, and means this one
+			b.mu.Unlock()
+			p.browser.Close()
+			return nil, nil, fmt.Errorf("%w: it was stopped while its browser started", platform.ErrSensorLost)
+		}
 		b.page = p
 	}
 	if b.closed {
@@ -141,6 +147,7 @@ func (b *Backend) Rest() {
 	b.mu.Lock()
 	p := b.page
 	b.page = nil
+	b.rests++
 	b.mu.Unlock()
 	if p != nil {
 		p.browser.Close()
