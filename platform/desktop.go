@@ -108,6 +108,14 @@ type Screen interface {
 	Changes(ctx context.Context, area Rect) (<-chan Rect, error)
 }
 
+// Alerter is a Screen that tells of painting without a look at it, for those who look
+// themselves: Changes reads every picture once more to compare it.
+type Alerter interface {
+	// Alerts delivers, until ctx ends, that area may have been painted since it was last
+	// received; often nothing is different. Closed when the connection ended.
+	Alerts(ctx context.Context, area Rect) (<-chan struct{}, error)
+}
+
 // Button is a button of the mouse.
 type Button string
 

@@ -18,6 +18,13 @@ type Teller interface {
 	Changed(ctx context.Context) (areas []platform.Rect, layout bool, err error)
 }
 
+// Knower is a Teller that knows the layout without asking for it.
+type Knower interface {
+	Teller
+	// Known gives the layout as it was when Changed, Pointed or Grab last had an answer.
+	Known(ctx context.Context) (platform.Layout, error)
+}
+
 // Pointer is a Grabber that can say where the pointer's image is. Without it each frame
 // with the pointer is read and compared, for nobody tells of a pointer that moves.
 type Pointer interface {
@@ -49,6 +56,7 @@ type Bus struct {
 	// slow display ends with the caller's context.
 	own   chan struct{}
 	tell  Teller  // nil if g is none, or once it missed something
+	know  Knower  // nil if g is none
 	point Pointer // nil if g is none
 	views []*view // the last used first
 	seq   uint64
@@ -60,7 +68,10 @@ type Bus struct {
 	watch watch
 }
 
-var _ platform.Screen = (*Bus)(nil)
+var (
+	_ platform.Screen  = (*Bus)(nil)
+	_ platform.Alerter = (*Bus)(nil)
+)
 
 // view is what is known of an area that somebody looked at.
 type view struct {
@@ -86,8 +97,9 @@ func (v *view) repaint(at platform.Rect, image uint32) (moved platform.Rect) {
 // New makes a bus that owns g. It starts nothing.
 func New(g platform.Grabber) *Bus {
 	tell, _ := g.(Teller)
+	know, _ := g.(Knower)
 	point, _ := g.(Pointer)
-	return &Bus{g: g, tell: tell, point: point, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
+	return &Bus{g: g, tell: tell, know: know, point: point, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
 }
 
 func (b *Bus) acquire(ctx context.Context) error {
@@ -135,7 +147,7 @@ func (b *Bus) Frame(ctx context.Context, area platform.Rect, cursor bool) (*plat
 			return nil, err
 		}
 		// A frame has pixels of one layout only.
-		after, err := b.g.Layout(ctx)
+		after, err := b.layout(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +168,7 @@ func (b *Bus) refresh(ctx context.Context) (epoch uint64, err error) {
 			return 0, err
 		}
 	}
-	l, err := b.g.Layout(ctx)
+	l, err := b.layout(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -184,6 +196,15 @@ func (b *Bus) refresh(ctx context.Context) (epoch uint64, err error) {
 		}
 	}
 	return l.Epoch, nil
+}
+
+// layout gives the layout after what g was asked last, which costs no question where it
+// tells of changes.
+func (b *Bus) layout(ctx context.Context) (platform.Layout, error) {
+	if b.tell != nil && b.know != nil {
+		return b.know.Known(ctx)
+	}
+	return b.g.Layout(ctx)
 }
 
 // forgetAll lets what is known go. The next frames have a new Seq.
@@ -253,8 +274,9 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 		same = v.dirty.Empty() // nothing was painted while they were read
 	case old.Pix == nil:
 	default:
-		unlike := differ(part, pix, part.Width*4, old)
-		if doubt && !unlike.Empty() {
+		same = alike(part, pix, part.Width*4, old)
+		if doubt && !same {
+			unlike := differ(part, pix, part.Width*4, old)
 			if _, err := b.refresh(ctx); err != nil {
 				return err
 			}
@@ -263,7 +285,7 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 				b.watch.distrust()
 			}
 		}
-		if same = unlike.Empty(); same {
+		if same {
 			fresh.Pix = old.Pix
 			b.save(pix)
 		} else if part != v.area {

@@ -96,6 +96,11 @@ func (c teller) Changed(context.Context) ([]platform.Rect, bool, error) {
 	return all, false, c.err
 }
 
+var (
+	_ Knower  = (*x11.Screen)(nil)
+	_ Pointer = (*x11.Screen)(nil)
+)
+
 // blind is a Grabber that tells nothing.
 type blind struct{ *canvas }
 
@@ -441,6 +446,73 @@ func TestChangesWithoutTrust(t *testing.T) {
 	for range first {
 	}
 	for range later {
+	}
+}
+
+// Alerts tell of what may have been painted in an area, and read nothing for it.
+func TestAlerts(t *testing.T) {
+	for name, grabber := range map[string]func(*canvas) platform.Grabber{
+		"told":  func(c *canvas) platform.Grabber { return teller{c} },
+		"blind": func(c *canvas) platform.Grabber { return blind{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCanvas(100, 80)
+			b := New(grabber(c))
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			alert := func(ch <-chan struct{}) {
+				t.Helper()
+				select {
+				case _, ok := <-ch:
+					if !ok {
+						t.Fatal("the alerts ended")
+					}
+				case <-time.After(patience):
+					t.Fatal("no alert")
+				}
+			}
+			ch, err := b.Alerts(ctx, platform.Rect{X: 10, Y: 10, Width: 50, Height: 50})
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := b.Alerts(ctx, platform.Rect{X: 90, Y: 70, Width: 10, Height: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.paint(platform.Rect{X: 20, Y: 20, Width: 9, Height: 9}, 5)
+			alert(ch)
+			if name == "told" { // who polls is told of everything
+				select {
+				case <-other:
+					t.Error("another area was alerted")
+				default:
+				}
+			}
+			c.paint(platform.Rect{X: 20, Y: 20, Width: 9, Height: 9}, 6)
+			alert(ch)
+			if read := c.took(); read != nil {
+				t.Errorf("read %v", read)
+			}
+			b.watch.distrust() // from now on nobody waits to be told
+			alert(ch)
+			alert(ch)
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for range ch { // they end
+			}
+			cancel()
+			for range other {
+			}
+			if _, err := b.Alerts(within(t), platform.Rect{Width: 1, Height: 1}); !errors.Is(err, platform.ErrLost) {
+				t.Errorf("after the end: %v", err)
+			}
+			b.watch.mu.Lock()
+			defer b.watch.mu.Unlock()
+			if b.watch.stop != nil || len(b.watch.subs) != 0 {
+				t.Error("damage is still received")
+			}
+		})
 	}
 }
 

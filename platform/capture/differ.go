@@ -39,6 +39,23 @@ func differ(area platform.Rect, pix []byte, stride int, f *platform.Frame) platf
 	return platform.Rect{X: area.X + x0, Y: area.Y + y0, Width: x1 - x0, Height: y1 - y0}
 }
 
+// alike reports whether differ would give nothing, at the price of what is alike.
+func alike(area platform.Rect, pix []byte, stride int, f *platform.Frame) bool {
+	for y := range area.Height {
+		a := pix[y*stride:][:area.Width*4]
+		b := f.Pix[(area.Y-f.Area.Y+y)*f.Stride+(area.X-f.Area.X)*4:][:area.Width*4]
+		if bytes.Equal(a, b) {
+			continue
+		}
+		for x := range area.Width {
+			if unlike(a, b, x) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func unlike(a, b []byte, x int) bool {
 	return (binary.LittleEndian.Uint32(a[x*4:])^binary.LittleEndian.Uint32(b[x*4:]))&0xffffff != 0
 }

@@ -57,6 +57,43 @@ func (b *Bus) Changes(ctx context.Context, area platform.Rect) (<-chan platform.
 	return out, nil
 }
 
+// Alerts delivers, until ctx or the connection ends, that area may have been painted,
+// or every poll where nothing tells of it. No pixel is read.
+func (b *Bus) Alerts(ctx context.Context, area platform.Rect) (<-chan struct{}, error) {
+	s := &sub{area: area, wake: make(chan struct{}, 1), end: make(chan struct{})}
+	damage := b.g.Damage()
+	if !b.watch.add(s, damage) {
+		return nil, platform.ErrLost
+	}
+	out := make(chan struct{})
+	go func() {
+		defer close(out)
+		defer b.watch.remove(s)
+		var polls <-chan time.Time
+		var deliver chan<- struct{}
+		for {
+			if polls == nil && (damage == nil || b.watch.distrusted()) {
+				t := time.NewTicker(poll)
+				defer t.Stop()
+				polls = t.C
+			}
+			select {
+			case <-s.wake:
+				deliver = out
+			case <-polls:
+				deliver = out
+			case deliver <- struct{}{}:
+				deliver = nil
+			case <-s.end:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
 func (w *watch) add(s *sub, damage <-chan platform.Rect) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -213,6 +213,10 @@ func (s *Screen) doubt() {
 	s.mu.Unlock()
 }
 
+// Known gives the layout as it was when the server last answered: what it announced
+// before has arrived by then.
+func (s *Screen) Known(ctx context.Context) (platform.Layout, error) { return s.known(ctx) }
+
 // known gives the layout by the announcements that have arrived. It counts as read
 // only once it is: the bus and who delivers damage ask side by side, and neither may
 // be given the old one while the other still reads.
