@@ -160,7 +160,6 @@ type scene struct {
 	moved  time.Time // when something changed last
 	keyed  time.Time
 	looked time.Time // at the screen
-	sent   time.Time
 	ctl    control
 	buf    []byte
 }
@@ -225,7 +224,7 @@ func place(l platform.Layout, id string) (platform.Rect, bool) {
 func (s *source) show(ctx context.Context, sc *scene) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	changes, err := sc.desk.Screen.Changes(ctx, sc.area)
+	news, err := tidings(ctx, sc.desk.Screen, sc.area)
 	if err != nil {
 		return err
 	}
@@ -244,7 +243,11 @@ func (s *source) show(ctx context.Context, sc *scene) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case _, ok := <-changes:
+		case _, ok := <-news.changes:
+			if !ok {
+				return platform.ErrLost
+			}
+		case _, ok := <-news.alerts:
 			if !ok {
 				return platform.ErrLost
 			}
@@ -254,10 +257,28 @@ func (s *source) show(ctx context.Context, sc *scene) error {
 			}
 		case <-s.wake:
 		}
-		if err := pause(ctx, least-time.Since(sc.sent)); err != nil {
+		// From look to look: what a frame cost is part of its time.
+		if err := pause(ctx, least-time.Since(sc.looked)); err != nil {
 			return err
 		}
 	}
+}
+
+// told is how a screen tells that there is something to look at; one of the two is nil.
+type told struct {
+	changes <-chan platform.Rect
+	alerts  <-chan struct{}
+}
+
+// tidings has the screen tell, until ctx ends. It is looked at with the pointer anyway,
+// so nobody has to look at it without, only to tell.
+func tidings(ctx context.Context, screen platform.Screen, area platform.Rect) (t told, err error) {
+	if a, ok := screen.(platform.Alerter); ok {
+		t.alerts, err = a.Alerts(ctx, area)
+		return t, err
+	}
+	t.changes, err = screen.Changes(ctx, area)
+	return t, err
 }
 
 // next looks at the screen and sends one frame if there is something to tell.
@@ -315,7 +336,6 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	} else {
 		sc.ctl.sent(len(out), rate)
 	}
-	sc.sent = time.Now()
 	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key, looked: sc.looked}, rate) {
 		sc.buf = nil // somebody reads it still
 	}
