@@ -1,5 +1,7 @@
 package vp8
 
+import "bytes"
+
 // work is what the coding of one macroblock needs, allocated once.
 type work struct {
 	q      *steps
@@ -57,23 +59,27 @@ func (e *Encoder) intra(m *macroblock, mx, my int, p Params) {
 // inter codes a macroblock from the last frame where that is better.
 func (e *Encoder) inter(m *macroblock, mx, my int, p Params, at *motion) {
 	w := &e.work
-	still := e.errorAt(&e.rec, mx, my, 0)
+	still, whole := e.errorUpTo(&e.rec, mx, my, w.enough)
 	if still <= w.enough && (m.dirty || still == 0) {
 		m.inter, m.skip, m.rest, m.quant = true, true, still, MaxQuant
 		return
 	}
-	from, least := 0, still
-	if d := w.shift; m.dirty && d != 0 && my*16+d >= 0 && my*16+d+16 <= e.rec.y.height {
-		if moved := e.errorAt(&e.old, mx, my, d); moved < least {
-			from, least = d, moved
-			if moved <= w.enough {
-				e.move(mx, my, d)
-				m.inter, m.skip, m.quant = true, true, MaxQuant
-				m.rest = e.errorAt(&e.rec, mx, my, 0) // with chroma as it came out
-				at.shift = int16(d)
-				return
-			}
+	d, moved := w.shift, uint32(1<<32-1)
+	if m.dirty && d != 0 && my*16+d >= 0 && my*16+d+16 <= e.rec.y.height {
+		if moved = e.errorAt(&e.old, mx, my, d); moved <= w.enough { // and so less than still
+			e.move(mx, my, d)
+			m.inter, m.skip, m.quant = true, true, MaxQuant
+			m.rest = e.errorAt(&e.rec, mx, my, 0) // with chroma as it came out
+			at.shift = int16(d)
+			return
 		}
+	}
+	if !whole {
+		still = e.errorAt(&e.rec, mx, my, 0)
+	}
+	from, least := 0, still
+	if moved < least {
+		from, least = d, moved
 	}
 	if m.dirty {
 		mode, err := e.bestSquare(mx, my)
@@ -143,14 +149,30 @@ func (e *Encoder) movedChroma(mx, my, d int) {
 // errorAt gives the squared error, luma and chroma, of taking a macroblock from d
 // rows further down in p. Chroma between two rows counts as the nearer one.
 func (e *Encoder) errorAt(p *picture, mx, my, d int) uint32 {
-	return squares(&e.src.y, &p.y, mx*16, my*16, d, 16) + squares(&e.src.u, &p.u, mx*8, my*8, d>>1, 8) + squares(&e.src.v, &p.v, mx*8, my*8, d>>1, 8)
+	return squares(&e.src.y, &p.y, mx*16, my*16, d, 16, 16) + squares(&e.src.u, &p.u, mx*8, my*8, d>>1, 8, 8) + squares(&e.src.v, &p.v, mx*8, my*8, d>>1, 8, 8)
 }
 
-func squares(a, b *plane, x, y, d, n int) uint32 {
+// errorUpTo is errorAt of where it is, which is not looked at as a whole once it is more
+// than most.
+func (e *Encoder) errorUpTo(p *picture, mx, my int, most uint32) (sum uint32, whole bool) {
+	for y := my * 16; y < my*16+16; y += 4 {
+		if sum += squares(&e.src.y, &p.y, mx*16, y, 0, 16, 4); sum > most {
+			return sum, false
+		}
+	}
+	return sum + squares(&e.src.u, &p.u, mx*8, my*8, 0, 8, 8) + squares(&e.src.v, &p.v, mx*8, my*8, 0, 8, 8), true
+}
+
+// squares gives the squared error of rows of n pixels at x, y of a, taken from d rows
+// further down in b.
+func squares(a, b *plane, x, y, d, n, rows int) uint32 {
 	var sum uint32
-	for i := range n {
+	for i := range rows {
 		p := a.pix[(y+i)*a.stride+x:][:n]
 		q := b.pix[(y+i+d)*b.stride+x:][:len(p)]
+		if bytes.Equal(p, q) { // as most of a screen is
+			continue
+		}
 		for j, v := range p {
 			t := int32(v) - int32(q[j])
 			sum += uint32(t * t)
