@@ -68,10 +68,11 @@ bench-console: ## the console in a real Chrome, over a long ledger and with many
 	@.ci/setup test
 	go test -count=1 -timeout 30m -run TestFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
-bench-media: ## artifacts from node to gateway beside a bare QUIC stream, the live view (FIGURES=docs/benchmarks.md writes them there), photos, positions
+bench-media: ## artifacts from node to gateway beside a bare QUIC stream, the live view (FIGURES=docs/benchmarks.md writes them there; MINUTES=10 watches it so long for growth), photos, positions
 	@.ci/setup test
 	go test -count=1 -timeout 30m -v -run Figures ./test/bench/media -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 	go test -count=1 -timeout 10m -v -run TestLiveFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
+	$(if $(MINUTES),go test -count=1 -timeout 60m -v -run TestLiveGrowth ./test/console -args -minutes $(MINUTES))
 	go test -count=1 -run xxx -bench 'Photo|Position' -benchtime 20x ./capabilities/sensor ./platform/geoclue
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)

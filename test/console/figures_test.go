@@ -28,6 +28,7 @@ var (
 	measure = flag.Bool("figures", false, "measure, and print the table")
 	into    = flag.String("out", "", "document to put the table into, between its marks")
 	many    = flag.Int("packets", 1_000_000, "packets in the ledger")
+	minutes = flag.Int("minutes", 0, "how long TestLiveGrowth watches; below 2 it does not")
 )
 
 // figure is one line of the table.

@@ -166,3 +166,49 @@ while True:
 		must(t, figures.Save(*into, "<!-- figures of the live view: written by test/console -->", "<!-- end of the figures of the live view -->", out.Bytes()))
 	}
 }
+
+// TestLiveGrowth watches a screen that moves for -minutes and compares the first with the
+// last: nothing may pile up. `make bench-media MINUTES=10` runs it.
+func TestLiveGrowth(t *testing.T) {
+	if *minutes < 2 {
+		t.Skip("measures only with -minutes 2 or more")
+	}
+	load := figures.Load()
+	w := startWatched(t, "1280x720")
+	w.browser = startChrome(t)
+	w.Grant("ann", w.node, "tool.live.screen")
+	began := time.Now()
+	startClock(t, w.screen, 20*time.Millisecond)
+	w.play()
+	must(t, w.run(clockReader, nil))
+	w.shows(time.Now())
+	type state struct{ age, heap, routines float64 }
+	// look measures for the last quarter of a minute.
+	look := func(minute int) (s state) {
+		<-time.After(time.Until(began.Add(time.Duration(minute)*time.Minute - 15*time.Second)))
+		must(t, w.run("clock.ages.length = 0", nil))
+		<-time.After(time.Until(began.Add(time.Duration(minute) * time.Minute)))
+		var ages []float64
+		must(t, w.run("clock.ages", &ages))
+		if len(ages) == 0 {
+			t.Fatalf("nothing was shown at the end of minute %d", minute)
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		s = state{figures.Median(ages), float64(m.HeapAlloc) / (1 << 20), float64(runtime.NumGoroutine())}
+		t.Logf("minute %d: %d frames, %.0f ms old, %.1f MiB, %.0f goroutines", minute, len(ages), s.age, s.heap, s.routines)
+		return s
+	}
+	first, last := look(1), look(*minutes)
+	t.Logf("load average at the start %s", load)
+	if last.age > 2*first.age+20 {
+		t.Errorf("frames are %.0f ms old at the end, and were %.0f", last.age, first.age)
+	}
+	if last.heap > first.heap+8 {
+		t.Errorf("gateway and node hold %.1f MiB at the end, and %.1f before", last.heap, first.heap)
+	}
+	if last.routines > first.routines+20 {
+		t.Errorf("%.0f goroutines at the end, and %.0f before", last.routines, first.routines)
+	}
+}

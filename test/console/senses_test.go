@@ -7,6 +7,10 @@ import (
 	"context"
 	"fmt"
 	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
+	"github.com/handrail-dev/handrail/platform/microphone"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	x "github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
@@ -111,6 +116,71 @@ func (w *watched) over(at, source string) {
 		return kinds["tool.call.dispatch"] == 1 && kinds["tool.call.failed"] == 1
 	})
 	x.Await(w.t, "nobody to watch", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
+}
+
+// startSound is a real PulseAudio of the test's own, in whose only room a tone sounds; and
+// the microphone there, with how many listen to it by the server's own account.
+func startSound(t *testing.T, hz int) (ear platform.Sensors, listeners func() int) {
+	t.Helper()
+	dir := t.TempDir()
+	address := "unix:" + filepath.Join(dir, "native")
+	script := filepath.Join(dir, "default.pa")
+	must(t, os.WriteFile(script, fmt.Appendf(nil, `load-module module-native-protocol-unix auth-anonymous=1 socket=%s
+load-module module-null-sink sink_name=room rate=48000 channels=1
+load-module module-sine sink=room frequency=%d
+load-module module-remap-source master=room.monitor source_name=ear source_properties=device.description=Ear
+set-default-source ear
+`, filepath.Join(dir, "native"), hz), 0o600))
+	env := append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PULSE_RUNTIME_PATH="+filepath.Join(dir, "run"), "PULSE_SERVER="+address,
+		"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:")
+	server := exec.Command("pulseaudio", "-n", "-F", script, "--daemonize=no", "--exit-idle-time=-1", "--disallow-exit", "--use-pid-file=no", "--log-target=stderr", "--log-level=error")
+	server.Env, server.Stderr = env, t.Output()
+	if err := server.Start(); err != nil {
+		t.Fatalf("this test needs pulseaudio: %v", err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	x.Await(t, "the sound server", func() bool {
+		ear = microphone.New(microphone.Options{Server: address})
+		l := ear.Look(t.Context(), platform.SensorMicrophone)
+		return l.Missing == nil && len(l.Devices) == 1
+	})
+	t.Cleanup(func() { _ = ear.Close() })
+	return ear, func() (n int) {
+		list := exec.Command("pactl", "list", "short", "source-outputs")
+		list.Env = env
+		out, err := list.Output()
+		must(t, err)
+		for line := range strings.Lines(string(out)) {
+			if !strings.Contains(line, "module-remap-source") {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// A tone in a room is heard from afar as the tone it is, by no browser of the node's; and
+// nobody listens any more when the viewer goes.
+func TestToneLive(t *testing.T) {
+	const hz = 440
+	ear, listeners := startSound(t, hz)
+	w := startSensed(t, ear)
+	w.browser = startChrome(t)
+	w.Grant("ann", w.node, "tool.live.microphone")
+	at := w.sense("microphone", "audio")
+	must(t, w.run(hearing, nil))
+	must(t, w.run("whep.listen()", nil))
+	w.await(fmt.Sprintf("((l) => l.db > -50 && Math.abs(l.hz - %d) < 6)(whep.loudest())", hz))
+	var codec string
+	must(t, w.run(`whep.pc.getStats().then((s) => { for (const x of s.values()) if (x.type === "codec") return x.mimeType; return "" })`, &codec))
+	if codec != "audio/PCMU" {
+		t.Errorf("it came as %q", codec)
+	}
+	if n := listeners(); n != 1 {
+		t.Errorf("%d listen while one does", n)
+	}
+	w.over(at, "microphone")
+	x.Await(t, "nobody to listen", func() bool { return listeners() == 0 })
 }
 
 // A camera and a microphone, live in a real Chrome, by another Chrome's encoders: each
