@@ -5,6 +5,7 @@ import (
 	"errors"
 	"image"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,9 @@ const (
 	keyEvery = 300 * time.Millisecond
 	// slow is how long a viewer may take for one frame.
 	slow = 4 * time.Second
+	// silent is how long a viewer of a screen at rest gets nothing: who gets no frame for
+	// three seconds takes it for lost, and asks for the whole picture anew.
+	silent = 2 * time.Second
 	// share is how long those who have a frame wait for those who do not have it yet.
 	share = frameShare
 )
@@ -160,6 +164,7 @@ type scene struct {
 	moved  time.Time // when something changed last
 	keyed  time.Time
 	looked time.Time // at the screen
+	sent   time.Time
 	ctl    control
 	buf    []byte
 }
@@ -319,7 +324,8 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	if refining {
 		p.Quant, p.Refine = fineQuant, sc.ctl.refine(rate)
 	}
-	if !changed && !p.Key && !refining {
+	idle := !changed && !p.Key && !refining
+	if idle && (now.Sub(sc.sent) < silent || !slices.ContainsFunc(all, func(v *viewer) bool { return v.film == nil })) {
 		return nil
 	}
 	out, info, err := sc.enc.Encode(sc.buf[:0], f.Pix, f.Stride, dirty, p)
@@ -327,16 +333,18 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 		return err
 	}
 	sc.buf, sc.last, sc.coarse = out, f, info.Coarse
-	if refining {
+	switch {
+	case refining:
 		sc.ctl.refined(len(out), info.Refined)
 		if info.Refined == 0 {
 			sc.coarse = 0
 			return nil
 		}
-	} else {
+	case !idle:
 		sc.ctl.sent(len(out), rate)
 	}
-	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key, looked: sc.looked}, rate) {
+	sc.sent = now
+	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key, looked: sc.looked, idle: idle}, rate) {
 		sc.buf = nil // somebody reads it still
 	}
 	return nil
@@ -351,7 +359,9 @@ func (s *source) send(ctx context.Context, all []*viewer, f *frame, rate int) bo
 	waiting := 0
 	for _, v := range all {
 		if v.film != nil { // it is the quickest
-			v.film.take(f)
+			if !f.idle {
+				v.film.take(f)
+			}
 			left <- struct{}{}
 			waiting++
 			continue

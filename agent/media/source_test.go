@@ -124,6 +124,52 @@ func retired(t *testing.T, h *Handler, src *source) <-chan struct{} {
 	return gone
 }
 
+// A viewer of a screen at rest gets next to nothing, but often enough not to take the
+// screen for lost; a film gets nothing at all.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		desk := &still{news: make(chan platform.Rect, 1)}
+		h, err := New(Options{Opener: desk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		src, err := h.look("", outlet{codec: vp8Codec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, m := newNarrow(), newFilm("robot", "c1", func() {})
+		close(one.open)
+		src.add(one.viewer)
+		src.add(&viewer{film: m})
+		film := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.web.Frames()
+		}
+		time.Sleep(5 * time.Second) // it becomes sharp
+		shown, bytes, kept := one.shown.Load(), one.bytes.Load(), film()
+		const rests = 60
+		time.Sleep(rests * time.Second)
+		if n := one.shown.Load() - shown; n < rests/3+1 || n > rests/2 {
+			t.Errorf("%d frames in %d s", n, rests)
+		}
+		if n := (one.bytes.Load() - bytes) / (one.shown.Load() - shown); n > 100 {
+			t.Errorf("a frame in which nothing is different has %d bytes", n)
+		}
+		if n := film() - kept; n != 0 {
+			t.Errorf("the film has %d frames of it", n)
+		}
+		desk.change()
+		time.Sleep(time.Second)
+		if film() == kept {
+			t.Error("the film stays as it was")
+		}
+		src.drop(one.viewer)
+		h.unlook(src)
+	})
+}
+
 // The last picture of a film is of after its end was asked for, not one that was on its
 // way by then.
 func TestLastPicture(t *testing.T) {

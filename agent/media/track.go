@@ -22,6 +22,7 @@ type frame struct {
 	data []byte
 	at   time.Time // when the screen showed it
 	key  bool
+	idle bool // nothing is different: a decoder that never gets it shows the same
 	// looked is when that was asked: what was painted before is in it.
 	looked time.Time
 	tick   uint32 // of sound: which sample is its first; then at does not count
