@@ -2,6 +2,7 @@ package media
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,10 +85,11 @@ func offerOf(t *testing.T, viewer *webrtc.PeerConnection) string {
 func watchOnce(t *testing.T, d *door, role webrtc.DTLSRole, last string) {
 	t.Helper()
 	viewer := newViewer(t)
-	gone := make(chan struct{}, 1)
+	gone := make(chan struct{})
+	over := sync.OnceFunc(func() { close(gone) })
 	viewer.OnConnectionStateChange(func(s webrtc.PeerConnectionState) {
-		if s == webrtc.PeerConnectionStateClosed {
-			gone <- struct{}{}
+		if s == webrtc.PeerConnectionStateClosed { // which may be told more than once
+			over()
 		}
 	})
 	sizes := make(chan int, 64)
