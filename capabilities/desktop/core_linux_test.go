@@ -143,7 +143,7 @@ func TestRealServerEnds(t *testing.T) {
 		done <- err
 	}()
 	desk.Await(t, "the drag", func() bool { x, _ := first.Pointer(); return x > 1 && x < 900 })
-	first.Server.Kill()
+	first.KillServer()
 	if err := <-done; capabilities.CodeOf(err) != capabilities.CodeDesktopUnavailable {
 		t.Errorf("%v", err)
 	}

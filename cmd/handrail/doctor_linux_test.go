@@ -137,7 +137,7 @@ func TestSaysNoDisplay(t *testing.T) {
 	none := map[string]string{"DISPLAY": "", "XDG_RUNTIME_DIR": t.TempDir(), "XDG_SESSION_TYPE": "", "DBUS_SYSTEM_BUS_ADDRESS": noSystemBus}
 	sick(t, d, none).tells("tool.desktop.screenshot", "desktop", capabilities.ReasonBackendMissing, "DISPLAY", true)
 	a := sick(t, d, map[string]string{"DBUS_SYSTEM_BUS_ADDRESS": noSystemBus})
-	d.Server.Kill()
+	d.KillServer()
 	a.tells("tool.desktop.mouse", "desktop", capabilities.ReasonBackendMissing, d.Display, true)
 }
 

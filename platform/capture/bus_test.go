@@ -631,7 +631,7 @@ func TestOnAnXServer(t *testing.T) {
 	if after.Seq == before.Seq || after.Epoch != l.Epoch {
 		t.Errorf("Seq %d after %d, epoch %d", after.Seq, before.Seq, after.Epoch)
 	}
-	d.Server.Kill()
+	d.KillServer()
 	for range ch {
 	}
 	if _, err := b.Frame(within(t), all, false); !errors.Is(err, platform.ErrLost) {

@@ -116,7 +116,7 @@ func TestReopens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.Server.Kill()
+	first.KillServer()
 	desk.Await(t, "the loss", func() bool { _, err := was.Input.Pointer(t.Context()); return errors.Is(err, platform.ErrLost) })
 	display["DISPLAY"] = second.Display
 	var now *platform.Desktop

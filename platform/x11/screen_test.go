@@ -286,7 +286,7 @@ func TestServerEnds(t *testing.T) {
 	s.Damage()
 	all := platform.Rect{Width: 640, Height: 480}
 	grab(t, s, all, false)
-	d.Server.Kill()
+	d.KillServer()
 	if err := s.Grab(within(t), all, false, make([]byte, 640*480*4)); !errors.Is(err, platform.ErrLost) {
 		t.Errorf("Grab after the server's end: %v", err)
 	}

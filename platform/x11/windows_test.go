@@ -321,7 +321,7 @@ func TestWindowsOfAnEndedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Server.Kill()
+	d.KillServer()
 	if _, err := w.List(within(t)); !errors.Is(err, platform.ErrLost) {
 		t.Errorf("List: %v", err)
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -168,6 +170,25 @@ func (p *Process) end() {
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.Done
+}
+
+// KillServer ends the X server as a crash would. Its number stays taken until the desk
+// closes: else the next server of a test beside this one takes it, and answers in its
+// place.
+func (d *Desk) KillServer() {
+	d.T.Helper()
+	number := strings.TrimPrefix(d.Display, ":")
+	lock, socket := "/tmp/.X"+number+"-lock", "/tmp/.X11-unix/X"+number
+	mine := lock + "-" + strconv.Itoa(os.Getpid())
+	err := os.WriteFile(mine, fmt.Appendf(nil, "%10d\n", os.Getpid()), 0o444) // servers leave a living process its number
+	if err == nil {
+		err = os.Rename(mine, lock)
+	}
+	if err != nil {
+		d.T.Fatalf("keeping the number of display %s: %v", d.Display, err)
+	}
+	d.T.Cleanup(func() { _, _ = os.Remove(socket), os.Remove(lock) })
+	d.Server.Kill()
 }
 
 func tail(s string, most int) string {
