@@ -1,4 +1,4 @@
-//go:build !unix || darwin
+//go:build !unix && !windows
 
 package main
 
@@ -7,9 +7,9 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// localPosition is this system's own source of positions: none that we read yet.
+// localPosition is this system's own source of positions: none that we read.
 func localPosition() platform.Locator {
 	return location.None{Why: platform.MissingError{
-		What: "The location service of this system is not read yet.", Fix: "Set location.fixed in node.json to where the device is.",
+		What: "The location service of this system is not read.", Fix: "Set location.fixed in node.json to where the device is.",
 	}}
 }

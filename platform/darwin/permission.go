@@ -10,11 +10,12 @@ type permission struct {
 	pane string // the page's name in the address that opens it
 }
 
-// The permissions that a desktop needs.
+// The permissions that a desktop needs, and that a position does.
 var (
-	screenRecording = permission{"see the screen", "Screen & System Audio Recording", "Privacy_ScreenCapture"}
-	accessibility   = permission{"read other applications' elements, nor move the mouse and type", "Accessibility", "Privacy_Accessibility"}
-	inputMonitoring = permission{"notice that a person uses the mouse or the keyboard", "Input Monitoring", "Privacy_ListenEvent"}
+	screenRecording  = permission{"see the screen", "Screen & System Audio Recording", "Privacy_ScreenCapture"}
+	accessibility    = permission{"read other applications' elements, nor move the mouse and type", "Accessibility", "Privacy_Accessibility"}
+	inputMonitoring  = permission{"notice that a person uses the mouse or the keyboard", "Input Monitoring", "Privacy_ListenEvent"}
+	locationServices = permission{"know where the device is", "Location Services", "Privacy_LocationServices"}
 )
 
 // lacks says that a person has not allowed it, and where that is done.

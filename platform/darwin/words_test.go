@@ -154,8 +154,8 @@ func TestAnswers(t *testing.T) {
 	if err := axError("AXUIElementCreate", -1); err == nil || err.Error() != "darwin: AXUIElementCreate answered -1" {
 		t.Error(err)
 	}
-	for _, p := range []permission{screenRecording, accessibility, inputMonitoring} {
-		if m := lacks(p); !m.Permission || !strings.Contains(m.Fix, p.page) || !strings.Contains(m.Fix, p.pane) {
+	for _, p := range []permission{screenRecording, accessibility, inputMonitoring, locationServices} {
+		if m := lacks(p); !m.Permission || !strings.Contains(m.Fix, p.page) || !strings.Contains(m.Fix, p.pane) || len(m.Fix) > 300 {
 			t.Errorf("%v", m)
 		}
 	}

@@ -83,8 +83,15 @@ type fakeMethod = func(o *fakeObject, a, b, c uintptr) uintptr
 // newFakeUIA lays the tables out.
 func newFakeUIA(t *testing.T, hwnd windows.HWND, root *fakeNode) *fakeUIA {
 	f := &fakeUIA{t: t, root: root, hwnd: hwnd, tables: map[string][]uintptr{}, objects: map[uintptr]*fakeObject{}, put: map[string]uintptr{}}
-	made := f.methods()
-	for of, names := range order(t) {
+	f.lay(order(t), f.methods())
+	return f
+}
+
+// lay makes the tables of interfaces by their documented order; made are the methods
+// that may be called.
+func (f *fakeUIA) lay(documented map[string][]string, made map[string]fakeMethod) {
+	t := f.t
+	for of, names := range documented {
 		for _, name := range names {
 			do := made[of+"."+name]
 			switch name {
@@ -115,7 +122,6 @@ func newFakeUIA(t *testing.T, hwnd windows.HWND, root *fakeNode) *fakeUIA {
 	for name := range made {
 		t.Errorf("%s is not documented", name)
 	}
-	return f
 }
 
 // object makes an object, which its taker owns.

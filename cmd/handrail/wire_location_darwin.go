@@ -1,0 +1,9 @@
+package main
+
+import (
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/darwin"
+)
+
+// localPosition is this system's own source of positions.
+func localPosition() platform.Locator { return darwin.Locator{} }
