@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,4 +88,31 @@ func programs(call *ast.CallExpr) (names []string) {
 		}
 	}
 	return names
+}
+
+// Every module of Python's that a fixture imports and Python does not bring is one that
+// '.ci/setup test' tries to import, and installs.
+func TestSetupInstallsWhatFixturesImport(t *testing.T) {
+	all := readTree(t)
+	setup, err := os.ReadFile(filepath.Join(all.root, ".ci", "setup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixtures, err := filepath.Glob(filepath.Join(all.root, "test", "*", "testdata", "*.py"))
+	if err != nil || len(fixtures) < 5 {
+		t.Fatalf("%q, %v", fixtures, err)
+	}
+	brought := []string{"asyncio", "json", "os", "sys", "threading", "time", "urllib", "events"} // the last is a fixture's own
+	imported := regexp.MustCompile(`(?m)^(?:import|from) (\w+)`)
+	for _, file := range fixtures {
+		program, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range imported.FindAllStringSubmatch(string(program), -1) {
+			if !slices.Contains(brought, m[1]) && !strings.Contains(string(setup), "import "+m[1]) && !strings.Contains(string(setup), "from "+m[1]+" ") {
+				t.Errorf("%s imports %s, which .ci/setup does not look for", filepath.Base(file), m[1])
+			}
+		}
+	}
 }
