@@ -58,6 +58,7 @@ const (
 	ReasonLocationAgent    Reason = "location_agent_missing"
 	ReasonLocationNoFix    Reason = "location_no_fix"
 	ReasonDeviceMissing    Reason = "device_missing" // a camera, say, is not connected
+	ReasonDeviceBusy       Reason = "device_busy"    // another program has it
 )
 
 // Readiness is the one truth about a capability on a node (DESIGN section 5).

@@ -91,8 +91,11 @@ func (h *Handler) outlet(ctx context.Context, kind platform.SensorKind, args arg
 	all, r := h.outlets(ctx, kind)
 	if len(all) == 0 {
 		code := capabilities.CodeNotSupported
-		if r.Reason == capabilities.ReasonDeviceMissing {
+		switch r.Reason {
+		case capabilities.ReasonDeviceMissing:
 			code = capabilities.CodeSensorMissing
+		case capabilities.ReasonPermission:
+			code = capabilities.CodeSensorRefused
 		}
 		return outlet{}, capabilities.Errorf(code, "The %s of this device can not be shown live.", kind).WithHint(r.Fix)
 	}

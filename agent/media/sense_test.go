@@ -1,9 +1,13 @@
 package media
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
 )
 
 // fromMulaw is G.711's table, computed the standard's way.
@@ -55,6 +59,31 @@ func TestMulaw(t *testing.T) {
 		}
 		if a := power(got[400:], 440); passes && math.Abs(a-12000) > 600 || !passes && a > 60 {
 			t.Errorf("%v Hz comes back as 440 Hz of %.0f", hz, a)
+		}
+	}
+}
+
+// lacking is a microphone that says what is in its way.
+type lacking struct {
+	platform.Sensors
+	look platform.SensorLook
+}
+
+func (lacking) Gives(platform.SensorKind, platform.MediaFormat) bool { return true }
+
+func (l lacking) Look(context.Context, platform.SensorKind) platform.SensorLook { return l.look }
+
+// What is in the way of a microphone has a code of its own, with what to do.
+func TestNoOutlet(t *testing.T) {
+	for code, look := range map[capabilities.Code]platform.SensorLook{
+		capabilities.CodeSensorRefused: {Missing: &platform.MissingError{What: "It is not allowed.", Fix: "Allow it.", Permission: true}},
+		capabilities.CodeNotSupported:  {Missing: &platform.MissingError{What: "There is no sound server.", Fix: "Start one."}},
+		capabilities.CodeSensorMissing: {Listed: true},
+	} {
+		h := &Handler{o: Options{Sensors: []platform.Sensors{lacking{look: look}}}}
+		_, err := h.outlet(t.Context(), platform.SensorMicrophone, arguments{})
+		if e := capabilities.AsError(err); e.Code != code || e.PublicHint() == "" {
+			t.Errorf("%s: %v", code, err)
 		}
 	}
 }

@@ -36,7 +36,8 @@ type Options struct {
 	Backends []platform.Sensors
 	// MaxBytes bounds what one call gives. Default: DefaultMaxBytes.
 	MaxBytes int
-	Log      *slog.Logger // default: discards
+	Log      *slog.Logger     // default: discards
+	Now      func() time.Time // default time.Now
 }
 
 // Handler implements capabilities.Handler for camera and microphone.
@@ -47,6 +48,7 @@ type Handler struct {
 	mu     sync.Mutex
 	closed bool
 	inUse  map[platform.SensorKind]bool
+	ails   map[capabilities.CapabilityID]ailment
 }
 
 var (
@@ -65,7 +67,10 @@ func New(o Options) (*Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{o: o, log: o.Log, inUse: map[platform.SensorKind]bool{}}, nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Handler{o: o, log: o.Log, inUse: map[platform.SensorKind]bool{}, ails: map[capabilities.CapabilityID]ailment{}}, nil
 }
 
 // Capabilities lists what this handler implements.
@@ -95,6 +100,9 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		out, err = h.sound(ctx, inv)
 	default:
 		return out, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability)
+	}
+	if ctx.Err() == nil {
+		h.remember(inv.Capability, err)
 	}
 	if err != nil {
 		if ctx.Err() == nil {

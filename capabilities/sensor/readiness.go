@@ -2,6 +2,8 @@ package sensor
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
@@ -9,6 +11,45 @@ import (
 
 // maxDevices bounds how many devices readiness and hints name.
 const maxDevices = capabilities.MaxDevices
+
+// ailing is how long readiness tells what was in the way of the latest call: only
+// using a device tells that another program has it.
+const ailing = 15 * time.Second
+
+// ailment is what was in the way of a call.
+type ailment struct {
+	reason capabilities.Reason
+	fix    string
+	since  time.Time
+}
+
+// remember notes what was in the way of a call that just ended; err nil: nothing.
+func (h *Handler) remember(id capabilities.CapabilityID, err error) {
+	var missing *platform.MissingError
+	a := ailment{since: h.o.Now()}
+	switch {
+	case errors.Is(err, platform.ErrSensorBusy):
+		a.reason, a.fix = capabilities.ReasonDeviceBusy, capabilities.Wrap(capabilities.CodeSensorBusy, err, "").PublicHint()
+	case errors.As(err, &missing) && missing.Permission:
+		a.reason, a.fix = capabilities.ReasonPermission, clip(missing.What+" "+missing.Fix, 300)
+	case errors.Is(err, platform.ErrSensorRefused):
+		a.reason, a.fix = capabilities.ReasonPermission, capabilities.Wrap(capabilities.CodeSensorRefused, err, "").PublicHint()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ails[id] = a; a.reason == "" {
+		delete(h.ails, id)
+	}
+}
+
+// ailment gives what was in the way of the latest call of a capability, if that is not
+// long ago.
+func (h *Handler) ailment(id capabilities.CapabilityID) (ailment, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a, ok := h.ails[id]
+	return a, ok && h.o.Now().Sub(a.since) <= ailing
+}
 
 // formats says which formats each capability can be done with.
 var formats = []struct {
@@ -22,7 +63,7 @@ var formats = []struct {
 }
 
 // Readiness says for each capability by which backend it works, with which devices, or
-// why it does not.
+// why it does not; also that another program had the device a moment ago.
 func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	all := make([]capabilities.Readiness, 0, len(formats))
 	for _, f := range formats {
@@ -64,6 +105,9 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 				ready.Devices = append(ready.Devices, capabilities.Device{
 					ID: d.ID, Label: clip(d.Label, capabilities.MaxDeviceText), Facing: string(d.Facing), Default: d.Default,
 				})
+			}
+			if a, ok := h.ailment(id); ok {
+				ready.Reason, ready.Fix = a.reason, a.fix
 			}
 			return ready
 		}

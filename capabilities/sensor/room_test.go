@@ -14,7 +14,10 @@ import (
 )
 
 // made is a camera and a microphone that give the same each time, at once.
-type made struct{ picture []byte }
+type made struct {
+	picture []byte
+	err     error // of each photo
+}
 
 var device = platform.SensorDevice{ID: "made", Label: "Made up", Default: true}
 
@@ -23,7 +26,7 @@ func newMade(t *testing.T) *made {
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 64, 48)), nil); err != nil {
 		t.Fatal(err)
 	}
-	return &made{b.Bytes()}
+	return &made{picture: b.Bytes()}
 }
 
 func (*made) Gives(kind platform.SensorKind, format platform.MediaFormat) bool {
@@ -35,6 +38,9 @@ func (*made) Look(context.Context, platform.SensorKind) platform.SensorLook {
 }
 
 func (m *made) Photo(context.Context, platform.PhotoOrder) (platform.Photo, error) {
+	if m.err != nil {
+		return platform.Photo{}, m.err
+	}
 	return platform.Photo{Bytes: m.picture, Width: 64, Height: 48, At: time.Now(), Device: device}, nil
 }
 
@@ -115,6 +121,63 @@ func TestCaptureWithoutRoom(t *testing.T) {
 			}
 			if kept := len(out.Artifacts); to.open != 0 || kept != to.kept || (kept == 1) != (at == "") {
 				t.Errorf("%s, %s: %d are open, %d kept, %d told", what, at, to.open, to.kept, kept)
+			}
+		}
+	}
+}
+
+// What only a call can find out is in readiness afterwards, with what to do, for a
+// while or until a call works.
+func TestReadinessAfterACall(t *testing.T) {
+	b := newMade(t)
+	now := time.Now()
+	h, err := New(Options{Backends: []platform.Sensors{b}, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	take := func() error {
+		_, err := h.Handle(t.Context(), capabilities.Invocation{Capability: capPhoto, Spool: &tight{}})
+		return err
+	}
+	ready := func(id capabilities.CapabilityID) capabilities.Readiness {
+		for _, r := range h.Readiness(t.Context()) {
+			if r.Capability == id {
+				return r
+			}
+		}
+		t.Fatal(id)
+		return capabilities.Readiness{}
+	}
+	for _, c := range []struct {
+		err    error
+		code   capabilities.Code
+		reason capabilities.Reason
+	}{
+		{platform.ErrSensorBusy, capabilities.CodeSensorBusy, capabilities.ReasonDeviceBusy},
+		{platform.ErrSensorRefused, capabilities.CodeSensorRefused, capabilities.ReasonPermission},
+		{&platform.MissingError{What: "It is not allowed.", Fix: "Allow it.", Permission: true}, capabilities.CodeSensorRefused, capabilities.ReasonPermission},
+		{platform.ErrSensorLost, capabilities.CodeCaptureBroken, capabilities.ReasonReady},
+	} {
+		for _, over := range []func(){func() { now = now.Add(time.Minute) }, func() {
+			b.err = nil
+			if err := take(); err != nil {
+				t.Error(err)
+			}
+		}} {
+			b.err = c.err
+			if err := take(); capabilities.CodeOf(err) != c.code {
+				t.Errorf("%v: %v", c.err, err)
+			}
+			if r := ready(capPhoto); r.Reason != c.reason || (r.Fix == "") != r.Ready() || len(r.Fix) > 300 || len(r.Devices) != 1 {
+				t.Errorf("%v: %+v", c.err, r)
+			}
+			if r := ready(capSound); !r.Ready() {
+				t.Errorf("%v: %+v", c.err, r)
+			}
+			over()
+			if r := ready(capPhoto); !r.Ready() {
+				t.Errorf("%v: it stays: %+v", c.err, r)
 			}
 		}
 	}
