@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/test/bench/figures"
+	x "github.com/handrail-dev/handrail/test/desk"
 )
 
 // relayed has Chrome watch through a relay.
@@ -34,7 +35,7 @@ func (w *watched) shows(after time.Time) time.Duration {
 	return time.Since(after)
 }
 
-// A way that loses and holds up packets shows the screen all the same, and one that was
+// A way that loses, holds up and reorders packets shows the screen all the same, and one that was
 // dark for two seconds shows the present again, and nothing of what was.
 func TestLiveOverABadWay(t *testing.T) {
 	w := startWatched(t, "800x608")
@@ -44,9 +45,15 @@ func TestLiveOverABadWay(t *testing.T) {
 	way := w.relayed()
 	must(t, w.run(clockReader, nil))
 	w.shows(time.Now())
-	way.tune(0.05, 40*time.Millisecond)
+	way.tune(0.05, 20*time.Millisecond, 20*time.Millisecond)
 	w.shows(time.Now())
-	way.tune(0, 0)
+	x.Await(t, "a packet to overtake another", func() bool {
+		way.mu.Lock()
+		defer way.mu.Unlock()
+		return way.overtaken > 0
+	})
+	w.shows(time.Now())
+	way.tune(0, 0, 0)
 	way.dark.Store(true)
 	before := w.value("clock.frames")
 	<-time.After(2 * time.Second) // the blackout itself
@@ -62,6 +69,25 @@ func TestLiveOverABadWay(t *testing.T) {
 	}
 	if watching := w.Live.Watching(w.node.ID); len(watching) != 1 {
 		t.Errorf("the session did not outlive the blackout: %+v", watching)
+	}
+}
+
+// A viewer that comes from another address in the middle of it sees on, in the same
+// session.
+func TestLiveOnTheMove(t *testing.T) {
+	w := startWatched(t, "800x608")
+	w.browser = startChrome(t)
+	w.Grant("ann", w.node, "tool.live.screen")
+	startClock(t, w.screen, 20*time.Millisecond)
+	way := w.relayed()
+	must(t, w.run(clockReader, nil))
+	w.shows(time.Now())
+	for range 3 {
+		way.move()
+		w.shows(time.Now())
+	}
+	if watching := w.Live.Watching(w.node.ID); len(watching) != 1 {
+		t.Errorf("the session did not move along: %+v", watching)
 	}
 }
 

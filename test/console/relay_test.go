@@ -28,9 +28,14 @@ type relay struct {
 	mu   sync.Mutex // above what follows
 	rnd  *rand.Rand
 	loss float64
-	hold time.Duration
+	hold time.Duration           // at least
+	more time.Duration           // and by chance as much more, so that one overtakes another
 	ways map[string]*net.UDPConn // by the viewer's address
-	wg   sync.WaitGroup
+	// moves counts how often the viewer's address changed, overtaken the packets that one
+	// behind them overtook.
+	moves, overtaken int
+	sent, passed     int64 // the numbers of packets
+	wg               sync.WaitGroup
 }
 
 var hostCandidate = regexp.MustCompile(`(?m)^a=candidate:(\S+) 1 udp (\d+) (\d+\.\d+\.\d+\.\d+) (\d+) typ host.*\r?\n`)
@@ -73,11 +78,24 @@ func startRelay(t *testing.T, answer string) (*relay, string) {
 	return r, strings.Replace(text, "a=end-of-candidates", candidate+"a=end-of-candidates", 1)
 }
 
-// tune sets what is lost and how long the rest is held up, each way.
-func (r *relay) tune(loss float64, hold time.Duration) {
+// tune sets what is lost and how long the rest is held up, each way: at least hold, and
+// by chance as much as more longer.
+func (r *relay) tune(loss float64, hold, more time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loss, r.hold = loss, hold
+	r.loss, r.hold, r.more = loss, hold, more
+}
+
+// move has the viewer come from another address from now on, as one does that changes
+// its network or whose router forgot it.
+func (r *relay) move() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, way := range r.ways {
+		_ = way.Close()
+	}
+	clear(r.ways)
+	r.moves++
 }
 
 func (r *relay) run() {
@@ -116,12 +134,25 @@ func (r *relay) back(way *net.UDPConn, to *net.UDPAddr) {
 func (r *relay) pass(b []byte, on func([]byte)) {
 	r.mu.Lock()
 	lost, hold := r.rnd.Float64() < r.loss, r.hold
+	if r.more > 0 {
+		hold += time.Duration(r.rnd.Int64N(int64(r.more)))
+	}
+	r.sent++
+	number := r.sent
 	r.mu.Unlock()
 	switch {
 	case lost || r.dark.Load():
 	case hold > 0:
 		b = append([]byte(nil), b...)
-		time.AfterFunc(hold, func() { on(b) })
+		time.AfterFunc(hold, func() {
+			r.mu.Lock()
+			if number < r.passed {
+				r.overtaken++
+			}
+			r.passed = max(r.passed, number)
+			r.mu.Unlock()
+			on(b)
+		})
 	default:
 		on(b)
 	}

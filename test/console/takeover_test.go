@@ -120,8 +120,13 @@ func TestTakeOverInTheConsole(t *testing.T) {
 	if r := w.result(first(w.robot("tool.desktop.mouse", fmt.Sprintf(`{"action":"click","x":%d,"y":%d}`, ex, ey)))); r.Status != capabilities.StatusOK {
 		t.Fatalf("the agent's click: %+v", r)
 	}
+	x.Await(t, "the page to hear of calls", func() bool {
+		w.result(first(w.robot("tool.desktop.mouse", fmt.Sprintf(`{"action":"move","x":%d,"y":%d}`, ex, ey))))
+		return w.value(`document.getElementById("latest").textContent`) == "robot: tool.desktop.mouse"
+	})
 	typing, _ := w.robot("tool.desktop.keyboard", fmt.Sprintf(`{"action":"type","text":%q}`, strings.Repeat("robot ", 5000)))
 	app.Await("the agent to type", func(e x.Event) bool { return e.Kind == "text" && strings.Contains(e.Text, "robot") })
+	w.await(`((call) => call.textContent === "robot: tool.desktop.keyboard" && call.checkVisibility())(document.getElementById("call"))`)
 
 	// Keyboard alone: to the button, and on it.
 	w.tabTo("#take")
@@ -220,6 +225,40 @@ func TestTakeOverInTheConsole(t *testing.T) {
 		return g.Principal == "ann" && slices.Contains(g.Tools, "tool.desktop.mouse")
 	}) {
 		t.Errorf("the operator's grant outlives the take-over: %+v", grants)
+	}
+	w.quiet()
+}
+
+// Agents wait from a press on the page on, which gives nobody the mouse, and go on at the
+// next.
+func TestPauseInTheConsole(t *testing.T) {
+	w := startHeld(t)
+	app := w.screen.Fixture(x.GTK3, 5)
+	w.enter(principal.RoleOperator)
+	w.goTo("/console/live/" + string(w.node.ID))
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("screen").videoWidth === 800`)
+	w.tabTo("#pause")
+	w.key("Enter")
+	w.await(`document.getElementById("pause").textContent === "Let agents go on" && !document.getElementById("pause").disabled`)
+	w.await(`document.getElementById("taken").textContent === "ann (agents are paused)"`)
+
+	button, before := app.Box("button"), len(app.Events())
+	bx, by := button.X+button.Width/2, button.Y+button.Height/2
+	clicking, told := w.robot("tool.desktop.mouse", fmt.Sprintf(`{"action":"click","x":%d,"y":%d}`, bx, by))
+	w.kept(clicking, told)
+	w.press(w.on(bx, by))
+	w.tabTo("#pause")
+	w.key("Enter")
+	if r := w.result(clicking); r.Status != capabilities.StatusOK {
+		t.Errorf("the agent's click after the pause: %+v", r)
+	}
+	app.AwaitAfter(before, "the agent's click", func(e x.Event) bool { return e.Kind == "clicked" && e.Widget == "button" })
+	w.await(`document.getElementById("pause").textContent === "Pause agents"`)
+	for _, p := range w.between() {
+		if p.Kind == ledger.KindCallDispatch && strings.HasPrefix(string(p.Tool), "tool.desktop.") {
+			t.Errorf("dispatched meanwhile: %+v", p)
+		}
 	}
 	w.quiet()
 }
