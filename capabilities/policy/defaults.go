@@ -3,6 +3,7 @@ package policy
 import (
 	_ "embed"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -49,11 +50,15 @@ permit (
   resource
 )
 when { context.given != "session" && context.args.origin == %q };
-`, comment(why), d.Origin, originID(d), d.Origin), nil
+`, comment(why), d.Origin, originID(d, why), d.Origin), nil
 }
 
-func originID(d Destination) string {
-	id := fmt.Sprintf("origin-%s-%s-%d", d.Scheme, strings.ReplaceAll(d.Host, ":", "."), d.Port)
+// originID differs with why, too, so that files written for different reasons may
+// permit the same origin: IDs are not to be used twice.
+func originID(d Destination, why string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(why))
+	id := fmt.Sprintf("origin-%08x-%s-%s-%d", h.Sum32(), d.Scheme, strings.ReplaceAll(d.Host, ":", "."), d.Port)
 	return id[:min(len(id), 64)]
 }
 

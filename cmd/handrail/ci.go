@@ -316,7 +316,7 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 		_, _ = io.Copy(io.Discard, in)
 		stop()
 	}()
-	if err := ciRules(data, *o.flags.origins); err != nil {
+	if err := ciRules(data); err != nil {
 		return err
 	}
 	if !o.grantDesktop {
@@ -345,20 +345,13 @@ permit (
 when { context.given != "session" };
 `
 
-// ciRules writes the policy of a ci site: what is shipped, uploads, and the
-// origins that were named.
-func ciRules(data dataDir, origins []string) error {
+// ciRules writes the policy of a ci site: what is shipped, and uploads. The origins
+// that were named come as they do for 'handrail up'.
+func ciRules(data dataDir) error {
 	if err := data.make(data.policyDir()); err != nil {
 		return err
 	}
 	rules := map[string][]byte{policy.DefaultName: policy.DefaultSource(), "ci-uploads.cedar": []byte(ciUploads)}
-	for i, origin := range origins {
-		text, err := policy.OriginPermit(origin, "Added by 'handrail ci --allow-origin'.")
-		if err != nil {
-			return err
-		}
-		rules[fmt.Sprintf("ci-origin-%d.cedar", i+1)] = text
-	}
 	for name, text := range rules {
 		if err := pairing.SaveFile(filepath.Join(data.policyDir(), name), text); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 // deleting it.
 const (
 	upOriginRules    = "up-demo-origin.cedar"
+	upAllowedRules   = "up-allowed-origins.cedar"
 	upNoSandboxRules = "up-no-sandbox.cedar"
 )
 
@@ -130,8 +132,8 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 }
 
 // upRules adds what the single-machine form needs to the policy, visibly: the
-// origin of the page it serves, and, only where this host has no user
-// namespaces, Chrome without its sandbox.
+// origins that whoever started it named, that of the page it serves, and, only where
+// this host has no user namespaces, Chrome without its sandbox.
 func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Finder, page *demoPage, say sayer) error {
 	dir := data.policyDir()
 	if _, err := os.Stat(dir); err != nil {
@@ -141,6 +143,9 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 		if err := pairing.SaveFile(filepath.Join(dir, "default.cedar"), policy.DefaultSource()); err != nil {
 			return err
 		}
+	}
+	if err := upOrigins(filepath.Join(dir, upAllowedRules), *o.flags.origins, say); err != nil {
+		return err
 	}
 	if page != nil {
 		text, err := policy.OriginPermit(page.origin, "Added by 'handrail up' for the page it serves itself.")
@@ -170,6 +175,27 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
 	*o.flags.noSandbox = true
 	return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+}
+
+// upOrigins permits the origins that --browser-allow-origin named, this time: without
+// any, what an earlier start permitted is taken back.
+func upOrigins(path string, origins []string, say sayer) error {
+	if len(origins) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	var rules []byte
+	for _, origin := range slices.Compact(slices.Sorted(slices.Values(origins))) {
+		text, err := policy.OriginPermit(origin, "Added by 'handrail up --browser-allow-origin'.")
+		if err != nil {
+			return usageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+		}
+		rules = append(rules, text...)
+	}
+	say.line("policy: %s lets the browser open %s", path, strings.Join(origins, ", "))
+	return pairing.SaveFile(path, rules)
 }
 
 // upNode pairs the local node if needed, runs it, performs the first task and

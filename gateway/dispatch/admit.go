@@ -145,6 +145,9 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 	}
 	if c.verdict.Code == capabilities.CodeIsolationUnavailable {
 		out.Code, out.Message = capabilities.CodeIsolationUnavailable, c.verdict.Reason
+	} else if origin := closedOrigin(c.d, c.args.Canonical); origin != "" && len(c.verdict.Determining) == 0 {
+		out.Hint = origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + origin +
+			", or see \"Opening one more origin\" in docs/policy.md."
 	}
 	return &out
 }
