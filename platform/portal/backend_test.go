@@ -35,6 +35,7 @@ type backend struct {
 	shots   []string
 	session dbus.ObjectPath
 	lend    uint32 // devices
+	ends    bool   // a session ends while the person is asked, who never answers
 
 	next  *sync.Cond // above order
 	order []uint32   // the events as they came: each is carried out by a goroutine of its own
@@ -115,6 +116,14 @@ func (l lender) SelectDevices(_, _ dbus.ObjectPath, _ string, _ vars) (uint32, v
 func (l lender) Start(_, _ dbus.ObjectPath, _, _ string, _ vars) (uint32, vars, *dbus.Error) {
 	if code := l.dialog("remote"); code != 0 {
 		return code, vars{}, nil
+	}
+	l.mu.Lock()
+	ends := l.ends
+	l.mu.Unlock()
+	if ends {
+		l.end()
+		<-l.t.Context().Done()
+		return 2, vars{}, nil
 	}
 	type stream struct {
 		Node  uint32

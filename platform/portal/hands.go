@@ -132,23 +132,36 @@ func (in *Input) do(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// errOver says that a session is no more.
+var errOver = errors.New("portal: the person or the desktop ended the session of mouse and keyboard")
+
 // start begins a session.
 func (in *Input) start(ctx context.Context) (err error) {
-	handle, err := in.p.begin(ctx, remote+".CreateSession", func(over dbus.ObjectPath) {
+	// Nobody answers what was asked of a session that is over.
+	alive, over := context.WithCancelCause(ctx)
+	defer over(nil)
+	handle, err := in.p.begin(alive, remote+".CreateSession", func(handle dbus.ObjectPath) {
+		over(errOver)
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		if in.handle == over {
+		if in.handle == handle {
 			in.handle = ""
 		}
 	})
-	if err != nil {
-		return err
-	}
 	defer func() {
-		if err != nil {
+		if err == nil {
+			return
+		}
+		if context.Cause(alive) == errOver && !errors.Is(err, errRefused) {
+			err = errOver
+		}
+		if handle != "" {
 			in.p.end(handle)
 		}
 	}()
+	if err != nil {
+		return err
+	}
 	devices := options{"types": dbus.MakeVariant(uint32(keyboard | pointer))}
 	if in.version >= 2 {
 		devices["persist_mode"] = dbus.MakeVariant(uint32(whileRunning))
@@ -156,27 +169,30 @@ func (in *Input) start(ctx context.Context) (err error) {
 			devices["restore_token"] = dbus.MakeVariant(in.again)
 		}
 	}
-	if _, err := in.p.ask(ctx, remote+".SelectDevices", devices, handle); err != nil {
+	if _, err := in.p.ask(alive, remote+".SelectDevices", devices, handle); err != nil {
 		return err
 	}
-	if _, err := in.p.ask(ctx, cast+".SelectSources", options{"types": dbus.MakeVariant(uint32(monitors)), "multiple": dbus.MakeVariant(true)}, handle); err != nil {
+	if _, err := in.p.ask(alive, cast+".SelectSources", options{"types": dbus.MakeVariant(uint32(monitors)), "multiple": dbus.MakeVariant(true)}, handle); err != nil {
 		return err
 	}
-	results, err := in.p.ask(ctx, remote+".Start", options{}, handle, "")
+	results, err := in.p.ask(alive, remote+".Start", options{}, handle, "")
 	if err != nil {
 		return err
 	}
 	if got, _ := results["devices"].Value().(uint32); got&(keyboard|pointer) != keyboard|pointer {
 		return errRefused // the person took one of them out
 	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if context.Cause(alive) == errOver {
+		return errOver
+	}
 	in.shown = streamsOf(results["streams"])
 	if token, ok := results["restore_token"].Value().(string); ok {
 		in.again = token
 	}
 	in.keys, in.buttons, in.epoch = nil, nil, 0 // an old session's are up
-	in.mu.Lock()
 	in.handle = handle
-	in.mu.Unlock()
 	return nil
 }
 
@@ -213,7 +229,7 @@ func streamsOf(v dbus.Variant) []stream {
 func (in *Input) notify(ctx context.Context, method string, args ...any) error {
 	handle := in.session()
 	if handle == "" {
-		return errors.New("portal: the person or the desktop ended the session of mouse and keyboard")
+		return errOver
 	}
 	err := in.p.call(ctx, remote+"."+method, append([]any{handle, options{}}, args...)...)
 	if err != nil && ctx.Err() == nil {

@@ -154,8 +154,7 @@ type options = map[string]dbus.Variant
 func (p *Portal) ask(ctx context.Context, method string, o options, args ...any) (options, error) {
 	token := "handrail" + rand.Text()
 	o["handle_token"] = dbus.MakeVariant(token)
-	me := strings.ReplaceAll(strings.TrimPrefix(p.conn.Names()[0], ":"), ".", "_")
-	path := dbus.ObjectPath(string(busPath) + "/request/" + me + "/" + token)
+	path := p.child("request", token)
 	answer := make(chan []any, 1)
 	p.mu.Lock()
 	p.answers[path] = answer
@@ -172,8 +171,12 @@ func (p *Portal) ask(ctx context.Context, method string, o options, args ...any)
 	select {
 	case body = <-answer:
 	case <-ctx.Done():
-		_ = p.conn.Object(busName, path).Call(request+".Close", dbus.FlagNoReplyExpected).Err
-		return nil, ctx.Err()
+		select {
+		case body = <-answer: // a no comes with the end of its session, and before it
+		default:
+			_ = p.conn.Object(busName, path).Call(request+".Close", dbus.FlagNoReplyExpected).Err
+			return nil, ctx.Err()
+		}
 	case <-p.lost:
 		return nil, platform.ErrLost
 	}
@@ -206,10 +209,25 @@ func (p *Portal) call(ctx context.Context, method string, args ...any) error {
 }
 
 // begin makes a session's handle out of a request for it; then is called, quickly,
-// when the desktop or the person ends it.
+// when the desktop or the person ends it, which may be before begin returns.
 func (p *Portal) begin(ctx context.Context, method string, then func(dbus.ObjectPath)) (dbus.ObjectPath, error) {
-	results, err := p.ask(ctx, method, options{"session_handle_token": dbus.MakeVariant("handrail" + rand.Text())})
+	token := "handrail" + rand.Text()
+	listen := func(handle dbus.ObjectPath) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ended[handle] = func() { then(handle) }
+	}
+	// Its name is known beforehand; who is asked may choose another one all the same.
+	expected := p.child("session", token)
+	listen(expected)
+	forget := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.ended, expected)
+	}
+	results, err := p.ask(ctx, method, options{"session_handle_token": dbus.MakeVariant(token)})
 	if err != nil {
+		forget()
 		return "", err
 	}
 	var handle dbus.ObjectPath
@@ -219,13 +237,20 @@ func (p *Portal) begin(ctx context.Context, method string, then func(dbus.Object
 	case dbus.ObjectPath:
 		handle = v
 	}
-	if !handle.IsValid() {
-		return "", fmt.Errorf("portal: %s gave no session", method)
+	if handle != expected {
+		forget()
+		if !handle.IsValid() {
+			return "", fmt.Errorf("portal: %s gave no session", method)
+		}
+		listen(handle)
 	}
-	p.mu.Lock()
-	p.ended[handle] = func() { then(handle) }
-	p.mu.Unlock()
 	return handle, nil
+}
+
+// child gives the path of an object that the portal makes for this program.
+func (p *Portal) child(kind, token string) dbus.ObjectPath {
+	me := strings.ReplaceAll(strings.TrimPrefix(p.conn.Names()[0], ":"), ".", "_")
+	return dbus.ObjectPath(string(busPath) + "/" + kind + "/" + me + "/" + token)
 }
 
 // end ends a session.

@@ -220,6 +220,28 @@ func TestThePersonDecides(t *testing.T) {
 	}
 }
 
+// A session that ends while it begins leaves nobody waiting for the answer, and the next
+// event begins another one.
+func TestEndedWhileItBegins(t *testing.T) {
+	r := start(t)
+	ends := func(so bool) {
+		r.b.mu.Lock()
+		defer r.b.mu.Unlock()
+		r.b.ends = so
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), desk.Within)
+	defer cancel()
+	ends(true)
+	if err := r.input.Button(ctx, platform.ButtonLeft, true); err == nil || !strings.Contains(err.Error(), "ended the session") {
+		t.Errorf("in a session that ended while it began: %v", err)
+	}
+	ends(false)
+	asked := r.b.dialogs()
+	if err := r.input.Button(ctx, platform.ButtonLeft, true); err != nil || r.b.dialogs() != asked+1 {
+		t.Errorf("the next event: %v; the person was asked %d times more", err, r.b.dialogs()-asked)
+	}
+}
+
 // What a session does not have is not claimed: a keyboard that the person took out,
 // an interface that the portal lacks, a bus without a portal.
 func TestMissing(t *testing.T) {
