@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -85,16 +86,29 @@ func (s *sway) ask(ctx context.Context, kind uint32, payload string) ([]byte, er
 	return reply, nil
 }
 
+// dial connects. Sway lets a handful of callers wait, and the others try again.
 func (s *sway) dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", s.path)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		c, err := d.DialContext(ctx, "unix", s.path)
+		if err == nil {
+			return c, nil
+		}
+		switch _, bounded := ctx.Deadline(); {
+		case errors.Is(err, syscall.EAGAIN):
+			select {
+			case <-time.After(wait):
+				continue
+			case <-ctx.Done():
+			}
+		case bounded && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
+			<-ctx.Done() // a dialer looks at the clock itself, and may do so a moment before ctx ends
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, fmt.Errorf("%w: sway: %w", platform.ErrLost, err)
 	}
-	return c, nil
 }
 
 func writeSway(w io.Writer, kind uint32, payload string) error {
