@@ -24,7 +24,7 @@ type Clipboard struct {
 	read  *Conn
 	turn  chan struct{} // of reading: the property is one
 
-	window xproto.Window // of read
+	window xproto.Window // of read, as long as no answer to it is outstanding; 0: make one
 	atoms  clipboardAtoms
 
 	mu    sync.Mutex // above timer
@@ -168,16 +168,29 @@ func (c *Clipboard) Read(ctx context.Context) (string, error) {
 //	PropertyNotify:  28, …, 4: window:4, 8: atom:4, time:4, 16: state (0 is new)
 func (c *Clipboard) convert(ctx context.Context, target xproto.Atom) (text []byte, kind xproto.Atom, err error) {
 	const propertyNotify, selectionNotify = 28, 31
+	if c.window == 0 {
+		if c.window, err = c.read.newWindow(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	window := c.window
+	defer func() {
+		if err != nil {
+			// What is answered late is this window's and nobody's. It stays while the
+			// connection does: many a program ends by an error that it does not expect.
+			c.window = 0
+		}
+	}()
 	over, cancel := context.WithCancel(ctx)
 	defer cancel()
 	word := func(e Event, at int) xproto.Atom { return xproto.Atom(binary.LittleEndian.Uint32(e.Data[at:])) }
 	events := c.read.Subscribe(over, func(e Event) bool {
-		return e.Code == selectionNotify && word(e, 8) == xproto.Atom(c.window) && word(e, 16) == target ||
-			e.Code == propertyNotify && word(e, 4) == xproto.Atom(c.window) && word(e, 8) == c.atoms.property && e.Data[16] == 0
+		return e.Code == selectionNotify && word(e, 8) == xproto.Atom(window) && word(e, 16) == target ||
+			e.Code == propertyNotify && word(e, 4) == xproto.Atom(window) && word(e, 8) == c.atoms.property && e.Data[16] == 0
 	})
 	if err := c.read.Do(ctx, func() error {
-		xproto.DeleteProperty(c.read.X, c.window, c.atoms.property)
-		return xproto.ConvertSelectionChecked(c.read.X, c.window, c.atoms.clipboard, target, c.atoms.property, xproto.TimeCurrentTime).Check()
+		xproto.DeleteProperty(c.read.X, window, c.atoms.property)
+		return xproto.ConvertSelectionChecked(c.read.X, window, c.atoms.clipboard, target, c.atoms.property, xproto.TimeCurrentTime).Check()
 	}); err != nil {
 		return nil, 0, err
 	}

@@ -1,6 +1,8 @@
 package x11
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +54,59 @@ func TestClipboardRoundTrip(t *testing.T) {
 	}
 	if err := c.Write(within(t), strings.Repeat("a", maxClipboardChars+1), false, 0); err == nil {
 		t.Error("too much was written")
+	}
+}
+
+// The answer to a read that was given up is not taken for the next one's.
+func TestClipboardAnswersLate(t *testing.T) {
+	d := bare(t, "640x480")
+	c := openClipboard(t, d)
+	owner := dial(t, d)
+	w, err := owner.newWindow(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := owner.Subscribe(t.Context(), func(e Event) bool { return e.Code == xproto.SelectionRequest })
+	if err := owner.Do(within(t), func() error {
+		return xproto.SetSelectionOwnerChecked(owner.X, w, c.atoms.clipboard, xproto.TimeCurrentTime).Check()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(e Event, text string) {
+		r := xproto.SelectionRequestEventNew(e.Data).(xproto.SelectionRequestEvent)
+		said := xproto.SelectionNotifyEvent{Time: r.Time, Requestor: r.Requestor, Selection: r.Selection, Target: r.Target, Property: r.Property}
+		if err := owner.Do(within(t), func() error {
+			xproto.ChangeProperty(owner.X, xproto.PropModeReplace, r.Requestor, r.Property, r.Target, 8, uint32(len(text)), []byte(text))
+			return xproto.SendEventChecked(owner.X, false, r.Requestor, 0, string(said.Bytes())).Check()
+		}); err != nil {
+			t.Errorf("the answer %q: %v", text, err)
+		}
+	}
+	type result struct {
+		text string
+		err  error
+	}
+	read := func(ctx context.Context) chan result {
+		done := make(chan result, 1)
+		go func() {
+			text, err := c.Read(ctx)
+			done <- result{text, err}
+		}()
+		return done
+	}
+	given, giveUp := context.WithCancel(within(t))
+	first := read(given)
+	late := <-requests
+	giveUp()
+	if r := <-first; !errors.Is(r.err, context.Canceled) {
+		t.Fatalf("the read that was given up: %q, %v", r.text, r.err)
+	}
+	second := read(within(t))
+	request := <-requests
+	answer(late, "old")
+	answer(request, "new")
+	if r := <-second; r.text != "new" || r.err != nil {
+		t.Errorf("the next one read %q: %v", r.text, r.err)
 	}
 }
 
