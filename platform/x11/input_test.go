@@ -311,6 +311,28 @@ func TestSpareKeysComeBack(t *testing.T) {
 		func() {})
 }
 
+// A keyboard that is read anew while characters are lent does not have them by itself.
+func TestLentKeysAreNotTheKeyboards(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	in := openInput(t, d)
+	read, clear := func() string { return f.Read("entry").Text }, func() { f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""}) }
+	lent := string([]rune(han(300))[:len(in.spare.free)])
+	others := string([]rune(han(300))[len(in.spare.free):][:len(in.spare.free)])
+	typed(t, in, "lent", lent, read, clear)
+	free := in.spare.free
+	in.foreign.Add(1) // another keyboard's turn, or a layout that somebody chose
+	typed(t, in, "lent anew", others+lent, read, clear)
+	if err := in.do(within(t), in.giveBack); err != nil {
+		t.Fatal(err)
+	}
+	if in.foreign.Add(1); len(free) != 0 || in.do(within(t), in.learn) != nil || len(in.spare.free) != len([]rune(lent)) {
+		t.Errorf("%d keys are free, %d were", len(in.spare.free), len([]rune(lent)))
+	}
+}
+
 // A keyboard that another program changes after it was read, and before the first key,
 // is noticed: other characters would arrive.
 func TestTypeNoticesAnotherKeyboard(t *testing.T) {

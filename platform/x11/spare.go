@@ -125,19 +125,27 @@ func (c *Conn) setKey(code byte, sym uint32) {
 }
 
 // survey learns from a new reading of the keyboard what is free, and what of ours
-// somebody took.
+// somebody took. What is lent is taken out of the reading: it is none of the keyboard's
+// own, and not for long.
 func (s *spareKeys) survey(keys *keymap) {
 	for code, sym := range s.bound {
-		if !keys.plain(code, sym) {
-			delete(s.bound, code)
-			s.ours[code].Store(false)
+		if keys.plain(code, sym) {
+			keys.keys[code] = keyInfo{}
+			continue
 		}
+		delete(s.bound, code)
+		s.ours[code].Store(false)
 	}
 	s.free = keys.spares()
 	s.mark = 0
 	if n := len(s.free); n > fewSpares {
 		s.mark = s.free[n-1]
 		s.free = s.free[:n-1]
+	}
+	lent := func(code byte) bool { return s.bound[code] != 0 }
+	s.free = slices.DeleteFunc(s.free, lent)
+	if lent(s.mark) {
+		s.mark = 0
 	}
 }
 
