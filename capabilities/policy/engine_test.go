@@ -65,6 +65,12 @@ func TestNothingPermitsNothing(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
+	const bound = `@id("p") permit (principal, action, resource); @id("bound") forbid (principal, action == Action::"tool.desktop.mouse", resource) unless { context.args has frame_id };`
+	click := func(args string) Request {
+		r := request("tool.desktop.mouse", args)
+		r.Given = capabilities.ClassSession
+		return r
+	}
 	nav := request("tool.browser.navigate", `{"url":"https://example.com/a"}`)
 	for _, c := range []struct {
 		name   string
@@ -101,6 +107,8 @@ func TestDecide(t *testing.T) {
 		{"keys, risk, class, lane, tool", `@id("p") permit (principal, action, resource) when { context.keys.contains("network.browser.session") && context.risk == "medium" && context.isolation == "t2" && context.given == "t2" && context.degraded == "" && context.lane == "lane" && context.tool == "tool.browser.navigate" };`, nav, Allow, "", "p"},
 		{"unknown tool", permitAll, request("tool.browser.nothing", `{}`), Deny, capabilities.CodeUnknownTool, ""},
 		{"unreadable arguments", `permit (principal, action, resource) unless { context.args has host && context.args.host == "example.com" };`, request("tool.browser.navigate", `{"url":7}`), Deny, capabilities.CodeInvalidArguments, ""},
+		{"a click that quotes no image", bound, click(`{"action":"click","x":1,"y":1}`), Deny, capabilities.CodeDeniedByPolicy, "bound"},
+		{"a click that quotes its image", bound, click(`{"action":"click","x":1,"y":1,"frame_id":"f1-abcd"}`), Ask, "", "p"},
 		{"node.list stands on the gateway", `@id("p") permit (principal, action, resource == Provider::"gateway");`, request("tool.node.list", `{}`), Allow, "", "p"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
