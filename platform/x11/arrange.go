@@ -14,9 +14,8 @@ import (
 )
 
 // heed bounds how long a manager is waited for; it takes milliseconds, but seconds on
-// a busy machine while it reads the keyboard anew, as thaw says. Openbox does so for each
-// spare key that is given back after typing: beside a load of six, 8 s were seen once.
-const heed = 20 * time.Second
+// a busy machine while it reads the keyboard anew, as thaw says.
+const heed = 8 * time.Second
 
 // fromPager is the source of a request that a person, not an application, makes.
 const fromPager = 2

@@ -108,12 +108,7 @@ func (in *Input) open(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	// Healing comes before there is a window of ours: it may get the number that the
-	// window of a killed program had.
-	if err = healSpareKeys(ctx, in.conn, in.xkb); err != nil {
-		return err
-	}
-	if in.spare, err = newSpareKeys(ctx, in.conn); err != nil {
+	if in.spare, err = newSpareKeys(ctx, in.conn, in.xkb); err != nil {
 		return err
 	}
 	in.conn.Hook(in.mapped)
@@ -136,6 +131,9 @@ func (in *Input) mapped(e Event) {
 	case e.Code != in.xkbEvent:
 	case e.Data[1] == xkbMapNotify:
 		changed, first, n := binary.LittleEndian.Uint16(e.Data[10:]), e.Data[16], e.Data[17]
+		if in.spare.asked.Load() == askedFor(first, n) { // the screen's keyboard tells of it, and XTEST's
+			return
+		}
 		if changed&(mapTypes|mapMods) != 0 || n != 1 || !in.spare.ours[first].Load() {
 			in.foreign.Add(1)
 		}
@@ -150,7 +148,7 @@ func (in *Input) learn(ctx context.Context) error {
 	if in.keys != nil && in.known == now {
 		return nil
 	}
-	keys, err := in.conn.xkbMap(ctx, in.xkb)
+	keys, err := in.spare.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -311,6 +311,53 @@ func TestSpareKeysComeBack(t *testing.T) {
 		func() {})
 }
 
+// However many characters are lent, programs read the keyboard anew once, and once when
+// they are given back. Where a server does not take that, it is done key by key.
+func TestSpareKeysAtOnce(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	f := d.Fixture(desk.GTK3, 3)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	in := openInput(t, d)
+	const text = "漢字仮名交文日本"
+	read, clear := func() string { return f.Read("entry").Text }, func() { f.Do(map[string]any{"do": "text", "widget": "entry", "text": ""}) }
+	giveBack := func() {
+		t.Helper()
+		if err := in.do(within(t), in.giveBack); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed(t, in, "first", text, read, clear)
+	giveBack()
+	keyboard := d.Run("xmodmap", "-pke")
+	other := dial(t, d)
+	var told atomic.Int64
+	other.Hook(func(e Event) {
+		if e.Code == xproto.MappingNotify {
+			told.Add(1)
+		}
+	})
+	for _, device := range []uint16{in.spare.device, xkbCoreKeyboard} {
+		in.spare.device = device
+		before := told.Load()
+		typed(t, in, "again", text, read, clear)
+		giveBack()
+		if err := other.Sync(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		n, want := told.Load()-before, int64(2)
+		if device == xkbCoreKeyboard {
+			want *= int64(len([]rune(text)))
+		}
+		if n != want {
+			t.Errorf("programs were told %d times of another keyboard, want %d", n, want)
+		}
+		if d.Run("xmodmap", "-pke") != keyboard {
+			t.Error("the keyboard is not as it was")
+		}
+	}
+}
+
 // A keyboard that is read anew while characters are lent does not have them by itself.
 func TestLentKeysAreNotTheKeyboards(t *testing.T) {
 	d := desk.StartX(t, desk.Options{NoBus: true})

@@ -22,6 +22,7 @@ const (
 type keymap struct {
 	first, last byte
 	types       []keyType
+	rawTypes    []byte // as SetMap wants them
 	keys        [256]keyInfo
 	modifies    [256]byte // the modifiers that a key stands for
 }
@@ -64,7 +65,7 @@ func decodeKeymap(b []byte) (*keymap, error) {
 	m := &keymap{first: b[10], last: b[11]}
 	present := binary.LittleEndian.Uint16(b[12:])
 	nTypes, firstSym, nSyms, nMods := int(b[15]), int(b[17]), int(b[20]), int(b[33])
-	if present&^(mapTypes|mapSyms|mapMods) != 0 || m.first < 8 || m.last < m.first || firstSym+nSyms > 256 {
+	if present&^(mapTypes|mapSyms|mapMods) != 0 || b[14] != 0 || m.first < 8 || m.last < m.first || firstSym+nSyms > 256 {
 		return nil, errKeymap
 	}
 	rest := b[40:]
@@ -84,17 +85,23 @@ func decodeKeymap(b []byte) (*keymap, error) {
 				return nil, errKeymap
 			}
 			t := keyType{mask: head[0]}
+			m.rawTypes = append(m.rawTypes, head...)
 			for range head[5] {
 				e := take(8)
 				if e == nil {
 					return nil, errKeymap
 				}
+				m.rawTypes = append(m.rawTypes, e[2:6]...)
 				if e[0] != 0 {
 					t.entries = append(t.entries, struct{ mods, level byte }{e[1], e[2]})
 				}
 			}
-			if n := int(head[5]) * 4; head[6] != 0 && n > 0 && take(n) == nil {
-				return nil, errKeymap
+			if n := int(head[5]) * 4; head[6] != 0 && n > 0 {
+				e := take(n)
+				if e == nil {
+					return nil, errKeymap
+				}
+				m.rawTypes = append(m.rawTypes, e...)
 			}
 			m.types = append(m.types, t)
 		}
@@ -127,6 +134,41 @@ func decodeKeymap(b []byte) (*keymap, error) {
 		}
 	}
 	return m, nil
+}
+
+// encodeTypes and encodeKeys give the types, and the keys from first to last with how
+// many keysyms they have, as SetMap wants them:
+//
+//	types:  mask, modifiers, virtual:2, levels, entries, preserve, 1 unused, then
+//	        entries × (level, modifiers, virtual:2), then if preserve entries × 4
+//	keys:   4 types, groups, width, syms:2, then syms × 4
+func (m *keymap) encodeTypes() (b []byte, n int) { return m.rawTypes, len(m.types) }
+
+func (m *keymap) encodeKeys(first, last byte) (b []byte, syms int) {
+	for code := int(first); code <= int(last); code++ {
+		k := &m.keys[code]
+		b = append(b, k.types[:]...)
+		b = append(b, k.groups, k.width)
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(k.syms)))
+		for _, sym := range k.syms {
+			b = binary.LittleEndian.AppendUint32(b, sym)
+		}
+		syms += len(k.syms)
+	}
+	return b, syms
+}
+
+// twoLevels is the type of a key that makes one thing without Shift and one with it.
+// The first four types are the same on every keyboard.
+const twoLevels = 1
+
+// bound is a key that makes sym on both levels, so that it is no pair of small and
+// capital letter; 0 is a key without any meaning.
+func bound(sym uint32) keyInfo {
+	if sym == 0 {
+		return keyInfo{}
+	}
+	return keyInfo{types: [4]byte{twoLevels}, groups: 1, width: 2, syms: []uint32{sym, sym}}
 }
 
 // group gives the group of k that counts where the keyboard's is g; false for a

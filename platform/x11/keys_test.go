@@ -60,6 +60,11 @@ func FuzzKeymap(f *testing.F) {
 			return
 		}
 		m.spares()
+		types, n := m.encodeTypes()
+		keys, syms := m.encodeKeys(m.first, m.last)
+		if len(types) < 8*n || len(types)%4 != 0 || len(keys) != 8*(int(m.last)-int(m.first)+1)+4*syms {
+			t.Errorf("%d types in %d bytes, %d keysyms in %d", n, len(types), syms, len(keys))
+		}
 		for group := range byte(5) {
 			for sym, s := range m.strokes(group, group) {
 				if _, ok := runeOfSym(sym); !ok && sym != symReturn && sym != symTab || s.code < m.first || s.code > m.last {

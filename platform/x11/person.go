@@ -127,31 +127,38 @@ func (p *Person) devices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mark, err := c.Atom(ctx, "XTEST Device")
-	if err != nil {
-		return err
-	}
 	numbers, err := deviceNumbers(r)
 	if err != nil {
 		return err
 	}
 	found := map[uint16]bool{}
 	for _, number := range numbers {
-		// device:2, delete, …, property:4, type:4, offset:4, length:4
-		b := extRequest(p.major, xiGetProperty, 5)
-		binary.LittleEndian.PutUint16(b[4:], number)
-		binary.LittleEndian.PutUint32(b[8:], uint32(mark))
-		binary.LittleEndian.PutUint32(b[20:], 1)
-		r, err := c.raw(ctx, b, 32) // …, 8: type:4, bytes after:4, items:4, format, …, 32: items
-		if ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
+		if found[number], err = c.isXTest(ctx, p.major, number); err != nil {
 			return err
 		}
-		found[number] = err == nil && len(r) > 32 && binary.LittleEndian.Uint32(r[16:]) > 0 && r[32] != 0
 	}
 	p.mu.Lock()
 	p.xtest = found
 	p.mu.Unlock()
 	return nil
+}
+
+// isXTest tells whether a device is one of XTEST's.
+func (c *Conn) isXTest(ctx context.Context, major byte, number uint16) (bool, error) {
+	mark, err := c.Atom(ctx, "XTEST Device")
+	if err != nil {
+		return false, err
+	}
+	// device:2, delete, …, property:4, type:4, offset:4, length:4
+	b := extRequest(major, xiGetProperty, 5)
+	binary.LittleEndian.PutUint16(b[4:], number)
+	binary.LittleEndian.PutUint32(b[8:], uint32(mark))
+	binary.LittleEndian.PutUint32(b[20:], 1)
+	r, err := c.raw(ctx, b, 32) // …, 8: type:4, bytes after:4, items:4, format, …, 32: items
+	if ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
+		return false, err
+	}
+	return err == nil && len(r) > 32 && binary.LittleEndian.Uint32(r[16:]) > 0 && r[32] != 0, nil
 }
 
 func deviceNumbers(r []byte) ([]uint16, error) {
@@ -341,7 +348,7 @@ func (p *Person) pressed(ctx context.Context, chord [][]uint32, code byte) bool 
 	p.mu.Unlock()
 	if keys == nil {
 		var err error
-		if keys, err = p.conn.xkbMap(ctx, p.xkb); err != nil {
+		if keys, err = p.conn.xkbMap(ctx, p.xkb, xkbCoreKeyboard); err != nil {
 			return false
 		}
 		p.mu.Lock()

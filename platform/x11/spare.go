@@ -3,6 +3,7 @@ package x11
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,12 +18,22 @@ import (
 // spareKeys are the keys without a meaning that are given one for a while, to make
 // characters that the keyboard does not have.
 //
+// A change of the keyboard has every program read all of it anew, which takes a window
+// manager a tenth of a second. So the keys are changed together, by one request, and only
+// those of XTEST's keyboard, which nobody types on: that request names every key between
+// the first and the last, so it sends those of no use back as they were. Servers that
+// have no such keyboard, or do not take the request, are told of key by key.
+//
 // What is bound stands in a property of the root window before it is bound, under
 // a name with the number of this program's window. A program that was killed
 // leaves the property but not the window, so that the next one knows what to
 // restore.
 type spareKeys struct {
 	conn   *Conn
+	xkb    byte          // major opcode
+	device uint16        // XTEST's keyboard; xkbCoreKeyboard: keys are changed one by one, on all keyboards
+	proven bool          // it was seen that programs see what is bound on it
+	asked  atomic.Uint32 // the change whose news is outstanding; see askedFor
 	window xproto.Window // this program's, with the property sparesMark
 	record xproto.Atom   // the root's property
 	ours   [256]atomic.Bool
@@ -42,9 +53,17 @@ const (
 	sparesRecord = "_HANDRAIL_KEYS_"
 )
 
-func newSpareKeys(ctx context.Context, c *Conn) (*spareKeys, error) {
-	s := &spareKeys{conn: c, bound: map[byte]uint32{}}
+func newSpareKeys(ctx context.Context, c *Conn, xkb byte) (*spareKeys, error) {
+	s := &spareKeys{conn: c, xkb: xkb, bound: map[byte]uint32{}}
 	var err error
+	if s.device, err = c.xtestKeyboard(ctx, xkb); err != nil {
+		return nil, err
+	}
+	// Healing comes before there is a window of ours: it may get the number that the
+	// window of a killed program had.
+	if err = s.heal(ctx); err != nil {
+		return nil, err
+	}
 	if s.window, err = c.newWindow(ctx); err != nil {
 		return nil, err
 	}
@@ -60,6 +79,33 @@ func newSpareKeys(ctx context.Context, c *Conn) (*spareKeys, error) {
 	})
 }
 
+// xtestKeyboard gives XTEST's keyboard, or xkbCoreKeyboard if the server has none that
+// can be told of by itself. Of the devices that a server makes before all others it is
+// the last: after the mouse and the keyboard of the screen, and XTEST's mouse.
+func (c *Conn) xtestKeyboard(ctx context.Context, xkb byte) (uint16, error) {
+	const fourth = 5 // they are counted from 2
+	e, err := c.Extension(ctx, "XInputExtension")
+	if err != nil || !e.Present {
+		return xkbCoreKeyboard, err
+	}
+	if is, err := c.isXTest(ctx, e.Major, fourth); err != nil || !is {
+		return xkbCoreKeyboard, err
+	}
+	_, err = c.xkbMap(ctx, xkb, fourth)
+	if ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
+		return 0, err
+	}
+	if err != nil {
+		return xkbCoreKeyboard, nil
+	}
+	return fourth, nil
+}
+
+// read gives the keyboard that presses of ours are made on.
+func (s *spareKeys) read(ctx context.Context) (*keymap, error) {
+	return s.conn.xkbMap(ctx, s.xkb, s.device)
+}
+
 // newWindow makes a window that never shows, to own things with.
 func (c *Conn) newWindow(ctx context.Context) (xproto.Window, error) {
 	return Ask(ctx, c, func() (xproto.Window, error) {
@@ -72,8 +118,9 @@ func (c *Conn) newWindow(ctx context.Context) (xproto.Window, error) {
 	})
 }
 
-// healSpareKeys restores what killed programs left bound.
-func healSpareKeys(ctx context.Context, c *Conn, xkb byte) error {
+// heal restores what killed programs left bound.
+func (s *spareKeys) heal(ctx context.Context) error {
+	c := s.conn
 	all, err := Ask(ctx, c, func() (*xproto.ListPropertiesReply, error) { return xproto.ListProperties(c.X, c.Root()).Reply() })
 	if err != nil {
 		return err
@@ -104,25 +151,75 @@ func healSpareKeys(ctx context.Context, c *Conn, xkb byte) error {
 		if err != nil {
 			return err
 		}
-		keys, err := c.xkbMap(ctx, xkb)
+		keys, err := s.read(ctx)
 		if err != nil {
 			return err
 		}
+		gone := map[byte]uint32{}
 		for b := left.Value; len(b) >= 8; b = b[8:] {
 			code, sym := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 			if code < 256 && sym != 0 && keys.plain(byte(code), sym) && keys.modifies[code] == 0 {
-				c.setKey(byte(code), 0)
+				gone[byte(code)] = 0
 			}
+		}
+		if err := s.set(ctx, gone); err != nil {
+			return err
 		}
 	}
 	return c.Sync(ctx)
 }
 
-// setKey gives a key its meaning; 0 takes it away. Both levels get it, so that the
-// server makes no pair of small and capital letter of it.
-func (c *Conn) setKey(code byte, sym uint32) {
-	xproto.ChangeKeyboardMapping(c.X, 1, xproto.Keycode(code), 2, []xproto.Keysym{xproto.Keysym(sym), xproto.Keysym(sym)})
+// set gives keys their meanings; 0 takes it away.
+func (s *spareKeys) set(ctx context.Context, syms map[byte]uint32) error {
+	if len(syms) == 0 {
+		return nil
+	}
+	if s.device != xkbCoreKeyboard {
+		err := s.setAtOnce(ctx, syms)
+		if err == nil || ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
+			return err
+		}
+		s.device = xkbCoreKeyboard
+	}
+	return s.conn.Do(ctx, func() error {
+		for code, sym := range syms {
+			// Both levels get it, so that the server makes no pair of small and capital
+			// letter of it.
+			xproto.ChangeKeyboardMapping(s.conn.X, 1, xproto.Keycode(code), 2, []xproto.Keysym{xproto.Keysym(sym), xproto.Keysym(sym)})
+		}
+		return nil
+	})
 }
+
+// setAtOnce is set on XTEST's keyboard.
+func (s *spareKeys) setAtOnce(ctx context.Context, syms map[byte]uint32) error {
+	keys, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	first, last := byte(255), byte(0)
+	binds := false
+	for code, sym := range syms {
+		first, last = min(first, code), max(last, code)
+		keys.keys[code] = bound(sym)
+		binds = binds || sym != 0
+	}
+	if binds { // so that programs hear of it; it does so by the release of a key that is up
+		s.conn.fakeKey(first, false)
+	}
+	s.asked.Store(askedFor(first, last-first+1))
+	defer s.asked.Store(0) // all news is before the answer
+	if err := s.conn.xkbSetKeys(ctx, s.xkb, s.device, keys, first, last); err != nil || !binds || s.proven {
+		return err
+	}
+	if s.proven, err = s.seen(ctx, syms); err == nil && !s.proven {
+		err = errors.New("x11: what XTEST's keyboard makes is not what programs see")
+	}
+	return err
+}
+
+// askedFor stands for a change of so many keys from first on; 0 is none.
+func askedFor(first, n byte) uint32 { return 1<<16 | uint32(first)<<8 | uint32(n) }
 
 // survey learns from a new reading of the keyboard what is free, and what of ours
 // somebody took. What is lent is taken out of the reading: it is none of the keyboard's
@@ -170,13 +267,13 @@ func (s *spareKeys) room(keep map[byte]bool) int {
 	return n
 }
 
-// bind gives keys to those of syms that have none; keys in keep stay as they are.
+// bind gives keys to those of wanted that have none; keys in keep stay as they are.
 // Unless it is fresh, the caller knows that every program has come by the presses
 // so far.
-func (s *spareKeys) bind(ctx context.Context, syms []uint32, keep map[byte]bool) error {
+func (s *spareKeys) bind(ctx context.Context, wanted []uint32, keep map[byte]bool) error {
 	needed := map[byte]bool{}
 	var missing []uint32
-	for _, sym := range syms {
+	for _, sym := range wanted {
 		if code, ok := s.find(sym); ok {
 			needed[code] = true
 		} else {
@@ -208,12 +305,11 @@ func (s *spareKeys) bind(ctx context.Context, syms []uint32, keep map[byte]bool)
 	if err := s.note(ctx); err != nil {
 		return err
 	}
-	return s.conn.Do(context.WithoutCancel(ctx), func() error {
-		for i, code := range codes {
-			s.conn.setKey(code, missing[i])
-		}
-		return nil
-	})
+	syms := map[byte]uint32{}
+	for i, code := range codes {
+		syms[code] = missing[i]
+	}
+	return s.set(context.WithoutCancel(ctx), syms)
 }
 
 // fresh tells whether bind can do without giving any key another meaning.
@@ -245,9 +341,26 @@ func (s *spareKeys) note(ctx context.Context) error {
 
 // still tells whether the bound keys make what they were bound to.
 func (s *spareKeys) still(ctx context.Context) (bool, error) {
+	if s.device == xkbCoreKeyboard || len(s.bound) == 0 {
+		return s.seen(ctx, s.bound)
+	}
+	keys, err := s.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	for code, sym := range s.bound {
+		if !keys.plain(code, sym) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// seen tells whether keys make these for programs that ask now.
+func (s *spareKeys) seen(ctx context.Context, syms map[byte]uint32) (bool, error) {
 	c := s.conn
 	low, high := byte(255), byte(0)
-	for code := range s.bound {
+	for code := range syms {
 		low, high = min(low, code), max(high, code)
 	}
 	if high == 0 {
@@ -259,7 +372,7 @@ func (s *spareKeys) still(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for code, sym := range s.bound {
+	for code, sym := range syms {
 		at := int(code-low) * int(r.KeysymsPerKeycode)
 		if at >= len(r.Keysyms) || uint32(r.Keysyms[at]) != sym {
 			return false, nil
@@ -279,12 +392,11 @@ func (s *spareKeys) restore(ctx context.Context, keep map[byte]bool) error {
 	if len(codes) == 0 {
 		return nil
 	}
-	err := s.conn.Do(context.WithoutCancel(ctx), func() error {
-		for _, code := range codes {
-			s.conn.setKey(code, 0)
-		}
-		return nil
-	})
+	gone := map[byte]uint32{}
+	for _, code := range codes {
+		gone[code] = 0
+	}
+	err := s.set(context.WithoutCancel(ctx), gone)
 	if err == nil {
 		err = s.conn.Sync(ctx)
 	}

@@ -127,7 +127,7 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 			return err
 		}
 		if ok && in.foreign.Load() != known {
-			// Another keyboard's turn changes nothing where the two are alike.
+			// Another keyboard's turn changes nothing.
 			known = in.foreign.Load()
 			ok, err = in.unchanged(ctx)
 			if err != nil {
@@ -144,7 +144,7 @@ func (in *Input) typeSyms(ctx context.Context, syms []uint32, done *atomic.Int64
 // unchanged tells whether the keyboard still is as it was learnt, but for keys of
 // ours.
 func (in *Input) unchanged(ctx context.Context) (bool, error) {
-	now, err := in.conn.xkbMap(ctx, in.xkb)
+	now, err := in.spare.read(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -15,6 +15,7 @@ const (
 	xkbGetState  = 4
 	xkbLatchLock = 5
 	xkbGetMap    = 8
+	xkbSetMap    = 9
 
 	xkbCoreKeyboard = 0x100
 )
@@ -107,14 +108,38 @@ func (c *Conn) xkbLock(major, affect, locked byte) {
 	c.send(b)
 }
 
-// xkbMap reads the whole keyboard.
-func (c *Conn) xkbMap(ctx context.Context, major byte) (*keymap, error) {
+// xkbMap reads the whole keyboard of a device, which may be xkbCoreKeyboard.
+func (c *Conn) xkbMap(ctx context.Context, major byte, device uint16) (*keymap, error) {
 	b := extRequest(major, xkbGetMap, 6)
-	binary.LittleEndian.PutUint16(b[4:], xkbCoreKeyboard)
+	binary.LittleEndian.PutUint16(b[4:], device)
 	binary.LittleEndian.PutUint16(b[6:], mapTypes|mapSyms|mapMods)
 	r, err := c.raw(ctx, b, 40)
 	if err != nil {
 		return nil, err
 	}
 	return decodeKeymap(r)
+}
+
+// xkbSetKeys has the keys of a device from first to last be those of m, in one step. The
+// types, which stay as they are, go with them: servers until 21.1 know no width of a
+// key by other ones.
+//
+//	device:2, parts:2, flags:2, first key, last, first type, types, first key with
+//	syms, keys, syms:2, …, then types and keys
+func (c *Conn) xkbSetKeys(ctx context.Context, major byte, device uint16, m *keymap, first, last byte) error {
+	const resizeTypes = 1
+	types, n := m.encodeTypes()
+	keys, syms := m.encodeKeys(first, last)
+	b := extRequest(major, xkbSetMap, 8+(len(types)+len(keys))/4)
+	for at, v := range map[int]uint16{4: device, 6: mapTypes | mapSyms, 8: resizeTypes, 16: uint16(syms)} {
+		binary.LittleEndian.PutUint16(b[at:], v)
+	}
+	b[10], b[11], b[13], b[14], b[15] = m.first, m.last, byte(n), first, last-first+1
+	copy(b[36:], types)
+	copy(b[36+len(types):], keys)
+	return c.Do(ctx, func() error {
+		cookie := c.X.NewCookie(true, false)
+		c.X.NewRequest(b, cookie)
+		return cookie.Check()
+	})
 }
