@@ -286,6 +286,8 @@ func outcome(c api.CallView) string {
 		return "running"
 	case c.State != "ended":
 		return plain(c.State)
+	case c.EndedBy != "":
+		return "ended"
 	case c.Code != "":
 		return plain(string(c.Status) + " " + string(c.Code))
 	}

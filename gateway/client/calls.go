@@ -117,6 +117,7 @@ type CallView struct {
 	State      string                   `json:"state"`    // requested, dispatched, pending or ended
 	Status     capabilities.Status      `json:"status"`
 	Code       capabilities.Code        `json:"code"`
+	EndedBy    string                   `json:"ended_by"` // caller or person, if they ended it on purpose
 	Effect     capabilities.Effect      `json:"effect"`
 	DurationMS float64                  `json:"duration_ms"`
 	FirstSeq   uint64                   `json:"first_seq"`

@@ -86,6 +86,8 @@ type endBody struct {
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// EndedBy is who ended the call on purpose, if Code is cancelled and somebody did.
+	EndedBy Ender `json:"ended_by,omitempty"`
 	// Approval is the question that a pending call waits for, and Task what keeps it
 	// meanwhile, if it was deferred.
 	Approval string `json:"approval,omitempty"`
@@ -178,6 +180,7 @@ func (e *endBody) append(o *object) bool {
 		o.number("duration_ms", e.DurationMS)
 	}
 	o.text("effect", string(e.Effect))
+	o.text("ended_by", string(e.EndedBy))
 	o.text("isolation_given", string(e.Isolation))
 	if len(e.Observed) > 0 && !o.value("observed", e.Observed) {
 		return false

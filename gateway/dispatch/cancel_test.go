@@ -2,8 +2,11 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -44,6 +47,9 @@ func TestCancelEndsOneCall(t *testing.T) {
 	for _, p := range h.packets(ids[0]) {
 		recorded = recorded || p.Kind == "gateway.call.cancelled" && p.Principal == "ann"
 	}
+	if by := h.endedBy(ids[0]); by != ByPerson {
+		t.Errorf("its last packet says that %q ended it", by)
+	}
 	if !recorded {
 		t.Error("nobody is said to have ended it")
 	}
@@ -57,4 +63,74 @@ func TestCancelEndsOneCall(t *testing.T) {
 	}
 	must(t, h.Cancel(t.Context(), ids[1], "ann", ""))
 	want(t, <-ends[ids[1]], capabilities.StatusError, capabilities.CodeCancelled)
+}
+
+// endedBy is what the last packet of a call says of who ended it.
+func (h *house) endedBy(id capabilities.CallID) Ender {
+	h.t.Helper()
+	var body endBody
+	for _, p := range h.packets(id) {
+		if p.Kind.Terminal() {
+			must(h.t, json.Unmarshal(p.Body, &body))
+		}
+	}
+	if body.Code != capabilities.CodeCancelled {
+		h.t.Errorf("it ended with %q", body.Code)
+	}
+	return body.EndedBy
+}
+
+// The ledger tells who ended a call on purpose from what merely cut it off.
+func TestWhoEndedACall(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	began := make(chan capabilities.CallID, 1)
+	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		began <- t.Call
+		<-ctx.Done()
+		return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeCancelled, context.Cause(ctx), "")
+	}
+	h := newHouse(t, nodes, nil)
+	silent := capabilities.Errorf(capabilities.CodeCancelled, "The console was not heard of.")
+	for name, c := range map[string]struct {
+		cause error
+		want  Ender
+	}{
+		"the caller left":        {nil, ByCaller},
+		"the viewer ended it":    {&Ended{By: ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "the viewer ended the session")}, ByCaller},
+		"a token was revoked":    {&Ended{By: ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")}, ByPerson},
+		"a console fell silent":  {silent, ""},
+		"something else failed":  {errors.New("the pipe broke"), ""},
+		"a person who gave none": {&Ended{By: ByPerson, Err: silent}, ByPerson},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		end := make(chan capabilities.Result, 1)
+		go func() {
+			end <- h.call(ctx, toolEvaluate, `{"expression":"1"}`, "")
+		}()
+		id := <-began
+		cancel(c.cause)
+		want(t, <-end, capabilities.StatusError, capabilities.CodeCancelled)
+		h.landed(id)
+		if by := h.endedBy(id); by != c.want {
+			t.Errorf("%s: the ledger says %q, want %q", name, by, c.want)
+		}
+	}
+}
+
+// landed waits until a call that nobody waits for has ended.
+func (h *house) landed(id capabilities.CallID) {
+	h.t.Helper()
+	for {
+		changed := h.ledger.Changed()
+		for _, p := range h.packets(id) {
+			if p.Kind.Terminal() {
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(30 * time.Second):
+			h.t.Fatal("the call has no end")
+		}
+	}
 }

@@ -216,7 +216,8 @@ type call struct {
 	req     Request
 	id      capabilities.CallID
 	began   time.Time
-	ctx     context.Context
+	ctx     context.Context     // the caller's
+	life    context.Context     // the execution's; nil before hop 5
 	d       *catalog.Descriptor // hop 2
 	args    catalog.Args
 	key     outcome.DigestKey // of this call alone, sealed and expiring

@@ -80,6 +80,7 @@ func (k *keyed) same(other *keyed) bool {
 
 // fly runs the execution of c beside its caller; done follows it.
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
+	c.life = ctx
 	landed := d.airborne.start(f, c.id)
 	d.crew.run(func() {
 		defer done()

@@ -75,7 +75,7 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
-	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, DurationMS: r.DurationMS}
+	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS}
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
 		about, _ := e.Details.(map[string]any)
@@ -152,7 +152,9 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	if e.leaveOpen {
 		return r
 	}
-	last := c.draft(terminalKind(&r), c.endBody(&r, &e))
+	body := c.endBody(&r, &e)
+	body.EndedBy = d.endedBy(c, r.Code)
+	last := c.draft(terminalKind(&r), body)
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
 		return d.endIn(tx, c, last, &r)
 	})

@@ -57,7 +57,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by ca
 	found := false
 	for f, id := range d.airborne.all {
 		if id == call {
-			f.cancel(capabilities.Errorf(capabilities.CodeCancelled, "%s", text))
+			f.cancel(&Ended{By: ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)})
 			found = true
 		}
 	}

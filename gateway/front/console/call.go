@@ -55,6 +55,7 @@ type told struct {
 		Status   string  `json:"status"`
 		Code     string  `json:"code"`
 		Effect   string  `json:"effect"`
+		EndedBy  string  `json:"ended_by"`
 		Digest   string  `json:"output_digest"`
 		Duration float64 `json:"duration_ms"`
 		Blobs    []struct {
@@ -91,6 +92,14 @@ func (t told) device() string {
 		return ""
 	}
 	return orElse(t.dec.Routing.Node.Label, t.dec.Routing.Selected)
+}
+
+// ended is how it ended: who ended it on purpose, else its status; empty if it did not.
+func (t told) ended() string {
+	if by := endedBy(t.fin.EndedBy, t.req.Surface); by != "" {
+		return "ended " + by
+	}
+	return t.fin.Status
 }
 
 // callPage is one call as its hops, each with what the ledger holds of it.
@@ -245,8 +254,8 @@ func (t told) hops() html {
 		{"Sent", "to the " + orElse(t.dis.Target, "node"), timeOf(t.dispatch), facts(fact{"Deadline", text(took(float64(t.dis.Deadline)))}), ran},
 		{"The device's word", "the device checked it anew", time.Time{}, html{}, ran && t.dis.Target == "node"},
 		{"Ran", "isolation " + orElse(t.dis.Given, "unknown"), time.Time{}, html{}, ran},
-		{"Recorded", orElse(t.fin.Status, "not yet"), timeOf(t.end), facts(fact{"Took", text(took(t.fin.Duration))}, fact{"Code", text(t.fin.Code)}, fact{"Effect", text(t.fin.Effect)}), t.end != nil},
-		{"Answered", orElse(t.fin.Status, "not yet"), timeOf(t.end), html{}, t.end != nil},
+		{"Recorded", orElse(t.ended(), "not yet"), timeOf(t.end), facts(fact{"Took", text(took(t.fin.Duration))}, fact{"Code", text(t.fin.Code)}, fact{"Effect", text(t.fin.Effect)}), t.end != nil},
+		{"Answered", orElse(t.ended(), "not yet"), timeOf(t.end), html{}, t.end != nil},
 	}
 	if ran && t.dis.Target == "node" && t.fin.Status != "ok" { // whether it ran then is in the device's journal
 		all[8].says, all[9].says = "the ledger does not say; the device's journal does", "the ledger does not say; the device's journal does"

@@ -25,6 +25,7 @@ type call struct {
 	Outcome   string                   `json:"outcome"`
 	Status    capabilities.Status      `json:"status"`
 	Code      capabilities.Code        `json:"code"`
+	EndedBy   string                   `json:"ended_by"`
 	Effect    capabilities.Effect      `json:"effect"`
 	Duration  float64                  `json:"duration_ms"`
 	FirstSeq  uint64                   `json:"first_seq"`
@@ -32,7 +33,7 @@ type call struct {
 
 // mood is the class of its word.
 func (c call) mood() string {
-	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no"}[c.Outcome]
+	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no", "ended": "no"}[c.Outcome]
 }
 
 func (v *visit) callsOf(q url.Values) ([]call, error) {
@@ -41,6 +42,19 @@ func (v *visit) callsOf(q url.Values) ([]call, error) {
 	}
 	err := v.get(api("calls")+"?"+q.Encode(), &list)
 	return list.Calls, err
+}
+
+// endedBy says who ended a call on purpose; empty if nobody did.
+func endedBy(who, surface string) string {
+	switch {
+	case who == "caller" && surface == "whep":
+		return "by the viewer"
+	case who == "caller":
+		return "by its caller"
+	case who == "person":
+		return "by a person"
+	}
+	return ""
 }
 
 // filters are what a list of calls can be narrowed by: parameters of the REST surface
@@ -74,7 +88,7 @@ func (v *visit) showCalls(problem error) {
 	rows := make([][]html, 0, len(list.Calls))
 	for _, c := range list.Calls {
 		rows = append(rows, []html{
-			group(span("state "+c.mood(), text(c.Outcome)), when(c.Code != "", el("div", class("faint small"), text(string(c.Code))))),
+			group(span("state "+c.mood(), text(c.Outcome)), when(c.EndedBy != "" || c.Code != "", el("div", class("faint small"), text(orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)))))),
 			link(at("calls", string(c.Call)), text(string(c.Tool))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), text(string(c.Lane)),
 			text(took(c.Duration)), ago(c.Started), v.ending(c),
 		})
@@ -88,7 +102,7 @@ func (v *visit) showCalls(problem error) {
 		body: group(
 			el("form", attrs{"method", "get", "action", "/console/calls", "role", "search", "aria-label", "Narrow the list"},
 				div("filter", input("f-q", "q", "Search", in.Get("q"), "maxlength", "128", "type", "search", "placeholder", "a host, a code, an ID, a word"),
-					choice("f-state", "state", "State", in.Get("state"), "", "any", "running", "running", "waits", "waits", "over", "over", "done", "done", "failed", "failed", "denied", "denied"),
+					choice("f-state", "state", "State", in.Get("state"), "", "any", "running", "running", "waits", "waits", "over", "over", "done", "done", "ended", "ended", "failed", "failed", "denied", "denied"),
 					button("plain", "Show")),
 				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device"), field("lane", "Lane")))),
 			when(len(rows) == 0 && err == nil && narrowed > 0, empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),

@@ -27,12 +27,22 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 			out, err = failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
 		}
 	}()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(v.ctx, cancel)()
+	client := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	defer cancel(nil)
+	endsWith := func(one context.Context) (forget func() bool) {
+		return context.AfterFunc(one, func() {
+			if v.ctx.Err() != nil { // then that is why the client's is over, too
+				one = v.ctx
+			}
+			cancel(context.Cause(one))
+		})
+	}
+	defer endsWith(client)()
+	defer endsWith(v.ctx)()
 	post := v.s.visitOf(req.Extra)
 	if post != nil && post.gone != nil {
-		defer context.AfterFunc(post.gone, cancel)()
+		defer endsWith(post.gone)()
 	}
 	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp"}
 	if len(r.Args) == 0 {

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
@@ -168,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // every session.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.opts.Tokens.OnRevoke(func(id string) {
-		s.drop(func(v *view) bool { return v.who.TokenID == id })
+		s.drop(func(v *view) bool { return v.who.TokenID == id }, &dispatch.Ended{By: dispatch.ByPerson, Err: withdrawn})
 	})()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -177,7 +178,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.refresh()
 		select {
 		case <-ctx.Done():
-			s.drop(func(*view) bool { return true })
+			s.drop(func(*view) bool { return true }, capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending."))
 			ended := make(chan struct{})
 			go func() { s.closers.Wait(); close(ended) }()
 			select {
@@ -192,6 +193,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
+// withdrawn is why the calls of a token end that is good no longer.
+var withdrawn = capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")
+
 // refresh brings every view's tools up to date; the SDK tells the clients.
 func (s *Server) refresh() {
 	for _, v := range s.snapshot() {
@@ -202,15 +206,15 @@ func (s *Server) refresh() {
 // sweep ends the views of ended tokens and forgets those nobody uses.
 func (s *Server) sweep() {
 	now := s.opts.Now()
-	s.drop(func(v *view) bool { return !s.opts.Tokens.Valid(v.who.TokenID) || v.idle(now) })
+	s.drop(func(v *view) bool { return !s.opts.Tokens.Valid(v.who.TokenID) || v.idle(now) }, withdrawn)
 	for _, v := range s.snapshot() {
 		v.prune()
 	}
 }
 
-// drop removes the views that match, cancels their calls and closes their
-// sessions.
-func (s *Server) drop(match func(*view) bool) {
+// drop removes the views that match, cancels their calls for that cause and closes
+// their sessions.
+func (s *Server) drop(match func(*view) bool, cause error) {
 	var out []*view
 	s.mu.Lock()
 	for k, v := range s.views {
@@ -221,7 +225,7 @@ func (s *Server) drop(match func(*view) bool) {
 	}
 	s.mu.Unlock()
 	for _, v := range out {
-		v.cancel()
+		v.cancel(cause)
 		for session := range v.server.Sessions() {
 			s.closers.Go(func() { _ = session.Close() }) // waits for the session's calls
 		}

@@ -60,7 +60,7 @@ type view struct {
 	server   *sdk.Server
 	info     *auth.TokenInfo // identity for the SDK's session binding
 	ctx      context.Context // ends with the view: its token was revoked, or we stop
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 
 	listing sync.Mutex                     // serialises refresh
 	mu      sync.Mutex                     // guards what follows
@@ -109,14 +109,14 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	s.mu.Lock()
 	if have := s.views[key]; have != nil {
 		s.mu.Unlock()
-		v.cancel()
+		v.cancel(nil)
 		have.listing.Lock() // wait until it has its tools
 		have.listing.Unlock()
 		return have, nil
 	}
 	if !s.roomForViewLocked(who.TokenID) {
 		s.mu.Unlock()
-		v.cancel()
+		v.cancel(nil)
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "this token uses %d lanes and tool lists at once", s.maxViews)
 	}
 	// Listed under its lock and inserted before it has tools, so that no change is
@@ -150,7 +150,7 @@ func (s *Server) roomForViewLocked(token string) bool {
 	if last.IsZero() {
 		return false
 	}
-	s.views[oldest].cancel()
+	s.views[oldest].cancel(nil)
 	delete(s.views, oldest)
 	return true
 }
@@ -214,7 +214,7 @@ func (s *Server) newView(who principal.Identity, lane capabilities.LaneID, famil
 		busy:   make(map[string]*use),
 		used:   s.opts.Now(),
 	}
-	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.ctx, v.cancel = context.WithCancelCause(context.Background())
 	v.server = sdk.NewServer(
 		&sdk.Implementation{Name: "handrail", Title: "Handrail", Version: s.opts.Version},
 		&sdk.ServerOptions{

@@ -156,7 +156,8 @@ type callView struct {
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
 	State      string                   `json:"state"`              // requested, dispatched, pending or ended
-	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, failed or denied
+	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, ended, failed or denied
+	EndedBy    dispatch.Ender           `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
 	Status     capabilities.Status      `json:"status,omitempty"`
 	Code       capabilities.Code        `json:"code,omitempty"`
 	Effect     capabilities.Effect      `json:"effect,omitempty"`
@@ -317,13 +318,15 @@ func has(p *ledger.Packet, text string) bool {
 }
 
 // outcomes are the words for how far a call is; the first is any.
-var outcomes = []string{"", "asked", "waits", "over", "running", "done", "failed", "denied"}
+var outcomes = []string{"", "asked", "waits", "over", "running", "done", "ended", "failed", "denied"}
 
 // outcome says how far a call is, in one word.
 func (v *callView) outcome() string {
 	switch {
 	case v.State == "ended" && v.Status == capabilities.StatusOK:
 		return "done"
+	case v.State == "ended" && v.EndedBy != "":
+		return "ended"
 	case v.State == "ended" && v.Decision == "deny", v.Status == capabilities.StatusDenied:
 		return "denied"
 	case v.State == "ended":
@@ -395,6 +398,7 @@ func fold(packets []ledger.Packet) []*callView {
 			DurationMS float64             `json:"duration_ms"`
 			Approval   string              `json:"approval"`
 			Task       string              `json:"task"`
+			EndedBy    dispatch.Ender      `json:"ended_by"`
 			Routing    struct {
 				Node struct {
 					Label string `json:"label"`
@@ -414,7 +418,7 @@ func fold(packets []ledger.Packet) []*callView {
 			v.State, v.approval, v.task = "pending", body.Approval, body.Task
 		case p.Kind.Terminal():
 			v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
-			v.Effect = capabilities.Effect(body.Effect)
+			v.Effect, v.EndedBy = capabilities.Effect(body.Effect), body.EndedBy
 		}
 	}
 	for _, v := range order {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
 // held is the calls that run for each token, so that a revoked one ends its own.
@@ -48,6 +49,6 @@ func (h *held) revoked(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, cancel := range h.tokens[token] {
-		cancel(capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked."))
+		cancel(&dispatch.Ended{By: dispatch.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")})
 	}
 }

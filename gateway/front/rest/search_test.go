@@ -120,3 +120,52 @@ func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
 		}
 	}
 }
+
+// What somebody ended on purpose is told from what failed; a packet that does not say who
+// did, as those of before that was recorded, means what it meant.
+func TestEndedOnPurposeIsNoFailure(t *testing.T) {
+	a := start(t)
+	for name, end := range map[string]string{
+		"viewer": `{"status":"error","code":"cancelled","ended_by":"caller"}`, "person": `{"status":"error","code":"cancelled","ended_by":"person"}`,
+		"old": `{"status":"error","code":"cancelled"}`, "failed": `{"status":"error","code":"execution_failed"}`,
+	} {
+		d := ledger.Draft{Call: capabilities.CallID("c-" + name), Tool: "tool.live.screen", Principal: "alice", Lane: "l"}
+		for _, step := range []struct {
+			kind ledger.Kind
+			body string
+		}{{ledger.KindCallRequest, `{"surface":"whep"}`}, {ledger.KindCallDecision, `{"effect":"allow"}`}, {ledger.KindCallDispatch, `{}`}, {ledger.KindCallFailed, end}} {
+			d.Kind, d.Body = step.kind, json.RawMessage(step.body)
+			record(t, a, d)
+		}
+	}
+	// One that waited for a person when its caller left was not denied by anybody.
+	d := ledger.Draft{Call: "c-waited", Tool: "tool.live.screen", Principal: "alice", Lane: "l"}
+	for _, step := range []struct {
+		kind ledger.Kind
+		body string
+	}{{ledger.KindCallRequest, `{}`}, {ledger.KindCallDecision, `{"effect":"deny","code":"cancelled"}`}, {ledger.KindCallFailed, `{"status":"error","code":"cancelled","ended_by":"caller"}`}} {
+		d.Kind, d.Body = step.kind, json.RawMessage(step.body)
+		record(t, a, d)
+	}
+	for query, want := range map[string]string{
+		"": "failed:failed: old:failed: person:ended:person viewer:ended:caller waited:ended:caller", "&state=ended": "person:ended:person viewer:ended:caller waited:ended:caller",
+		"&state=failed": "failed:failed: old:failed:", "&state=denied": "",
+	} {
+		var page struct {
+			Calls []struct {
+				Call    string `json:"call_id"`
+				Outcome string
+				EndedBy string `json:"ended_by"`
+			}
+		}
+		a.ok(a.operator, "GET", "/v1/calls?limit=50"+query, "", &page)
+		var got []string
+		for _, c := range page.Calls {
+			got = append(got, strings.TrimPrefix(c.Call, "c-")+":"+c.Outcome+":"+c.EndedBy)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, want %s", query, got, want)
+		}
+	}
+}
