@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
@@ -68,87 +67,48 @@ func (s *Sessions) Take(waiting, life context.Context, release func(), caller di
 		release()
 		return Control{}, capabilities.Errorf(capabilities.CodeNotSupported, "nothing can be taken over through this gateway")
 	}
-	args, err := canonical.Marshal(map[string]any{"node_id": node, "pause": pause})
-	if err != nil {
-		release()
-		return Control{}, err
-	}
-	ctx, cancel := context.WithCancelCause(life)
 	one := &control{
 		Control: Control{ID: rand.Text(), Node: node, Principal: caller.Principal, Since: time.Now().UTC(), Paused: pause},
-		caller:  caller, life: ctx, cancel: cancel, end: make(chan struct{}),
+		caller:  caller, end: make(chan struct{}),
 	}
-	if err := s.enterControl(one); err != nil {
-		cancel(nil)
-		release()
-		return Control{}, err
-	}
-	began := make(chan struct{}, 1)
-	ended := make(chan capabilities.Result, 1)
-	failed := make(chan error, 1)
-	go func() {
-		defer s.calls.Done()
-		defer release()
-		defer cancel(nil)
-		defer s.leaveControl(one)
-		tools := []string{string(toolControl)}
-		if !pause {
-			tools = append(tools, string(toolMouse), string(toolKeyboard))
-		}
-		grant, err := s.opts.Grants.Grant(ctx, consent.Spec{
-			Principal: caller.Principal, Tools: tools, Node: node, Lane: caller.Lane, For: controlLease,
-			Approver: caller.Principal, Reason: "taken over by hand",
-		})
-		if err != nil {
-			failed <- err
-			return
-		}
-		defer func() {
-			if err := s.opts.Grants.Revoke(context.WithoutCancel(ctx), grant.ID, caller.Principal); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
-				s.opts.Log.Error("live.control.revoke", "grant", grant.ID, "err", err)
+	result, err := s.begin(waiting, life, release, lasting{
+		caller: caller, tool: toolControl, args: map[string]any{"node_id": node, "pause": pause}, surface: "live",
+		enter: func(life context.Context, cancel context.CancelCauseFunc) {
+			one.life, one.cancel = life, cancel
+			s.taken[one.ID] = one
+		},
+		allow: func(life context.Context) (takeBack func(), err error) {
+			tools := []capabilities.ToolID{toolControl}
+			if !pause {
+				tools = append(tools, toolMouse, toolKeyboard)
 			}
-		}()
-		ended <- s.opts.Calls.Call(ctx, dispatch.Request{Caller: caller, Tool: toolControl, Args: args, Surface: "live", Inside: true, Progress: func(p capabilities.Progress) {
+			return s.word(life, caller, node, controlLease, "taken over by hand", tools...)
+		},
+		heard: func(data json.RawMessage) bool {
 			var word struct {
 				Taken bool `json:"taken"`
 				Frame
 			}
-			if len(p.Data) == 0 || json.Unmarshal(p.Data, &word) != nil || !word.Taken {
-				return
+			if json.Unmarshal(data, &word) != nil || !word.Taken {
+				return false
 			}
 			s.mu.Lock()
+			defer s.mu.Unlock()
 			if word.ID != "" {
 				frame := word.Frame
 				one.Frame = &frame
 			}
-			s.mu.Unlock()
-			select {
-			case began <- struct{}{}:
-			default:
-			}
-		}})
-	}()
-	select {
-	case <-began:
-		return s.begin(one), nil
-	case err := <-failed:
+			return true
+		},
+		leave: func(*capabilities.Result) { s.leaveControl(one) },
+	})
+	switch {
+	case err != nil:
 		return Control{}, err
-	case result := <-ended:
-		return Control{}, failure(result)
-	case <-waiting.Done():
-		cancel(&capabilities.Error{Code: capabilities.CodeCancelled})
-		return Control{}, &capabilities.Error{Code: capabilities.CodeCancelled}
+	case result != nil:
+		return Control{}, failure(*result)
 	}
-}
-
-func (s *Sessions) enterControl(one *control) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.countLocked(); err != nil {
-		return err
-	}
-	s.taken[one.ID] = one
-	return nil
+	return s.listen(one), nil
 }
 
 func (s *Sessions) leaveControl(one *control) {
@@ -161,8 +121,8 @@ func (s *Sessions) leaveControl(one *control) {
 	close(one.end)
 }
 
-// begin has the console listened for from now on: a person may have been asked before.
-func (s *Sessions) begin(one *control) Control {
+// listen has the console listened for from now on: a person may have been asked before.
+func (s *Sessions) listen(one *control) Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.silence = time.AfterFunc(s.opts.Silence, func() {
@@ -248,7 +208,7 @@ func (s *Sessions) HandBack(ctx context.Context, who capabilities.PrincipalID, n
 	if err != nil {
 		return err
 	}
-	one.cancel(capabilities.Errorf(capabilities.CodeCancelled, "Handed back."))
+	one.cancel(over("Handed back."))
 	select {
 	case <-one.end:
 		return nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
@@ -67,9 +66,9 @@ type session struct {
 	cancel context.CancelCauseFunc
 	end    chan struct{} // closed when its call has ended
 
-	telling sync.Mutex // above what follows
-	told    int        // how often the node was told candidates
-	grant   string     // for that; empty: none yet
+	telling  sync.Mutex // above what follows
+	told     int        // how often the node was told candidates
+	takeBack func()     // the word for that; nil: none yet
 }
 
 // New makes Sessions; it starts nothing.
@@ -107,57 +106,46 @@ func (s *Sessions) Open(waiting, life context.Context, release func(), caller di
 		release()
 		return View{}, "", capabilities.Errorf(capabilities.CodeNotFound, "there is nothing live called %.40q", source).WithHint("It is screen, camera or microphone.")
 	}
-	name := rand.Text()
-	given := map[string]any{"offer": offer, "node_id": node, "session": name}
-	if servers := s.opts.ICE.For("node-"+string(node), time.Now()); len(servers) > 0 {
-		given["ice_servers"] = servers
-	}
-	args, err := canonical.Marshal(given)
-	if err != nil {
-		release()
-		return View{}, "", err
-	}
-	ctx, cancel := context.WithCancelCause(life)
 	one := &session{
-		View:   View{ID: name, Node: node, Source: source, Principal: caller.Principal, Since: time.Now().UTC()},
-		caller: caller, ufrags: ufragsOf(offer), life: ctx, cancel: cancel, end: make(chan struct{}),
+		View:   View{ID: rand.Text(), Node: node, Source: source, Principal: caller.Principal, Since: time.Now().UTC()},
+		caller: caller, ufrags: ufragsOf(offer), end: make(chan struct{}),
 	}
-	if err := s.enter(one); err != nil {
-		cancel(nil)
-		release()
-		return View{}, "", err
+	args := map[string]any{"offer": offer, "node_id": node, "session": one.ID}
+	if servers := s.opts.ICE.For("node-"+string(node), time.Now()); len(servers) > 0 {
+		args["ice_servers"] = servers
 	}
 	answered := make(chan string, 1)
-	ended := make(chan capabilities.Result, 1)
-	go func() {
-		defer s.calls.Done()
-		defer release()
-		defer cancel(nil)
-		defer s.retract(one)
-		result := s.opts.Calls.Call(ctx, dispatch.Request{Caller: caller, Tool: id, Args: args, Surface: "whep", Inside: true, Progress: func(p capabilities.Progress) {
+	result, err := s.begin(waiting, life, release, lasting{
+		caller: caller, tool: id, args: args, surface: "whep",
+		enter: func(life context.Context, cancel context.CancelCauseFunc) {
+			one.life, one.cancel = life, cancel
+			s.open[one.ID] = one
+		},
+		heard: func(data json.RawMessage) bool {
 			var word struct {
 				Answer string `json:"answer"`
 			}
-			if len(p.Data) == 0 || json.Unmarshal(p.Data, &word) != nil || word.Answer == "" {
-				return
+			if json.Unmarshal(data, &word) != nil || word.Answer == "" {
+				return false
 			}
 			select {
 			case answered <- word.Answer:
 			default:
 			}
-		}})
-		s.leave(one)
-		ended <- result
-	}()
-	select {
-	case answer := <-answered:
-		return one.View, answer, nil
-	case result := <-ended:
-		return View{}, "", failure(result)
-	case <-waiting.Done():
-		cancel(&capabilities.Error{Code: capabilities.CodeCancelled})
-		return View{}, "", &capabilities.Error{Code: capabilities.CodeCancelled}
+			return true
+		},
+		leave: func(*capabilities.Result) {
+			s.leave(one)
+			s.retract(one)
+		},
+	})
+	switch {
+	case err != nil:
+		return View{}, "", err
+	case result != nil:
+		return View{}, "", failure(*result)
 	}
+	return one.View, <-answered, nil
 }
 
 // failure is a result that is no session, as an error.
@@ -166,16 +154,6 @@ func failure(r capabilities.Result) error {
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the session ended before it was answered")
 	}
 	return &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Details: r.Details}
-}
-
-func (s *Sessions) enter(one *session) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.countLocked(); err != nil {
-		return err
-	}
-	s.open[one.ID] = one
-	return nil
 }
 
 // countLocked counts one more call in, of whatever kind: all of them share one bound,
@@ -230,7 +208,7 @@ func (s *Sessions) End(ctx context.Context, who capabilities.PrincipalID, node c
 	if err != nil {
 		return err
 	}
-	one.cancel(capabilities.Errorf(capabilities.CodeCancelled, "the viewer ended the session"))
+	one.cancel(over("the viewer ended the session"))
 	select {
 	case <-one.end:
 		return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
-	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
@@ -75,69 +74,41 @@ func (s *Sessions) Record(waiting, life context.Context, release func(), caller 
 	if o.Display != "" {
 		order["display"] = o.Display
 	}
-	args, err := canonical.Marshal(order)
-	if err != nil {
-		release()
-		return Recording{}, err
-	}
-	ctx, cancel := context.WithCancelCause(life)
-	one := &recording{Recording: Recording{ID: rand.Text(), Lane: o.Lane, Node: o.Node, Principal: caller.Principal}, cancel: cancel, end: make(chan struct{})}
-	if err := s.enterRecording(one); err != nil {
-		cancel(nil)
-		release()
-		return Recording{}, err
-	}
-	began := make(chan struct{}, 1)
-	ended := make(chan capabilities.Result, 1)
-	go func() {
-		defer s.calls.Done()
-		defer release()
-		defer cancel(nil)
-		result := s.opts.Calls.Call(ctx, dispatch.Request{Caller: caller, Tool: toolRecord, Args: args, Surface: "live", Inside: true, Progress: func(p capabilities.Progress) {
+	one := &recording{Recording: Recording{ID: rand.Text(), Lane: o.Lane, Node: o.Node, Principal: caller.Principal}, end: make(chan struct{})}
+	result, err := s.begin(waiting, life, release, lasting{
+		caller: caller, tool: toolRecord, args: order, surface: "live",
+		enter: func(_ context.Context, cancel context.CancelCauseFunc) {
+			one.cancel = cancel // nobody but the gateway's end finds it before it began
+			s.films = append(s.films, one)
+		},
+		heard: func(data json.RawMessage) bool {
 			var word struct {
 				Recording capabilities.CallID `json:"recording"`
 			}
-			if len(p.Data) == 0 || json.Unmarshal(p.Data, &word) != nil || word.Recording == "" {
-				return
+			if json.Unmarshal(data, &word) != nil || word.Recording == "" {
+				return false
 			}
 			s.beginFilm(one, word.Recording, o.Duration)
-			select {
-			case began <- struct{}{}:
-			default:
+			return true
+		},
+		leave: func(result *capabilities.Result) {
+			s.mu.Lock()
+			one.Result = result
+			if one.Since.IsZero() {
+				s.films = slices.DeleteFunc(s.films, func(f *recording) bool { return f == one })
 			}
-		}})
-		s.mu.Lock()
-		one.Result = &result
-		if one.Since.IsZero() {
-			s.films = slices.DeleteFunc(s.films, func(f *recording) bool { return f == one })
-		}
-		s.mu.Unlock()
-		close(one.end)
-		ended <- result
-	}()
-	select {
-	case <-began:
-		return s.Recording(one.ID)
-	case result := <-ended:
-		if over, err := s.Recording(one.ID); err == nil { // it began, and was over at once
-			return over, nil
-		}
-		return Recording{}, failure(result)
-	case <-waiting.Done():
-		cancel(&capabilities.Error{Code: capabilities.CodeCancelled})
-		return Recording{}, &capabilities.Error{Code: capabilities.CodeCancelled}
+			s.mu.Unlock()
+			close(one.end)
+		},
+	})
+	if err != nil {
+		return Recording{}, err
 	}
-}
-
-// enterRecording lets the end of the gateway end it; nobody else finds it before it began.
-func (s *Sessions) enterRecording(one *recording) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.countLocked(); err != nil {
-		return err
+	film, err := s.Recording(one.ID)
+	if err != nil && result != nil { // it ended before it began
+		return Recording{}, failure(*result)
 	}
-	s.films = append(s.films, one)
-	return nil
+	return film, err
 }
 
 // beginFilm lets a recording be found from now on, and lets go of the oldest that are over.
@@ -202,8 +173,8 @@ func (s *Sessions) Recording(id string) (Recording, error) {
 }
 
 // StopRecording ends a recording before its time, in the name of whoever does, whose
-// press is the word for it: nobody else is asked. It waits for the file until ctx ends. If the device can not be told to end it, its call
-// is ended, which keeps nothing.
+// press is the word for it: nobody else is asked. It waits for the file until ctx ends.
+// If the device can not be told to end it, its call is ended, which keeps nothing.
 func (s *Sessions) StopRecording(ctx context.Context, caller dispatch.Caller, id string) (Recording, error) {
 	one, err := s.recorded(id)
 	if err != nil {
@@ -221,18 +192,11 @@ func (s *Sessions) StopRecording(ctx context.Context, caller dispatch.Caller, id
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if s.opts.Grants != nil {
-		grant, err := s.opts.Grants.Grant(asking, consent.Spec{
-			Principal: caller.Principal, Tools: []string{string(toolRecordStop)}, Node: one.Node, Lane: caller.Lane, For: stopLease,
-			Approver: caller.Principal, Reason: "the end of a recording",
-		})
+		takeBack, err := s.word(asking, caller, one.Node, stopLease, "the end of a recording", toolRecordStop)
 		if err != nil {
 			return Recording{}, err
 		}
-		defer func() {
-			if err := s.opts.Grants.Revoke(context.WithoutCancel(ctx), grant.ID, caller.Principal); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
-				s.opts.Log.Error("live.record.revoke", "grant", grant.ID, "err", err)
-			}
-		}()
+		defer takeBack()
 	}
 	told := s.opts.Calls.Call(asking, dispatch.Request{Caller: caller, Tool: toolRecordStop, Args: args, Surface: "live", Inside: true})
 	if told.Status != capabilities.StatusOK && told.Code != capabilities.CodeNotFound {

@@ -2,13 +2,11 @@ package live
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
-	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 )
 
@@ -54,15 +52,10 @@ func (s *Sessions) Trickle(ctx context.Context, who capabilities.PrincipalID, no
 	if one.told++; one.told > maxTrickles {
 		return capabilities.Errorf(capabilities.CodeOverloaded, "candidates come %d times at most", maxTrickles)
 	}
-	if one.grant == "" && s.opts.Grants != nil {
-		grant, err := s.opts.Grants.Grant(one.life, consent.Spec{
-			Principal: who, Tools: []string{string(toolTrickle)}, Node: node, Lane: one.caller.Lane, For: watchLease,
-			Approver: who, Reason: "of a view that was let through",
-		})
-		if err != nil {
+	if one.takeBack == nil && s.opts.Grants != nil {
+		if one.takeBack, err = s.word(one.life, one.caller, node, watchLease, "of a view that was let through", toolTrickle); err != nil {
 			return err
 		}
-		one.grant = grant.ID
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -79,11 +72,7 @@ func (s *Sessions) retract(one *session) {
 	one.telling.Lock()
 	defer one.telling.Unlock()
 	one.told = maxTrickles
-	if one.grant == "" {
-		return
-	}
-	err := s.opts.Grants.Revoke(context.WithoutCancel(one.life), one.grant, one.Principal)
-	if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound && !errors.Is(err, context.Canceled) {
-		s.opts.Log.Error("live.trickle.revoke", "grant", one.grant, "err", err)
+	if one.takeBack != nil {
+		one.takeBack()
 	}
 }
