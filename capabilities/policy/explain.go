@@ -25,6 +25,25 @@ type RuleOutcome struct {
 	Error          string `json:"error,omitempty"`
 }
 
+// Says tells in words whether the rule applies.
+func (o *RuleOutcome) Says() string {
+	says := "no"
+	switch {
+	case o.Error != "":
+		says = "error: " + o.Error
+	case o.Applies && o.AppliesConsent:
+		says = "yes"
+	case o.Applies:
+		says = "without a person's yes"
+	case o.AppliesConsent:
+		says = "with a person's yes"
+	}
+	if o.LogOnly {
+		says += " (only reported)"
+	}
+	return says
+}
+
 // Explain judges a call and reports how each rule that can apply to its tool
 // came out, with those for a weaker isolation if they were asked.
 func (e *Engine) Explain(r Request) Explanation {

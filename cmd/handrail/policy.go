@@ -238,21 +238,7 @@ func newPolicyExplainCmd() *cobra.Command {
 			}
 			t := newTable(out, "RULE", "FILE", "EFFECT", "APPLIES", "WHY")
 			for _, r := range x.Rules {
-				applies := "no"
-				switch {
-				case r.Error != "":
-					applies = "error: " + r.Error
-				case r.Applies && r.AppliesConsent:
-					applies = "yes"
-				case r.Applies:
-					applies = "without consent"
-				case r.AppliesConsent:
-					applies = "with consent"
-				}
-				if r.LogOnly {
-					applies += " (log only)"
-				}
-				t.row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, applies, r.Why)
+				t.row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, r.Says(), r.Why)
 			}
 			t.flush()
 			return nil
@@ -282,16 +268,10 @@ func newPolicyHistoryCmd() *cobra.Command {
 			out := cmd.OutOrStdout()
 			t := newTable(out, "SINCE", "POLICY", "BY", "REASON")
 			for _, v := range list {
-				t.row(v.At.Local().Format(time.DateTime), shortHash(v.Snapshot), string(v.By), v.Reason)
+				t.row(v.At.Local().Format(time.DateTime), rules.Short(v.Snapshot), string(v.By), v.Reason)
 			}
 			t.flush()
 			return nil
 		},
 	}
-}
-
-// shortHash is as much of a policy's hash as commands need to find it.
-func shortHash(s string) string {
-	s = strings.TrimPrefix(s, "sha256:")
-	return s[:min(len(s), 16)]
 }

@@ -17,24 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-// policySet is a set of files as the gateway shows it.
-type policySet struct {
-	Snapshot string `json:"snapshot_id"`
-	Sources  []struct {
-		Name string `json:"name"`
-		Text string `json:"text"`
-	} `json:"sources"`
-}
-
-func (s policySet) sources() []policy.Source {
-	list := make([]policy.Source, 0, len(s.Sources))
-	for _, f := range s.Sources {
-		list = append(list, policy.Source{Name: f.Name, Data: []byte(f.Text)})
-	}
-	return list
-}
-
-func (c *client) policySet(cmd *cobra.Command, name string) (s policySet, err error) {
+func (c *client) policySet(cmd *cobra.Command, name string) (s rules.Set, err error) {
 	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
 }
 
@@ -93,20 +76,20 @@ func newPolicyDiffCmd() *cobra.Command {
 				return err
 			}
 			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(a.sources(), b.sources())})
+				return printJSON(cmd.OutOrStdout(), map[string]any{"from": a.Snapshot, "to": b.Snapshot, "same": a.Snapshot == b.Snapshot, "diff": rules.Diff(a.Files(), b.Files())})
 			}
 			return showDiff(cmd.OutOrStdout(), a, b)
 		},
 	}
 }
 
-func showDiff(out io.Writer, a, b policySet) error {
+func showDiff(out io.Writer, a, b rules.Set) error {
 	if a.Snapshot == b.Snapshot {
-		_, err := fmt.Fprintf(out, "no difference: %s\n", shortHash(a.Snapshot))
+		_, err := fmt.Fprintf(out, "no difference: %s\n", rules.Short(a.Snapshot))
 		return err
 	}
-	fmt.Fprintf(out, "from %s to %s\n", shortHash(a.Snapshot), shortHash(b.Snapshot))
-	for _, line := range rules.Diff(a.sources(), b.sources()) {
+	fmt.Fprintf(out, "from %s to %s\n", rules.Short(a.Snapshot), rules.Short(b.Snapshot))
+	for _, line := range rules.Diff(a.Files(), b.Files()) {
 		fmt.Fprintln(out, plain(line))
 	}
 	return nil
@@ -195,15 +178,11 @@ func newPolicyReplayCmd() *cobra.Command {
 			if len(r.Changes) > 0 {
 				t := newTable(out, "WHEN", "TOOL", "PRINCIPAL", "NODE", "WAS", "WOULD", "BY")
 				for _, x := range r.Changes {
-					would := x.Would.String()
-					if x.Unsure {
-						would += " (unsure)"
-					}
 					by := strings.Join(x.Policies, ", ")
 					if by == "" {
 						by = x.Reason
 					}
-					t.row(x.At.Local().Format(time.DateTime), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), would, by)
+					t.row(x.At.Local().Format(time.DateTime), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), x.Instead(), by)
 				}
 				t.flush()
 			}

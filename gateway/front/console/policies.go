@@ -13,32 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-// ruleSet is a set of policy files as the REST surface shows it.
-type ruleSet struct {
-	Snapshot string `json:"snapshot_id"`
-	Sources  []struct {
-		Name string `json:"name"`
-		Text string `json:"text"`
-	} `json:"sources"`
-}
-
-//go:noinline
-func (s ruleSet) sources() []policy.Source {
-	list := make([]policy.Source, 0, len(s.Sources))
-	for _, f := range s.Sources {
-		list = append(list, policy.Source{Name: f.Name, Data: []byte(f.Text)})
-	}
-	return list
-}
-
-func (v *visit) set(name string) (s ruleSet, err error) {
+func (v *visit) set(name string) (s rules.Set, err error) {
 	return s, v.get(api("policy", "sets", name), &s)
-}
-
-// shortHash is as much of a policy's hash as finds it.
-func shortHash(s string) string {
-	s = strings.TrimPrefix(s, "sha256:")
-	return s[:min(len(s), 16)]
 }
 
 // policies shows what is in force, what is staged, and what was.
@@ -70,10 +46,10 @@ func (v *visit) showPolicies(problem error, first html, asked explained) {
 	since := html{}
 	if len(past.Versions) > 0 {
 		last := past.Versions[0]
-		since = facts(fact{"Policy", code(shortHash(last.Snapshot))}, fact{"Since", ago(last.At)}, fact{"By", text(string(last.By))}, fact{"Reason", text(last.Reason)})
+		since = facts(fact{"Policy", code(rules.Short(last.Snapshot))}, fact{"Since", ago(last.At)}, fact{"By", text(string(last.By))}, fact{"Reason", text(last.Reason)})
 	}
 	pg.body = group(first,
-		card("active", "In force", since, each(active.sources(), fileOf),
+		card("active", "In force", since, each(active.Files(), fileOf),
 			div("buttons", v.way("POST /v1/policy/drafts", "/console/policies/edit", class("button"), text("Write a change")))),
 		v.stagedCard(active, drafts.Drafts),
 		v.explainCard(asked),
@@ -91,7 +67,7 @@ func fileOf(s policy.Source) html {
 
 // stagedCard says what waits to be put in force: the policy folder's files, and what
 // was written here.
-func (v *visit) stagedCard(active ruleSet, drafts []rules.Draft) html {
+func (v *visit) stagedCard(active rules.Set, drafts []rules.Draft) html {
 	folder := html{}
 	switch staged, err := v.set(rules.Staged); {
 	case err != nil:
@@ -103,7 +79,7 @@ func (v *visit) stagedCard(active ruleSet, drafts []rules.Draft) html {
 	}
 	return card("staged", "Staged", el("p", class("faint"), text("Staged rules decide nothing until somebody activates them.")), folder,
 		when(len(drafts) > 0, el("ul", class("plainlist"), each(drafts, func(d rules.Draft) html {
-			return el("li", nil, link(at("policies", d.Snapshot), code(shortHash(d.Snapshot))), text(" written here by "), text(string(d.By)), text(" "), span("faint", ago(d.At)))
+			return el("li", nil, link(at("policies", d.Snapshot), code(rules.Short(d.Snapshot))), text(" written here by "), text(string(d.By)), text(" "), span("faint", ago(d.At)))
 		}))))
 }
 
@@ -114,7 +90,7 @@ func historyOf(all []rules.Version) html {
 		if i == 0 {
 			state = span("state good", text("in force"))
 		}
-		rows = append(rows, []html{link(at("policies", x.Snapshot), code(shortHash(x.Snapshot))), text(string(x.By)), text(x.Reason), ago(x.At), state})
+		rows = append(rows, []html{link(at("policies", x.Snapshot), code(rules.Short(x.Snapshot))), text(string(x.By)), text(x.Reason), ago(x.At), state})
 	}
 	return table("Policies that were in force, newest first", columns("Policy", "By", "Reason", "Since", "State"), rows)
 }
@@ -185,21 +161,7 @@ func explanation(asked explained, x policy.Explanation) html {
 	word := map[string]string{"allow": "It would run", "ask": "A person would be asked", "deny": "It would be denied"}[effect]
 	rows := make([][]html, 0, len(x.Rules))
 	for _, r := range x.Rules {
-		applies := "no"
-		switch {
-		case r.Error != "":
-			applies = "error: " + r.Error
-		case r.Applies && r.AppliesConsent:
-			applies = "yes"
-		case r.Applies:
-			applies = "without a person's yes"
-		case r.AppliesConsent:
-			applies = "with a person's yes"
-		}
-		if r.LogOnly {
-			applies += " (only reported)"
-		}
-		rows = append(rows, []html{code(r.ID), text(r.Effect), text(applies), text(r.Why), text(r.Source + ":" + itoa(r.Line))})
+		rows = append(rows, []html{code(r.ID), text(r.Effect), text(r.Says()), text(r.Why), text(r.Source + ":" + itoa(r.Line))})
 	}
 	return el("section", attrs{"class", "card once verdict " + known(effect, "allow", "ask", "deny"), "data-once", "", "aria-labelledby", "verdict-h"},
 		el("h2", attrs{"id", "verdict-h"}, text(word)),
@@ -215,7 +177,7 @@ func (c *Console) policySet(v *visit) { v.showSet(nil, html{}) }
 func (v *visit) showSet(problem error, more html) {
 	pg := page{title: "A policy", here: "/console/policies", fault: problem}
 	active, err := v.set(rules.Active)
-	next := ruleSet{}
+	next := rules.Set{}
 	if err == nil {
 		next, err = v.set(v.r.PathValue("set"))
 	}
@@ -224,7 +186,7 @@ func (v *visit) showSet(problem error, more html) {
 		v.show(pg)
 		return
 	}
-	pg.title = "Policy " + shortHash(next.Snapshot)
+	pg.title = "Policy " + rules.Short(next.Snapshot)
 	same := next.Snapshot == active.Snapshot
 	if same {
 		pg.lead = text("This is what is in force.")
@@ -232,14 +194,14 @@ func (v *visit) showSet(problem error, more html) {
 		pg.lead = text("What would change against what is in force.")
 	}
 	pg.body = group(
-		when(!same, card("diff", "The difference", diffOf(rules.Diff(active.sources(), next.sources())))),
+		when(!same, card("diff", "The difference", diffOf(rules.Diff(active.Files(), next.Files())))),
 		more,
 		when(!same, v.activation(active, next)),
 		v.control("POST /v1/policy/replay", at("policies", next.Snapshot), attrs{"class", "card"},
 			el("h2", nil, text("Replay")),
 			el("p", class("faint"), text("Judges the recorded calls again under these rules. Nothing is changed by it.")),
 			button("plain", "What would it have decided?", "name", "do", "value", "replay")),
-		card("files", "Its files", each(next.sources(), fileOf)),
+		card("files", "Its files", each(next.Files(), fileOf)),
 		p(link("/console/policies", text("All policies"))))
 	v.show(pg)
 }
@@ -258,7 +220,7 @@ func diffOf(all []string) html {
 }
 
 // activation puts a set in force: a privileged call, which somebody makes knowingly.
-func (v *visit) activation(active, next ruleSet) html {
+func (v *visit) activation(active, next rules.Set) html {
 	return v.control("POST /v1/policy/activate", at("policies", next.Snapshot), attrs{"class", "card mood elevated stack", "data-whole", ""},
 		el("h2", nil, text("Activate")),
 		el("p", class("why"), text("This is a privileged call (privileged.admin.mutate_policy). It counts at once, for every agent; what people granted under the policy before covers nothing any more. It is written into the ledger with your name.")),
@@ -297,15 +259,11 @@ func (c *Console) changePolicy(v *visit) {
 func replayed(r rules.Replay) html {
 	rows := make([][]html, 0, len(r.Changes))
 	for _, x := range slices.Backward(r.Changes) {
-		would := x.Would.String()
-		if x.Unsure {
-			would += " (unsure)"
-		}
 		by := joined(x.Policies)
 		if by.s == "" {
 			by = text(x.Reason)
 		}
-		rows = append(rows, []html{link(at("calls", string(x.Call)), text(string(x.Tool))), text(string(x.Principal)), text(x.Was.String()), text(would), by, ago(x.At)})
+		rows = append(rows, []html{link(at("calls", string(x.Call)), text(string(x.Tool))), text(string(x.Principal)), text(x.Was.String()), text(x.Instead()), by, ago(x.At)})
 	}
 	return el("section", attrs{"class", "card", "id", "replay", "data-once", "", "aria-labelledby", "replay-h"}, el("h2", attrs{"id", "replay-h"}, text("What it would have decided")),
 		el("p", nil, text(count(r.Calls, "recorded call", "recorded calls")+" judged again: "+itoa(r.Same)+" as they were, "+itoa(r.Stricter)+" stricter, "+itoa(r.Looser)+" looser, "+itoa(r.Unsure)+" unsure; "+itoa(r.Skipped)+" were not decided by policy.")),
@@ -333,7 +291,7 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 	n := 0
 	pg.body = v.control("POST /v1/policy/drafts", "/console/policies/draft", attrs{"class", "card stack wide", "data-whole", ""},
 		hiddenField("base", active.Snapshot),
-		each(active.sources(), func(s policy.Source) html {
+		each(active.Files(), func(s policy.Source) html {
 			n++
 			id := "f" + itoa(n)
 			return el("fieldset", nil, el("legend", nil, text(s.Name)), hiddenField(id+"-name", s.Name),
@@ -350,14 +308,10 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 // draft stages what was written.
 func (c *Console) draft(v *visit) {
 	f := v.r.PostForm
-	type file struct {
-		Name string `json:"name"`
-		Text string `json:"text"`
-	}
 	in := struct {
-		Base   string   `json:"base"`
-		Files  []file   `json:"files,omitempty"`
-		Remove []string `json:"remove,omitempty"`
+		Base   string       `json:"base"`
+		Files  []rules.File `json:"files,omitempty"`
+		Remove []string     `json:"remove,omitempty"`
 	}{Base: f.Get("base")}
 	base, err := v.set(in.Base)
 	if err != nil {
@@ -373,16 +327,16 @@ func (c *Console) draft(v *visit) {
 		case f.Get(id+"-gone") == "1":
 			in.Remove = append(in.Remove, s.Name)
 		case typed != unixLines(s.Text):
-			in.Files = append(in.Files, file{s.Name, typed})
+			in.Files = append(in.Files, rules.File{Name: s.Name, Text: typed})
 		}
 	}
 	if name := strings.TrimSpace(f.Get("new-name")); name != "" {
-		in.Files = append(in.Files, file{name, unixLines(f.Get("new"))})
+		in.Files = append(in.Files, rules.File{Name: name, Text: unixLines(f.Get("new"))})
 	} else if strings.TrimSpace(f.Get("new")) != "" {
 		v.showEdit(capabilities.Errorf(capabilities.CodeInvalidRequest, "the further file needs a name"), f)
 		return
 	}
-	var made ruleSet
+	var made rules.Set
 	if err := v.ask(http.MethodPost, api("policy", "drafts"), in, &made); err != nil {
 		v.showEdit(err, f)
 		return
@@ -426,8 +380,8 @@ func (c *Console) override(v *visit) {
 				before = strings.TrimRight(s.Text, "\n") + "\n\n"
 			}
 		}
-		var made ruleSet
-		in := map[string]any{"base": active.Snapshot, "files": []map[string]string{{"name": overrideFile, "text": before + "// Answers " + id + " for good.\n" + o.Cedar}}}
+		var made rules.Set
+		in := map[string]any{"base": active.Snapshot, "files": []rules.File{{Name: overrideFile, Text: before + "// Answers " + id + " for good.\n" + o.Cedar}}}
 		if err := v.ask(http.MethodPost, api("policy", "drafts"), in, &made); err != nil {
 			v.showApprovals(err)
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -155,18 +156,8 @@ func (s *Server) revokeToken(c *visit, _ none) (principal.Token, error) {
 	return s.opts.Tokens.Revoke(c.r.Context(), c.who, c.r.PathValue("token"))
 }
 
-type policyView struct {
-	Snapshot string       `json:"snapshot_id"`
-	Sources  []sourceView `json:"sources"`
-}
-
-type sourceView struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-func (s *Server) policy(*visit, none) (policyView, error) {
-	return viewPolicy(s.opts.Policy()), nil
+func (s *Server) policy(*visit, none) (rules.Set, error) {
+	return rules.SetOf(s.opts.Policy()), nil
 }
 
 type explainBody struct {

@@ -17,20 +17,12 @@ type Rules interface {
 	Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error)
 }
 
-func viewPolicy(engine *policy.Engine) policyView {
-	out := policyView{Snapshot: engine.SnapshotID(), Sources: []sourceView{}}
-	for _, src := range engine.Sources() {
-		out.Sources = append(out.Sources, sourceView{src.Name, string(src.Data)})
-	}
-	return out
-}
-
-func (s *Server) policySet(c *visit, _ none) (policyView, error) {
+func (s *Server) policySet(c *visit, _ none) (rules.Set, error) {
 	engine, err := s.opts.Rules.Load(c.r.Context(), c.r.PathValue("set"))
 	if err != nil {
-		return policyView{}, err
+		return rules.Set{}, err
 	}
-	return viewPolicy(engine), nil
+	return rules.SetOf(engine), nil
 }
 
 type versionList struct {
@@ -57,21 +49,21 @@ func (s *Server) policyDrafts(c *visit, _ none) (draftList, error) {
 
 type draftBody struct {
 	Base   string       `json:"base,omitempty"` // staged, active (default), or a hash
-	Files  []sourceView `json:"files,omitempty"`
+	Files  []rules.File `json:"files,omitempty"`
 	Remove []string     `json:"remove,omitempty"`
 }
 
 // stagePolicy keeps a changed set for an activation; nothing is in force by it.
-func (s *Server) stagePolicy(c *visit, in draftBody) (policyView, error) {
+func (s *Server) stagePolicy(c *visit, in draftBody) (rules.Set, error) {
 	e := rules.Edit{By: c.who.Principal, Base: in.Base, Remove: in.Remove}
 	for _, f := range in.Files {
 		e.Files = append(e.Files, policy.Source{Name: f.Name, Data: []byte(f.Text)})
 	}
 	engine, err := s.opts.Rules.Stage(c.r.Context(), e)
 	if err != nil {
-		return policyView{}, err
+		return rules.Set{}, err
 	}
-	return viewPolicy(engine), nil
+	return rules.SetOf(engine), nil
 }
 
 type activateBody struct {
