@@ -41,6 +41,7 @@ type reportUse struct {
 	Last   time.Time           `json:"last"`
 	Count  int                 `json:"count"`
 	Failed int                 `json:"failed"`
+	Ended  int                 `json:"ended_early"`     // given up from outside, or with the node
 	Asked  int                 `json:"with_permission"` // calls that ran on a person's permission
 }
 
@@ -139,7 +140,12 @@ func makeReport(l *journal.Log, cat *catalog.Catalog, since, until time.Time) us
 			}
 			runs[e.Call] = running{e.Principal, n}
 		case journal.KindFinished:
-			if run, ok := runs[e.Call]; ok && e.Status != capabilities.StatusOK {
+			run, ok := runs[e.Call]
+			switch {
+			case !ok || e.Status == capabilities.StatusOK:
+			case e.Code == capabilities.CodeCancelled:
+				users[run.principal].Uses[run.at].Ended++
+			default:
 				users[run.principal].Uses[run.at].Failed++
 			}
 		case journal.KindRefused:
@@ -262,6 +268,9 @@ func aside(u reportUse) string {
 	var parts []string
 	if u.Failed > 0 {
 		parts = append(parts, strconv.Itoa(u.Failed)+" failed")
+	}
+	if u.Ended > 0 {
+		parts = append(parts, strconv.Itoa(u.Ended)+" ended early")
 	}
 	if u.Asked > 0 {
 		parts = append(parts, strconv.Itoa(u.Asked)+" with a person's permission")
