@@ -13,9 +13,10 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// heed bounds how long a manager is waited for; it takes milliseconds, but seconds on
-// a busy machine while it reads the keyboard anew, as thaw says.
-const heed = 8 * time.Second
+// heed bounds how long a manager is waited for. It takes milliseconds; on a busy machine
+// Openbox took two seconds while it read the keyboard anew for keys that were lent
+// together, and more than eight where a server makes us lend them one by one.
+const heed = 20 * time.Second
 
 // fromPager is the source of a request that a person, not an application, makes.
 const fromPager = 2
