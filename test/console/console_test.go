@@ -124,8 +124,8 @@ func (d *desk) shots(name string) {
 			continue
 		}
 		d.look(as.width, 844, as.dark)
-		if wide := d.value("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth"); wide != "0" && !strings.HasPrefix(wide, "-") {
-			d.t.Errorf("%s at %d: %s pixels do not fit: %s", name, as.width, wide, d.value(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 4).map(e => e.outerHTML.slice(0, 120)).join(" | ")`))
+		if wide := d.wider(); wide != "" {
+			d.t.Errorf("%s at %d: %s", name, as.width, wide)
 		}
 		if as.axe {
 			d.accessible(name + " " + as.name)
@@ -135,6 +135,16 @@ func (d *desk) shots(name string) {
 		}
 	}
 	d.look(1280, 844, false)
+}
+
+// wider says what of the page is wider than the screen; empty: nothing.
+func (b *browser) wider() string {
+	b.t.Helper()
+	wide := b.value("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth")
+	if wide == "0" || strings.HasPrefix(wide, "-") {
+		return ""
+	}
+	return wide + " pixels do not fit: " + b.value(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 4).map(e => e.outerHTML.slice(0, 120)).join(" | ")`)
 }
 
 func TestSignInAndOut(t *testing.T) {

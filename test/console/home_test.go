@@ -15,6 +15,12 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
+// focusSeen reports whether what has the focus is within the page's width and shows it.
+func (b *browser) focusSeen() bool {
+	b.t.Helper()
+	return b.value(`(() => { const e = document.activeElement, r = e.getBoundingClientRect(); return e.matches(":focus-visible") && r.width > 0 && r.left >= 0 && r.right <= innerWidth + 1 && getComputedStyle(e).outlineStyle !== "none"; })()`) == "true"
+}
+
 // tabTo goes on by Tab, as a person without a mouse, until what a selector names has
 // the focus, and is seen to have it.
 func (d *desk) tabTo(selector string) {
@@ -23,7 +29,7 @@ func (d *desk) tabTo(selector string) {
 	for range 120 {
 		d.key("Tab")
 		if d.value(fmt.Sprintf("document.activeElement.matches(%q)", selector)) == "true" {
-			if d.value(`(() => { const e = document.activeElement, r = e.getBoundingClientRect(); return e.matches(":focus-visible") && r.width > 0 && r.left >= 0 && r.right <= innerWidth + 1 && getComputedStyle(e).outlineStyle !== "none"; })()`) != "true" {
+			if !d.focusSeen() {
 				d.t.Errorf("the focus on %s is not seen: %s", selector, d.value("document.activeElement.outerHTML.slice(0, 200)"))
 			}
 			return

@@ -304,5 +304,17 @@ func TestWatchInTheConsole(t *testing.T) {
 	}
 	must(t, w.run(`document.getElementById("watch").click()`, nil))
 	x.Await(t, "the session to end", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
+	// What the viewer ended is no failure, on no page.
+	w.goTo("/console/calls")
+	w.await(`document.querySelector("tbody").innerText.includes("ended")`)
+	if got := w.value(`[...document.querySelectorAll("tbody tr")].find((r) => r.innerText.includes("tool.live.screen")).querySelector("td[data-name=State]").innerText.replace(/\s+/g, " ")`); got != "ended by the viewer" {
+		t.Errorf("the list of calls says %q", got)
+	}
+	w.goTo("/console/calls?state=failed")
+	w.says("No such call lately")
+	w.goTo("/console/calls?state=ended")
+	must(t, w.run(`document.querySelector("tbody a").click(); 1`, nil))
+	w.await(`location.pathname.startsWith("/console/calls/") && document.readyState === "complete"`)
+	w.says("Recorded ended by the viewer", "Answered ended by the viewer")
 	w.quiet()
 }

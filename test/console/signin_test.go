@@ -236,3 +236,27 @@ func TestPasswordsAreNotGuessed(t *testing.T) {
 	}
 	d.session(principal.RoleViewer)
 }
+
+// A session that ends soon says so in time, and is kept by one press of a key.
+func TestASessionIsKeptByKeyboard(t *testing.T) {
+	d := startSite(t)
+	d.enter(principal.RoleOperator)
+	before := d.Tokens.Sessions("ann")
+	if len(before) != 1 {
+		t.Fatalf("%+v", before)
+	}
+	// Twelve hours but for five minutes later, as the page has it.
+	must(t, d.run(`window.clock = Date.now; Date.now = () => clock() + (12 * 60 - 5) * 60000; 1`, nil))
+	d.await(`document.getElementById("ending").innerText.includes("You will be signed out")`)
+	d.shots("ending")
+	d.tabTo("#ending button")
+	d.key("Enter")
+	d.await(fmt.Sprintf("Number(document.body.dataset.expires) > %d", before[0].ExpiresAt.UnixMilli()))
+	must(t, d.run(`Date.now = clock; 1`, nil))
+	d.await(`document.getElementById("ending").classList.contains("none")`)
+	after := d.Tokens.Sessions("ann")
+	if len(after) != 1 || after[0].ID != before[0].ID || !after[0].ExpiresAt.After(before[0].ExpiresAt) {
+		t.Errorf("it lasted until %v, and lasts until %v", before[0].ExpiresAt, after)
+	}
+	d.quiet()
+}

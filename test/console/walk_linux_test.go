@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -78,18 +79,34 @@ func (w *walk) start(in string, args ...string) (first string) {
 	}
 }
 
-// reach goes Tab by Tab to what an expression says of document.activeElement, and
-// presses Enter there.
+// reach goes Tab by Tab to what an expression says of document.activeElement, which is
+// seen to have the focus, and presses Enter there.
 func (w *walk) reach(what string) {
 	w.t.Helper()
 	for range 80 {
 		if w.value("(e => "+what+")(document.activeElement)") == "true" {
+			if !w.focusSeen() {
+				w.t.Errorf("the focus is not seen on %s", w.value("document.activeElement.outerHTML.slice(0, 200)"))
+			}
 			w.key("Enter")
 			return
 		}
 		w.key("Tab")
 	}
 	w.t.Fatalf("the keyboard does not reach %s\n%s", what, w.value("document.body.innerText"))
+}
+
+// stays marks the page, and gives a check that it is the same one still: nobody
+// reloaded it.
+func (w *walk) stays() func() {
+	w.t.Helper()
+	must(w.t, w.run("window.stays = true", nil))
+	return func() {
+		w.t.Helper()
+		if w.value("window.stays === true") != "true" {
+			w.t.Error("the page was loaded anew")
+		}
+	}
 }
 
 // page goes to a page by the menu.
@@ -99,7 +116,14 @@ func (w *walk) page(name, address string) {
 	w.await(`location.pathname === "` + address + `" && document.readyState === "complete"`)
 }
 
+// shot looks at the page as it is now: all of it fits the phone's width, axe-core finds
+// nothing serious, and its picture is kept.
 func (w *walk) shot(name string) {
+	w.t.Helper()
+	if wide := w.wider(); wide != "" {
+		w.t.Errorf("%s: %s", name, wide)
+	}
+	w.accessible("walk " + name)
 	if folder := os.Getenv("HANDRAIL_SHOTS"); folder != "" {
 		must(w.t, os.WriteFile(filepath.Join(folder, "walk-"+name+".png"), w.picture(), 0o600))
 	}
@@ -128,6 +152,7 @@ func TestFromABareMachine(t *testing.T) {
 	w.look(390, 844, false)
 	w.open(link)
 	w.await(`location.pathname === "/console/approvals" && document.body.innerText.includes("Nothing waits for you")`)
+	w.shot("signed-in")
 
 	// Pair a node.
 	w.page("Devices", "/console/nodes")
@@ -191,6 +216,7 @@ func TestFromABareMachine(t *testing.T) {
 
 	// Approve five minutes.
 	w.page("Approvals", "/console/approvals")
+	same := w.stays()
 	first := look()
 	for w.value(`document.querySelectorAll("[data-question]").length`) != "1" {
 		select {
@@ -201,6 +227,7 @@ func TestFromABareMachine(t *testing.T) {
 		}
 	}
 	w.await(`document.querySelectorAll("[data-question]").length === 1 && !("settling" in document.body.dataset)`)
+	same()
 	w.shot("question")
 	w.key("j")
 	w.await(`document.activeElement.matches("[data-question]")`)
@@ -212,12 +239,14 @@ func TestFromABareMachine(t *testing.T) {
 	// Watch each call appear.
 	w.page("Calls", "/console/calls")
 	w.await(`document.querySelectorAll("tbody tr").length === 1`)
+	same = w.stays()
 	for n := 2; n <= 3; n++ {
 		if got := result(look()); !strings.HasPrefix(got, "done") {
 			t.Fatalf("call %d of the five minutes: %s", n, got)
 		}
-		w.await(`document.querySelectorAll("tbody tr").length === ` + string(rune('0'+n)))
+		w.await(fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d && document.querySelector("tbody tr").innerText.includes("done")`, n))
 	}
+	same()
 	w.shot("calls")
 
 	// Open one and understand it.
