@@ -294,7 +294,9 @@ func (m *keymap) strokes(group, locked byte) map[uint32]stroke {
 				continue
 			}
 			if r, ok := runeOfSym(sym); ok {
-				sym, _ = symOfRune(r)
+				if sym, ok = symOfRune(r); !ok {
+					continue // a code that is no character, such as U+FFFF
+				}
 			} else if sym != symReturn && sym != symTab {
 				continue
 			}
