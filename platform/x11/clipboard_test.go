@@ -191,6 +191,7 @@ func TestClipboardForgetsReaders(t *testing.T) {
 		defer c.serve.mu.Unlock()
 		return len(c.serve.sending)
 	}
+	answers := reader.Subscribe(within(t), func(e Event) bool { return e.Code == xproto.SelectionNotify })
 	for i := range maxReaders * 2 {
 		if err := reader.Do(within(t), func() error {
 			return xproto.ConvertSelectionChecked(reader.X, w, c.atoms.clipboard, c.atoms.utf8, xproto.Atom(i+1), 0).Check()
@@ -198,7 +199,21 @@ func TestClipboardForgetsReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	desk.Await(t, "the readers to be bounded", func() bool { return waiting() == maxReaders })
+	// Each is answered, with a refusal beyond the bound: who is heard later than the
+	// others are forgotten would have their place.
+	for i := range maxReaders * 2 {
+		select {
+		case _, open := <-answers:
+			if !open {
+				t.Fatal("the connection ended")
+			}
+		case <-within(t).Done():
+			t.Fatalf("%d of %d readers were answered", i, maxReaders*2)
+		}
+	}
+	if n := waiting(); n != maxReaders {
+		t.Fatalf("%d readers are waited for", n)
+	}
 	c.serve.sweep(time.Now())
 	if waiting() != maxReaders {
 		t.Error("readers were forgotten before their time")
