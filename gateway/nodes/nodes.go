@@ -1,12 +1,10 @@
 package nodes
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -290,11 +288,7 @@ func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
 
 	var peer pairing.Peer
 	var err error
-	apart(func() {
-		chain := conn.ConnectionState().TLS.PeerCertificates
-		peer, err = n.opts.Site.VerifyNode(chain, n.opts.Now())
-		forget(chain, &peer)
-	})
+	apart(func() { peer, err = n.opts.Site.VerifyNode(conn.ConnectionState().TLS.PeerCertificates, n.opts.Now()) })
 	if err != nil { // the TLS handshake checked the same a moment ago
 		closeWith(conn, wire.CloseNotInRoster)
 		return
@@ -324,14 +318,6 @@ func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
 		code = n.attend(conn, peer, known)
 	}
 	closeWith(conn, code)
-}
-
-// forget lets a certificate go that has said what it had to say: TLS keeps it parsed, 3 KB of
-// a node's memory, for as long as the connection lives. Only tickets would read it again
-// (resuming a session), and those are off.
-func forget(chain []*x509.Certificate, peer *pairing.Peer) {
-	peer.Key = bytes.Clone(peer.Key) // it lies in the certificate's bytes
-	clear(chain)
 }
 
 func closeWith(conn *quic.Conn, code wire.CloseCode) {

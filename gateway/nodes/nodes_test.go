@@ -203,13 +203,3 @@ func frame(t testing.TB, m wire.Message) []byte {
 func ticket(id capabilities.NodeID) *wire.Ticket {
 	return &wire.Ticket{Call: "c", Tool: "tool.a.b", Capability: "tyrum.a.b", Node: id, Args: []byte(`{}`), ArgsDigest: sha256.Sum256([]byte(`{}`)), LifetimeMS: 1, DeadlineMS: 1}
 }
-
-// What TLS keeps of a known node's certificate is let go: an idle node costs without it.
-func TestCertificatesAreLetGo(t *testing.T) {
-	p := newPlane(t, nil)
-	f := p.connected()
-	chain := p.session(f.id).conn.ConnectionState().TLS.PeerCertificates
-	if len(chain) != 1 || chain[0] != nil {
-		t.Errorf("TLS still has %d certificates of it", len(chain))
-	}
-}
