@@ -53,11 +53,12 @@ when { context.given != "session" && context.args.origin == %q };
 `, comment(why), d.Origin, originID(d, why), d.Origin), nil
 }
 
-// originID differs with why, too, so that files written for different reasons may
-// permit the same origin: IDs are not to be used twice.
+// originID is used by no other origin, however long their names are, nor for another
+// reason: files written for different ones may permit the same origin, and no ID may be
+// used twice.
 func originID(d Destination, why string) string {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(why))
+	_, _ = h.Write([]byte(why + "\n" + d.Origin))
 	id := fmt.Sprintf("origin-%08x-%s-%s-%d", h.Sum32(), d.Scheme, strings.ReplaceAll(d.Host, ":", "."), d.Port)
 	return id[:min(len(id), 64)]
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -185,6 +186,17 @@ func TestOriginPermit(t *testing.T) {
 	if _, err := OriginPermit("http://[::1]:9000", "v6"); err != nil {
 		t.Error(err)
 	}
+	// However long its name is and for whatever reason, an origin's rule has an ID of its own.
+	long := "http://" + strings.Repeat("a", 60) + ".test"
+	var files []Source
+	for i, o := range []struct{ origin, why string }{{long + ":1", "x"}, {long + ":2", "x"}, {long + ":1", "y"}} {
+		text, err := OriginPermit(o.origin, o.why)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, Source{Name: fmt.Sprintf("%d.cedar", i), Data: text})
+	}
+	defaultEngine(t, files...)
 }
 
 func TestNoSandboxPermit(t *testing.T) {

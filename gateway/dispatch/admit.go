@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -150,6 +152,25 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 			", or see \"Opening one more origin\" in docs/policy.md."
 	}
 	return &out
+}
+
+// closedOrigin gives the origin that a call would open, if it is on this machine or in a
+// local network, which no shipped rule opens; else nothing.
+func closedOrigin(d *catalog.Descriptor, args []byte) string {
+	if !slices.Contains(d.Evidence.Args, "/url") {
+		return ""
+	}
+	root, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return ""
+	}
+	v, _ := root.Get("url")
+	to := policy.ClassifyURL(v.Str)
+	web := to.Scheme == "http" || to.Scheme == "https"
+	if !web || to.Address != policy.AddressLoopback && to.Address != policy.AddressPrivate {
+		return ""
+	}
+	return to.Origin
 }
 
 func nodeByID(roster []route.Node, id capabilities.NodeID) *route.Node {

@@ -80,27 +80,6 @@ func reach(d *catalog.Descriptor, args []byte) consent.Reach {
 	return r
 }
 
-// closedOrigin gives the first origin that a call names and that is on this machine or
-// in a local network: what no shipped rule opens. Empty if it names none.
-func closedOrigin(d *catalog.Descriptor, args []byte) string {
-	root, err := canonical.Decode(args, canonical.Limits{})
-	if err != nil {
-		return ""
-	}
-	for _, pointer := range d.Evidence.Args {
-		if pointer != "/url" {
-			continue
-		}
-		v, _ := root.Get("url")
-		to := policy.ClassifyURL(v.Str)
-		web := to.Scheme == "http" || to.Scheme == "https"
-		if web && (to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate) {
-			return to.Origin
-		}
-	}
-	return ""
-}
-
 // reachesNetwork reports whether the node confines this tool's pages to the
 // envelope's domains.
 func reachesNetwork(d *catalog.Descriptor) bool {
