@@ -121,8 +121,8 @@ func (c *Conn) xkbMap(ctx context.Context, major byte, device uint16) (*keymap, 
 }
 
 // xkbSetKeys has the keys of a device from first to last be those of m, in one step. The
-// types, which stay as they are, go with them: servers until 21.1 know no width of a
-// key by other ones.
+// types, which stay as they are, go with them: Xorg's server (21.1 was tried) takes the
+// widths of keys from there only.
 //
 //	device:2, parts:2, flags:2, first key, last, first type, types, first key with
 //	syms, keys, syms:2, …, then types and keys
