@@ -35,9 +35,9 @@ func (w *watched) shows(after time.Time) time.Duration {
 	return time.Since(after)
 }
 
-// A way that loses, holds up and reorders packets shows the screen all the same, and one that was
-// dark for two seconds shows the present again, and nothing of what was.
-func TestLiveOverABadWay(t *testing.T) {
+// startRelayed watches a screen with a clock on it over a way that can be made bad.
+func startRelayed(t *testing.T) (*watched, *relay) {
+	t.Helper()
 	w := startWatched(t, "800x608")
 	w.browser = startChrome(t)
 	w.Grant("ann", w.node, "tool.live.screen")
@@ -45,6 +45,13 @@ func TestLiveOverABadWay(t *testing.T) {
 	way := w.relayed()
 	must(t, w.run(clockReader, nil))
 	w.shows(time.Now())
+	return w, way
+}
+
+// A way that loses, holds up and reorders packets shows the screen all the same, and one that was
+// dark for two seconds shows the present again, and nothing of what was.
+func TestLiveOverABadWay(t *testing.T) {
+	w, way := startRelayed(t)
 	way.tune(0.05, 20*time.Millisecond, 20*time.Millisecond)
 	w.shows(time.Now())
 	x.Await(t, "a packet to overtake another", func() bool {
@@ -75,13 +82,7 @@ func TestLiveOverABadWay(t *testing.T) {
 // A viewer that comes from another address in the middle of it sees on, in the same
 // session.
 func TestLiveOnTheMove(t *testing.T) {
-	w := startWatched(t, "800x608")
-	w.browser = startChrome(t)
-	w.Grant("ann", w.node, "tool.live.screen")
-	startClock(t, w.screen, 20*time.Millisecond)
-	way := w.relayed()
-	must(t, w.run(clockReader, nil))
-	w.shows(time.Now())
+	w, way := startRelayed(t)
 	for range 3 {
 		way.move()
 		w.shows(time.Now())

@@ -103,16 +103,22 @@ func (b *browser) press(cx, cy float64) {
 	}
 }
 
+// watchesHere has an operator watch the screen, 800 pixels wide, in the console.
+func (w *watched) watchesHere() {
+	w.t.Helper()
+	w.enter(principal.RoleOperator)
+	w.goTo("/console/live/" + string(w.node.ID))
+	must(w.t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("screen").videoWidth === 800`)
+}
+
 // An operator watches, takes over from an agent in the middle of its typing, works there
 // by mouse and keyboard, and hands back; the window itself and the ledger tell who did
 // what.
 func TestTakeOverInTheConsole(t *testing.T) {
 	w := startHeld(t)
 	app := w.screen.Fixture(x.GTK3, 5)
-	w.enter(principal.RoleOperator)
-	w.goTo("/console/live/" + string(w.node.ID))
-	must(t, w.run(`document.getElementById("watch").click()`, nil))
-	w.await(`document.getElementById("screen").videoWidth === 800`)
+	w.watchesHere()
 
 	entry, button := app.Box("entry"), app.Box("button")
 	middle := func(b x.Box) (int, int) { return b.X + b.Width/2, b.Y + b.Height/2 }
@@ -234,10 +240,7 @@ func TestTakeOverInTheConsole(t *testing.T) {
 func TestPauseInTheConsole(t *testing.T) {
 	w := startHeld(t)
 	app := w.screen.Fixture(x.GTK3, 5)
-	w.enter(principal.RoleOperator)
-	w.goTo("/console/live/" + string(w.node.ID))
-	must(t, w.run(`document.getElementById("watch").click()`, nil))
-	w.await(`document.getElementById("screen").videoWidth === 800`)
+	w.watchesHere()
 	w.tabTo("#pause")
 	w.key("Enter")
 	w.await(`document.getElementById("pause").textContent === "Let agents go on" && !document.getElementById("pause").disabled`)

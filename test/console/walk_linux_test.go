@@ -1,17 +1,14 @@
 package console
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -41,42 +38,12 @@ func (w *walk) command(in string, args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// start runs a command that stays until the test ends, and gives its first line.
-func (w *walk) start(in string, args ...string) (first string) {
+// start runs a command that stays until the test ends.
+func (w *walk) start(args ...string) {
 	w.t.Helper()
 	cmd := exec.Command(w.program, args...)
-	cmd.Env, cmd.Stdin, cmd.SysProcAttr = w.env, strings.NewReader(in), &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	must(w.t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	must(w.t, cmd.Start())
-	lines := make(chan string, 1)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		r := bufio.NewReader(out)
-		line, _ := r.ReadString('\n')
-		lines <- line
-		_, _ = io.Copy(io.Discard, r)
-	}()
-	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		late := time.AfterFunc(within, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-		defer late.Stop()
-		<-read
-		_ = cmd.Wait()
-		if w.t.Failed() {
-			w.t.Logf("handrail %s said: %.2000s", strings.Join(args, " "), said.String())
-		}
-	})
-	select {
-	case line := <-lines:
-		return strings.TrimSpace(line)
-	case <-time.After(within):
-		w.t.Fatalf("handrail %s says nothing", strings.Join(args, " "))
-		return ""
-	}
+	cmd.Env = w.env
+	screen.Stay(w.t, cmd)
 }
 
 // reach goes Tab by Tab to what an expression says of document.activeElement, which is
@@ -146,7 +113,7 @@ func TestFromABareMachine(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	w.start("", "gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--json")
+	w.start("gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--json")
 	link := w.command("", "login")
 	w.browser = startChrome(t)
 	w.look(390, 844, false)
@@ -169,7 +136,7 @@ func TestFromABareMachine(t *testing.T) {
 	w.await(`document.body.innerText.includes("Wants to join")`)
 	w.reach(`e.matches("button[value=approve]")`)
 	<-joined
-	w.start("", "node", "--data", device, "--json")
+	w.start("node", "--data", device, "--json")
 	w.await(`!document.body.innerText.includes("Wants to join") && /\d+ of \d+ capabilities ready/.test(document.body.innerText)`)
 	w.shot("devices")
 

@@ -1,21 +1,17 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -81,31 +77,8 @@ func items[T any](p *person, args ...string) []T {
 func (p *person) leaves(first any, args ...string) {
 	p.t.Helper()
 	cmd := exec.Command(p.program, args...)
-	cmd.Env, cmd.SysProcAttr = p.env, &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	must(p.t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	must(p.t, cmd.Start())
-	lines, read := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(read)
-		r := bufio.NewReader(out)
-		line, _ := r.ReadString('\n')
-		lines <- line
-		_, _ = io.Copy(io.Discard, r)
-	}()
-	p.t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		late := time.AfterFunc(desk.Within, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-		defer late.Stop()
-		<-read
-		_ = cmd.Wait()
-		if p.t.Failed() {
-			p.t.Logf("handrail %s said: %.4000s", strings.Join(args, " "), said.String())
-		}
-	})
-	line := await(p.t, "the first line of handrail "+strings.Join(args, " "), lines)
+	cmd.Env = p.env
+	line := desk.Stay(p.t, cmd)
 	if err := json.Unmarshal([]byte(line), first); err != nil {
 		p.t.Fatalf("handrail %s began with %q: %v", strings.Join(args, " "), line, err)
 	}
