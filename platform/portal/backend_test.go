@@ -156,8 +156,10 @@ func (b *backend) end() {
 
 // The events, carried out on the Sway.
 
+// did reports an event that failed. The portal answers before its desktop has done an
+// event, so a test's last one may come when the desktop is being closed: nobody waits for it.
 func (l lender) did(err error) *dbus.Error {
-	if err != nil {
+	if err != nil && l.t.Context().Err() == nil {
 		l.t.Errorf("the desktop did not do it: %v", err)
 	}
 	return nil
