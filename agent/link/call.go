@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -194,6 +195,8 @@ func (s *sink) Answer(a wire.Answer, blobs [][]byte) {
 		return
 	}
 	_ = s.stream.Close()
+	// The connection's goroutine sends it; what is left to do here can follow.
+	runtime.Gosched()
 }
 
 // announced reports whether the bytes are those that the heads speak of.

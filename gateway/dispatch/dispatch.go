@@ -92,6 +92,9 @@ type Request struct {
 	// Inside says that the call is the gateway's own way to do what a person asked a
 	// surface for: it may be of a tool that is not model-facing.
 	Inside bool
+	// Waits says that the surface's goroutine lasts, and has nothing to do before the
+	// result: the execution runs on it, and Call returns no sooner than that ends.
+	Waits bool
 
 	task string // the deferred call that this carries out
 }
@@ -242,6 +245,7 @@ type call struct {
 	waited  time.Duration       // for people
 	yielded time.Duration       // of waited: for one who kept the node to themselves
 	row     row                 // hop 7
+	here    func()              // the execution, if the caller's goroutine is to run it
 }
 
 // Call carries one call through the hops of DESIGN section 4 and always gives a
@@ -270,7 +274,11 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 	if err != nil {
 		return d.refuse(c, err)
 	}
-	result, ok := f.wait(ctx, id)
+	wait := f.wait
+	if c.here != nil {
+		wait = func(ctx context.Context, id int) (capabilities.Result, bool) { return f.carryOut(ctx, id, c.here) }
+	}
+	result, ok := wait(ctx, id)
 	if !ok {
 		return c.failure(&capabilities.Error{Code: capabilities.CodeCancelled})
 	}

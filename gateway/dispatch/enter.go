@@ -78,15 +78,21 @@ func (k *keyed) same(other *keyed) bool {
 	return k.tool == other.tool && k.lane == other.lane && k.target == other.target && k.args == other.args
 }
 
-// fly runs the execution of c beside its caller; done follows it.
+// fly runs the execution of c beside its caller, or has the caller run it; done follows
+// it.
 func (d *Dispatcher) fly(ctx context.Context, c *call, f *flight, done func()) {
 	c.life = ctx
 	landed := d.airborne.start(f, c.id)
-	d.crew.run(func() {
+	job := func() {
 		defer done()
 		defer landed()
 		f.land(d.survive(ctx, c, f))
-	})
+	}
+	if c.req.Waits {
+		c.here = job
+	} else {
+		d.crew.run(job)
+	}
 }
 
 // survive runs the execution. A panic in it costs its own call, not the gateway;

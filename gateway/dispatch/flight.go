@@ -54,6 +54,22 @@ func (f *flight) wait(ctx context.Context, id int) (result capabilities.Result, 
 	return capabilities.Result{}, false
 }
 
+// carryOut runs the execution on the goroutine of the waiter who began it and gives what
+// wait does, once it has ended.
+func (f *flight) carryOut(ctx context.Context, id int, run func()) (result capabilities.Result, ok bool) {
+	stays := context.AfterFunc(ctx, func() {
+		if last := f.leave(id); last {
+			f.cancel(context.Cause(ctx))
+		}
+	})
+	run()
+	if !stays() {
+		return capabilities.Result{}, false
+	}
+	f.leave(id)
+	return f.result, true
+}
+
 func (f *flight) leave(id int) (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

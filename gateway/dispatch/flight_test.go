@@ -70,6 +70,53 @@ func TestFlightIsCancelledWithItsLastWaiter(t *testing.T) {
 	})
 }
 
+// An execution on its waiter's own goroutine ends as any other: with its result, or with
+// the last who waits.
+func TestFlightCarriedOutByItsWaiter(t *testing.T) {
+	reason := errors.New("gone")
+	for name, c := range map[string]struct{ leaves, joined bool }{"stays": {}, "leaves": {leaves: true}, "leaves another": {leaves: true, joined: true}} {
+		cancelled := make(chan error, 1)
+		var f *flight
+		f = newFlight(func(err error) {
+			select {
+			case <-f.done: // nothing is left to cancel
+			default:
+				cancelled <- err
+			}
+		})
+		id, other := f.join(nil), 0
+		if c.joined {
+			other = f.join(nil)
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		r, ok := f.carryOut(ctx, id, func() {
+			if c.leaves {
+				cancel(reason)
+			}
+			if c.leaves && !c.joined {
+				if err := <-cancelled; err != reason {
+					t.Errorf("%s: cancelled by %v", name, err)
+				}
+			}
+			f.land(capabilities.Result{Call: "c1"})
+		})
+		cancel(nil)
+		if ok == c.leaves || ok && r.Call != "c1" {
+			t.Errorf("%s: %+v, %v", name, r, ok)
+		}
+		if c.joined {
+			if r, ok := f.wait(context.Background(), other); !ok || r.Call != "c1" {
+				t.Errorf("%s: who joined got %+v, %v", name, r, ok)
+			}
+		}
+		select {
+		case err := <-cancelled:
+			t.Errorf("%s: cancelled by %v", name, err)
+		default:
+		}
+	}
+}
+
 func TestFlightReportsToThoseWhoWait(t *testing.T) {
 	f := newFlight(func(error) {})
 	var got [3]int
