@@ -152,6 +152,112 @@ func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
 	}
 }
 
+// While a window manager looks at a press, what follows waits for the screen's pointer
+// only. A button that goes down again on XTEST's device meanwhile would make the
+// server drop a release and a press: so it does not go down before.
+func TestClicksThatSomebodyLooksAt(t *testing.T) {
+	t.Parallel()
+	d := desk.StartX(t, desk.Options{NoBus: true})
+	in, manager, program := openInput(t, d), dial(t, d), dial(t, d)
+	ctx := within(t)
+	w, err := xproto.NewWindowId(program.X)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const buttons = xproto.EventMaskButtonPress | xproto.EventMaskButtonRelease
+	mine := func(e Event) bool { return e.Code == xproto.ButtonPress || e.Code == xproto.ButtonRelease }
+	got, looked := program.Subscribe(ctx, mine), manager.Subscribe(ctx, mine)
+	xproto.CreateWindow(program.X, program.Screen.RootDepth, w, program.Root(), 100, 100, 200, 200, 0, xproto.WindowClassInputOutput, program.Screen.RootVisual,
+		xproto.CwOverrideRedirect|xproto.CwEventMask, []uint32{1, buttons})
+	if err := xproto.MapWindowChecked(program.X, w).Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := xproto.GrabButtonChecked(manager.X, false, w, xproto.EventMaskButtonPress, xproto.GrabModeSync, xproto.GrabModeAsync,
+		xproto.WindowNone, xproto.CursorNone, xproto.ButtonIndexAny, xproto.ModMaskAny).Check(); err != nil {
+		t.Fatal(err)
+	}
+	next := func(what string, from <-chan Event) byte {
+		t.Helper()
+		select {
+		case e := <-from:
+			return e.Code
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s", what)
+			return 0
+		}
+	}
+	replay := func() {
+		t.Helper()
+		next("a press to look at", looked)
+		if err := xproto.AllowEventsChecked(manager.X, xproto.AllowReplayPointer, xproto.TimeCurrentTime).Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	button := func(down bool) {
+		t.Helper()
+		if err := in.Button(ctx, platform.ButtonLeft, down); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.Move(ctx, platform.Point{X: 200, Y: 200}); err != nil {
+		t.Fatal(err)
+	}
+	button(true)
+	button(false)
+	again := make(chan error, 1)
+	go func() { again <- in.Button(ctx, platform.ButtonLeft, true) }()
+	for range 50 { // so many answers of the server later it would have been made
+		select {
+		case err := <-again:
+			t.Fatalf("pressed while the release before waits: %v", err)
+		default:
+		}
+		if err := manager.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replay()
+	if err := <-again; err != nil {
+		t.Fatal(err)
+	}
+	replay()
+	button(false)
+	for i, want := range []byte{xproto.ButtonPress, xproto.ButtonRelease, xproto.ButtonPress, xproto.ButtonRelease} {
+		if is := next("the clicks", got); is != want {
+			t.Fatalf("event %d is %d, want %d", i, is, want)
+		}
+	}
+	// So does each turn of the wheel.
+	scrolled := make(chan error, 1)
+	go func() { scrolled <- in.Scroll(ctx, 0, 3) }()
+	for range 3 {
+		replay()
+		for _, want := range []byte{xproto.ButtonPress, xproto.ButtonRelease} {
+			if is := next("the wheel", got); is != want {
+				t.Fatalf("%d, want %d", is, want)
+			}
+		}
+	}
+	if err := <-scrolled; err != nil {
+		t.Fatal(err)
+	}
+	// Where nobody lets it go on, no click is said to be made.
+	button(true)
+	button(false)
+	if err := in.do(ctx, func(context.Context) error { in.thaw = 100 * time.Millisecond; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Button(ctx, platform.ButtonLeft, true); err == nil || !strings.Contains(err.Error(), "holds the pointer") {
+		t.Errorf("%v", err)
+	}
+	replay()
+	for _, want := range []byte{xproto.ButtonPress, xproto.ButtonRelease} {
+		if is := next("the click", got); is != want {
+			t.Errorf("%d, want %d", is, want)
+		}
+	}
+}
+
 // Keys by name, chords, and letting go of what is held.
 func TestKeys(t *testing.T) {
 	t.Parallel()

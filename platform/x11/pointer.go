@@ -15,9 +15,7 @@ import (
 
 // Pointer gives the pointer's place.
 func (in *Input) Pointer(ctx context.Context) (platform.Point, error) {
-	r, err := Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
-		return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
-	})
+	r, err := in.query(ctx)
 	if err != nil {
 		return platform.Point{}, err
 	}
@@ -48,37 +46,66 @@ func (in *Input) MoveTo(ctx context.Context, to platform.Point) (at platform.Poi
 		// the old size that was reached is right, too.
 		seen.Store(r)
 		near := func(is int16, want, size int) bool { return int(is) == want || want < 0 || want >= size }
-		there := func() bool { return near(r.RootX, to.X, wide) && near(r.RootY, to.Y, high) }
-		if there() {
+		there := func(r *xproto.QueryPointerReply) bool { return near(r.RootX, to.X, wide) && near(r.RootY, to.Y, high) }
+		if there(r) {
 			return nil
 		}
 		// A window manager that looks at a press first stops the pointer for the while;
 		// what moves it then waits in the server and is carried out when it goes on.
-		frozen := time.NewTimer(in.thaw)
-		defer frozen.Stop()
-		look := time.NewTicker(2 * time.Millisecond)
-		defer look.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-frozen.C:
-				return fmt.Errorf("x11: something holds the pointer at %d,%d", r.RootX, r.RootY)
-			case <-look.C:
-			}
-			r, err = Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
-				return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
-			})
-			if err != nil || there() {
-				seen.Store(r)
-				return err
-			}
+		if r, err = in.until(ctx, r, there); r != nil {
+			seen.Store(r)
 		}
+		return err
 	})
 	if r := seen.Load(); err == nil && r != nil {
 		at = platform.Point{X: int(r.RootX), Y: int(r.RootY)}
 	}
 	return at, err
+}
+
+// until asks for the pointer, which was r a moment ago, until it is so, or thaw is over.
+func (in *Input) until(ctx context.Context, r *xproto.QueryPointerReply, so func(*xproto.QueryPointerReply) bool) (*xproto.QueryPointerReply, error) {
+	frozen := time.NewTimer(in.thaw)
+	defer frozen.Stop()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-frozen.C:
+			return r, fmt.Errorf("x11: something holds the pointer at %d,%d", r.RootX, r.RootY)
+		case <-look.C:
+		}
+		now, err := in.query(ctx)
+		if err != nil || so(now) {
+			return now, err
+		}
+		r = now
+	}
+}
+
+func (in *Input) query(ctx context.Context) (*xproto.QueryPointerReply, error) {
+	return Ask(ctx, in.conn, func() (*xproto.QueryPointerReply, error) {
+		return xproto.QueryPointer(in.conn.X, in.conn.Root()).Reply()
+	})
+}
+
+// shows waits until the screen's pointer has a button down, or up. That may be later
+// than XTEST's own device: while a window manager looks at a press, the pointer stands
+// still, and what follows waits. The server drops a release that it comes by while
+// the button is down again on the device, and then the press that follows, which finds
+// the button down: of two clicks one would be left, and nobody told.
+func (in *Input) shows(ctx context.Context, number byte, down bool) error {
+	if number > 5 {
+		return nil // the protocol tells of no more
+	}
+	so := func(r *xproto.QueryPointerReply) bool { return (r.Mask>>(7+number)&1 == 1) == down }
+	r, err := in.query(ctx)
+	if err == nil && !so(r) {
+		_, err = in.until(ctx, r, so)
+	}
+	return err
 }
 
 // Behind waits for the program under the pointer, as platform.Follower says.
@@ -145,7 +172,8 @@ func (in *Input) physical(ctx context.Context, number byte) (byte, error) {
 	return byte(i + 1), nil
 }
 
-// Button presses or releases a button. Releasing what is not held does nothing.
+// Button presses or releases a button. Releasing what is not held does nothing. A
+// press waits until the one before it was let go, and is read back; see shows.
 func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error {
 	number, ok := logical[b]
 	if !ok {
@@ -168,15 +196,25 @@ func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error
 			if code, err = in.physical(ctx, number); err != nil {
 				return err
 			}
+			if down {
+				err = in.shows(ctx, number, false)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		kind := byte(fakeButtonRelease)
 		if down {
 			kind = fakeButtonPress
 			in.buttons = append(in.buttons, heldButton{number, code})
 		}
-		return in.conn.Do(context.WithoutCancel(ctx), func() error {
+		err := in.conn.Do(context.WithoutCancel(ctx), func() error {
 			return xtest.FakeInputChecked(in.conn.X, kind, code, 0, 0, 0, 0, 0).Check()
 		})
+		if err == nil && down {
+			err = in.shows(ctx, number, true)
+		}
+		return err
 	})
 }
 
@@ -196,6 +234,9 @@ func (in *Input) Scroll(ctx context.Context, right, down int) error {
 			}
 			code, err := in.physical(ctx, number)
 			for range axis.clicks {
+				if err == nil {
+					err = in.shows(ctx, number, false)
+				}
 				if err == nil {
 					err = in.conn.Do(ctx, func() error {
 						xtest.FakeInput(in.conn.X, fakeButtonPress, code, 0, 0, 0, 0, 0)
