@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -71,5 +72,20 @@ func TestAnswerIsNotHeldBack(t *testing.T) {
 	a.end()
 	if w.Code != http.StatusBadRequest || w.Body.String() != `{}` {
 		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// A text is quoted to the same value as by encoding/json, whatever is in it.
+func TestQuote(t *testing.T) {
+	for _, text := range []string{"", "a", "\x00\x1f\"\\/<>&\b\t\n\f\r", "\u2028\u2029é😀\u007f", "\xffa\xc3\x28", "{\"text\":\"a\\nb\"}"} {
+		got, err := quote(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, _ := json.Marshal(text)
+		var one, other string
+		if json.Unmarshal(got, &one) != nil || json.Unmarshal(theirs, &other) != nil || one != other || !oneLine(got) {
+			t.Errorf("%q became %s", text, got)
+		}
 	}
 }

@@ -8,20 +8,25 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
 // The SDK encodes a result from the inside out, and each of three layers walks the
 // bytes of the one below once more: 40 ns for each byte of an image, 12 ms for one of
-// 300 KB. So what is large is lifted out of the result, a mark put in its place, and
-// set in again where the message is written, encoded once.
+// 300 KB, and half of what the whole encoding of a small result takes. So what is more
+// than a few words is lifted out of the result, a mark put in its place, and set in
+// again where the message is written, encoded once.
 //
 // A mark is 24 random bytes, made after the content around it, so nobody can have
 // put one there.
 
-// liftFrom is from what size on a part of a result is lifted.
-const liftFrom = 4 << 10
+// liftFrom is from what size on a part of a result is lifted, in bytes: a mark has 34,
+// and making one costs as much as encoding some 50.
+const liftFrom = 128
 
 // lifted is one part: JSON as it stands, or bytes that go as base64 in a string.
 type lifted struct {
@@ -51,6 +56,11 @@ func (s *Server) visitOf(extra *sdk.RequestExtra) *visit {
 
 // lift takes large parts out of a result that goes out by a.
 func (a *answer) lift(out *sdk.CallToolResult) {
+	if meta, ok := out.Meta[metaCall].(callMeta); ok {
+		if raw, err := json.Marshal(&meta); err == nil {
+			out.Meta[metaCall] = a.liftJSON(raw)
+		}
+	}
 	if raw, ok := out.StructuredContent.(json.RawMessage); ok && len(raw) >= liftFrom && oneLine(raw) {
 		out.StructuredContent = a.liftJSON(raw)
 	}
@@ -78,6 +88,9 @@ func oneLine(raw []byte) bool { return !bytes.ContainsAny(raw, "\r\n") }
 
 // quote gives s as a JSON string; a "<" in it stays one byte.
 func quote(s string) ([]byte, error) {
+	if utf8.ValidString(s) {
+		return canonical.AppendString(make([]byte, 0, len(s)+len(s)/4+2), s), nil
+	}
 	var b bytes.Buffer
 	b.Grow(len(s) + len(s)/8)
 	enc := json.NewEncoder(&b)

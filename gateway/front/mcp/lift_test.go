@@ -49,7 +49,7 @@ func TestLargeParts(t *testing.T) {
 	})
 	eachRevision(t, func(t *testing.T, revision string) {
 		s := connect(t, f, token, "/mcp", revision, nil)
-		for _, size = range []int{0, 4<<10 - 3, 48<<10 - 2, 100_000} {
+		for _, size = range []int{0, 128 - 2, 4<<10 - 3, 48<<10 - 2, 100_000} {
 			for _, progress := range []any{nil, "p"} {
 				p := &sdk.CallToolParams{Name: "test_simple_text", Arguments: map[string]any{"text": "x"}}
 				if progress != nil {
