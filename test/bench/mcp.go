@@ -7,11 +7,15 @@ import (
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
+// emptyArgs ask for a list of nodes that comes out empty.
+const emptyArgs = `{"dispatchable_only":true,"tool_id":"tool.browser.click"}`
+
 // mcp measures a tool that does nothing through MCP, beside the SDK's own server
-// with such a tool: same client code, same run. Two ways: answered by the gateway
-// itself (front, policy, two durable commits), and the whole way to a node and
-// back. The rate under load is the promise; a lone caller waits for the disk,
-// which the bare server never touches.
+// with such a tool: same client code, same run. Three ways: answered by the gateway
+// itself (front, policy, two durable commits) with a list of one node and its six
+// tools, which is 2 kB for the client to read where the bare server's answer is 100
+// bytes; with an empty list; and the whole way to a node and back. The rate under load
+// is the promise; a lone caller waits for the disk, which the bare server never touches.
 func (b *bench) mcp() error {
 	p, err := b.plant("mcp")
 	if err != nil {
@@ -31,15 +35,16 @@ func (b *bench) mcp() error {
 			}
 			bare := of(p.floors.MCP, "", echoWire, echoArgs)
 			house := of(p.at.HTTP+"/mcp", p.at.Token, "tool_node_list", "{}")
+			empty := of(p.at.HTTP+"/mcp", p.at.Token, "tool_node_list", emptyArgs)
 			routed := of(p.at.HTTP+"/mcp", p.at.Token, echoWire, echoArgs)
-			if err := b.alternate(house, routed, bare); err != nil {
+			if err := b.alternate(house, empty, routed, bare); err != nil {
 				return err
 			}
 			for _, way := range []struct {
 				name  string
 				s     *subject
 				limit float64
-			}{{"answered by the gateway", house, 0.6}, {"the whole way to the node", routed, 0}} {
+			}{{"answered by the gateway", house, 0.6}, {"answered by the gateway with an empty list", empty, 0}, {"the whole way to the node", routed, 0}} {
 				r := row{
 					Part: "MCP no-op tool call over the bare SDK server's rate",
 					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
