@@ -241,10 +241,7 @@ func (n *Nodes) Run(ctx context.Context) error {
 			return err
 		}
 		served.Add(1)
-		go func() {
-			defer served.Done()
-			n.serve(ctx, conn)
-		}()
+		go n.serve(ctx, conn, served.Done)
 	}
 }
 
@@ -279,16 +276,24 @@ func (n *Nodes) disconnectAll() {
 	}
 }
 
-// serve takes one connection from its first stream to its end. It holds a slot
-// until the connection is somebody's. Strangers have slots of their own: whoever
-// reaches the port can fill them, and nodes must still come back.
-func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
+// serve takes one connection from its first stream to its end, and then calls ended;
+// a node's goes on being listened to when serve has returned. It holds a slot until
+// the connection is somebody's. Strangers have slots of their own: whoever reaches the
+// port can fill them, and nodes must still come back.
+func (n *Nodes) serve(ctx context.Context, conn *quic.Conn, ended func()) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(quic.ApplicationErrorCode(wire.CloseDone), "") })
-	defer stop()
+	over := func() {
+		stop()
+		ended()
+	}
+	listening := false
+	defer func() {
+		if !listening {
+			over()
+		}
+	}()
 
-	var peer pairing.Peer
-	var err error
-	apart(func() { peer, err = n.opts.Site.VerifyNode(conn.ConnectionState().TLS.PeerCertificates, n.opts.Now()) })
+	peer, err := n.opts.Site.VerifyNode(conn.ConnectionState().TLS.PeerCertificates, n.opts.Now())
 	if err != nil { // the TLS handshake checked the same a moment ago
 		closeWith(conn, wire.CloseNotInRoster)
 		return
@@ -315,9 +320,11 @@ func (n *Nodes) serve(ctx context.Context, conn *quic.Conn) {
 	if peer.Joining {
 		code = n.join(conn, peer, known)
 	} else {
-		code = n.attend(conn, peer, known)
+		listening, code = n.attend(conn, peer, known, over)
 	}
-	closeWith(conn, code)
+	if !listening {
+		closeWith(conn, code)
+	}
 }
 
 func closeWith(conn *quic.Conn, code wire.CloseCode) {

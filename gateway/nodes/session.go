@@ -91,32 +91,32 @@ func (n *Nodes) drop(id capabilities.NodeID, code wire.CloseCode) {
 	}
 }
 
-// attend serves a node with a certificate of the site, from its hello to its end.
-func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known func()) wire.CloseCode {
-	var g greeting
-	var code wire.CloseCode
-	apart(func() { g, code = n.greet(conn, peer, known) })
+// attend greets a node with a certificate of the site and has it listened to, which
+// ends the connection and calls over. Without a session it says what to close with.
+func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known, over func()) (listening bool, code wire.CloseCode) {
+	g, code := n.greet(conn, peer, known)
 	if g.session == nil {
-		return code
+		return false, code
 	}
-	if code == wire.CloseDone {
-		code = n.listenTo(g.session, g.reader, g.logKey)
+	g.over = over
+	if code != wire.CloseDone {
+		n.part(&g, code)
+		return true, code
 	}
-	closeWith(conn, code) // before exit: nothing may be sent on a session that is gone
-	n.exit(g.session)
-	return code
+	_ = g.session.control.SetReadDeadline(time.Time{})
+	g.silence = time.AfterFunc(3*n.opts.Heartbeat, func() { _ = g.session.control.SetReadDeadline(time.Now()) })
+	go n.listenTo(&g)
+	return true, code
 }
 
-// apart runs f in a goroutine of its own and waits for it. A node's goroutine
-// lives for weeks with next to nothing to do: what goes deep at the beginning
-// (certificates, the store) must not leave it a large stack.
-func apart(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	<-done
+// part ends a session.
+func (n *Nodes) part(g *greeting, code wire.CloseCode) {
+	if g.silence != nil {
+		g.silence.Stop()
+	}
+	closeWith(g.session.conn, code) // before exit: nothing may be sent on a session that is gone
+	n.exit(g.session)
+	g.over()
 }
 
 // greeting is what a hello led to.
@@ -124,6 +124,8 @@ type greeting struct {
 	session *session // nil: turned away
 	reader  *wire.Reader
 	logKey  ed25519.PublicKey
+	silence *time.Timer // ends the reading from a node that says nothing for too long
+	over    func()
 }
 
 // greet reads the hello and acknowledges it, which makes the connection usable.
@@ -161,6 +163,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		return greeting{}, code
 	}
 	known()
+	reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate)
 	g := greeting{session: s, reader: reader, logKey: hello.LogKey}
 	err = s.acknowledge(func() *wire.HelloAck {
 		if now := n.lookup(s.node); now != nil {
@@ -293,20 +296,22 @@ func (n *Nodes) seen(ctx context.Context, id capabilities.NodeID) error {
 	})
 }
 
-// listenTo reads the control stream until it ends. It is the one goroutine of
-// ours that an idle node costs.
-func (n *Nodes) listenTo(s *session, reader *wire.Reader, logKey ed25519.PublicKey) wire.CloseCode {
-	reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate)
-	for {
-		_ = s.control.SetReadDeadline(time.Now().Add(3 * n.opts.Heartbeat))
-		err := reader.Wait()
-		if err == nil {
-			apart(func() { err = n.hear(s, reader, logKey) })
-		}
-		if err != nil {
-			return n.brokenBy(s.node, err)
-		}
+// listenTo waits for one frame of the control stream and does what it says; then a
+// new goroutine waits for the next. It is the one goroutine of ours that an idle node
+// costs, for weeks, and a stack that was once deep never gets small again: so none
+// waits that did anything before, and waiting itself, without a deadline, fits into
+// the 2 KiB that a goroutine begins with.
+func (n *Nodes) listenTo(g *greeting) {
+	err := g.reader.Wait()
+	if err == nil {
+		err = n.hear(g.session, g.reader, g.logKey)
 	}
+	if err != nil {
+		n.part(g, n.brokenBy(g.session.node, err))
+		return
+	}
+	g.silence.Reset(3 * n.opts.Heartbeat)
+	go n.listenTo(g)
 }
 
 // hear reads one frame and does what it says.
