@@ -191,6 +191,40 @@ func TestUseIsShown(t *testing.T) {
 	}
 }
 
+// Who watches is named, and how often they do; taking over is a use of mouse and keyboard.
+func TestWatchingIsShown(t *testing.T) {
+	h := start(t, newSession())
+	live := func(call capabilities.CallID, who capabilities.PrincipalID, tool capabilities.ToolID, key string) {
+		tk := ticket(t, call, who, key)
+		tk.Tool = tool
+		h.Begin(tk)
+	}
+	says := func(words ...string) {
+		t.Helper()
+		h.await(strings.Join(words, ", "), func(s Status) bool {
+			for _, w := range words {
+				if !strings.Contains(s.Text, w) {
+					return false
+				}
+			}
+			return s.State == StateInUse
+		})
+	}
+	live("c1", "ann", "tool.live.screen", "data.read.screen")
+	says("ann watches your screen, live (since ")
+	h.awaitNotice("the notice", func(n platform.Notice) bool { return strings.HasPrefix(n.Title, "ann watches your screen") })
+	live("c2", "ann", "tool.live.screen", "data.read.screen")
+	live("c3", "ben", "tool.live.camera", "data.capture.camera")
+	says("ann watches (2 times) your screen, live", "ben watches your camera, live")
+	live("c4", "ann", "tool.live.control", "privileged.input.inject")
+	says("ann uses your mouse and keyboard")
+	h.End("c2")
+	says("ann watches your screen, live")
+	h.End("c1")
+	h.End("c3")
+	says("ann has just used your screen, live", "ben has just used your camera, live")
+}
+
 // The notice's button stops the device, and what is stopped is said.
 func TestButtonStops(t *testing.T) {
 	h := start(t, newSession())

@@ -71,7 +71,14 @@ func notice(s Status) platform.Notice {
 		}
 		lines = append(lines, s.stop)
 		first := s.Uses[0]
-		title := fmt.Sprintf("%s uses %s", first.Principal, first.What)
+		verb := "uses"
+		switch {
+		case strings.HasSuffix(first.What, ", live"):
+			verb = "watches"
+		case first.What == film:
+			verb = "records"
+		}
+		title := fmt.Sprintf("%s %s %s", first.Principal, verb, first.What)
 		if len(s.Uses) > 1 {
 			title = fmt.Sprintf("%s, and %d more", title, len(s.Uses)-1)
 		}
