@@ -54,6 +54,8 @@ type Handler struct {
 	kill context.CancelFunc
 	wg   sync.WaitGroup
 
+	marks marks
+
 	mu      sync.Mutex // above what follows
 	sources map[string]*source
 	named   map[sessionKey]*peer
@@ -302,6 +304,13 @@ func (h *Handler) watch(ctx context.Context, src *source, v *viewer, inv capabil
 	}
 	src.add(v)
 	defer src.drop(v)
+	if inv.Capability == screenLive {
+		telling, stop := context.WithCancel(ctx)
+		var told sync.WaitGroup
+		told.Go(func() { h.tell(telling, src, inv) })
+		defer told.Wait()
+		defer stop()
+	}
 	over := make(<-chan time.Time)
 	if deadline, ok := ctx.Deadline(); ok {
 		timer.Reset(time.Until(deadline) - lastWord)

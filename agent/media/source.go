@@ -53,6 +53,7 @@ type source struct {
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
+	area    platform.Rect // of the desktop, that the picture shows
 }
 
 // viewer is one of those who watch. At most one frame is on its way to it.
@@ -120,6 +121,13 @@ func (s *source) drop(v *viewer) {
 	delete(s.viewers, v)
 }
 
+// shows gives the part of the desktop that the picture shows; none before it is known.
+func (s *source) shows() platform.Rect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.area
+}
+
 // watching gives the viewers, whether one of them can take a frame, and what the
 // narrowest of the ways of those who can carries.
 func (s *source) watching() (all []*viewer, free bool, rate int) {
@@ -175,6 +183,9 @@ func (s *source) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.mu.Lock()
+		s.area = sc.area
+		s.mu.Unlock()
 		if err = s.show(ctx, sc); !errors.Is(err, errLayout) {
 			return err
 		}

@@ -96,6 +96,12 @@ func watch(t *testing.T, h *Handler) *watching {
 // watchBy is watch by a viewer that gets the answer changed.
 func watchBy(t *testing.T, h *Handler, viewer *webrtc.PeerConnection, change func(answer string) string) *watching {
 	t.Helper()
+	return watchWith(t, h, viewer, change, func(json.RawMessage) {})
+}
+
+// watchWith is watchBy that hears what else the session says.
+func watchWith(t *testing.T, h *Handler, viewer *webrtc.PeerConnection, change func(answer string) string, heard func(json.RawMessage)) *watching {
+	t.Helper()
 	w := &watching{PeerConnection: viewer, frames: make(chan seen, 4096), ssrc: make(chan uint32, 1), end: make(chan error, 1)}
 	w.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
 		w.ssrc <- uint32(track.SSRC())
@@ -126,8 +132,10 @@ func watchBy(t *testing.T, h *Handler, viewer *webrtc.PeerConnection, change fun
 	go func() {
 		out, err := h.Handle(ctx, capabilities.Invocation{Capability: screenLive, Args: args, Progress: func(p capabilities.Progress) {
 			var word Answered
-			if json.Unmarshal(p.Data, &word) == nil {
+			if json.Unmarshal(p.Data, &word) == nil && word.Answer != "" {
 				answers <- word.Answer
+			} else {
+				heard(p.Data)
 			}
 		}})
 		w.out = out.Result

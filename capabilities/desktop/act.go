@@ -230,6 +230,12 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 	if err := c.find(ctx); err != nil {
 		return err
 	}
+	switch {
+	case c.spot != nil:
+		c.h.acts(ctx, pixel(*c.spot))
+	case visible(&c.e) && !c.e.Bounds.Empty():
+		c.h.acts(ctx, c.e.Bounds)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.seen = c.h.trace(ctx, c.d, c.e, c.windows)

@@ -24,6 +24,9 @@ func (c *deed) arrange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !w.Minimized {
+		c.h.acts(ctx, w.Bounds)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.seen = c.h.trace(ctx, c.d, platform.Element{Window: w.Ref, PID: w.PID}, c.windows)

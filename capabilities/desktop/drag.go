@@ -28,6 +28,7 @@ func (c *deed) drag(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.h.acts(ctx, pixel(from), pixel(to))
 	c.moved, c.route = true, routeInput
 	c.seen.forget()
 	m := gesture{h: c.h}

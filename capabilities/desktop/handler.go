@@ -32,6 +32,10 @@ type Options struct {
 	Reader platform.TextReader
 	// Control offers to keep the hands for a person who takes over from afar.
 	Control bool
+	// Acting is told where on the desktop a call acts, anew when that changes (the
+	// newest word counts), and nowhere once it is over. It must not block. Default:
+	// nobody is told.
+	Acting func(call capabilities.CallID, at ...platform.Rect)
 	// Log. Default: discard.
 	Log *slog.Logger
 }
@@ -125,6 +129,9 @@ func New(o Options) (*Handler, error) {
 			return nil, errors.New("desktop: HotKey: " + err.Error())
 		}
 	}
+	if o.Acting == nil {
+		o.Acting = func(capabilities.CallID, ...platform.Rect) {}
+	}
 	if o.Stop == nil {
 		o.Stop = func(string) {}
 	}
@@ -170,6 +177,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	defer cancel(nil)
 	defer context.AfterFunc(h.life, func() { cancel(errClosing) })()
 	ctx = context.WithValue(ctx, callKey{}, &inv)
+	defer h.o.Acting(inv.Call)
 	out, err := run(h, ctx, inv)
 	if err == nil {
 		return out, nil
@@ -194,6 +202,16 @@ func observe(ctx context.Context, key, detail string) {
 		inv.Observe(key, detail)
 	}
 }
+
+// acts tells where the call of ctx acts.
+func (h *Handler) acts(ctx context.Context, at ...platform.Rect) {
+	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
+		h.o.Acting(inv.Call, at...)
+	}
+}
+
+// pixel is the place of a point.
+func pixel(p platform.Point) platform.Rect { return platform.Rect{X: p.X, Y: p.Y, Width: 1, Height: 1} }
 
 // laneOf gives the lane of the call of ctx.
 func laneOf(ctx context.Context) capabilities.LaneID {

@@ -137,6 +137,7 @@ func (m *gesture) perform(ctx context.Context, in platform.Input) error {
 	}
 	way = append(way, to)
 	if m.args.Action == "move" && len(m.h.hands.held(m.lane)) == 0 {
+		m.h.acts(ctx, pixel(to))
 		if err := m.travel(ctx, in, way, m.duration(0)); err != nil {
 			return err
 		}
@@ -164,6 +165,11 @@ func (m *gesture) press(ctx context.Context, d *platform.Desktop, in platform.In
 			return err
 		}
 		area = area.Union(window)
+	}
+	if ends[0] != to && m.args.Action == "drag" {
+		m.h.acts(ctx, pixel(ends[0]), pixel(to))
+	} else {
+		m.h.acts(ctx, pixel(to))
 	}
 	seen := watchArea(ctx, d, area)
 	defer seen.close()

@@ -126,6 +126,9 @@ func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *pla
 	if want.area, err = h.areaOf(ctx, layout, args); err != nil {
 		return capabilities.Output{}, err
 	}
+	if args.Region != nil || args.Window != "" {
+		h.acts(ctx, want.area)
+	}
 	took, err := h.take(ctx, d, layout, want, args.ChangedAt)
 	if err != nil {
 		return capabilities.Output{}, err

@@ -102,20 +102,23 @@ func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason s
 		return nil, nil
 	}
 	opener := localDesktop(log)
-	h, err := desktop.New(desktop.Options{
+	o := desktop.Options{
 		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Control: c.Live, Log: log,
-	})
+	}
+	all := []capabilities.Handler{}
+	if c.Live {
+		l, err := media.New(media.Options{Opener: opener, Sensors: sensors, Port: c.LivePort, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		o.Acting = l.Acting
+		all = append(all, l) // the live view ends before the desktop that it looks at
+	}
+	h, err := desktop.New(o)
 	if err != nil {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "node.json: %v", err)
 	}
-	if !c.Live {
-		return []capabilities.Handler{h}, nil
-	}
-	l, err := media.New(media.Options{Opener: opener, Sensors: sensors, Port: c.LivePort, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return []capabilities.Handler{l, h}, nil // the live view ends before the desktop that it looks at
+	return append(all, h), nil
 }
 
 // localNotices shows notices in the session of this process, if the owner wants them.

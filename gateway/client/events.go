@@ -16,11 +16,11 @@ const maxEvent = 4 << 20
 
 // Event is something that happened.
 type Event struct {
-	Name string // call, approval, grant, node or packet
-	// Seq is the ledger's sequence number, to go on after; 0 for the coming and going
-	// of nodes, which is not in the ledger.
+	Name string // call, approval, grant, node, packet or mark
+	// Seq is the ledger's sequence number, to go on after; 0 for what is not
+	// in the ledger: the coming and going of nodes, and marks.
 	Seq  uint64
-	Data json.RawMessage // a Packet, or who came or went
+	Data json.RawMessage // a Packet, or who came or went, or where calls act on what one watches
 }
 
 // ErrEventTooLarge says that an event is larger than this package reads.

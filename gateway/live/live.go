@@ -44,7 +44,8 @@ type Sessions struct {
 	mu     sync.Mutex
 	open   map[string]*session
 	taken  map[string]*control
-	films  []*recording // that run, and the last that did; the oldest first
+	films  []*recording                               // that run, and the last that did; the oldest first
+	marked map[capabilities.PrincipalID]chan struct{} // closed at the next change of marks
 	closed bool
 	calls  sync.WaitGroup
 }
@@ -65,6 +66,7 @@ type session struct {
 	life   context.Context
 	cancel context.CancelCauseFunc
 	end    chan struct{} // closed when its call has ended
+	marks  Marks         // Sessions.mu is above it; of version 0 until the node says something of them
 
 	telling  sync.Mutex // above what follows
 	told     int        // how often the node was told candidates
@@ -85,7 +87,7 @@ func New(o Options) (*Sessions, error) {
 	if o.Silence == 0 {
 		o.Silence = 10 * time.Second
 	}
-	return &Sessions{opts: o, open: map[string]*session{}, taken: map[string]*control{}}, nil
+	return &Sessions{opts: o, open: map[string]*session{}, taken: map[string]*control{}, marked: map[capabilities.PrincipalID]chan struct{}{}}, nil
 }
 
 // tool is what a source is called by.
@@ -110,6 +112,7 @@ func (s *Sessions) Open(waiting, life context.Context, release func(), caller di
 		View:   View{ID: rand.Text(), Node: node, Source: source, Principal: caller.Principal, Since: time.Now().UTC()},
 		caller: caller, ufrags: ufragsOf(offer), end: make(chan struct{}),
 	}
+	one.marks.Node, one.marks.Session = node, one.ID
 	args := map[string]any{"offer": offer, "node_id": node, "session": one.ID}
 	if servers := s.opts.ICE.For("node-"+string(node), time.Now()); len(servers) > 0 {
 		args["ice_servers"] = servers
@@ -126,6 +129,7 @@ func (s *Sessions) Open(waiting, life context.Context, release func(), caller di
 				Answer string `json:"answer"`
 			}
 			if json.Unmarshal(data, &word) != nil || word.Answer == "" {
+				s.mark(one, data)
 				return false
 			}
 			select {

@@ -33,7 +33,7 @@ func startHeld(t *testing.T) *watched {
 	t.Cleanup(func() { _ = opener.Close() })
 	live, err := media.New(media.Options{Opener: opener})
 	must(t, err)
-	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, HotKey: "off", Control: true})
+	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, HotKey: "off", Control: true, Acting: live.Acting})
 	must(t, err)
 	w := &watched{desk: &desk{Site: s, t: t, ctx: t.Context()}, screen: screen, opener: opener}
 	w.node = s.AddNode("study", live, hands)

@@ -62,7 +62,8 @@ func (c *Console) watchPage(v *visit) {
 		}
 		if one.name != "microphone" {
 			does, player = "Watch", el("div", attrs{"id", "surface", "class", "frame"},
-				el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
+				div("picture", el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
+					el("div", attrs{"id", "marks", "aria-hidden", "true"})),
 				el("div", attrs{"id", "call", "class", "call none"}))
 		}
 		pg.stage = el("section", attrs{"id", "stage", "class", "stage", "data-node", string(d.ID), "data-source", one.name, "aria-label", one.of + name},

@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/live"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -37,9 +38,10 @@ type presence struct {
 	Connected bool                `json:"connected"`
 }
 
-// events streams packets as they become durable, and the coming and going of
-// nodes. The ledger is read by number, so a slow reader falls behind but loses
-// nothing, and Last-Event-ID resumes exactly.
+// events streams packets as they become durable, the coming and going of nodes, and
+// where calls act on the pictures that the caller watches. The ledger is read by number,
+// so a slow reader falls behind but loses nothing, and Last-Event-ID resumes exactly; of
+// the rest it gets the newest.
 func (s *Server) events(c *visit) error {
 	tip, _ := s.opts.Ledger.Tip()
 	after, err := c.number("after", tip, math.MaxInt64)
@@ -67,17 +69,23 @@ func (s *Server) events(c *visit) error {
 	defer tick.Stop()
 	ctx, known := c.r.Context(), map[capabilities.NodeID]presence{}
 	s.presences(known) // what is so already is no event
+	told := map[string]uint64{}
 	var buf bytes.Buffer
 	buf.WriteString(": handrail events\n\n")
 	for {
 		// Taken before reading, so that nothing is missed between the two.
 		packets, roster := s.opts.Ledger.Changed(), s.opts.Roster.Changed()
+		// Before the packets, so that a call is known before where it acts.
+		marks, marked := s.opts.Live.Marks(c.who.Principal)
 		more, err := s.appendPackets(ctx, &buf, &after)
 		if err != nil {
 			return err
 		}
 		for _, p := range s.presences(known) {
 			appendEvent(&buf, "", "node", p)
+		}
+		if !more {
+			told = appendMarks(&buf, marks, told)
 		}
 		if buf.Len() > 0 {
 			if _, err := out.Write(buf.Bytes()); err != nil {
@@ -101,6 +109,7 @@ func (s *Server) events(c *visit) error {
 			return nil
 		case <-packets:
 		case <-roster:
+		case <-marked:
 		case <-tick.C:
 			buf.WriteString(": still here\n\n")
 		}
@@ -146,6 +155,19 @@ func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
 		}
 	}
 	return changed
+}
+
+// appendMarks appends what was not told yet, and gives what is told now: which version of
+// each session's.
+func appendMarks(buf *bytes.Buffer, all []live.Marks, told map[string]uint64) map[string]uint64 {
+	now := make(map[string]uint64, len(all))
+	for _, m := range all {
+		// Who was told nothing need not hear that there is none.
+		if now[m.Session] = m.Version; told[m.Session] != m.Version && (told[m.Session] > 0 || len(m.Marks) > 0) {
+			appendEvent(buf, "", "mark", m)
+		}
+	}
+	return now
 }
 
 // appendEvent appends one event; JSON in one line has no newline to break it.

@@ -26,3 +26,6 @@ func (s *Server) Patterns() []string {
 	}
 	return all
 }
+
+// Dark is a gateway on which nobody can watch.
+func Dark() Live { return dark{} }

@@ -26,6 +26,7 @@ type Live interface {
 	Trickle(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, source, id, fragment string) error
 	End(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, source, id string) error
 	Watching(capabilities.NodeID) []live.View
+	Marks(capabilities.PrincipalID) ([]live.Marks, <-chan struct{})
 	Take(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, pause bool) (live.Control, error)
 	Hold(who capabilities.PrincipalID, node capabilities.NodeID, id string) (live.Control, error)
 	Input(ctx context.Context, who capabilities.PrincipalID, node capabilities.NodeID, id, with string, args json.RawMessage) (capabilities.Result, error)
@@ -197,3 +198,6 @@ func (dark) End(context.Context, capabilities.PrincipalID, capabilities.NodeID, 
 
 // Watching is empty.
 func (dark) Watching(capabilities.NodeID) []live.View { return []live.View{} }
+
+// Marks are none.
+func (dark) Marks(capabilities.PrincipalID) ([]live.Marks, <-chan struct{}) { return nil, nil }

@@ -53,6 +53,7 @@ type api struct {
 	client                 *http.Client
 	held                   atomic.Bool // an agent holds the device that requests come from
 	drift                  drifts
+	live                   marking
 }
 
 func start(t *testing.T) *api {
@@ -63,6 +64,7 @@ func start(t *testing.T) *api {
 		t.Fatal(err)
 	}
 	a := &api{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
+	a.live.Live = rest.Dark()
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.consent, err = consent.New(consent.Options{Store: f.Store, Snapshot: engine.SnapshotID, Wait: time.Millisecond})
 	if err != nil {
@@ -80,7 +82,7 @@ func start(t *testing.T) *api {
 	}
 	a.files = f.Artifacts()
 	a.rest, err = rest.New(rest.Options{
-		Artifacts: a.files, Passkeys: keys,
+		Artifacts: a.files, Passkeys: keys, Live: &a.live,
 		Consent: a.consent, Tasks: deferred{}, Running: deferred{}, Drift: &a.drift, NodeLogs: nodeLogs, Brake: &brake{}, Secrets: noSecrets{},
 		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,

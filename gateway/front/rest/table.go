@@ -138,7 +138,7 @@ func (s *Server) table() []*endpoint {
 			summary: "What a policy would have decided on the recorded calls"}, s.replayPolicy),
 
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
-			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet); Last-Event-ID is a ledger sequence number and resumes after it",
+			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet, and mark: where calls act on a screen that one watches); Last-Event-ID is a ledger sequence number and resumes after it",
 			query:   []param{{"after", "like Last-Event-ID, for clients that can not send it", "integer"}}, media: "text/event-stream"}, s.events),
 	)
 }

@@ -98,6 +98,7 @@ function end(why) {
   document.dispatchEvent(new Event("unwatched"));
   button.textContent = does;
   button.disabled = false;
+  draw([]);
   for (const id of ["delay", "network"]) byID(id).textContent = "–";
   state(why);
 }
@@ -133,17 +134,44 @@ async function measure() {
 button.addEventListener("click", () => { if (pc) end(sound ? "You stopped listening." : "You stopped watching."); else begin(); });
 window.addEventListener("pagehide", () => { if (pc) end(""); });
 
-// What an agent does there is drawn on the picture while it runs.
-const calls = new Map(), shown = byID("call");
+// What an agent does there is told on the picture while it runs.
+const calls = new Map(), names = new Map(), shown = byID("call");
 const stream = source === "screen" ? new EventSource("/console/events") : null;
 stream?.addEventListener("call", (e) => {
   const p = JSON.parse(e.data);
   if (p.node_id !== node || !p.tool_id?.startsWith("tool.desktop.")) return;
-  if (p.kind === "tool.call.dispatch") calls.set(p.call_id, `${p.principal}: ${p.tool_id}`);
-  else if (p.kind === "tool.call.result" || p.kind === "tool.call.failed") calls.delete(p.call_id);
+  if (p.kind === "tool.call.dispatch") {
+    const name = `${p.principal}: ${p.tool_id}`;
+    calls.set(p.call_id, name);
+    names.set(p.call_id, name);
+    if (names.size > 64) names.delete(names.keys().next().value);
+  } else if (p.kind === "tool.call.result" || p.kind === "tool.call.failed") calls.delete(p.call_id);
   const now = [...calls.values()].at(-1);
   if (now) byID("latest").textContent = now;
   shown.textContent = now ?? "";
   shown.classList.toggle("none", !now);
 });
 window.addEventListener("pagehide", () => stream?.close());
+
+// Where on the picture it acts only the device knows. It tells those who watch, all such
+// places each time; a call that takes milliseconds stays marked for half a second.
+function draw(marks) {
+  const percent = (part) => `${part * 100}%`;
+  byID("marks")?.replaceChildren(...marks.map((m, i) => {
+    const one = document.createElement("div"), point = !m.width && !m.height;
+    Object.assign(one.style, { left: percent(m.x), top: percent(m.y) }, point ? {} : { width: percent(m.width), height: percent(m.height) });
+    one.className = "mark";
+    for (const [name, so] of [["point", point], ["right", m.x > 0.6], ["high", m.y < 0.15], ["low", m.y + m.height > 0.85]]) one.classList.toggle(name, so);
+    if (marks[i + 1]?.call_id !== m.call_id) {
+      const label = document.createElement("span");
+      label.textContent = names.get(m.call_id) ?? "a call";
+      one.append(label);
+    }
+    return one;
+  }));
+}
+stream?.addEventListener("mark", (e) => {
+  const told = JSON.parse(e.data);
+  if (at?.endsWith("/" + told.session_id)) draw(told.marks);
+});
+stream?.addEventListener("error", () => draw([])); // nobody tells when they go
