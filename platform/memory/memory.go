@@ -29,6 +29,12 @@ const (
 	slack = 3 << 20
 	// seldom is how many collections in that time are next to none.
 	seldom = 4
+	// held is how many collections headroom stays small after growth was seen, where
+	// live data is that much of the least headroom: nodes that join make it larger by
+	// one or two hundredths from one collection to the next. With less live data what
+	// is in flight does that, too.
+	held = 6
+	much = 8
 )
 
 // Run adjusts the collector until ctx ends and then leaves it as it was.
@@ -83,13 +89,20 @@ type headroom struct {
 	o      Options
 	now    uint64
 	rooted uint64 // the most that was live lately
+	level  uint64 // what was live when it was last seen to grow
+	held   int    // for so many collections after that it stays small
 }
 
 // collected takes note of a collection, the given time after the one before.
 func (h *headroom) collected(rooted uint64, since time.Duration) {
 	switch {
-	case rooted > h.rooted+h.rooted/16:
-		h.now = h.o.Least
+	case rooted > h.rooted+h.rooted/16, h.held > 0 && rooted > h.level+h.level/32:
+		h.now, h.level, h.held = h.o.Least, rooted, 0
+		if rooted >= much*h.o.Least {
+			h.held = held
+		}
+	case h.held > 0:
+		h.held--
 	case since < busy:
 		h.now = min(2*h.now, h.o.Most)
 	}

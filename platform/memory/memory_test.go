@@ -55,6 +55,26 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
+// Nodes that join make much live data larger by little from one collection to the
+// next; it grows for all that, for as long as it goes on.
+func TestHeadroomOfSlowGrowth(t *testing.T) {
+	const mib = 1 << 20
+	h := headroom{o: Options{Least: 3 * mib, Most: 64 * mib}, now: 3 * mib}
+	rooted := uint64(40 * mib)
+	for i := range 50 {
+		if h.collected(rooted, 100*time.Millisecond); h.now != 3*mib {
+			t.Fatalf("%d MiB of headroom after %d collections", h.now/mib, i)
+		}
+		rooted += rooted / 80
+	}
+	for range 2*held + 5 {
+		h.collected(rooted, 100*time.Millisecond)
+	}
+	if h.now != 64*mib {
+		t.Errorf("%d MiB of headroom when it has stopped", h.now/mib)
+	}
+}
+
 // What is not used goes when there is nothing to do, and when there is little to do
 // all but what the next collection will find.
 func TestRested(t *testing.T) {
