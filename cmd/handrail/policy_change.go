@@ -186,8 +186,7 @@ func newPolicyReplayCmd() *cobra.Command {
 				}
 				t.flush()
 			}
-			_, err = fmt.Fprintf(out, "%d calls judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy\n",
-				r.Calls, r.Same, r.Stricter, r.Looser, r.Unsure, r.Skipped)
+			_, err = fmt.Fprintln(out, r.Summary())
 			return err
 		},
 	}

@@ -1,6 +1,10 @@
 package rules
 
-import "github.com/handrail-dev/handrail/capabilities/policy"
+import (
+	"fmt"
+
+	"github.com/handrail-dev/handrail/capabilities/policy"
+)
 
 // Set is the files of one policy, as every surface gives and shows them.
 type Set struct {
@@ -44,4 +48,14 @@ func (c *Change) Instead() string {
 		return c.Would.String() + " (unsure)"
 	}
 	return c.Would.String()
+}
+
+// Summary counts what a replay found, in one sentence.
+func (r *Replay) Summary() string {
+	calls := "calls"
+	if r.Calls == 1 {
+		calls = "call"
+	}
+	return fmt.Sprintf("%d recorded %s judged again: %d as they were, %d stricter, %d looser, %d unsure; %d not decided by policy.",
+		r.Calls, calls, r.Same, r.Stricter, r.Looser, r.Unsure, r.Skipped)
 }

@@ -266,7 +266,7 @@ func replayed(r rules.Replay) html {
 		rows = append(rows, []html{link(at("calls", string(x.Call)), text(string(x.Tool))), text(string(x.Principal)), text(x.Was.String()), text(x.Instead()), by, ago(x.At)})
 	}
 	return el("section", attrs{"class", "card", "id", "replay", "data-once", "", "aria-labelledby", "replay-h"}, el("h2", attrs{"id", "replay-h"}, text("What it would have decided")),
-		el("p", nil, text(count(r.Calls, "recorded call", "recorded calls")+" judged again: "+itoa(r.Same)+" as they were, "+itoa(r.Stricter)+" stricter, "+itoa(r.Looser)+" looser, "+itoa(r.Unsure)+" unsure; "+itoa(r.Skipped)+" were not decided by policy.")),
+		el("p", nil, text(r.Summary())),
 		when(len(rows) > 0, table("Calls that would be decided otherwise, newest first", columns("Tool", "Who", "Was", "Would be", "By", "When"), rows)),
 		when(len(rows) == 0, el("p", class("faint"), text("No recorded call would be decided otherwise."))))
 }
