@@ -130,20 +130,34 @@ func saved(want string) step {
 	}
 }
 
+// pasted is saved for text that was pasted. It comes when its owner gives it, after the
+// key was handled, and who saves before has none of it: so the editor saves until it has.
+//
+//go:noinline
+func pasted(want string) step {
+	return soon(func(r *run) string {
+		call("keyboard", with("action", "press", "key", "Control+s"))(r)
+		return otherwise(r, want)
+	})
+}
+
 // holdsFile wants the file to hold that text soon, but for newlines at its end.
 //
 //go:noinline
 func holdsFile(want string) step {
-	return soon(func(r *run) string {
-		data, err := os.ReadFile(r.fill("{file}"))
-		if err != nil {
-			return err.Error()
-		}
-		if got := strings.TrimRight(string(data), "\n"); got != want {
-			return fmt.Sprintf("the file holds %q, want %q", got, want)
-		}
-		return ""
-	})
+	return soon(func(r *run) string { return otherwise(r, want) })
+}
+
+// otherwise says what the file holds instead of that text.
+func otherwise(r *run, want string) string {
+	data, err := os.ReadFile(r.fill("{file}"))
+	if err != nil {
+		return err.Error()
+	}
+	if got := strings.TrimRight(string(data), "\n"); got != want {
+		return fmt.Sprintf("the file holds %q, want %q", got, want)
+	}
+	return ""
 }
 
 // terminals are the programs to try that run one in their window: that of the

@@ -141,7 +141,7 @@ func clipboards() []*behaviour {
 		b("clipboard.copy-paste", "copied in one field, pasted into another", "the same text", two,
 			inPage("el('t').focus()"), press("Control+a"), press("Control+c"), becomes("had('copy')", 1), inPage("el('u').focus()"), press("Control+v"), becomes("el('u').value", six)),
 		b("clipboard.across", "copied in a page, pasted into another program", "its file has it", needsGTK, two,
-			inPage("el('t').focus()"), press("Control+a"), press("Control+c"), becomes("had('copy')", 1), editor("gtk", ""), press("Control+v"), saved(six)),
+			inPage("el('t').focus()"), press("Control+a"), press("Control+c"), becomes("had('copy')", 1), editor("gtk", ""), press("Control+v"), pasted(six)),
 	}
 }
 
