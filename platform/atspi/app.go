@@ -35,6 +35,9 @@ type app struct {
 	busy    chan struct{} // holds a token while its elements are read
 	meeting chan struct{} // holds a token while it is asked what it is
 
+	// Answers that the reading under way has, which alone uses it.
+	told map[asked]*question
+
 	mu       sync.Mutex // guards what follows
 	known    bool       // what the next four lines say was asked for
 	name     string
@@ -82,7 +85,6 @@ type node struct {
 	box       extents // as it was told last
 	inside    extents // the same, from its window's corner
 	placed    bool    // inside is known
-	chosen    place   // a combo box's selected child
 }
 
 func newApp(s *session, root place) *app {

@@ -3,6 +3,7 @@ package atspi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/godbus/dbus/v5"
@@ -48,6 +49,9 @@ type question struct {
 	at     place
 	method string // with its interface
 	args   []any
+	// then is called with the answer, also with an error, and gives questions that
+	// follow from it; nil: none. It is called again if all is asked again.
+	then func(*question) []*question
 
 	body []any
 	err  error
@@ -101,21 +105,25 @@ func (q *question) number() int {
 	return 0
 }
 
-// ask sends the questions, a bounded number at once and in their order, and
-// returns when each has its answer or error. What it returns is why it could not
-// go on: ctx's end, or the end of the connection; an answer that is an error of
-// the application's is none. heard, if there is one, is called for each answer.
+// ask sends the questions, a bounded number at once and in their order, those that
+// follow from an answer next, and returns when each has its answer or error. What it
+// returns is why it could not go on: ctx's end, or the end of the connection; an
+// answer that is an error of the application's is none. heard, if there is one, is
+// called for each answer.
+//
+// What follows is asked while others are under way because of the pause that there
+// would be: GTK paints its windows when nobody asks, and answers the next question
+// when that is done, in as much time as a hundred of them take.
 func ask(ctx context.Context, c *dbus.Conn, heard func(*question), questions ...*question) error {
 	if len(questions) == 0 {
 		return ctx.Err()
 	}
-	window := min(inFlight, len(questions))
-	answers := make(chan *dbus.Call, window)
-	open := make(map[*dbus.Call]*question, window)
+	answers := make(chan *dbus.Call, inFlight)
+	open := make(map[*dbus.Call]*question, inFlight)
 	var stopped error
 	next := 0
 	for next < len(questions) || len(open) > 0 {
-		for stopped == nil && next < len(questions) && len(open) < window {
+		for stopped == nil && next < len(questions) && len(open) < inFlight {
 			q := questions[next]
 			next++
 			open[c.Object(q.at.bus, q.at.path).GoWithContext(ctx, q.method, dbus.FlagNoAutoStart, answers, q.args...)] = q
@@ -136,6 +144,11 @@ func ask(ctx context.Context, c *dbus.Conn, heard func(*question), questions ...
 		}
 		if heard != nil && (answer.Err == nil || isReply(answer.Err)) {
 			heard(q)
+		}
+		if q.then != nil && stopped == nil {
+			if more := q.then(q); len(more) > 0 {
+				questions = slices.Concat(questions[:next], more, questions[next:])
+			}
 		}
 	}
 	for _, q := range questions[next:] {

@@ -5,20 +5,58 @@ import (
 	"slices"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/handrail-dev/handrail/platform"
 )
+
+// mostBeside bounds what is asked before the mirror is complete: of an application
+// with very many elements, or a very slow one, what elements there are comes first.
+const mostBeside = 8 * inFlight
+
+// beside lists what can be asked while the mirror is completed, of elements that it
+// knows already: what look needs, and what details will ask if q wants bounds.
+func (p *app) beside(q platform.TreeQuery, top place) (questions []*question) {
+	if p.kind != gtk3 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.visibleLocked(top, func(nd *node, _ int) bool {
+		shown := nd.at == p.root || nd.at == top || nd.states&stShowing != 0
+		if !shown && nd.basics && nd.ifaces&hasComponent != 0 && nd.states&stVisible != 0 {
+			questions = append(questions, p.where(nd.at))
+		}
+		return shown
+	})
+	if q.Bounds {
+		nodes, list, _ := p.shownLocked(q, top)
+		more, _ := p.wanted(nodes, list, nil)
+		questions = append(questions, more...)
+	}
+	questions = questions[:min(len(questions), mostBeside)]
+	for _, q := range questions {
+		p.noted(q)
+	}
+	return questions
+}
 
 // look tells what is scrolled away from what is not there at all, such as the
 // other pages of a notebook. ATK's bridge says VISIBLE and not SHOWING for both,
 // GTK 4 and Qt say it for neither; but what is not there has no place.
 func (p *app) look(ctx context.Context, top place) error {
 	p.mu.Lock()
-	var questions []*question
+	var questions, answers []*question
 	visit := func(nd *node, depth int) bool {
 		if nd.at == p.root || nd.at == top || !nd.basics || p.kind == gtk3 && nd.states&stShowing != 0 {
 			return true
 		}
 		if nd.states&(stVisible|stShowing) != 0 && nd.ifaces&hasComponent != 0 {
-			questions = append(questions, p.where(nd.at))
+			q := p.where(nd.at)
+			if a := p.told[q.key()]; a != nil {
+				answers = append(answers, a)
+			} else {
+				questions = append(questions, q)
+			}
 		}
 		return p.kind != gtk3
 	}
@@ -27,15 +65,12 @@ func (p *app) look(ctx context.Context, top place) error {
 		p.visibleLocked(top, visit)
 	}
 	p.mu.Unlock()
-	if len(questions) == 0 {
-		return ctx.Err()
-	}
 	if err := p.ask(ctx, questions...); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, q := range questions {
+	for _, q := range append(answers, questions...) {
 		if nd := p.nodes[q.at]; nd != nil && q.err == nil {
 			nd.box, _ = decodeExtents(q.first())
 			nd.away = !nd.box.real()
@@ -95,37 +130,102 @@ func (p *app) onScreen(ctx context.Context, nd *node, count int) (first, end int
 	return first, end, nil
 }
 
+// own are the questions for the data of an element that is not known, or changed.
+func (p *app) own(nd *node) []*question {
+	all := []*question{call(nd.at, ifAccessible+".GetState")}
+	switch {
+	case nd.basics && nd.stale == 0:
+	case p.kind == gtk3:
+		// One for three; most of what a question costs is that it is one.
+		all = append(all, call(nd.at, ifProperties+".GetAll", ifAccessible))
+	default:
+		all = append(all, property(nd.at, ifAccessible, "Name"))
+		if p.kind != web { // where GetChildren costs nothing
+			all = append(all, property(nd.at, ifAccessible, "ChildCount"))
+		}
+	}
+	if !nd.basics {
+		all = append(all, call(nd.at, ifAccessible+".GetRole"))
+		nd.faced = false
+		switch p.kind {
+		case gtk3:
+			all = append(all, call(nd.at, ifAccessible+".GetInterfaces"))
+		case web: // of whose many only those on the screen are asked for more
+		default:
+			all = append(all, faces(nd.at)...)
+		}
+	}
+	return all
+}
+
+// managed are the children of an element that makes them when they are asked for.
+type managed struct {
+	nd    *node
+	count int
+	kids  []place               // all of them, if they are not too many
+	cut   bool                  // there came to be more meanwhile
+	own   map[place][]*question // what each is
+}
+
+// ask asks how many there are, and for all of them unless they are many; for places
+// of those on the screen, too, if bounds says so.
+func (m *managed) ask(p *app, bounds bool) *question {
+	number := property(m.nd.at, ifAccessible, "ChildCount")
+	number.then = func(q *question) []*question {
+		*m = managed{nd: m.nd, count: q.number(), own: map[place][]*question{}}
+		if m.count <= 0 || m.count > manyKids {
+			return nil
+		}
+		all := call(m.nd.at, ifAccessible+".GetChildren")
+		all.then = func(q *question) []*question { return m.each(p, q, bounds) }
+		return []*question{all}
+	}
+	return number
+}
+
+func (m *managed) each(p *app, q *question, bounds bool) (questions []*question) {
+	m.kids, m.cut = decodePlaces(q.first(), manyKids)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range m.kids {
+		nd := p.nodes[at]
+		if nd == nil {
+			nd = &node{at: at}
+		}
+		nd.stale = max(nd.stale, 1) // what scrolls says nothing of it
+		own := p.own(nd)
+		if bounds {
+			own[0].then = func(q *question) []*question {
+				if stateBits(q.first())&stShowing == 0 {
+					return nil
+				}
+				return []*question{p.noted(p.where(at))}
+			}
+		}
+		m.own[at] = own
+		questions = append(questions, own...)
+	}
+	return questions
+}
+
+// takeLocked takes the answers into the mirror.
+func (m *managed) takeLocked(p *app, since uint64) {
+	p.adoptLocked(m.nd, m.kids, m.cut, since)
+	for _, at := range m.kids {
+		if nd := p.nodes[at]; nd != nil {
+			p.takeLocked(nd, m.own[at], since)
+		}
+	}
+}
+
 // describe asks bare nodes for their own data and unlisted ones for their
-// children, all at once.
-func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64) error {
+// children, all at once, and what else there is to ask.
+func (p *app) describe(ctx context.Context, bare, unlisted []*node, beside []*question, since uint64, bounds bool) error {
 	var questions []*question
 	from := make([]int, len(bare)+1)
 	p.mu.Lock()
 	for i, nd := range bare {
-		all := []*question{call(nd.at, ifAccessible+".GetState")}
-		switch {
-		case nd.basics && nd.stale == 0:
-		case p.kind == gtk3:
-			// One for three; most of what a question costs is that it is one.
-			all = append(all, call(nd.at, ifProperties+".GetAll", ifAccessible))
-		default:
-			all = append(all, property(nd.at, ifAccessible, "Name"))
-			if p.kind != web { // where GetChildren costs nothing
-				all = append(all, property(nd.at, ifAccessible, "ChildCount"))
-			}
-		}
-		if !nd.basics {
-			all = append(all, call(nd.at, ifAccessible+".GetRole"))
-			nd.faced = false
-			switch p.kind {
-			case gtk3:
-				all = append(all, call(nd.at, ifAccessible+".GetInterfaces"))
-			case web: // of whose many only those on the screen are asked for more
-			default:
-				all = append(all, faces(nd.at)...)
-			}
-		}
-		questions = append(questions, all...)
+		questions = append(questions, p.own(nd)...)
 		from[i+1] = len(questions)
 	}
 	p.mu.Unlock()
@@ -136,10 +236,16 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 	}
 	var listed []*node
 	var ranges []container
+	var made []*managed
+	var first []*question
 	p.mu.Lock()
 	for _, nd := range unlisted {
-		switch managed := nd.states&stManagesDescendants != 0; {
-		case managed:
+		switch manages := nd.states&stManagesDescendants != 0; {
+		case manages && p.kind == gtk3:
+			m := &managed{nd: nd}
+			first, made = append(first, m.ask(p, bounds)), append(made, m)
+			continue
+		case manages:
 			ranges = append(ranges, container{nd, -1})
 			continue
 		case nd.count > manyKids && p.kind != web && p.kind != gtk3: // theirs are there anyway
@@ -150,7 +256,7 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 		listed = append(listed, nd)
 	}
 	p.mu.Unlock()
-	if err := p.ask(ctx, questions...); err != nil {
+	if err := p.ask(ctx, slices.Concat(first, questions, beside)...); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -161,6 +267,13 @@ func (p *app) describe(ctx context.Context, bare, unlisted []*node, since uint64
 		q := questions[lists+i]
 		kids, cut := decodePlaces(q.first(), maxNodes)
 		p.adoptLocked(nd, kids, cut, since)
+	}
+	for _, m := range made {
+		if m.count > manyKids {
+			ranges = append(ranges, container{m.nd, m.count})
+		} else {
+			m.takeLocked(p, since)
+		}
 	}
 	p.mu.Unlock()
 	for _, c := range ranges {

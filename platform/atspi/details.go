@@ -2,31 +2,69 @@ package atspi
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// batch are questions that go out together, each with what its answer is for.
+// batch are questions that go out together.
 type batch struct {
+	told      map[asked]*question // answered in this reading, not to be asked again
 	questions []*question
-	take      []func(*question)
 }
 
+// asked is what two questions have in common that have one answer.
+type asked struct {
+	at     place
+	method string
+	args   string
+}
+
+func (q *question) key() asked { return asked{q.at, q.method, fmt.Sprint(q.args...)} }
+
+// add has take called with the answer.
+//
 //go:noinline
 func (b *batch) add(q *question, take func(*question)) {
-	b.questions, b.take = append(b.questions, q), append(b.take, take)
+	b.follow(q, func(q *question) []*question { take(q); return nil })
 }
 
-func (p *app) run(ctx context.Context, b *batch) error {
-	if err := p.ask(ctx, b.questions...); err != nil {
-		return err
+// follow adds a question from whose answer others may follow.
+func (b *batch) follow(q *question, then func(*question) []*question) {
+	q.then = then
+	var a *question
+	if len(b.told) > 0 {
+		a = b.told[q.key()]
 	}
-	for i, q := range b.questions {
-		b.take[i](q)
+	if a == nil {
+		b.questions = append(b.questions, q)
+		return
 	}
-	return nil
+	q.body, q.err = a.body, a.err
+	if then != nil {
+		for _, more := range then(q) {
+			b.follow(more, more.then)
+		}
+	}
+}
+
+// noted has the answer, and those to what follows from it, kept for this reading.
+func (p *app) noted(q *question) *question {
+	then := q.then
+	q.then = func(q *question) []*question {
+		p.told[q.key()] = q
+		if then == nil {
+			return nil
+		}
+		more := then(q)
+		for _, q := range more {
+			p.noted(q)
+		}
+		return more
+	}
+	return q
 }
 
 // details reads bounds, actions and values of what is on the screen; with only, of
@@ -35,10 +73,28 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 	if err := p.face(ctx, nodes, list, only); err != nil {
 		return false, err
 	}
-	var b batch
-	lengths := map[int]int{}
+	questions, done := p.wanted(nodes, list, only)
+	if err := p.ask(ctx, questions...); err != nil {
+		return false, err
+	}
+	done()
+	return p.remember(nodes, list, only), nil
+}
+
+// wanted are the questions of details; done is to be called after their answers.
+func (p *app) wanted(nodes []node, list []platform.Element, only []bool) (questions []*question, done func()) {
+	b := batch{told: p.told}
 	var unnamed []int
 	first, same := map[kindOf]int{}, map[int]int{}
+	// chosen asks for what a combo box shows, which is the name of something in it.
+	chosen := func(i int, at place) *question {
+		q := property(at, ifAccessible, "Name")
+		q.then = func(q *question) []*question {
+			list[i].Value = clip(label(q.text(), p.kind), maxName)
+			return nil
+		}
+		return q
+	}
 	for i := range nodes {
 		nd := &nodes[i]
 		if nd.states&stShowing == 0 || only != nil && !only[i] {
@@ -53,13 +109,21 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 			list[i].Actions = offered(nd.actions)
 		case p.alike(first, same, list, i, nd):
 		default:
-			b.add(call(nd.at, ifAction+".GetActions"), func(q *question) {
+			b.follow(call(nd.at, ifAction+".GetActions"), func(q *question) []*question {
 				nd.actions, nd.acts = decodeActions(q.first()), q.err == nil
 				if p.kind.namesActions() {
 					list[i].Actions = offered(nd.actions)
-				} else if len(nd.actions) > 0 {
-					unnamed = append(unnamed, i)
+					return nil
 				}
+				unnamed = append(unnamed, i)
+				names := actionNames(nd.at, len(nd.actions))
+				for j, name := range names {
+					name.then = func(q *question) []*question {
+						nd.actions[j] = actionWord(keep(q.text(), 40))
+						return nil
+					}
+				}
+				return names
 			})
 		}
 		if slices.Contains(list[i].States, "protected") {
@@ -67,20 +131,35 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 		}
 		switch {
 		case nd.shown():
-			b.add(property(nd.at, ifText, "CharacterCount"), func(q *question) { lengths[i] = q.number() })
+			b.follow(property(nd.at, ifText, "CharacterCount"), func(q *question) []*question {
+				if q.number() <= 0 {
+					return nil
+				}
+				text := call(nd.at, ifText+".GetText", int32(0), int32(min(q.number(), maxValue)))
+				text.then = func(q *question) []*question {
+					if text := q.text(); masked(text) {
+						list[i].States = addState(list[i].States, "protected")
+					} else {
+						list[i].Value = clip(text, 4*maxValue)
+					}
+					return nil
+				}
+				return []*question{text}
+			})
 		case nd.role == roleComboBox && p.kind == qt:
 			list[i].Value = list[i].Name // it names them by what they show
 		case nd.role == roleComboBox && p.kind == gtk4:
 			// Theirs publish nothing but what they are made of: the first label in it.
 			if at, ok := p.labelIn(nd.at); ok {
-				nd.chosen, lengths[i] = at, chosen
+				q := chosen(i, at)
+				b.follow(q, q.then)
 			}
 		case nd.role == roleComboBox && nd.ifaces&hasSelection != 0:
-			b.add(call(nd.at, ifSelection+".GetSelectedChild", int32(0)), func(q *question) {
-				if _, ok := decodePlace(q.first()); ok {
-					lengths[i] = chosen
+			b.follow(call(nd.at, ifSelection+".GetSelectedChild", int32(0)), func(q *question) []*question {
+				if at, ok := decodePlace(q.first()); ok {
+					return []*question{chosen(i, at)}
 				}
-				nd.chosen, _ = decodePlace(q.first())
+				return nil
 			})
 		case nd.ifaces&hasValue != 0:
 			b.add(property(nd.at, ifValue, "CurrentValue"), func(q *question) {
@@ -90,41 +169,15 @@ func (p *app) details(ctx context.Context, nodes []node, list []platform.Element
 			})
 		}
 	}
-	if err := p.run(ctx, &b); err != nil {
-		return false, err
-	}
-	b = batch{}
-	for _, i := range unnamed {
-		for j, q := range actionNames(nodes[i].at, len(nodes[i].actions)) {
-			b.add(q, func(q *question) { nodes[i].actions[j] = actionWord(keep(q.text(), 40)) })
+	return b.questions, func() {
+		for _, i := range unnamed {
+			list[i].Actions = offered(nodes[i].actions)
+		}
+		for i, of := range same {
+			nodes[i].actions, nodes[i].acts = slices.Clone(nodes[of].actions), nodes[of].acts
+			list[i].Actions = offered(nodes[i].actions)
 		}
 	}
-	for i, n := range lengths {
-		if n == chosen {
-			b.add(property(nodes[i].chosen, ifAccessible, "Name"), func(q *question) {
-				list[i].Value = clip(label(q.text(), p.kind), maxName)
-			})
-			continue
-		}
-		b.add(call(nodes[i].at, ifText+".GetText", int32(0), int32(min(n, maxValue))), func(q *question) {
-			if text := q.text(); masked(text) {
-				list[i].States = addState(list[i].States, "protected")
-			} else {
-				list[i].Value = clip(text, 4*maxValue)
-			}
-		})
-	}
-	if err := p.run(ctx, &b); err != nil {
-		return false, err
-	}
-	for _, i := range unnamed {
-		list[i].Actions = offered(nodes[i].actions)
-	}
-	for i, of := range same {
-		nodes[i].actions, nodes[i].acts = slices.Clone(nodes[of].actions), nodes[of].acts
-		list[i].Actions = offered(nodes[i].actions)
-	}
-	return p.remember(nodes, list, only), nil
 }
 
 // labelIn gives the first visible label that the mirror has below an element.
@@ -183,7 +236,7 @@ func (p *app) face(ctx context.Context, nodes []node, list []platform.Element, o
 	if len(b.questions) == 0 {
 		return nil
 	}
-	if err := p.run(ctx, &b); err != nil {
+	if err := p.ask(ctx, b.questions...); err != nil {
 		return err
 	}
 	answers := map[place][]*question{}
@@ -207,9 +260,6 @@ func (p *app) face(ctx context.Context, nodes []node, list []platform.Element, o
 	return nil
 }
 
-// chosen stands for the length of what is not a text but a selected child.
-const chosen = -1
-
 func (p *app) placeOf(b *batch, nd *node) {
 	b.add(p.where(nd.at), func(q *question) {
 		nd.box = extents{}
@@ -226,7 +276,7 @@ func (p *app) samples(ctx context.Context, nodes []node, list []platform.Element
 		return false, err
 	}
 	only := make([]bool, len(nodes))
-	var b batch
+	b := batch{told: p.told}
 	var shown []int
 	for i := range nodes {
 		if nodes[i].states&stShowing == 0 || nodes[i].ifaces&hasComponent == 0 {
@@ -244,7 +294,7 @@ func (p *app) samples(ctx context.Context, nodes []node, list []platform.Element
 		only[shown[j]] = true
 		p.placeOf(&b, &nodes[shown[j]])
 	}
-	if err := p.run(ctx, &b); err != nil {
+	if err := p.ask(ctx, b.questions...); err != nil {
 		return false, err
 	}
 	return p.remember(nodes, list, only), nil

@@ -152,19 +152,22 @@ func (t target) ended(ctx context.Context, q *question) error {
 // readDirectly has the reading go by a line of its own as soon as there is one: the
 // bus passes each question and each answer on, which takes as long as the application
 // takes to answer. What reads leaves nothing on the line that an action of it could
-// wait for.
-func (p *app) readDirectly() {
+// wait for. What it gives is closed when it is known whether there is one; nil: it is
+// known.
+func (p *app) readDirectly() (tried chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.kind != gtk3 && p.kind != web {
-		return
+		return nil
 	}
 	p.byLine = true
 	if p.dialed {
-		return
+		return nil
 	}
 	p.dialed = true
+	tried = make(chan struct{})
 	go func() {
+		defer close(tried)
 		ctx, cancel := context.WithTimeout(p.s.ctx, perElement)
 		defer cancel()
 		c := p.dial(ctx)
@@ -177,6 +180,25 @@ func (p *app) readDirectly() {
 		}
 		p.line = c
 	}()
+	return tried
+}
+
+// lineAfter is how long a reading that has its cache waits for the line at most, which
+// comes within a millisecond of that; then it goes on by the bus.
+const lineAfter = 20 * time.Millisecond
+
+// awaitLine waits for a line that is being tried.
+func awaitLine(ctx context.Context, tried <-chan struct{}) {
+	if tried == nil {
+		return
+	}
+	limit := time.NewTimer(lineAfter)
+	defer limit.Stop()
+	select {
+	case <-tried:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 }
 
 func (p *app) readIndirectly() {

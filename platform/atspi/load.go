@@ -5,16 +5,19 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/handrail-dev/handrail/platform"
 )
 
 // manyKids is how many children of one element are listed; of more, only those
 // that are on the screen and some around them.
 const manyKids = 256
 
-// refresh makes the mirror true for what is visible below top (p.root for all).
+// refresh makes the mirror true for what is visible below top (p.root for all), and
+// may ask for bounds on the way if q wants them.
 // Whoever calls it holds p.busy. It may end before it is done; what was read stays
 // read.
-func (p *app) refresh(ctx context.Context, top place) error {
+func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) error {
 	if err := p.meet(ctx); err != nil {
 		return err
 	}
@@ -61,12 +64,14 @@ func (p *app) refresh(ctx context.Context, top place) error {
 		}
 	case p.kind == qt:
 	case bulk:
-		p.readDirectly()
+		line := p.readDirectly()
 		if err := p.bulk(ctx, since); err != nil {
 			return err
 		}
+		awaitLine(ctx, line)
 	}
-	if err := p.complete(ctx, top); err != nil {
+	p.told = map[asked]*question{}
+	if err := p.complete(ctx, q, top); err != nil {
 		return err
 	}
 	if err := p.look(ctx, top); err != nil {
@@ -195,11 +200,16 @@ func (p *app) install(items []item, cut bool, since uint64) {
 			// Someone who manages its descendants keeps them out of the cache, and a
 			// cache may be behind: ask.
 			nd.listed = false
-			continue
 		}
 		places := make([]place, len(list))
 		for j := range list {
 			places[j] = list[j].at
+		}
+		if !sure {
+			if p.kind == gtk3 && len(nd.kids) == 0 {
+				nd.kids = places // what lies below is asked for at the same time
+			}
+			continue
 		}
 		nd.kids, nd.listed, nd.part = places, true, false
 		if nd.kidsStale <= since {
@@ -266,8 +276,9 @@ func (p *app) list(ctx context.Context) error {
 }
 
 // complete asks, level by level, for what the mirror lacks of what is visible.
-func (p *app) complete(ctx context.Context, top place) error {
+func (p *app) complete(ctx context.Context, q platform.TreeQuery, top place) error {
 	triedBasics, triedKids := map[place]bool{}, map[place]bool{}
+	beside := p.beside(q, top)
 	for range 2 * maxDepth {
 		p.mu.Lock()
 		bare, unlisted := p.lackingLocked(top)
@@ -276,7 +287,7 @@ func (p *app) complete(ctx context.Context, top place) error {
 		// An application whose events come as fast as we read is never done.
 		unlisted = slices.DeleteFunc(unlisted, func(nd *node) bool { return triedKids[nd.at] })
 		bare = slices.DeleteFunc(bare, func(nd *node) bool { return triedBasics[nd.at] })
-		if len(bare)+len(unlisted) == 0 {
+		if len(bare)+len(unlisted)+len(beside) == 0 {
 			return ctx.Err()
 		}
 		for _, nd := range unlisted {
@@ -285,9 +296,10 @@ func (p *app) complete(ctx context.Context, top place) error {
 		for _, nd := range bare {
 			triedBasics[nd.at] = true
 		}
-		if err := p.describe(ctx, bare, unlisted, since); err != nil {
+		if err := p.describe(ctx, bare, unlisted, beside, since, q.Bounds); err != nil {
 			return err
 		}
+		beside = nil
 	}
 	return nil
 }

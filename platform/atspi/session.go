@@ -294,14 +294,14 @@ func (s *session) follow(ctx context.Context) error {
 	s.mu.Lock()
 	s.used = time.Now()
 	s.mu.Unlock()
-	if !s.enabled {
-		if err := s.enable(ctx); err != nil {
-			return err
-		}
-		s.enabled = true
-	}
 	if s.followed {
 		return nil
+	}
+	enabled := make(chan error, 1)
+	if s.enabled {
+		enabled <- nil
+	} else {
+		go func() { enabled <- s.enable(ctx) }() // beside the rest, which takes as long
 	}
 	var questions []*question
 	for _, m := range matches {
@@ -335,7 +335,10 @@ func (s *session) follow(ctx context.Context) error {
 			return &platform.MissingError{What: "The registry of accessible applications refuses (" + plain(q.err) + ").", Fix: fixPackage}
 		}
 	}
-	s.followed = true
+	if err := <-enabled; err != nil {
+		return err
+	}
+	s.enabled, s.followed = true, true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.idle == nil {

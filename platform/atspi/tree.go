@@ -144,6 +144,7 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 	}
 	defer func() { <-p.busy }()
 	defer p.readIndirectly()
+	defer func() { p.told = nil }() // a field's text is not kept
 	p.mu.Lock()
 	hung := p.hung
 	p.mu.Unlock()
@@ -153,7 +154,7 @@ func (p *app) read(ctx context.Context, q platform.TreeQuery, top place, frames 
 	var t part
 	var err error
 	for range 2 { // what moves all the time is not waited for
-		err = p.refresh(ctx, top)
+		err = p.refresh(ctx, q, top)
 		if err != nil && !(errors.Is(err, context.DeadlineExceeded) && p.talks()) {
 			break
 		}
@@ -223,7 +224,22 @@ func (p *app) probe() {
 // true: things are elsewhere, so others may have come into view.
 func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, frames func(ctx context.Context) []platform.Window) (list []platform.Element, cut, moved bool) {
 	p.mu.Lock()
-	var nodes []node // copies: events go on changing the mirror
+	nodes, list, cut := p.shownLocked(q, top)
+	p.mu.Unlock()
+	var err error
+	switch {
+	case q.Bounds:
+		moved, err = p.details(ctx, nodes, list, nil)
+	case p.kept():
+		moved, err = p.samples(ctx, nodes, list)
+	}
+	p.settle(nodes, list, frames(ctx), q.Bounds)
+	return list, cut || err != nil, moved
+}
+
+// shownLocked gives what the mirror has of what is visible: copies, since events go on
+// changing the mirror.
+func (p *app) shownLocked(q platform.TreeQuery, top place) (nodes []node, list []platform.Element, cut bool) {
 	cut = p.full
 	var clips []extents // what can be seen of what each is in
 	index := map[place]int{}
@@ -259,16 +275,7 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 		list = append(list, p.element(&n, parent, secret[nd.at]))
 		return true
 	})
-	p.mu.Unlock()
-	var err error
-	switch {
-	case q.Bounds:
-		moved, err = p.details(ctx, nodes, list, nil)
-	case p.kept():
-		moved, err = p.samples(ctx, nodes, list)
-	}
-	p.settle(nodes, list, frames(ctx), q.Bounds)
-	return list, cut || err != nil, moved
+	return nodes, list, cut
 }
 
 // element makes an element of a node; p.mu is held.
