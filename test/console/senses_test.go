@@ -118,32 +118,12 @@ func (w *watched) over(at, source string) {
 	x.Await(w.t, "nobody to watch", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
 }
 
-// startSound is a real PulseAudio of the test's own, in whose only room a tone sounds; and
-// the microphone there, with how many listen to it by the server's own account.
+// startSound is startRoom, and the microphone there, with how many listen to it by the
+// server's own account.
 func startSound(t *testing.T, hz int) (ear platform.Sensors, listeners func() int) {
 	t.Helper()
-	dir := t.TempDir()
-	address := "unix:" + filepath.Join(dir, "native")
-	script := filepath.Join(dir, "default.pa")
-	must(t, os.WriteFile(script, fmt.Appendf(nil, `load-module module-native-protocol-unix auth-anonymous=1 socket=%s
-load-module module-null-sink sink_name=room rate=48000 channels=1
-load-module module-sine sink=room frequency=%d
-load-module module-remap-source master=room.monitor source_name=ear source_properties=device.description=Ear
-set-default-source ear
-`, filepath.Join(dir, "native"), hz), 0o600))
-	env := append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PULSE_RUNTIME_PATH="+filepath.Join(dir, "run"), "PULSE_SERVER="+address,
-		"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:")
-	server := exec.Command("pulseaudio", "-n", "-F", script, "--daemonize=no", "--exit-idle-time=-1", "--disallow-exit", "--use-pid-file=no", "--log-target=stderr", "--log-level=error")
-	server.Env, server.Stderr = env, t.Output()
-	if err := server.Start(); err != nil {
-		t.Fatalf("this test needs pulseaudio: %v", err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	x.Await(t, "the sound server", func() bool {
-		ear = microphone.New(microphone.Options{Server: address})
-		l := ear.Look(t.Context(), platform.SensorMicrophone)
-		return l.Missing == nil && len(l.Devices) == 1
-	})
+	address, env := startRoom(t, hz)
+	ear = microphone.New(microphone.Options{Server: address})
 	t.Cleanup(func() { _ = ear.Close() })
 	return ear, func() (n int) {
 		list := exec.Command("pactl", "list", "short", "source-outputs")
@@ -157,6 +137,36 @@ set-default-source ear
 		}
 		return n
 	}
+}
+
+// startRoom is a real PulseAudio of the test's own, in whose only room a tone sounds: its
+// address, and the environment of its clients.
+func startRoom(t *testing.T, hz int) (address string, env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	address = "unix:" + filepath.Join(dir, "native")
+	script := filepath.Join(dir, "default.pa")
+	must(t, os.WriteFile(script, fmt.Appendf(nil, `load-module module-native-protocol-unix auth-anonymous=1 socket=%s
+load-module module-null-sink sink_name=room rate=48000 channels=1
+load-module module-sine sink=room frequency=%d
+load-module module-remap-source master=room.monitor source_name=ear source_properties=device.description=Ear
+set-default-source ear
+`, filepath.Join(dir, "native"), hz), 0o600))
+	env = append(os.Environ(), "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "PULSE_RUNTIME_PATH="+filepath.Join(dir, "run"), "PULSE_SERVER="+address,
+		"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:")
+	server := exec.Command("pulseaudio", "-n", "-F", script, "--daemonize=no", "--exit-idle-time=-1", "--disallow-exit", "--use-pid-file=no", "--log-target=stderr", "--log-level=error")
+	server.Env, server.Stderr = env, t.Output()
+	if err := server.Start(); err != nil {
+		t.Fatalf("this test needs pulseaudio: %v", err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	x.Await(t, "the sound server", func() bool {
+		ear := microphone.New(microphone.Options{Server: address})
+		defer ear.Close()
+		l := ear.Look(t.Context(), platform.SensorMicrophone)
+		return l.Missing == nil && len(l.Devices) == 1
+	})
+	return address, env
 }
 
 // A tone in a room is heard from afar as the tone it is, by no browser of the node's; and

@@ -1,0 +1,419 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	screen "github.com/handrail-dev/handrail/test/desk"
+)
+
+const (
+	// heardFor is how long the agent records: ten seconds would show nothing more.
+	heardFor = 2 * time.Second
+	// roomTone is what sounds in the room, in Hz.
+	roomTone = 440
+)
+
+// records runs a command with --json, and gives the objects that it printed.
+func records[T any](w *walk, args ...string) []T {
+	w.t.Helper()
+	var all []T
+	for line := range strings.Lines(w.command("", append(args, "--json")...)) {
+		var one T
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			w.t.Fatalf("handrail %s printed %q: %v", strings.Join(args, " "), line, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// paired is a node as the command line lists it.
+type paired struct {
+	ID           capabilities.NodeID `json:"node_id"`
+	Label        string              `json:"label"`
+	State        string              `json:"state"`
+	Capabilities []struct {
+		Tool      capabilities.ToolID `json:"tool_id"`
+		Available bool                `json:"available"`
+	} `json:"capabilities"`
+}
+
+// pairs lets a device in whose data is in that folder, writes its owner's settings, and has
+// it run with those flags; it returns once these tools of it can be used.
+func (w *walk) pairs(device, settings string, flags []string, tools ...capabilities.ToolID) capabilities.NodeID {
+	w.t.Helper()
+	label := filepath.Base(device)
+	paste := records[struct{ Paste string }](w, "pair", "--label", label, "--trust", "local", "--no-wait")[0].Paste
+	join := exec.Command(w.program, "node", "join", "--data", device)
+	join.Env, join.Stdin = w.env, strings.NewReader(paste+"\n")
+	joined := make(chan error, 1)
+	go func() { joined <- join.Run() }()
+	var one paired
+	here := func(state string) bool {
+		all := records[paired](w, "nodes")
+		i := slices.IndexFunc(all, func(n paired) bool { return n.Label == label && n.State == state })
+		if i >= 0 {
+			one = all[i]
+		}
+		return i >= 0
+	}
+	screen.Await(w.t, label+" to join", func() bool { return here("pending") })
+	w.command("", "node", "approve", string(one.ID))
+	select {
+	case err := <-joined:
+		must(w.t, err)
+	case <-time.After(within):
+		w.t.Fatalf("%s was let in and does not know", label)
+	}
+	if settings != "" {
+		must(w.t, os.WriteFile(filepath.Join(device, "node", "node.json"), []byte(settings), 0o600))
+	}
+	w.start(append([]string{"node", "--data", device, "--json"}, flags...)...)
+	screen.Await(w.t, label+" to be ready", func() bool {
+		if !here("approved") {
+			return false
+		}
+		usable := 0
+		for _, c := range one.Capabilities {
+			if c.Available && slices.Contains(tools, c.Tool) {
+				usable++
+			}
+		}
+		return usable == len(tools)
+	})
+	return one.ID
+}
+
+// answered is what an agent is told of a call.
+type answered struct {
+	code   capabilities.Code
+	call   capabilities.CallID
+	output string
+	links  []*mcp.ResourceLink
+}
+
+// mcpAgent is an MCP client that starts the program, as clients do.
+type mcpAgent struct {
+	t       *testing.T
+	session *mcp.ClientSession
+}
+
+// asks makes a call and, as it is told to, repeats it while a person is waited for.
+func (a *mcpAgent) asks(tool string, args map[string]any) <-chan answered {
+	done := make(chan answered, 1)
+	go func() {
+		for {
+			r, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: tool, Arguments: args})
+			if err != nil {
+				done <- answered{code: "no answer", output: err.Error()}
+				return
+			}
+			text, _ := json.Marshal(r.StructuredContent)
+			var body struct {
+				Error struct {
+					Code capabilities.Code   `json:"code"`
+					Call capabilities.CallID `json:"call_id"`
+				} `json:"error"`
+			}
+			_ = json.Unmarshal(text, &body)
+			if body.Error.Code == capabilities.CodeApprovalPending {
+				continue
+			}
+			one := answered{code: body.Error.Code, call: body.Error.Call, output: string(text)}
+			if meta, ok := r.Meta["dev.handrail/call"].(map[string]any); ok && !r.IsError {
+				id, _ := meta["call_id"].(string)
+				one.call = capabilities.CallID(id)
+			}
+			for _, c := range r.Content {
+				if link, ok := c.(*mcp.ResourceLink); ok {
+					one.links = append(one.links, link)
+				}
+			}
+			done <- one
+			return
+		}
+	}()
+	return done
+}
+
+// ends waits for a call's end.
+func (a *mcpAgent) ends(what string, call <-chan answered) answered {
+	a.t.Helper()
+	select {
+	case r := <-call:
+		return r
+	case <-time.After(2 * within):
+		a.t.Fatalf("%s has no result", what)
+		return answered{}
+	}
+}
+
+// file gives the one file of a result, by MCP, and its hash.
+func (a *mcpAgent) file(r answered) (data []byte, sum string) {
+	a.t.Helper()
+	if r.code != "" || len(r.links) != 1 {
+		a.t.Fatalf("%+v", r)
+	}
+	got, err := a.session.ReadResource(a.t.Context(), &mcp.ReadResourceParams{URI: r.links[0].URI})
+	must(a.t, err)
+	data = got.Contents[0].Blob
+	hash := sha256.Sum256(data)
+	if sum = hex.EncodeToString(hash[:]); r.links[0].URI != "handrail://artifact/"+sum {
+		a.t.Errorf("%s has the hash %s", r.links[0].URI, sum)
+	}
+	return data, sum
+}
+
+// allows answers the one question that waits, which has to be about that tool and device.
+func (w *walk) allows(tool capabilities.ToolID, label string, flags ...string) {
+	w.t.Helper()
+	type question struct {
+		ID    string              `json:"approval"`
+		Who   string              `json:"principal"`
+		Tool  capabilities.ToolID `json:"tool"`
+		Label string              `json:"node_label"`
+	}
+	var all []question
+	screen.Await(w.t, "the question about "+string(tool), func() bool {
+		all = records[question](w, "approvals")
+		return len(all) == 1
+	})
+	if q := all[0]; q.Who != "bot" || q.Tool != tool || q.Label != label {
+		w.t.Errorf("the owner is asked %+v, of %s on %s", q, tool, label)
+	}
+	w.command("", append([]string{"approve", all[0].ID, "--reason", "the walk"}, flags...)...)
+}
+
+// loud is how strong a frequency is in a WAV file of 16 bits and one channel, as a part of
+// all that is in it.
+func loud(t *testing.T, wav []byte, hz float64) (part float64, length time.Duration) {
+	t.Helper()
+	at := bytes.Index(wav, []byte("data"))
+	if !bytes.HasPrefix(wav, []byte("RIFF")) || at < 36 {
+		t.Fatalf("no WAV: %.40q", wav)
+	}
+	rate := float64(binary.LittleEndian.Uint32(wav[24:]))
+	samples := wav[at+8:]
+	var s1, s2, all float64
+	n := len(samples) / 2
+	k := 2 * math.Cos(2*math.Pi*hz/rate)
+	for i := range n {
+		v := float64(int16(binary.LittleEndian.Uint16(samples[2*i:])))
+		s1, s2 = v+k*s1-s2, s1
+		all += v * v
+	}
+	return 2 * (s1*s1 + s2*s2 - k*s1*s2) / (all*float64(n) + 1), time.Duration(float64(n) / rate * float64(time.Second))
+}
+
+// What camera, microphone, position and live view are for, as one walk by the built
+// program: an agent asks through MCP for a photo, for sound and for where the device is; the
+// owner approves each; the files arrive and are what their hashes say; an operator watches
+// the desktop live, sees where the agent acts, takes over, hands back; and the ledger tells
+// all of it, hashes included. There is no camera here, so a second device makes one up;
+// the sound is a real PulseAudio's.
+func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a desktop, a Chrome, PulseAudio and the program")
+	}
+	d := screen.StartX(t, screen.Options{})
+	sound, _ := startRoom(t, roomTone)
+	home := t.TempDir()
+	w := &walk{program: filepath.Join(home, "handrail"), env: append(d.Env, "HOME="+home, "HANDRAIL_DATA="+filepath.Join(home, "site"), "PATH="+os.Getenv("PATH"), "PULSE_SERVER="+sound,
+		"TMPDIR="+os.TempDir())} // where root runs a node its browsers have an account of their own, which has to get there
+	w.browser = &browser{t: t}
+	build := exec.CommandContext(t.Context(), "../../.ci/build", w.program)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	gateway := exec.Command(w.program, "gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--json")
+	gateway.Env = w.env
+	screen.Stay(t, gateway)
+	// The operator signs in before the agent has the desktop from which they do.
+	link := w.command("", "login")
+	w.browser = startChrome(t)
+	w.open(link)
+	w.await(`location.pathname === "/console/approvals" && document.readyState === "complete"`)
+	const photo, record, position = capabilities.ToolID("tool.camera.capture-photo"), capabilities.ToolID("tool.audio.record"), capabilities.ToolID("tool.location.get")
+	const mouse, keyboard = capabilities.ToolID("tool.desktop.mouse"), capabilities.ToolID("tool.desktop.keyboard")
+	laptop := w.pairs(filepath.Join(home, "laptop"), `{"version": 1, "location": {"enabled": true, "fixed": {"latitude": 48.8566, "longitude": 2.3522, "accuracy_m": 20}}}`, nil, record, position, mouse, keyboard)
+	tablet := w.pairs(filepath.Join(home, "tablet"), "", []string{"--fake-sensors", "--desktop", "off"}, photo)
+
+	bridge := exec.Command(w.program, "mcp")
+	bridge.Env = append(slices.Clone(w.env), "HANDRAIL_TOKEN="+w.command("", "token", "create", "bot"))
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "walk", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: bridge}, nil)
+	must(t, err)
+	defer session.Close()
+	bot := &mcpAgent{t, session}
+
+	// A photo, sound and the position: each asked for, each approved, each arrives.
+	seeing := bot.asks("tool_camera_capture_photo", map[string]any{"format": "png", "node_id": string(tablet)})
+	w.allows(photo, "tablet")
+	saw := bot.ends("the photo", seeing)
+	picture, pictureHash := bot.file(saw)
+	if _, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || uniform(t, picture) {
+		t.Errorf("the photo shows nothing: %v", err)
+	}
+	hearing := bot.asks("tool_audio_record", map[string]any{"duration_ms": heardFor.Milliseconds(), "node_id": string(laptop)})
+	w.allows(record, "laptop")
+	heard := bot.ends("the sound", hearing)
+	wav, wavHash := bot.file(heard)
+	if part, length := loud(t, wav, roomTone); part < .9 || length < heardFor-50*time.Millisecond || length > heardFor+time.Second {
+		t.Errorf("%v of sound, %.2f of it the tone of the room", length, part)
+	}
+	asking := bot.asks("tool_location_get", map[string]any{"node_id": string(laptop)})
+	w.allows(position, "laptop")
+	where := bot.ends("the position", asking)
+	if where.code != "" || !strings.Contains(where.output, "48.8566") || !strings.Contains(where.output, `"fixed"`) {
+		t.Errorf("the position: %+v", where)
+	}
+	for hash, want := range map[string][]byte{pictureHash: picture, wavHash: wav} {
+		file := filepath.Join(home, hash)
+		w.command("", "artifacts", "get", hash, "--out", file)
+		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the owner gets %d other bytes than the agent (%v)", len(got), err)
+		}
+	}
+
+	// The agent works on the desktop; the operator watches, and sees where.
+	window, lines := d.Xterm()
+	d.Activate(window.Window.ID)
+	typing := bot.asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "from the agent\n", "node_id": string(laptop)})
+	w.allows(keyboard, "laptop", "--for", "15m", "--family")
+	if r := bot.ends("the typing", typing); r.code != "" {
+		t.Fatalf("the typing: %+v", r)
+	}
+	screen.Await(t, "what the agent typed", func() bool { return slices.Equal(lines(), []string{"from the agent"}) })
+	w.open(w.value("location.origin") + "/console/live/" + string(laptop))
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("screen").videoWidth > 0 && document.getElementById("watch-state").textContent === "Live."`)
+	screen.Await(t, "the person at the device to be told", func() bool {
+		return strings.Contains(w.command("", "node", "status", "--data", filepath.Join(home, "laptop")), " watches your screen, live")
+	})
+	moving := bot.asks("tool_desktop_mouse", map[string]any{"action": "move", "x": 200, "y": 120, "duration_ms": 600_000, "node_id": string(laptop)})
+	w.await(marked(200, 120, 0, 0, "bot: tool.desktop.mouse"))
+
+	// They take over from it, type a line, and hand back.
+	must(t, w.run(`document.getElementById("take").click()`, nil))
+	moved := bot.ends("the agent's move", moving)
+	if moved.code != capabilities.CodeTakenOver {
+		t.Errorf("the agent's move ended as %+v", moved)
+	}
+	w.await(`document.activeElement.id === "surface" && document.querySelectorAll(".mark").length === 0`)
+	for _, key := range []string{"h", "a", "n", "d", "Enter"} {
+		w.key(key)
+	}
+	screen.Await(t, "what the operator typed", func() bool { return slices.Equal(lines(), []string{"from the agent", "hand"}) })
+	waiting := bot.asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "again\n", "node_id": string(laptop)})
+	must(t, w.run(`document.getElementById("take").click()`, nil))
+	again := bot.ends("the agent's typing after that", waiting)
+	if again.code != "" {
+		t.Errorf("after it was handed back: %+v", again)
+	}
+	screen.Await(t, "what the agent typed after that", func() bool { return slices.Equal(lines(), []string{"from the agent", "hand", "again"}) })
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.quiet()
+
+	// The ledger tells it.
+	var packets []ledger.Packet
+	told := func(call capabilities.CallID, kind string) string {
+		t.Helper()
+		i := slices.IndexFunc(packets, func(p ledger.Packet) bool { return p.Call == call && string(p.Kind) == kind })
+		if i < 0 {
+			t.Errorf("the ledger has no %s of call %q", kind, call)
+			return ""
+		}
+		if packets[i].Principal != "bot" {
+			t.Errorf("%s of call %s is told of %s", kind, call, packets[i].Principal)
+		}
+		return string(packets[i].Body)
+	}
+	kinds := func(principal capabilities.PrincipalID, tool capabilities.ToolID) (all []string) {
+		for _, p := range packets {
+			if p.Tool == tool && (principal == "" || p.Principal == principal) && strings.HasPrefix(string(p.Kind), "tool.call.") {
+				all = append(all, string(p.Kind))
+			}
+		}
+		return all
+	}
+	screen.Await(t, "the end of the view in the ledger", func() bool {
+		packets = records[ledger.Packet](w, "ledger", "show", "--limit", "1000")
+		return slices.Contains(kinds("", "tool.live.screen"), "tool.call.failed") && slices.Contains(kinds("", "tool.live.control"), "tool.call.failed")
+	})
+	for _, call := range []struct {
+		of   answered
+		hash string
+		size int
+	}{{saw, pictureHash, len(picture)}, {heard, wavHash, len(wav)}} {
+		if got := told(call.of.call, "tool.call.result"); !strings.Contains(got, fmt.Sprintf(`"artifact_id":"%s"`, call.hash)) || !strings.Contains(got, fmt.Sprintf(`"size":%d`, call.size)) {
+			t.Errorf("the ledger says of the file %s of %d bytes: %s", call.hash, call.size, got)
+		}
+	}
+	if got := told(where.call, "tool.call.result"); !strings.Contains(got, `"output_digest":"`) || strings.Contains(got, "48.8566") {
+		t.Errorf("the ledger says of the position: %s", got)
+	}
+	for _, call := range []answered{saw, heard, where, again} {
+		told(call.call, "tool.call.request")
+		told(call.call, "tool.call.dispatch")
+		if got := told(call.call, "tool.call.decision"); !strings.Contains(got, `"effect":"allow"`) || !strings.Contains(got, `"grant":"`) {
+			t.Errorf("call %s was decided %s", call.call, got)
+		}
+	}
+	if got := told(moved.call, "tool.call.failed"); !strings.Contains(got, string(capabilities.CodeTakenOver)) {
+		t.Errorf("the agent's move ended as %s", got)
+	}
+	count := map[string]int{}
+	taken, returned := -1, -1
+	for i, p := range packets {
+		count[string(p.Kind)]++
+		switch p.Kind {
+		case "gateway.node.taken":
+			taken = i
+		case "gateway.node.returned":
+			returned = i
+		}
+	}
+	if count["gateway.approval.asked"] != 4 || count["gateway.approval.answered"] != 4 || count["artifact.read"] < 2 {
+		t.Errorf("the ledger counts %v", count)
+	}
+	if taken < 0 || returned < taken {
+		t.Fatalf("taken at %d, returned at %d", taken, returned)
+	}
+	byHand := 0
+	for _, p := range packets[taken:returned] {
+		if p.Kind != ledger.KindCallDispatch {
+			continue
+		}
+		if p.Principal == "bot" {
+			t.Errorf("dispatched for the agent while the operator had it: %+v", p)
+		} else if p.Tool == keyboard {
+			byHand++
+		}
+	}
+	if byHand == 0 {
+		t.Error("what the operator typed is not in the ledger")
+	}
+	if text := w.command("", "ledger", "show", "--limit", "1000", "--json"); strings.Contains(text, `"hand"`) || strings.Contains(text, "from the agent") {
+		t.Error("what was typed is in the ledger")
+	}
+	w.command("", "ledger", "verify")
+}
