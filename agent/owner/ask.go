@@ -196,6 +196,7 @@ func (d *Desk) look(c *Call, k key) (done bool, err *capabilities.Error) {
 	if !ok {
 		return false, nil
 	}
+	now = d.opts.Now() // it may have come since
 	if a.Approve && now.Before(d.hands) {
 		// An agent with mouse and keyboard could have typed it.
 		d.settleLocked(q, a, "refused", "An agent may use this device's mouse and keyboard until "+d.hands.Local().Format("15:04:05")+

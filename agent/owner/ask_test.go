@@ -19,6 +19,7 @@ type deskTest struct {
 	dir    string
 	mu     sync.Mutex
 	now    time.Time
+	then   func() // once, right after somebody has read the clock
 	said   []Event
 	failed error
 	asked  chan Question
@@ -29,7 +30,7 @@ func newDesk(t *testing.T) *deskTest {
 	d := &deskTest{t: t, dir: t.TempDir(), now: noon, asked: make(chan Question, 64)}
 	desk, err := NewDesk(DeskOptions{
 		Dir: d.dir, Show: func(q Question) { d.asked <- q }, Look: func() time.Duration { return time.Millisecond },
-		Now:    func() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now },
+		Now:    d.clock,
 		Record: func(e Event) error { d.mu.Lock(); defer d.mu.Unlock(); d.said = append(d.said, e); return d.failed },
 	})
 	if err != nil {
@@ -37,6 +38,17 @@ func newDesk(t *testing.T) *deskTest {
 	}
 	d.Desk = desk
 	return d
+}
+
+func (d *deskTest) clock() time.Time {
+	d.mu.Lock()
+	now, then := d.now, d.then
+	d.then = nil
+	d.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	return now
 }
 
 func (d *deskTest) pass(by time.Duration) { d.mu.Lock(); defer d.mu.Unlock(); d.now = d.now.Add(by) }
@@ -258,8 +270,16 @@ func TestHandsOnTheDeskDoNotApprove(t *testing.T) {
 	if o := d.outcome(d.reply(q, Answer{Approve: true})); o.Outcome != "refused" {
 		t.Fatalf("%+v", o)
 	}
-	d.pass(5 * time.Minute)
-	d.reply(q, Answer{Approve: true})
+	// The answer's own time counts, also if it comes between a look at the clock and one
+	// for answers.
+	d.mu.Lock()
+	d.then = func() {
+		d.pass(5 * time.Minute)
+		if _, err := Reply(d.dir, q.ID, Answer{Approve: true}, d.time()); err != nil {
+			t.Error(err)
+		}
+	}
+	d.mu.Unlock()
 	d.want(done, "")
 }
 
