@@ -190,6 +190,8 @@ type Window struct {
 // ErrGone; for an application that is not there, ErrNoApp.
 type Windows interface {
 	List(ctx context.Context) ([]Window, error)
+	// Activate brings a window to the front and gives it the focus. ErrCannot, in time, for
+	// one that takes no focus; it comes to the front nevertheless.
 	Activate(ctx context.Context, ref string) error
 	// Place moves and resizes; the window manager may bend it: look again.
 	Place(ctx context.Context, ref string, to Rect) error

@@ -111,10 +111,11 @@ type deed struct {
 
 	windows []platform.Window // as they were before
 	route   string
-	moved   bool // the pointer moved
-	fronted bool // another window had the focus before
-	keep    bool // pointer and focus stay where the act put them
-	quiet   bool // the element is not told: it may hold what the caller typed
+	moved   bool   // the pointer moved
+	fronted bool   // another window had the focus before
+	aloof   string // a window that was asked to take the focus, and did not
+	keep    bool   // pointer and focus stay where the act put them
+	quiet   bool   // the element is not told: it may hold what the caller typed
 	window  *platform.Window
 	pid     int
 	verdict verdict

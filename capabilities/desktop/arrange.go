@@ -38,7 +38,11 @@ func (c *deed) arrange(ctx context.Context) error {
 		if w.Focused {
 			return c.done("it was the active window already")
 		}
-		return c.have(ctx, w.Ref, "it is the active window", func(now *platform.Window) bool { return now.Focused }, wm.Activate(ctx, w.Ref))
+		err := wm.Activate(ctx, w.Ref)
+		if cannot(err) {
+			return unsupported("The window does not take the focus.").WithHint("Work its elements: a click needs no focus.")
+		}
+		return c.have(ctx, w.Ref, "it is the active window", func(now *platform.Window) bool { return now.Focused }, err)
 	case "minimize":
 		if w.Minimized {
 			return c.done("it was minimized already")

@@ -225,7 +225,10 @@ func (c *deed) reachOf(ctx context.Context, e *platform.Element) (platform.Point
 	if c.hits(c.windows, e, at) && !c.fronted {
 		return at, nil
 	}
-	if err := c.front(ctx, e.Window); err != nil {
+	raise := time.Duration(0)
+	if err := c.front(ctx, e.Window); cannot(err) {
+		raise = settle // without the focus; nothing says when
+	} else if err != nil {
 		return platform.Point{}, err
 	}
 	if now, err := c.d.Accessibility.Element(ctx, e.Ref); err == nil && now.Bounds != e.Bounds {
@@ -235,11 +238,14 @@ func (c *deed) reachOf(ctx context.Context, e *platform.Element) (platform.Point
 			return platform.Point{}, err
 		}
 	}
-	windows, err := c.h.list(ctx, c.d)
+	free, err := c.until(ctx, raise, func() (bool, error) {
+		windows, err := c.h.list(ctx, c.d)
+		return err == nil && c.hits(windows, e, at), err
+	})
 	if err != nil {
 		return platform.Point{}, err
 	}
-	if !c.hits(windows, e, at) {
+	if !free {
 		return platform.Point{}, capabilities.Errorf(capabilities.CodeElementObscured, "Another window covers the element and stays in front.").
 			WithHint("Move or minimize that window with act, or close what it asks.")
 	}
@@ -326,10 +332,17 @@ func (c *deed) front(ctx context.Context, ref string) error {
 	if ref == "" || c.d.Windows == nil {
 		return nil
 	}
-	if err := c.d.Windows.Activate(ctx, ref); err != nil {
+	if ref == c.aloof {
+		return platform.ErrCannot
+	}
+	err := c.d.Windows.Activate(ctx, ref)
+	if cannot(err) {
+		c.aloof = ref
+	}
+	if err != nil {
 		return err
 	}
-	_, err := c.until(ctx, settle, func() (bool, error) {
+	_, err = c.until(ctx, settle, func() (bool, error) {
 		windows, err := c.h.list(ctx, c.d)
 		for _, w := range windows {
 			if w.Ref == ref && w.Focused {
@@ -342,7 +355,8 @@ func (c *deed) front(ctx context.Context, ref string) error {
 	return err
 }
 
-// frontTarget brings the target's window to the front, if it has one of its own.
+// frontTarget brings the target's window to the front, if it has one of its own. A
+// window that does not take the focus is worked without.
 func (c *deed) frontTarget(ctx context.Context) error {
 	w := c.windowNow(c.e.Window)
 	if c.spot != nil || w == nil || w.Focused || c.fronted {
@@ -353,7 +367,10 @@ func (c *deed) frontTarget(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.front(ctx, w.Ref)
+	if err := c.front(ctx, w.Ref); !cannot(err) {
+		return err
+	}
+	return nil
 }
 
 func focusedIn(windows []platform.Window, ref string) bool {

@@ -18,10 +18,14 @@ import (
 // together, and more than eight where a server makes us lend them one by one.
 const heed = 20 * time.Second
 
+// heedless bounds how long a window is waited for that is not given the focus.
+const heedless = time.Second
+
 // fromPager is the source of a request that a person, not an application, makes.
 const fromPager = 2
 
-// Activate brings a window to the front and gives it the focus.
+// Activate brings a window to the front and gives it the focus. One that takes no focus
+// only comes to the front: ErrCannot says so.
 func (w *Windows) Activate(ctx context.Context, ref string) error {
 	id, managed, f, err := w.find(ctx, ref)
 	if err != nil {
@@ -29,6 +33,14 @@ func (w *Windows) Activate(ctx context.Context, ref string) error {
 	}
 	if !managed {
 		return w.activateAlone(ctx, f)
+	}
+	given, err := w.givenFocus(ctx, id)
+	if err != nil {
+		return err
+	}
+	patience := heed
+	if !given {
+		patience = heedless
 	}
 	current, err := w.focused(ctx, true, nil)
 	if err != nil {
@@ -42,7 +54,7 @@ func (w *Windows) Activate(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	return w.until(ctx, id, "activate the window", func() error {
+	return w.until(ctx, id, "activate the window", patience, func() error {
 		const onAll = 0xffffffff
 		if len(workspace) > 0 && len(shown) > 0 && workspace[0] != shown[0] && workspace[0] != onAll {
 			// Not every manager changes to its workspace by itself.
@@ -55,6 +67,15 @@ func (w *Windows) Activate(ctx context.Context, ref string) error {
 		active, err := w.focused(ctx, true, nil)
 		return active == id && f.viewable, err
 	})
+}
+
+// givenFocus reports whether the manager gives a window the focus. Else the window takes
+// it by itself once it is told that it may, or never (ICCCM 4.1.7, "Globally Active" and
+// "No Input"): it does not say which.
+func (w *Windows) givenFocus(ctx context.Context, id xproto.Window) (bool, error) {
+	const input = 1 // the flag of WM_HINTS' second value
+	hints, err := w.cards(ctx, id, w.atom.hints)
+	return len(hints) < 2 || hints[0]&input == 0 || hints[1] != 0, err
 }
 
 func (w *Windows) activateAlone(ctx context.Context, f facts) error {
@@ -98,7 +119,7 @@ func (w *Windows) Place(ctx context.Context, ref string, to platform.Rect) error
 		return err
 	}
 	// What the manager made of it the caller reads.
-	return w.until(ctx, id, bent, func() error {
+	return w.until(ctx, id, bent, heed, func() error {
 		outer, inner := w.placing(&f, to)
 		if can {
 			const northWest, fields = 1, 0xf << 8
@@ -142,7 +163,7 @@ func (w *Windows) unmaximize(ctx context.Context, f *facts) error {
 	if !fixed(f) {
 		return nil
 	}
-	return w.until(ctx, f.id, "unmaximize the window", func() error {
+	return w.until(ctx, f.id, "unmaximize the window", heed, func() error {
 		const remove = 0
 		if err := w.tell(ctx, f.id, w.atom.state, remove, uint32(w.atom.maxV), uint32(w.atom.maxH), fromPager); err != nil {
 			return err
@@ -163,7 +184,7 @@ func (w *Windows) Minimize(ctx context.Context, ref string) error {
 	if !managed { // nobody could bring it back
 		return fmt.Errorf("there is no window manager: %w", platform.ErrCannot)
 	}
-	return w.until(ctx, id, "minimize the window", func() error {
+	return w.until(ctx, id, "minimize the window", heed, func() error {
 		return w.tell(ctx, id, w.atom.changeState, stateIconic)
 	}, func(f *facts) (bool, error) { return f.window(w).Minimized, nil })
 }
@@ -213,7 +234,7 @@ const (
 
 // until asks, and waits until it is done, by the window as it is then. Events say
 // when to look.
-func (w *Windows) until(ctx context.Context, id xproto.Window, what string, ask func() error, done func(*facts) (bool, error)) error {
+func (w *Windows) until(ctx context.Context, id xproto.Window, what string, patience time.Duration, ask func() error, done func(*facts) (bool, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	root := w.c.Root()
@@ -238,7 +259,7 @@ func (w *Windows) until(ctx context.Context, id xproto.Window, what string, ask 
 	if err := ask(); err != nil {
 		return err
 	}
-	limit := time.NewTimer(heed)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		f, err := w.one(ctx, id)

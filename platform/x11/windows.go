@@ -31,9 +31,9 @@ var _ platform.Windows = (*Windows)(nil)
 
 // atoms are the names that are used here.
 type atoms struct {
-	checkWM, supported, stacking, clients, active, workspace, shown            xproto.Atom
-	name, visible, utf8, pid, state, hidden, maxV, maxH, full, frame, gtkFrame xproto.Atom
-	moveResize, closeWindow, changeState, wmState, protocols, deleteWindow     xproto.Atom
+	checkWM, supported, stacking, clients, active, workspace, shown               xproto.Atom
+	name, visible, utf8, pid, state, hidden, maxV, maxH, full, frame, gtkFrame    xproto.Atom
+	moveResize, closeWindow, changeState, wmState, protocols, deleteWindow, hints xproto.Atom
 }
 
 // NewWindows prepares the list of c's windows.
@@ -47,6 +47,7 @@ func NewWindows(ctx context.Context, c *Conn) (*Windows, error) {
 		"_NET_WM_STATE_MAXIMIZED_HORZ": &a.maxH, "_NET_WM_STATE_FULLSCREEN": &a.full, "_NET_FRAME_EXTENTS": &a.frame,
 		"_GTK_FRAME_EXTENTS": &a.gtkFrame, "_NET_MOVERESIZE_WINDOW": &a.moveResize, "_NET_CLOSE_WINDOW": &a.closeWindow,
 		"WM_CHANGE_STATE": &a.changeState, "WM_STATE": &a.wmState, "WM_PROTOCOLS": &a.protocols, "WM_DELETE_WINDOW": &a.deleteWindow,
+		"WM_HINTS": &a.hints,
 	} {
 		var err error
 		if *to, err = c.Atom(ctx, name); err != nil {
