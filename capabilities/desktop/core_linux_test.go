@@ -167,7 +167,8 @@ func TestRealPersonTakesOver(t *testing.T) {
 	inner.Activate(f.Window.ID)
 	outer.Activate(window)
 	stopped := make(chan string, 1)
-	b := realTable(t, only(inner), Options{QuietTime: 500 * time.Millisecond, Stop: func(reason string) { stopped <- reason }})
+	const rests = 500 * time.Millisecond
+	b := realTable(t, only(inner), Options{QuietTime: rests, Stop: func(reason string) { stopped <- reason }})
 	b.do("screenshot", `{"display": "primary"}`)
 	for _, c := range [][2]string{
 		{"mouse", `{"action": "drag", "path": [{"x": 1, "y": 1}], "x": 700, "y": 500, "duration_ms": 600000}`},
@@ -187,6 +188,13 @@ func TestRealPersonTakesOver(t *testing.T) {
 			defer b.h.hands.mu.Unlock()
 			return b.h.hands.running != nil
 		})
+		// They have not rested until this test says so.
+		quiet := func(d time.Duration) {
+			b.h.hands.mu.Lock()
+			defer b.h.hands.mu.Unlock()
+			b.h.hands.quiet = d
+		}
+		quiet(time.Hour)
 		var touched time.Time
 		for i := 0; len(done) == 0 && ctx.Err() == nil; i++ {
 			if touched.IsZero() {
@@ -206,6 +214,7 @@ func TestRealPersonTakesOver(t *testing.T) {
 			t.Error("no pointer")
 		}
 		b.refused(capabilities.CodeInterruptedByPerson, "keyboard", `{"action": "type", "text": "x"}`)
+		quiet(rests)
 		desk.Await(t, "work that goes on", func() bool {
 			_, err := b.call(t.Context(), "a", "mouse", `{"action": "move", "x": 20, "y": 20}`)
 			return err == nil

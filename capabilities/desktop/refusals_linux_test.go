@@ -141,29 +141,45 @@ func TestKeyboardInTheWay(t *testing.T) {
 	b.do("keyboard", `{"action": "type", "text": "a"}`)
 	desk.Await(t, "the text", func() bool { return f.Read("entry").Text == "a" })
 
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := b.call(ctx, "a", "keyboard", `{"action": "press", "key": "b", "hold_ms": 10000}`); capabilities.CodeOf(err) != capabilities.CodeDeadlineExceeded {
-		t.Errorf("a key that is held for longer than the call: %v", err)
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := b.call(ctx, "a", "keyboard", `{"action": "press", "key": "c", "hold_ms": 10000}`)
-		done <- err
-	}()
-	n := 0
-	for _, key := range []string{"b", "c"} { // each came, and came up again
-		for _, down := range []bool{true, false} {
-			if key == "c" && !down {
-				cancel()
-			}
-			f.AwaitAfter(n, fmt.Sprint(key, down), func(e desk.Event) bool { return e.Kind == "key" && e.Keyval == key && e.Down == down })
+	cancelled, cancel := context.WithCancel(t.Context())
+	late := timed{t.Context(), make(chan struct{})}
+	for _, held := range []struct {
+		key  string // held for longer than the call
+		ctx  context.Context
+		end  func()
+		code capabilities.Code
+	}{{"b", late, func() { close(late.over) }, capabilities.CodeDeadlineExceeded}, {"c", cancelled, cancel, capabilities.CodeCancelled}} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.call(held.ctx, "a", "keyboard", fmt.Sprintf(`{"action": "press", "key": %q, "hold_ms": 10000}`, held.key))
+			done <- err
+		}()
+		is := func(down bool) func(desk.Event) bool {
+			return func(e desk.Event) bool { return e.Kind == "key" && e.Keyval == held.key && e.Down == down }
+		}
+		f.Await(held.key+" to go down", is(true))
+		held.end()
+		f.Await(held.key+" to come up", is(false))
+		if err := <-done; capabilities.CodeOf(err) != held.code {
+			t.Errorf("the call that held %s: %v, want %s", held.key, err, held.code)
 		}
 	}
-	cancel()
-	if err := <-done; capabilities.CodeOf(err) != capabilities.CodeCancelled {
-		t.Errorf("a call that was cancelled: %v", err)
+}
+
+// timed is the time of a call, which is over when the test says so.
+type timed struct {
+	context.Context
+	over chan struct{}
+}
+
+func (c timed) Done() <-chan struct{} { return c.over }
+
+func (c timed) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
@@ -179,11 +195,10 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	b.refused(capabilities.CodeNotSupported, "query", `{"selector": "ocr:\"Total\""}`)
 	b.do("mouse", `{"action": "down", "x": 5, "y": 5}`)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := b.call(ctx, "other", "mouse", `{"action": "click", "x": 1, "y": 1}`); capabilities.CodeOf(err) != capabilities.CodeOverloaded {
-		t.Errorf("while another conversation holds the button: %v", err)
-	}
+	b.before(500*time.Millisecond, func(ctx context.Context) error {
+		_, err := b.call(ctx, "other", "mouse", `{"action": "click", "x": 1, "y": 1}`)
+		return otherThan(err, capabilities.CodeOverloaded)
+	})
 	b.do("mouse", `{"action": "up", "x": 5, "y": 5}`)
 
 	unlock := d.LockSession()

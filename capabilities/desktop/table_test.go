@@ -100,6 +100,33 @@ func (b *table) refused(code capabilities.Code, tool, args string) *capabilities
 	return capabilities.AsError(err)
 }
 
+// before tries something in a bounded time and again, in twice the time, until the error
+// is nil: on a busy machine the time may be over before the call comes to what it waits for.
+func (b *table) before(bound time.Duration, try func(ctx context.Context) error) {
+	b.t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(b.t.Context(), bound)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if bound > 15*time.Second {
+			b.t.Fatal(err)
+		}
+		b.t.Logf("within %s: %v", bound, err)
+		bound *= 2
+	}
+}
+
+// otherThan gives nil for an error of that code.
+func otherThan(err error, code capabilities.Code) error {
+	if capabilities.CodeOf(err) == code {
+		return nil
+	}
+	return fmt.Errorf("%v, want %s", err, code)
+}
+
 // ops gives what the script saw since it had this many events.
 func (b *table) ops(since int) []string {
 	var list []string
