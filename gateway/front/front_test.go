@@ -233,12 +233,15 @@ func TestBodyGate(t *testing.T) {
 // A body that trickles holds its connection for as long as a body may take and no
 // longer, whoever sends it; one that is only slow is taken whole.
 func TestTricklingBodiesEnd(t *testing.T) {
-	f := fronttest.Prepare(t)
-	f.Server.Handle("/echo", front.Bearer, echo)
-	f.Server.Handle("/open", front.Open, echo)
-	front.SetBodyTime(f.Server, time.Second)
-	f.Start()
-	token := f.Token("alice", principal.RoleAgent)
+	begin := func(most time.Duration) (*fronttest.Front, string) {
+		f := fronttest.Prepare(t)
+		f.Server.Handle("/echo", front.Bearer, echo)
+		f.Server.Handle("/open", front.Open, echo)
+		front.SetBodyTime(f.Server, most)
+		f.Start()
+		return f, f.Token("alice", principal.RoleAgent)
+	}
+	f, token := begin(time.Second)
 	send := func(path, token, head string, pause time.Duration, most int) (sent int, answer string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "http://"))
 		if err != nil {
@@ -272,6 +275,7 @@ func TestTricklingBodiesEnd(t *testing.T) {
 			t.Errorf("%s: %.200s", c.path, answer)
 		}
 	}
+	f, token = begin(time.Minute) // in which a busy machine, too, sends five bytes
 	if _, answer := send("/echo", token, "Content-Length: 5\r\nConnection: close\r\n", 10*time.Millisecond, 5); !strings.HasSuffix(answer, "alice 5") {
 		t.Errorf("a slow body: %.300s", answer)
 	}
