@@ -29,7 +29,7 @@ func TestCutMidCall(t *testing.T) {
 	dir, id := joinNode(t, paste, w.addr())
 	run(t, dir, w.addr(), handler)
 	h.awaitReady(id)
-	call := h.calling(ctx(), site.ToolSlow, `{"text":"x","timeout_ms":2000}`, "r1")
+	call := h.calling(ctx(), site.ToolSlow, `{"text":"x","timeout_ms":5000}`, "r1") // a busy machine comes to the cut in that
 	started(t, handler, "x")
 	w.cut(true)
 	handler.Finish("x") // it does what it was told; its answer is lost
@@ -102,7 +102,7 @@ func TestNodeDiesAndStaysAway(t *testing.T) {
 	t.Parallel()
 	h := start(t, site.Options{})
 	node, _ := h.childNode()
-	call := h.calling(ctx(), site.ToolSlow, `{"text":"slow-1","timeout_ms":500}`, "r1")
+	call := h.calling(ctx(), site.ToolSlow, `{"text":"slow-1","timeout_ms":5000}`, "r1") // a busy machine comes to the kill in that
 	awaitRan(t, node.o.Witness, "slow-1")
 	node.kill()
 	want(t, await(t, "the call", call), capabilities.StatusError, capabilities.CodeUnknownOutcome)
@@ -223,7 +223,7 @@ func TestProgressArrives(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	h, handler := start(t, site.Options{}), &counted{Handler: site.NewHandler(), ended: make(chan struct{}, 10)}
 	h.AddNode("one", handler)
-	r := h.Call(t.Context(), site.ToolSlow, `{"text":"x","timeout_ms":100}`, "r1")
+	r := h.Call(t.Context(), site.ToolSlow, `{"text":"x","timeout_ms":3000}`, "r1") // a busy machine reaches the handler in that
 	want(t, r, capabilities.StatusError, capabilities.CodeDeadlineExceeded)
 	h.wantStory(r.Call, "request", "decision", "dispatch", "failed")
 	await(t, "the handler's end", handler.ended)
