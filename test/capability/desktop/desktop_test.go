@@ -36,7 +36,7 @@ const rule = `@id("desktop-acceptance") permit (principal, action in Action::"fa
 var privileged = []string{"tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard"}
 
 // quiet is how long the node waits after the person, in these tests.
-const quiet = 700 * time.Millisecond
+const quiet = 2 * time.Second
 
 // start runs a whole site whose node has the desk as its desktop, in this
 // process, whose environment becomes the desk's.

@@ -174,9 +174,20 @@ func people() []*behaviour {
 				}
 			}, rested),
 		b("person.refuses", "a call right after the person took over", "interrupted_by_person until they have rested; then calls work again", box, needsPerson,
-			inPage("el('t').focus()"), meanwhile(func(r *run) { r.made(r.call("keyboard", with("action", "press", "key", "F4", "hold_ms", 10000))) },
-				becomes("had('keydown', e => e.k === 'F4') > 0", true), touch),
-			refused(capabilities.CodeInterruptedByPerson, "mouse", with("action", "move", "x", 9, "y", 9)), rested),
+			inPage("el('t').focus()"), func(r *run) {
+				for {
+					var began time.Time
+					inPage("log.length = 0")(r)
+					meanwhile(func(r *run) { r.made(r.call("keyboard", with("action", "press", "key", "F4", "hold_ms", 10000))) },
+						becomes("had('keydown', e => e.k === 'F4') > 0", true), func(r *run) { began = time.Now(); touch(r) })(r)
+					c := r.made(r.call("mouse", with("action", "move", "x", 9, "y", 9)))
+					// On a busy machine they may have rested by the time the call came.
+					if c.Code != "" || c.Answered.Sub(began) < r.s.o.Quiet {
+						r.refusal(c, capabilities.CodeInterruptedByPerson)
+						return
+					}
+				}
+			}, rested),
 		b("person.looking", "the person is at it, and the agent only looks", "screenshots and snapshots work", box, needsPerson,
 			touch, shot(), call("snapshot", obj{}), rested),
 		b("person.ours", "our own input", "is not taken for the person's", box, inPage("el('t').focus()"), typing("mine"), call("mouse", with("action", "move", "x", 30, "y", 30)), typing(" all mine"),

@@ -70,18 +70,20 @@ func call(tool string, args obj) step {
 //
 //go:noinline
 func refused(code capabilities.Code, tool string, args obj, words ...string) step {
-	return func(r *run) {
-		c := r.made(r.call(tool, args))
-		if c.Code != code {
-			r.fail("%s %s: got %s, want %s", tool, brief(c.Args), end(c), code)
-		}
-		if c.Message == "" || c.Hint == "" {
-			r.fail("%s: %s without a message or a hint", tool, code)
-		}
-		for _, w := range words {
-			if w = r.fill(w); !strings.Contains(c.Message+" "+c.Hint, w) {
-				r.fail("%s: the refusal %q does not say %q", tool, c.Message+" "+c.Hint, w)
-			}
+	return func(r *run) { r.refusal(r.made(r.call(tool, args)), code, words...) }
+}
+
+// refusal wants c to have failed with that code and say those words.
+func (r *run) refusal(c *capability.Call, code capabilities.Code, words ...string) {
+	if c.Code != code {
+		r.fail("%s %s: got %s, want %s", c.Tool, brief(c.Args), end(c), code)
+	}
+	if c.Message == "" || c.Hint == "" {
+		r.fail("%s: %s without a message or a hint", c.Tool, code)
+	}
+	for _, w := range words {
+		if w = r.fill(w); !strings.Contains(c.Message+" "+c.Hint, w) {
+			r.fail("%s: the refusal %q does not say %q", c.Tool, c.Message+" "+c.Hint, w)
 		}
 	}
 }
