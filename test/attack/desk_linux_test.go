@@ -75,6 +75,7 @@ func openOffice(t *testing.T, o site.Options, on func(*testing.T) stage) *office
 	s := site.Start(t, o)
 	a := &office{arena: &arena{Site: s, t: t, h: site.NewHandler()}, desk: d, said: filepath.Join(t.TempDir(), "said")}
 	a.node = s.AddNode("desk", a.h, hands, pages)
+	a.node.AwaitReady("tyrum.desktop.keyboard", "tyrum.desktop.mouse", "tyrum.browser.navigate")
 	a.agent, a.operator = s.MustToken("agent", principal.RoleAgent), s.MustToken("anna", principal.RoleOperator)
 	a.client = &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(a.client.CloseIdleConnections)

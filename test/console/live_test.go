@@ -82,7 +82,7 @@ func startWatchedBy(t *testing.T, size string, change func(*gateway.Options)) *w
 	t.Cleanup(cancel)
 	w := &watched{desk: &desk{Site: s, t: t, ctx: ctx}, screen: screen, opener: opener}
 	w.node = s.AddNode("study", h)
-	w.node.AwaitReady()
+	w.node.AwaitReady("tyrum.live.screen")
 	w.token = s.MustToken("ann", principal.RoleOperator)
 	return w
 }

@@ -37,6 +37,7 @@ func startHeld(t *testing.T) *watched {
 	must(t, err)
 	w := &watched{desk: &desk{Site: s, t: t, ctx: t.Context()}, screen: screen, opener: opener}
 	w.node = s.AddNode("study", live, hands)
+	w.node.AwaitReady("tyrum.live.screen", "tyrum.live.record", "tyrum.live.control", "tyrum.desktop.screenshot", "tyrum.desktop.mouse", "tyrum.desktop.keyboard")
 	w.token = s.MustToken("ann", principal.RoleOperator)
 	w.Grant("robot", w.node, "tool.desktop.*")
 	w.Grant("ann", w.node, "tool.live.screen")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ import (
 )
 
 // Within bounds every wait in these tests; it is never what a test measures.
-const Within = 20 * time.Second
+const Within = 60 * time.Second
 
 // Site is one gateway with its nodes.
 type Site struct {
@@ -194,14 +195,18 @@ func (n *Node) Stop() {
 	}
 }
 
-// AwaitReady waits until the gateway sees the node connected and knows its
-// readiness.
-func (n *Node) AwaitReady() {
+// AwaitReady waits until the gateway sees the node connected and knows its readiness;
+// and until these capabilities of it are ready: a desktop opens in its own time, and is
+// said to be missing until then.
+func (n *Node) AwaitReady(these ...capabilities.CapabilityID) {
 	n.site.T.Helper()
 	n.site.Await("node "+string(n.ID)+" to be ready", func() bool {
 		for _, r := range n.site.Nodes.Snapshot() {
 			if r.ID == n.ID {
-				return r.Connected && len(r.Readiness) > 0
+				return r.Connected && len(r.Readiness) > 0 && !slices.ContainsFunc(these, func(c capabilities.CapabilityID) bool {
+					is, told := r.Readiness[c]
+					return !told || !is.Ready()
+				})
 			}
 		}
 		return false

@@ -73,7 +73,9 @@ func TestFigures(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = b.h.Close() })
 	s := site.Start(t, site.Options{Rules: `@id("bench") permit (principal, action in Action::"family:desktop", resource);`})
-	s.Grant("agent", s.AddNode("desk", b.h), "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard")
+	n := s.AddNode("desk", b.h)
+	n.AwaitReady(b.h.Capabilities()...)
+	s.Grant("agent", n, "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard")
 	b.lane, err = capability.Dial(t.Context(), capability.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent)}, "bench", "desktop")
 	if err != nil {
 		t.Fatal(err)

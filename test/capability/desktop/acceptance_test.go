@@ -240,7 +240,7 @@ func TestShippedPolicyAsks(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	s := site.Start(t, site.Options{Rules: site.Rules})
-	s.AddNode("desk", h)
+	s.AddNode("desk", h).AwaitReady(h.Capabilities()...)
 	a := newAgent(t, capability.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent)})
 	for tool, args := range map[string]obj{
 		"screenshot": {"display": "primary"}, "snapshot": {}, "query": {"selector": "role:button"}, "wait-for": {"window": "x"},

@@ -55,7 +55,9 @@ func start(t *testing.T, d *desk.Desk) desktop.Options {
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	s := site.Start(t, site.Options{Rules: site.Rules + rule})
-	s.Grant("agent", s.AddNode("desk", h), "tool.desktop.*")
+	n := s.AddNode("desk", h)
+	n.AwaitReady(h.Capabilities()...)
+	s.Grant("agent", n, "tool.desktop.*")
 	return desktop.Options{
 		Options: capability.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent), ReadToken: s.MustToken("reader", principal.RoleOperator)},
 		Browser: desktop.Program{App: "chromium", Args: []string{"--no-sandbox", "--test-type", "--disable-gpu", "--disable-dev-shm-usage"}},
