@@ -73,14 +73,32 @@ func (l Layout) Whole() Rect {
 }
 
 // Frame is an image of an area: 4 bytes a pixel (blue, green, red, unused), rows
-// of Stride bytes, top first. Who gets one reads it only: others see the same.
+// of Stride bytes, top first. Who gets one reads it only: others see the same pixels.
+// It is one owner's, who calls Release when nobody reads Pix for it any more.
 type Frame struct {
 	Area   Rect
 	Epoch  uint64 // of the layout it was taken in
 	Seq    uint64 // two frames of one area with the same Seq show the same pixels
 	At     time.Time
-	Pix    []byte
+	Pix    []byte // nil after Release
 	Stride int
+	// Free is called by Release, once; nil: nothing is to be done. Who makes a Frame
+	// sets it.
+	Free func()
+}
+
+// Release gives the memory of the pixels back; another picture may stand in it from
+// then on. A Frame that is never released keeps its memory, and later ones are copied
+// because of it. Idempotent, also on nil.
+func (f *Frame) Release() {
+	if f == nil {
+		return
+	}
+	free := f.Free
+	f.Pix, f.Free = nil, nil
+	if free != nil {
+		free()
+	}
 }
 
 // Grabber reads the pixels of one desktop. Only the capture bus calls it, from
@@ -101,7 +119,7 @@ type Grabber interface {
 // looks at a display looks at the same frames.
 type Screen interface {
 	Layout(ctx context.Context) (Layout, error)
-	// Frame gives the pixels of area as they are now.
+	// Frame gives the pixels of area as they are now. The caller releases it.
 	Frame(ctx context.Context, area Rect, cursor bool) (*Frame, error)
 	// Changes delivers, until ctx ends, areas in which pixels changed, each a part
 	// of area. Slow receivers get areas joined, never late ones.

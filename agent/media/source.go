@@ -167,7 +167,7 @@ type scene struct {
 	desk   *platform.Desktop
 	area   platform.Rect
 	enc    *vp8.Encoder
-	last   *platform.Frame
+	last   *platform.Frame // that was encoded; of the encoder until the next is
 	coarse int
 	moved  time.Time // when something changed last
 	keyed  time.Time
@@ -186,7 +186,9 @@ func (s *source) follow(ctx context.Context) error {
 		s.mu.Lock()
 		s.area = sc.area
 		s.mu.Unlock()
-		if err = s.show(ctx, sc); !errors.Is(err, errLayout) {
+		err = s.show(ctx, sc)
+		sc.last.Release()
+		if !errors.Is(err, errLayout) {
 			return err
 		}
 	}
@@ -317,6 +319,7 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	if err != nil {
 		return err
 	}
+	defer func() { f.Release() }() // unless it becomes the last one
 	if sc.last != nil && f.Epoch != sc.last.Epoch {
 		return errLayout
 	}
@@ -343,7 +346,9 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	if err != nil {
 		return err
 	}
-	sc.buf, sc.last, sc.coarse = out, f, info.Coarse
+	sc.last, f = f, sc.last // the encoder compares the next with it
+	f.Release()
+	sc.buf, sc.coarse = out, info.Coarse
 	switch {
 	case refining:
 		sc.ctl.refined(len(out), info.Refined)
@@ -355,7 +360,7 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 		sc.ctl.sent(len(out), rate)
 	}
 	sc.sent = now
-	if !s.send(ctx, all, &frame{data: out, at: f.At, key: info.Key, looked: sc.looked, idle: idle}, rate) {
+	if !s.send(ctx, all, &frame{data: out, at: sc.last.At, key: info.Key, looked: sc.looked, idle: idle}, rate) {
 		sc.buf = nil // somebody reads it still
 	}
 	return nil

@@ -17,11 +17,13 @@ func (w *waiter) holdsPixels(ctx context.Context) (bool, time.Time, error) {
 	if err != nil {
 		return false, time.Time{}, err
 	}
-	if !samePixels(w.last, now) {
-		if w.state == "changed" {
-			return true, time.Time{}, nil
-		}
-		w.last, w.calm = now, time.Now()
+	same := samePixels(w.last, now)
+	if !same {
+		w.last, now, w.calm = now, w.last, time.Now()
+	}
+	now.Release()
+	if !same && w.state == "changed" {
+		return true, time.Time{}, nil
 	}
 	if w.state == "changed" {
 		return false, time.Time{}, nil

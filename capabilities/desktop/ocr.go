@@ -35,6 +35,7 @@ func (h *Handler) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, err
 		return nil, err
 	}
 	words, err := h.o.Reader.Read(ctx, frame)
+	frame.Release()
 	var lacks *platform.MissingError
 	if errors.As(err, &lacks) {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "%s", lacks.What).WithHint(lacks.Fix)

@@ -247,6 +247,7 @@ func (h *Handler) take(ctx context.Context, d *platform.Desktop, layout platform
 	if err != nil {
 		return taken{}, err
 	}
+	defer frame.Release()
 	m := picture.Image{Pix: frame.Pix, Stride: frame.Stride, Width: frame.Area.Width, Height: frame.Area.Height}
 	s := shown{area: frame.Area, epoch: frame.Epoch, seq: frame.Seq, cursor: want.cursor, display: "all"}
 	s.width, s.height = m.Fit(want.maxWidth, 0)

@@ -301,7 +301,10 @@ func (h *Handler) regionOf(layout platform.Layout, r waitRegion) (platform.Rect,
 	return platform.Rect{X: s.area.X + x, Y: s.area.Y + y, Width: right - x, Height: bottom - y}, nil
 }
 
-func (w *waiter) close() { w.stop() }
+func (w *waiter) close() {
+	w.stop()
+	w.last.Release()
+}
 
 // launched says which process was started.
 func (w *waiter) launched(pid int) { w.pid = pid }

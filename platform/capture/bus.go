@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/platform"
@@ -35,11 +36,22 @@ type Pointer interface {
 	Drawn() (at platform.Rect, image uint32)
 }
 
+// Lender is a Grabber with memory of its own, which Grab fills without a copy.
+type Lender interface {
+	// Lend gives size bytes that nobody else has, until back is called, from any
+	// goroutine, once; nil if there are none to give. They stay readable when the
+	// Grabber is closed.
+	Lend(ctx context.Context, size int) (pix []byte, back func())
+	// Trim gives what is not lent back to the system.
+	Trim()
+}
+
 const (
 	maxViews  = 8        // areas that are remembered
 	maxBytes  = 96 << 20 // of their frames together; the newest one is kept anyway
 	maxPixels = 1 << 27  // of one frame
 	idle      = 30 * time.Second
+	leastLent = 1 << 18 // bytes of a frame that memory is lent for; a smaller one is as quickly copied
 	// trust is how long is believed that nothing was painted before the pixels are
 	// read to see: some drivers paint past what tells of it.
 	trust = 2 * time.Second
@@ -58,10 +70,11 @@ type Bus struct {
 	tell  Teller  // nil if g is none, or once it missed something
 	know  Knower  // nil if g is none
 	point Pointer // nil if g is none
+	lend  Lender  // nil if g is none
 	views []*view // the last used first
 	seq   uint64
 	epoch uint64
-	spare []byte // a buffer that nobody else has
+	spare *room // that nobody else has
 	drop  *time.Timer
 	ended bool
 
@@ -78,6 +91,8 @@ type view struct {
 	area   platform.Rect
 	cursor bool
 	frame  *platform.Frame // its Pix is nil after a while without use
+	room   *room           // where its Pix is; nil as that is
+	gone   bool            // the bus does not know it any more
 	dirty  platform.Rect   // what may have changed since
 	read   time.Time       // when its pixels were last read as a whole
 	// The pointer as it is in the frame; good with cursor, once something was read.
@@ -99,7 +114,8 @@ func New(g platform.Grabber) *Bus {
 	tell, _ := g.(Teller)
 	know, _ := g.(Knower)
 	point, _ := g.(Pointer)
-	return &Bus{g: g, tell: tell, know: know, point: point, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
+	lend, _ := g.(Lender)
+	return &Bus{g: g, tell: tell, know: know, point: point, lend: lend, idle: idle, trust: trust, own: make(chan struct{}, 1), watch: newWatch()}
 }
 
 func (b *Bus) acquire(ctx context.Context) error {
@@ -146,6 +162,10 @@ func (b *Bus) Frame(ctx context.Context, area platform.Rect, cursor bool) (*plat
 		if err := b.update(ctx, v); err != nil {
 			return nil, err
 		}
+		if v.gone { // while it was updated: the layout is another
+			v.forget()
+			continue
+		}
 		// A frame has pixels of one layout only.
 		after, err := b.layout(ctx)
 		if err != nil {
@@ -153,6 +173,8 @@ func (b *Bus) Frame(ctx context.Context, area platform.Rect, cursor bool) (*plat
 		}
 		if after.Epoch == before {
 			f := *v.frame
+			v.room.uses.Add(1)
+			f.Free = v.room.drop
 			return &f, nil
 		}
 	}
@@ -208,7 +230,19 @@ func (b *Bus) layout(ctx context.Context) (platform.Layout, error) {
 }
 
 // forgetAll lets what is known go. The next frames have a new Seq.
-func (b *Bus) forgetAll() { b.views = nil }
+func (b *Bus) forgetAll() {
+	for _, v := range b.views {
+		v.forget()
+	}
+	b.views = nil
+}
+
+// forget lets v go, which the bus does not know any more.
+func (v *view) forget() {
+	v.gone = true
+	v.room.drop()
+	v.room = nil
+}
 
 // view finds or makes what is known of an area, and puts it first.
 func (b *Bus) view(area platform.Rect, cursor bool) *view {
@@ -225,6 +259,9 @@ func (b *Bus) view(area platform.Rect, cursor bool) *view {
 	for i, each := range b.views {
 		size += each.area.Width * each.area.Height * 4
 		if i > 0 && (i >= maxViews || size > maxBytes) {
+			for _, old := range b.views[i:] {
+				old.forget()
+			}
 			b.views = slices.Delete(b.views, i, len(b.views))
 			break
 		}
@@ -244,10 +281,15 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 	if old == nil || old.Pix == nil || doubt {
 		part = v.area
 	}
+	if b.lend != nil && part.Width*part.Height > v.area.Width*v.area.Height/2 {
+		part = v.area // reading the rest costs less than copying it
+	}
 	if part == v.area {
 		v.read = now
 	}
-	pix := b.buffer(part)
+	room := b.room(ctx, part)
+	defer func() { b.save(room) }() // which is another one by then, if this is kept
+	pix := room.pix
 	known := v.dirty.Empty() // its pixels were forgotten; they are still those of its Seq
 	v.dirty = platform.Rect{}
 	if err := b.read(ctx, v, part, pix); err != nil {
@@ -285,16 +327,15 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 				b.watch.distrust()
 			}
 		}
-		if same {
-			fresh.Pix = old.Pix
-			b.save(pix)
-		} else if part != v.area {
-			fresh.Pix = slices.Clone(old.Pix)
+		if !same && part != v.area {
+			whole := b.room(ctx, v.area)
+			copy(whole.pix, old.Pix)
 			for y := range part.Height {
 				at := (part.Y-v.area.Y+y)*fresh.Stride + (part.X-v.area.X)*4
-				copy(fresh.Pix[at:], pix[y*part.Width*4:][:part.Width*4])
+				copy(whole.pix[at:], pix[y*part.Width*4:][:part.Width*4])
 			}
-			b.save(pix)
+			b.save(room)
+			room = whole
 		}
 	}
 	if same {
@@ -303,27 +344,59 @@ func (b *Bus) update(ctx context.Context, v *view) error {
 		b.seq++
 		fresh.Seq = b.seq
 	}
+	if !same || old.Pix == nil {
+		v.room, room = room, v.room
+	}
+	fresh.Pix = v.room.pix
 	v.frame = fresh
 	return nil
 }
 
-// buffer gives room for the pixels of area: the spare if it is large enough, for
-// most of what is read turns out to be known.
-func (b *Bus) buffer(area platform.Rect) []byte {
-	size := area.Width * area.Height * 4
-	if cap(b.spare) < size || cap(b.spare) > 2*size {
-		return make([]byte, size)
-	}
-	pix := b.spare[:size]
-	b.spare = nil
-	return pix
+// room is memory with the pixels of a frame. A view and everybody who was handed the
+// frame use it; it is written to only before that.
+type room struct {
+	pix  []byte
+	back func() // nil: it is the collector's
+	uses atomic.Int32
 }
 
-// save keeps a buffer that was not needed after all.
-func (b *Bus) save(pix []byte) {
-	if cap(pix) > cap(b.spare) {
-		b.spare = pix
+// drop ends one use; the last one gives the memory back.
+func (r *room) drop() {
+	if r != nil && r.uses.Add(-1) == 0 && r.back != nil {
+		r.back()
 	}
+}
+
+// room gives room for the pixels of area, with one use: memory of the Grabber for a
+// large one, or the spare if it is large enough, for most of what is read turns out to
+// be known.
+func (b *Bus) room(ctx context.Context, area platform.Rect) *room {
+	size := area.Width * area.Height * 4
+	r := &room{}
+	if b.lend != nil && size >= leastLent {
+		r.pix, r.back = b.lend.Lend(ctx, size)
+	}
+	switch {
+	case r.pix != nil:
+	case b.spare != nil && cap(b.spare.pix) >= size && cap(b.spare.pix) <= 2*size:
+		r.pix, b.spare = b.spare.pix[:size], nil
+	default:
+		r.pix = make([]byte, size)
+	}
+	r.uses.Store(1)
+	return r
+}
+
+// save ends the bus's use of a room, which becomes the spare if nobody else has it.
+func (b *Bus) save(r *room) {
+	if r == nil {
+		return
+	}
+	if r.back == nil && r.uses.Load() == 1 && (b.spare == nil || cap(r.pix) > cap(b.spare.pix)) {
+		b.spare = r
+		return
+	}
+	r.drop()
 }
 
 // read reads part of v's area, from a frame that is up to date if there is one.
@@ -357,7 +430,12 @@ func (b *Bus) forgetLater() {
 		for _, v := range b.views {
 			if v.frame != nil {
 				v.frame = &platform.Frame{Area: v.area, Epoch: v.frame.Epoch, Seq: v.frame.Seq, Stride: v.frame.Stride}
+				v.room.drop()
+				v.room = nil
 			}
+		}
+		if b.lend != nil && !b.ended {
+			b.lend.Trim()
 		}
 	})
 }

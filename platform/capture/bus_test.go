@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -448,8 +449,27 @@ func BenchmarkUnchanged(b *testing.B) {
 	_, bus := real(b, desk.Options{Size: "1920x1080", NoBus: true, NoWM: true})
 	all := platform.Rect{Width: 1920, Height: 1080}
 	for b.Loop() {
-		if _, err := bus.Frame(context.Background(), all, false); err != nil {
+		f, err := bus.Frame(context.Background(), all, false)
+		if err != nil {
 			b.Fatal(err)
 		}
+		f.Release()
+	}
+}
+
+// BenchmarkRepainted looks at a screen that was painted since the last look.
+func BenchmarkRepainted(b *testing.B) {
+	desk.Need(b, "xsetroot")
+	d, bus := real(b, desk.Options{Size: "1920x1080", NoBus: true, NoWM: true})
+	all := platform.Rect{Width: 1920, Height: 1080}
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		d.Run("xsetroot", "-solid", fmt.Sprintf("#%06x", i&0xffffff))
+		b.StartTimer()
+		f, err := bus.Frame(context.Background(), all, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.Release()
 	}
 }

@@ -2,9 +2,10 @@
 // looks at a display, for a screenshot, a wait or a live view, gets the same
 // frames from it.
 //
-// Promises: what did not change is neither read nor made again; frames are never
-// written to once they are handed out; a frame shows the screen at some moment of
-// the call that asked for it; memory is bounded and given back when nobody looks.
+// Promises: what did not change is neither read nor made again; the pixels of a
+// frame are never written to before all who were handed them released them; a frame
+// shows the screen at some moment of the call that asked for it; memory is bounded
+// and given back when nobody looks.
 //
 // It must never import the desktops it reads from: they are handed in as a
 // platform.Grabber.

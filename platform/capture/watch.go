@@ -190,6 +190,7 @@ func (b *Bus) follow(ctx context.Context, s *sub, seen *platform.Frame, polls bo
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer func() { seen.Release() }()
 	for {
 		if hurt && rested {
 			now, err := b.Frame(ctx, s.area, false)
@@ -198,8 +199,9 @@ func (b *Bus) follow(ctx context.Context, s *sub, seen *platform.Frame, polls bo
 			}
 			if now.Seq != seen.Seq {
 				changed = changed.Union(differ(s.area, now.Pix, now.Stride, seen))
-				seen = now
+				seen, now = now, seen
 			}
+			now.Release()
 			if !polls && b.watch.distrusted() {
 				polls, pause = true, poll
 			}

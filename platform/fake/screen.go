@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -54,7 +55,8 @@ func (s *screen) Layout(ctx context.Context) (platform.Layout, error) {
 	return s.d.layout, nil
 }
 
-// Frame gives the pixels of area: the same Frame while nothing in it changes.
+// Frame gives the pixels of area: those of the same Seq while nothing in it changes. Each
+// Frame has pixels of its own, which are spoiled when it is released.
 func (s *screen) Frame(ctx context.Context, area platform.Rect, cursor bool) (*platform.Frame, error) {
 	d := s.d
 	if err := d.begin(ctx, "screen.frame"); err != nil {
@@ -67,7 +69,7 @@ func (s *screen) Frame(ctx context.Context, area platform.Rect, cursor bool) (*p
 	}
 	k := frameKey{area, cursor}
 	if f := d.last[k]; f != nil && f.Epoch == d.layout.Epoch {
-		return f, nil
+		return lend(f), nil
 	}
 	f := &platform.Frame{Area: area, Epoch: d.layout.Epoch, Seq: d.seq, At: now(), Stride: area.Width * 4}
 	f.Pix = make([]byte, f.Stride*area.Height)
@@ -86,7 +88,20 @@ func (s *screen) Frame(ctx context.Context, area platform.Rect, cursor bool) (*p
 		}
 	}
 	d.last[k] = f
-	return f, nil
+	return lend(f), nil
+}
+
+// lend gives f with pixels that turn into rubbish when they are released, so that who
+// reads on is found out.
+func lend(f *platform.Frame) *platform.Frame {
+	l := *f
+	pix := slices.Clone(f.Pix)
+	l.Pix, l.Free = pix, func() {
+		for i := range pix {
+			pix[i] = byte(i*7) ^ 0x5a
+		}
+	}
+	return &l
 }
 
 // Changes delivers what Paint and SetLayout change within area.

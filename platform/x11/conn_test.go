@@ -179,9 +179,11 @@ func TestSharedMemoryByNumber(t *testing.T) {
 	d := bare(t, "640x480")
 	d.Run("xsetroot", "-solid", "#3478c1")
 	s := openScreen(t, d)
-	if err := s.shm.attachID(within(t), 640*480*4); err != nil {
+	g, err := s.shm.attachID(within(t), 640*480*4)
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.shm.give(g)
 	if got := grab(t, s, platform.Rect{Width: 640, Height: 480}, false); !slices.Equal(got, seen(t, d)) {
 		t.Error("the pixels are others")
 	}

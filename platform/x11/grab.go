@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jezek/xgb"
 	"github.com/jezek/xgb/shm"
 	"github.com/jezek/xgb/xfixes"
 	"github.com/jezek/xgb/xproto"
@@ -12,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Grab copies the pixels of area into pix. What of area is not on the screen is
-// black: the screen may shrink at any time.
+// Grab gives the pixels of area in pix, without a copy where that was lent. What of area
+// is not on the screen is black: the screen may shrink at any time.
 func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix []byte) error {
 	if area.Empty() || len(pix) < area.Width*area.Height*4 {
 		return fmt.Errorf("x11: %d bytes do not hold %d x %d pixels", len(pix), area.Width, area.Height)
@@ -47,7 +48,13 @@ func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix 
 // copyPixels reads area, which is on the screen, into dst.
 func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte, stride int) error {
 	pitch := s.format.pitch(area.Width)
-	if !s.shm.fits(ctx, area.Height*pitch) {
+	// The server writes rows without a gap, in its own format.
+	g := s.shm.of(dst)
+	direct := g != nil && s.format.same && stride == pitch && stride == area.Width*4
+	if !direct {
+		g = s.shm.take(ctx, area.Height*pitch, true)
+	}
+	if g == nil {
 		r, err := Ask(ctx, s.c, func() (*xproto.GetImageReply, error) {
 			return xproto.GetImage(s.c.X, xproto.ImageFormatZPixmap, xproto.Drawable(s.c.Root()),
 				int16(area.X), int16(area.Y), uint16(area.Width), uint16(area.Height), 0xffffffff).Reply()
@@ -62,14 +69,21 @@ func (s *Screen) copyPixels(ctx context.Context, area platform.Rect, dst []byte,
 		return nil
 	}
 	// One request: the server writes the whole image before it paints anything else.
-	if _, err := Ask(ctx, s.c, func() (*shm.GetImageReply, error) {
+	_, err := Ask(ctx, s.c, func() (*shm.GetImageReply, error) {
 		return shm.GetImage(s.c.X, xproto.Drawable(s.c.Root()), int16(area.X), int16(area.Y), uint16(area.Width), uint16(area.Height),
-			0xffffffff, xproto.ImageFormatZPixmap, s.shm.id, 0).Reply()
-	}); err != nil {
+			0xffffffff, xproto.ImageFormatZPixmap, g.id, 0).Reply()
+	})
+	if answered := xgb.Error(nil); err != nil && !errors.As(err, &answered) {
+		s.shm.doubt(g)
+	}
+	if direct {
 		return err
 	}
-	s.format.convert(dst, stride, s.shm.mem, pitch, area.Width, area.Height)
-	return nil
+	if err == nil {
+		s.format.convert(dst, stride, g.mem, pitch, area.Width, area.Height)
+	}
+	s.shm.give(g)
+	return err
 }
 
 // drawCursor draws the pointer's image, whose colours come multiplied by its
@@ -126,88 +140,3 @@ func (s *Screen) Pointed(ctx context.Context) (platform.Rect, uint32, error) {
 
 // Drawn gives the same of the pointer as the last Grab drew it.
 func (s *Screen) Drawn() (platform.Rect, uint32) { return s.drawnAt, s.drawnImage }
-
-// shared is memory that the server writes images into.
-type shared struct {
-	c   *Conn
-	off bool // there is none
-	id  shm.Seg
-	mem []byte
-	// unmap gives mem back.
-	unmap func()
-}
-
-func newShared(ctx context.Context, c *Conn) (*shared, error) {
-	e, err := c.Extension(ctx, "MIT-SHM")
-	if err != nil {
-		return nil, err
-	}
-	c.wire.mu.Lock()
-	c.wire.shm = e.Major
-	c.wire.mu.Unlock()
-	return &shared{c: c, off: !e.Present || !c.wire.local()}, nil
-}
-
-// fits reports whether mem holds size bytes, having made it larger if it could.
-func (s *shared) fits(ctx context.Context, size int) bool {
-	if s.off || len(s.mem) >= size {
-		return !s.off
-	}
-	s.close()
-	for _, attach := range []func(context.Context, int) error{s.attachFd, s.attachID} {
-		if err := attach(ctx, size); err == nil {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false // says nothing about the server
-		}
-	}
-	s.off = true
-	return false
-}
-
-// attachFd passes the server a descriptor: nothing is left behind by a crash, and
-// nobody else can reach the memory.
-func (s *shared) attachFd(ctx context.Context, size int) error {
-	fd, mem, unmap, err := newMemory(size)
-	if err != nil {
-		return err
-	}
-	return s.attach(ctx, mem, unmap, func() error {
-		s.c.wire.sendAlong(fd)
-		defer s.c.wire.sendAlong(-1) // closes what was not sent
-		return shm.AttachFdChecked(s.c.X, s.id, false).Check()
-	})
-}
-
-// attachID is for servers older than the passing of descriptors.
-func (s *shared) attachID(ctx context.Context, size int) error {
-	id, mem, unmap, err := newSysvMemory(size)
-	if err != nil {
-		return err
-	}
-	defer removeSysv(id) // from then on it lives as long as its users
-	return s.attach(ctx, mem, unmap, func() error { return shm.AttachChecked(s.c.X, s.id, uint32(id), false).Check() })
-}
-
-func (s *shared) attach(ctx context.Context, mem []byte, unmap func(), request func() error) error {
-	id, err := shm.NewSegId(s.c.X)
-	if err == nil {
-		s.id = id
-		err = s.c.Do(ctx, request)
-	}
-	if err != nil {
-		unmap()
-		return err
-	}
-	s.mem, s.unmap = mem, unmap
-	return nil
-}
-
-func (s *shared) close() {
-	if s.mem != nil {
-		shm.Detach(s.c.X, s.id)
-		s.unmap()
-		s.mem, s.unmap = nil, nil
-	}
-}

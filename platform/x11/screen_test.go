@@ -451,7 +451,8 @@ func BenchmarkGrab(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		args []string
-	}{{"1080p", nil}, {"1080p-no-shm", []string{"-extension", "MIT-SHM"}}, {"4k", []string{"-screen", "0", "3840x2160x24"}}} {
+		lent bool
+	}{{"1080p", nil, true}, {"1080p-copied", nil, false}, {"1080p-no-shm", []string{"-extension", "MIT-SHM"}, false}, {"4k", []string{"-screen", "0", "3840x2160x24"}, true}} {
 		b.Run(c.name, func(b *testing.B) {
 			d := bare(b, "1920x1080", c.args...)
 			s := openScreen(b, d)
@@ -462,10 +463,17 @@ func BenchmarkGrab(b *testing.B) {
 			all := l.Whole()
 			pix := make([]byte, all.Width*all.Height*4)
 			b.SetBytes(int64(len(pix)))
+			back := func() {}
 			for b.Loop() {
+				last := func() {}
+				if c.lent { // the last picture is kept until there is the next
+					last = back
+					pix, back = s.Lend(context.Background(), cap(pix))
+				}
 				if err := s.Grab(context.Background(), all, false, pix); err != nil {
 					b.Fatal(err)
 				}
+				last()
 			}
 		})
 	}

@@ -128,6 +128,7 @@ func TestLiveFigures(t *testing.T) {
 			}
 			n = n*2 + b
 		}
+		f.Release()
 		bare = append(bare, float64((time.Now().UnixMilli()-n)&(1<<clockBits-1)))
 		<-time.After(13 * time.Millisecond)
 	}
