@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -66,7 +67,8 @@ type Console struct {
 // asset is a file of the pages, below a digest so that browsers may keep it.
 type asset struct {
 	mime, address string
-	plain, packed []byte
+	plain         []byte
+	packed        func() []byte // by gzip, once somebody asks: a start does not wait for it; nil if it can not be
 }
 
 // New makes the pages; it starts nothing.
@@ -112,12 +114,15 @@ func newAsset(name string, data []byte) asset {
 	default:
 		a.mime = "image/svg+xml"
 	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := w.Write(data)
-	if errors.Join(err, w.Close()) == nil {
-		a.packed = packed.Bytes()
-	}
+	a.packed = sync.OnceValue(func() []byte {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(data)
+		if errors.Join(err, w.Close()) != nil {
+			return nil
+		}
+		return packed.Bytes()
+	})
 	return a
 }
 
@@ -298,9 +303,11 @@ func (c *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	body := a.plain
-	if a.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		body = a.packed
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if packed := a.packed(); packed != nil {
+			h.Set("Content-Encoding", "gzip")
+			body = packed
+		}
 	}
 	_, _ = w.Write(body)
 }
