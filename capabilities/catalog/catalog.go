@@ -83,6 +83,8 @@ func newCatalog(all []*Descriptor) (*Catalog, error) {
 		if err != nil {
 			return nil, refuse(d, "%v", err)
 		}
+		hash := sha256.Sum256(data)
+		d.hash = &hash
 		sum.Write(data)
 		sum.Write([]byte{'\n'})
 	}

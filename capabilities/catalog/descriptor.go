@@ -57,6 +57,7 @@ type Descriptor struct {
 	compileOnce sync.Once
 	compiled    *compiled
 	compileErr  error
+	hash        *[32]byte // of one that is in a catalog, which never changes; else nil
 }
 
 // SideEffects is where a call leaves traces (S4-33). The zero value is invalid.
@@ -234,6 +235,9 @@ type Example struct {
 // Hash is the SHA-256 of the canonical descriptor: the manifest_hash of an
 // envelope, so that a changed descriptor is a changed envelope.
 func (d *Descriptor) Hash() [32]byte {
+	if d.hash != nil {
+		return *d.hash
+	}
 	data, err := d.canonical()
 	if err != nil {
 		return [32]byte{} // only a descriptor that Load would have refused

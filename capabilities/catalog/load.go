@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -30,14 +31,16 @@ func Load(overlays ...fs.FS) (*Catalog, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			text, err := fs.ReadFile(fsys, name)
-			if err != nil {
-				return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "catalog: "+name+" can not be read")
-			}
-			family, err := readFamily(text)
-			if err != nil {
-				return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "catalog: %s: %v", path.Base(name), err)
+		// Side by side: every start of a gateway or node waits for it.
+		families, faults := make([][]*Descriptor, len(names)), make([]error, len(names))
+		var reading sync.WaitGroup
+		for i, name := range names {
+			reading.Go(func() { families[i], faults[i] = readFile(fsys, name) })
+		}
+		reading.Wait()
+		for i, family := range families {
+			if faults[i] != nil {
+				return nil, faults[i] // of the first, whichever was met first
 			}
 			all = append(all, family...)
 		}
@@ -47,6 +50,18 @@ func Load(overlays ...fs.FS) (*Catalog, error) {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "catalog: %v", err)
 	}
 	return c, nil
+}
+
+func readFile(fsys fs.FS, name string) ([]*Descriptor, error) {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "catalog: "+name+" can not be read")
+	}
+	family, err := readFamily(text)
+	if err != nil {
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "catalog: %s: %v", path.Base(name), err)
+	}
+	return family, nil
 }
 
 // A family file is {"family", "$defs", "common", "tools"}: the fields of common
