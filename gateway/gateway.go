@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -131,18 +132,27 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Catalog == nil {
-		if o.Catalog, err = catalog.Embedded(); err != nil {
-			return nil, err
-		}
-	}
 	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: new(metrics.Registry), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
 	defer func() {
 		if err != nil {
 			g.Close()
 		}
 	}()
-	if err := g.keep(ctx); err != nil {
+	// The catalog is read beside the store: a start would wait for one after the other.
+	var reading sync.WaitGroup
+	var unread error
+	if o.Catalog == nil {
+		reading.Go(func() { g.opts.Catalog, unread = catalog.Embedded() })
+	}
+	key, seal, err := g.openStore(ctx)
+	reading.Wait()
+	if err == nil {
+		err = unread
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := g.keep(ctx, key, seal); err != nil {
 		return nil, err
 	}
 	if err := g.serve(ctx); err != nil {
@@ -151,22 +161,21 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return g, nil
 }
 
-// keep opens what lasts: keys, store, ledger, outcomes.
-func (g *Gateway) keep(ctx context.Context) error {
+// openStore opens what lasts and needs no catalog: keys, store, ledger. It gives the
+// gateway's own key and that of outcomes.
+func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal []byte, err error) {
 	root, _, err := pairing.LoadOrCreateKey(g.path("site.key"))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if g.site, err = pairing.NewSite(root); err != nil {
-		return err
+		return nil, nil, err
 	}
-	key, _, err := pairing.LoadOrCreateKey(g.path("gateway.key"))
-	if err != nil {
-		return err
+	if key, _, err = pairing.LoadOrCreateKey(g.path("gateway.key")); err != nil {
+		return nil, nil, err
 	}
-	seal, err := loadSeal(g.path("seal.key"))
-	if err != nil {
-		return err
+	if seal, err = loadSeal(g.path("seal.key")); err != nil {
+		return nil, nil, err
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
@@ -175,12 +184,15 @@ func (g *Gateway) keep(ctx context.Context) error {
 		migrations = append(migrations, room...)
 	}
 	if g.Store, err = store.Open(ctx, store.Options{Path: g.path("store.db"), Migrations: migrations, Log: g.log}); err != nil {
-		return err
+		return nil, nil, err
 	}
 	id := pairing.GatewayIDOf(key.Public().(ed25519.PublicKey))
-	if g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log}); err != nil {
-		return err
-	}
+	g.Ledger, err = ledger.Open(ctx, ledger.Options{Store: g.Store, Chain: string(id), Key: key, Retention: g.opts.LedgerRetention, Log: g.log})
+	return key, seal, err
+}
+
+// keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
+func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
 	if err := g.openRules(ctx); err != nil {
 		return err
 	}
