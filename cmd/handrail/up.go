@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,7 +142,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 		if err := data.make(dir); err != nil {
 			return err
 		}
-		if err := pairing.SaveFile(filepath.Join(dir, "default.cedar"), policy.DefaultSource()); err != nil {
+		if err := keepFile(filepath.Join(dir, "default.cedar"), policy.DefaultSource()); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 			return err
 		}
 		path := filepath.Join(dir, upOriginRules)
-		if err := pairing.SaveFile(path, text); err != nil {
+		if err := keepFile(path, text); err != nil {
 			return err
 		}
 		say.line("policy: %s lets the browser open %s (this page's own server)", path, page.origin)
@@ -162,7 +163,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	}
 	path := filepath.Join(dir, upNoSandboxRules)
 	if *o.flags.noSandbox {
-		return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
+		return keepFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
 	}
 	b, err := browser.Locate(ctx)
 	if err != nil || b.NoSandbox == "" {
@@ -175,7 +176,15 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	say.line("browser: Chrome runs WITHOUT its sandbox here: %s", b.NoSandbox)
 	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
 	*o.flags.noSandbox = true
-	return pairing.SaveFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+	return keepFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+}
+
+// keepFile writes a file unless it says that already: a start need not wait for the disk.
+func keepFile(path string, data []byte) error {
+	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
+		return nil
+	}
+	return pairing.SaveFile(path, data)
 }
 
 // upOrigins permits the origins that --browser-allow-origin named, this time: without
@@ -196,7 +205,7 @@ func upOrigins(path string, origins []string, say sayer) error {
 		rules = append(rules, text...)
 	}
 	say.line("policy: %s lets the browser open %s", path, strings.Join(origins, ", "))
-	return pairing.SaveFile(path, rules)
+	return keepFile(path, rules)
 }
 
 // upNode pairs the local node if needed, runs it, performs the first task and
