@@ -8,6 +8,24 @@ import (
 
 const confirmed = capabilities.EffectConfirmed
 
+// doubled wants two clicks to be a double one. Where a busy machine makes them further
+// apart than systems wait for the second, they say nothing, and are made again.
+//
+//go:noinline
+func doubled(id string, clicks step) step {
+	return func(r *run) {
+		for {
+			inPage("log.length = 0")(r)
+			clicks(r)
+			becomes("had('mouseup', e => e.id === '"+id+"')", 2)(r)
+			if apart, _ := r.eval("(d => d[1].at - d[0].at)(log.filter(e => e.t === 'mousedown'))").(float64); apart < 400 {
+				break
+			}
+		}
+		becomes("had('dblclick', e => e.id === '"+id+"')", 1)(r)
+	}
+}
+
 func acts() []*behaviour {
 	button := html(`<button id=go onclick="el('out').textContent = 'gone ' + ++count">Go</button> <button id=off disabled>Never</button>
 <p id=out>waiting</p><script>let count = 0</script>`)
@@ -24,7 +42,7 @@ func acts() []*behaviour {
 			shot(), call("mouse", with("action", "move", "x", 5, "y", 5)), inPage("moves.length = 0"),
 			act(in("role:button && name:Go"), "click"), field("route", "accessibility"), noField("moved_pointer"), becomes("el('out').textContent", "gone 1"), holds("moves.length", 0)),
 		b("act.double", "a double click", "the page has one", button, found("role:button && name:Go"),
-			act(in("role:button && name:Go"), "double_click"), becomes("had('dblclick', e => e.id === 'go')", 1)),
+			doubled("go", act(in("role:button && name:Go"), "double_click"))),
 		b("act.right", "a click with the right button", "the page is asked for its menu", button, found("role:button && name:Go"),
 			act(in("role:button && name:Go"), "right_click"), becomes("had('contextmenu', e => e.id === 'go')", 1)),
 		b("act.middle", "a click with the middle button", "the page has one", button, found("role:button && name:Go"),

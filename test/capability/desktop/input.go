@@ -40,7 +40,7 @@ func mice() []*behaviour {
 	return []*behaviour{
 		b("mouse.move", "the pointer is moved", "it is there, and the page sees it come", area, see, mouse("move"), effect(confirmed),
 			becomes("moves.length > 0 && Math.abs(moves.at(-1)[0] - 80) <= 1 && Math.abs(moves.at(-1)[1] - 90) <= 1", true), holds("had('mousedown')", 0)),
-		b("mouse.double", "two clicks", "the page has a double click", area, see, mouse("click", with("count", 2)), becomes("had('dblclick', e => e.id === 'm')", 1)),
+		b("mouse.double", "two clicks", "the page has a double click", area, see, doubled("m", mouse("click", with("count", 2)))),
 		b("mouse.buttons", "right and middle", "the page has each", area, see, mouse("click", with("button", "right")), becomes("had('contextmenu')", 1),
 			mouse("click", with("button", "middle")), becomes("had('auxclick', e => e.b === 1)", 1)),
 		b("mouse.modifiers", "a click with Control and Shift", "both are held during it, and up again after it", area, see,

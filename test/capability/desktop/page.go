@@ -108,7 +108,7 @@ const pageHead = `<!doctype html><html lang="en"><meta charset="utf-8"><title>%[
 <script>
 const log = [], moves = []
 for (const t of ['click', 'dblclick', 'auxclick', 'contextmenu', 'mousedown', 'mouseup', 'keydown', 'keyup', 'wheel', 'dragstart', 'drop', 'focusin', 'input', 'change', 'copy', 'paste'])
-	addEventListener(t, e => { log.push({ t, id: e.target.id || '', x: e.clientX, y: e.clientY, ox: e.offsetX, oy: e.offsetY, b: e.button, n: e.detail, k: e.key, c: e.code,
+	addEventListener(t, e => { log.push({ t, at: e.timeStamp, id: e.target.id || '', x: e.clientX, y: e.clientY, ox: e.offsetX, oy: e.offsetY, b: e.button, n: e.detail, k: e.key, c: e.code,
 		ctrl: e.ctrlKey, shift: e.shiftKey, alt: e.altKey, rep: e.repeat, dx: e.deltaX, dy: e.deltaY })
 		if (t === 'contextmenu') e.preventDefault() }, { capture: true, passive: false })
 addEventListener('pointermove', e => { const all = e.getCoalescedEvents?.() ?? []; for (const m of all.length ? all : [e]) moves.push([m.clientX, m.clientY]) }, true)
