@@ -58,7 +58,9 @@ func waiting() []*behaviour {
 		}),
 		b("wait.stable", "an area that comes to rest", "satisfied when it has been still that long, and not before", some, begins, shot(), find("m", magenta), func(r *run) {
 			x, y := r.vars["m.x"].(float64), r.vars["m.y"].(float64)
-			inPage("(() => { let n = 0; window.last = Date.now(); window.gap = 0; const t = setInterval(() => { gap = Math.max(gap, Date.now() - last); last = Date.now(); el('m').style.background = n % 2 ? '#00f' : '#ff0'; if (++n > 20) { clearInterval(t); el('m').id = 'rest' } }, 60) })()")(r)
+			// Each colour is another, for who looks seldom may meet one of two each time; and they
+			// come with the page's frames, so that one that is late is a gap.
+			inPage("(() => { let n = 0, due = 0; window.last = Date.now(); window.gap = 0; (function draw() { const now = Date.now(); if (now >= due) { due = now + 60; gap = Math.max(gap, now - last); last = now; el('m').style.background = `hsl(${n++ * 16} 100% 50%)` } if (n > 20) el('m').id = 'rest'; else requestAnimationFrame(draw) })() })()")(r)
 			await(with("region", with("x", x-10, "y", y-10, "width", 20, "height", 20, "frame_id", r.vars["frame"]), "state", "stable", "stable_ms", 600), "satisfied")(r)
 			// On a busy machine the page itself may have rested that long in between.
 			holds("el('rest') !== null || Math.max(gap, Date.now() - last) >= 500", true)(r)
