@@ -263,7 +263,7 @@ func (m *gesture) click(ctx context.Context, in platform.Input, b platform.Butto
 // drag presses at the first point of the way, or where the pointer is if it has
 // only one, and lets go at the last. Most of its time is spent on the way, where
 // whatever begins with the first motion comes about; a third at the end, for the
-// target to agree.
+// target to agree, or as many as an application that is behind needs.
 func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button, way []platform.Point) error {
 	if len(way) > 1 {
 		if err := m.travel(ctx, in, way[:1], 0); err != nil {
@@ -295,13 +295,30 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 	if err := m.travel(ctx, in, way, whole*2/3); err != nil {
 		return err
 	}
-	if err := pause(ctx, whole/3); err != nil {
-		return err
-	}
-	if _, err := behind(ctx, in); err != nil {
+	if err := m.linger(ctx, in, way[len(way)-1], whole/3); err != nil {
 		return err
 	}
 	return in.Button(ctx, b, false)
+}
+
+// linger stays at the end of a drag for a while in which the application was awake. One
+// that slept through it comes to the press only now: what begins with the first motion
+// begins then, and wants another motion to find its target.
+func (m *gesture) linger(ctx context.Context, in platform.Input, at platform.Point, while time.Duration) error {
+	const asleep = 50 * time.Millisecond // at least
+	for until := time.Now().Add(mostDrag); ; {
+		if err := pause(ctx, while); err != nil {
+			return err
+		}
+		late, err := behind(ctx, in)
+		if err != nil || late <= max(while/2, asleep) || time.Now().After(until) {
+			return err
+		}
+		_ = in.Move(ctx, platform.Point{X: at.X - 1, Y: at.Y}) // at an edge it stays, which the next one does not mind
+		if err := m.travel(ctx, in, []platform.Point{at}, 0); err != nil {
+			return err
+		}
+	}
 }
 
 // behind waits for the application under the pointer, and tells how slow it is, where
