@@ -107,7 +107,7 @@ const pageHead = `<!doctype html><html lang="en"><meta charset="utf-8"><title>%[
 .m, .l { position: fixed; width: 80px; height: 60px; background: #f0f; border: 0; padding: 0; user-select: none } .l { background: #0f0 }</style>
 <script>
 const log = [], moves = []
-for (const t of ['click', 'dblclick', 'auxclick', 'contextmenu', 'mousedown', 'mouseup', 'keydown', 'keyup', 'wheel', 'dragstart', 'drop', 'focusin', 'input', 'change', 'copy', 'paste'])
+for (const t of ['click', 'dblclick', 'auxclick', 'contextmenu', 'mousedown', 'mouseup', 'keydown', 'keyup', 'wheel', 'dragstart', 'drop', 'dragend', 'focusin', 'input', 'change', 'copy', 'paste'])
 	addEventListener(t, e => { log.push({ t, at: e.timeStamp, id: e.target.id || '', x: e.clientX, y: e.clientY, ox: e.offsetX, oy: e.offsetY, b: e.button, n: e.detail, k: e.key, c: e.code,
 		ctrl: e.ctrlKey, shift: e.shiftKey, alt: e.altKey, rep: e.repeat, dx: e.deltaX, dy: e.deltaY })
 		if (t === 'contextmenu') e.preventDefault() }, { capture: true, passive: false })
