@@ -5,6 +5,7 @@
 // between it and the socket; screen.go, windows.go, launch.go, input.go,
 // person.go and clipboard.go each give one part of platform.Desktop. Input, Person
 // and Clipboard have connections of their own, so that none waits for another.
+// screen.go reads pixels by grab.go, into the memory of shared.go, which it lends;
 // input.go types by typing.go, with keys.go, keymap.go, spare.go and settle.go;
 // clipboard.go reads, serve.go is read from.
 //

@@ -121,6 +121,19 @@ func TestLentSizes(t *testing.T) {
 	back()
 }
 
+// lendSolid is lend once the picture is of one colour.
+func lendSolid(t *testing.T, s *Screen, area platform.Rect, colour uint32) (pix []byte, back func()) {
+	t.Helper()
+	desk.Await(t, "the colour", func() bool {
+		if back != nil {
+			back()
+		}
+		pix, back = lend(t, s, area)
+		return solid(pix, colour)
+	})
+	return pix, back
+}
+
 // A picture outlives its server, its connection and its Screen.
 func TestLentPictureOutlivesServer(t *testing.T) {
 	t.Parallel()
@@ -135,15 +148,7 @@ func TestLentPictureOutlivesServer(t *testing.T) {
 			s := openScreen(t, d)
 			all := platform.Rect{Width: 640, Height: 480}
 			newPainter(t, dial(t, d)).fill(all, 0x3478c1)
-			var pix []byte
-			var back func()
-			desk.Await(t, "the colour", func() bool {
-				if back != nil {
-					back()
-				}
-				pix, back = lend(t, s, all)
-				return solid(pix, 0x3478c1)
-			})
+			pix, back := lendSolid(t, s, all, 0x3478c1)
 			other, giveOther := lend(t, s, all)
 			cut(d, s.c)
 			if name != "Screen closed" {
@@ -215,15 +220,7 @@ func TestLentPictureOfLargerScreen(t *testing.T) {
 	s := openScreen(t, d)
 	d.Run("xsetroot", "-solid", "#445566")
 	all := platform.Rect{Width: 1024, Height: 768}
-	var pix []byte
-	var back func()
-	desk.Await(t, "the colour", func() bool {
-		if back != nil {
-			back()
-		}
-		pix, back = lend(t, s, all)
-		return solid(pix, 0x445566)
-	})
+	pix, back := lendSolid(t, s, all, 0x445566)
 	d.Run("xrandr", "--size", "640x480")
 	d.Run("xsetroot", "-solid", "#778899")
 	if l, err := s.Layout(within(t)); err != nil || l.Whole() != (platform.Rect{Width: 640, Height: 480}) {
