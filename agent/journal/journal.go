@@ -73,7 +73,7 @@ type Journal struct {
 	tail    position // last record written
 	durable position // last record known to be on disk
 	buf     []byte
-	index   map[capabilities.CallID]known
+	index   index
 	answers answers
 	notes   budget
 	ruled   string // the owner's rules that the last record of them names
@@ -95,15 +95,6 @@ type position struct {
 	seq  uint64
 	time int64
 	hash chain.Hash
-}
-
-// known is what the journal knows of a call.
-type known struct {
-	state   wire.CallState
-	segment uint64 // the file that says so
-	// failed is how a call that did not succeed ended: that needs no kept answer to
-	// be told, and the code of a failure is in the record.
-	failed *wire.Answer
 }
 
 // batch is a group of callers of Started that share one sync.
@@ -145,7 +136,7 @@ func Open(o Options) (*Journal, error) {
 		o.Now = time.Now
 	}
 	j := &Journal{
-		opts: o, fault: make(chan struct{}), index: map[capabilities.CallID]known{}, batch: newBatch(),
+		opts: o, fault: make(chan struct{}), batch: newBatch(),
 		answers: answers{limit: o.AnswerBytes, ttl: o.AnswerTTL},
 	}
 	if err := j.open(); err != nil {
@@ -260,9 +251,9 @@ func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off in
 			switch entry.Kind {
 			case KindStarted:
 				// If no end follows, it died with its process.
-				j.index[call] = known{state: wire.StateUnknown, segment: file.first}
+				j.index.set(call, known{state: wire.StateUnknown, segment: file.first})
 			case KindFinished:
-				j.index[call] = known{state: wire.StateFinished, segment: file.first, failed: failureOf(entry.Fields)}
+				j.index.set(call, known{state: wire.StateFinished, segment: file.first, failed: failureOf(entry.Fields)})
 			}
 		}
 		rest = next
@@ -337,7 +328,7 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return err
 	}
-	if _, ok := j.index[t.Call]; ok {
+	if _, ok := j.index.get(t.Call); ok {
 		j.mu.Unlock()
 		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
 	}
@@ -355,21 +346,22 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return err
 	}
-	j.index[t.Call] = known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first}
+	j.index.set(t.Call, known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first})
 	return j.awaitSync() // unlocks
 }
 
 // Finished records how a call ended. It is with the kernel on return and on disk
-// with the next sync, at most a second later while Run runs. The answer is kept
-// in memory for a while; its bytes must not change any more.
+// with the next sync, at most a second later while Run runs. A copy of the answer
+// is kept in memory for a while, if it is one that can be sent.
 func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error {
 	output := j.mac.digest(call, "output", answer.Output)
+	frame, _ := wire.Encode(answer)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, ok := j.index[call]; !ok {
+	if _, ok := j.index.get(call); !ok {
 		return capabilities.Errorf(capabilities.CodeInternal, "the journal has not seen call %q start", call)
 	}
-	j.answers.add(call, *answer, j.opts.Now())
+	j.answers.add(call, frame, j.opts.Now())
 	err := j.usableLocked()
 	if err == nil {
 		err = j.appendLocked(0, KindFinished, func(b []byte) []byte {
@@ -381,7 +373,7 @@ func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error 
 		})
 	}
 	// Even unrecorded it is finished, as long as this process lives.
-	j.index[call] = known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)}
+	j.index.set(call, known{state: wire.StateFinished, segment: j.files[len(j.files)-1].first, failed: failure(answer.Status, answer.Code, answer.Effect)})
 	return err
 }
 
@@ -393,7 +385,7 @@ func (j *Journal) States(_ context.Context, calls []capabilities.CallID) []wire.
 	states := make([]wire.JournalState, len(calls))
 	for i, call := range calls {
 		states[i] = wire.JournalState{Call: call, State: j.absentLocked(now)}
-		if k, ok := j.index[call]; ok {
+		if k, ok := j.index.get(call); ok {
 			states[i].State = k.state
 			if k.state == wire.StateFinished {
 				if states[i].Answer = j.answers.get(call, now); states[i].Answer == nil {

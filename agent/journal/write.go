@@ -75,11 +75,7 @@ func (j *Journal) rotateLocked() error {
 			j.opts.Log.Warn("journal.prune.failed", "err", err)
 			break
 		}
-		for call, k := range j.index {
-			if k.segment == j.files[0].first {
-				delete(j.index, call)
-			}
-		}
+		j.index.prune(j.files[0].first)
 		j.files = j.files[1:]
 	}
 	return nil
