@@ -109,6 +109,34 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 	}
 }
 
+// A button that is down is not pressed: the call says so and does nothing, and the hold
+// goes on.
+func TestHeldButtonIsNotPressedAgain(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><div id=pad style="width:600px;height:300px">Pad <input type=checkbox id=box></div>
+<script>note(document,'mousedown','mouseup')</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.checks([]check{{"down", "click", obj{"x": 50, "y": 200, "action": "down"}, "", "", noted, "mousedown"}})
+	for _, bad := range []struct {
+		tool string
+		args obj
+	}{
+		{"click", obj{"x": 60, "y": 200}},
+		{"click", obj{"x": 60, "y": 200, "action": "down"}},
+		{"drag", obj{"path": []obj{{"x": 60, "y": 200}, {"x": 90, "y": 210}}}},
+	} {
+		if e := n.refused(capabilities.CodeConflict, bad.tool, bad.args); !strings.Contains(e.Message, "left button is down") || !strings.Contains(e.Hint, "action up") {
+			t.Errorf("%s %v: %v", bad.tool, bad.args, e)
+		}
+	}
+	n.checks([]check{
+		{"nothing was done", "hover", obj{"x": 70, "y": 200}, "", "", noted, ""},
+		{"another button", "click", obj{"x": 70, "y": 200, "button": "middle"}, "", "", noted, "mousedown mouseup"},
+		{"up", "click", obj{"x": 90, "y": 200, "action": "up"}, "", "", noted, "mouseup"},
+		{"up again", "click", obj{"x": 90, "y": 200}, "", "", noted, "mousedown mouseup"},
+	})
+}
+
 func TestHover(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<style>#m ul{display:none;position:absolute;z-index:1;background:#fff}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
 <button id=tip onmouseenter="out.textContent='tip '+event.isTrusted">Tip</button><p id=out></p>

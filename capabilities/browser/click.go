@@ -39,6 +39,11 @@ func click(c *call) (capabilities.Output, error) {
 		aim.Kind = args.Action
 	}
 	m := mouse{c.tab, modifiers(args.Modifiers), input.MouseButton(args.Button)}
+	if args.Action != "up" {
+		if err := m.isUp(); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
 	missed := false
 	v, err := c.perform(aim, func(ctx context.Context, at aimed) (sent []*pending, err error) {
 		if missed && args.Action == "down" {
@@ -93,6 +98,18 @@ type mouse struct {
 	t         *tab
 	modifiers int64
 	button    input.MouseButton
+}
+
+// isUp refuses to press a button that a call before left down: no mouse can, and letting
+// go of it would end the hold unsaid.
+func (m mouse) isUp() error {
+	m.t.mu.Lock()
+	defer m.t.mu.Unlock()
+	if m.t.buttons&buttonBits[string(m.button)] == 0 {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeConflict, "The %s button is down in this tab since an earlier click with the action down; nothing was pressed.", m.button).
+		WithHint("Let it go first, with click and the action up; what it holds is moved with hover.")
 }
 
 func (m mouse) send(ctx context.Context, kind input.DispatchMouseEventType, x, y float64, count int) *pending {

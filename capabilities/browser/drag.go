@@ -43,6 +43,9 @@ func drag(c *call) (capabilities.Output, error) {
 	}
 	c.wants = args.Snapshot
 	d := &dragging{c: c, m: mouse{t: c.tab, button: "left"}, spread: time.Duration(args.DurationMS) * time.Millisecond, path: args.Path}
+	if err := d.m.isUp(); err != nil {
+		return capabilities.Output{}, err
+	}
 	v, err := d.run(source, goal)
 	if err != nil {
 		return capabilities.Output{}, err

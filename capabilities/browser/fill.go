@@ -195,6 +195,9 @@ func refuse(r *filled, err error) error {
 // clickOn sets a box by a real click.
 func (c *call) clickOn(f field) (verdict, error) {
 	m := mouse{t: c.tab, button: "left"}
+	if err := m.isUp(); err != nil {
+		return verdict{}, err
+	}
 	return c.perform(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "click", Button: "left", Count: 1}, func(ctx context.Context, at aimed) ([]*pending, error) {
 		return []*pending{m.move(ctx, at.X, at.Y), m.down(ctx, at.X, at.Y, 1), m.up(ctx, at.X, at.Y, 1)}, nil
 	})

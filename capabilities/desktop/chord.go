@@ -55,8 +55,8 @@ func parseChord(chord string) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("no key is named")
 	}
-	for i, k := range keys[:len(keys)-1] {
-		if !modifiers[k] {
+	for i, k := range keys {
+		if i < len(keys)-1 && !modifiers[k] {
 			return nil, fmt.Errorf("the key before the last is not Alt, AltGr, Control, Meta or Shift")
 		}
 		for _, same := range keys[:i] {

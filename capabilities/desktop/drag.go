@@ -10,6 +10,9 @@ import (
 
 // drag takes the element by the mouse to another one, or to a point.
 func (c *deed) drag(ctx context.Context) error {
+	if err := c.h.hands.isUp(platform.ButtonLeft); err != nil {
+		return err
+	}
 	if err := c.frontTarget(ctx); err != nil {
 		return err
 	}

@@ -98,6 +98,45 @@ func TestHeldButtons(t *testing.T) {
 	b.h.CloseLane("a")
 }
 
+// A button that is down is not pressed: the call says so and does nothing, and the hold
+// goes on.
+func TestHeldButtonIsNotPressedAgain(t *testing.T) {
+	b := newTable(t, Options{})
+	b.d.AddElement(platform.Element{Role: "label", Name: "target", States: []string{"visible", "enabled"}, Bounds: platform.Rect{X: 40, Y: 40, Width: 20, Height: 20}})
+	b.do("mouse", `{"action": "down", "x": 10, "y": 10}`)
+	before := len(b.d.Events())
+	for _, call := range [][2]string{
+		{"mouse", `{"action": "click", "x": 20, "y": 20, "modifiers": ["Shift"]}`},
+		{"mouse", `{"action": "down", "x": 20, "y": 20}`},
+		{"mouse", `{"action": "drag", "x": 20, "y": 20, "path": [{"x": 5, "y": 5}]}`},
+		{"act", `{"target": "name:target", "action": {"kind": "click"}}`},
+		{"act", `{"target": "name:target", "action": {"kind": "drag", "x": 5, "y": 5}}`},
+	} {
+		e := b.refused(capabilities.CodeConflict, call[0], call[1])
+		if !strings.Contains(e.Message, "left button is down") || !strings.Contains(e.Hint, "action up") {
+			t.Errorf("%v: %v", call, e)
+		}
+		if _, buttons := b.d.Held(); len(buttons) != 1 {
+			t.Fatalf("%v: held %v", call, buttons)
+		}
+	}
+	b.same(b.ops(before))
+	if m := b.do("mouse", `{"action": "click", "button": "right", "x": 10, "y": 10}`); fmt.Sprint(m["held"]) != "[left]" {
+		t.Errorf("another button: %v", m)
+	}
+	b.do("act", `{"target": "name:target", "action": {"kind": "hover"}}`) // drags it there
+	if _, buttons := b.d.Held(); len(buttons) != 1 {
+		t.Errorf("held: %v", buttons)
+	}
+	// Any other failure lets go, as before.
+	b.d.Fail("input.move", errors.New("broken"))
+	b.refused(capabilities.CodeExecutionFailed, "mouse", `{"action": "move", "x": 20, "y": 20}`)
+	b.nothingHeld()
+	b.d.Fail("input.move", nil)
+	b.do("mouse", `{"action": "click", "x": 10, "y": 10}`)
+	b.nothingHeld()
+}
+
 func TestKeyboard(t *testing.T) {
 	b := newTable(t, Options{})
 	window := b.d.AddWindow(platform.Window{Title: "Secret title", Bounds: platform.Rect{Width: 100, Height: 100}, Focused: true})
@@ -183,7 +222,7 @@ func TestChords(t *testing.T) {
 			t.Errorf("%q: %q %v", chord, keys, err)
 		}
 	}
-	for _, bad := range []string{"", "++", "+a", "a+", "Control+", "Control++a", "x+y", "Hyper+a", "Alt+Alt+a", "\x00", "ab", "\xff", "Alt+AltGr+Control+Meta+Shift+a+b"} {
+	for _, bad := range []string{"", "++", "+a", "a+", "Control+", "Control++a", "x+y", "Hyper+a", "Alt+Alt+a", "Control+Control", "Shift+Alt+Shift", "\x00", "ab", "\xff", "Alt+AltGr+Control+Meta+Shift+a+b"} {
 		if keys, err := parseChord(bad); err == nil {
 			t.Errorf("%q: %q", bad, keys)
 		}

@@ -149,6 +149,12 @@ func (m *gesture) perform(ctx context.Context, in platform.Input) error {
 
 // press is every action but a plain move: what is at its ends must not be ours.
 func (m *gesture) press(ctx context.Context, d *platform.Desktop, in platform.Input, way []platform.Point) error {
+	b := platform.Button(m.args.Button)
+	if has([]string{"click", "down", "drag"}, m.args.Action) {
+		if err := m.h.hands.isUp(b); err != nil {
+			return err
+		}
+	}
 	to := way[len(way)-1]
 	ends := []platform.Point{way[0], to}
 	if m.args.Action == "drag" && len(way) == 1 {
@@ -177,7 +183,6 @@ func (m *gesture) press(ctx context.Context, d *platform.Desktop, in platform.In
 	if err != nil {
 		return err
 	}
-	b := platform.Button(m.args.Button)
 	switch m.args.Action {
 	case "move":
 		err = m.travel(ctx, in, way, m.duration(0))

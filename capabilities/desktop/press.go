@@ -112,6 +112,9 @@ func (c *deed) pointerFor(ctx context.Context, b platform.Button, count int, goa
 	if c.in == nil {
 		return c.noInput()
 	}
+	if err := c.h.hands.isUp(b); err != nil {
+		return err
+	}
 	if err := c.frontTarget(ctx); err != nil {
 		return err
 	}

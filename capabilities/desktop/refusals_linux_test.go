@@ -195,6 +195,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	b.refused(capabilities.CodeNotSupported, "query", `{"selector": "ocr:\"Total\""}`)
 	b.do("mouse", `{"action": "down", "x": 5, "y": 5}`)
+	b.refused(capabilities.CodeConflict, "mouse", `{"action": "click", "x": 5, "y": 5}`) // it is down
 	b.before(500*time.Millisecond, func(ctx context.Context) error {
 		_, err := b.call(ctx, "other", "mouse", `{"action": "click", "x": 1, "y": 1}`)
 		return otherThan(err, capabilities.CodeOverloaded)

@@ -61,7 +61,8 @@ func interrupted(left time.Duration, message string) *capabilities.Error {
 
 // input gives fn the mouse and keyboard, alone. The ctx it is given ends when the
 // person takes over; then the call is interrupted_by_person. Whatever fn leaves
-// pressed comes up when it ends, but for what it keeps with keepDown.
+// pressed comes up when it ends, but for what it keeps with keepDown; and that too if
+// it fails, other than by errDown.
 func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in platform.Input) error) error {
 	d, err := h.desktop(ctx)
 	if err != nil {
@@ -87,6 +88,9 @@ func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in pla
 		if errors.As(cause, &coded) {
 			err = coded
 		}
+	}
+	if errors.Is(err, errDown) {
+		return err // the hold stays
 	}
 	if err != nil {
 		h.letGo(d.Input)
@@ -289,6 +293,22 @@ func (k *hands) held(lane capabilities.LaneID) []platform.Button {
 		}
 	}
 	return all
+}
+
+// errDown is in what refuses to press a button that is down. Such a call has nothing
+// pressed and lets go of nothing.
+var errDown = errors.New("the button is down")
+
+// isUp refuses to press a button that a call before keeps down: systems drop the press,
+// and letting go of it would end the hold unsaid. For whoever has the turn.
+func (k *hands) isUp(b platform.Button) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hold == nil || !k.hold.buttons[b] {
+		return nil
+	}
+	return capabilities.Wrap(capabilities.CodeConflict, errDown, "The "+string(b)+" button is down since an earlier call; nothing was pressed.").
+		WithHint("Let it go first, with mouse and the action up; what it holds is dragged with the action move.")
 }
 
 // dropHold lets go of what the lane keeps down, after its running call.

@@ -87,7 +87,7 @@ var lessons = []lesson{
 			{"position", "offset from the element's top left corner; default its centre"},
 			{"button, count, modifiers", "`right`; 2 for a double click; held keys such as `Shift`"},
 			{"hold_ms", "how long the button is held"},
-			{"action", "`down` or `up` alone, to build gestures of one's own"},
+			{"action", "`down` or `up` alone, to build gestures of one's own; a button that is down is not pressed again (`conflict`)"},
 			{"snapshot", after},
 		},
 		at: "/", past: []step{{"snapshot", `{}`}}, args: `{"ref": "{ref Add bolt}", "snapshot": "delta"}`,
