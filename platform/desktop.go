@@ -353,7 +353,8 @@ const (
 // DesktopOpener opens the desktop of the session that this process belongs to.
 type DesktopOpener interface {
 	// Open gives the one Desktop of this process, opening it if it is not open or
-	// was lost (a display server that ended). *MissingError if there is none.
+	// was lost (a display server that ended). *MissingError if there is none, or it is
+	// not open when ctx's time is over: opening goes on then, for who asks next.
 	Open(ctx context.Context) (*Desktop, error)
 	// Locked reports that the session is locked or shows a secure desktop, with the
 	// reason, "" if it is not. Quick: it may answer from a cache.

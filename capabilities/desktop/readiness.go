@@ -43,43 +43,6 @@ var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
 // on opening, and a later answer tells more.
 const openTime = 2 * time.Second
 
-var errOpening = &platform.MissingError{What: "The desktop is being opened.", Fix: "Wait a moment."}
-
-// openSoon is Open that does not keep the caller long.
-func (h *Handler) openSoon(ctx context.Context) (*platform.Desktop, error) {
-	type answer struct {
-		d   *platform.Desktop
-		err error
-	}
-	done := make(chan answer, 1)
-	h.mu.Lock()
-	if h.life.Err() != nil {
-		h.mu.Unlock()
-		return nil, errClosing
-	}
-	h.wg.Add(1)
-	h.mu.Unlock()
-	go func() {
-		defer h.wg.Done()
-		ctx, cancel := context.WithTimeout(h.life, openLimit)
-		defer cancel()
-		d, err := h.o.Opener.Open(ctx)
-		done <- answer{d, err}
-	}()
-	timer := time.NewTimer(openTime)
-	defer timer.Stop()
-	select {
-	case a := <-done:
-		return a.d, a.err
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil, errOpening
-}
-
-// openLimit bounds opening a desktop for readiness.
-const openLimit = 30 * time.Second
-
 // uses are the capabilities that use mouse and keyboard.
 var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true, controlID: true}
 
@@ -92,7 +55,9 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	if time.Since(cached.at) < readyFor && cached.all != nil {
 		return append([]capabilities.Readiness(nil), cached.all...)
 	}
-	d, err := h.openSoon(ctx)
+	soon, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	d, err := h.o.Opener.Open(soon)
 	locked := ""
 	if err == nil {
 		h.watch(d)

@@ -35,6 +35,8 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	d, err := opener.Open(ctx)
 	var missing *platform.MissingError
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return []finding{{Part: "host", Name: "desktop", Code: string(capabilities.ReasonBackendFailing), Detail: "it did not open within " + desktopTime.String()}}
 	case errors.As(err, &missing):
 		return []finding{lack("desktop", missing, !missing.Permission)}
 	case err != nil:

@@ -23,6 +23,8 @@ type Options struct {
 type Opener struct {
 	options Options
 	lock    *lockWatch
+	life    context.Context // ends with Close
+	kill    context.CancelFunc
 
 	turn chan struct{} // holds a token while nobody opens or closes
 	// What follows is read and written with the token.
@@ -47,51 +49,97 @@ type session struct {
 // betterEvery is how often what was missing is looked for again, at most.
 const betterEvery = 10 * time.Second
 
+// openLimit bounds opening a desktop.
+const openLimit = time.Minute
+
+var errOpening = &platform.MissingError{What: "The desktop is being opened.", Fix: "Wait a moment."}
+
 // New makes an Opener; it opens nothing yet.
 func New(o Options) *Opener {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
 	op := &Opener{options: o, lock: newLockWatch(o), turn: make(chan struct{}, 1)}
+	op.life, op.kill = context.WithCancel(context.Background())
 	op.turn <- struct{}{}
 	return op
 }
 
 // Open gives the desktop, opening it if it is not open, was lost, or can be had
-// more completely than before.
+// more completely than before. Who asks may have less time than that takes, as those
+// who only ask what is ready do: opening goes on without them, for who asks next, or
+// it would never end where it is slow.
 func (o *Opener) Open(ctx context.Context) (*platform.Desktop, error) {
 	select {
 	case <-o.turn:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, later(ctx)
 	}
-	defer func() { o.turn <- struct{}{} }()
+	if s := o.session; s != nil && !s.isLost() && (s.better == nil || time.Since(o.tried) < betterEvery) {
+		defer o.giveBack()
+		return s.desk, nil
+	}
+	var d *platform.Desktop
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer o.giveBack()
+		ctx, cancel := context.WithTimeout(o.life, openLimit)
+		defer cancel()
+		d, err = o.renew(ctx)
+	}()
+	select {
+	case <-done:
+		return d, err
+	case <-ctx.Done():
+		return nil, later(ctx)
+	}
+}
+
+func (o *Opener) giveBack() { o.turn <- struct{}{} }
+
+// later is what somebody is told whose ctx ended before the desktop was open.
+func later(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return errOpening
+	}
+	return ctx.Err()
+}
+
+// renew opens the desktop, unless the one that is open is as good. With the token.
+func (o *Opener) renew(ctx context.Context) (*platform.Desktop, error) {
+	if s := o.session; s != nil && !s.isLost() {
+		o.tried = time.Now()
+		if !s.better(ctx) {
+			return s.desk, nil
+		}
+	} else if s != nil {
+		o.options.Log.Info("the desktop was lost", "desktop", s.desk.Name)
+	}
+	o.end()
 	if o.closed {
 		return nil, platform.ErrLost
 	}
-	if s := o.session; s != nil {
-		select {
-		case <-s.lost:
-			o.options.Log.Info("the desktop was lost", "desktop", s.desk.Name)
-			o.end()
-		default:
-			if s.better == nil || time.Since(o.tried) < betterEvery {
-				return s.desk, nil
-			}
-			o.tried = time.Now()
-			if !s.better(ctx) {
-				return s.desk, nil
-			}
-			o.end()
-		}
-	}
 	s, err := open(ctx, o.options)
-	if err != nil {
+	switch {
+	case err != nil && o.life.Err() != nil: // it was closed meanwhile
+		return nil, platform.ErrLost
+	case err != nil:
 		return nil, err
 	}
 	o.session, o.tried = s, time.Now()
 	o.options.Log.Info("the desktop is open", "desktop", s.desk.Name, "missing", len(s.desk.Missing))
 	return s.desk, nil
+}
+
+func (s *session) isLost() bool {
+	select {
+	case <-s.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 func (o *Opener) end() {
@@ -106,8 +154,9 @@ func (o *Opener) Locked(ctx context.Context) string { return o.lock.locked(ctx) 
 
 // Close closes the desktop, for good.
 func (o *Opener) Close() error {
+	o.kill()
 	<-o.turn
-	defer func() { o.turn <- struct{}{} }()
+	defer o.giveBack()
 	o.closed = true
 	o.end()
 	o.lock.close()

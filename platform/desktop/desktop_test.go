@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -136,6 +137,32 @@ func TestReopens(t *testing.T) {
 		if !errors.Is(err, platform.ErrLost) {
 			t.Errorf("%s of a desktop that was lost: %v", name, err)
 		}
+	}
+}
+
+// Who has no time to wait for the desktop has it opened all the same.
+func TestOpensFromAfar(t *testing.T) {
+	d := desk.StartX(t, desk.Options{NoWM: true})
+	o := open(t, d, nil)
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	var opened *platform.Desktop
+	desk.Await(t, "the desktop", func() (ok bool) {
+		var err error
+		opened, err = o.Open(over)
+		var m *platform.MissingError
+		if err != nil && !(errors.As(err, &m) && m.Fix == "Wait a moment.") {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if again, err := o.Open(t.Context()); again != opened || err != nil {
+		t.Errorf("another one was opened, %v", err)
+	}
+	given, up := context.WithCancel(t.Context())
+	up()
+	if _, err := open(t, d, nil).Open(given); !errors.Is(err, context.Canceled) { // and closed while it opens
+		t.Errorf("given up: %v", err)
 	}
 }
 

@@ -4,7 +4,8 @@
 //
 // Promises: nothing is opened before it is asked for; there is one desktop at a
 // time; a part that can not be had is named, and does not take the others with it;
-// whether the session is locked is answered quickly, also by a bus that hangs.
+// what was begun to be opened becomes open, whether who asked for it still waits or
+// not; whether the session is locked is answered quickly, also by a bus that hangs.
 //
 // It must never import a handler, nor capabilities: cmd hands it to the handler.
 package desktop
