@@ -84,11 +84,10 @@ func validateDotted(s string) error {
 	if len(s) > maxIDLen {
 		return fmt.Errorf("identifier longer than %d bytes", maxIDLen)
 	}
-	segments := strings.Split(s, ".")
-	if len(segments) < 2 {
+	if !strings.Contains(s, ".") {
 		return fmt.Errorf("identifier %q has no dot: want family.action", s)
 	}
-	for _, seg := range segments {
+	for seg := range strings.SplitSeq(s, ".") {
 		if !validSegment(seg) {
 			return fmt.Errorf("identifier %q: segment %q must match [a-z][a-z0-9-]*", s, seg)
 		}

@@ -31,24 +31,12 @@ func ActivationProfile() *Profile {
 // MayActivate judges an activation that a person has confirmed: allow unless a
 // forbid that names ActivatePolicy applies, or fails.
 func (e *Engine) MayActivate(r Request) Decision {
-	env := &environment{entities: entities{actions: e.entities}}
-	kind := typeAgent
-	if r.User {
-		kind = typeUser
-	}
-	env.entities.principal = cedar.Entity{
-		UID:        cedar.NewEntityUID(kind, cedar.String(r.Principal)),
-		Attributes: cedar.NewRecord(cedar.RecordMap{"role": cedar.String(r.Role)}), Parents: parents(&r),
-	}
-	env.entities.resource = cedar.Entity{UID: cedar.NewEntityUID(typeProvider, gatewayProvider)}
-	env.request = cedar.Request{
-		Principal: env.entities.principal.UID, Action: cedar.NewEntityUID(typeAction, ActivatePolicy), Resource: env.entities.resource.UID,
-	}
+	env := e.about(&r, cedar.NewEntityUID(typeAction, ActivatePolicy), false)
 	p := ActivationProfile()
 	env.fields = cedar.RecordMap{
 		"tool": cedar.String(ActivationTool), "lane": cedar.String(r.Lane), "keys": stringSet(p.Keys), "risk": cedar.String(p.Risk),
 		"isolation": cedar.String(p.Isolation), "given": cedar.String(""), "degraded": cedar.String(""), "taint": stringSet(r.Taint),
-		"time": cedar.Long(r.Time.Unix()), "args": cedar.Record{},
+		"time": cedar.Long(r.Time.Unix()),
 	}
 	o := e.evaluate(e.activate, env, true)
 	d := Decision{Effect: Allow, Determining: []string{}, Errors: o.errors, Reason: "A person confirmed it, and no policy forbids it.", Snapshot: e.snapshot}

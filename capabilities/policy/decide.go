@@ -155,64 +155,98 @@ type outcome struct {
 
 func (o *outcome) permitted() bool { return len(o.permits) > 0 && len(o.forbids) == 0 }
 
-// environment is a request in Cedar's terms.
+// environment is a request in Cedar's terms. Entities and context are made when a
+// rule looks at them: most rules name who and what, and look at neither.
 type environment struct {
-	request  cedar.Request
+	request  cedar.Request // without context
 	entities entities
-	fields   cedar.RecordMap // of context, without consent
+	tool     *tool
+	args     cedar.Record
+	fields   cedar.RecordMap // of context; nil: not made yet
 	contexts [2]cedar.Record // made of fields, without and with consent
 	made     [2]bool
 }
 
 // withoutArgs makes context.args empty, for actions that are no tool.
 func (env *environment) withoutArgs() {
-	env.fields["args"] = cedar.Record{}
+	env.args = cedar.Record{}
 	env.made = [2]bool{}
 }
 
 // entities serves the two entities of a request beside the engine's actions.
 type entities struct {
-	principal, resource cedar.Entity
-	actions             map[cedar.EntityUID]cedar.Entity
+	of        *Request
+	principal cedar.EntityUID
+	resource  cedar.EntityUID
+	caller    *cedar.Entity // of principal; nil: not made yet
+	node      *cedar.Entity // of resource, likewise
+	actions   map[cedar.EntityUID]cedar.Entity
 }
 
 func (g *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	switch uid {
-	case g.principal.UID:
-		return g.principal, true
-	case g.resource.UID:
-		return g.resource, true
+	case g.principal:
+		if g.caller == nil {
+			g.caller = &cedar.Entity{
+				UID:        uid,
+				Attributes: cedar.NewRecord(cedar.RecordMap{"role": cedar.String(g.of.Role)}),
+				Parents:    parents(g.of),
+			}
+		}
+		return *g.caller, true
+	case g.resource:
+		if uid.Type != typeNode {
+			return cedar.Entity{UID: uid}, true
+		}
+		if g.node == nil {
+			g.node = nodeEntity(&g.of.Node)
+		}
+		return *g.node, true
 	}
 	entity, ok := g.actions[uid]
 	return entity, ok
 }
 
-// environment translates a request; false means that its arguments can not be
-// read.
-func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, bool) {
+// about gives the environment of an action; r must stay as it is.
+func (e *Engine) about(r *Request, action cedar.EntityUID, onNode bool) *environment {
 	kind := typeAgent
 	if r.User {
 		kind = typeUser
 	}
-	env := &environment{entities: entities{actions: e.entities}}
-	env.entities.principal = cedar.Entity{
-		UID:        cedar.NewEntityUID(kind, cedar.String(r.Principal)),
-		Attributes: cedar.NewRecord(cedar.RecordMap{"role": cedar.String(r.Role)}),
-		Parents:    parents(r),
+	resource := cedar.NewEntityUID(typeProvider, gatewayProvider)
+	if onNode {
+		resource = cedar.NewEntityUID(typeNode, cedar.String(r.Node.ID))
 	}
+	principal := cedar.NewEntityUID(kind, cedar.String(r.Principal))
+	return &environment{
+		request:  cedar.Request{Principal: principal, Action: action, Resource: resource},
+		entities: entities{of: r, principal: principal, resource: resource, actions: e.entities},
+	}
+}
+
+// environment translates a request, which must stay as it is; false means that its
+// arguments can not be read.
+func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, bool) {
+	env := e.about(r, t.action, t.onNode)
+	env.tool = t
+	if withArgs {
+		args, ok := t.args.record(r.Args)
+		if !ok {
+			return nil, false
+		}
+		env.args = args
+	}
+	return env, true
+}
+
+// context gives the fields that every call's context has, but for args and consent.
+func (env *environment) context() cedar.RecordMap {
+	r, t := env.entities.of, env.tool
 	given, degraded := string(r.Given), r.Degraded
-	if t.onNode {
-		env.entities.resource = nodeEntity(&r.Node)
-	} else {
-		env.entities.resource = cedar.Entity{UID: cedar.NewEntityUID(typeProvider, gatewayProvider)}
+	if !t.onNode {
 		given, degraded = "", ""
 	}
-	env.request = cedar.Request{
-		Principal: env.entities.principal.UID,
-		Action:    t.action,
-		Resource:  env.entities.resource.UID,
-	}
-	env.fields = cedar.RecordMap{
+	return cedar.RecordMap{
 		"tool":      cedar.String(r.Tool),
 		"lane":      cedar.String(r.Lane),
 		"keys":      t.keys,
@@ -222,16 +256,7 @@ func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, 
 		"degraded":  cedar.String(degraded),
 		"taint":     stringSet(r.Taint),
 		"time":      cedar.Long(r.Time.Unix()),
-		"args":      cedar.Record{},
 	}
-	if withArgs {
-		args, ok := t.args.record(r.Args)
-		if !ok {
-			return nil, false
-		}
-		env.fields["args"] = args
-	}
-	return env, true
 }
 
 func (r *Request) required(t *tool) capabilities.IsolationClass {
@@ -255,8 +280,8 @@ func stringSet(list []string) cedar.Set {
 	return cedar.NewSet(values...)
 }
 
-func nodeEntity(n *Node) cedar.Entity {
-	return cedar.Entity{
+func nodeEntity(n *Node) *cedar.Entity {
+	return &cedar.Entity{
 		UID: cedar.NewEntityUID(typeNode, cedar.String(n.ID)),
 		Attributes: cedar.NewRecord(cedar.RecordMap{
 			"label":    cedar.String(n.Label),
@@ -274,12 +299,24 @@ func (env *environment) withConsent(consent bool) cedar.Request {
 		i = 1
 	}
 	if !env.made[i] {
-		env.fields["consent"] = cedar.Boolean(consent)
+		if env.fields == nil {
+			env.fields = env.context()
+		}
+		env.fields["args"], env.fields["consent"] = env.args, cedar.Boolean(consent)
 		env.contexts[i], env.made[i] = cedar.NewRecord(env.fields), true
 	}
 	r := env.request
 	r.Context = env.contexts[i]
 	return r
+}
+
+// seenBy is withConsent for the rules of p, without the context if none of them looks
+// at it.
+func (env *environment) seenBy(p *partition, consent bool) cedar.Request {
+	if !p.consults.context {
+		return env.request
+	}
+	return env.withConsent(consent)
 }
 
 // judge is the whole decision; only how rules are evaluated differs between a
@@ -431,7 +468,7 @@ func (e *Engine) inOrder(a, b []string) []string {
 
 // evaluate is Cedar's own evaluation.
 func (e *Engine) evaluate(p *partition, env *environment, consent bool) outcome {
-	return e.outcome(cedar.Authorize(p.enforced, &env.entities, env.withConsent(consent)))
+	return e.outcome(cedar.Authorize(p.enforced, &env.entities, env.seenBy(p, consent)))
 }
 
 func (e *Engine) outcome(verdict cedar.Decision, diag cedar.Diagnostic) outcome {

@@ -117,6 +117,13 @@ func appendStrings(b []byte, list []string) []byte {
 
 // plainText is valid UTF-8 without control characters.
 func plainText(s string) bool {
+	plain := 0
+	for plain < len(s) && s[plain] >= 0x20 && s[plain] < 0x7f {
+		plain++
+	}
+	if s = s[plain:]; s == "" {
+		return true
+	}
 	if !utf8.ValidString(s) {
 		return false
 	}
@@ -127,7 +134,20 @@ const stampLayout = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
+// isStamp reports whether s is what stamp gives. It says the same as reading s by
+// stampLayout and writing it again, which each envelope would wait a microsecond for.
 func isStamp(s string) bool {
-	t, err := time.Parse(stampLayout, s)
-	return err == nil && stamp(t) == s
+	const form = "0000-00-00T00:00:00.000Z"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		if digit := s[i] >= '0' && s[i] <= '9'; s[i] != form[i] && !(digit && form[i] == '0') {
+			return false
+		}
+	}
+	at := func(i int) int { return int(s[i]-'0')*10 + int(s[i+1]-'0') }
+	year, month, day := 100*at(0)+at(2), time.Month(at(5)), at(8)
+	t := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	return t.Month() == month && t.Day() == day && at(11) < 24 && at(14) < 60 && at(17) < 60
 }

@@ -56,10 +56,9 @@ func (e *Engine) Explain(r Request) Explanation {
 	if !ok {
 		return x
 	}
-	args := env.fields["args"].(cedar.Record)
-	if args.Len() > 0 {
+	if env.args.Len() > 0 {
 		x.Derived = map[string]any{}
-		for name, v := range args.All() {
+		for name, v := range env.args.All() {
 			x.Derived[string(name)] = plain(v)
 		}
 	}

@@ -64,7 +64,7 @@ type rule struct {
 }
 
 // uses says what the conditions of rules look at.
-type uses struct{ args, consent bool }
+type uses struct{ context, args, consent bool }
 
 // partition holds the rules that can apply to one action, in file order.
 type partition struct {
@@ -343,8 +343,9 @@ func (c *checker) rule(r *rule) []string {
 			}
 			return true
 		})
+		r.consults.context = r.consults.context || anyNode(cond.Body, isContext)
 		if mentionsBareContext(cond.Body) {
-			r.consults = uses{args: true, consent: true}
+			r.consults = uses{context: true, args: true, consent: true}
 		}
 	}
 	return problems
@@ -388,6 +389,7 @@ func (p *partition) add(r *rule) {
 		return
 	}
 	p.enforced = append(p.enforced, r)
+	p.consults.context = p.consults.context || r.consults.context
 	p.consults.args = p.consults.args || r.consults.args
 	p.consults.consent = p.consults.consent || r.consults.consent
 }

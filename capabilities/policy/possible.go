@@ -19,7 +19,7 @@ const (
 // evaluatePossible evaluates rules without arguments: a permit applies if some
 // arguments could make it apply, a forbid only if it applies whatever they are.
 func (e *Engine) evaluatePossible(p *partition, env *environment, consent bool) outcome {
-	request := env.withConsent(consent)
+	request := env.seenBy(p, consent)
 	known := list(p.enforced)
 	var open list
 	if p.consults.args {
