@@ -96,14 +96,24 @@ func stateOf(tx *store.Tx, call capabilities.CallID) (state string, err error) {
 	return state, err
 }
 
-// endRow closes a row: forgotten at once when no retry can ask for it.
+// endRow closes a row: forgotten at once when no retry can ask for it. It asks for
+// one state after the other, nearly always the first: SQLite makes a table of a list
+// of states, anew for each call.
 func endRow(tx *store.Tx, r *row, now time.Time) error {
-	if r.request == "" {
-		_, err := tx.Exec(`DELETE FROM calls WHERE `+isUnsettled+` AND call_id = $1`, string(r.call))
-		return err
+	for _, state := range []string{rowOpen, rowUnknown} {
+		var n int64
+		var err error
+		if r.request == "" {
+			n, err = tx.Exec(`DELETE FROM calls WHERE state = $1 AND call_id = $2`, state, string(r.call))
+		} else {
+			n, err = tx.Exec(`UPDATE calls SET state = $1, until_ms = $2 WHERE state = $3 AND call_id = $4`,
+				rowEnded, now.Add(requestMemory).UnixMilli(), state, string(r.call))
+		}
+		if n > 0 || err != nil {
+			return err
+		}
 	}
-	_, err := tx.Exec(`UPDATE calls SET state = $1, until_ms = $2 WHERE `+isUnsettled+` AND call_id = $3`, rowEnded, now.Add(requestMemory).UnixMilli(), string(r.call))
-	return err
+	return nil
 }
 
 func markUnknown(tx *store.Tx, r *row) error {
