@@ -31,7 +31,7 @@ type job struct {
 }
 
 // maxIdle is how many goroutines wait for another stream after theirs.
-const maxIdle = 16
+const maxIdle = 64
 
 // hand gives a stream to a goroutine that has served before, if one is idle,
 // because its stack has grown to what a call needs; else to a new one.
