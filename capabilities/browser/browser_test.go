@@ -64,6 +64,16 @@ func newSite(t testing.TB, pages map[string]string) *site {
 		switch {
 		case r.URL.Path == "/hang":
 			<-r.Context().Done()
+		case r.URL.Path == "/auth":
+			if name, word, _ := r.BasicAuth(); name != "ann" || word != "s3cret" {
+				w.Header().Set("WWW-Authenticate", `Basic realm="house"`)
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			fmt.Fprint(w, "<p>welcome</p>")
+		case r.URL.Path == "/a.pdf":
+			w.Header().Set("Content-Type", "application/pdf")
+			fmt.Fprint(w, body)
 		case r.URL.Path == "/204":
 			w.WriteHeader(204)
 		case r.URL.Path == "/redirect":

@@ -271,6 +271,10 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 	if text == "" {
 		text = "net::ERR_ABORTED"
 	}
+	if text == "net::ERR_INVALID_AUTH_CREDENTIALS" {
+		return capabilities.Errorf(capabilities.CodeNavigationFailed, "The site wants a user name and a password, and got none, or none that it takes.").
+			WithHint("Put them into the address (https://name:password@host/); results and records leave them out.")
+	}
 	message, known := netErrors[text]
 	switch {
 	case known:

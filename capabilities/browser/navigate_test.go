@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,50 @@ func TestNavigateBack(t *testing.T) {
 	// Reloading what can not be loaded any more says so.
 	s.Close()
 	n.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": "reload"})
+}
+
+// A site's password is given in the address, and comes back nowhere. The second time
+// Chrome's history has the address already.
+func TestPasswordInAnAddress(t *testing.T) {
+	s := newSite(t, nil)
+	n := newNode(t, s.URL)
+	with := func(who string) string { return strings.Replace(s.URL, "://", "://"+who+"@", 1) + "/auth" }
+	for _, address := range []string{s.URL + "/auth", with("ann:wrong")} {
+		if err := n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": address}); !strings.Contains(err.PublicMessage(), "password") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for range 2 {
+		if a := n.goTo(with("ann:s3cret")); a.m["url"] != s.URL+"/auth" || n.eval("document.body.textContent") != "welcome" {
+			t.Fatalf("opened %s", a.json)
+		}
+	}
+	for tool, args := range map[string]obj{
+		"tabs": {}, "snapshot": {}, "screenshot": {}, "network-requests": {}, "console-messages": {}, "wait-for": {"text": "welcome"}, "navigate-back": {"direction": "reload"},
+	} {
+		if a := n.must(tool, args); strings.Contains(a.json, "s3cret") || strings.Contains(a.Evidence, "s3cret") || strings.Contains(a.json, "ann") {
+			t.Errorf("%s tells the password: %s %s", tool, a.json, a.Evidence)
+		}
+	}
+}
+
+func TestWithoutUser(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://u:p@h:8/x?a@b":   "http://h:8/x?a@b",
+		"https://u@h":            "https://h",
+		"http://a@b@h/":          "http://h/",
+		"http://h?u=a@b":         "http://h?u=a@b",
+		"http://h#x@y":           "http://h#x@y",
+		"http://h/@me":           "http://h/@me",
+		"about:blank":            "about:blank",
+		"data:text/html,a://b@c": "data:text/html,a://b@c",
+		"mailto:a@b":             "mailto:a@b",
+		"":                       "",
+	} {
+		if got := withoutUser(raw); got != want {
+			t.Errorf("%q: %q, want %q", raw, got, want)
+		}
+	}
 }
 
 // The list of tabs waits for the address of one that a page just opened, as far

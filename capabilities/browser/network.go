@@ -3,7 +3,6 @@ package browser
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -381,14 +380,19 @@ func plainURL(raw string) string {
 	if strings.HasPrefix(raw, "data:") && len(raw) > maxDataURL {
 		return clip(raw, maxDataURL) + "…"
 	}
-	if scheme := strings.Index(raw, "://"); scheme > 0 {
-		authority, _, _ := strings.Cut(raw[scheme+3:], "/")
-		if strings.Contains(authority, "@") {
-			if u, err := url.Parse(raw); err == nil && u.User != nil {
-				u.User = nil
-				raw = u.String()
-			}
-		}
+	return clip(withoutUser(raw), 2<<10)
+}
+
+// withoutUser is an address, as Chrome spells it, without its user name and password.
+func withoutUser(raw string) string {
+	scheme := strings.Index(raw, "://")
+	if scheme <= 0 || strings.ContainsAny(raw[:scheme], "/?#") { // of an address's kind is nothing else
+		return raw
 	}
-	return clip(raw, 2<<10)
+	place := raw[scheme+len("://"):]
+	end := strings.IndexAny(place, "/?#")
+	if end < 0 {
+		end = len(place)
+	}
+	return raw[:scheme+len("://")] + place[strings.LastIndexByte(place[:end], '@')+1:]
 }

@@ -401,6 +401,7 @@ func (t *tab) behind(h page.GetNavigationHistoryResult) bool {
 	if t.state.failed != "" {
 		told = t.state.failed
 	}
+	told = withoutUser(told)
 	now := addressIn(h)
 	heard := t.state.documents != t.placed.documents || t.state.inPage != t.placed.inPage
 	return heard && now != told && (now == "" || now == t.placed.url)
@@ -423,10 +424,12 @@ func place(h page.GetNavigationHistoryResult) (url, title string) {
 	return clip(url, maxURL), clip(title, maxTitle)
 }
 
-// addressIn is the address of the entry that is shown; empty for none.
+// addressIn is the address of the entry that is shown; empty for none. The history keeps
+// the user name and password that an address was opened with; the page does not tell them
+// when it is asked for its address, and nobody here does.
 func addressIn(h page.GetNavigationHistoryResult) string {
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
-		return h.Entries[i].URL
+		return withoutUser(h.Entries[i].URL)
 	}
 	return ""
 }
