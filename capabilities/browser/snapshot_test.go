@@ -275,3 +275,18 @@ func TestSnapshotOfALargePage(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("p50 %v", took[len(took)/2])
 }
+
+// The words of a PDF are in no document, so the outline says where they are.
+func TestSnapshotOfAPDF(t *testing.T) {
+	s := newSite(t, map[string]string{"/a.pdf": "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n" +
+		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF", "/b": html("<p>b</p>")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/a.pdf")
+	if got := n.snap(); !strings.Contains(got, "(a PDF: a screenshot shows its pages") {
+		t.Errorf("a PDF:\n%s", got)
+	}
+	n.goTo(s.URL + "/b")
+	if got := n.snap(); strings.Contains(got, "PDF") {
+		t.Errorf("a page:\n%s", got)
+	}
+}

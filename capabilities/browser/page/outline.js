@@ -197,6 +197,8 @@ function outline(root, o) {
   }
 
   const list = [];
+  // Chrome's viewer paints the pages of a PDF; in its document there are no words of them.
+  if (root === document.body && document.contentType === 'application/pdf') list.push('(a PDF: a screenshot shows its pages, and the Download button gives the file)', null);
   visit(root, list, false, false);
   const tree = tidy(list);
 

@@ -43,6 +43,7 @@ function everyRoot(root, f) {
 
 // fail says no. A hint says what to do where the code's own would not.
 const fail = (code, message, hint) => ({error: code, message, hint});
+const NOT_CSS = 'Selectors are CSS, and CSS knows no texts: act on a ref from a snapshot, and wait for words with text.';
 
 const unseen = el => fail('element_not_found', `${describe(el)} is in the page but not visible.`,
   'Do first what shows it, such as opening its menu; a snapshot holds what is visible.');
@@ -94,7 +95,7 @@ function find(o) {
     all = [...document.querySelectorAll(o.selector)];
     if (!all.length) everyRoot(document, root => { if (root !== document) all.push(...root.querySelectorAll(o.selector)); });
   } catch {
-    return fail('invalid_arguments', 'The selector is not valid CSS.');
+    return fail('invalid_arguments', 'The selector is not valid CSS.', NOT_CSS);
   }
   if (all.length > 1) {
     const shown = all.filter(el => el.checkVisibility({visibilityProperty: true}));

@@ -37,7 +37,7 @@ function shows(o) {
 // time; now and then on its own, since a new shadow root and a changed style sheet
 // tell nobody.
 function changes(o) {
-  try { document.querySelector(o.selector || 'a'); } catch { return fail('invalid_arguments', 'The selector is not valid CSS.'); }
+  try { document.querySelector(o.selector || 'a'); } catch { return fail('invalid_arguments', 'The selector is not valid CSS.', NOT_CSS); }
   const same = now => o.known && ['text', 'gone', 'attached', 'visible'].every(k => now[k] === o.known[k]);
   const first = shows(o);
   if (!same(first)) return first;
