@@ -147,16 +147,15 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 	}
 	if c.verdict.Code == capabilities.CodeIsolationUnavailable {
 		out.Code, out.Message = capabilities.CodeIsolationUnavailable, c.verdict.Reason
-	} else if origin := closedOrigin(c.d, c.args.Canonical); origin != "" && len(c.verdict.Determining) == 0 {
-		out.Hint = origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + origin +
-			", or see \"Opening one more origin\" in docs/policy.md."
+	} else if hint := closedAddress(c.d, c.args.Canonical); hint != "" && len(c.verdict.Determining) == 0 {
+		out.Hint = hint
 	}
 	return &out
 }
 
-// closedOrigin gives the origin that a call would open, if it is on this machine or in a
-// local network, which no shipped rule opens; else nothing.
-func closedOrigin(d *catalog.Descriptor, args []byte) string {
+// closedAddress is what to do about an address that no shipped rule opens: one on this
+// machine or in a local network, or one that is none of the web. Nothing for others.
+func closedAddress(d *catalog.Descriptor, args []byte) string {
 	if !slices.Contains(d.Evidence.Args, "/url") {
 		return ""
 	}
@@ -164,13 +163,18 @@ func closedOrigin(d *catalog.Descriptor, args []byte) string {
 	if err != nil {
 		return ""
 	}
-	v, _ := root.Get("url")
+	v, given := root.Get("url")
 	to := policy.ClassifyURL(v.Str)
-	web := to.Scheme == "http" || to.Scheme == "https"
-	if !web || to.Address != policy.AddressLoopback && to.Address != policy.AddressPrivate {
+	switch {
+	case !given:
 		return ""
+	case to.Scheme != "http" && to.Scheme != "https":
+		return "Give an address that begins with http:// or https://; others are closed, unless a rule opens them."
+	case to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate:
+		return to.Origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + to.Origin +
+			" or 'handrail ci' with --allow-origin, or see \"Opening one more origin\" in docs/policy.md."
 	}
-	return to.Origin
+	return ""
 }
 
 func nodeByID(roster []route.Node, id capabilities.NodeID) *route.Node {

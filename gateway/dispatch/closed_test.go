@@ -35,6 +35,11 @@ func TestClosedOriginsSayWhatOpensThem(t *testing.T) {
 			t.Errorf("%s: %q", url, hint)
 		}
 	}
+	for _, url := range []string{"file:///etc/passwd", "localhost:3000/x", "ftp://example.org/"} {
+		if hint := h.call(t.Context(), "tool.browser.navigate", `{"url":"`+url+`"}`, "").Hint; !strings.Contains(hint, "begins with http://") {
+			t.Errorf("%s: %q", url, hint)
+		}
+	}
 	// A rule that forbids is the admin's word, and nothing to get around.
 	h.rules(string(policy.DefaultSource()) + `@id("no") forbid (principal, action == Action::"tool.browser.navigate", resource);`)
 	if hint := h.call(t.Context(), "tool.browser.navigate", `{"url":"http://127.0.0.1:3000/"}`, "").Hint; strings.Contains(hint, "--browser-allow-origin") {
