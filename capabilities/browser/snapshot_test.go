@@ -107,6 +107,7 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 <label>City <select><optgroup label=DE><option>Bonn</optgroup></select></label>
 <progress value=3 max=10 aria-label=Load></progress><meter value=0.5 aria-label=Full></meter>
 <svg width=40 height=40><defs><text>Unseen</text></defs><g onclick="3"><text y=20>Slice</text></g></svg>
+<ul><li draggable=true>Card of a board</li><li draggable=false>Fixed</li></ul><div draggable=true role=button tabindex=0>Brick</div>
 <div id=portal style="position:fixed;inset:auto 0 0 0"><button>Cookies</button></div>
 <dialog id=d><p>Sure?</p><button>Yes</button></dialog>`)})
 	n := newNode(t, s.URL)
@@ -124,6 +125,7 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 		`- clickable "Focusable" [ref=`, `- option "Green" [selected]`, `- option "Red" [ref=`, "- button [hint=save.png] [ref=", "- button [hint=fa icon-pen] [ref=", `- link "Feed" [ref=`, `- img "Map"`,
 		`- button "Shut" [collapsed]`, "- clickable [", "many words many words", `- progressbar "Load": 3 of 10`, `- meter "Full": 0.5 of 1`,
 		"- list\n  - link \"Item link\" [ref=", `- link "Card head and more" [ref=`, `- button "x" [hint=Delete] [ref=`, `- combobox "City" [ref=`,
+		`- clickable "Card of a board" [draggable] [ref=`, "- listitem: Fixed", `- button "Brick" [draggable] [ref=`,
 		`- clickable "Slice" [ref=`, `- button "Cookies" [ref=`, "- dialog [modal] [ref=", "- text: Sure?", `- button "Yes" [focused] [ref=`)
 	never(t, snap, "Unseen", `heading "Card`)
 	if strings.Count(snap, "many words") < 60 {

@@ -28,6 +28,7 @@ function outline(root, o) {
     if (el.readOnly || aria('readonly') === 'true') a.push('readonly');
     if (el.tagName === 'TEXTAREA' || (role === 'textbox' && el.tagName !== 'INPUT')) a.push('multiline');
     if (el.type === 'password') a.push('password');
+    if (isDraggable(el)) a.push('draggable');
     if (aria('haspopup') && aria('haspopup') !== 'false') a.push('haspopup');
     if (role === 'listbox' && (el.multiple || aria('multiselectable') === 'true')) a.push('multiple');
     if ((role === 'dialog' || role === 'alertdialog') && (aria('modal') === 'true' || (el.tagName === 'DIALOG' && el.matches(':modal')))) a.push('modal');
@@ -258,9 +259,13 @@ function isClickable(el, role, style, pointing) {
   if (role && (ACTIVE.has(role) || !(PLAIN.has(role) || MERGED.has(role) || role === 'listitem' || role === 'row' || role === 'img'))) return false;
   if (el.hasAttribute('onclick')) return true;
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
+  if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
   return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style);
 }
+
+// isDraggable: by its page's word, not because it is a link or an image.
+const isDraggable = el => el.getAttribute('draggable') === 'true';
 
 // scrollsOnly: such an element has a tabindex so that keys can scroll it.
 const scrollsOnly = (el, style) => /auto|scroll/.test(style.overflowX + style.overflowY) && (el.scrollHeight > el.clientHeight || el.scrollWidth > el.clientWidth);
