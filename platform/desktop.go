@@ -172,6 +172,14 @@ type Follower interface {
 	Behind(ctx context.Context) (time.Duration, error)
 }
 
+// Clicker is an Input that sends several clicks at once, with times of their own: however
+// late it is with them, they are not further apart for the application.
+type Clicker interface {
+	// Click presses and lets go of a button that is up, count times, the presses apart by
+	// the given time.
+	Click(ctx context.Context, b Button, count int, apart time.Duration) error
+}
+
 // Placer is an Input that sees where the pointer is as it moves it.
 type Placer interface {
 	// MoveTo is Move, and gives the place that Pointer would give then.

@@ -41,6 +41,42 @@ func TestMouseActions(t *testing.T) {
 	}
 }
 
+// clicker counts the clicks that are made at once.
+type clicker struct {
+	platform.Input
+	clicks []int
+}
+
+func (c *clicker) Click(_ context.Context, _ platform.Button, count int, apart time.Duration) error {
+	if apart < time.Millisecond { // they would be one to some applications
+		return errors.New("too close")
+	}
+	c.clicks = append(c.clicks, count)
+	return nil
+}
+
+// Clicks that belong together are made at once where the input can, unless they are to
+// take their time.
+func TestSeveralClicksAtOnce(t *testing.T) {
+	b := newTable(t, Options{})
+	d, err := b.d.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &clicker{Input: d.Input}
+	d.Input = c
+	before := len(b.d.Events())
+	b.do("mouse", `{"action": "click", "x": 5, "y": 6, "count": 2}`)
+	b.do("mouse", `{"action": "click", "x": 5, "y": 6, "count": 3, "modifiers": ["Shift"]}`)
+	b.same(b.ops(before), "Shift true", "Shift false")
+	b.do("mouse", `{"action": "click", "x": 5, "y": 6}`)
+	b.do("mouse", `{"action": "click", "x": 5, "y": 6, "count": 2, "duration_ms": 2}`)
+	b.same(b.ops(before)[2:], "left true at 5,6", "left false at 5,6", "left true at 5,6", "left false at 5,6", "left true at 5,6", "left false at 5,6")
+	if !slices.Equal(c.clicks, []int{2, 3}) {
+		t.Errorf("at once: %v", c.clicks)
+	}
+}
+
 // What an action did is told as far as it was seen.
 func TestMouseEffects(t *testing.T) {
 	b := newTable(t, Options{})

@@ -246,6 +246,9 @@ func (m *gesture) unhold(ctx context.Context, in platform.Input, held []string) 
 }
 
 func (m *gesture) click(ctx context.Context, in platform.Input, b platform.Button) error {
+	if several, ok := in.(platform.Clicker); ok && m.args.Count > 1 && m.duration(0) == 0 {
+		return several.Click(ctx, b, m.args.Count, clickGap)
+	}
 	for i := range m.args.Count {
 		if i > 0 {
 			if err := pause(ctx, clickGap); err != nil {

@@ -49,6 +49,7 @@ type heldKey struct {
 }
 
 var _ platform.Input = (*Input)(nil)
+var _ platform.Clicker = (*Input)(nil)
 
 // Buttons as Linux numbers them.
 var buttonCodes = map[platform.Button]uint32{
@@ -235,7 +236,7 @@ func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error
 		if down {
 			in.buttons = append(in.buttons, code)
 		}
-		if err := in.make(ctx, in.button(code, down)...); err != nil {
+		if err := in.make(ctx, in.button(now(), code, down)...); err != nil {
 			return err
 		}
 		if !down {
@@ -245,8 +246,34 @@ func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error
 	})
 }
 
-func (in *Input) button(code uint32, down bool) []request {
-	return []request{{in.pointer, pointerButton, []any{now(), code, bit(down)}}, {in.pointer, pointerFrame, nil}}
+// Click makes several clicks in one writing. Each event of its own would wait for the
+// compositor's answer: with a slow one two clicks would be too far apart to be a double
+// one. Programs go by the times that events have.
+func (in *Input) Click(ctx context.Context, b platform.Button, count int, apart time.Duration) error {
+	code, ok := buttonCodes[b]
+	if !ok {
+		return fmt.Errorf("wayland: %.40q is no button: %w", string(b), platform.ErrUntypable)
+	}
+	return in.do(ctx, func() error {
+		if slices.Contains(in.buttons, code) {
+			return fmt.Errorf("wayland: the %s button is down already", b)
+		}
+		// The times have passed when they are sent, and what was sent before is older.
+		if err := in.pause(ctx, time.Duration(count)*apart); err != nil {
+			return err
+		}
+		last := now()
+		var events []request
+		for i := range count {
+			at := last - uint32(time.Duration(count-i)*apart/time.Millisecond)
+			events = append(append(events, in.button(at, code, true)...), in.button(at+1, code, false)...)
+		}
+		return in.make(ctx, events...)
+	})
+}
+
+func (in *Input) button(at, code uint32, down bool) []request {
+	return []request{{in.pointer, pointerButton, []any{at, code, bit(down)}}, {in.pointer, pointerFrame, nil}}
 }
 
 func bit(b bool) uint32 {
@@ -439,7 +466,7 @@ func (in *Input) typeRunes(ctx context.Context, runes []rune, done *atomic.Int64
 		done.Add(int64(n))
 		runes, ready = runes[n:], ready-n
 		if len(runes) > 0 {
-			if err := in.pause(ctx); err != nil {
+			if err := in.pause(ctx, betweenBursts); err != nil {
 				return err
 			}
 		}
@@ -452,8 +479,8 @@ func (in *Input) typeRunes(ctx context.Context, runes []rune, done *atomic.Int64
 // worth, and so the program: what is typed at this pace stays below for seconds.
 const betweenBursts = 20 * time.Millisecond
 
-func (in *Input) pause(ctx context.Context) error {
-	t := time.NewTimer(betweenBursts)
+func (in *Input) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -475,7 +502,7 @@ func (in *Input) Release(ctx context.Context) error {
 			events = append(events, in.up(h)...)
 		}
 		for _, code := range slices.Backward(in.buttons) {
-			events = append(events, in.button(code, false)...)
+			events = append(events, in.button(now(), code, false)...)
 		}
 		if len(events) == 0 {
 			return nil
