@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -23,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	screen "github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 const (
@@ -103,82 +103,18 @@ func (w *walk) pairs(device, settings string, flags []string, tools ...capabilit
 	return one.ID
 }
 
-// answered is what an agent is told of a call.
-type answered struct {
-	code   capabilities.Code
-	call   capabilities.CallID
-	output string
-	links  []*mcp.ResourceLink
-}
-
-// mcpAgent is an MCP client that starts the program, as clients do.
-type mcpAgent struct {
-	t       *testing.T
-	session *mcp.ClientSession
-}
-
-// asks makes a call and, as it is told to, repeats it while a person is waited for.
-func (a *mcpAgent) asks(tool string, args map[string]any) <-chan answered {
-	done := make(chan answered, 1)
-	go func() {
-		for {
-			r, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: tool, Arguments: args})
-			if err != nil {
-				done <- answered{code: "no answer", output: err.Error()}
-				return
-			}
-			text, _ := json.Marshal(r.StructuredContent)
-			var body struct {
-				Error struct {
-					Code capabilities.Code   `json:"code"`
-					Call capabilities.CallID `json:"call_id"`
-				} `json:"error"`
-			}
-			_ = json.Unmarshal(text, &body)
-			if body.Error.Code == capabilities.CodeApprovalPending {
-				continue
-			}
-			one := answered{code: body.Error.Code, call: body.Error.Call, output: string(text)}
-			if meta, ok := r.Meta["dev.handrail/call"].(map[string]any); ok && !r.IsError {
-				id, _ := meta["call_id"].(string)
-				one.call = capabilities.CallID(id)
-			}
-			for _, c := range r.Content {
-				if link, ok := c.(*mcp.ResourceLink); ok {
-					one.links = append(one.links, link)
-				}
-			}
-			done <- one
-			return
-		}
-	}()
-	return done
-}
-
-// ends waits for a call's end.
-func (a *mcpAgent) ends(what string, call <-chan answered) answered {
-	a.t.Helper()
-	select {
-	case r := <-call:
-		return r
-	case <-time.After(2 * within):
-		a.t.Fatalf("%s has no result", what)
-		return answered{}
-	}
-}
-
 // file gives the one file of a result, by MCP, and its hash.
-func (a *mcpAgent) file(r answered) (data []byte, sum string) {
-	a.t.Helper()
-	if r.code != "" || len(r.links) != 1 {
-		a.t.Fatalf("%+v", r)
+func file(t *testing.T, bot *site.Agent, r site.Told) (data []byte, sum string) {
+	t.Helper()
+	if r.Code != "" || len(r.Links) != 1 {
+		t.Fatalf("%+v", r)
 	}
-	got, err := a.session.ReadResource(a.t.Context(), &mcp.ReadResourceParams{URI: r.links[0].URI})
-	must(a.t, err)
+	got, err := bot.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: r.Links[0].URI})
+	must(t, err)
 	data = got.Contents[0].Blob
 	hash := sha256.Sum256(data)
-	if sum = hex.EncodeToString(hash[:]); r.links[0].URI != "handrail://artifact/"+sum {
-		a.t.Errorf("%s has the hash %s", r.links[0].URI, sum)
+	if sum = hex.EncodeToString(hash[:]); r.Links[0].URI != "handrail://artifact/"+sum {
+		t.Errorf("%s has the hash %s", r.Links[0].URI, sum)
 	}
 	return data, sum
 }
@@ -258,32 +194,27 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	laptop := w.pairs(filepath.Join(home, "laptop"), `{"version": 1, "location": {"enabled": true, "fixed": {"latitude": 48.8566, "longitude": 2.3522, "accuracy_m": 20}}}`, nil, record, position, mouse, keyboard)
 	tablet := w.pairs(filepath.Join(home, "tablet"), "", []string{"--fake-sensors", "--desktop", "off"}, photo)
 
-	bridge := exec.Command(w.program, "mcp")
-	bridge.Env = append(slices.Clone(w.env), "HANDRAIL_TOKEN="+w.command("", "token", "create", "bot"))
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "walk", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: bridge}, nil)
-	must(t, err)
-	defer session.Close()
-	bot := &mcpAgent{t, session}
+	bot := site.StartAgent(t, w.program, w.env, w.command("", "token", "create", "bot"))
 
 	// A photo, sound and the position: each asked for, each approved, each arrives.
-	seeing := bot.asks("tool_camera_capture_photo", map[string]any{"format": "png", "node_id": string(tablet)})
+	seeing := bot.Asks("tool_camera_capture_photo", map[string]any{"format": "png", "node_id": string(tablet)})
 	w.allows(photo, "tablet")
-	saw := bot.ends("the photo", seeing)
-	picture, pictureHash := bot.file(saw)
+	saw := bot.Ends("the photo", seeing)
+	picture, pictureHash := file(t, bot, saw)
 	if _, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || uniform(t, picture) {
 		t.Errorf("the photo shows nothing: %v", err)
 	}
-	hearing := bot.asks("tool_audio_record", map[string]any{"duration_ms": heardFor.Milliseconds(), "node_id": string(laptop)})
+	hearing := bot.Asks("tool_audio_record", map[string]any{"duration_ms": heardFor.Milliseconds(), "node_id": string(laptop)})
 	w.allows(record, "laptop")
-	heard := bot.ends("the sound", hearing)
-	wav, wavHash := bot.file(heard)
+	heard := bot.Ends("the sound", hearing)
+	wav, wavHash := file(t, bot, heard)
 	if part, length := loud(t, wav, roomTone); part < .9 || length < heardFor-50*time.Millisecond || length > heardFor+time.Second {
 		t.Errorf("%v of sound, %.2f of it the tone of the room", length, part)
 	}
-	asking := bot.asks("tool_location_get", map[string]any{"node_id": string(laptop)})
+	asking := bot.Asks("tool_location_get", map[string]any{"node_id": string(laptop)})
 	w.allows(position, "laptop")
-	where := bot.ends("the position", asking)
-	if where.code != "" || !strings.Contains(where.output, "48.8566") || !strings.Contains(where.output, `"fixed"`) {
+	where := bot.Ends("the position", asking)
+	if where.Code != "" || !strings.Contains(where.Output, "48.8566") || !strings.Contains(where.Output, `"fixed"`) {
 		t.Errorf("the position: %+v", where)
 	}
 	for hash, want := range map[string][]byte{pictureHash: picture, wavHash: wav} {
@@ -297,9 +228,9 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	// The agent works on the desktop; the operator watches, and sees where.
 	window, lines := d.Xterm()
 	d.Activate(window.Window.ID)
-	typing := bot.asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "from the agent\n", "node_id": string(laptop)})
+	typing := bot.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "from the agent\n", "node_id": string(laptop)})
 	w.allows(keyboard, "laptop", "--for", "15m", "--family")
-	if r := bot.ends("the typing", typing); r.code != "" {
+	if r := bot.Ends("the typing", typing); r.Code != "" {
 		t.Fatalf("the typing: %+v", r)
 	}
 	screen.Await(t, "what the agent typed", func() bool { return slices.Equal(lines(), []string{"from the agent"}) })
@@ -309,13 +240,13 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	screen.Await(t, "the person at the device to be told", func() bool {
 		return strings.Contains(w.command("", "node", "status", "--data", filepath.Join(home, "laptop")), " watches your screen, live")
 	})
-	moving := bot.asks("tool_desktop_mouse", map[string]any{"action": "move", "x": 200, "y": 120, "duration_ms": 600_000, "node_id": string(laptop)})
+	moving := bot.Asks("tool_desktop_mouse", map[string]any{"action": "move", "x": 200, "y": 120, "duration_ms": 600_000, "node_id": string(laptop)})
 	w.await(marked(200, 120, 0, 0, "bot: tool.desktop.mouse"))
 
 	// They take over from it, type a line, and hand back.
 	must(t, w.run(`document.getElementById("take").click()`, nil))
-	moved := bot.ends("the agent's move", moving)
-	if moved.code != capabilities.CodeTakenOver {
+	moved := bot.Ends("the agent's move", moving)
+	if moved.Code != capabilities.CodeTakenOver {
 		t.Errorf("the agent's move ended as %+v", moved)
 	}
 	w.await(`document.activeElement.id === "surface" && document.querySelectorAll(".mark").length === 0`)
@@ -323,10 +254,10 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 		w.key(key)
 	}
 	screen.Await(t, "what the operator typed", func() bool { return slices.Equal(lines(), []string{"from the agent", "hand"}) })
-	waiting := bot.asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "again\n", "node_id": string(laptop)})
+	waiting := bot.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "again\n", "node_id": string(laptop)})
 	must(t, w.run(`document.getElementById("take").click()`, nil))
-	again := bot.ends("the agent's typing after that", waiting)
-	if again.code != "" {
+	again := bot.Ends("the agent's typing after that", waiting)
+	if again.Code != "" {
 		t.Errorf("after it was handed back: %+v", again)
 	}
 	screen.Await(t, "what the agent typed after that", func() bool { return slices.Equal(lines(), []string{"from the agent", "hand", "again"}) })
@@ -360,25 +291,25 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 		return slices.Contains(kinds("", "tool.live.screen"), "tool.call.failed") && slices.Contains(kinds("", "tool.live.control"), "tool.call.failed")
 	})
 	for _, call := range []struct {
-		of   answered
+		of   site.Told
 		hash string
 		size int
 	}{{saw, pictureHash, len(picture)}, {heard, wavHash, len(wav)}} {
-		if got := told(call.of.call, "tool.call.result"); !strings.Contains(got, fmt.Sprintf(`"artifact_id":"%s"`, call.hash)) || !strings.Contains(got, fmt.Sprintf(`"size":%d`, call.size)) {
+		if got := told(call.of.Call, "tool.call.result"); !strings.Contains(got, fmt.Sprintf(`"artifact_id":"%s"`, call.hash)) || !strings.Contains(got, fmt.Sprintf(`"size":%d`, call.size)) {
 			t.Errorf("the ledger says of the file %s of %d bytes: %s", call.hash, call.size, got)
 		}
 	}
-	if got := told(where.call, "tool.call.result"); !strings.Contains(got, `"output_digest":"`) || strings.Contains(got, "48.8566") {
+	if got := told(where.Call, "tool.call.result"); !strings.Contains(got, `"output_digest":"`) || strings.Contains(got, "48.8566") {
 		t.Errorf("the ledger says of the position: %s", got)
 	}
-	for _, call := range []answered{saw, heard, where, again} {
-		told(call.call, "tool.call.request")
-		told(call.call, "tool.call.dispatch")
-		if got := told(call.call, "tool.call.decision"); !strings.Contains(got, `"effect":"allow"`) || !strings.Contains(got, `"grant":"`) {
-			t.Errorf("call %s was decided %s", call.call, got)
+	for _, call := range []site.Told{saw, heard, where, again} {
+		told(call.Call, "tool.call.request")
+		told(call.Call, "tool.call.dispatch")
+		if got := told(call.Call, "tool.call.decision"); !strings.Contains(got, `"effect":"allow"`) || !strings.Contains(got, `"grant":"`) {
+			t.Errorf("call %s was decided %s", call.Call, got)
 		}
 	}
-	if got := told(moved.call, "tool.call.failed"); !strings.Contains(got, string(capabilities.CodeTakenOver)) {
+	if got := told(moved.Call, "tool.call.failed"); !strings.Contains(got, string(capabilities.CodeTakenOver)) {
 		t.Errorf("the agent's move ended as %s", got)
 	}
 	count := map[string]int{}

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/agent/notice"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -22,6 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
 )
 
 // person sits before a machine with a desktop on which there is nothing but the program.
@@ -82,67 +81,6 @@ func (p *person) leaves(first any, args ...string) {
 	if err := json.Unmarshal([]byte(line), first); err != nil {
 		p.t.Fatalf("handrail %s began with %q: %v", strings.Join(args, " "), line, err)
 	}
-}
-
-// heard is what an agent is told of a call.
-type heard struct {
-	Code    capabilities.Code
-	Message string
-	Call    capabilities.CallID
-	Images  int
-}
-
-// lent is an MCP client that starts the program, as clients do.
-type lent struct {
-	t       *testing.T
-	session *mcp.ClientSession
-}
-
-// calls makes a call and, as it is told to, repeats it while a person is waited for.
-func (a *lent) calls(tool string, args map[string]any) <-chan heard {
-	done := make(chan heard, 1)
-	go func() {
-		for {
-			o := a.once(tool, args)
-			if o.Code != capabilities.CodeApprovalPending {
-				done <- o
-				return
-			}
-		}
-	}()
-	return done
-}
-
-func (a *lent) once(tool string, args map[string]any) heard {
-	r, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: tool, Arguments: args})
-	if err != nil {
-		return heard{Code: "no answer", Message: err.Error()}
-	}
-	var o heard
-	for _, c := range r.Content {
-		if i, ok := c.(*mcp.ImageContent); ok && len(i.Data) > 0 {
-			o.Images++
-		}
-	}
-	if !r.IsError {
-		meta, _ := r.Meta["dev.handrail/call"].(map[string]any)
-		id, _ := meta["call_id"].(string)
-		o.Call = capabilities.CallID(id)
-		return o
-	}
-	var body struct {
-		Error struct {
-			Code    capabilities.Code   `json:"code"`
-			Message string              `json:"message"`
-			Call    capabilities.CallID `json:"call_id"`
-		} `json:"error"`
-	}
-	text, _ := json.Marshal(r.StructuredContent)
-	if err := json.Unmarshal(text, &body); err != nil {
-		return heard{Code: "no code", Message: string(text)}
-	}
-	o.Code, o.Message, o.Call = body.Error.Code, body.Error.Message, body.Error.Call
-	return o
 }
 
 // watch keeps what the gateway's stream of events says.
@@ -260,18 +198,13 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 
 	// An agent asks for the desktop.
 	token := strings.TrimSpace(p.does("token", "create", "bot"))
-	bridge := exec.Command(p.program, "mcp")
-	bridge.Env = append(slices.Clone(p.env), "HANDRAIL_TOKEN="+token)
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "lent", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: bridge}, nil)
-	must(t, err)
-	defer session.Close()
-	agent := &lent{t, session}
+	agent := site.StartAgent(t, p.program, p.env, token)
 	window, lines := d.Xterm()
 	d.Activate(window.Window.ID)
 	nodeLog := func() []journal.Record {
 		return items[journal.Record](p, "node", "log", "--data", device, "--limit", "0")
 	}
-	look := agent.calls("tool_desktop_screenshot", map[string]any{"display": "primary"})
+	look := agent.Asks("tool_desktop_screenshot", map[string]any{"display": "primary"})
 	type question struct {
 		ID    string `json:"approval"`
 		Who   string `json:"principal"`
@@ -295,11 +228,11 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 
 	// The person allows five minutes of it: the agent sees, and types, and is not asked about again.
 	p.does("approve", asked.ID, "--for", "5m", "--family", "--reason", "fill in the form")
-	saw := await(t, "the picture", look)
+	saw := agent.Ends("the picture", look)
 	if saw.Code != "" || saw.Images != 1 || saw.Call == "" {
 		t.Fatalf("after a yes: %+v", saw)
 	}
-	typed := await(t, "the typing", agent.calls("tool_desktop_keyboard", map[string]any{"action": "type", "text": "typed while it was lent\n"}))
+	typed := agent.Ends("the typing", agent.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "typed while it was lent\n"}))
 	if typed.Code != "" {
 		t.Fatalf("in the five minutes: %+v", typed)
 	}
@@ -308,13 +241,13 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	desk.Await(t, "the log to show the typing", func() bool { return slices.Equal(log.kinds(typed.Call), whole) })
 
 	// While a call runs, the device says so; the person stops it there.
-	waits := agent.calls("tool_desktop_wait_for", map[string]any{"window": "never shown", "timeout_ms": 600_000})
+	waits := agent.Asks("tool_desktop_wait_for", map[string]any{"window": "never shown", "timeout_ms": 600_000})
 	desk.Await(t, "the device to say that it is used", func() bool {
 		s := items[notice.Status](p, "node", "status", "--data", device)[0]
 		return s.State == notice.StateInUse && slices.ContainsFunc(s.Uses, func(u notice.Use) bool { return u.Principal == "bot" && u.Running })
 	})
 	p.does("node", "stop", "--data", device)
-	ended := await(t, "the running call", waits)
+	ended := agent.Ends("the running call", waits)
 	if ended.Code != capabilities.CodeStopped || ended.Call == "" {
 		t.Fatalf("the running call ended as %+v", ended)
 	}
@@ -327,7 +260,7 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 		return s.State == notice.StateStopped && slices.Equal(s.StoppedBy, []string{"person"})
 	})
 	// What follows is refused, and nothing of it reaches the device.
-	further := await(t, "a further call", agent.calls("tool_desktop_keyboard", map[string]any{"action": "type", "text": "typed after the stop\n", "node_id": string(n.ID)}))
+	further := agent.Ends("a further call", agent.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "typed after the stop\n", "node_id": string(n.ID)}))
 	if further.Code != capabilities.CodeNodeNotReady || further.Call == "" {
 		t.Errorf("a further call: %+v", further)
 	}
