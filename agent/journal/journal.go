@@ -26,7 +26,7 @@ type Options struct {
 	Key          ed25519.PrivateKey // required: signs the head; see SetKey
 	Log          *slog.Logger       // default: discards
 	SegmentBytes int64              // size of a file; default 4 MiB, at least 256 KiB
-	Segments     int                // files kept; default 8 (the last 40,000 calls or so), at least 2
+	Segments     int                // files kept; default 8 (the last 25,000 calls at least), at least 2
 	AnswerBytes  int                // recent answers kept in memory; default 64 MiB
 	AnswerTTL    time.Duration      // and for how long; default 10 min
 	Now          func() time.Time   // default time.Now
@@ -35,6 +35,11 @@ type Options struct {
 // Kinds of entries and their fields, in order. Fields may be added at the end: a
 // reader takes what is there.
 const (
+	// KindHeld: the fields of KindStarted. The ticket lies here and may run at the
+	// gateway's word; of those that do, KindStarted follows.
+	KindHeld = "call.held"
+	// KindWithdrawn: call. A held one that will never run.
+	KindWithdrawn = "call.withdrawn"
 	// KindStarted: call, tool, lane, sequence (uint64 BE), SHA-256 of the envelope,
 	// keyed digest of the arguments, principal, the gateway's grant of a person's.
 	KindStarted = "call.started"
@@ -76,6 +81,7 @@ type Journal struct {
 	index   index
 	answers answers
 	notes   budget
+	lapses  budget // of held ones that do not run
 	ruled   string // the owner's rules that the last record of them names
 
 	syncing bool
@@ -249,7 +255,9 @@ func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off in
 		} else if len(entry.Fields) > 0 {
 			call := capabilities.CallID(entry.Fields[0])
 			switch entry.Kind {
-			case KindStarted:
+			case KindWithdrawn:
+				j.index.set(call, known{state: wire.StateNeverStarted, segment: file.first})
+			case KindStarted, KindHeld:
 				// If no end follows, it died with its process.
 				j.index.set(call, known{state: wire.StateUnknown, segment: file.first})
 			case KindFinished:
@@ -310,10 +318,23 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 	return nil
 }
 
-// Started records that a call begins and returns once that is on disk. A call
-// that was started before is CodeTicketReplayed; a disk that fails is
-// CodeLedgerUnavailable.
+// Started records that a call begins and returns once that is on disk; for a held
+// call that its ticket lies here is there already, and that is enough for nobody to
+// run it again. A call that was started before is CodeTicketReplayed; a disk that
+// fails is CodeLedgerUnavailable.
 func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
+	return j.begin(ctx, t, KindStarted)
+}
+
+// Held records a ticket that may run later, and returns once that is on disk. Errors
+// as of Started. Of those that never run it records 120 at once and two more each
+// second: a flood of them must not push out what did run. What is past that it takes
+// without a record, and Started waits for the disk as it does for every other.
+func (j *Journal) Held(ctx context.Context, t *wire.Ticket) error {
+	return j.begin(ctx, t, KindHeld)
+}
+
+func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error {
 	if err := ctx.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
 	}
@@ -328,11 +349,16 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return err
 	}
-	if _, ok := j.index.get(t.Call); ok {
+	k, ok := j.index.get(t.Call)
+	if ok && !(k.held && kind == KindStarted) {
 		j.mu.Unlock()
 		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
 	}
-	err := j.appendLocked(spare, KindStarted, func(b []byte) []byte {
+	if kind == KindHeld && !j.lapses.take(j.opts.Now()) {
+		j.mu.Unlock()
+		return nil
+	}
+	err := j.appendLocked(spare, kind, func(b []byte) []byte {
 		b = chain.AppendField(b, t.Call)
 		b = chain.AppendField(b, t.Tool)
 		b = chain.AppendField(b, t.Lane)
@@ -346,8 +372,29 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 		j.mu.Unlock()
 		return err
 	}
-	j.index.set(t.Call, known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first})
+	j.index.set(t.Call, known{state: wire.StateRunning, held: kind == KindHeld, segment: j.files[len(j.files)-1].first})
+	if k.held {
+		j.lapses.giveBack()
+		j.mu.Unlock()
+		return nil
+	}
 	return j.awaitSync() // unlocks
+}
+
+// Withdrawn records that a held call will never run; of one that is not held it says
+// nothing. It does not wait for the disk.
+func (j *Journal) Withdrawn(call capabilities.CallID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if k, _ := j.index.get(call); !k.held {
+		return nil
+	}
+	err := j.usableLocked()
+	if err == nil {
+		err = j.appendLocked(0, KindWithdrawn, func(b []byte) []byte { return chain.AppendField(b, call) })
+	}
+	j.index.set(call, known{state: wire.StateNeverStarted, segment: j.files[len(j.files)-1].first})
+	return err
 }
 
 // Finished records how a call ended. It is with the kernel on return and on disk

@@ -24,6 +24,9 @@ import (
 // it.
 type Sink interface {
 	Progress(p wire.Progress)
+	// Go waits for the word that a held ticket may run. With an error it never may, and
+	// the gateway knows. Before anything else.
+	Go(ctx context.Context) error
 	// Accept sends the node's key for a secret and waits for what the gateway seals
 	// to it. At most once, before anything else.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
@@ -108,6 +111,7 @@ type Link struct {
 	rotatedAt time.Time
 
 	active atomic.Int32   // calls that run
+	held   atomic.Int32   // tickets that wait for their word
 	calls  sync.WaitGroup // they may outlive their connection
 	jobs   chan job       // to idle goroutines, never buffered
 	idle   atomic.Int32
@@ -253,7 +257,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
+	h.Version, h.MinVersion, h.Node, h.Holds = wire.Version, wire.MinVersion, l.id.Node, true
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn
 	if err := wire.Write(control, &h); err != nil {

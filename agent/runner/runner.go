@@ -33,6 +33,11 @@ type Journal interface {
 	// Started records the call durably before it returns. CodeTicketReplayed if the
 	// journal knows the call already.
 	Started(ctx context.Context, t *wire.Ticket) error
+	// Held records a ticket that may run later durably before it returns; Started then
+	// waits for nothing. It may leave out the record where too many came and never ran;
+	// Started is then as for any other. Withdrawn records that it never will run.
+	Held(ctx context.Context, t *wire.Ticket) error
+	Withdrawn(call capabilities.CallID) error
 	// Finished records the end, before the answer leaves. It does not wait for the
 	// disk: a lost "finished" is an unknown outcome, never a second run.
 	Finished(call capabilities.CallID, answer *wire.Answer) error
@@ -44,6 +49,10 @@ type Journal interface {
 // implements it over the call's stream.
 type Sink interface {
 	Progress(p wire.Progress)
+	// Go waits for the word that a held ticket may run, at most ten seconds; with an
+	// error it never may, and the answer says why if anybody still hears it. Before
+	// anything else.
+	Go(ctx context.Context) error
 	// Accept says that the call will be carried out and gives what the gateway then
 	// sealed to the key. At most once, before Progress and Answer.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
@@ -107,7 +116,7 @@ func New(o Options) (*Runner, error) {
 // when the gateway gives the call up.
 func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
 	began := time.Now()
-	answer, blobs := r.serve(ctx, t, began, sink)
+	answer, blobs := r.serve(ctx, t, &began, sink)
 	answer.DurationUS = uint64(time.Since(began).Microseconds())
 	answer.Clip()
 	if answer.Code == capabilities.CodeResultTooLarge {
@@ -116,7 +125,9 @@ func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
 	sink.Answer(answer, blobs)
 }
 
-func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, sink Sink) (wire.Answer, [][]byte) {
+// serve moves began on to when a held ticket may run: how long it lay is not the call's.
+func (r *Runner) serve(ctx context.Context, t *wire.Ticket, began *time.Time, sink Sink) (wire.Answer, [][]byte) {
+	arrived := *began
 	// Made where something is to be said: most calls say nothing that is kept.
 	log := func() *slog.Logger { return r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane) }
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -127,6 +138,23 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, arrived time.Time, s
 		return refusal(&capabilities.Error{Code: capabilities.CodeTicketReplayed}), nil
 	}
 	defer r.leave(t.Call)
+	if t.Held {
+		if err := r.opts.Journal.Held(ctx, t); err != nil {
+			log().Warn("call.unheld", "hop", "journal", "err", err) // Started says what it means
+		}
+		// Of what has started this says nothing.
+		defer func() {
+			if err := r.opts.Journal.Withdrawn(t.Call); err != nil {
+				log().Error("call.journal", "err", err)
+			}
+		}()
+		if err := sink.Go(ctx); err != nil {
+			log().Info("call.withdrawn", "hop", "link", "err", err)
+			answer, _ := conclude(ctx, capabilities.Output{}, err)
+			return answer, nil
+		}
+		*began = time.Now()
+	}
 	handler, ok := r.handlers[t.Capability]
 	if !ok {
 		return refusal(capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not offer %s", t.Capability)), nil

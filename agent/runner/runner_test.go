@@ -84,7 +84,10 @@ type sink struct {
 	answers  []wire.Answer
 	blobs    [][]byte
 	seal     func(key []byte) (*wire.Sealed, error)
+	word     func(ctx context.Context) error // what Go waits for
 }
+
+func (s *sink) Go(ctx context.Context) error { return s.word(ctx) }
 
 func (s *sink) Progress(p wire.Progress) {
 	s.mu.Lock()

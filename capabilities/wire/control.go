@@ -34,6 +34,7 @@ type Hello struct {
 	LogHead     *Head               `cbor:"12,keyasint,omitempty"`
 	SiteEpoch   uint64              `cbor:"13,keyasint,omitempty"` // of the site's stop switch, as the node knows it
 	SiteStopped bool                `cbor:"14,keyasint,omitempty"`
+	Holds       bool                `cbor:"15,keyasint,omitempty"` // takes held tickets
 }
 
 // HelloAck makes the connection usable.

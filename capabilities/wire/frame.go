@@ -45,7 +45,8 @@ type Kind uint8
 // Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
 // RotateAnswer, Stop, LaneClosed. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
-// JournalState for each call that was asked about. Where a secret is delivered, the
+// JournalState for each call that was asked about. A held Ticket is followed by the
+// gateway's Go, or by nothing. Where a secret is delivered, the
 // node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact
 // stream, opened by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom;
 // Chunk* from the node; ArtifactDone.
@@ -73,11 +74,13 @@ const (
 	KindArtifact     Kind = 41
 	KindArtifactFrom Kind = 42
 	KindArtifactDone Kind = 43
+	KindGo           Kind = 44
 )
 
 // Bounds on parts of frames, in bytes or entries.
 const (
 	MaxArgs      = 1 << 20   // Ticket.Args; the front's own gate is the same
+	MaxHeld      = 16 << 10  // Ticket.Args of a held ticket
 	MaxEnvelope  = 64 << 10  // Ticket.Envelope
 	MaxOutput    = 8 << 20   // Answer.Output
 	MaxDetails   = 16 << 10  // Answer.Details
@@ -115,6 +118,7 @@ var kinds = map[Kind]kindInfo{
 	KindRotateAnswer: {"rotate-answer", 16 << 10, func() Message { return new(RotateAnswer) }},
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
+	KindGo:           {"go", 8, func() Message { return new(Go) }},
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindChunk:        {"chunk", MaxChunk, nil},

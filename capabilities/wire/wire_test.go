@@ -30,7 +30,7 @@ func samples() []Message {
 	failed := Answer{Status: capabilities.StatusError, Code: capabilities.CodeElementNotFound, Message: "no", Hint: "snap", Details: []byte(`{}`)}
 	args := []byte(`{"url":"about:blank"}`)
 	return []Message{
-		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head},
+		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Holds: true},
 		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head},
 		&HeartbeatAck{Seq: 1, Head: head},
@@ -42,6 +42,8 @@ func samples() []Message {
 		&RotateAnswer{Cert: []byte{1}},
 		&LaneClosed{Lane: "main"},
 		&Ticket{Call: "c1", Tool: "tool.browser.navigate", Capability: "tyrum.browser.navigate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Envelope: []byte(`{"v":1}`), Grants: []string{"network.browser.session"}, Sequence: 5, LifetimeMS: 5000, DeadlineMS: 30000, StopEpoch: 2},
+		&Ticket{Call: "c2", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 6, LifetimeMS: 5000, DeadlineMS: 30000, Held: true},
+		&Go{},
 		&Progress{Done: 0.5, Total: 1, Message: "half"},
 		&answer,
 		&failed,
@@ -225,6 +227,7 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		with(func(t *Ticket) { t.Lane = capabilities.LaneID(long) }),
 		with(func(t *Ticket) { t.Args = nil }),
 		with(func(t *Ticket) { t.Args = make([]byte, MaxArgs+1) }),
+		with(func(t *Ticket) { t.Args, t.Held = make([]byte, MaxHeld+1), true }),
 		with(func(t *Ticket) { t.Envelope = make([]byte, MaxEnvelope+1) }),
 		with(func(t *Ticket) { t.Grants = make([]string, maxGrants+1) }),
 		with(func(t *Ticket) { t.Grants = []string{""} }),

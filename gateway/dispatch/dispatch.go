@@ -31,6 +31,12 @@ type Nodes interface {
 	// Dispatch sends a ticket and waits for its answer. CodeNodeDisconnected means
 	// that no handler started; CodeUnknownOutcome that nobody here can tell.
 	Dispatch(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
+	// Hold sends a ticket ahead of its commit: the node gets ready, and nothing runs
+	// before the word. It never waits. Either of the two follows, once; both are nil
+	// where Dispatch has to do it all. word lets the ticket run, once the call is
+	// durable, and waits for the answer, with the errors of Dispatch. withdraw takes it
+	// back: it never runs.
+	Hold(ctx context.Context, node capabilities.NodeID, t *wire.Ticket) (word func(context.Context, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error), withdraw func())
 	// Ask asks a node's journal what became of calls.
 	Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error)
 	// Changed is closed at the next change of the snapshot.
@@ -245,7 +251,10 @@ type call struct {
 	waited  time.Duration       // for people
 	yielded time.Duration       // of waited: for one who kept the node to themselves
 	row     row                 // hop 7
-	here    func()              // the execution, if the caller's goroutine is to run it
+	// The ticket that went ahead of the commit; nil: none did, or it is done with.
+	word     func(context.Context, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
+	withdraw func()
+	here     func() // the execution, if the caller's goroutine is to run it
 }
 
 // Call carries one call through the hops of DESIGN section 4 and always gives a
@@ -314,7 +323,10 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	if err != nil {
 		return d.refuse(c, because(ctx, err))
 	}
+	d.hold(ctx, c)
+	defer c.takeBack()
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
+		c.takeBack()
 		if err.Code == capabilities.CodeConsentDenied || err.Code == capabilities.CodeNotFound {
 			return d.refuse(c, err) // another call used the grant up, or the kept call was dropped
 		}

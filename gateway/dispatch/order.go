@@ -27,23 +27,10 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 	if c.node == nil {
 		return d.provide(ctx, c)
 	}
-	t := &wire.Ticket{
-		Call: c.id, Tool: c.req.Tool, Capability: c.d.NodeCapability(), Lane: c.req.Lane, Node: c.node.ID,
-		Args: c.args.Canonical, ArgsDigest: sha256.Sum256(c.args.Canonical),
-		Envelope: c.sealed.Bytes, Grants: c.grants(),
-		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(c.args.Timeout.Milliseconds()),
-	}
-	t.SiteEpoch, _ = d.opts.Stop()
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, silent)
 	defer cancel()
-	send := d.opts.Nodes.Dispatch
-	if c.d.Delivery != nil {
-		send = func(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-			return d.deliver(ctx, c, t, progress)
-		}
-	}
-	answer, blobs, err := send(ctx, c.node.ID, t, progress)
+	answer, blobs, err := d.send(ctx, c, progress)
 	if err == nil {
 		return end{answer: answer, blobs: blobs}
 	}
@@ -60,6 +47,51 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 		return end{err: e, leaveOpen: true}
 	}
 	return e2
+}
+
+// send has the node run c: by the word to the ticket that it holds, or by a ticket.
+func (d *Dispatcher) send(ctx context.Context, c *call, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	if word := c.word; word != nil {
+		c.word, c.withdraw = nil, nil
+		return word(ctx, progress)
+	}
+	if c.d.Delivery != nil {
+		return d.deliver(ctx, c, d.ticket(c), progress)
+	}
+	return d.opts.Nodes.Dispatch(ctx, c.node.ID, d.ticket(c), progress)
+}
+
+// ticket makes the order to the node, but for its sequence.
+func (d *Dispatcher) ticket(c *call) *wire.Ticket {
+	t := &wire.Ticket{
+		Call: c.id, Tool: c.req.Tool, Capability: c.d.NodeCapability(), Lane: c.req.Lane, Node: c.node.ID,
+		Args: c.args.Canonical, ArgsDigest: sha256.Sum256(c.args.Canonical),
+		Envelope: c.sealed.Bytes, Grants: c.grants(),
+		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(c.args.Timeout.Milliseconds()),
+	}
+	t.SiteEpoch, _ = d.opts.Stop()
+	return t
+}
+
+// hold sends c's ticket ahead of its commit where that costs nobody anything: the
+// node gets ready while the disk takes the commit in, and runs it at the word that it
+// is durable. A busy store means that others wait for the processors, too. What needs
+// more from the node before it runs goes the usual way.
+func (d *Dispatcher) hold(ctx context.Context, c *call) {
+	if c.node == nil || c.d.Delivery != nil || c.d.Exclusive || !d.opts.Store.Idle() {
+		return
+	}
+	if c.word, c.withdraw = d.opts.Nodes.Hold(ctx, c.node.ID, d.ticket(c)); c.word != nil {
+		d.opts.Log.Debug("tools.dispatch.held", "hop", "dispatch", "call", c.id, "node", c.node.ID)
+	}
+}
+
+// takeBack withdraws what hold sent and nobody let go.
+func (c *call) takeBack() {
+	if c.withdraw != nil {
+		c.withdraw()
+		c.word, c.withdraw = nil, nil
+	}
 }
 
 // grants is what the ticket carries: the effective grants, the ID of the person's

@@ -24,6 +24,19 @@ type fakeNodes struct {
 	askErr   error
 	dispatch func(ctx context.Context, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
 	tickets  []capabilities.CallID
+	// hold is Hold; nil: it holds nothing.
+	hold func(ctx context.Context, t *wire.Ticket) *fakeHeld
+}
+
+func (f *fakeNodes) Hold(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket) (func(context.Context, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error), func()) {
+	if f.hold == nil {
+		return nil, nil
+	}
+	h := f.hold(ctx, t)
+	if h == nil {
+		return nil, nil
+	}
+	return h.Go, h.Withdraw
 }
 
 func newFakeNodes(ids ...capabilities.NodeID) *fakeNodes {

@@ -54,6 +54,11 @@ func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.T
 		}
 		return wire.Answer{}, nil, c.lost(ctx, err)
 	}
+	return c.await(ctx, progress, seal)
+}
+
+// await reads what the node says about a ticket that may run, up to its answer.
+func (c *exchange) await(ctx context.Context, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
 	c.reader.Accept(wire.KindProgress, wire.KindAnswer)
 	if seal == nil {
 		// The end of our direction usually shares the ticket's packet.
@@ -155,10 +160,24 @@ func open(ctx context.Context, conn *quic.Conn) (*exchange, error) {
 		}
 		return nil, disconnected(err)
 	}
+	return exchangeOn(ctx, stream), nil
+}
+
+func exchangeOn(ctx context.Context, stream *quic.Stream) *exchange {
 	c := &exchange{stream: stream}
 	c.reader = wire.NewReader(c)
 	c.stop = context.AfterFunc(ctx, func() { c.reset(wire.ResetCancelled) })
-	return c, nil
+	return c
+}
+
+// follow has the stream reset by the end of another context from now on; false if it
+// was reset already.
+func (c *exchange) follow(ctx context.Context) bool {
+	if !c.stop() {
+		return false
+	}
+	c.stop = context.AfterFunc(ctx, func() { c.reset(wire.ResetCancelled) })
+	return true
 }
 
 // Write counts what the connection took over, because a ticket that is not whole

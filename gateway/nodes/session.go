@@ -42,6 +42,8 @@ type session struct {
 	floor uint64 // tickets of this session have a higher sequence
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
+	holds     bool         // the node takes held tickets
+	held      atomic.Int32 // those that wait for their Go
 
 	writing sync.Mutex
 	control *quic.Stream
@@ -157,7 +159,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames()}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return greeting{}, code

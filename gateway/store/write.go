@@ -50,6 +50,13 @@ func (s *Store) WriteTerminal(ctx context.Context, fn func(tx *Tx) error) error 
 	return s.write(ctx, fn, true)
 }
 
+// Idle reports that nobody writes or waits to write at this moment.
+func (s *Store) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.busy
+}
+
 func (s *Store) write(ctx context.Context, fn func(tx *Tx) error, terminal bool) error {
 	if err := ctx.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")

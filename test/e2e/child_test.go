@@ -41,6 +41,7 @@ type childOptions struct {
 	HTTP    string // gateway: where to listen
 	QUIC    string // gateway: where to listen; node: where to dial
 	Witness string // node: the file that says what ran
+	Pause   string // gateway: while this file is there, no word follows a commit
 }
 
 // childMode plays a role, if this process was started for one. It ends when its
@@ -72,6 +73,19 @@ func playGateway(c context.Context, o childOptions, log *slog.Logger) error {
 	cat, err := site.Catalog()
 	if err != nil {
 		return err
+	}
+	if o.Pause != "" {
+		log = slog.New(&afterCommit{Handler: log.Handler(), held: new(sync.Map), stay: func(call string) {
+			for first := true; ; first = false {
+				if _, err := os.Stat(o.Pause); err != nil {
+					return
+				}
+				if first {
+					_ = os.WriteFile(o.Pause, []byte(call), 0o600)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}})
 	}
 	g, err := gateway.Open(c, gateway.Options{Dir: o.Dir, HTTP: o.HTTP, QUIC: o.QUIC, Catalog: cat, Version: "test", Log: log})
 	if err != nil {
@@ -277,8 +291,15 @@ type station struct {
 // startStation starts a gateway over a data folder.
 func startStation(t *testing.T, dir string) *station {
 	t.Helper()
+	return startStationWith(t, childOptions{Dir: dir})
+}
+
+func startStationWith(t *testing.T, o childOptions) *station {
+	t.Helper()
 	s := &station{t: t, devices: map[string]capabilities.NodeID{}, witness: filepath.Join(t.TempDir(), "ran")}
-	s.child = startChild(t, childOptions{Role: "gateway", Dir: gatewayDir(t, dir), HTTP: "127.0.0.1:0", QUIC: "127.0.0.1:0"})
+	dir := gatewayDir(t, o.Dir)
+	o.Role, o.HTTP, o.QUIC = "gateway", "127.0.0.1:0", "127.0.0.1:0"
+	s.child = startChild(t, o)
 	s.o.HTTP, s.o.QUIC = s.ready["http"], s.ready["quic"]
 	s.client, s.admin = s.clientOf("agent"), s.clientOf("admin")
 	s.admin.awaitHealth()
