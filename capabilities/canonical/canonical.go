@@ -61,6 +61,9 @@ func Marshal(v any) ([]byte, error) {
 		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err,
 			fmt.Sprintf("a %T can not be written as JSON", v))
 	}
+	if data := bytes.TrimSuffix(buf.Bytes(), []byte("\n")); plain(data) {
+		return data, nil
+	}
 	// Our own value: its size is already spent, so only depth stays bounded.
 	return Parse(buf.Bytes(), Limits{MaxBytes: buf.Len() + 1, MaxValues: buf.Len() + 1, Foreign: true})
 }

@@ -265,6 +265,41 @@ func TestMeaningIsKept(t *testing.T) {
 	})
 }
 
+// What is written plainly is passed as it is, and nothing else is.
+func TestPlain(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for text, want := range map[string]bool{
+		`{}`: true, `[]`: true, `0`: true, `-1`: true, `""`: true, `true`: true, `null`: true, `{"A":1,"a":{"b":[1,"<&>/",false]}}`: true, deep(64): true,
+		`123456789012345`: true, `1234567890123456`: false, `-0`: false, `01`: false, `1.5`: false, `1e5`: false, `-`: false,
+		`{"b":1,"a":2}`: false, `{"a":1,"a":2}`: false, `{"a":1,}`: false, `[1,]`: false, `[,1]`: false, `{"a"}`: false, `{"a":}`: false, `{1:2}`: false,
+		` 1`: false, `1 `: false, `[1, 2]`: false, `"\n"`: false, `"é"`: false, "\"\x7f\"": false, `"a`: false, `[`: false, `{`: false, `tru`: false, ``: false, deep(65): false, `1 2`: false,
+	} {
+		if got := plain([]byte(text)); got != want {
+			t.Errorf("%.80s: %v", text, got)
+		}
+		out, err := Parse([]byte(text), Limits{Foreign: true})
+		if want && (err != nil || string(out) != text) {
+			t.Errorf("%.80s became %.80s, %v", text, out, err)
+		}
+	}
+}
+
+// Marshal gives the same whether it was plain or not.
+func TestMarshalIsParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := anyJSON(t, 4)
+		if rapid.Bool().Draw(t, "plainer") {
+			v = map[string]any{"a b": v, "n": rapid.IntRange(-1<<40, 1<<40).Draw(t, "n"), "l": []any{true, "x"}}
+		}
+		text, _ := json.Marshal(v)
+		want, werr := Parse(text, Limits{Foreign: true})
+		got, err := Marshal(v)
+		if (err == nil) != (werr == nil) || string(got) != string(want) {
+			t.Fatalf("%s, %v and %s, %v", got, err, want, werr)
+		}
+	})
+}
+
 func anyJSON(t *rapid.T, depth int) any {
 	kinds := 6
 	if depth == 0 {

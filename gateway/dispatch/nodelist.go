@@ -23,15 +23,17 @@ type nodeListArgs struct {
 	Key          capabilities.LaneID `json:"key"`
 }
 
+// Fields stand in the order of their names, so that what encoding/json writes is
+// canonical already.
 type listedNode struct {
-	Node      capabilities.NodeID `json:"node_id"`
-	Label     string              `json:"label,omitempty"`
-	Trust     string              `json:"trust_level,omitempty"`
-	Connected bool                `json:"connected"`
-	Paired    string              `json:"paired_status"`
 	Attached  bool                `json:"attached_to_requested_conversation"`
+	Connected bool                `json:"connected"`
 	Device    *listedDevice       `json:"device,omitempty"`
+	Label     string              `json:"label,omitempty"`
+	Node      capabilities.NodeID `json:"node_id"`
+	Paired    string              `json:"paired_status"`
 	Tools     []listedTool        `json:"tools"`
+	Trust     string              `json:"trust_level,omitempty"`
 }
 
 type listedDevice struct {
@@ -39,16 +41,16 @@ type listedDevice struct {
 }
 
 type listedTool struct {
-	Tool      capabilities.ToolID         `json:"tool_id"`
 	Available bool                        `json:"available"`
-	Approval  bool                        `json:"needs_approval,omitempty"`
-	Reason    capabilities.Reason         `json:"reason,omitempty"`
-	Fix       string                      `json:"fix,omitempty"`
-	Isolation capabilities.IsolationClass `json:"isolation,omitempty"`
-	Degraded  string                      `json:"degraded,omitempty"`
 	Backend   string                      `json:"backend,omitempty"`
+	Degraded  string                      `json:"degraded,omitempty"`
 	Devices   []capabilities.Device       `json:"devices,omitempty"`
 	Fake      bool                        `json:"fake,omitempty"`
+	Fix       string                      `json:"fix,omitempty"`
+	Isolation capabilities.IsolationClass `json:"isolation,omitempty"`
+	Approval  bool                        `json:"needs_approval,omitempty"`
+	Reason    capabilities.Reason         `json:"reason,omitempty"`
+	Tool      capabilities.ToolID         `json:"tool_id"`
 }
 
 // maxListed bounds the answer; a larger site names the tool it wants.
