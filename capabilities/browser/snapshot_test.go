@@ -292,3 +292,31 @@ func TestSnapshotOfAPDF(t *testing.T) {
 		t.Errorf("a page:\n%s", got)
 	}
 }
+
+// A field's name is that of all its labels, in the order of the page, and of none that
+// names another.
+func TestNamesByLabels(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`
+<label>Wraps <input id=a></label>
+<label for=b>Names</label><input id=b>
+<label for=c>Before</label><label>Around <input id=c></label><label for=c>After</label>
+<label for=a>Of the first <input id=d title=Own></label>
+<input id=twin title=T1><input id=twin title=T2><label for=twin>Twin</label>
+<label for=none>Nobody</label><label>Outer <label>Inner <button id=e></button></label></label>
+<label for=f>Choice</label><select id=f><option>x</select><label for=g>Much</label><progress id=g></progress><label for=h>Hidden</label><input type=hidden id=h>
+<div id=host></div><script>host.attachShadow({mode:'open'}).innerHTML='<label for=b>Within</label><input id=b><label for=a>Stray</label>'</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	snap := n.snap()
+	for _, id := range []string{"a", "b", "c", "d", "f", "g"} {
+		want := n.eval(`[...document.getElementById('` + id + `').labels].map(l=>[...l.childNodes].filter(k=>k.nodeType==3).map(k=>k.data.trim()).join(' ')).join(' ') || 'Own'`)
+		if !strings.Contains(snap, ` "`+want.(string)+`"`) {
+			t.Errorf("%s: no %q", id, want)
+		}
+	}
+	wants(t, snap, `textbox "Twin"`, `textbox "T2"`, `textbox "Within"`, `textbox "Before Around After"`, `textbox "Own"`, `button "Outer Inner`)
+	never(t, snap, `"T1"`)
+	if t.Failed() {
+		t.Log("\n" + snap)
+	}
+}

@@ -97,6 +97,38 @@ function textOf(el, max) {
   return squeeze(out);
 }
 
+// labelsOf gives what el.labels would, in the order of the tree. That looks through the
+// whole document for each element, which takes seconds where there are thousands.
+const LABELABLE = new Set(['BUTTON', 'INPUT', 'METER', 'OUTPUT', 'PROGRESS', 'SELECT', 'TEXTAREA']);
+function labelsOf(el) {
+  const all = el.id ? (labelsById(el.getRootNode()).get(el.id) || []).filter(l => l.control === el) : [];
+  const named = all.length;
+  for (let l = el.closest('label'); l; l = l.parentElement && l.parentElement.closest('label')) {
+    if (l.control === el && !all.includes(l)) all.push(l);
+  }
+  if (all.length > named && all.length > 1) all.sort((a, b) => a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+  return all;
+}
+
+// labelsById gives the labels of a tree by the ID that they name. It holds for as long
+// as we run without a pause, since nobody changes the page meanwhile.
+let labelled = null;
+function labelsById(root) {
+  if (!labelled) {
+    labelled = new Map();
+    queueMicrotask(() => { labelled = null; });
+  }
+  let by = labelled.get(root);
+  if (!by) {
+    labelled.set(root, by = new Map());
+    for (const l of root.querySelectorAll ? root.querySelectorAll('label[for]') : []) {
+      const id = l.htmlFor;
+      if (by.has(id)) by.get(id).push(l); else by.set(id, [l]);
+    }
+  }
+  return by;
+}
+
 function nameOf(el, role) {
   if (UNNAMED.has(role) && !el.hasAttributes()) return '';
   const by = el.getAttribute('aria-labelledby');
@@ -107,8 +139,8 @@ function nameOf(el, role) {
   }
   const label = squeeze(el.getAttribute('aria-label') || '');
   if (label) return label;
-  if (el.labels && el.labels.length) {
-    const s = squeeze([...el.labels].map(l => textOf(l, 200)).join(' '));
+  if (LABELABLE.has(el.tagName)) {
+    const s = squeeze(labelsOf(el).map(l => textOf(l, 200)).join(' '));
     if (s) return s;
   }
   switch (el.tagName) {
