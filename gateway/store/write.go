@@ -50,11 +50,12 @@ func (s *Store) WriteTerminal(ctx context.Context, fn func(tx *Tx) error) error 
 	return s.write(ctx, fn, true)
 }
 
-// Idle reports that nobody writes or waits to write at this moment.
+// Idle reports that nobody writes or waits to write at this moment, and that whoever
+// wrote last was alone: between two commits of a crowd nothing is idle.
 func (s *Store) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.busy
+	return !s.busy && s.last <= 1
 }
 
 func (s *Store) write(ctx context.Context, fn func(tx *Tx) error, terminal bool) error {
