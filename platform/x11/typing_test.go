@@ -51,7 +51,10 @@ var typists = []typist{
 	{"xterm", 300, func(t *testing.T, d *desk.Desk) (func() string, func()) {
 		app, lines := d.Xterm()
 		d.Activate(app.Window.ID)
-		return func() string { return strings.TrimSuffix(lines()[len(lines())-1], "\n") }, func() {}
+		return func() string { // a line may come while we look
+			all := lines()
+			return strings.TrimSuffix(all[len(all)-1], "\n")
+		}, func() {}
 	}},
 	// Chromium, and the window manager before it gets a click, read the keyboard anew
 	// for each key that is lent, which keeps a busy machine busy for long.
