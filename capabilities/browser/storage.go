@@ -113,10 +113,6 @@ func (c *call) saveState(name string) error {
 			WithHint("Close without save_storage_state.")
 	}
 	state := storageState{Version: 1, Saved: time.Now().UTC()}
-	var err error
-	if state.Cookies, err = readCookies(c.ctx, chrome, id); err != nil {
-		return err
-	}
 	if err := c.atOrigins(chrome, origins, func(ctx context.Context, s *session, origin string) error {
 		var items [][2]string
 		text, err := evalText(ctx, s, "JSON.stringify(Object.entries(localStorage))")
@@ -129,6 +125,11 @@ func (c *call) saveState(name string) error {
 		state.Origins = append(state.Origins, originStorage{origin, items})
 		return nil
 	}); err != nil {
+		return err
+	}
+	// Last, because what a page has just set is on its way to Chrome's store still.
+	var err error
+	if state.Cookies, err = readCookies(c.ctx, chrome, id); err != nil {
 		return err
 	}
 	data, err := json.Marshal(state)
