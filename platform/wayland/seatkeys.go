@@ -124,7 +124,7 @@ func runesIn(text string) map[rune]bool {
 		for _, levels := range levelRows.FindAllStringSubmatch(otherRows.ReplaceAllString(key[1], ""), -1) {
 			var makes []rune
 			for name := range strings.SplitSeq(levels[1], ",") {
-				if r, ok := runeOf(strings.TrimSpace(name)); ok {
+				if r, ok := runeOf(strings.TrimSpace(name)); ok && typable(r) {
 					makes = append(makes, r)
 				}
 			}
