@@ -18,12 +18,7 @@ func (b *bench) heldTicket() *wire.Ticket {
 // hold serves a held ticket; word is what Go does.
 func (b *bench) hold(t *wire.Ticket, word func(context.Context) error) wire.Answer {
 	b.t.Helper()
-	s := &sink{word: word}
-	b.Serve(context.Background(), t, s)
-	if len(s.answers) != 1 {
-		b.t.Fatalf("%d answers", len(s.answers))
-	}
-	return s.answers[0]
+	return b.serveTo(context.Background(), t, &sink{word: word})
 }
 
 // Until the word nothing is asked, shown or run, and the journal knows of the ticket;
@@ -68,15 +63,9 @@ func TestHeldAndWithdrawnNeverRuns(t *testing.T) {
 	want(t, b.hold(tk, func(context.Context) error { return nil }), capabilities.StatusError, capabilities.CodeTicketReplayed)
 	tk.Held = false
 	want(t, b.serve(t.Context(), tk), capabilities.StatusError, capabilities.CodeTicketReplayed)
-	// Nor after a restart.
-	if err := b.journal.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b.open(admit)
+	b.restart() // nor in the life of the next process
 	want(t, b.serve(t.Context(), tk), capabilities.StatusError, capabilities.CodeTicketReplayed)
-	if st := b.state(tk.Call); st.State != wire.StateNeverStarted || b.h.ran() != 0 {
-		t.Errorf("%+v, ran %d times", st, b.h.ran())
-	}
+	b.neverStarted(tk)
 }
 
 // What the device refuses after the word never started, and the journal says so.
@@ -85,9 +74,7 @@ func TestHeldAndRefused(t *testing.T) {
 	b := newBench(t, func(*wire.Ticket, capabilities.Readiness) *capabilities.Error { return no }, ok)
 	tk := b.heldTicket()
 	want(t, b.hold(tk, func(context.Context) error { return nil }), capabilities.StatusDenied, capabilities.CodeDeniedByNode)
-	if st := b.state(tk.Call); st.State != wire.StateNeverStarted || b.h.ran() != 0 {
-		t.Errorf("%+v, ran %d times", st, b.h.ran())
-	}
+	b.neverStarted(tk)
 }
 
 // The stop switch ends a held call as any other, and the gateway is told why.
@@ -100,9 +87,7 @@ func TestStopWhileHeld(t *testing.T) {
 		return capabilities.Wrap(capabilities.CodeCancelled, errors.New("the deadline of a read"), "")
 	})
 	want(t, a, capabilities.StatusDenied, capabilities.CodeStopped)
-	if st := b.state(tk.Call); st.State != wire.StateNeverStarted || b.h.ran() != 0 {
-		t.Errorf("%+v, ran %d times", st, b.h.ran())
-	}
+	b.neverStarted(tk)
 }
 
 // The word that comes together with the stop is too late.
@@ -111,9 +96,7 @@ func TestStopAtTheWord(t *testing.T) {
 	tk := b.heldTicket()
 	a := b.hold(tk, func(context.Context) error { b.StopAll(); return nil })
 	want(t, a, capabilities.StatusError, capabilities.CodeCancelled)
-	if st := b.state(tk.Call); st.State != wire.StateNeverStarted || b.h.ran() != 0 {
-		t.Errorf("%+v, ran %d times", st, b.h.ran())
-	}
+	b.neverStarted(tk)
 }
 
 // What dies with its process while it is held can not be told from what ran.
@@ -123,10 +106,7 @@ func TestProcessEndsWhileHeld(t *testing.T) {
 	if err := b.journal.Held(t.Context(), tk); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.journal.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b.open(admit)
+	b.restart()
 	if st := b.state(tk.Call); st.State != wire.StateUnknown {
 		t.Errorf("%+v", st)
 	}

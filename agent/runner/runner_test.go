@@ -144,6 +144,15 @@ func (b *bench) open(guard guardFunc) {
 	b.Runner, b.journal = r, j
 }
 
+// restart makes the runner of the next process, over the journal of this one.
+func (b *bench) restart() {
+	b.t.Helper()
+	if err := b.journal.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.open(admit)
+}
+
 func (b *bench) ticket() *wire.Ticket {
 	b.calls++
 	args := []byte(`{"expression":"1"}`)
@@ -156,7 +165,11 @@ func (b *bench) ticket() *wire.Ticket {
 // serve runs one ticket and gives its one answer.
 func (b *bench) serve(ctx context.Context, t *wire.Ticket) wire.Answer {
 	b.t.Helper()
-	s := &sink{}
+	return b.serveTo(ctx, t, &sink{})
+}
+
+func (b *bench) serveTo(ctx context.Context, t *wire.Ticket, s *sink) wire.Answer {
+	b.t.Helper()
 	b.Serve(ctx, t, s)
 	if len(s.answers) != 1 {
 		b.t.Fatalf("%d answers", len(s.answers))
@@ -166,6 +179,14 @@ func (b *bench) serve(ctx context.Context, t *wire.Ticket) wire.Answer {
 
 func (b *bench) state(call capabilities.CallID) wire.JournalState {
 	return b.States(context.Background(), []capabilities.CallID{call})[0]
+}
+
+// neverStarted fails the test if t ran or the journal does not say that it never did.
+func (b *bench) neverStarted(t *wire.Ticket) {
+	b.t.Helper()
+	if st := b.state(t.Call); st.State != wire.StateNeverStarted || b.h.ran() != 0 {
+		b.t.Errorf("%+v, ran %d times", st, b.h.ran())
+	}
 }
 
 func want(t *testing.T, a wire.Answer, status capabilities.Status, code capabilities.Code) {
@@ -271,11 +292,7 @@ func TestCallRunsOnce(t *testing.T) {
 	want(t, <-first, capabilities.StatusOK, "")
 	want(t, b.serve(t.Context(), tk), capabilities.StatusError, capabilities.CodeTicketReplayed)
 
-	// Nor in the life of the next process.
-	if err := b.journal.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b.open(admit)
+	b.restart() // nor in the life of the next process
 	want(t, b.serve(t.Context(), tk), capabilities.StatusError, capabilities.CodeTicketReplayed)
 	if b.h.ran() != 1 {
 		t.Errorf("it ran %d times", b.h.ran())
@@ -317,10 +334,7 @@ func TestCallOfADeadProcess(t *testing.T) {
 	if err := b.journal.Started(t.Context(), tk); err != nil { // and no end: it died
 		t.Fatal(err)
 	}
-	if err := b.journal.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b.open(admit)
+	b.restart()
 	if st := b.state(tk.Call); st.State != wire.StateUnknown {
 		t.Errorf("%+v", st)
 	}
