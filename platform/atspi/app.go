@@ -46,6 +46,8 @@ type app struct {
 	nodes    map[place]*node
 	loaded   bool   // the mirror holds what a whole reading gave
 	count    uint64 // of events that came, for the order between them and answers
+	began    uint64 // the same, when the reading under way or the last one began
+	round    uint64 // the same, when it asked for the last time what the mirror lacks
 	reading  bool   // answers are on their way: events can not be applied, only remembered
 	noCache  bool   // it has none to give
 	upset    bool   // an event said that the mirror is worth nothing
@@ -80,6 +82,8 @@ type node struct {
 	glance    bool // its states may be others: something moved
 	stale     uint64
 	kidsStale uint64  // when an event said so, in app.count; 0 if not
+	told      uint64  // when an event last said that it changed, in app.count
+	renewed   uint64  // when one said that it and all in it may be others
 	seen      bool    // by the walk under way
 	away      bool    // it has no place, not even outside of the screen
 	box       extents // as it was told last

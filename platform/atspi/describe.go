@@ -144,8 +144,10 @@ func (p *app) own(nd *node) []*question {
 			all = append(all, property(nd.at, ifAccessible, "ChildCount"))
 		}
 	}
-	if !nd.basics {
+	if !nd.basics || nd.stale != 0 && p.kind == web {
 		all = append(all, call(nd.at, ifAccessible+".GetRole"))
+	}
+	if !nd.basics {
 		nd.faced = false
 		switch p.kind {
 		case gtk3:
@@ -330,7 +332,10 @@ func (nd *node) take(answers []*question) bool {
 			nd.acts = nd.acts && nd.states == states
 			nd.states, nd.glance = states, false
 		case ifAccessible + ".GetRole":
-			nd.role, nd.basics = uint32(q.number()), true
+			if role := uint32(q.number()); role != nd.role {
+				nd.role, nd.faced, nd.acts = role, false, false
+			}
+			nd.basics = true
 		case ifAccessible + ".GetInterfaces":
 			nd.ifaces, nd.faced = ifaceBits(q.first()), true
 		case ifProperties + ".GetAll":

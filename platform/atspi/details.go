@@ -252,7 +252,7 @@ func (p *app) face(ctx context.Context, nodes []node, list []platform.Element, o
 		}
 		for _, nd := range []*node{&nodes[i], p.nodes[nodes[i].at]} {
 			if nd != nil {
-				nd.ifaces, nd.desc, nd.faced = ifaceBits(two[0].first()), keep(two[1].text(), maxName), true
+				nd.ifaces, nd.desc, nd.faced = ifaceBits(two[0].first()), keep(two[1].text(), maxName), nd.told <= p.began
 			}
 		}
 		list[i].Description = nodes[i].desc
@@ -300,8 +300,9 @@ func (p *app) samples(ctx context.Context, nodes []node, list []platform.Element
 	return p.remember(nodes, list, only), nil
 }
 
-// remember takes places and actions into the mirror, and tells whether a place in
-// a window is not what it was.
+// remember takes places, and of a whole reading actions, into the mirror, and tells
+// whether a place in a window is not what it was. Actions of what an event told of
+// since the reading began may be what they were before it: they are asked for again.
 func (p *app) remember(nodes []node, list []platform.Element, only []bool) (moved bool) {
 	kept := p.kept()
 	p.mu.Lock()
@@ -319,7 +320,10 @@ func (p *app) remember(nodes []node, list []platform.Element, only []bool) (move
 			continue
 		}
 		box := nodes[i].box
-		nd.box, nd.actions, nd.acts = box, nodes[i].actions, nodes[i].acts
+		nd.box = box
+		if only == nil && nd.told <= p.began {
+			nd.actions, nd.acts = nodes[i].actions, nodes[i].acts
+		}
 		if nd.states&stShowing == 0 || nd.ifaces&hasComponent == 0 {
 			nd.placed = false
 			continue

@@ -16,6 +16,9 @@
 // ScreenReaderEnabled, which would start a screen reader on some desktops. Chromium
 // and Electron publish what is in their windows only if IsEnabled was set before
 // they started and they were started with --force-renderer-accessibility.
+// Of some changes they tell nothing: that an element can have the focus now, is
+// required or modal, or that a script listens to its clicks. Of fields the mirror asks
+// each time; of others it has such a thing when something else of them changes.
 //
 // It must never import anything of this module but the platform root.
 package atspi

@@ -33,10 +33,14 @@ func (s *session) DeliverSignal(iface, member string, signal *dbus.Signal) {
 	if !validPlace(at) {
 		return
 	}
+	kid, hasKid := place{}, false
+	if member == "ChildrenChanged" {
+		kid, hasKid = decodePlace(value)
+	}
 	p := s.owner(at.bus)
 	pid := 0
 	if p != nil {
-		pid = p.changed(kind, member, detail, one, at)
+		pid = p.changed(kind, member, detail, one, at, kid)
 	}
 	e := platform.ElementEvent{PID: pid, Ref: s.ref(at)}
 	switch {
@@ -47,7 +51,7 @@ func (s *session) DeliverSignal(iface, member string, signal *dbus.Signal) {
 		if strings.HasPrefix(detail, "remove") {
 			e.Kind = "removed"
 		}
-		if kid, ok := decodePlace(value); ok {
+		if hasKid {
 			e.Ref = s.ref(kid)
 		}
 	case member == "TextChanged":
@@ -100,8 +104,9 @@ func (s *session) left(body []any) {
 	}
 }
 
-// changed brings the mirror up to an event. It gives the application's process.
-func (p *app) changed(kind, member, detail string, one int32, at place) int {
+// changed brings the mirror up to an event; kid is the child that it is about, if it
+// is about one. It gives the application's process.
+func (p *app) changed(kind, member, detail string, one int32, at, kid place) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count++
@@ -116,23 +121,48 @@ func (p *app) changed(kind, member, detail string, one int32, at place) int {
 	switch member {
 	case "ChildrenChanged":
 		nd.kidsStale = p.count
+		if p.kind == web && strings.HasPrefix(detail, "add") {
+			p.renewLocked(kid)
+		}
 	case "StateChanged":
 		bit := stateNames[strings.TrimSuffix(detail, ":system")]
-		nd.acts = nd.acts && bit&(stEnabled|stSensitive) == 0
-		if p.reading || bit == 0 {
-			nd.stale = p.count
-		} else if one != 0 {
+		nd.told, nd.acts = p.count, false // what checks a box that is not checked unchecks one that is
+		if p.reading || bit == 0 || p.kind == web {
+			nd.stale = p.count // Chromium says "enabled", and nothing of "focusable", which goes with it
+		}
+		switch {
+		case p.reading:
+		case one != 0:
 			nd.states |= bit
-		} else {
+		default:
 			nd.states &^= bit
 		}
 	case "PropertyChange":
-		nd.stale, nd.acts = p.count, false
-		if detail == "accessible-role" || detail == "accessible-description" {
+		nd.stale, nd.told, nd.acts = p.count, p.count, false
+		switch detail {
+		case "accessible-role":
 			nd.basics = false
+		case "accessible-description":
+			nd.faced = false
 		}
 	}
 	return p.pid
+}
+
+// renewLocked has an element and all in it asked for anew. Chromium puts one of
+// another role where one was, under the same name on the bus, and tells only that it
+// was added: a link that goes nowhere any more is another element. What is told of
+// again before anybody asked is not gone through again.
+func (p *app) renewLocked(at place) {
+	top := p.nodes[at]
+	if top == nil || top.renewed > p.round {
+		return
+	}
+	top.renewed = p.count
+	p.walkLocked(at, func(nd *node, _ int) bool {
+		nd.stale, nd.kidsStale, nd.told, nd.acts = p.count, p.count, p.count, false
+		return true
+	})
 }
 
 // maxWaiting is how many events wait for a receiver before they are joined.

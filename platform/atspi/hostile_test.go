@@ -88,7 +88,8 @@ func FuzzItems(f *testing.F) {
 		for range 2 { // a cache that is read again
 			p.install(items, false, p.count)
 		}
-		p.changed("Object", "ChildrenChanged", "add", 0, p.root)
+		p.changed("Object", "ChildrenChanged", "add", 0, p.root, p.root)
+		p.renewLocked(p.root)
 		p.lackingLocked(p.root)
 		list, _, _ := p.elements(t.Context(), platform.TreeQuery{MaxElements: 100}, p.root, func(context.Context) []platform.Window { return nil })
 		seen := map[string]bool{}

@@ -23,7 +23,8 @@ func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) erro
 	}
 	p.mu.Lock()
 	p.reading = true
-	since := p.count
+	since := p.sinceLocked()
+	p.began = since
 	for _, nd := range p.nodes {
 		nd.away = false // until it is looked at
 		if nd.part || nd.states&stManagesDescendants != 0 {
@@ -40,8 +41,10 @@ func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) erro
 		p.full = false
 	}
 	for _, nd := range p.nodes {
-		if isDocument(nd.role) && p.kind == web {
-			nd.stale = max(nd.stale, 1) // its name follows the page's without a word
+		if p.kind == web && (isDocument(nd.role) || isField(nd.role)) {
+			// A document's name follows the page's without a word, and a field of text becomes
+			// one of a password, or is that no more.
+			nd.stale = max(nd.stale, 1)
 		}
 	}
 	p.mu.Unlock()
@@ -57,7 +60,7 @@ func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) erro
 			return err
 		}
 		p.mu.Lock()
-		since = p.count
+		since = p.sinceLocked()
 		p.mu.Unlock()
 		if err := p.bulk(ctx, since); err != nil {
 			return err
@@ -85,6 +88,13 @@ func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) erro
 		p.sweepLocked()
 	}
 	return nil
+}
+
+// sinceLocked notes that questions go out now, and gives the count of events by which
+// their answers are known to be newer than those that came.
+func (p *app) sinceLocked() uint64 {
+	p.round = p.count
+	return p.count
 }
 
 // sweepLocked forgets elements that are in no other any more.
@@ -165,8 +175,8 @@ func (p *app) install(items []item, cut bool, since uint64) {
 		if nd == nil {
 			continue
 		}
+		nd.acts = nd.acts && nd.states == it.states && nd.role == it.role && p.kind != gtk4 // whose actions follow what it is in
 		nd.role, nd.name, nd.desc, nd.ifaces = it.role, it.name, it.desc, it.ifaces
-		nd.acts = nd.acts && nd.states == it.states && p.kind != gtk4 // whose actions follow what it is in
 		nd.states, nd.basics, nd.faced = it.states, true, true
 		if p.kind != gtk4 { // which is not of one mind about who is whose child
 			nd.parent, nd.count = it.parent, it.count
@@ -242,7 +252,7 @@ func (p *app) list(ctx context.Context) error {
 			questions[i] = call(at, ifAccessible+".GetChildren")
 		}
 		p.mu.Lock()
-		since := p.count
+		since := p.sinceLocked()
 		p.mu.Unlock()
 		if err := p.ask(ctx, questions...); err != nil {
 			return err
@@ -282,7 +292,7 @@ func (p *app) complete(ctx context.Context, q platform.TreeQuery, top place) err
 	for range 2 * maxDepth {
 		p.mu.Lock()
 		bare, unlisted := p.lackingLocked(top)
-		since := p.count
+		since := p.sinceLocked()
 		p.mu.Unlock()
 		// An application whose events come as fast as we read is never done.
 		unlisted = slices.DeleteFunc(unlisted, func(nd *node) bool { return triedKids[nd.at] })

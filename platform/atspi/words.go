@@ -48,6 +48,9 @@ const (
 // isDocument reports the roles of documents.
 func isDocument(role uint32) bool { return role == 82 || role >= 92 && role <= 96 }
 
+// isField reports the roles of fields that Chromium has for a text and for a password.
+func isField(role uint32) bool { return role == roleEntry || role == rolePassword }
+
 func roleWord(role uint32) string {
 	if w, ok := roleWords[role]; ok {
 		return w
