@@ -46,13 +46,17 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 	}
 	observe(ctx, keyClipboard, "")
 	after := time.Duration(args.ClearAfterMS) * time.Millisecond
+	began := time.Now()
 	err = d.Clipboard.Write(ctx, args.Text, args.Concealed, after)
 	// From here on it may be there, whatever the error says.
 	if !inv.Secret.IsZero() {
-		if err != nil {
-			after = 0
+		due := time.Now()
+		if err == nil {
+			due = due.Add(after)
 		}
-		h.watchCleared(d, args.Text, after, cleared)
+		read := make(chan struct{})
+		defer close(read)
+		h.watchCleared(d, args.Text, due, read, cleared)
 	}
 	if err != nil {
 		return capabilities.Output{}, err
@@ -60,6 +64,12 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 	got, err := d.Clipboard.Read(ctx)
 	if err != nil {
 		return capabilities.Output{}, err
+	}
+	if got == "" && after > 0 && time.Since(began) >= after {
+		return capabilities.Output{
+			Result: map[string]string{"status": "ok"},
+			Effect: capabilities.EffectUnverifiable, Evidence: "it was to be cleared before it could be read back",
+		}, nil
 	}
 	if got != args.Text {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "Another program took the clipboard at once.").
@@ -71,10 +81,10 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 	}, nil
 }
 
-// watchCleared says cleared once the clipboard was seen without text, after the time
-// for which it was to be there. Until it is, it is cleared again and again; when the
+// watchCleared says cleared once the clipboard was seen without text, when it is due
+// and the call has read it back. Until it is, it is cleared again and again; when the
 // node ends, at once.
-func (h *Handler) watchCleared(d *platform.Desktop, text string, after time.Duration, cleared func()) {
+func (h *Handler) watchCleared(d *platform.Desktop, text string, due time.Time, read <-chan struct{}, cleared func()) {
 	h.mu.Lock()
 	if h.life.Err() != nil {
 		h.mu.Unlock()
@@ -84,16 +94,22 @@ func (h *Handler) watchCleared(d *platform.Desktop, text string, after time.Dura
 	h.mu.Unlock()
 	go func() {
 		defer h.wg.Done()
-		timer := time.NewTimer(after)
+		timer := time.NewTimer(time.Until(due))
 		defer timer.Stop()
 		for {
 			select {
 			case <-h.life.Done():
+			case <-timer.C:
+				select {
+				case <-h.life.Done():
+				case <-read:
+				}
+			}
+			if h.life.Err() != nil {
 				ctx, cancel := context.WithTimeout(context.Background(), clearTime)
 				defer cancel()
 				_, _ = d.Clipboard.Clear(ctx) // the connection may be gone, and the text with it
 				return
-			case <-timer.C:
 			}
 			if h.emptied(text) {
 				cleared()

@@ -1,11 +1,15 @@
 package desktop
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
 )
 
 const pass = "correct horse"
@@ -40,6 +44,53 @@ func TestSecretIsClearedUntilItIsGone(t *testing.T) {
 	await(t, "the clipboard to be cleared", cleared)
 	if text, _, _, _ := b.d.Copied(); text != "" {
 		t.Errorf("said to be cleared, and %q is there", text)
+	}
+}
+
+// lateClipboard answers its first reader a second late.
+type lateClipboard struct {
+	platform.Clipboard
+	reads atomic.Int32
+	late  func() // called before it answers
+}
+
+func (c *lateClipboard) Read(ctx context.Context) (string, error) {
+	if c.reads.Add(1) == 1 {
+		time.Sleep(time.Second)
+		c.late()
+	}
+	return c.Clipboard.Read(ctx)
+}
+
+// A secret that is due before it is read back is read back first; if the system
+// cleared it by then, no other program is said to have done so.
+func TestSecretIsDueBeforeItIsReadBack(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		late   func(b *table)
+		effect capabilities.Effect
+	}{
+		{"the node clears it", func(*table) {}, capabilities.EffectConfirmed},
+		{"the system does", func(b *table) { b.d.Elapse() }, capabilities.EffectUnverifiable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTable(t, Options{})
+				desk, err := b.d.Open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				desk.Clipboard = &lateClipboard{Clipboard: desk.Clipboard, late: func() { test.late(b) }}
+				out, err, cleared := b.deliver(`{"concealed":true,"clear_after_ms":1}`)
+				if err != nil || out.Effect != test.effect {
+					t.Errorf("%+v %v", out, err)
+				}
+				await(t, "the clipboard to be cleared", cleared)
+				if text, _, _, _ := b.d.Copied(); text != "" {
+					t.Errorf("said to be cleared, and %q is there", text)
+				}
+			})
+		})
 	}
 }
 
