@@ -180,6 +180,23 @@ func TestClickThatDoesNothingSaysSo(t *testing.T) {
 	}
 }
 
+// The button of a dialog that closes answers for a moment longer, as nothing in particular.
+func TestClickThatTakesItsButtonDown(t *testing.T) {
+	b := newBench(t)
+	b.d.OnEvent = func(d *fake.Desktop, e fake.Event) {
+		if e.Op == "accessibility.do" && e.Ref == b.button {
+			d.EditElement(b.button, func(e *platform.Element) { e.Role, e.Name = "unknown", "" })
+		}
+	}
+	m, out := b.act(`name:Save`, kind("click"))
+	if node := m["node"].(map[string]any); node["role"] != "button" || node["name"] != "Save" {
+		t.Errorf("clicked %v", node)
+	}
+	if out.Effect != capabilities.EffectConfirmed || !strings.Contains(fmt.Sprint(out.Evidence), "went away") {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestClickByPointer(t *testing.T) {
 	b := newBench(t)
 	other := b.d.AddWindow(platform.Window{Title: "Over it", PID: 200, Bounds: platform.Rect{X: 0, Y: 0, Width: 800, Height: 800}})

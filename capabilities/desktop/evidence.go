@@ -237,6 +237,8 @@ func (t *trace) check(ctx context.Context, goal func(e *platform.Element) string
 		e, err := t.d.Accessibility.Element(bounded, t.target.Ref)
 		cancel()
 		switch {
+		case err == nil && e.Role == "unknown" && t.target.Role != "unknown":
+			gone = true // GTK 3 still answers for what it is taking down, without role and name
 		case err == nil:
 			e.Window = firstOf(e.Window, t.target.Window)
 			t.after = &e
