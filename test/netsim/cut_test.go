@@ -192,6 +192,7 @@ func TestKeyRotation(t *testing.T) {
 	_, _, err = g.call(context.Background(), n.id, `{}`)
 	must(t, err)
 	n.stop()
+	g.awaitGone(n.id)
 	after, err := link.LoadIdentity(n.dir)
 	must(t, err)
 	if after.Key.Equal(before.Key) || after.Cert == nil || after.Node != before.Node {
@@ -224,6 +225,7 @@ func TestKeyRotationInterrupted(t *testing.T) {
 		return views[0].Connected && views[0].Fingerprint != pairing.Fingerprint(old.Key.Public().(ed25519.PublicKey))
 	})
 	n.stop()
+	g.awaitGone(n.id) // or what is awaited below would be this connection
 	after := n.dir
 	read := func(dir, file string) []byte {
 		b, err := os.ReadFile(filepath.Join(dir, file))
