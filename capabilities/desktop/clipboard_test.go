@@ -56,7 +56,7 @@ type lateClipboard struct {
 
 func (c *lateClipboard) Read(ctx context.Context) (string, error) {
 	if c.reads.Add(1) == 1 {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // by the bubble's clock
 		c.late()
 	}
 	return c.Clipboard.Read(ctx)

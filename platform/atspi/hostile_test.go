@@ -184,6 +184,17 @@ func (h hostile) Get(iface, name string) (dbus.Variant, *dbus.Error) {
 	return dbus.MakeVariant(strings.Repeat("name ", 10_000)), nil
 }
 
+// embed has what c exports at pathRoot among the desk's applications.
+func embed(t *testing.T, a *Accessibility, c *dbus.Conn) {
+	t.Helper()
+	if err := c.Object(ifRegistry, pathRoot).Call("org.a11y.atspi.Socket.Embed", 0, pair{c.Names()[0], pathRoot}).Err; err != nil {
+		t.Fatal(err)
+	}
+	a.session.mu.Lock()
+	a.session.own = -1 // it is in this process, which is left out otherwise
+	a.session.mu.Unlock()
+}
+
 func TestHostileApplication(t *testing.T) {
 	t.Parallel()
 	d := desk.StartX(t, desk.Options{})
@@ -201,12 +212,7 @@ func TestHostileApplication(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Object(ifRegistry, pathRoot).Call("org.a11y.atspi.Socket.Embed", 0, h.at(pathRoot)).Err; err != nil {
-		t.Fatal(err)
-	}
-	a.session.mu.Lock()
-	a.session.own = -1 // it is in this process, which is left out otherwise
-	a.session.mu.Unlock()
+	embed(t, a, c)
 	tree := read(t, a, platform.TreeQuery{Bounds: true, MaxElements: 500, PerApp: 3 * time.Second})
 	mine := 0
 	for _, e := range tree.Elements {

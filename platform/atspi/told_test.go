@@ -119,12 +119,7 @@ func openBrowser(t *testing.T, d *desk.Desk, a *Accessibility) *browser {
 			}
 		}
 	}
-	if err := c.Object(ifRegistry, pathRoot).Call("org.a11y.atspi.Socket.Embed", 0, b.at(pathRoot)).Err; err != nil {
-		t.Fatal(err)
-	}
-	a.session.mu.Lock()
-	a.session.own = -1 // it is in this process, which is left out otherwise
-	a.session.mu.Unlock()
+	embed(t, a, c)
 	return b
 }
 
