@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/timerslack"
 )
 
 // guardArg is the one argument that makes a process a guard.
@@ -174,7 +175,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	if err != nil {
 		return fail(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := timerslack.Start(cmd); err != nil {
 		return fail(fmt.Errorf("starting the guard: %w", err))
 	}
 	for _, f := range []*os.File{lifeR, statusW, outW, childR, childW} {
