@@ -185,6 +185,34 @@ func TestMatching(t *testing.T) {
 	}
 }
 
+// Marks that turn no letters around are in no outline, and a selector finds a name with
+// them or without; overrides and embeddings stay.
+func TestDirectionMarks(t *testing.T) {
+	for text, want := range map[string]string{
+		"23\u200e∶06":              "23∶06",
+		"\u2068a.txt\u2069 opened": "a.txt opened",
+		"\u200f\u200e":             "",
+		"one\u00a0\u200f two":      "one two",
+		"…\u200d👩":                 "…\u200d👩",
+		"x\u202etxt.exe":           "x\u202etxt.exe",
+		"\u202bx\u202c":            "\u202bx\u202c",
+	} {
+		if got := simple(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	s := newScene(joined(drawn(t, "Files", 1, `
+application "Files"
+  window "Open" @0,0,400,300
+    cell "23`+"\u200e"+`∶06" @0,0,50,20
+`)), nil, func(ref string) string { return ref })
+	for _, text := range []string{`name:"23∶06"`, "name:\"23\u200e∶06\"", `name~:"3∶0"`} {
+		if got := found(t, s, text); got != "Files/2" {
+			t.Errorf("%q finds %q", text, got)
+		}
+	}
+}
+
 func TestOneOfMany(t *testing.T) {
 	s := testScene(t)
 	for text, want := range map[string]string{

@@ -86,9 +86,24 @@ func edits(a, b string) int {
 	return row[len(y)]
 }
 
-// simple is a text as people compare it: without needless space.
+// simple is a text as people compare it: without needless space, and without the
+// direction marks and isolates that programs put into their own labels (GTK 3 writes
+// a time as "23\u200e∶06"): they set digits, signs and whole words in order, and turn
+// no word's letters around. Overrides do, so they stay for a reader to see, and with
+// them the embeddings, which end with the same mark.
 func simple(s string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\u00a0", " ")), " ")
+	if strings.IndexByte(s, 0xe2) >= 0 { // all marks begin so
+		s = strings.Map(unmarked, s)
+	}
+	return strings.Join(strings.Fields(s), " ") // also at no-break spaces
+}
+
+func unmarked(r rune) rune {
+	switch r {
+	case '\u200e', '\u200f', '\u2066', '\u2067', '\u2068', '\u2069':
+		return -1
+	}
+	return r
 }
 
 // folded is simple without case.
