@@ -15,6 +15,9 @@ import (
 // sweepEvery is how often forgotten request IDs are cleared away.
 const sweepEvery = time.Minute
 
+// lastWord is how long an ending gateway tries to record what it only counted.
+const lastWord = 5 * time.Second
+
 // Recover takes up the calls that an earlier process left open. Call it before
 // anything is served: a retry of one of them then joins it instead of starting a
 // second execution.
@@ -161,6 +164,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			<-settled
 			d.settler.close()
 			d.awaitEnd()
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+			defer cancel()
+			d.recordMuted(last)
 			return nil
 		case now := <-tick.C:
 			d.recordMuted(ctx)

@@ -153,7 +153,7 @@ func (s *storm) judge(restarts int) {
 	if executed > ordered {
 		t.Errorf("%d executions, but only %d were ordered", executed, ordered)
 	}
-	codes := map[capabilities.Code]int{}
+	codes, unseen := map[capabilities.Code]int{}, uint64(0)
 	outcome := map[string]capabilities.CallID{} // of a request ID: the call that ran
 	for _, a := range s.all {
 		codes[a.result.Code]++
@@ -174,6 +174,8 @@ func (s *storm) judge(restarts int) {
 			t.Errorf("%s was told that nothing was executed, and ran", a.text)
 		case r.Code == capabilities.CodeCancelled:
 			// The caller left; somebody else may have the result.
+		case st == nil && r.Code == capabilities.CodeOverloaded:
+			unseen++ // so many calls were refused that this one was only counted
 		case st == nil:
 			t.Errorf("%s was told %s, and the ledger knows nothing of it", a.text, r.Code)
 		case st.end() != r.Code:
@@ -183,5 +185,9 @@ func (s *storm) judge(restarts int) {
 	t.Logf("%d calls, %d executions, %d node restarts: %v", len(s.all), executed, restarts, codes)
 	if len(s.all) < 5000 || restarts < 3 || codes[""] < 500 {
 		t.Error("that was no storm")
+	}
+	s.h.Restart() // what was counted is written down at the end
+	if told := s.h.muted(); told != unseen {
+		t.Errorf("%d calls were refused without a look, the ledger says %d", unseen, told)
 	}
 }

@@ -250,6 +250,27 @@ func (h *house) read() map[capabilities.CallID]*story {
 	return stories(h.t, export.Bytes(), ledger.Pins{Keys: []chain.Key{h.Ledger.Key()}})
 }
 
+// muted gives how many calls the ledger says were refused without being looked at.
+func (h *house) muted() uint64 {
+	h.t.Helper()
+	var export bytes.Buffer
+	must(h.t, h.Ledger.Export(ctx(), &export))
+	var all uint64
+	for line := range bytes.Lines(export.Bytes()) {
+		var p struct {
+			Kind ledger.Kind `json:"kind"`
+			Body struct {
+				Refusals uint64 `json:"refusals"`
+			} `json:"body"`
+		}
+		if bytes.Contains(line, []byte(`"gateway.calls.muted"`)) {
+			must(h.t, json.Unmarshal(line, &p))
+			all += p.Body.Refusals
+		}
+	}
+	return all
+}
+
 // check looks at the whole ledger, waiting for calls whose callers have left.
 func (h *house) check() map[capabilities.CallID]*story {
 	h.t.Helper()
