@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,34 +17,10 @@ type field struct {
 	Ref      string `json:"ref,omitzero"`
 	Selector string `json:"selector,omitzero"`
 	Value    string `json:"value"`
-	Flag     bool   `json:"flag,omitzero"`  // Value was given as true or false, no text
 	Keys     bool   `json:"keys,omitzero"`  // only make it ready for keys
 	Check    bool   `json:"check,omitzero"` // only look what it holds
 	Empty    bool   `json:"empty,omitzero"` // with Check: it held nothing before
 	Again    bool   `json:"again,omitzero"` // it was pressed: is it set now?
-}
-
-// fieldArgs is one of fill-form's fields as a call names it.
-type fieldArgs struct {
-	Ref      string      `json:"ref"`
-	Selector string      `json:"selector"`
-	Value    *fieldValue `json:"value"`
-}
-
-// fieldValue is what a field shall hold: a text, or a JSON true or false for what is
-// ticked, whose text is that word.
-type fieldValue struct {
-	text string
-	flag bool
-}
-
-// UnmarshalJSON takes a string or a boolean; anything else is an error.
-func (v *fieldValue) UnmarshalJSON(b []byte) error {
-	if v.flag = b[0] == 't' || b[0] == 'f'; v.flag {
-		v.text = string(b)
-		return nil
-	}
-	return json.Unmarshal(b, &v.text)
 }
 
 // filled is what came of it.
@@ -73,9 +48,11 @@ const keyed = `[...document.querySelectorAll('input:not([type=hidden]):not([type
 // that listen to keys themselves get keys.
 func fillForm(c *call) (capabilities.Output, error) {
 	var args struct {
-		fieldArgs
-		Fields   []fieldArgs `json:"fields"`
-		Snapshot string      `json:"snapshot"`
+		Ref      string  `json:"ref"`
+		Selector string  `json:"selector"`
+		Value    *string `json:"value"`
+		Fields   []field `json:"fields"`
+		Snapshot string  `json:"snapshot"`
 	}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
@@ -87,14 +64,11 @@ func fillForm(c *call) (capabilities.Output, error) {
 	case single && args.Value == nil:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "value is missing.")
 	case single:
-		args.Fields = []fieldArgs{args.fieldArgs}
+		args.Fields = []field{{Ref: args.Ref, Selector: args.Selector, Value: *args.Value}}
 	}
-	fields := make([]field, len(args.Fields))
-	for i, g := range args.Fields {
-		fields[i] = field{Ref: g.Ref, Selector: g.Selector}
-		if g.Value != nil {
-			fields[i].Value, fields[i].Flag = g.Value.text, g.Value.flag
-		}
+	fields := args.Fields
+	for i := range fields {
+		fields[i] = field{Ref: fields[i].Ref, Selector: fields[i].Selector, Value: fields[i].Value}
 		if (fields[i].Ref == "") == (fields[i].Selector == "") {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "fields[%d] needs ref or selector, one of them.", i)
 		}
@@ -167,7 +141,7 @@ func (c *call) survey(fields []field) (places []int, err error) {
 		return nil, err
 	}
 	for i, hide := range secret {
-		if hide && i < len(fields) && !fields[i].Flag {
+		if hide && i < len(fields) {
 			c.lane.noteTyped(fields[i].Value)
 		}
 	}

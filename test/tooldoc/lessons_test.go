@@ -115,10 +115,10 @@ var lessons = []lesson{
 		rows: []row{
 			{"fields", "up to 64 of `ref` or `selector` with `value`"},
 			{"ref, selector", "or one field: " + target},
-			{"value", "a text; `true` or `false`, also as a text, for a checkbox or radio button; the label or value for a select (one a line, if it takes several)"},
+			{"value", "text; `true` or `false` for a checkbox or radio button; the label or value for a select (one a line, if it takes several)"},
 			{"snapshot", after},
 		},
-		at: "/order", args: `{"fields": [{"ref": "{ref Name}", "value": "Ada"}, {"ref": "{ref Delivery}", "value": "Express"}, {"ref": "{ref As a gift}", "value": true}]}`,
+		at: "/order", args: `{"fields": [{"ref": "{ref Name}", "value": "Ada"}, {"ref": "{ref Delivery}", "value": "Express"}, {"ref": "{ref As a gift}", "value": "true"}]}`,
 		bad: []wrong{{at: "/order", args: `{"selector": "#delivery", "value": "By pigeon"}`}},
 	},
 	{

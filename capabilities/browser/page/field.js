@@ -100,7 +100,7 @@ function fillOne(o, keyed) {
   const role = roleOf(el);
   const toggle = el.type === 'checkbox' || el.type === 'radio' || role === 'checkbox' || role === 'switch' || role === 'radio' || role === 'menuitemcheckbox';
   if (toggle) {
-    if (o.value !== 'true' && o.value !== 'false') return fail('invalid_arguments', `${describe(el)} takes true or false.`);
+    if (o.value !== 'true' && o.value !== 'false') return fail('invalid_arguments', `${describe(el)} takes "true" or "false".`);
     if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
     const on = el.tagName === 'INPUT' ? el.checked && !el.indeterminate : el.getAttribute('aria-checked') === 'true';
     if (String(on) === o.value) return {verdict: 'match'};
@@ -112,7 +112,6 @@ function fillOne(o, keyed) {
     if (role === 'combobox' || role === 'listbox') return fail('execution_failed', custom(el), OPEN_LIST);
     return fail('execution_failed', `${describe(el)} is no field that can be filled.`);
   }
-  if (o.flag) return fail('invalid_arguments', `${describe(el)} takes a text, not true or false.`);
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   if (isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
