@@ -202,6 +202,9 @@ func (c *Clipboard) convert(ctx context.Context, target xproto.Atom) (text []byt
 			select {
 			case e, ok := <-events:
 				if !ok {
+					if ctx.Err() != nil {
+						return e, ctx.Err()
+					}
 					return e, platform.ErrLost
 				}
 				if e.Code == code {
