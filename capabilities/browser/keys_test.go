@@ -228,6 +228,7 @@ func TestClipboardOfLanes(t *testing.T) {
 	paste(one, "Shift+Insert", "of the first")
 	paste(two, "Control+v", "of the second")
 	one.must("click", obj{"selector": "#own"})
+	one.until("the page's own copy", func() bool { return one.eval("document.title") == "written" })
 	paste(two, "Control+v", "of the second")
 	paste(two, "Control+v", "of the second")
 	if out := one.must("press-key", obj{"selector": "#a", "key": "Control+c"}); strings.Contains(out.json+out.Evidence, "of the") {
