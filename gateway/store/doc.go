@@ -5,8 +5,9 @@
 // Promises: when Write returns nil, what its function wrote is on disk (WAL,
 // synchronous FULL); callers that arrive together share one fsync, and one that
 // fails takes nobody with it; a failed fsync ends all writing for good, because
-// after it nobody knows what the disk holds; disk for terminal packets is kept
-// in reserve (DESIGN sections 4, 12). SQL is written with $1 … $n in order, so
+// after it nobody knows what the disk holds; the WAL starts over however busy
+// writers are, so it stays small, unless a reader holds on to an old state; disk
+// for terminal packets is kept in reserve (DESIGN sections 4, 12). SQL is written with $1 … $n in order, so
 // that the same text can serve PostgreSQL.
 //
 // It must never import another room of the gateway: rooms hand in their

@@ -75,9 +75,10 @@ const (
 	defaultMaxGroup = 256
 
 	walSize          = 8 << 20
-	checkpointGroups = 256 // commits after which the WAL is copied back at once
-	checkpointEvery  = 30 * time.Second
-	walFrames        = 16 << 20 / 4096 // frames at which the writer lets the WAL start over
+	checkpointTick   = 100 * time.Millisecond
+	checkpointGroups = 64               // commits after which the WAL is copied back at the next tick
+	checkpointEvery  = 10 * time.Second // or fewer
+	walFrames        = 4 << 20 / 4096   // frames at which the writer lets the WAL start over
 )
 
 // Open opens or creates the database and applies migrations. It starts no
@@ -295,7 +296,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	defer db.Close()
 	defer conn.Close()
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(checkpointTick)
 	defer tick.Stop()
 	last := time.Now()
 	for {
@@ -306,24 +307,25 @@ func (s *Store) Run(ctx context.Context) error {
 			return s.poison.Load()
 		case <-tick.C:
 		}
-		groups := s.groups.Load()
-		if groups == 0 || groups < checkpointGroups && time.Since(last) < checkpointEvery {
-			continue
+		if groups := s.groups.Load(); groups >= checkpointGroups || groups > 0 && time.Since(last) >= checkpointEvery {
+			last = time.Now()
+			s.groups.Add(-groups)
+			s.copyBack(ctx, conn)
 		}
-		last = time.Now()
-		s.groups.Add(-groups)
-		var busy, frames, copied int
-		if err := conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &copied); err != nil {
-			if ctx.Err() == nil {
-				s.checkpointFailed(err)
-			}
-			continue
-		}
-		if copied < frames && frames > walFrames {
-			// Writers add while we copy, so the WAL never starts over. What is left
-			// now is small: the next leader copies it while nobody writes.
-			s.walLarge.Store(true)
-		}
+	}
+}
+
+// copyBack brings what the WAL holds at this moment back into the database, beside
+// the writers. SQLite lets the WAL start over only for a writer that finds all of it
+// copied, and writers that never pause add to it meanwhile. So, once it is large,
+// the next leader copies the little that came since, while nobody writes.
+func (s *Store) copyBack(ctx context.Context, conn *sql.Conn) {
+	var busy, frames, copied int // of the moment it began
+	switch err := conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &copied); {
+	case err == nil && frames > walFrames:
+		s.walLarge.Store(true)
+	case err != nil && ctx.Err() == nil:
+		s.checkpointFailed(err)
 	}
 }
 

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -283,6 +285,44 @@ func TestPragmas(t *testing.T) {
 		if err := s.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s = %q (%v), want %q", pragma, got, err, want)
 		}
+	}
+}
+
+// Writers that never pause must not make the WAL longer for ever: each copying ends
+// while somebody writes, so nobody ever finds the whole of it copied.
+func TestWALStartsOverUnderLoad(t *testing.T) {
+	s := open(t)
+	db, conn, err := openConn(t.Context(), s.path, "_busy_timeout=1000&_synchronous=FULL&_pragma=wal_autocheckpoint(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	defer conn.Close()
+	const each, times = 1 << 20, 40
+	for i := range times {
+		err := s.Write(t.Context(), func(tx *Tx) error {
+			_, err := tx.Exec("INSERT OR REPLACE INTO item (id, name, data) VALUES ($1, $2, $3)", 1, "x", bytes.Repeat([]byte{byte(i + 1)}, each))
+			s.copyBack(t.Context(), conn)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(walSize + 4*each); info.Size() > most {
+		t.Errorf("after %d MiB the WAL has %d MiB, at most %d were to be", times*each>>20, info.Size()>>20, most>>20)
+	}
+	var check string
+	if err := s.Read().QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
+		t.Errorf("the database says %q, %v", check, err)
+	}
+	var data []byte
+	if err := s.Read().QueryRow("SELECT data FROM item WHERE id = 1").Scan(&data); err != nil || !bytes.Equal(data, bytes.Repeat([]byte{times}, each)) {
+		t.Errorf("the last write is not there: %d bytes, %v", len(data), err)
 	}
 }
 

@@ -185,15 +185,15 @@ func (s *Store) awaitIdle() {
 
 // runGroup gives every job of the group its result.
 func (s *Store) runGroup(group []*job) {
-	if p := s.poison.Load(); p != nil {
-		fail(group, p)
-		return
-	}
-	if s.walLarge.Load() {
+	if s.walLarge.Load() && s.poison.Load() == nil {
 		s.walLarge.Store(false)
 		if err := s.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
 			s.checkpointFailed(err)
 		}
+	}
+	if p := s.poison.Load(); p != nil {
+		fail(group, p)
+		return
 	}
 	group = s.admit(group)
 	if len(group) == 0 {
