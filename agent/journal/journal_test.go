@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -491,5 +492,30 @@ func TestFailuresOutliveTheProcess(t *testing.T) {
 	}
 	if s := state(j, "bad"); s.State != wire.StateFinished || s.Answer == nil || s.Answer.Code != capabilities.CodeDeadlineExceeded || s.Answer.Effect != capabilities.EffectPartial {
 		t.Errorf("%+v", s)
+	}
+}
+
+// The first write into a page of a segment is the whole page: else the kernel reads it
+// from the disk before, if it has dropped the zeros.
+func TestPagesAreFirstWrittenWhole(t *testing.T) {
+	for _, start := range []int64{0, 1, pageSize - 1, pageSize, 5*pageSize + 77} {
+		off, touched := start, (start+pageSize-1)/pageSize // pages before this one have been written to
+		for i := range 200 {
+			record := bytes.Repeat([]byte{byte(i + 1)}, 1+i*53%(maxRecord+recordHead))
+			whole := wholePages(slices.Clone(record), off)
+			if !bytes.HasPrefix(whole, record) || len(trimZeros(whole)) != len(record) {
+				t.Fatalf("at %d a record of %d bytes became %d others", off, len(record), len(whole))
+			}
+			end := off + int64(len(whole))
+			if last := (off + int64(len(record)) - 1) / pageSize; last >= touched {
+				if end != (last+1)*pageSize {
+					t.Fatalf("at %d, %d bytes: written up to %d, inside page %d, which had none", off, len(record), end, last)
+				}
+				touched = last + 1
+			} else if len(whole) != len(record) {
+				t.Fatalf("at %d, %d bytes: %d zeros for nothing", off, len(record), len(whole)-len(record))
+			}
+			off += int64(len(record))
+		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 const (
 	recordHead = 8
 	maxRecord  = 4 << 10
+	pageSize   = 4 << 10 // of files; a larger one only costs a read
 	maxFields  = 12
 	// spare is the end of a segment that only Finished may use: room for the ends
 	// of running calls when no new segment can be made because the disk is full.
@@ -69,7 +70,7 @@ func nextRecord(b []byte) (entry chain.Entry, payload, rest []byte, err error) {
 	return entry, payload, b[recordHead+n:], nil
 }
 
-var zeroBlock [4096]byte
+var zeroBlock [pageSize]byte
 
 func trimZeros(b []byte) []byte {
 	for len(b) >= len(zeroBlock) && bytes.Equal(b[len(b)-len(zeroBlock):], zeroBlock[:]) {

@@ -18,7 +18,6 @@ func (j *Journal) appendLocked(keep int64, kind string, fields func([]byte) []by
 	at := max(j.opts.Now().UnixMicro(), j.tail.time)
 	record := append(j.buf[:0], make([]byte, recordHead)...)
 	record = fields(chain.AppendEntry(record, j.tail.seq+1, j.tail.hash, at, kind))
-	j.buf = record
 	payload := record[recordHead:]
 	if len(payload) > maxRecord {
 		return capabilities.Errorf(capabilities.CodeInternal, "a journal record of %d bytes", len(payload))
@@ -35,7 +34,8 @@ func (j *Journal) appendLocked(keep int64, kind string, fields func([]byte) []by
 			}
 		}
 	}
-	if _, err := j.file.WriteAt(record, j.off); err != nil {
+	j.buf = wholePages(record, j.off)
+	if _, err := j.file.WriteAt(j.buf, j.off); err != nil {
 		// Nothing else stands behind it yet: the next record takes its place. But if
 		// part of it stays, a reader must not stop at it.
 		if clear := fillZeros(j.file, j.off, j.off+int64(len(record))); clear != nil {
@@ -49,6 +49,17 @@ func (j *Journal) appendLocked(keep int64, kind string, fields func([]byte) []by
 		last.since = at
 	}
 	return nil
+}
+
+// wholePages adds zeros to a record that reaches into a page of the file where nothing
+// stands yet, up to that page's end: a page that is written as a whole need not be
+// read from the disk first, if the kernel has dropped it since the segment was made.
+func wholePages(record []byte, off int64) []byte {
+	first, end := int(off%pageSize), int(off%pageSize)+len(record)
+	if first != 0 && end <= pageSize {
+		return record
+	}
+	return append(record, zeroBlock[:(pageSize-end%pageSize)%pageSize]...)
 }
 
 // rotateLocked begins a new segment. The old one is on disk before the new one
