@@ -75,6 +75,7 @@ type actWaited struct {
 	Elapsed int64         `json:"elapsed_ms"`
 	Match   *match        `json:"match,omitempty"`
 	Window  *windowResult `json:"window,omitempty"`
+	Nearest []string      `json:"nearest,omitempty"`
 }
 
 // windowResult is a window as results of act and wait-for give it.
@@ -156,7 +157,7 @@ func (h *Handler) act(ctx context.Context, inv capabilities.Invocation) (capabil
 		if err != nil {
 			return capabilities.Output{}, err
 		}
-		result.Wait = &actWaited{Status: w.status, Elapsed: w.elapsed.Milliseconds(), Match: w.match, Window: w.window}
+		result.Wait = &actWaited{Status: w.status, Elapsed: w.elapsed.Milliseconds(), Match: w.match, Window: w.window, Nearest: w.nearest}
 		c.judgeByWait(w)
 	}
 	return capabilities.Output{Result: result, Effect: c.verdict.effect, Evidence: c.verdict.evidence, Untrusted: true}, nil

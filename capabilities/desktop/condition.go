@@ -106,6 +106,9 @@ func (w *waiter) holdsElement(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	w.found = nil
+	if len(list) > 0 {
+		w.found = &list[0]
+	}
 	so := func(e *platform.Element) bool { return true }
 	switch w.state {
 	case "gone":
@@ -167,7 +170,7 @@ func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.hung = s.names()
+	w.hung, w.looked = s.names(), s
 	var list []platform.Element
 	for _, i := range shownFirst(s, s.find(w.sel)) {
 		e := s.elements[i]

@@ -41,6 +41,7 @@ type waitResult struct {
 	Match    *match          `json:"match,omitempty"`
 	Window   *windowResult   `json:"window,omitempty"`
 	Region   *rect           `json:"region,omitempty"`
+	Nearest  []string        `json:"nearest,omitempty"`
 	Hung     []string        `json:"hung,omitempty"`
 }
 
@@ -74,20 +75,22 @@ type waiter struct {
 	pixels  <-chan platform.Rect
 	area    platform.Rect
 
-	last   *platform.Frame // pixels: what it looked like
-	calm   time.Time       // pixels: since when
-	found  *platform.Element
+	last   *platform.Frame   // pixels: what it looked like
+	calm   time.Time         // pixels: since when
+	found  *platform.Element // in the state; or else what matches in another one
 	window *platform.Window
 	hung   []string
+	looked *scene // the last look; nil if a ref was asked for
 }
 
 // waited is how it ended.
 type waited struct {
 	status  string
 	elapsed time.Duration
-	already bool // it held at the first look
-	match   *match
+	already bool   // it held at the first look
+	match   *match // in vain: what matches, as it is
 	window  *windowResult
+	nearest []string // in vain, and nothing matches
 }
 
 // waitFor carries out tyrum.desktop.wait-for.
@@ -115,7 +118,7 @@ func (h *Handler) waitFor(ctx context.Context, inv capabilities.Invocation) (cap
 	}
 	result := waitResult{
 		Selector: args.Selector, State: w.state, Status: end.status, Elapsed: end.elapsed.Milliseconds(),
-		Match: end.match, Window: end.window, Hung: w.hung,
+		Match: end.match, Window: end.window, Nearest: end.nearest, Hung: w.hung,
 	}
 	if !w.area.Empty() {
 		r := rectOf(w.area)
@@ -397,9 +400,13 @@ func (w *waiter) sleep(ctx context.Context, rest time.Duration, until time.Time)
 
 func (w *waiter) ended(status string, took time.Duration, already bool) waited {
 	e := waited{status: status, elapsed: took, already: already}
-	if status == waitSatisfied && w.found != nil {
+	if w.found != nil {
 		m := w.h.match(*w.found)
 		e.match = &m
+	} else if status == waitTimeout && w.looked != nil && w.state != "gone" && w.state != "hidden" {
+		if near := w.looked.nearest(w.sel); len(near) > 0 {
+			e.nearest = w.h.outlines(w.looked, near)
+		}
 	}
 	if w.window != nil {
 		e.window = windowOf(*w.window)

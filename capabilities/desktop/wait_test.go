@@ -98,6 +98,35 @@ func TestWaitingInVain(t *testing.T) {
 	}
 }
 
+// What did not come in time is told as it is, or by what comes closest.
+func TestWaitingInVainTellsWhatIsThere(t *testing.T) {
+	b := newBench(t)
+	vain := func(args map[string]any) map[string]any {
+		t.Helper()
+		args["timeout_ms"] = 60
+		m, _, err := b.call("wait-for", args)
+		if err != nil || m["status"] != "timeout" {
+			t.Fatalf("%v: %v, %v", args, m, err)
+		}
+		return m
+	}
+	for _, state := range []string{"disabled", "gone", "hidden"} {
+		m := vain(map[string]any{"selector": "name:Save", "state": state})
+		found, _ := m["match"].(map[string]any)
+		node, _ := found["node"].(map[string]any)
+		if node["name"] != "Save" || !strings.Contains(fmt.Sprint(node["states"]), "enabled") || m["nearest"] != nil {
+			t.Errorf("%s: %v", state, m)
+		}
+	}
+	m := vain(map[string]any{"selector": "name:Saves"})
+	if near := fmt.Sprint(m["nearest"]); !strings.Contains(near, `button "Save"`) || m["match"] != nil {
+		t.Errorf("%v", m)
+	}
+	if m := vain(map[string]any{"selector": "e99"}); m["nearest"] != nil || m["match"] != nil {
+		t.Errorf("%v", m)
+	}
+}
+
 // An application that does not answer is neither gone nor there.
 func TestWaitingForTheHung(t *testing.T) {
 	b := newBench(t)
