@@ -103,10 +103,11 @@ func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed2
 		},
 	}
 	quicConf := &quic.Config{
-		MaxIdleTimeout:        idleTimeout,
-		HandshakeIdleTimeout:  dialTimeout,
-		MaxIncomingStreams:    maxCalls,
-		MaxIncomingUniStreams: -1,
+		MaxIdleTimeout:             idleTimeout,
+		HandshakeIdleTimeout:       dialTimeout,
+		MaxIncomingStreams:         maxCalls + creditBatch,
+		MaxIncomingUniStreams:      -1,
+		RequireStreamCreditRelease: true,
 	}
 	if joining {
 		// Nobody speaks while a person decides; heartbeats do this later.
