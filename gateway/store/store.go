@@ -74,11 +74,11 @@ const (
 	defaultReserve  = 8 << 20
 	defaultMaxGroup = 256
 
-	walSize          = 8 << 20
+	walSize          = 4 << 20
 	checkpointTick   = 100 * time.Millisecond
 	checkpointGroups = 64               // commits after which the WAL is copied back at the next tick
 	checkpointEvery  = 10 * time.Second // or fewer
-	walFrames        = 4 << 20 / 4096   // frames at which the writer lets the WAL start over
+	walFrames        = 2 << 20 / 4096   // frames at which the writer lets the WAL start over
 )
 
 // Open opens or creates the database and applies migrations. It starts no
