@@ -215,12 +215,24 @@ func becomes(expression string, want any) step {
 		wait := fmt.Sprintf(`new Promise(done => { const began = Date.now(), want = JSON.stringify(%s); (function look() {
 			let v; try { v = (%s) } catch (e) { v = 'error: ' + e }
 			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, expression, patience.Milliseconds())
-		r.compare(expression, r.eval(wait), want)
+		began := time.Now()
+		c := r.call("evaluate", with("expression", wait))
+		for c.Code == "" && c.Evidence == pageLeft && time.Since(began) < patience { // and is asked on the page it left for
+			c = r.call("evaluate", with("expression", wait))
+		}
+		r.compare(expression, r.valueOf(expression, c), want)
 	}
 }
 
+// pageLeft is evaluate's word that the page left while the expression was awaited.
+const pageLeft = "the page navigated before the expression gave a value"
+
 func (r *run) eval(expression string) any {
-	c := r.call("evaluate", with("expression", expression))
+	return r.valueOf(expression, r.call("evaluate", with("expression", expression)))
+}
+
+// valueOf gives what an evaluate came to.
+func (r *run) valueOf(expression string, c *Call) any {
 	if c.Code != "" {
 		r.fail("evaluate %s: %s", clip(expression, 200), c.end())
 	}
