@@ -28,7 +28,6 @@ type job struct {
 	ctx    context.Context // Run's
 	conn   *quic.Conn
 	stream *quic.Stream
-	credit *credit // the connection's
 }
 
 // maxIdle is how many goroutines wait for another stream after theirs.
@@ -47,8 +46,7 @@ func (l *Link) hand(j job) {
 		defer l.calls.Done()
 		for {
 			l.serve(j.ctx, j.conn, j.stream)
-			j.credit.done(j.stream)
-			j.conn, j.stream, j.credit = nil, nil, nil // not held while idle
+			j.conn, j.stream = nil, nil // not held while idle
 			if l.idle.Add(1) > maxIdle {
 				l.idle.Add(-1)
 				return

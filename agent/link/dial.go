@@ -103,11 +103,10 @@ func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed2
 		},
 	}
 	quicConf := &quic.Config{
-		MaxIdleTimeout:             idleTimeout,
-		HandshakeIdleTimeout:       dialTimeout,
-		MaxIncomingStreams:         maxCalls + creditBatch,
-		MaxIncomingUniStreams:      -1,
-		RequireStreamCreditRelease: true,
+		MaxIdleTimeout:        idleTimeout,
+		HandshakeIdleTimeout:  dialTimeout,
+		MaxIncomingStreams:    maxCalls,
+		MaxIncomingUniStreams: -1,
 	}
 	if joining {
 		// Nobody speaks while a person decides; heartbeats do this later.

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -366,75 +365,5 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if _, err := Join(context.Background(), pairing.Paste{}, JoinOptions{}); err == nil {
 		t.Error("no folder, no error")
-	}
-}
-
-// Streams that were served are given back, whatever became of them, and so many calls
-// as are promised can run at any moment.
-func TestStreamsAreGivenBack(t *testing.T) {
-	g := newFakeGateway(t)
-	hold := make(chan struct{})
-	running := make(chan struct{}, maxCalls)
-	l := g.node(func(o *Options) {
-		serve := o.Serve
-		o.Serve = func(ctx context.Context, tk *wire.Ticket, sink Sink) {
-			if tk.Call == "stays" {
-				running <- struct{}{}
-				<-hold
-			}
-			serve(ctx, tk, sink)
-		}
-	})
-	g.run(l)
-	defer close(hold)
-	conn, control := g.accept()
-	must(t, wire.Write(control, ack))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	good := frame(t, ticket())
-	for i := range 2*(maxCalls+creditBatch) + creditBatch - 1 { // one short of a batch is left
-		s, err := conn.OpenStreamSync(ctx)
-		if err != nil {
-			t.Fatalf("stream %d: %v", i, err)
-		}
-		switch i % 3 {
-		case 0: // a call
-			_, err = s.Write(good)
-			must(t, err)
-			must(t, s.Close())
-			_, err = io.ReadAll(s)
-			must(t, err)
-		case 1: // none
-			must(t, s.Close())
-			_, err = io.ReadAll(s)
-			var reset *quic.StreamError
-			if !errors.As(err, &reset) || reset.ErrorCode != wire.ResetRefused {
-				t.Fatalf("stream %d: %v", i, err)
-			}
-		case 2: // taken back
-			_, err = s.Write(good[:5])
-			must(t, err)
-			s.CancelWrite(wire.ResetCancelled)
-			s.CancelRead(wire.ResetCancelled)
-		}
-	}
-	stays := ticket()
-	stays.Call = "stays"
-	long := frame(t, stays)
-	for i := range maxCalls {
-		s, err := conn.OpenStreamSync(ctx)
-		if err != nil {
-			t.Fatalf("call %d at once: %v", i, err)
-		}
-		_, err = s.Write(long)
-		must(t, err)
-		must(t, s.Close())
-	}
-	for i := range maxCalls {
-		select {
-		case <-running:
-		case <-ctx.Done():
-			t.Fatalf("only %d calls ran at once", i)
-		}
 	}
 }

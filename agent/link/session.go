@@ -230,13 +230,12 @@ func (s *session) rotateIfDue() error {
 // accept takes the gateway's call streams. Calls live in runCtx: they may outlast
 // this connection.
 func (s *session) accept(ctx, runCtx context.Context) error {
-	credit := &credit{}
 	for {
 		stream, err := s.conn.AcceptStream(ctx)
 		if err != nil {
 			return err
 		}
-		s.l.hand(job{runCtx, s.conn, stream, credit})
+		s.l.hand(job{runCtx, s.conn, stream})
 	}
 }
 
