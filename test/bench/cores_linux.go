@@ -10,8 +10,8 @@ import (
 
 // spread holds the first group's processes to one core and the second's to another,
 // until together is called: some kernels keep processes that wait for one another on
-// one core and leave the second idle.
-// It returns false, and changes nothing, where there is only one core.
+// one core and leave the second idle. It returns false, and changes nothing, where
+// there is only one core.
 func spread(first, second []*child) (together func() error, ok bool, err error) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -44,8 +44,8 @@ func spread(first, second []*child) (together func() error, ok bool, err error) 
 	return func() error { return hold([2]unix.CPUSet{all, all}) }, true, nil
 }
 
-// bind sets the cores of every thread of a process; those that it makes later have
-// their maker's.
+// bind sets the cores of every thread of a process; those that it makes later
+// have their maker's.
 func bind(pid int, set *unix.CPUSet) error {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {

@@ -134,10 +134,10 @@ func (b *bench) routed() error {
 
 	const part = "Routed no-op call: REST, policy, ledger, QUIC, node, journal, and back"
 	ms := func(s *subject, get func(sample) float64) float64 { return figures.Median(s.rounds.of(get)) / 1000 }
-	floors := func(of []*subject) (over float64, note string) {
-		sum := ms(of[1], p50) + ms(of[2], p50) + ms(of[3], p50)
-		over = figures.Median(ratios(of[0].rounds.of(p50), of[1].rounds.of(p50), of[2].rounds.of(p50), of[3].rounds.of(p50)))
-		return over, fmt.Sprintf("%.2f ms = HTTP echo %.2f + QUIC echo %.2f + commits %.2f", sum, ms(of[1], p50), ms(of[2], p50), ms(of[3], p50))
+	floors := func(s []*subject) (over float64, note string) {
+		sum := ms(s[1], p50) + ms(s[2], p50) + ms(s[3], p50)
+		over = figures.Median(ratios(s[0].rounds.of(p50), s[1].rounds.of(p50), s[2].rounds.of(p50), s[3].rounds.of(p50)))
+		return over, fmt.Sprintf("%.2f ms = HTTP echo %.2f + QUIC echo %.2f + commits %.2f", sum, ms(s[1], p50), ms(s[2], p50), ms(s[3], p50))
 	}
 	if ok {
 		over, note := floors(apart)

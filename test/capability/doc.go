@@ -5,7 +5,8 @@
 // through gateway and node to a real Chrome.
 //
 // The story in the order of reading: behaviour.go (what a behaviour is, and all
-// of them), step.go (the words they are written in), pages.go (the web server),
+// of them), step.go (the words they are written in; outline.go, expression.go,
+// request.go and result.go have those that look), pages.go (the web server),
 // client.go (MCP), runner.go (trying them in lanes, which test/capability/desktop
 // does by the same), suite.go (one run of the browser's), report.go and trace.go
 // (what is written about it). Every other file holds one family of behaviours.

@@ -216,3 +216,14 @@ func (v *visits) matching(path string) ([]visit, <-chan struct{}) {
 	}
 	return found, v.changed
 }
+
+// String lists what was asked for.
+func (v *visits) String() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []string
+	for _, x := range v.seen {
+		all = append(all, strings.TrimSuffix(x.Origin+":/"+x.Path+"?"+x.Query, "?"))
+	}
+	return strings.Join(all, " ")
+}

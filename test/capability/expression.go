@@ -1,0 +1,56 @@
+package capability
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// holds wants a value of an expression in the page, now.
+//
+//go:noinline
+func holds(expression string, want any) step {
+	return func(r *run) { r.compare(expression, r.eval(expression), want) }
+}
+
+// becomes wants it soon: for effects that the page itself puts off.
+//
+//go:noinline
+func becomes(expression string, want any) step {
+	return func(r *run) {
+		wanted, _ := json.Marshal(want)
+		wait := fmt.Sprintf(`new Promise(done => { const began = Date.now(), want = JSON.stringify(%s); (function look() {
+			let v; try { v = (%s) } catch (e) { v = 'error: ' + e }
+			if (JSON.stringify(v) === want || Date.now() - began > %d) done(v); else setTimeout(look, 10) })() })`, wanted, expression, patience.Milliseconds())
+		began := time.Now()
+		c := r.call("evaluate", with("expression", wait))
+		for c.Code == "" && c.Effect == capabilities.EffectPartial && time.Since(began) < patience {
+			// The page left while it was awaited: the one it left for is asked.
+			c = r.call("evaluate", with("expression", wait))
+		}
+		r.compare(expression, r.valueOf(expression, c), want)
+	}
+}
+
+func (r *run) eval(expression string) any {
+	return r.valueOf(expression, r.call("evaluate", with("expression", expression)))
+}
+
+// valueOf gives what an evaluate came to.
+func (r *run) valueOf(expression string, c *Call) any {
+	if c.Code != "" {
+		r.fail("evaluate %s: %s", clip(expression, 200), c.end())
+	}
+	return c.Result["result"]
+}
+
+func (r *run) compare(what string, got, want any) {
+	g, _ := json.Marshal(got)
+	w, _ := json.Marshal(want)
+	if !bytes.Equal(g, w) {
+		r.fail("in the page, %s is %s, want %s", clip(what, 200), clip(string(g), 400), w)
+	}
+}
