@@ -11,9 +11,9 @@ import (
 )
 
 // Migrations are the tables of this room. A row of calls stands for a call that
-// is open (it must end, whatever crashes) or that a retry may still ask about. The
-// key begins with the state, so that the open ones lie together and a call without
-// request ID touches one page of this room in each of its two commits.
+// is open (it must end, whatever crashes) or that a retry may still ask about; open
+// calls that no retry can ask for have theirs only in the picture of the last mark
+// (open.go). The key begins with the state, so that the open ones lie together.
 var Migrations = []store.Migration{{Room: "dispatch", Version: 1, SQL: `
 CREATE TABLE calls (
 	call_id    TEXT NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE calls (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
-`}, {Room: "dispatch", Version: 2, SQL: taintMigration}}
+`}, {Room: "dispatch", Version: 2, SQL: taintMigration}, {Room: "dispatch", Version: 3, SQL: markMigration}}
 
 // The states of a row. unknown means that the caller was told "unknown outcome"
 // and that the node may still say what became of it (tool.call.reconciled).
@@ -87,38 +87,48 @@ func insertRow(tx *store.Tx, r *row) error {
 	return err
 }
 
-// stateOf gives a row's state, "" when there is none.
-func stateOf(tx *store.Tx, call capabilities.CallID) (state string, err error) {
-	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1`, string(call)).Scan(&state)
-	if errors.Is(err, sql.ErrNoRows) {
+// stateIn gives the state of a call's row, "" when there is none; of a call without a
+// request ID, what its row would say.
+func (d *Dispatcher) stateIn(tx *store.Tx, r *row) (state string, err error) {
+	if r.request == "" {
+		if open, err := d.openIn(tx, r.call); open || err != nil {
+			return rowOpen, err
+		}
+	}
+	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1 ORDER BY state DESC`, string(r.call)).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows), r.request == "" && state == rowOpen: // the picture is of before it ended
 		return "", nil
 	}
 	return state, err
 }
 
-// endRow closes a row: forgotten at once when no retry can ask for it. It asks for
-// one state after the other, nearly always the first: SQLite makes a table of a list
-// of states, anew for each call.
-func endRow(tx *store.Tx, r *row, now time.Time) error {
-	for _, state := range []string{rowOpen, rowUnknown} {
-		var n int64
-		var err error
-		if r.request == "" {
-			n, err = tx.Exec(`DELETE FROM calls WHERE state = $1 AND call_id = $2`, state, string(r.call))
-		} else {
-			n, err = tx.Exec(`UPDATE calls SET state = $1, until_ms = $2 WHERE state = $3 AND call_id = $4`,
-				rowEnded, now.Add(requestMemory).UnixMilli(), state, string(r.call))
-		}
-		if n > 0 || err != nil {
-			return err
-		}
+// endRow closes the row of a call that was in state from: forgotten at once when no
+// retry can ask for it.
+func (d *Dispatcher) endRow(tx *store.Tx, r *row, from string, now time.Time) error {
+	switch {
+	case r.request != "":
+		_, err := tx.Exec(`UPDATE calls SET state = $1, until_ms = $2 WHERE state = $3 AND call_id = $4`,
+			rowEnded, now.Add(requestMemory).UnixMilli(), from, string(r.call))
+		return err
+	case from == rowUnknown:
+		_, err := tx.Exec(`DELETE FROM calls WHERE state = 'unknown' AND call_id = $1`, string(r.call))
+		return err
 	}
+	tx.OnCommit(func() { d.open.remove(r.call) })
 	return nil
 }
 
-func markUnknown(tx *store.Tx, r *row) error {
-	_, err := tx.Exec(`UPDATE calls SET state = $1 WHERE `+isUnsettled+` AND call_id = $2`, rowUnknown, string(r.call))
-	return err
+// markUnknown keeps an open call's row for a late word of its node.
+func (d *Dispatcher) markUnknown(tx *store.Tx, r *row) error {
+	if r.request != "" {
+		_, err := tx.Exec(`UPDATE calls SET state = $1 WHERE state = 'open' AND call_id = $2`, rowUnknown, string(r.call))
+		return err
+	}
+	tx.OnCommit(func() { d.open.remove(r.call) })
+	unknown := *r
+	unknown.state = rowUnknown
+	return insertRow(tx, &unknown)
 }
 
 // findRow gives the row of a request ID, if one is remembered.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,8 +153,9 @@ type Dispatcher struct {
 	notes     notes
 	taints    *taints
 	reserved  *reserved
-	crew      *crew                           // runs executions
-	fetching  chan struct{}                   // one per artifact on its way
+	crew      *crew         // runs executions
+	fetching  chan struct{} // one per artifact on its way
+	open      openCalls
 	recovered map[capabilities.CallID]*flight // what Recover took up, until Run has looked at it
 	closing   chan struct{}                   // closed when Run ends
 	close     func()                          // closes it, once
@@ -208,7 +210,7 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		opts: o, reserved: newReserved(), flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
 		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
-		fetching: make(chan struct{}, maxFetching), closing: make(chan struct{}),
+		fetching: make(chan struct{}, maxFetching), closing: make(chan struct{}), open: openCalls{rows: map[capabilities.CallID]*row{}},
 	}
 	d.close = sync.OnceFunc(func() { close(d.closing) })
 	d.settler = newSettler(o.Nodes, d.reconcile)
@@ -358,6 +360,15 @@ func newCallID(now time.Time) capabilities.CallID {
 	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli())<<16)
 	rand.Read(b[6:]) // never fails (crypto/rand)
 	return capabilities.CallID("c" + callIDText.EncodeToString(b[:]))
+}
+
+// timeOf is the time in a call's ID, to the millisecond.
+func timeOf(id capabilities.CallID) (time.Time, bool) {
+	b, err := callIDText.DecodeString(strings.TrimPrefix(string(id), "c"))
+	if err != nil || len(b) != 16 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b) >> 16)), true
 }
 
 // callIDText sorts as the bytes do (RFC 4648 section 7), in lower case.

@@ -131,6 +131,10 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
 			return err
 		}
+		if c.row.request == "" {
+			tx.OnCommit(func() { d.open.add(&c.row) })
+			return nil
+		}
 		return insertRow(tx, &c.row)
 	})
 	if err != nil {
@@ -156,10 +160,10 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	body.EndedBy = d.endedBy(c, r.Code)
 	last := c.draft(terminalKind(&r), body)
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
-		return d.endIn(tx, c, last, &r)
+		return d.endIn(tx, c, rowOpen, last, &r)
 	})
 	if err != nil {
-		// It ran, and the caller must know; the row stays open, so that the end is
+		// It ran, and the caller must know; the call stays open, so that the end is
 		// recorded from the node's journal when the store works again.
 		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.req.Tool, "err", err)
 	}
@@ -177,9 +181,9 @@ func terminalKind(r *capabilities.Result) ledger.Kind {
 	return ledger.KindCallFailed
 }
 
-// endIn writes the end of c, keeps the result for retries and closes the row; an
-// unknown outcome keeps it.
-func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabilities.Result) error {
+// endIn writes the end of c, which was in state from, keeps the result for retries and
+// closes the row; an unknown outcome keeps it.
+func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft, r *capabilities.Result) error {
 	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
 	}
@@ -189,14 +193,14 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, last ledger.Draft, r *capabili
 		}
 	}
 	if r.Code == capabilities.CodeUnknownOutcome {
-		return markUnknown(tx, &c.row)
+		return d.markUnknown(tx, &c.row)
 	}
 	if c.row.request != "" || c.req.task != "" { // a crash may come before the task has it
 		if err := d.keepResult(tx, c.id, r); err != nil {
 			return err
 		}
 	}
-	return endRow(tx, &c.row, time.Now())
+	return d.endRow(tx, &c.row, from, time.Now())
 }
 
 // conclude turns an end into a result, trusting nothing a node says about shape

@@ -22,7 +22,7 @@ const lastWord = 5 * time.Second
 // anything is served: a retry of one of them then joins it instead of starting a
 // second execution.
 func (d *Dispatcher) Recover(ctx context.Context) error {
-	rows, err := unsettledRows(ctx, d.opts.Store.Read())
+	rows, err := d.leftOpen(ctx)
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)
 	}
@@ -41,9 +41,12 @@ func (d *Dispatcher) Recover(ctx context.Context) error {
 	return nil
 }
 
-// takeOver flies an open row of an earlier process: its end comes from its node.
+// takeOver flies an open call of an earlier process: its end comes from its node.
 func (d *Dispatcher) takeOver(r row) {
 	c := d.reborn(r)
+	if r.request == "" {
+		d.open.add(&c.row)
+	}
 	f := newFlight(func(error) {})
 	f.join(nil) // the ledger is the waiter that never leaves
 	d.recovered[r.call] = f
@@ -72,7 +75,7 @@ func (d *Dispatcher) takeOver(r row) {
 		defer d.background.Done()
 		e, ok := <-ends
 		if !ok {
-			// Shutting down: the row stays open for the next process.
+			// Shutting down: the call stays open for the next process.
 			e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
 		}
 		d.collect(context.Background(), c, &e, nil)
@@ -117,19 +120,19 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end) {
 	recorded := false
 	err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		recorded = false
-		state, err := stateOf(tx, r.call)
+		state, err := d.stateIn(tx, &r)
 		switch {
 		case err != nil:
 			return err
 		case state == rowOpen: // its end could not be written when it came: this is it
 			recorded = true
-			return d.endIn(tx, c, c.draft(terminalKind(&result), body), &result)
+			return d.endIn(tx, c, state, c.draft(terminalKind(&result), body), &result)
 		case state == rowUnknown && result.Code != capabilities.CodeUnknownOutcome:
 			recorded = true
-			return d.endIn(tx, c, c.draft(ledger.KindCallReconciled, body), &result)
+			return d.endIn(tx, c, state, c.draft(ledger.KindCallReconciled, body), &result)
 		case state == rowUnknown && r.request == "":
 			// The node can not tell either, and no retry can ask.
-			return endRow(tx, &c.row, time.Now())
+			return d.endRow(tx, &c.row, state, time.Now())
 		}
 		return nil // ended after all, or unknown for good
 	})
@@ -155,8 +158,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		tasks.Go(func() { d.runTasks(ctx) })
 		d.settler.run(ctx)
 	}()
-	tick := time.NewTicker(sweepEvery)
+	tick, marks := time.NewTicker(sweepEvery), time.NewTicker(markEvery)
 	defer tick.Stop()
+	defer marks.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -168,6 +172,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			defer cancel()
 			d.recordMuted(last)
 			return nil
+		case <-marks.C:
+			if err := d.mark(ctx); err != nil && ctx.Err() == nil {
+				d.opts.Log.Warn("dispatch.mark", "err", err)
+			}
 		case now := <-tick.C:
 			d.recordMuted(ctx)
 			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {

@@ -31,7 +31,7 @@ type end struct {
 	artifacts []capabilities.Artifact
 	err       *capabilities.Error // set: answer counts for nothing
 	// leaveOpen: this process ends before the node told. Nothing is recorded; the
-	// next process takes the open row up.
+	// next process takes the open call up.
 	leaveOpen bool
 }
 
@@ -89,7 +89,7 @@ func (s *settler) put(u *unsettled) {
 	}
 }
 
-// run asks until ctx ends. Calls that still wait then stay open rows: the next
+// run asks until ctx ends. Calls that still wait then stay open: the next
 // process takes them up.
 func (s *settler) run(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
@@ -113,7 +113,7 @@ func (s *settler) run(ctx context.Context) {
 }
 
 // close lets go of everyone who waits: their channels close without an end, and
-// their rows stay open for the next process.
+// their calls stay open for the next process.
 func (s *settler) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

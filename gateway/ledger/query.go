@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // Query selects packets. Empty fields match all.
@@ -76,6 +77,23 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 		return nil
 	})
 	return packets, err
+}
+
+// Since gives every durable packet behind a sequence number to each, in order, until
+// it fails.
+func (l *Ledger) Since(ctx context.Context, seq uint64, each func(*Packet) error) error {
+	return l.scan(ctx, "WHERE seq > $1 ORDER BY seq", []any{int64(seq)}, each)
+}
+
+// EndedIn reports whether a call's end is recorded, as tx sees the ledger.
+func (l *Ledger) EndedIn(tx *store.Tx, call capabilities.CallID) (bool, error) {
+	var ended bool
+	err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM packet_store WHERE call_id = $1 AND call_id <> '' AND kind IN ('"+
+		string(KindCallResult)+"', '"+string(KindCallFailed)+"', '"+string(KindCallReconciled)+"'))", string(call)).Scan(&ended)
+	if err != nil {
+		return false, fmt.Errorf("ledger: %w", err)
+	}
+	return ended, nil
 }
 
 // scan reads packets one by one.

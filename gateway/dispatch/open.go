@@ -1,0 +1,223 @@
+package dispatch
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// An open call that no retry can ask for has no row of its own: its intent is in the
+// ledger already, and a row more in each of its two commits would be written to be
+// deleted. Who starts after a crash finds those calls by a mark: the rows of state
+// open without a request ID are a picture of what was open at one packet of the
+// ledger, and what came after that packet is read from the ledger.
+const markMigration = `
+CREATE TABLE calls_mark (
+	one BIGINT PRIMARY KEY CHECK (one = 1),
+	seq BIGINT NOT NULL
+)`
+
+// markEvery is how often the mark is moved while there are calls, and so how much of
+// the ledger a start may have to read.
+const markEvery = time.Second
+
+// openCalls are the calls without a request ID whose intent is durable and whose end
+// is not. Only what the store announces as committed changes it, so that for a
+// function of Store.Write it agrees with the ledger's committed tip.
+type openCalls struct {
+	mu      sync.Mutex
+	rows    map[capabilities.CallID]*row
+	changes uint64 // of rows
+	marked  uint64 // changes that the mark has seen
+}
+
+func (o *openCalls) add(r *row) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rows[r.call] = r
+	o.changes++
+}
+
+func (o *openCalls) remove(call capabilities.CallID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.rows, call)
+	o.changes++
+}
+
+func (o *openCalls) has(call capabilities.CallID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rows[call] != nil
+}
+
+// behind says whether anything changed since the last mark.
+func (o *openCalls) behind() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changes != o.marked
+}
+
+// all gives what is open, and the changes that led to it.
+func (o *openCalls) all() (rows map[capabilities.CallID]*row, changes uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.rows), o.changes
+}
+
+func (o *openCalls) seen(changes uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.marked = changes
+}
+
+// mark brings the picture up to the ledger's committed tip, if calls came or ended
+// since the last.
+func (d *Dispatcher) mark(ctx context.Context) error {
+	if !d.open.behind() {
+		return nil
+	}
+	return d.opts.Store.Write(ctx, d.markIn)
+}
+
+// markIn draws the picture as part of tx. What the same group of the store wrote
+// before is neither below the committed tip nor among the open calls yet, so it is
+// read from the ledger, as all that comes after.
+func (d *Dispatcher) markIn(tx *store.Tx) error {
+	seq, _ := d.opts.Ledger.Tip()
+	open, changes := d.open.all()
+	was, err := picture(tx)
+	if err != nil {
+		return err
+	}
+	for _, call := range was {
+		if open[call] != nil {
+			delete(open, call)
+			continue
+		}
+		if _, err := tx.Exec(`DELETE FROM calls WHERE state = 'open' AND call_id = $1`, string(call)); err != nil {
+			return err
+		}
+	}
+	for _, r := range open {
+		if err := insertRow(tx, r); err != nil {
+			return err
+		}
+	}
+	if err := setMark(tx, seq); err != nil {
+		return err
+	}
+	tx.OnCommit(func() { d.open.seen(changes) })
+	return nil
+}
+
+func setMark(tx *store.Tx, seq uint64) error {
+	_, err := tx.Exec(`INSERT INTO calls_mark (one, seq) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET seq = excluded.seq`, int64(seq))
+	return err
+}
+
+// picture gives the calls that the last mark found open.
+func picture(tx *store.Tx) (calls []capabilities.CallID, err error) {
+	rows, err := tx.Query(`SELECT call_id FROM calls WHERE state = 'open' AND request_id IS NULL`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var call capabilities.CallID
+		if err := rows.Scan(&call); err != nil {
+			return nil, err
+		}
+		calls = append(calls, call)
+	}
+	return calls, rows.Err()
+}
+
+// openIn reports that a call without a request ID has no end yet, not even one in tx.
+func (d *Dispatcher) openIn(tx *store.Tx, call capabilities.CallID) (bool, error) {
+	if !d.open.has(call) {
+		return false, nil
+	}
+	ended, err := d.opts.Ledger.EndedIn(tx, call)
+	return !ended, err
+}
+
+// leftOpen gives the calls that an earlier process left open or unknown: the rows,
+// put right by what the ledger says of the time after the mark.
+func (d *Dispatcher) leftOpen(ctx context.Context) ([]row, error) {
+	rows, err := unsettledRows(ctx, d.opts.Store.Read())
+	if err != nil {
+		return nil, err
+	}
+	var seq int64
+	switch err := d.opts.Store.Read().QueryRowContext(ctx, `SELECT seq FROM calls_mark`).Scan(&seq); {
+	case errors.Is(err, sql.ErrNoRows):
+		// A gateway that gave every call a row, or a new one: from here on there is a mark.
+		tip, _ := d.opts.Ledger.Tip()
+		return rows, d.opts.Store.Write(ctx, func(tx *store.Tx) error { return setMark(tx, tip) })
+	case err != nil:
+		return nil, err
+	}
+	came, ended, err := d.since(ctx, uint64(seq))
+	if err != nil {
+		return nil, err
+	}
+	var open []row
+	for _, r := range rows {
+		if r.state == rowOpen && r.request == "" {
+			if ended[r.call] {
+				continue
+			}
+		}
+		open = append(open, r)
+	}
+	for _, r := range came {
+		open = append(open, *r)
+	}
+	return open, nil
+}
+
+// since reads the ledger behind a packet: the calls without a request ID that were
+// ordered there and did not end, and every call that ended.
+func (d *Dispatcher) since(ctx context.Context, seq uint64) (came map[capabilities.CallID]*row, ended map[capabilities.CallID]bool, err error) {
+	came, ended = map[capabilities.CallID]*row{}, map[capabilities.CallID]bool{}
+	var asked requestBody // the last request packet's: a call's first packets are neighbours
+	var of capabilities.CallID
+	err = d.opts.Ledger.Since(ctx, seq, func(p *ledger.Packet) error {
+		switch {
+		case p.Kind == ledger.KindCallRequest:
+			asked, of = requestBody{}, p.Call
+			if err := json.Unmarshal(p.Body, &asked); err != nil {
+				return fmt.Errorf("packet %d: %w", p.Seq, err)
+			}
+		case p.Kind == ledger.KindCallDispatch && p.Call == of && asked.RequestID == "":
+			came[p.Call] = &row{
+				call: p.Call, principal: p.Principal, lane: p.Lane, tool: p.Tool, requested: asked.Requested, node: p.Node,
+				argsMAC: []byte{}, state: rowOpen, created: beganAt(p),
+			}
+		case p.Kind.Terminal():
+			delete(came, p.Call)
+			ended[p.Call] = true
+		}
+		return nil
+	})
+	return came, ended, err
+}
+
+// beganAt is when a call began, which its ID says to the millisecond; the packet may
+// have waited for a person.
+func beganAt(p *ledger.Packet) time.Time {
+	if at, ok := timeOf(p.Call); ok {
+		return at
+	}
+	return time.UnixMicro(p.TimeUS)
+}
