@@ -80,10 +80,14 @@ func insertRow(tx *store.Tx, r *row) error {
 	if r.request != "" {
 		request = string(r.request)
 	}
+	mac := r.argsMAC
+	if mac == nil {
+		mac = []byte{} // what SQLite gives back of an empty one
+	}
 	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		string(r.call), string(r.principal), request, string(r.lane), string(r.tool), string(r.requested), string(r.node),
-		r.argsMAC, r.state, r.created.UnixMilli(), r.created.Add(unknownMemory).UnixMilli())
+		mac, r.state, r.created.UnixMilli(), r.created.Add(unknownMemory).UnixMilli())
 	return err
 }
 

@@ -481,7 +481,7 @@ func TestCancelledBeforeTheCommit(t *testing.T) {
 		cancel()
 	}
 	h.stop()
-	rows, err := h.leftOpen(context.Background())
+	rows, err := New(h.opts).leftOpen(context.Background())
 	must(t, err)
 	if len(rows) != 0 {
 		t.Errorf("%d calls stay open: %+v", len(rows), rows[0])

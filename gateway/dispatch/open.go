@@ -17,18 +17,22 @@ import (
 
 // An open call that no retry can ask for has no row of its own: its intent is in the
 // ledger already, and a row more in each of its two commits would be written to be
-// deleted. Who starts after a crash finds those calls by a mark: the rows of state
-// open without a request ID are a picture of what was open at one packet of the
-// ledger, and what came after that packet is read from the ledger.
+// deleted. Who starts after a crash finds those calls by a mark: a packet of the
+// ledger, with rows of state open without a request ID for the calls that were open
+// there and went on. What came after that packet is read from the ledger.
 const markMigration = `
 CREATE TABLE calls_mark (
 	one BIGINT PRIMARY KEY CHECK (one = 1),
 	seq BIGINT NOT NULL
 )`
 
-// markEvery is how often the mark is moved while there are calls, and so how much of
-// the ledger a start may have to read.
-const markEvery = time.Second
+// markEvery is how often the mark is moved while there are calls, to where the ledger
+// ended the time before: calls that end in between are never drawn. A start reads two
+// of these times of the ledger, and markAfter packets more at most.
+const (
+	markEvery = time.Second
+	markAfter = 1000 // packets that have nothing to do with such calls
+)
 
 // openCalls are the calls without a request ID whose intent is durable and whose end
 // is not. Only what the store announces as committed changes it, so that for a
@@ -37,7 +41,15 @@ type openCalls struct {
 	mu      sync.Mutex
 	rows    map[capabilities.CallID]*row
 	changes uint64 // of rows
-	marked  uint64 // changes that the mark has seen
+	last    moment // what the next mark draws
+	drawn   uint64 // changes that the durable mark has seen
+	at      uint64 // its packet
+}
+
+// moment is what was open at one packet of the ledger. The zero value is none.
+type moment struct {
+	seq, changes uint64
+	rows         map[capabilities.CallID]*row
 }
 
 func (o *openCalls) add(r *row) {
@@ -60,64 +72,77 @@ func (o *openCalls) has(call capabilities.CallID) bool {
 	return o.rows[call] != nil
 }
 
-// behind says whether anything changed since the last mark.
-func (o *openCalls) behind() bool {
+// begin says where the durable mark of an earlier process stands.
+func (o *openCalls) begin(at uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.changes != o.marked
+	o.at = at
 }
 
-// all gives what is open, and the changes that led to it.
-func (o *openCalls) all() (rows map[capabilities.CallID]*row, changes uint64) {
+// behind reports that the durable mark is to be moved.
+func (o *openCalls) behind(tip uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.rows), o.changes
+	return o.changes != o.drawn || tip-o.at >= markAfter
 }
 
-func (o *openCalls) seen(changes uint64) {
+// now gives this moment, and the one before that a mark is to be drawn of.
+func (o *openCalls) now(tip uint64) (now, last moment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.marked = changes
+	return moment{tip, o.changes, maps.Clone(o.rows)}, o.last
 }
 
-// mark brings the picture up to the ledger's committed tip, if calls came or ended
-// since the last.
+// moved follows a mark of last that is durable; now is the next.
+func (o *openCalls) moved(last, now moment) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = now
+	if last.rows != nil {
+		o.drawn, o.at = last.changes, last.seq
+	}
+}
+
+// mark moves the mark on, if there is a reason.
 func (d *Dispatcher) mark(ctx context.Context) error {
-	if !d.open.behind() {
+	if tip, _ := d.opts.Ledger.Tip(); !d.open.behind(tip) {
 		return nil
 	}
 	return d.opts.Store.Write(ctx, d.markIn)
 }
 
-// markIn draws the picture as part of tx. What the same group of the store wrote
-// before is neither below the committed tip nor among the open calls yet, so it is
-// read from the ledger, as all that comes after.
+// markIn moves the mark to the moment of the mark before, as part of tx. What the same
+// group of the store wrote before is neither below the committed tip nor among the
+// open calls yet: it belongs to what comes after this moment.
 func (d *Dispatcher) markIn(tx *store.Tx) error {
-	seq, _ := d.opts.Ledger.Tip()
-	open, changes := d.open.all()
+	tip, _ := d.opts.Ledger.Tip()
+	now, last := d.open.now(tip)
+	tx.OnCommit(func() { d.open.moved(last, now) })
+	if last.rows == nil {
+		return nil
+	}
 	was, err := picture(tx)
 	if err != nil {
 		return err
 	}
+	drawn := map[capabilities.CallID]bool{}
 	for _, call := range was {
-		if open[call] != nil {
-			delete(open, call)
+		if drawn[call] = now.rows[call] != nil && last.rows[call] != nil; drawn[call] {
 			continue
 		}
 		if _, err := tx.Exec(`DELETE FROM calls WHERE state = 'open' AND call_id = $1`, string(call)); err != nil {
 			return err
 		}
 	}
-	for _, r := range open {
+	for call, r := range last.rows {
+		if now.rows[call] == nil || drawn[call] {
+			continue // it ended, as the ledger says behind the mark; or it has its row
+		}
 		if err := insertRow(tx, r); err != nil {
 			return err
 		}
 	}
-	if err := setMark(tx, seq); err != nil {
-		return err
-	}
-	tx.OnCommit(func() { d.open.seen(changes) })
-	return nil
+	return setMark(tx, last.seq)
 }
 
 func setMark(tx *store.Tx, seq uint64) error {
@@ -154,19 +179,23 @@ func (d *Dispatcher) openIn(tx *store.Tx, call capabilities.CallID) (bool, error
 // leftOpen gives the calls that an earlier process left open or unknown: the rows,
 // put right by what the ledger says of the time after the mark.
 func (d *Dispatcher) leftOpen(ctx context.Context) ([]row, error) {
+	// The mark before the rows: a mark that moves meanwhile leaves more to read, not less.
+	var seq int64
+	missing := d.opts.Store.Read().QueryRowContext(ctx, `SELECT seq FROM calls_mark`).Scan(&seq)
 	rows, err := unsettledRows(ctx, d.opts.Store.Read())
 	if err != nil {
 		return nil, err
 	}
-	var seq int64
-	switch err := d.opts.Store.Read().QueryRowContext(ctx, `SELECT seq FROM calls_mark`).Scan(&seq); {
-	case errors.Is(err, sql.ErrNoRows):
+	switch {
+	case errors.Is(missing, sql.ErrNoRows):
 		// A gateway that gave every call a row, or a new one: from here on there is a mark.
 		tip, _ := d.opts.Ledger.Tip()
+		d.open.begin(tip)
 		return rows, d.opts.Store.Write(ctx, func(tx *store.Tx) error { return setMark(tx, tip) })
-	case err != nil:
-		return nil, err
+	case missing != nil:
+		return nil, missing
 	}
+	d.open.begin(uint64(seq))
 	came, ended, err := d.since(ctx, uint64(seq))
 	if err != nil {
 		return nil, err
@@ -177,6 +206,7 @@ func (d *Dispatcher) leftOpen(ctx context.Context) ([]row, error) {
 			if ended[r.call] {
 				continue
 			}
+			delete(came, r.call)
 		}
 		open = append(open, r)
 	}
@@ -202,7 +232,7 @@ func (d *Dispatcher) since(ctx context.Context, seq uint64) (came map[capabiliti
 		case p.Kind == ledger.KindCallDispatch && p.Call == of && asked.RequestID == "":
 			came[p.Call] = &row{
 				call: p.Call, principal: p.Principal, lane: p.Lane, tool: p.Tool, requested: asked.Requested, node: p.Node,
-				argsMAC: []byte{}, state: rowOpen, created: beganAt(p),
+				state: rowOpen, created: beganAt(p),
 			}
 		case p.Kind.Terminal():
 			delete(came, p.Call)

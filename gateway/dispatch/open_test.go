@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -138,7 +139,7 @@ func TestTheMarkFollows(t *testing.T) {
 			t.Fatalf("the mark stands at %d, the ledger at %d", seq, tip)
 		}
 	}
-	rows, err := h.leftOpen(t.Context())
+	rows, err := New(h.opts).leftOpen(t.Context())
 	must(t, err)
 	if len(rows) != 0 {
 		t.Errorf("%+v", rows)
@@ -163,5 +164,77 @@ func TestWithoutAMarkTheRowsCount(t *testing.T) {
 		if len(rows) != 1 || rows[0].call != "c1" {
 			t.Errorf("%+v", rows)
 		}
+	}
+}
+
+// A call that only the ledger knows lives through several starts, and in the end is
+// recorded as unknown like any other, and reconciled.
+func TestUnknownAfterSeveralStarts(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	lost := make(chan struct{})
+	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.connect(0, false)
+		close(lost)
+		return losing(nil, nil, nil)
+	}
+	h := newHouse(t, nodes, nil)
+	first := make(chan capabilities.Result, 1)
+	go func() { first <- h.evaluate("") }()
+	<-lost
+	h.stop()
+	r := <-first
+	want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	for range 3 {
+		h.begin()
+		for range 2 { // the moment, and the mark of it
+			must(t, h.store.Write(t.Context(), h.markIn))
+		}
+		if got := h.state(r.Call); got != rowOpen {
+			t.Errorf("the row is %q", got)
+		}
+		h.stop()
+	}
+	h.wantKinds(r.Call, "request", "decision", "dispatch")
+	h.begin()
+	nodes.answers(stateIs(wire.StateUnknown))
+	nodes.connect(0, true)
+	h.awaitKinds(r.Call, "request", "decision", "dispatch", "failed")
+	for range 2 {
+		must(t, h.store.Write(t.Context(), h.markIn))
+	}
+	h.stop()
+	rows, err := New(h.opts).leftOpen(t.Context())
+	must(t, err)
+	if len(rows) > 1 || len(rows) == 1 && rows[0].state != rowUnknown {
+		t.Errorf("%+v", rows)
+	}
+}
+
+func (h *house) awaitKinds(call capabilities.CallID, kinds ...string) {
+	h.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if slices.Equal(h.kinds(call), kinds) {
+			return
+		}
+	}
+	h.wantKinds(call, kinds...)
+}
+
+// A start reads little of the ledger, whatever filled it.
+func TestTheMarkFollowsOtherPackets(t *testing.T) {
+	h := newHouse(t, newFakeNodes("n1"), nil)
+	h.stop()
+	other := slices.Repeat([]ledger.Draft{{Kind: "policy.activated", Body: json.RawMessage(`{}`)}}, markAfter)
+	must(t, h.ledger.Append(t.Context(), other...))
+	for range 3 {
+		must(t, h.mark(t.Context()))
+	}
+	var seq uint64
+	must(t, h.store.Read().QueryRow(`SELECT seq FROM calls_mark`).Scan(&seq))
+	if tip, _ := h.ledger.Tip(); seq != tip {
+		t.Errorf("the mark stands at %d, the ledger at %d", seq, tip)
+	}
+	if tip, _ := h.ledger.Tip(); h.open.behind(tip) {
+		t.Error("a gateway where nothing happens goes on marking")
 	}
 }
