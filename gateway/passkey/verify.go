@@ -179,8 +179,10 @@ func readCreation(answer []byte, at Place) (principal.Passkey, string, error) {
 	if err != nil {
 		return none, "", err
 	}
-	var attested struct {
-		Data []byte `cbor:"authData"`
+	var attested struct { // WebAuthn section 6.5.4; who made the device is not asked
+		Format    string         `cbor:"fmt"`
+		Statement map[string]any `cbor:"attStmt"`
+		Data      []byte         `cbor:"authData"`
 	}
 	mode, err := decoding()
 	if err != nil {
