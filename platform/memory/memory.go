@@ -95,10 +95,11 @@ type headroom struct {
 
 // collected takes note of a collection, the given time after the one before.
 func (h *headroom) collected(rooted uint64, since time.Duration) {
+	large := rooted >= much*h.o.Least
 	switch {
-	case rooted > h.rooted+h.rooted/16, h.held > 0 && rooted > h.level+h.level/32:
+	case rooted > h.rooted+h.rooted/16, large && rooted > h.level+h.level/32:
 		h.now, h.level, h.held = h.o.Least, rooted, 0
-		if rooted >= much*h.o.Least {
+		if large {
 			h.held = held
 		}
 	case h.held > 0:
@@ -109,6 +110,9 @@ func (h *headroom) collected(rooted uint64, since time.Duration) {
 	// What is in flight comes and goes: live data grows when there is more of it than
 	// there was lately.
 	h.rooted = max(rooted, h.rooted-h.rooted/32)
+	if rooted < h.level-h.level/16 {
+		h.level -= h.level / 64 // nodes have left; less than that is what is in flight
+	}
 }
 
 // rested takes note of a calm's worth of time with so many collections, and says

@@ -75,6 +75,61 @@ func TestHeadroomOfSlowGrowth(t *testing.T) {
 	}
 }
 
+// Nodes that join, part and connect again leave as much live as before for a while. What
+// comes after that is growth again, though none of its steps is a large one.
+func TestHeadroomOfGrowthThatPaused(t *testing.T) {
+	const mib = 1 << 20
+	h := headroom{o: Options{Least: 3 * mib, Most: 64 * mib}, now: 3 * mib}
+	rooted := uint64(30 * mib)
+	for range held + 2 {
+		h.collected(rooted, 100*time.Millisecond)
+	}
+	if h.now == 3*mib {
+		t.Fatal("no headroom while nothing grows: the test shows nothing")
+	}
+	most := h.now
+	for range 20 {
+		rooted += rooted / 80
+		h.collected(rooted, 100*time.Millisecond)
+		most = max(most, h.now)
+	}
+	if h.now != 3*mib || most > 24*mib {
+		t.Errorf("%d MiB of headroom while it grows again, %d at most", h.now/mib, most/mib)
+	}
+
+	for range 100 { // they all leave
+		h.collected(12*mib, 100*time.Millisecond)
+	}
+	if h.now != 64*mib {
+		t.Errorf("%d MiB of headroom after nodes left", h.now/mib)
+	}
+	rooted = 12 * mib
+	for rooted < 48*mib { // and come back
+		rooted += rooted / 20
+		h.collected(rooted, 100*time.Millisecond)
+	}
+	if h.now != 3*mib {
+		t.Errorf("%d MiB of headroom while nodes come back", h.now/mib)
+	}
+}
+
+// Calls in flight come and go. The first time there are more of them is growth; after
+// that their most is known, and the headroom comes.
+func TestHeadroomOfMuchInFlight(t *testing.T) {
+	const mib = 1 << 20
+	h := headroom{o: Options{Least: 3 * mib, Most: 64 * mib}, now: 3 * mib}
+	small := 0
+	for i := range 400 {
+		h.collected(uint64(40*mib)+uint64(i%8)*mib/4, 100*time.Millisecond)
+		if h.now < 64*mib {
+			small++
+		}
+	}
+	if small > 400/5 {
+		t.Errorf("less than all of the headroom at %d of 400 collections under constant load", small)
+	}
+}
+
 // What is not used goes when there is nothing to do, and when there is little to do
 // all but what the next collection will find.
 func TestRested(t *testing.T) {
