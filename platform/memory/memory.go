@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) error {
 	defer tick.Stop()
 	u := newUsage()
 	h := headroom{o: o, now: o.Least}
-	set, before, last := 100, uint64(0), time.Now()
+	set, before, last, begun := 100, uint64(0), time.Now(), false
 	for {
 		cycle := nextCycle()
 		u.read()
@@ -72,8 +72,14 @@ func Run(ctx context.Context, o Options) error {
 			last = now
 		case <-tick.C:
 			u.read()
-			if h.rested(u.cycles()-before, u.rooted(), u.unused()) {
+			cycles := u.cycles() - before
+			rested := h.rested(cycles, u.rooted(), u.unused())
+			if rested {
 				debug.FreeOSMemory()
+			}
+			if rested || !begun && cycles <= seldom {
+				begun = true // what the start touched is not needed any more
+				unmapOwnPages()
 			}
 			u.read()
 			before = u.cycles()
