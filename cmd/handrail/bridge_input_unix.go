@@ -1,0 +1,35 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+// polled gives in such that who waits for it holds no thread, if in is a pipe or a
+// socket. Standard input is read by blocking, otherwise: the Go scheduler then keeps
+// the processor with the thread that reads until its monitor finds out, and a request
+// that came in waits for that, or for a second thread to be woken. What a terminal or
+// a file gives is left as it is; a terminal is shared with the shell.
+func polled(in io.Reader) io.Reader {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return in
+	}
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return in
+	}
+	syscall.CloseOnExec(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		_ = syscall.Close(fd)
+		return in
+	}
+	return os.NewFile(uintptr(fd), f.Name()) // which asks the descriptor whether it may be polled
+}
