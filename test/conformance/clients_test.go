@@ -37,9 +37,7 @@ func TestRealClients(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", handrail, "../../cmd/handrail").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	build(t, handrail)
 	gateway := exec.CommandContext(t.Context(), handrail, "gateway", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
 	gateway.Env = env
 	gateway.Cancel = func() error { return gateway.Process.Signal(os.Interrupt) }
