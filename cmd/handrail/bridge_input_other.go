@@ -4,4 +4,4 @@ package main
 
 import "io"
 
-func polled(in io.Reader) io.Reader { return in }
+func polled(in io.Reader, _ ...any) io.Reader { return in }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -58,5 +59,40 @@ func TestPolledInput(t *testing.T) {
 	}
 	if b := bytes.NewBufferString("x"); polled(b) != b {
 		t.Error("what is no file is changed")
+	}
+}
+
+// A socket that is input and output at once is left blocking: what does not fit into
+// it at once would be lost.
+func TestPolledInputLeavesASharedSocket(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := syscall.Dup(ends[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out, far := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ours), "out"), os.NewFile(uintptr(ends[1]), "far")
+	defer in.Close()
+	defer out.Close()
+	defer far.Close()
+	if polled(in, out) != in {
+		t.Fatal("a socket that is the output, too, is polled")
+	}
+	const size = 4 << 20
+	read := make(chan int64, 1)
+	go func() {
+		n, _ := io.CopyN(io.Discard, far, size)
+		read <- n
+	}()
+	if n, err := out.Write(make([]byte, size)); n != size || err != nil {
+		t.Errorf("%d of %d bytes written, %v", n, size, err)
+	}
+	if n := <-read; n != size {
+		t.Errorf("%d of %d bytes arrived", n, size)
+	}
+	if polled(in, os.Stderr) == in {
+		t.Error("a socket of its own is not polled")
 	}
 }

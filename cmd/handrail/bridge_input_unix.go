@@ -11,9 +11,13 @@ import (
 // polled gives in such that who waits for it holds no thread, if in is a pipe or a
 // socket. Standard input is read by blocking, otherwise: the Go scheduler then keeps
 // the processor with the thread that reads until its monitor finds out, and a request
-// that came in waits for that, or for a second thread to be woken. What a terminal or
-// a file gives is left as it is; a terminal is shared with the shell.
-func polled(in io.Reader) io.Reader {
+// that came in waits for that, or for a second thread to be woken.
+//
+// Not to block is a setting of what the descriptor stands for, which others may hold,
+// too. So what a terminal gives is left as it is (it is the shell's), and so is a
+// socket that is among others, as sshd and inetd give one for input and output: what
+// is written there would be cut off where the socket is full.
+func polled(in io.Reader, others ...any) io.Reader {
 	f, ok := in.(*os.File)
 	if !ok {
 		return in
@@ -21,6 +25,13 @@ func polled(in io.Reader) io.Reader {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return in
+	}
+	for _, o := range others {
+		if o, ok := o.(*os.File); ok {
+			if other, err := o.Stat(); err != nil || os.SameFile(info, other) {
+				return in
+			}
+		}
 	}
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {
