@@ -87,7 +87,7 @@ func TestPolledInputLeavesASharedSocket(t *testing.T) {
 		read <- n
 	}()
 	if n, err := out.Write(make([]byte, size)); n != size || err != nil {
-		t.Errorf("%d of %d bytes written, %v", n, size, err)
+		t.Fatalf("%d of %d bytes written, %v", n, size, err)
 	}
 	if n := <-read; n != size {
 		t.Errorf("%d of %d bytes arrived", n, size)
