@@ -1,11 +1,12 @@
 package browser
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -51,11 +52,11 @@ func newConn(w io.Writer) *conn {
 func (c *conn) run(r io.Reader, onEvent func(method string, params []byte)) error {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
-	br := bufio.NewReaderSize(r, 64<<10)
+	in := messages{r: r}
 	var err error
 	for err == nil {
 		var b []byte
-		if b, err = readMessage(br); err == nil && len(b) > 0 {
+		if b, err = in.next(); err == nil && len(b) > 0 {
 			err = c.take(b, onEvent)
 		}
 	}
@@ -67,23 +68,65 @@ func (c *conn) run(r io.Reader, onEvent func(method string, params []byte)) erro
 	return err
 }
 
-// readMessage reads up to the zero byte, which it drops. The bytes are the
-// caller's.
-func readMessage(br *bufio.Reader) ([]byte, error) {
-	var whole []byte
-	for {
-		part, err := br.ReadSlice(0)
-		if len(whole)+len(part) > maxMessage {
-			return nil, fmt.Errorf("the browser sent a message larger than %d bytes", maxMessage)
+// messages takes the stream apart. Nearly all messages fit into the buffer; one that
+// does not, an image or a body, is read into room of its own, as large as the last
+// such message from the start, for images mostly come in rows.
+type messages struct {
+	r          io.Reader
+	buf        [64 << 10]byte
+	start, end int // what of buf is not given yet
+	last       int // length of the last message that did not fit
+}
+
+// keptRoom bounds the room that is made because of the last message alone.
+const keptRoom = 8 << 20
+
+// next gives the message up to the zero byte, which it drops. The bytes are the
+// caller's. It fails as the reader does, also within a message.
+func (m *messages) next() ([]byte, error) {
+	for seen := m.start; ; {
+		if n := bytes.IndexByte(m.buf[seen:m.end], 0); n >= 0 {
+			b := bytes.Clone(m.buf[m.start : seen+n])
+			m.start = seen + n + 1
+			return b, nil
 		}
-		whole = append(whole, part...)
-		if err == bufio.ErrBufferFull {
-			continue
+		m.end = copy(m.buf[:], m.buf[m.start:m.end])
+		m.start, seen = 0, m.end
+		if m.end == len(m.buf) {
+			return m.large()
 		}
-		if err != nil {
+		n, err := m.r.Read(m.buf[m.end:])
+		if m.end += n; n == 0 && err != nil {
 			return nil, err
 		}
-		return whole[:len(whole)-1], nil
+	}
+}
+
+// large goes on with a message whose beginning fills the buffer.
+func (m *messages) large() ([]byte, error) {
+	whole := append(make([]byte, 0, max(4*len(m.buf), min(m.last+1, keptRoom))), m.buf[:]...)
+	m.end = 0
+	for {
+		if len(whole) == cap(whole) {
+			whole = slices.Grow(whole, len(whole))
+		}
+		part := whole[len(whole):min(cap(whole), len(whole)+len(m.buf))] // what follows the message has to fit into buf
+		n, err := m.r.Read(part)
+		at := bytes.IndexByte(part[:n], 0)
+		if at >= 0 {
+			m.end = copy(m.buf[:], part[at+1:n])
+			n = at
+		}
+		whole = whole[:len(whole)+n]
+		switch {
+		case len(whole) > maxMessage:
+			return nil, fmt.Errorf("the browser sent a message larger than %d bytes", maxMessage)
+		case at >= 0:
+			m.last = len(whole)
+			return whole, nil
+		case n == 0 && err != nil:
+			return nil, err
+		}
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,14 +194,68 @@ func TestConn(t *testing.T) {
 
 func mustJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 
-func TestReadMessageBound(t *testing.T) {
-	br := bufio.NewReader(io.MultiReader(strings.NewReader("ab\x00"), zeros{}))
-	if b, err := readMessage(br); err != nil || string(b) != "ab" {
+func TestMessageBound(t *testing.T) {
+	in := messages{r: io.MultiReader(strings.NewReader("ab\x00"), zeros{})}
+	if b, err := in.next(); err != nil || string(b) != "ab" {
 		t.Fatal(b, err)
 	}
-	if _, err := readMessage(br); err == nil || !strings.Contains(err.Error(), "larger") {
+	if _, err := in.next(); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Fatal("an endless message was read:", err)
 	}
+}
+
+// However the stream is cut, its messages are the same, and each is the caller's.
+func TestMessages(t *testing.T) {
+	buffer := len(messages{}.buf)
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 40 {
+		var sent [][]byte
+		var stream []byte
+		for range 1 + random.IntN(12) {
+			n := random.IntN(300)
+			switch random.IntN(4) {
+			case 0: // about as large as the buffer
+				n = buffer - 2 + random.IntN(5)
+			case 1:
+				n = random.IntN(6 * buffer)
+			}
+			m := make([]byte, n)
+			for i := range m {
+				m[i] = byte(1 + random.IntN(255))
+			}
+			sent = append(sent, m)
+			stream = append(append(stream, m...), 0)
+		}
+		stream = append(stream, "cut of"...)
+		most := []int{1, 100, buffer, 3 * buffer}[random.IntN(4)]
+		in := messages{r: &pieces{rest: stream, next: func() int { return 1 + random.IntN(most) }}}
+		var got [][]byte
+		var err error
+		for err == nil {
+			var m []byte
+			if m, err = in.next(); err == nil {
+				got = append(got, m)
+			}
+		}
+		if err != io.EOF || !slices.EqualFunc(sent, got, bytes.Equal) {
+			t.Fatalf("%d messages became %d (%v), pieces of at most %d", len(sent), len(got), err, most)
+		}
+	}
+}
+
+// pieces gives its bytes in pieces of the lengths that next says.
+type pieces struct {
+	rest []byte
+	next func() int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), p.next())], p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
 }
 
 // zeros never gives a zero byte, endlessly.

@@ -476,16 +476,16 @@ func TestWebsocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.conn.Close()
-	r := bufio.NewReader(w)
+	r := messages{r: w}
 	for _, want := range []string{"abc", "", big} {
-		if got, err := readMessage(r); err != nil || string(got) != want {
+		if got, err := r.next(); err != nil || string(got) != want {
 			t.Fatalf("%.20q, %v", got, err)
 		}
 	}
 	if _, err := w.Write([]byte("one\x00" + big + "\x00")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readMessage(r); err != io.EOF {
+	if _, err := r.next(); err != io.EOF {
 		t.Error(err)
 	}
 	if _, err := dialWebsocket(t.Context(), host, "/other"); err == nil {

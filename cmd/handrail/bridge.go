@@ -494,7 +494,13 @@ func (b *bridge) write(data []byte) {
 	}
 	b.outMu.Lock()
 	defer b.outMu.Unlock()
-	_, _ = b.o.Out.Write(append(line[:len(line):len(line)], '\n'))
+	if len(line) < 64<<10 {
+		line = append(line[:len(line):len(line)], '\n')
+		_, _ = b.o.Out.Write(line)
+		return
+	}
+	_, _ = b.o.Out.Write(line) // an image is not copied for the sake of one byte
+	_, _ = b.o.Out.Write([]byte{'\n'})
 }
 
 // fail answers requests that the gateway did not.
