@@ -329,7 +329,7 @@ func (c *bare) do(op operation, p place, i int) (a answer, err error) {
 	case opSnapshot, opFull:
 		err = c.value(walk, &a.text)
 		return a, err
-	case opShot:
+	case opShot, opAgain:
 		var shot struct {
 			Data string `json:"data"`
 		}

@@ -117,7 +117,7 @@ func (b *bench) coldUp(data string, view int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s, err := b.h.client(data)
+	s, err := b.h.client(data, "cold-mcp")
 	if err != nil {
 		return 0, errors.Join(err, up.end())
 	}
@@ -143,7 +143,7 @@ func (b *bench) coldNode(in *installation, view int) (float64, error) {
 		return 0, err
 	}
 	began := time.Now()
-	s, err := in.h.client(in.data)
+	s, err := in.h.client(in.data, "cold-mcp")
 	if err != nil {
 		return 0, err
 	}

@@ -186,12 +186,19 @@ func (h *handrail) nodeFlags() []string {
 // installation is a gateway and a paired node, each a process of its own.
 type installation struct {
 	h             *handrail
+	profiles      string // before the names of its processes' profiles
 	data, edge    string
 	gateway, node *process
 }
 
+// mainName is the installation whose operations are measured.
+const mainName = "main"
+
 func (h *handrail) install(name string) (*installation, error) {
 	in := &installation{h: h, data: filepath.Join(h.dir, name), edge: filepath.Join(h.dir, name+"-node")}
+	if name != mainName {
+		in.profiles = name + "-"
+	}
 	if err := h.policies(in.data); err != nil {
 		return nil, err
 	}
@@ -209,7 +216,7 @@ func (h *handrail) install(name string) (*installation, error) {
 }
 
 func (in *installation) startGateway() (err error) {
-	if in.gateway, err = in.h.start("gateway", "gateway", "--data", in.data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0"); err != nil {
+	if in.gateway, err = in.h.start(in.profiles+"gateway", "gateway", "--data", in.data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	return in.gateway.await("ready")
@@ -239,7 +246,7 @@ func (in *installation) join() error {
 }
 
 func (in *installation) startNode() (err error) {
-	if in.node, err = in.h.start("node", append([]string{"node", "--data", in.edge}, in.h.nodeFlags()...)...); err != nil {
+	if in.node, err = in.h.start(in.profiles+"node", append([]string{"node", "--data", in.edge}, in.h.nodeFlags()...)...); err != nil {
 		return err
 	}
 	return in.node.await("connected")
@@ -255,15 +262,15 @@ func (in *installation) end() error {
 	return errors.Join(errs...)
 }
 
-// client starts `handrail mcp`, a conversation of its own.
-func (h *handrail) client(data string) (*server, error) {
-	return startServer(h.program, []string{"mcp", "--data", data}, h.profileEnv("mcp"), h.dir)
+// client starts `handrail mcp`, a conversation of its own. role names its profile.
+func (h *handrail) client(data, role string) (*server, error) {
+	return startServer(h.program, []string{"mcp", "--data", data}, h.profileEnv(role), h.dir)
 }
 
 // subject is the whole path. The first call waits until the gateway knows what
 // the node can do.
 func (in *installation) subject() (subject, *server, error) {
-	s, err := in.h.client(in.data)
+	s, err := in.h.client(in.data, in.profiles+"mcp")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,6 +286,6 @@ func (in *installation) subject() (subject, *server, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, s.end())
 	}
-	end := func() error { in.h.profiled(s.cmd, "mcp"); return s.end() }
+	end := func() error { in.h.profiled(s.cmd, in.profiles+"mcp"); return s.end() }
 	return &toolUser{called: "Handrail", by: s, words: ours, close: end}, s, nil
 }

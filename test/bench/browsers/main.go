@@ -216,7 +216,7 @@ func (b *bench) findPeers() {
 
 // operations measures everything on both pages with all subjects running.
 func (b *bench) operations() (err error) {
-	in, err := b.h.install("main")
+	in, err := b.h.install(mainName)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (b *bench) operations() (err error) {
 // round measures every operation on one page, subject after subject.
 func (b *bench) round(p place, turn []subject) {
 	for _, s := range turn {
-		b.batch(opNavigate, p, s)
+		b.batch(goals[0], p, s)
 		if c := b.cell(s, p, opNavigate); c.fault != nil {
 			continue
 		}
@@ -292,7 +292,7 @@ func (b *bench) round(p place, turn []subject) {
 		}
 		for _, s := range turn {
 			if b.cell(s, p, opNavigate).fault == nil {
-				b.batch(g.op, p, s)
+				b.batch(g, p, s)
 			}
 		}
 	}
@@ -306,14 +306,15 @@ func (b *bench) cell(s subject, p place, op operation) *cell {
 	return b.cells[k]
 }
 
-// batch measures op some times by one subject, and lets the page prove it. What
-// failed once gets no figure and is not tried again.
-func (b *bench) batch(op operation, p place, s subject) {
+// batch measures an operation some times by one subject, and lets the page prove it.
+// What failed once gets no figure and is not tried again.
+func (b *bench) batch(g goal, p place, s subject) {
+	op := g.op
 	c := b.cell(s, p, op)
 	if c.fault != nil {
 		return
 	}
-	median, worst, err := b.timed(op, p, s, c)
+	median, worst, err := b.timed(g, p, s, c)
 	if err != nil {
 		c.fault = err
 		if !errors.Is(err, errNoTool) {
@@ -324,7 +325,8 @@ func (b *bench) batch(op operation, p place, s subject) {
 	c.rounds, c.worst = append(c.rounds, median), max(c.worst, worst)
 }
 
-func (b *bench) timed(op operation, p place, s subject, c *cell) (median, worst float64, err error) {
+func (b *bench) timed(g goal, p place, s subject, c *cell) (median, worst float64, err error) {
+	op := g.op
 	look := func() (counts, error) {
 		text, err := s.evaluate("state()")
 		if err != nil {
@@ -356,6 +358,9 @@ func (b *bench) timed(op operation, p place, s subject, c *cell) (median, worst 
 			break
 		}
 		b.views[s.name()]++
+		if g.apart {
+			time.Sleep(pause(i))
+		}
 		start := time.Now()
 		if a, err = s.do(op, p, b.views[s.name()]); err != nil {
 			return 0, 0, err

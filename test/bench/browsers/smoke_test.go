@@ -30,9 +30,15 @@ func TestSmoke(t *testing.T) {
 		t.Skip(err)
 	}
 	var log bytes.Buffer
-	r, err := measure(options{rounds: 1, times: 1, log: &log})
+	profiles := t.TempDir()
+	r, err := measure(options{rounds: 1, times: 1, log: &log, profile: profiles})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &log)
+	}
+	for _, name := range []string{"gateway.prof", "node.prof", "mcp.prof", "protocol.txt"} {
+		if info, err := os.Stat(filepath.Join(profiles, name)); err != nil || info.Size() == 0 {
+			t.Errorf("--profile: %s holds nothing (%v)", name, err)
+		}
 	}
 	var text bytes.Buffer
 	r.markdown(&text)

@@ -113,7 +113,7 @@ func (u *toolUser) steps(op operation, p place, i int) []step {
 			return []step{u.words.snapshot}
 		}
 		return []step{*u.words.full}
-	case opShot:
+	case opShot, opAgain:
 		return []step{u.words.shot}
 	}
 	return u.words.act(op, func(name string) string { return u.refs[name] }, i)
@@ -169,7 +169,7 @@ func answered(op operation, p place, a answer) error {
 			}
 		}
 		return holds(inSave)
-	case opShot:
+	case opShot, opAgain:
 		data := make([]byte, base64.StdEncoding.DecodedLen(len(a.image)))
 		if len(a.image) > 0 {
 			n, err := base64.StdEncoding.Decode(data, a.image)
