@@ -69,8 +69,12 @@ type Options struct {
 	// "https://handrail.example"; its host is one of Hosts then. Default: where HTTP
 	// listens.
 	URL         string
-	PolicyFiles rules.Files      // what becomes of the policy folder's files at the start
-	Catalog     *catalog.Catalog // default: the embedded one
+	PolicyFiles rules.Files // what becomes of the policy folder's files at the start
+	// Prepare is called once the data directory is this process's alone, before its
+	// policy folder is read. What it writes there no other gateway works with.
+	// Default: nothing.
+	Prepare func(context.Context) error
+	Catalog *catalog.Catalog // default: the embedded one
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
@@ -145,6 +149,9 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 		reading.Go(func() { g.opts.Catalog, unread = catalog.Embedded() })
 	}
 	key, seal, err := g.openStore(ctx)
+	if err == nil && o.Prepare != nil {
+		err = o.Prepare(ctx)
+	}
 	reading.Wait()
 	if err == nil {
 		err = unread

@@ -22,7 +22,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/pairing"
 )
 
 // 'handrail ci' is two processes beside the command it runs. This one starts the
@@ -287,7 +286,7 @@ func (s *runningSite) end() {
 // newCISiteCmd makes the second process of ci. It is not for people.
 func newCISiteCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "ci-site", Short: "The gateway and node of 'handrail ci'", Hidden: true, Args: cobra.NoArgs}
-	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true, alone: true}
+	o := upOptions{flags: addNodeFlags(cmd), http: "127.0.0.1:0", quic: "127.0.0.1:0", plain: true, alone: true, uploads: true}
 	keep := cmd.Flags().Bool("keep", false, "leave the data directory")
 	verbose := addVerbose(cmd)
 	cmd.Flags().BoolVar(&o.grantDesktop, "grant-desktop", false, "who starts this grants the desktop family")
@@ -316,9 +315,6 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 		_, _ = io.Copy(io.Discard, in)
 		stop()
 	}()
-	if err := ciRules(data); err != nil {
-		return err
-	}
 	if !o.grantDesktop {
 		*o.flags.use = "off"
 	}
@@ -344,21 +340,6 @@ permit (
 )
 when { context.given != "session" };
 `
-
-// ciRules writes the policy of a ci site: what is shipped, and uploads. The origins
-// that were named come as they do for 'handrail up'.
-func ciRules(data dataDir) error {
-	if err := data.make(data.policyDir()); err != nil {
-		return err
-	}
-	rules := map[string][]byte{policy.DefaultName: policy.DefaultSource(), "ci-uploads.cedar": []byte(ciUploads)}
-	for name, text := range rules {
-		if err := pairing.SaveFile(filepath.Join(data.policyDir(), name), text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // removeSoon deletes a folder that something may still be writing to.
 func removeSoon(dir string) {

@@ -34,6 +34,7 @@ const (
 	upOriginRules    = "up-demo-origin.cedar"
 	upAllowedRules   = "up-allowed-origins.cedar"
 	upNoSandboxRules = "up-no-sandbox.cedar"
+	ciUploadRules    = "ci-uploads.cedar"
 )
 
 // upOptions is what the flags of up say.
@@ -45,6 +46,7 @@ type upOptions struct {
 	alone       bool // nobody is there to be asked
 	verbose     bool
 
+	uploads      bool // nobody is asked before a file goes to a page
 	grantDesktop bool // by who started this, for as long as it runs
 }
 
@@ -94,13 +96,8 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 		}
 		defer page.close()
 	}
-	if err := data.make(data.gateway()); err != nil {
-		return err
-	}
-	if err := upRules(ctx, data, o, browser, page, say); err != nil {
-		return err
-	}
 	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
+	options.Prepare = func(ctx context.Context) error { return upRules(ctx, data, o, browser, page, say) }
 	if o.door.cert != nil { // not within 'handrail ci'
 		if err := o.door.into(&options); err != nil {
 			return err
@@ -149,6 +146,9 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	if err := upOrigins(filepath.Join(dir, upAllowedRules), *o.flags.origins, say); err != nil {
 		return err
 	}
+	if err := keepOrRemove(filepath.Join(dir, ciUploadRules), []byte(ciUploads), o.uploads); err != nil {
+		return err
+	}
 	if page != nil {
 		text, err := policy.OriginPermit(page.origin, "Added by 'handrail up' for the page it serves itself.")
 		if err != nil {
@@ -167,11 +167,9 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	}
 	b, err := browser.Locate(ctx)
 	if err != nil || b.NoSandbox == "" {
-		// A sandbox that came back is used again.
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil // a missing browser is told by the node's readiness
+		// A sandbox that came back is used again; a missing browser is told by the
+		// node's readiness.
+		return keepOrRemove(path, nil, false)
 	}
 	say.line("browser: Chrome runs WITHOUT its sandbox here: %s", b.NoSandbox)
 	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
@@ -187,14 +185,23 @@ func keepFile(path string, data []byte) error {
 	return pairing.SaveFile(path, data)
 }
 
+// keepOrRemove has the file say that, or not be there: what an earlier start permitted
+// is taken back by one that does not.
+func keepOrRemove(path string, data []byte, keep bool) error {
+	if keep {
+		return keepFile(path, data)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // upOrigins permits the origins that --browser-allow-origin named, this time: without
 // any, what an earlier start permitted is taken back.
 func upOrigins(path string, origins []string, say sayer) error {
 	if len(origins) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
+		return keepOrRemove(path, nil, false)
 	}
 	var rules []byte
 	for _, origin := range slices.Compact(slices.Sorted(slices.Values(origins))) {
