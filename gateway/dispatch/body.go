@@ -86,6 +86,10 @@ type endBody struct {
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// Hops are when the hops of docs/architecture.md ended, from hop 2 (registry) to hop
+	// 11 (record), in µs since the call came in; the list ends where the call did. Guard
+	// and runner are told from the node's own duration.
+	Hops []int64 `json:"hops_us,omitempty"`
 	// EndedBy is who ended the call on purpose, if Code is cancelled and somebody did.
 	EndedBy Ender `json:"ended_by,omitempty"`
 	// Approval is the question that a pending call waits for, and Task what keeps it
@@ -181,6 +185,10 @@ func (e *endBody) append(o *object) bool {
 	}
 	o.text("effect", string(e.Effect))
 	o.text("ended_by", string(e.EndedBy))
+	if len(e.Hops) > 0 {
+		o.key("hops_us")
+		o.numbers(e.Hops)
+	}
 	o.text("isolation_given", string(e.Isolation))
 	if len(e.Observed) > 0 && !o.value("observed", e.Observed) {
 		return false
@@ -236,6 +244,17 @@ func (o *object) list(list []string) {
 			o.b = append(o.b, ',')
 		}
 		o.b = canonical.AppendString(o.b, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	o.b = append(o.b, ']')
+}
+
+func (o *object) numbers(list []int64) {
+	o.b = append(o.b, '[')
+	for i, n := range list {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.b = canonical.AppendNumber(o.b, float64(n))
 	}
 	o.b = append(o.b, ']')
 }

@@ -42,7 +42,7 @@ func TestBodiesAreCanonical(t *testing.T) {
 		end := &endBody{
 			Status: capabilities.Status(text("status")), Code: capabilities.Code(text("end code")), Effect: capabilities.Effect(text("end effect")),
 			Digest: text("output"), Isolation: capabilities.IsolationClass(text("given")), DurationMS: rapid.Float64Range(0, 1e6).Draw(t, "duration"),
-			EndedBy: Ender(text("ended by")),
+			EndedBy: Ender(text("ended by")), Hops: rapid.SliceOfN(rapid.Int64Range(1, 1e9), 0, 10).Draw(t, "hops"),
 		}
 		if maybe("more") {
 			end.Blobs = []blobRecord{{Field: text("field"), MIME: text("mime"), Size: 3, Digest: text("blob")}}

@@ -253,6 +253,7 @@ type call struct {
 	waited  time.Duration       // for people
 	yielded time.Duration       // of waited: for one who kept the node to themselves
 	row     row                 // hop 7
+	hops    hopTimes
 	// The ticket that went ahead of the commit; nil: none did, or it is done with.
 	word     func(context.Context, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
 	withdraw func()
@@ -271,15 +272,19 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 	if err := d.refusals.over(req.Principal, now); err != nil {
 		return c.failure(err) // not even looked at: its refusals are counted, not told one by one
 	}
-	for _, hop := range []func(*call) *capabilities.Error{
-		d.resolve, // 2 registry: the tool, its arguments, their digest
-		d.halted,
-		d.place,  // 3 route: the node, policy seeing the real arguments
-		d.decide, // 4 policy: envelope and decision
+	for _, hop := range []struct {
+		n  int
+		do func(*call) *capabilities.Error
+	}{
+		{2, d.resolve}, // registry: the tool, its arguments, their digest
+		{2, d.halted},
+		{3, d.place},  // route: the node, policy seeing the real arguments
+		{4, d.decide}, // policy: envelope and decision
 	} {
-		if err := hop(c); err != nil {
+		if err := hop.do(c); err != nil {
 			return d.refuse(c, err)
 		}
+		c.ended(hop.n)
 	}
 	f, id, err := d.enter(c) // 5 deduplication: start, join or replay
 	if err != nil {
@@ -302,6 +307,7 @@ func (d *Dispatcher) Call(ctx context.Context, req Request) capabilities.Result 
 // execute is the second half of a call, from the commit on. It belongs to the
 // flight, not to a caller.
 func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabilities.Result {
+	c.ended(5)
 	if err := d.halted(c); err != nil { // again: StopAll may have missed it before
 		return d.refuse(c, err)
 	}
@@ -325,6 +331,7 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	if err != nil {
 		return d.refuse(c, because(ctx, err))
 	}
+	c.ended(6)
 	d.hold(ctx, c)
 	defer c.takeBack()
 	if err := d.commit(ctx, c); err != nil { // 7: durable, or nothing executes
@@ -334,12 +341,36 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 		}
 		return c.failure(because(ctx, err))
 	}
+	c.ended(7)
 	if c.d.Exclusive && c.node != nil {
 		return d.exclusive(ctx, c, f)
 	}
 	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer
 	d.collect(ctx, c, &end, f.report)
 	return d.record(c, end) // 11 and 12
+}
+
+// hopTimes are when the hops of a call ended, by their numbers, in µs since it came in;
+// 0 for what it did not reach.
+type hopTimes [12]int64
+
+// ended notes the end of a hop.
+func (c *call) ended(hop int) { c.hops[hop] = max(1, time.Since(c.began).Microseconds()) }
+
+// answered notes the ends of what happened on the node: it was told at hop 8, and says
+// itself how long it had the call.
+func (c *call) answered(took time.Duration) {
+	c.ended(10)
+	c.hops[9] = max(c.hops[8], c.hops[10]-took.Microseconds())
+}
+
+// list gives them from hop 2 on, up to the last that was reached.
+func (h *hopTimes) list() []int64 {
+	last := len(h)
+	for last > 2 && h[last-1] == 0 {
+		last--
+	}
+	return h[2:last]
 }
 
 // exclusive is the same for a call that keeps its node to its caller.

@@ -38,8 +38,12 @@ func TestOneCall(t *testing.T) {
 		if got := h.state(r.Call); got != kept && (request != "" || got != rowOpen) { // it may have got into the picture
 			t.Errorf("the row is %q, want %q", got, kept)
 		}
-		if b := h.body(h.packets(r.Call)[3]); b.Digest == "" {
+		b := h.body(h.packets(r.Call)[3])
+		if b.Digest == "" {
 			t.Error("no digest of the output")
+		}
+		if len(b.Hops) != 10 || !slices.IsSorted(b.Hops) || slices.Contains(b.Hops, 0) {
+			t.Errorf("hops 2 to 11 ended at %d µs", b.Hops)
 		}
 	}
 }

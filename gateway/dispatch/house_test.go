@@ -141,6 +141,7 @@ func (h *house) body(p ledger.Packet) (b struct {
 	Status capabilities.Status `json:"status"`
 	Code   capabilities.Code   `json:"code"`
 	Digest string              `json:"output_digest"`
+	Hops   []int64             `json:"hops_us"`
 }) {
 	h.t.Helper()
 	must(h.t, json.Unmarshal(p.Body, &b))

@@ -30,8 +30,10 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout+answerGrace, silent)
 	defer cancel()
+	c.ended(8)
 	answer, blobs, err := d.send(ctx, c, progress)
 	if err == nil {
+		c.answered(time.Duration(answer.DurationUS) * time.Microsecond)
 		return end{answer: answer, blobs: blobs}
 	}
 	e := capabilities.AsError(err)

@@ -75,7 +75,7 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
-	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS}
+	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS, Hops: c.hops.list()}
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
 		about, _ := e.Details.(map[string]any)
@@ -260,7 +260,8 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 }
 
 func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
-	body := &endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS}
+	c.ended(11)
+	body := &endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
 	// A digest without a key could be guessed from; the key of a call of long ago is
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {

@@ -29,7 +29,7 @@ func made() *Report {
 		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 7, Kind: "tool.call.request", Body: map[string]any{"surface": "mcp"}},
 		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 8, Kind: "tool.call.decision", Body: map[string]any{"effect": "allow", "policies": []any{"p"}}},
 		{TimeUS: began.Add(3 * time.Millisecond).UnixMicro(), Seq: 9, Kind: "tool.call.dispatch", Body: map[string]any{"deadline_ms": 30000.0}},
-		{TimeUS: began.Add(38 * time.Millisecond).UnixMicro(), Seq: 10, Kind: "tool.call.failed", Body: map[string]any{"status": "error", "duration_ms": 36.5}},
+		{TimeUS: began.Add(38 * time.Millisecond).UnixMicro(), Seq: 10, Kind: "tool.call.failed", Body: map[string]any{"status": "error", "duration_ms": 36.5, "hops_us": []any{10.0, 20.0, 30.0, 40.0, 50.0, 1500.0, 1600.0, 1700.0, 36000.0, 36400.0}}},
 	}
 	t := &Trace{
 		ID: "click.bad", Title: nasty, Proves: nasty, Error: nasty, Again: nasty, Chrome: nasty, Node: "n1", Began: began,
@@ -269,6 +269,18 @@ func TestHops(t *testing.T) {
 	got := hops(c, []packet{{TimeUS: began.UnixMicro(), Seq: 1, Kind: "tool.call.request"}, {TimeUS: began.UnixMicro(), Seq: 2, Kind: "tool.call.decision", Body: map[string]any{"effect": "deny", "code": "denied_by_policy"}}, {TimeUS: began.UnixMicro(), Seq: 3, Kind: "tool.call.failed"}})
 	if len(got) != 12 || got[7].What != "not dispatched" || !strings.Contains(got[3].What, "denied_by_policy") {
 		t.Errorf("%+v", got)
+	}
+	// One that ran has a time at each hop, by the gateway's clock.
+	ends := []any{100.0, 200.0, 300.0, 400.0, 500.0, 900.0, 950.0, 1200.0, 3000.0, 3500.0}
+	at := func(us int64) int64 { return began.UnixMicro() + us }
+	got = hops(c, []packet{{TimeUS: at(900), Seq: 1, Kind: "tool.call.request"}, {TimeUS: at(900), Seq: 2, Kind: "tool.call.decision"}, {TimeUS: at(900), Seq: 3, Kind: "tool.call.dispatch"},
+		{TimeUS: at(4500), Seq: 4, Kind: "tool.call.result", Body: map[string]any{"duration_ms": 3.5, "hops_us": ends}}})
+	var whens []string
+	for _, h := range got {
+		whens = append(whens, h.When)
+	}
+	if want := "+1.0 ms +1.1 ms +1.2 ms +1.3 ms +1.4 ms +1.5 ms +1.9 ms +1.9 ms +2.2 ms +4.0 ms +4.5 ms +1000.0 ms"; strings.Join(whens, " ") != want {
+		t.Errorf("%q, want %q", whens, want)
 	}
 }
 

@@ -251,12 +251,24 @@ func hops(c *Call, packets []packet) []hop {
 		}
 		return clip(jsonOf(v), 200)
 	})
+	ends, _ := end.Body["hops_us"].([]any)
 	request, decision, dispatch := kinds["tool.call.request"], kinds["tool.call.decision"], kinds["tool.call.dispatch"]
 	took, _ := end.Body["duration_ms"].(float64)
 	ended := strings.HasSuffix(end.Kind, ".result") || strings.HasSuffix(end.Kind, ".failed") || strings.HasSuffix(end.Kind, ".reconciled")
+	came := end.TimeUS - int64(took*1000)
 	began := ""
 	if ended && took > 0 {
-		began = since(end.TimeUS - int64(took*1000))
+		began = since(came)
+	}
+	when := func(n int) string {
+		if n-2 >= len(ends) || began == "" {
+			return ""
+		}
+		us, _ := ends[n-2].(float64)
+		if us == 0 {
+			return ""
+		}
+		return since(came + int64(us))
 	}
 	said := shared(func(pairs ...string) string {
 		var all []string
@@ -269,23 +281,20 @@ func hops(c *Call, packets []packet) []hop {
 	})
 	list := []hop{
 		{1, "front", began, said("surface", text(request, "surface"), "lane", c.Lane)},
-		{2, "registry", "", said("arguments", text(request, "args_digest"))},
-		{3, "route", "", said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
-		{4, "policy", "", said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
-		{5, "deduplication", "", or(said("request", text(request, "request_id")), "a request of its own")},
-		{6, "consent", "", "none asked"},
-		{7, "commit", since(request.TimeUS), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
-		{8, "dispatch", "", said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
-		{9, "guard", "", or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "degraded")), "told by the node's own journal")},
-		{10, "runner", "", or(said("observed", text(end, "observed"), "drift", text(end, "drift")), "told by the node's own journal")},
-		{11, "record", "", said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
+		{2, "registry", when(2), said("arguments", text(request, "args_digest"))},
+		{3, "route", when(3), said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
+		{4, "policy", when(4), said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
+		{5, "deduplication", when(5), or(said("request", text(request, "request_id")), "a request of its own")},
+		{6, "consent", when(6), "none asked"},
+		{7, "commit", when(7), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
+		{8, "dispatch", when(8), said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
+		{9, "guard", when(9), or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "degraded")), "told by the node's own journal")},
+		{10, "runner", when(10), or(said("observed", text(end, "observed"), "drift", text(end, "drift")), "told by the node's own journal")},
+		{11, "record", when(11), said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
 		{12, "result", "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
 	}
-	if ended {
-		list[10].When = since(end.TimeUS)
-	}
 	if dispatch.Seq == 0 {
-		list[7].What = "not dispatched"
+		list[6].What, list[7].What, list[8].What, list[9].What = "nothing was to run", "not dispatched", "not reached", "not reached"
 	}
 	return list
 }
