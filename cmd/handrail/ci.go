@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -80,6 +81,11 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	for _, origin := range o.origins {
 		if _, err := policy.OriginPermit(origin, ""); err != nil {
 			return usageError("--allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+		}
+	}
+	for _, given := range append(slices.Clone(o.uploads), o.browser) {
+		if _, err := os.Stat(given); given != "" && err != nil {
+			return usageError("%v", err)
 		}
 	}
 	program, err := os.Executable()

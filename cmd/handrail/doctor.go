@@ -82,7 +82,9 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 func gatewayFindings(cmd *cobra.Command) []finding {
 	c, err := newClient(cmd)
 	if err != nil {
-		return []finding{problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)}
+		f := problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)
+		f.Code = string(capabilities.CodeOf(err))
+		return []finding{f}
 	}
 	var status struct {
 		Site    string `json:"site_id"`
@@ -98,6 +100,9 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 	if status.Version != "" && status.Version != programVersion() {
 		findings = append(findings, finding{Part: "gateway", Name: "version", OK: true,
 			Detail: fmt.Sprintf("the gateway is %s, this program %s", status.Version, programVersion())})
+	}
+	if text := stoppedNow(cmd, c); text != "" {
+		findings = append(findings, finding{Part: "gateway", Name: "stop switch", Code: string(capabilities.CodeStopped), Detail: text, Fix: resumeFix})
 	}
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`
@@ -141,8 +146,8 @@ func nodeFindings(n nodeView) []finding {
 		switch {
 		case !c.Available:
 			// A device without a session to work in, or without a camera, is in order: it
-			// offers the rest.
-			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() == "desktop" || c.Reason == capabilities.ReasonDeviceMissing
+			// offers the rest. A browser is what every device is expected to have.
+			fine := c.Reason == capabilities.ReasonBackendMissing && c.Capability.Tool().Family() != "browser" || c.Reason == capabilities.ReasonDeviceMissing
 			findings = append(findings, finding{Part: "node", Name: what, OK: fine, Code: string(c.Reason), Detail: string(c.Reason), Fix: c.Fix})
 		case c.Degraded != "":
 			findings = append(findings, finding{Part: "node", Name: what, OK: true, Detail: "works without " + c.Degraded, Fix: c.Fix})

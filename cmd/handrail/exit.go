@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -39,8 +40,11 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 // usageError marks a wrong command line.
-func usageError(format string, args ...any) error {
-	return &exitError{code: exitUsage, err: capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...).WithHint("See --help.")}
+func usageError(format string, args ...any) error { return usageHint("See --help.", format, args...) }
+
+// usageHint is usageError with what is right.
+func usageHint(hint, format string, args ...any) error {
+	return &exitError{code: exitUsage, err: capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...).WithHint(hint)}
 }
 
 // exitCodes maps the closed list of codes; what is absent ends with exitFailed.
@@ -97,7 +101,16 @@ func exitCode(err error) int {
 	if code, ok := exitCodes[capabilities.CodeOf(err)]; ok {
 		return code
 	}
+	if coded == nil && unreached(err) {
+		return exitUnreachable
+	}
 	return exitFailed
+}
+
+// unreached reports that nothing listens where something was called.
+func unreached(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // noNodeExit gives the exit code where no single node was selected: to be denied on

@@ -52,6 +52,9 @@ func newGatewayCmd() *cobra.Command {
 		o := gateway.Options{
 			HTTP: *http, QUIC: *quic, Advertise: *advertise, ApprovalWait: approvalWait, LedgerRetention: *keep, Log: newLog(cmd, *verbose),
 		}
+		if err := listens(*http, *quic); err != nil {
+			return err
+		}
 		if *fromFiles {
 			o.PolicyFiles = rules.FilesTaken
 		}
@@ -84,6 +87,16 @@ func newGatewayCmd() *cobra.Command {
 		return g.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// listens checks the two addresses to listen at.
+func listens(http, quic string) error {
+	for name, addr := range map[string]string{"http": http, "quic": quic} {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return usageError("--%s %s: want HOST:PORT, such as %s", name, addr, defaultHTTP)
+		}
+	}
+	return nil
 }
 
 // openGateway opens the gateway of data and makes sure that its tokens are there.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -115,6 +117,7 @@ func newRootCmd() *cobra.Command {
 	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
 	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
+	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
 	return root
 }
@@ -125,13 +128,19 @@ const (
 	groupManage = "manage"
 )
 
-// wrapArgs makes a wrong number of arguments, and an unknown subcommand, a usage
-// error everywhere.
+// wrapArgs makes a wrong number of arguments, a flag that is missing and an unknown
+// subcommand a usage error everywhere, which says what is right.
 func wrapArgs(cmd *cobra.Command) {
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args, cmd.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usageError("%s", err.Error())
+			if check(cmd, args) != nil {
+				return wrongArgs(cmd, args)
+			}
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return usageHint("Usage: "+cmd.UseLine(), "%s", err.Error())
 			}
 			return nil
 		}
@@ -139,6 +148,22 @@ func wrapArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)
 	}
+}
+
+// wrongArgs says what is wrong with the arguments of cmd, and what is right.
+func wrongArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 0 && cmd.HasSubCommands():
+		cmd.SuggestionsMinimumDistance = 2
+		hint := "'" + cmd.CommandPath() + " --help' lists its commands."
+		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			hint = "Did you mean '" + cmd.CommandPath() + " " + strings.Join(like, "' or '"+cmd.CommandPath()+" ") + "'?"
+		}
+		return usageHint(hint, "unknown command %q for %q", args[0], cmd.CommandPath())
+	case len(args) == 0:
+		return usageHint("Usage: "+cmd.UseLine(), "an argument is missing")
+	}
+	return usageHint("Usage: "+cmd.UseLine(), "%d arguments are more than it takes, or fewer: %s", len(args), strings.Join(args, " "))
 }
 
 // common is what every command shares.
@@ -198,6 +223,16 @@ func report(w io.Writer, err error, asJSON bool) {
 		code, message, hint, details = string(coded.Code), coded.PublicMessage(), coded.PublicHint(), coded.Details
 	case errors.Is(err, context.Canceled):
 		code, message = "interrupted", "interrupted"
+	case unreached(err):
+		hint = "See that the gateway runs there: 'handrail doctor' on its host."
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint = "Something else listens there: stop it, or give another address."
+	case errors.Is(err, exec.ErrNotFound):
+		hint = "Give its path, or put its folder on PATH."
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "See that the path is right."
+	case errors.Is(err, fs.ErrPermission):
+		hint = "Give another path, or run this as the account that owns it."
 	}
 	if asJSON {
 		body := map[string]any{"code": code, "message": message}

@@ -185,6 +185,7 @@ func listNodes(cmd *cobra.Command) error {
 		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, n.system(), n.ready())
 	}
 	t.flush()
+	noteStop(cmd, c)
 	return nil
 }
 

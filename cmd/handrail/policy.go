@@ -241,11 +241,12 @@ func newPolicyExplainCmd() *cobra.Command {
 				t.row(r.ID, fmt.Sprintf("%s:%d", r.Source, r.Line), r.Effect, r.Says(), r.Why)
 			}
 			t.flush()
+			noteStop(cmd, c)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&who, "principal", "agent", "who would call")
-	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, operator or admin")
+	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, viewer, operator or admin")
 	cmd.Flags().StringVar(&node, "node", "", "the node it would run on (default: the one a call would go to)")
 	cmd.Flags().StringVar(&lane, "lane", "", "the lane (default: the principal's)")
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -69,6 +70,34 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h haltedView, raw js
 		return h, nil, err
 	}
 	return h, raw, json.Unmarshal(raw, &h)
+}
+
+const resumeFix = "Run 'handrail resume' to let calls run again."
+
+// stoppedNow tells that the gateway's stop switch is on, since when and by whom; "" if
+// it is not, or if who asks may not know.
+func stoppedNow(cmd *cobra.Command, c *client) string {
+	var s struct {
+		Stopped bool      `json:"stopped"`
+		By      string    `json:"by"`
+		Reason  string    `json:"reason"`
+		Since   time.Time `json:"since"`
+	}
+	if c.get(cmd.Context(), path("stop"), &s) != nil || !s.Stopped {
+		return ""
+	}
+	text := fmt.Sprintf("Everything is stopped, by %s %s", plain(s.By), ago(time.Now(), s.Since))
+	if s.Reason != "" {
+		text += ": " + plain(s.Reason)
+	}
+	return text + "."
+}
+
+// noteStop says so below an answer that holds only while it is not on.
+func noteStop(cmd *cobra.Command, c *client) {
+	if text := stoppedNow(cmd, c); text != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "\n%s %s\n", text, resumeFix)
+	}
 }
 
 // heeded says how many nodes heard of it.

@@ -88,6 +88,11 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.report != "" { // not found out when all is done
+		if err := os.MkdirAll(o.report, 0o755); err != nil {
+			return usageError("--report: %v", err)
+		}
+	}
 	options.Behaviours, options.Done = behaviours, say.done
 	report, err := capability.Run(cmd.Context(), options)
 	var blocked *capability.Blocked
@@ -108,6 +113,9 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	}
 	if report.Count(capability.Failed) > 0 {
 		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
+	}
+	if n := len(behaviours); n > 0 && report.Count(capability.NotRun) == n {
+		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").WithHint("The lines above say what each of them needs.")
 	}
 	return nil
 }
@@ -223,7 +231,7 @@ func blockedPages(cmd *cobra.Command, b *capability.Blocked) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The node's browser has to reach this command's pages at %s. Allow them twice, or run\n"+
 		"'handrail ci -- handrail suite browser', which allows them for itself.\n\n"+
-		"1. On the gateway, put this into a file suite.cedar in its policy folder and start it again:\n\n%s\n"+
+		"1. On the gateway, put this into a file suite.cedar in its policy folder and run 'handrail policy activate' there:\n\n%s\n"+
 		"2. Start the node with --browser-allow-origin %s\n\n",
 		strings.Join(b.Origins, " and "), rules.String(), strings.Join(b.Origins, " --browser-allow-origin "))
 	return &exitError{code: exitDenied, err: capabilities.Errorf(capabilities.CodeURLBlocked, "%s", b.Error()).

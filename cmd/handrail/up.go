@@ -81,6 +81,9 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	say := sayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json}
 	log := newLog(cmd, o.verbose)
 
+	if err := listens(o.http, o.quic); err != nil {
+		return err
+	}
 	if err := data.make(data.node()); err != nil {
 		return err
 	}

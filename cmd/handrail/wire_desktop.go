@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,8 +164,9 @@ func addStopCmds(parent *cobra.Command) {
 				if err != nil {
 					return err
 				}
-				if err := data.make(data.node()); err != nil {
-					return err
+				if _, err := os.Stat(data.node()); errors.Is(err, fs.ErrNotExist) {
+					return capabilities.Errorf(capabilities.CodeNotFound, "no device keeps its data in %s", data).
+						WithHint("Give the --data that 'handrail node' or 'handrail up' was started with here.")
 				}
 				if err := agent.SetStop(data.node(), c.on); err != nil {
 					return err

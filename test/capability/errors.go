@@ -15,7 +15,12 @@ func failures() []*Behaviour {
 	})
 	p := html(`<button id=x onclick="document.title='pressed'">B</button>`)
 	return []*Behaviour{
-		b("failure.tab-crash", "a tab that crashes", "it is reported, and the next page opens", p, either("navigate", with("url", "chrome://crash")), fine()),
+		b("failure.tab-crash", "an address that crashes a tab", "it is refused, and the page stays", p, either("navigate", with("url", "chrome://crash")), check(func(c *Call) string {
+			if c.Code == "" {
+				return "was not refused"
+			}
+			return ""
+		}), holds(`document.title`, "Test page")),
 		b("failure.hanging-script", "a script that never gives the page back", "a call on it ends at its deadline; the next page opens", html(`<button id=x onclick="setTimeout(()=>{for(;;);},0)">B</button>`), either("click", with("selector", "#x", "timeout_ms", 2500)), either("click", with("selector", "#x", "timeout_ms", 1500)), func(r *run) {
 			open("?after")(r)
 			holds(`document.readyState`, "complete")(r)
