@@ -208,6 +208,9 @@ func saysAll(message string, details any) bool {
 	return ok
 }
 
+// forPeople puts this program's commands for the tools that hints name to agents.
+var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'")
+
 // report says what is wrong and what to do, on stderr; with --json as one object.
 func report(w io.Writer, err error, asJSON bool) {
 	var own *exitError
@@ -234,6 +237,7 @@ func report(w io.Writer, err error, asJSON bool) {
 	case errors.Is(err, fs.ErrPermission):
 		hint = "Give another path, or run this as the account that owns it."
 	}
+	hint = forPeople.Replace(hint)
 	if asJSON {
 		body := map[string]any{"code": code, "message": message}
 		if hint != "" {
