@@ -265,13 +265,12 @@ func (s *suiteSayer) done(o capability.Outcome) {
 		}{"behaviour", v})
 		return
 	}
-	word := map[capability.Status]string{capability.Passed: "ok", capability.Failed: "FAIL", capability.NotRun: "left"}[o.Status]
-	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds())
+	word := map[capability.Status]string{capability.Passed: "ok", capability.Failed: "FAIL", capability.NotRun: "skip"}[o.Status]
+	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms  %s: %s\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds(), o.Title, o.Proves)
 	if o.Status == capability.NotRun {
 		fmt.Fprintln(s.out, "          "+o.Error)
 	}
 	if o.Status == capability.Failed {
-		fmt.Fprintf(s.out, "          %s: %s\n", o.Title, o.Proves)
 		for line := range strings.Lines(o.Error) {
 			fmt.Fprintln(s.out, "          "+plain(strings.TrimRight(line, "\n")))
 		}

@@ -49,7 +49,7 @@ func (r *Report) JUnit(w io.Writer) error {
 		}
 		x.close("properties")
 		for _, o := range s.cases {
-			x.open("testcase", "classname", r.suite()+"."+s.name, "name", o.ID+": "+o.Title, "time", seconds(o.Duration))
+			x.open("testcase", "classname", r.suite()+"."+s.name, "name", o.ID+": "+o.Title+": "+o.Proves, "time", seconds(o.Duration))
 			switch o.Status {
 			case Failed:
 				first, _, _ := strings.Cut(o.Error, "\n")
