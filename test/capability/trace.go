@@ -173,9 +173,12 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// lines gives the named fields of each entry.
+// lines gives the named fields of each entry; nil for a list that is not known.
 func lines(list []any, fields ...string) []string {
-	var all []string
+	if list == nil {
+		return nil
+	}
+	all := []string{}
 	for _, x := range list {
 		m, _ := x.(map[string]any)
 		var words []string

@@ -143,7 +143,11 @@ func (f *form) step(s stepView) {
 	f.image(s.After, "after", "no picture could be taken", "")
 	f.put("</figure></div>\n")
 	if len(s.Difference) == 0 {
-		f.put("<p class=\"about\">the outline is as it was</p></div>\n")
+		word := "the outline is as it was"
+		if s.After == "" && s.Before == "" {
+			word = "no page was there"
+		}
+		f.put("<p class=\"about\">%v</p></div>\n", word)
 		return
 	}
 	f.put(`<details open><summary>Difference of the outlines</summary><div class="diff mono">`)
@@ -178,7 +182,11 @@ func (f *form) details(summary, text string) {
 
 func (f *form) list(lines []string) {
 	if len(lines) == 0 {
-		f.put(`<span class="about">nothing is known</span>`)
+		word := "none"
+		if lines == nil { // it could not be asked for
+			word = "nothing is known"
+		}
+		f.put(`<span class="about">%v</span>`, word)
 		return
 	}
 	f.put(`<ul class="plain mono">`)
