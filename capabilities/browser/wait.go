@@ -58,11 +58,15 @@ func waitFor(c *call) (capabilities.Output, error) {
 	}
 	c.release()
 	began := time.Now()
-	stop := began.Add(time.Duration(args.Timeout) * time.Millisecond)
-	if deadline, ok := c.ctx.Deadline(); ok && deadline.Add(-250*time.Millisecond).Before(stop) {
-		stop = deadline.Add(-250 * time.Millisecond)
+	within := func(d time.Duration) time.Time {
+		end := began.Add(d)
+		if deadline, ok := c.ctx.Deadline(); ok && deadline.Add(-250*time.Millisecond).Before(end) {
+			end = deadline.Add(-250 * time.Millisecond)
+		}
+		return end
 	}
-	missing, err := c.await(args, stop)
+	timeout := time.Duration(args.Timeout) * time.Millisecond
+	missing, err := c.await(args, within(timeout), within(max(timeout, boundToCome)))
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -80,8 +84,8 @@ func waitFor(c *call) (capabilities.Output, error) {
 }
 
 // await waits until all conditions hold, or until stop; then it says which did
-// not.
-func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) {
+// not. However soon that is, the page is asked once and has until first to answer.
+func (c *call) await(args waitArgs, stop, first time.Time) (missing string, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	t := c.tab
@@ -93,6 +97,7 @@ func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) 
 	}
 	end := time.NewTimer(time.Until(stop))
 	defer end.Stop()
+	looked, patience := seen == nil, first
 	for late := false; ; {
 		now, changed := t.look()
 		var news <-chan struct{}
@@ -105,15 +110,17 @@ func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) 
 			missing, recheck = "the load state", left
 		}
 		if seen != nil {
-			var ok bool
-			if ok, news, err = seen.holds(args); err != nil {
+			var ok, all bool
+			if ok, all, news, err = seen.holds(args, now.domReady); err != nil {
 				return "", err
 			} else if !ok {
 				missing = "what the page is to show"
 			}
+			looked = looked || all
 		}
 		if missing == "" && args.Function != "" {
-			ok, why, err := c.truth(ctx, args.Function, stop)
+			ok, why, err := c.truth(ctx, args.Function, stop, patience)
+			patience = stop
 			if err != nil {
 				return "", err
 			}
@@ -121,7 +128,7 @@ func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) 
 				missing, recheck = "the function"+why, functionEvery
 			}
 		}
-		if missing == "" || late {
+		if missing == "" || late && (looked || !time.Now().Before(first)) {
 			return missing, nil
 		}
 		var again <-chan time.Time
@@ -134,6 +141,7 @@ func (c *call) await(args waitArgs, stop time.Time) (missing string, err error) 
 		case <-again:
 		case <-end.C:
 			late = true // one last look
+			end.Reset(time.Until(first))
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -175,13 +183,14 @@ func matchURL(want, url string) bool {
 }
 
 // truth asks the caller's function, which must not change the page. What throws
-// because the page is not there yet is not true yet; why tells of it.
-func (c *call) truth(ctx context.Context, expression string, stop time.Time) (ok bool, why string, err error) {
+// because the page is not there yet is not true yet; why tells of it. The function
+// may run until stop, the page answer until patience ends.
+func (c *call) truth(ctx context.Context, expression string, stop, patience time.Time) (ok bool, why string, err error) {
 	if functionPattern.MatchString(expression) {
 		expression = "(" + expression + "\n)()"
 	}
 	bound := min(max(time.Until(stop), 100*time.Millisecond), 2*time.Second)
-	soft, cancel := context.WithTimeout(ctx, time.Until(stop)+200*time.Millisecond)
+	soft, cancel := context.WithDeadline(ctx, patience.Add(200*time.Millisecond))
 	defer cancel()
 	res, err := do(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: expression, ThrowOnSideEffect: ptr(true), Silent: ptr(true), Timeout: runtime.TimeDelta(bound.Milliseconds()),
@@ -411,21 +420,22 @@ func (t *tab) forgetWorld(w world) {
 
 // holds reports whether what is shown fulfils the conditions. What shall be absent
 // must be so in every document; one of a frame that does not answer is passed over
-// after a while.
-func (w *watch) holds(args waitArgs) (ok bool, changed <-chan struct{}, err error) {
+// after a while. answered: each that can be looked into yet has told what it shows.
+func (w *watch) holds(args waitArgs, ready bool) (ok, answered bool, changed <-chan struct{}, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all shown
 	unknown := w.known[nil] == nil || len(w.known) > 1 && time.Since(w.since) < frameWait
-	waiting := w.known[nil] == nil || !w.met
+	answered = w.known[nil] != nil
 	for _, s := range w.known {
 		if s == nil {
-			waiting = waiting || unknown
+			answered = answered && !unknown
 			continue
 		}
 		all.Text, all.Gone = all.Text || s.Text, all.Gone || s.Gone
 		all.Attached, all.Visible = all.Attached || s.Attached, all.Visible || s.Visible
 	}
+	waiting := !answered || !w.met
 	ok = (args.Text == "" || all.Text) && (args.Gone == "" || !all.Gone && !waiting)
 	if args.Selector != "" {
 		switch args.State {
@@ -437,5 +447,5 @@ func (w *watch) holds(args waitArgs) (ok bool, changed <-chan struct{}, err erro
 			ok = ok && all.Visible
 		}
 	}
-	return ok, w.changed, w.fault
+	return ok, answered && (w.met || !ready), w.changed, w.fault
 }

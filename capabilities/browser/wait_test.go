@@ -67,6 +67,18 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 			t.Errorf("%v: %s", no, a.Evidence)
 		}
 	}
+	// However short the time, the page is asked once.
+	for _, ms := range []int{0, 1} {
+		for _, yes := range []obj{
+			{"text": "Hello"}, {"text": "in the frame"}, {"text_gone": "never"}, {"selector": "#gone", "state": "hidden"}, {"function": "ready"},
+			{"text": "Hello", "function": "ready === 1"}, {"url": "/#part"}, {"load_state": "load"},
+		} {
+			yes["timeout_ms"] = ms
+			n.matched(true, yes)
+		}
+		n.matched(false, obj{"text": "never", "timeout_ms": ms})
+		n.matched(false, obj{"text_gone": "Hello", "function": "ready", "timeout_ms": ms})
+	}
 	n.refused(capabilities.CodeInvalidArguments, "wait-for", obj{"selector": "p["})
 	n.refused(capabilities.CodeScriptFailed, "wait-for", obj{"function": "document.title='changed'"})
 	n.refused(capabilities.CodeScriptFailed, "wait-for", obj{"function": "a b"})
@@ -133,6 +145,8 @@ func TestWaitForInForeignFrame(t *testing.T) {
 	n := newNode(t, s.URL, other.URL, foreign)
 	n.goTo(s.URL + "/")
 	n.matched(true, obj{"text": "foreign"})
+	n.matched(true, obj{"text": "foreign", "timeout_ms": 0})
+	n.matched(false, obj{"text_gone": "foreign", "timeout_ms": 0})
 	end := n.waits(obj{"text": "foreign news"})
 	n.matched(false, obj{"text_gone": "foreign", "timeout_ms": 50})
 	n.eval(`f.contentWindow.postMessage(1,'*'); 1`)
