@@ -48,7 +48,7 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/#part")
 	for _, yes := range []obj{
-		{}, {"text": "Hello"}, {"text": "hello"}, {"text": "big wide world"}, {"text": "Hello big"}, {"text": "SHOUT"}, {"text": "Send it"}, {"text": "in the shadow"},
+		{"text": "Hello"}, {"text": "hello"}, {"text": "big wide world"}, {"text": "Hello big"}, {"text": "SHOUT"}, {"text": "Send it"}, {"text": "in the shadow"},
 		{"text": "in the frame"}, {"text": "drawn"}, {"text_gone": "secret text"}, {"text_gone": "never"}, {"selector": "h1"}, {"selector": "#deep"}, {"selector": "#under"},
 		{"selector": "#gone", "state": "attached"}, {"selector": "#gone", "state": "hidden"}, {"selector": "#never", "state": "hidden"},
 		{"url": "/#part"}, {"url": "http://*/#part"}, {"load_state": "load"}, {"load_state": "domcontentloaded"}, {"load_state": "network_quiet"},
@@ -78,6 +78,12 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 		}
 		n.matched(false, obj{"text": "never", "timeout_ms": ms})
 		n.matched(false, obj{"text_gone": "Hello", "function": "ready", "timeout_ms": ms})
+	}
+	// Nothing to wait for holds at once, and tells nothing.
+	for _, none := range []obj{{}, {"timeout_ms": 300}, {"state": "hidden"}, {"text": ""}} {
+		if err := n.refused(capabilities.CodeInvalidArguments, "wait-for", none); !strings.Contains(err.Message, "at least one of: text, ") {
+			t.Errorf("%v: %v", none, err)
+		}
 	}
 	n.refused(capabilities.CodeInvalidArguments, "wait-for", obj{"selector": "p["})
 	n.refused(capabilities.CodeScriptFailed, "wait-for", obj{"function": "document.title='changed'"})

@@ -186,10 +186,11 @@ var lessons = []lesson{
 			{"url", "the address holds this, or fits this pattern with `*`"},
 			{"load_state", "`domcontentloaded`, `load`, or `network_quiet`"},
 			{"function", "a JavaScript expression that becomes true; it can not change the page"},
-			{"timeout_ms", "0 to 60000; default 30000"},
+			{"timeout_ms", "0 to 60000; default 30000; the page is asked once at least"},
 		},
 		at: "/soon", args: `{"text": "Thank you", "timeout_ms": 5000}`,
 		back: "Not in time is no error: `matched` is then false.",
+		bad:  []wrong{{at: "/", args: `{"state": "hidden"}`}},
 	},
 	{
 		tool: "tabs",
