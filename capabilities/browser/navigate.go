@@ -55,6 +55,10 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
 		return c.opened(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before"})
 	case res.ErrorText != "" || res.IsDownload:
+		// The error page is on its way still, and holds up the next call.
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
+			return s.loader == res.LoaderID || s.started != before.started && s.navigating == ""
+		})
 		return capabilities.Output{}, c.navigationError(address, res.ErrorText, began)
 	case res.LoaderID == "":
 		return c.opened(before, confirmed("the address changed within the document"))
@@ -127,13 +131,17 @@ func navigateBack(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, d.refusal()
 	}
 	c.wants = args.Snapshot
-	before, _ := t.look()
+	var before tabState
 	began := time.Now()
 	evidence := "the page was loaded anew"
-	if args.Direction == "reload" {
-		_, err = do(c.ctx, t.s, page.Reload, page.ReloadParams{})
-	} else {
-		evidence, err = c.stepHistory(args.Direction)
+	// The page to leave may still be taking the place of one before it: see placeOf.
+	for again := true; again; again = swapping(err) && time.Since(began) < boundToCome && t.nextChange(c.ctx) {
+		before, _ = t.look()
+		if args.Direction == "reload" {
+			_, err = do(c.ctx, t.s, page.Reload, page.ReloadParams{})
+		} else {
+			evidence, err = c.stepHistory(args.Direction)
+		}
 	}
 	if err != nil {
 		return c.notOpened(err)

@@ -55,6 +55,24 @@ func TestNavigateBack(t *testing.T) {
 	n.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": "reload"})
 }
 
+// The error page of a failed navigation is there when the failure is told: the next
+// call goes on from it.
+func TestNavigateBackFromAFailure(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`one`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for range 5 {
+		for _, direction := range []string{"forward", "reload"} {
+			n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": "http://nowhere.invalid/"})
+			n.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": direction})
+		}
+		n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": "http://nowhere.invalid/"})
+		if a := n.must("navigate-back", obj{}); a.m["url"] != s.URL+"/" || n.eval("document.body.textContent") != "one" {
+			t.Fatalf("back: %s", a.json)
+		}
+	}
+}
+
 // A site's password is given in the address, and comes back nowhere. The second time
 // Chrome's history has the address already.
 func TestPasswordInAnAddress(t *testing.T) {

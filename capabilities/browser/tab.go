@@ -371,11 +371,7 @@ func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] 
 func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistoryResult]) (url, title string, err error) {
 	h, err := first.get(ctx)
 	for began := time.Now(); (swapping(err) || err == nil && t.behind(h)) && time.Since(began) < boundToCome; {
-		_, changed := t.look()
-		select {
-		case <-changed:
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if !t.nextChange(ctx) {
 			return "", "", ctx.Err()
 		}
 		h, err = t.where(ctx).get(ctx)
@@ -391,6 +387,18 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 		url = url[:at] + t.lane.concealTyped(url[at:])
 	}
 	return url, title, err
+}
+
+// nextChange waits for the tab's next change, or a moment, since not all that Chrome
+// does is told; it reports whether ctx goes on.
+func (t *tab) nextChange(ctx context.Context) bool {
+	_, changed := t.look()
+	select {
+	case <-changed:
+	case <-time.After(5 * time.Millisecond):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // behind reports that an answer of where is of before the address the page told last.
