@@ -147,7 +147,18 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 	rows := part(page.rows)
 	g.Snapshot, g.Omitted = fit(rows, args.MaxChars)
 	// Only of the same document, in the same view, a difference says something.
-	if before != nil && before.documents == page.documents && before.of == v {
+	whole := "" // why it is not a delta
+	switch {
+	case args.Since == "":
+	case before == nil && args.Since == "last":
+		whole = "no snapshot of this view is kept"
+	case before == nil:
+		whole = args.Since + " is not kept for this tab"
+	case before.documents != page.documents:
+		whole = before.id + " is of another document"
+	case before.of != v:
+		whole = before.id + " is of another view"
+	default:
 		old := before.lines
 		if args.Search != "" || args.Depth > 0 {
 			old = strings.Split(textOf(part(rowsOf(strings.Join(old, "\n")))), "\n")
@@ -161,11 +172,16 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 		}
 		if len(text) <= max(args.MaxChars, 200) && (len(text) < len(g.Snapshot) || before.id == args.Since) {
 			g.Snapshot, g.Delta, g.Omitted = text, true, 0
+		} else {
+			whole = "what changed since " + before.id + " takes more room"
 		}
 	}
 	if page.omitted > 0 && !g.Delta {
 		g.Omitted += page.omitted
 		g.Snapshot += fmt.Sprintf("\n- (%d characters more were not read: the page is too large for one outline; read its parts with ref or selector)", page.omitted)
+	}
+	if whole != "" {
+		g.Snapshot = "(" + whole + ": this is the page, not what changed)\n" + g.Snapshot
 	}
 	g.Truncated = g.Omitted > 0
 	return g, nil

@@ -196,16 +196,23 @@ func TestDeltaOfAPage(t *testing.T) {
 	if full := n.snap(); err != nil || strings.Join(got, "\n") != full {
 		t.Errorf("the delta gives\n%s\nbut the page is\n%s\n%v", strings.Join(got, "\n"), full, err)
 	}
-	// Unknown, of another view, or of another document: all of it.
-	for _, args := range []obj{{"since": "s999"}, {"since": id, "interactive_only": true}} {
-		if a := n.must("snapshot", args); a.m["delta"] != nil || !strings.Contains(a.json, "More") {
+	// Unknown, of another view, or of another document: all of it, which it says.
+	whole := func(args obj, why, shows string) {
+		t.Helper()
+		a := n.must("snapshot", args)
+		first, page, _ := strings.Cut(a.m["snapshot"].(string), "\n")
+		if a.m["delta"] != nil || first != "("+why+": this is the page, not what changed)" || !strings.Contains(page, shows) {
 			t.Errorf("%v: %s", args, a.json)
 		}
 	}
+	whole(obj{"since": "s999"}, "s999 is not kept for this tab", "More")
+	whole(obj{"since": id, "interactive_only": true}, id+" is of another view", "More")
+	whole(obj{"since": "last", "selector": "#b"}, "no snapshot of this view is kept", "More")
+	n.eval(`document.querySelector('ul').innerHTML = '<li>x'.repeat(200); 1`)
+	whole(obj{"since": id, "max_chars": 1000}, "what changed since "+id+" takes more room", "Shop")
+	id = n.must("snapshot", obj{}).m["snapshot_id"].(string)
 	n.goTo(s.URL + "/2")
-	if a := n.must("snapshot", obj{"since": "last"}); a.m["delta"] != nil || !strings.Contains(a.json, "Other") {
-		t.Errorf("a new document: %s", a.json)
-	}
+	whole(obj{"since": "last"}, id+" is of another document", "Other")
 	// With an action.
 	n.goTo(s.URL + "/")
 	n.snap()

@@ -75,7 +75,7 @@ var lessons = []lesson{
 			{"since", "only what changed since that `snapshot_id`, or since the `last` one of this tab"},
 		},
 		at: "/", args: `{}`,
-		back: "`truncated` and `omitted_chars` say that something was left out; `snapshot_id` is for a later `since`.",
+		back: "`truncated` and `omitted_chars` say that something was left out; `snapshot_id` is for a later `since`, whose answer has `delta`, or says first why it is not a delta.",
 		bad:  []wrong{{at: "/", args: `{"selector": "#nothing"}`}},
 	},
 	{
