@@ -61,16 +61,47 @@ func runCode(c *call) (capabilities.Output, error) {
 	}
 	res, err := script.Run(c.ctx, o)
 	if err != nil {
-		if seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
-			err = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
-		}
-		return capabilities.Output{}, err
+		return capabilities.Output{}, c.scriptEnded(err, res.Log, seen, last)
 	}
 	effect, evidence := seen.sum()
 	return capabilities.Output{Result: struct {
 		Result json.RawMessage `json:"result"`
 		Log    []string        `json:"log,omitempty"`
 	}{res.Value, res.Log}, Effect: effect, Evidence: evidence, Untrusted: true}, nil
+}
+
+// maxFailureLog is how much of a log, as JSON, goes into the details of an error: what
+// a model reads of them is not much more.
+const maxFailureLog = 3 << 10
+
+// scriptEnded tells with a script's failure what it had done until then: its steps
+// stay done, and its log may say why it failed.
+func (c *call) scriptEnded(err error, log []string, seen effects, last string) error {
+	var e *capabilities.Error
+	switch {
+	case seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
+		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
+	case seen.steps+len(log) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
+		return err
+	case seen.done == 0:
+		e = capabilities.Wrap(e.Code, e, e.PublicMessage()+" No step was done.").WithHint(e.PublicHint())
+	default:
+		e = capabilities.Wrap(e.Code, e, fmt.Sprintf("%s Steps done before: %d, of them act: %d.", e.PublicMessage(), seen.done, seen.acted)).WithHint(e.PublicHint())
+	}
+	from, size := len(log), 0 // its end tells the most
+	for ; from > 0; from-- {
+		log[from-1] = clip(log[from-1], 1000)
+		line, _ := json.Marshal(log[from-1])
+		if size += len(line) + 1; size > maxFailureLog {
+			break
+		}
+	}
+	return e.WithDetails(struct {
+		Done    int      `json:"done"`
+		Act     int      `json:"act"`
+		Log     []string `json:"log,omitempty"`
+		Omitted int      `json:"log_omitted,omitempty"` // its first entries
+	}{seen.done, seen.acted, log[from:], from})
 }
 
 // step carries out one call of a script, in the script's own turn.
@@ -125,10 +156,11 @@ func stepResult(out capabilities.Output) (json.RawMessage, error) {
 
 // effects sums up what a script's steps were seen to do.
 type effects struct {
-	steps, acted, doubtful, unseen int
+	steps, done, acted, doubtful, unseen int
 }
 
 func (e *effects) add(effect capabilities.Effect) {
+	e.done++
 	switch effect {
 	case "":
 		return

@@ -5,6 +5,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,43 @@ func TestRunCodeRules(t *testing.T) {
 	}
 	n.h.o.CheckArgs = nil
 	n.refused(capabilities.CodeNotSupported, "run-code", obj{"code": "return 1"})
+}
+
+// A script that fails tells what it had done until then.
+func TestRunCodeFailsHalfway(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=b1 onclick="document.title='done'">One</button>`)})
+	n := newScripted(t, s.URL)
+	n.goTo(s.URL + "/")
+	for _, tc := range []struct{ code, message, details string }{
+		{"console.log('before'); page.snapshot(); page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 2, of them act: 1.", `{"done":2,"act":1,"log":["before"]}`},
+		{"page.click('#zz')", "page.click (line 1): No element matches the selector. No step was done.", `{"done":0,"act":0}`},
+		{"try { page.click('#zz') } catch (e) { console.log(e.code) }; page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 1, of them act: 1.", `{"done":1,"act":1,"log":["element_not_found"]}`},
+	} {
+		err := n.refused(capabilities.CodeElementNotFound, "run-code", obj{"code": tc.code})
+		if details, _ := json.Marshal(err.Details); err.Message != tc.message || string(details) != tc.details {
+			t.Errorf("%s: %q %s", tc.code, err.Message, details)
+		}
+	}
+	// The end of a long log, as much as an error has room for.
+	err := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": "for (let i = 0; i < 40; i++) console.log('\\u0001'.repeat(100) + i); console.log('last' + 'x'.repeat(2000)); throw new Error('mine')"})
+	details, _ := json.Marshal(err.Details)
+	if !strings.Contains(string(details), `,"lastxxx`) || !strings.Contains(string(details), `xxx"],"log_omitted":`) || len(details) > 4<<10 || !strings.Contains(err.Message, "mine") {
+		t.Errorf("%q %d bytes: %s", err.Message, len(details), details)
+	}
+	n.before(time.Second, func(ctx context.Context) error {
+		_, err := n.within(ctx, "run-code", obj{"code": "console.log('in vain'); page.snapshot(); for (;;);"})
+		if err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+			t.Fatal(err)
+		}
+		if details, _ := json.Marshal(err.Details); string(details) != `{"done":1,"act":0,"log":["in vain"]}` {
+			return fmt.Errorf("%v %s", err, details)
+		}
+		return nil
+	})
+	// What can not even begin has nothing to tell.
+	if err := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": "let let"}); err.Details != nil {
+		t.Errorf("%v", err.Details)
+	}
 }
 
 // A script ends with its call, tells its steps, and holds the lane's turn.
