@@ -229,7 +229,7 @@ func TestSelectOption(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<select id=one><option value=s>Small<option value=m selected>Medium<option value=l disabled>Large<optgroup disabled label=G><option>In group</optgroup></select>
 <select id=many multiple><option>A<option>B<option>C</select><select id=off disabled><option>x</select><label>Pick <select id=lab><option>1<option>2</select></label>
 <div id=custom role=combobox aria-haspopup=listbox tabindex=0>Choose</div><p id=p>no</p><select id=ask onchange="document.title=confirm('change?')"><option>a<option>b</select>
-<select id=jump onchange="location='/next'"><option>a<option>b</select>
+<select id=jump onchange="location='/next'"><option>a<option>b</select><select id=tall size=2><option selected>a<option>b</select>
 <script>window.log=[];for(const t of ['input','change'])one.addEventListener(t,e=>log.push(t+one.value+(e.isTrusted?'':'!')))</script>`), "/next": html("next")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -239,6 +239,7 @@ func TestSelectOption(t *testing.T) {
 		{"already", "select-option", obj{"selector": "#one", "values": []string{"m"}}, "confirmed", "already", "log.splice(0).join()", "inputm,changem"},
 		{"several", "select-option", obj{"selector": "#many", "values": []string{"A", "C"}}, "confirmed", "", "[...many.selectedOptions].map(o=>o.text).join()", "A,C"},
 		{"none", "select-option", obj{"selector": "#many", "values": []string{}}, "confirmed", "", "many.selectedOptions.length", 0.0},
+		{"none of a box for one", "select-option", obj{"selector": "#tall", "values": []string{}}, "confirmed", "", "tall.selectedIndex", -1.0},
 		{"by the label around", "select-option", obj{"selector": "label", "values": []string{"2"}}, "confirmed", "", "lab.value", "2"},
 	})
 	if a := n.must("select-option", obj{"selector": "#many", "values": []string{"B"}}); !strings.Contains(a.json, `"selected":["B"]`) {
@@ -251,6 +252,9 @@ func TestSelectOption(t *testing.T) {
 	n.refused(capabilities.CodeElementDisabled, "select-option", obj{"selector": "#one", "values": []string{"In group"}})
 	n.refused(capabilities.CodeElementDisabled, "select-option", obj{"selector": "#off", "values": []string{"x"}})
 	n.refused(capabilities.CodeInvalidArguments, "select-option", obj{"selector": "#one", "values": []string{"s", "m"}})
+	if e := n.refused(capabilities.CodeInvalidArguments, "select-option", obj{"selector": "#one", "values": []string{}}); !strings.Contains(e.Message, "always holds one option") || n.eval("one.value") != "m" {
+		t.Error(e)
+	}
 	n.refused(capabilities.CodeExecutionFailed, "select-option", obj{"selector": "#p", "values": []string{"s"}})
 	if e := n.refused(capabilities.CodeExecutionFailed, "select-option", obj{"selector": "#custom", "values": []string{"s"}}); !strings.Contains(e.PublicHint(), "Click it to open it") {
 		t.Error(e.Message, e.PublicHint())

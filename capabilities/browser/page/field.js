@@ -200,6 +200,8 @@ function chooseIn(el, wanted, byKey) {
   }
   const same = options.every(x => x.selected === chosen.has(x));
   if (!same) {
+    // Its own rule would choose another at once.
+    if (!chosen.size && !el.multiple && el.size < 2) return fail('invalid_arguments', `${describe(el)} always holds one option: give one.`);
     el.focus({preventScroll: true});
     if (byKey && !el.multiple && el.size < 2 && chosen.size === 1 && el.matches(':focus')) {
       const [want] = chosen;
