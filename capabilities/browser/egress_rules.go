@@ -188,7 +188,7 @@ func (r *egressRules) checkURL(raw string) error {
 		return nil
 	}
 	return capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses of the scheme %q may not be opened.", clip(u.Scheme, 40)).
-		WithHint("Use an http or https address.")
+		WithHint("Use an http or https address, with http:// or https:// in front.")
 }
 
 // resolve gives the addresses of host that may be dialled, each checked. A name

@@ -27,6 +27,9 @@ func TestNavigateRefusals(t *testing.T) {
 			t.Error(url, "no message")
 		}
 	}
+	if err := n.refused(capabilities.CodeURLBlocked, "navigate", obj{"url": "localhost:8131"}); !strings.Contains(err.PublicHint(), "http://") {
+		t.Error(err.PublicHint())
+	}
 	if other.count("/") != 0 {
 		t.Error("a blocked origin was reached")
 	}

@@ -190,6 +190,11 @@ func duplicate(items []canonical.Value) int {
 	return -1
 }
 
+// patternWords say what a pattern wants where callers often miss it.
+var patternWords = map[string]string{
+	"^[A-Za-z][A-Za-z0-9+.-]*:": "must begin with a scheme: write http:// or https:// in front",
+}
+
 // check names what fits only judged. Messages say what was expected and never
 // repeat a value: it may be a secret.
 func (s *schema) check(v *canonical.Value, at *step, r *report) {
@@ -218,7 +223,11 @@ func (s *schema) check(v *canonical.Value, at *step, r *report) {
 			r.add(at, "must have at most %d characters", s.maxLen)
 		}
 		if s.pattern != nil && !s.pattern.MatchString(v.Str) {
-			r.add(at, "must match the pattern %s", s.pattern)
+			if words := patternWords[s.pattern.String()]; words != "" {
+				r.add(at, "%s", words)
+			} else {
+				r.add(at, "must match the pattern %s", s.pattern)
+			}
 		}
 	case canonical.Array:
 		s.checkArray(v, at, r)

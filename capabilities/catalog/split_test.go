@@ -89,7 +89,8 @@ func TestEveryViolationIsNamed(t *testing.T) {
 		{"tool.desktop.screenshot", `{"display":{"id":""}}`, []string{`/display/id must not be empty`}},
 		{"tool.browser.upload-file", `{"selector":"a","paths":[]}`, []string{"/paths must have at least 1 items"}},
 		{"tool.browser.type", `{"ref":"e1","text":"` + strings.Repeat("é", 32769) + `"}`, []string{"/text must have at most 32768 characters"}},
-		{"tool.browser.navigate", `{"url":"example.com"}`, []string{"/url must match the pattern ^[A-Za-z][A-Za-z0-9+.-]*:"}},
+		{"tool.browser.navigate", `{"url":"example.com"}`, []string{"/url must begin with a scheme: write http:// or https:// in front"}},
+		{"tool.browser.tabs", `{"action":"new","url":"127.0.0.1:8131"}`, []string{"/url must begin with a scheme: write http:// or https:// in front"}},
 	} {
 		args, bad, err := mustGet(t, c.tool).SplitArgs([]byte(c.raw))
 		if err != nil || args.Canonical != nil {
