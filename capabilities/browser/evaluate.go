@@ -22,6 +22,10 @@ import (
 // other tools pass one, and mean its call.
 var functionPattern = regexp.MustCompile(`^\s*(async\s+)?(function\b|\([^()]*\)\s*=>|[A-Za-z_$][\w$]*\s*=>)`)
 
+// consolePattern recognises what may need Chrome's mode for consoles: await at the top
+// level, and names that a later call declares again.
+var consolePattern = regexp.MustCompile(`\b(await|let|const|class)\b`)
+
 var errStopped = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The expression ran too long and was stopped.")
 
 // maxValue bounds an evaluate's result before it is passed on.
@@ -49,9 +53,8 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if function {
 		expression = "(" + expression + "\n)()"
 	}
-	// Await at the top level needs Chrome's mode for consoles, which gives a promise
-	// as it is: then it is awaited by a second command.
-	console := !function && strings.Contains(expression, "await")
+	// That mode gives a promise as it is: then it is awaited by a second command.
+	console := !function && consolePattern.MatchString(expression)
 	p := runtime.EvaluateParams{
 		Expression: expression, ReturnByValue: ptr(!console), AwaitPromise: ptr(true), UserGesture: ptr(true), Silent: ptr(true), ReplMode: ptr(console),
 	}
@@ -69,6 +72,10 @@ func evaluate(c *call) (capabilities.Output, error) {
 	res, err := sent.get(c.ctx)
 	if o := res.Result; console && err == nil && o != nil && o.ObjectID != "" && res.ExceptionDetails == nil {
 		res, err = c.settled(o)
+	}
+	// What runs in that mode rejects; only what does not compile is thrown.
+	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" && (e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
+		e.Text = inPromise
 	}
 	return c.evaluated(res, err, stopAt)
 }
@@ -152,14 +159,11 @@ func (c *call) evaluated(res runtime.EvaluateResult, err error, stopAt time.Time
 		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}, nil
 }
 
-// settled awaits a promise and gives the value of what a handle stands for.
+// settled awaits a promise, and gives the value of what a handle stands for.
 func (c *call) settled(o *runtime.RemoteObject) (runtime.EvaluateResult, error) {
-	if o.Subtype == runtime.RemoteObjectSubtypePromise {
-		res, err := do(c.ctx, c.tab.s, runtime.AwaitPromise, runtime.AwaitPromiseParams{PromiseObjectID: o.ObjectID, ReturnByValue: ptr(true)})
-		return runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err
-	}
+	defer start(c.whole, c.tab.s, runtime.ReleaseObject, runtime.ReleaseObjectParams{ObjectID: o.ObjectID})
 	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function() { return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), Silent: ptr(true),
+		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
 	})
 	return runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err
 }
@@ -229,6 +233,9 @@ func unescape(raw []byte) []byte {
 	return out
 }
 
+// inPromise is in Chrome's words for a rejection.
+const inPromise = "(in promise)"
+
 // scriptError gives the page's exception: its first line and where it was thrown.
 func scriptError(e *runtime.ExceptionDetails) error {
 	text := e.Text
@@ -244,5 +251,13 @@ func scriptError(e *runtime.ExceptionDetails) error {
 		return errStopped
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s (line %d)", clip(text, 500), e.LineNumber+1)
+	text = clip(text, 500)
+	line := e.LineNumber + 1
+	if strings.Contains(e.Text, inPromise) {
+		line-- // of a rejection Chrome counts from 1; of one without a stack it knows none
+	}
+	if line == 0 {
+		return capabilities.Errorf(capabilities.CodeScriptFailed, "%s", text)
+	}
+	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s (line %d)", text, line)
 }

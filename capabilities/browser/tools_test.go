@@ -366,6 +366,41 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tc.expression, a.json, tc.want)
 		}
 	}
+	// A call that declares names works again; what else it does is as it was.
+	for _, tc := range []struct{ expression, want string }{
+		{"const q=3; q+1", `{"result":4}`},
+		{"let {r, ...s}={r:1,t:2}; s", `{"result":{"t":2}}`},
+		{"class K { x=1 }; new K()", `{"result":{"x":1}}`},
+		{"const p=Promise.resolve(8); p", `{"result":8}`},
+		{"const p={then(f){f(7)}}; p", `{"result":7}`},
+		{"const p=(() => 6)(); var v=p; [this===window, window.v]", `{"result":[true,6]}`},
+		{"const w=await 5; w", `{"result":5}`},
+		{"let n=null; n", `{"result":null}`},
+		{"let n=0/0; n", `{"result":"NaN"}`},
+	} {
+		for range 2 {
+			if a := n.must("evaluate", obj{"expression": tc.expression}); a.json != tc.want {
+				t.Errorf("%s: %s, want %s", tc.expression, a.json, tc.want)
+			}
+		}
+	}
+	for expression, want := range map[string]string{
+		"let a=1;\nnope.x":                       "ReferenceError: nope is not defined (line 2)",
+		"let a=1;\nawait a;\nthrow new Error(a)": "Error: 1 (line 3)",
+		"let a=1;\n(":                            "SyntaxError: Unexpected end of input (line 2)",
+		"let a=1;\nthrow 5":                      "5",
+		"let f=()=>1; f":                         "The expression gave a function, which has no JSON value.",
+		"let y=Symbol(); y":                      "The value can not be turned into JSON.",
+		"let o={}; o.o=o; o":                     "The value can not be turned into JSON.",
+		"1;\nPromise.reject(new Error('no'))":    "Error: no (line 2)",
+		"1;\nthrow 5":                            "5 (line 2)",
+	} {
+		for range 2 {
+			if err := n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": expression}); err.Message != want {
+				t.Errorf("%s: %s, want %s", expression, err.Message, want)
+			}
+		}
+	}
 	for expression, words := range map[string]string{
 		"nope.x": "nope is not defined", "throw 5": "5", "return 1": "Illegal return", "(() => { throw new Error('bad') })()": "Error: bad",
 		"let o={}; o.o=o; o": "", "Promise.reject(new Error('no'))": "no",
