@@ -61,6 +61,8 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 		})
 		return capabilities.Output{}, c.navigationError(address, res.ErrorText, began)
 	case res.LoaderID == "":
+		// Chrome may answer before the page tells its new address.
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.inPage != before.inPage })
 		return c.opened(before, confirmed("the address changed within the document"))
 	}
 	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened")

@@ -252,3 +252,18 @@ func TestSettleOpened(t *testing.T) {
 		})
 	}
 }
+
+// An address within the document is told as it is now, not as it was.
+func TestNavigateWithinDocument(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("here")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for i := range 30 {
+		want := s.URL + "/#part" + itoa(int64(i))
+		for range 2 { // the second time it is the same
+			if a := n.goTo(want); a.m["url"] != want {
+				t.Errorf("%v, want %s", a.m["url"], want)
+			}
+		}
+	}
+}
