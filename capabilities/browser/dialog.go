@@ -56,12 +56,16 @@ func (t *tab) dialogOpened(params []byte) {
 	t.change(func(s *tabState) {
 		armed, t.armed = t.armed, nil
 		s.dialogs++
-		if armed == nil {
+		switch {
+		case armed != nil:
+			s.dialog = e.Type + " dialog, " + armed.word() + " as told before"
+		case t.leaving && e.Type != "beforeunload":
+			armed = &dialogAnswer{}
+			s.dialog = e.Type + " dialog, declined because it was being left"
+		default:
 			s.dialog, s.open = e.Type+" dialog, which waits for an answer", d
 			t.block(d.refusal())
-			return
 		}
-		s.dialog = e.Type + " dialog, " + armed.word() + " as told before"
 	})
 	if armed != nil {
 		t.chrome.h.wg.Go(func() { start(t.life, t.s, page.HandleJavaScriptDialog, armed.params()) })
@@ -78,6 +82,41 @@ func (t *tab) arm(given dialogAnswer, went *dialog) bool {
 	}
 	t.armed = &given
 	return true
+}
+
+// leave says that a call leaves the document shown, or no longer does. What such a
+// document still asks is declined, but whether it may be left.
+func (t *tab) leave(on bool) {
+	t.mu.Lock()
+	t.leaving = on
+	t.mu.Unlock()
+}
+
+// declined declines the dialog of a page that the call leaves, as Chrome itself would,
+// and gives the words for it. The page's script goes on then; where it goes to is before
+// the call's own address.
+func (c *call) declined() (words string, err error) {
+	for {
+		d := c.stopped()
+		if d == nil {
+			return words, nil
+		}
+		if d.Type == "beforeunload" {
+			return "", d.refusal()
+		}
+		words += "; the " + d.Type + " dialog of the page before was declined"
+		var refused *protocolError
+		if _, err = do(c.whole, c.tab.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
+			err = c.tab.await(c.whole, func(s tabState) bool { return s.open != d })
+		}
+		if err != nil {
+			return "", err
+		}
+		c.bindTo(c.tab)
+		ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
+		do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+		cancel()
+	}
 }
 
 func (t *tab) dialogClosed() {

@@ -262,3 +262,48 @@ func TestScreenshotWithDialog(t *testing.T) {
 	n.must("handle-dialog", obj{"accept": true})
 	n.must("screenshot", obj{})
 }
+
+// A page with a dialog open is left like any other: the dialog goes with its page.
+func TestNavigateFromDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=al onclick="alert('boo')">A</button><button id=two onclick="confirm('one');confirm('two');prompt('three')">2</button>
+<button id=go onclick="confirm('away?');location='/other'">G</button>`),
+		"/next": html("<title>Next</title>next"), "/other": html("other"), "/load": html("<script>alert('new')</script>"),
+		"/leave": html(`<button onclick="alert('boo')">B</button><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>`)})
+	n := newNode(t, s.URL)
+	for _, tc := range []struct{ button, kind string }{{"#al", "alert"}, {"#two", "confirm"}, {"#go", "confirm"}} {
+		n.goTo(s.URL + "/")
+		n.must("click", obj{"selector": tc.button})
+		a := n.must("navigate", obj{"url": s.URL + "/next", "snapshot": "full"})
+		if a.m["url"] != s.URL+"/next" || a.m["status"] != 200.0 || a.m["dialog"] != nil || a.Effect != capabilities.EffectConfirmed ||
+			!strings.HasPrefix(a.Evidence, "the document was opened; the "+tc.kind+" dialog of the page before was declined") || !strings.Contains(a.json, "next") {
+			t.Error(tc.button, a.json, a.Effect, a.Evidence)
+		}
+	}
+	// That was for the page before: the dialog of the next one waits.
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#al"})
+	if a := n.goTo(s.URL + "/load"); dialogOf(a) != "alert:new" || a.m["url"] != s.URL+"/load" || a.Effect != capabilities.EffectPartial {
+		t.Error(a.json, a.Effect, a.Evidence)
+	}
+	// It ends with the call, also where the page stays.
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "#al"})
+	n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": s.URL + "/204"})
+	if a := n.must("click", obj{"selector": "#al"}); dialogOf(a) != "alert:boo" {
+		t.Error(a.json, a.Evidence)
+	}
+	if a := n.goTo(s.URL + "/#part"); a.m["url"] != s.URL+"/#part" || a.m["dialog"] != nil {
+		t.Error(a.json, a.Evidence)
+	}
+	// The page's question whether it may be left is not declined so, and has to be answered
+	// before another address.
+	n.goTo(s.URL + "/leave")
+	n.must("click", obj{"selector": "button"})
+	if a := n.goTo(s.URL + "/next"); !strings.HasPrefix(dialogOf(a), "beforeunload") || a.m["url"] != s.URL+"/leave" {
+		t.Error(a.json, a.Evidence)
+	}
+	n.refused(capabilities.CodeDialogOpen, "navigate", obj{"url": s.URL + "/other"})
+	if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/next" {
+		t.Error(a.json, a.Evidence)
+	}
+}

@@ -46,6 +46,12 @@ type loaded struct {
 // failure.
 func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	t := c.tab
+	t.leave(true)
+	defer t.leave(false)
+	left, err := c.declined()
+	if err != nil {
+		return capabilities.Output{}, err
+	}
 	before, _ := t.look()
 	began := time.Now()
 	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
@@ -53,7 +59,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	case err != nil:
 		return c.notOpened(err)
 	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
-		return c.opened(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before"})
+		return c.opened(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before" + left})
 	case res.ErrorText != "" || res.IsDownload:
 		// The error page is on its way still, and holds up the next call.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
@@ -63,9 +69,9 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	case res.LoaderID == "":
 		// Chrome may answer before the page tells its new address.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.inPage != before.inPage })
-		return c.opened(before, confirmed("the address changed within the document"))
+		return c.opened(before, confirmed("the address changed within the document"+left))
 	}
-	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened")
+	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened"+left)
 }
 
 // notOpened is the end of a navigation that Chrome did not accept, or that a
@@ -98,7 +104,7 @@ func (c *call) awaitOpened(before tabState, loader cdp.LoaderID, wait, evidence 
 func (c *call) opened(before tabState, v verdict) (capabilities.Output, error) {
 	now, _ := c.tab.look()
 	if now.dialogs != before.dialogs {
-		v.evidence += "; the page opened a " + now.dialog
+		v.evidence += "; " + opened(now)
 	}
 	r := loaded{Status: now.status}
 	var err error

@@ -39,6 +39,7 @@ type tab struct {
 	free    context.Context // ends with life, or when the page opens a dialog; see dialog.go
 	block   context.CancelCauseFunc
 	armed   *dialogAnswer // to the next dialog, if it was given beforehand
+	leaving bool          // a call leaves the document shown
 	buttons int64         // of the mouse, held down; bits of the protocol
 	state   tabState
 	changed chan struct{} // closed and replaced at every change of state
@@ -341,6 +342,7 @@ func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) 
 	s.statuses = map[cdp.LoaderID]int{}
 	s.documents++
 	s.chooser = nil
+	t.leaving = false
 	if s.navigating == loader || whole {
 		s.navigating = ""
 	}
