@@ -307,3 +307,33 @@ func TestNavigateFromDialog(t *testing.T) {
 		t.Error(a.json, a.Evidence)
 	}
 }
+
+// An answer given beforehand is for what the page shown asks: it does not go along to
+// the address that navigate opens.
+func TestArmedAnswerEndsWithItsPage(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<a href=/asks>Go</a>`), "/asks": html("<script>document.title='got '+confirm('sell?')</script>"),
+		"/leave": html(`<input id=i><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>`)})
+	n := newNode(t, s.URL)
+	yes := obj{"accept": true}
+	n.goTo(s.URL + "/")
+	n.must("handle-dialog", yes)
+	if a := n.goTo(s.URL + "/asks"); dialogOf(a) != "confirm:sell?" {
+		t.Error(a.json, a.Evidence)
+	}
+	n.must("handle-dialog", obj{"accept": false})
+	// It goes along with what the page itself leads to, and within the document.
+	n.goTo(s.URL + "/")
+	n.must("handle-dialog", yes)
+	n.goTo(s.URL + "/#part")
+	n.must("click", obj{"selector": "a"})
+	if got := n.eval("document.title"); got != "got true" {
+		t.Error(got)
+	}
+	// And it is for the page's question whether it may be left.
+	n.goTo(s.URL + "/leave")
+	n.must("type", obj{"selector": "#i", "text": "unsaved"})
+	n.must("handle-dialog", yes)
+	if a := n.goTo(s.URL + "/"); a.m["url"] != s.URL+"/" || a.m["dialog"] != nil {
+		t.Error(a.json, a.Evidence)
+	}
+}

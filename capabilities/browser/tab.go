@@ -342,7 +342,9 @@ func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) 
 	s.statuses = map[cdp.LoaderID]int{}
 	s.documents++
 	s.chooser = nil
-	t.leaving = false
+	if t.leaving {
+		t.armed, t.leaving = nil, false // what was armed was for the page before
+	}
 	if s.navigating == loader || whole {
 		s.navigating = ""
 	}
