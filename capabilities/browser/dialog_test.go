@@ -337,3 +337,25 @@ func TestArmedAnswerEndsWithItsPage(t *testing.T) {
 		t.Error(a.json, a.Evidence)
 	}
 }
+
+// The list of tabs says which of them stands still, and why.
+func TestTabsTellDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button onclick="prompt('name?','Ada')">P</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("click", obj{"selector": "button"})
+	n.must("tabs", obj{"action": "new"})
+	tab := func(a answer, i int) answer { return answer{m: a.m["tabs"].([]any)[i].(obj)} }
+	a := n.must("tabs", obj{})
+	if dialogOf(tab(a, 0)) != "prompt:name?:Ada" || tab(a, 1).m["dialog"] != nil {
+		t.Error(a.json)
+	}
+	a = n.must("tabs", obj{"action": "select", "index": 0})
+	if dialogOf(tab(a, 0)) != "prompt:name?:Ada" {
+		t.Error(a.json)
+	}
+	n.must("handle-dialog", obj{"accept": true})
+	if a := n.must("tabs", obj{}); tab(a, 0).m["dialog"] != nil {
+		t.Error(a.json)
+	}
+}

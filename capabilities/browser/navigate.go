@@ -407,9 +407,10 @@ func (c *call) closeTab(index *int) (verdict, error) {
 }
 
 type tabEntry struct {
-	Index int    `json:"index"`
-	URL   string `json:"url"`
-	Title string `json:"title,omitempty"`
+	Index  int     `json:"index"`
+	URL    string  `json:"url"`
+	Title  string  `json:"title,omitempty"`
+	Dialog *dialog `json:"dialog,omitempty"`
 }
 
 // How long the list of tabs waits for the address of one that a page opened: for
@@ -506,6 +507,9 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		}
 		if all[i].isCrashed() {
 			entry.Title = "(crashed)"
+		}
+		if now, _ := all[i].look(); all[i].life.Err() == nil {
+			entry.Dialog = now.open
 		}
 		result.Tabs = append(result.Tabs, entry)
 	}
