@@ -222,13 +222,7 @@ func (c *call) retype(f field, r filled) error {
 	if !at.Fields[0].Empty {
 		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	sent = b.enter(c.ctx, sent, f.Value, entry{keys: keys, multiline: r.Multiline, rich: r.Rich})
-	for _, p := range sent {
-		if _, err := p.wait(c.ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.enter(c.ctx, sent, f.Value, entry{keys: keys, multiline: r.Multiline, rich: r.Rich})
 }
 
 // judgeForm sums up; a field that was refused is an error that tells of the others.

@@ -313,9 +313,22 @@ type entry struct {
 	rich      bool // an editor makes the line breaks
 }
 
-// enter queues a text. What no key of the keyboard gives goes in as text, as an
-// input method would put it in.
-func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how entry) []*pending {
+// keysAhead bounds what is sent of keys, in events, before Chrome has answered as many
+// before them: what it has it works off, also when the call is over.
+const keysAhead = 32
+
+// paced waits until Chrome has answered enough of what was sent for more to follow. Its
+// error is the end of the call.
+func paced(ctx context.Context, sent []*pending) error {
+	if n := len(sent)/keysAhead - 1; n > 0 {
+		sent[n*keysAhead-1].wait(ctx)
+	}
+	return ctx.Err()
+}
+
+// enter puts a text in behind what was sent, and waits for all. What no key of the
+// keyboard gives goes in as text, as an input method would put it in.
+func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how entry) error {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	if !how.multiline {
 		text = strings.ReplaceAll(text, "\n", "")
@@ -325,17 +338,17 @@ func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how e
 			sent = append(sent, start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: s}).pending)
 		}
 	}
-	if !how.keys && !how.rich {
-		insert(text)
-		return sent
+	lines := []string{text}
+	if how.keys || how.rich {
+		lines = strings.Split(text, "\n")
 	}
-	for i, line := range strings.Split(text, "\n") {
+	for i, line := range lines {
 		if i > 0 {
 			sent = b.press(ctx, sent, namedKeys["Enter"])
 		}
 		if !how.keys {
 			insert(line)
-			continue
+			line = ""
 		}
 		for _, r := range line {
 			if k, ok := keyOf(r); ok {
@@ -343,9 +356,20 @@ func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how e
 			} else {
 				insert(string(r))
 			}
+			if err := paced(ctx, sent); err != nil {
+				return err
+			}
+		}
+		if err := paced(ctx, sent); err != nil {
+			return err
 		}
 	}
-	return sent
+	for _, p := range sent {
+		if _, err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pressKey carries out tyrum.browser.press-key.
@@ -402,6 +426,8 @@ func (c *call) strike(ctx context.Context, what chord, count int, hold time.Dura
 		sent = append(sent, b.down(ctx, what.key, held|own))
 		if hold > 0 {
 			err = c.hold(sent[len(sent)-1], hold)
+		} else {
+			err = paced(ctx, sent)
 		}
 		if err != nil {
 			ctx = c.whole

@@ -3,11 +3,17 @@
 package browser
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -233,5 +239,99 @@ func TestClipboardOfLanes(t *testing.T) {
 	paste(two, "Control+v", "of the second")
 	if out := one.must("press-key", obj{"selector": "#a", "key": "Control+c"}); strings.Contains(out.json+out.Evidence, "of the") {
 		t.Error("what was copied is in the result:", out.json)
+	}
+}
+
+// However long a text is, Chrome has few of its keys at a time, and gets no more of them
+// once the call is over.
+func TestKeysAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var open []string // IDs of what is not answered yet
+		got := 0
+		r, fromChrome := io.Pipe()
+		conn := newConn(writerFunc(func(b []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for m := range bytes.SplitSeq(bytes.TrimSuffix(b, []byte{0}), []byte{0}) {
+				id, _, _ := strings.Cut(strings.TrimPrefix(string(m), `{"id":`), ",")
+				open = append(open, id)
+				got++
+			}
+			return len(b), nil
+		}))
+		var reader sync.WaitGroup
+		reader.Go(func() { conn.run(r, func(string, []byte) {}) })
+		tab := &tab{s: conn.root()}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for name, send := range map[string]func() error{
+			"text": func() error {
+				return keyboard{t: tab}.enter(ctx, nil, strings.Repeat("é a", 5000), entry{keys: true})
+			},
+			"rich text": func() error {
+				return keyboard{t: tab}.enter(ctx, nil, strings.Repeat("line\n", 5000), entry{multiline: true, rich: true})
+			},
+			"count": func() error {
+				c := &call{ctx: ctx, whole: ctx, tab: tab}
+				_, err := c.strike(ctx, chord{key: namedKeys["ArrowDown"], held: shiftBit}, 5000, 0)
+				return err
+			},
+		} {
+			mu.Lock()
+			open, got = nil, 0
+			mu.Unlock()
+			ctx, cancel = context.WithCancel(t.Context())
+			var err error
+			var sender sync.WaitGroup
+			sender.Go(func() { err = send() })
+			for range 5 {
+				synctest.Wait()
+				mu.Lock()
+				first := open[:min(len(open), keysAhead)]
+				if len(open) < keysAhead || len(open) > 2*keysAhead+2 { // a line's three go together
+					t.Errorf("%s: Chrome has %d events at a time", name, len(open))
+				}
+				open = open[len(first):]
+				mu.Unlock()
+				for _, id := range first {
+					io.WriteString(fromChrome, `{"id":`+id+`,"result":{}}`+"\x00")
+				}
+			}
+			synctest.Wait()
+			mu.Lock()
+			before := got
+			mu.Unlock()
+			cancel()
+			sender.Wait()
+			synctest.Wait()
+			if !errors.Is(err, context.Canceled) || got > before+2 { // a key and its modifier come up
+				t.Errorf("%s: %d events after the end, %v", name, got-before, err)
+			}
+		}
+		fromChrome.Close()
+		reader.Wait()
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// A call that is over types no further, and the page is free for the next one.
+func TestTypingEnds(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=i><script>let keys=0; i.onkeydown=()=>{ if(!keys++)fetch('/began'); for(const t=performance.now();performance.now()-t<5;); }</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wait := n.inBackground(ctx, "type", obj{"selector": "#i", "text": strings.Repeat("x", 20000)})
+	n.until("the first key", func() bool { return s.count("/began") > 0 })
+	cancel()
+	if _, err := wait(); err == nil || err.Code != capabilities.CodeCancelled {
+		t.Error(err)
+	}
+	if got := n.eval("keys").(float64); got > 1000 {
+		t.Errorf("the page got %v keys", got)
 	}
 }

@@ -95,11 +95,8 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if t.clear && text == "" && !at.Empty {
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	sent = b.enter(ctx, sent, text, entry{keys: keys, multiline: at.Multiline, rich: at.Rich})
-	for _, p := range sent {
-		if _, err := p.wait(c.ctx); err != nil {
-			return verdict{}, err
-		}
+	if err := b.enter(ctx, sent, text, entry{keys: keys, multiline: at.Multiline, rich: at.Rich}); err != nil {
+		return verdict{}, err
 	}
 	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
 	if contextLost(err) {
