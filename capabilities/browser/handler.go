@@ -336,8 +336,8 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		c.h.unstick(c)
 	}
 	e := explain(c.ctx, err)
-	if c.tab != nil && e.Code == capabilities.CodeBrowserCrashed {
-		c.lane.reported(c.tab)
+	if e.Code == capabilities.CodeBrowserCrashed {
+		c.lane.reported(c.tab, e)
 	}
 	c.h.log.Debug("browser.call.failed", "call", c.inv.Call, "capability", c.inv.Capability, "code", e.Code)
 	return capabilities.Output{}, e

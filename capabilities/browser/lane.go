@@ -185,17 +185,7 @@ func (l *lane) openEgress() (*egress, error) {
 // since the last call (a crash), it says so once, unless fresh is set: then the
 // caller replaces the page anyway.
 func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
-	l.mu.Lock()
-	c := l.chrome
-	l.mu.Unlock()
-	if c != nil && !c.alive() {
-		l.lostChrome(c) // the reader may not have come to it yet
-	}
-	l.mu.Lock()
-	lost := l.lost
-	l.lost = nil
-	l.mu.Unlock()
-	if lost != nil && !fresh {
+	if lost := l.takeLost(); lost != nil && !fresh {
 		return nil, lost
 	}
 	c, err := l.ready(ctx)
@@ -218,6 +208,20 @@ func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
 		return l.current(ctx, fresh)
 	}
 	return c.awaitTab(ctx, t.id)
+}
+
+// takeLost says, once, that pages were lost.
+func (l *lane) takeLost() (lost error) {
+	l.mu.Lock()
+	c := l.chrome
+	l.mu.Unlock()
+	if c != nil && !c.alive() {
+		l.lostChrome(c) // the reader may not have come to it yet
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost, l.lost = l.lost, nil
+	return lost
 }
 
 // open makes a new tab, which becomes the active one.
@@ -304,7 +308,8 @@ func (l *lane) lostChrome(c *chrome) {
 		return
 	}
 	l.lostDownloads(c)
-	if len(l.tabs) > 0 && l.toldOf != c {
+	// One with windows ends with the last of them, as it should.
+	if (len(l.tabs) > 0 || c.headless) && l.toldOf != c {
 		l.lost = errBrowserGone
 	}
 	l.egress.close()
@@ -313,12 +318,19 @@ func (l *lane) lostChrome(c *chrome) {
 }
 
 // reported notes that a call tells its caller of a crash, so that the next one
-// need not.
-func (l *lane) reported(t *tab) {
-	t.reportCrash()
+// need not. That of a tab is not that of its browser, which may be to come. No tab
+// means that the call had not come to one.
+func (l *lane) reported(t *tab, e *capabilities.Error) {
 	l.mu.Lock()
-	l.lost, l.toldOf = nil, t.chrome
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	c := l.chrome
+	if t != nil {
+		t.reportCrash()
+		c = t.chrome
+	}
+	if e == errBrowserGone || c != nil && !c.alive() {
+		l.lost, l.toldOf = nil, c
+	}
 }
 
 // reset disposes of the context; the next call makes a new one. gone is closed

@@ -316,6 +316,9 @@ func tabs(c *call) (capabilities.Output, error) {
 	if args.SwitchTo != nil {
 		args.Action, args.Index = "select", args.SwitchTo
 	}
+	if lost := c.lane.takeLost(); lost != nil {
+		return capabilities.Output{}, lost
+	}
 	var v verdict
 	var err error
 	switch args.Action {

@@ -254,3 +254,55 @@ func TestNoDebuggingPort(t *testing.T) {
 		t.Error("Chrome opened a debugging port")
 	}
 }
+
+// Whatever was reported before, the end of the browser is, by the next call and once.
+func TestBrowserKilledAfterAll(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
+	all := newNode(t, s.URL)
+	crash := func(n *node) {
+		tab := n.activeTab()
+		start(t.Context(), tab.s, page.Crash, cdp.Empty{})
+		<-tab.life.Done()
+	}
+	kill := func(n *node) {
+		c := n.process()
+		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
+		<-c.conn.done
+	}
+	during := func(n *node, end func(*node)) {
+		wait := n.inBackground(t.Context(), "evaluate", obj{"expression": "document.title='up', new Promise(()=>{})"})
+		n.until("the expression", func() bool { return n.eval("document.title") == "up" })
+		end(n)
+		if _, err := wait(); err == nil || err.Code != capabilities.CodeBrowserCrashed {
+			t.Fatal(err)
+		}
+	}
+	told := func(n *node) { n.refused(capabilities.CodeBrowserCrashed, "snapshot", obj{}) }
+	open := func(n *node) { n.goTo(s.URL + "/") }
+	for _, tc := range []struct {
+		name, tool string
+		before     func(*node)
+	}{
+		{"nothing", "tabs", func(*node) {}},
+		{"a crash during a call", "snapshot", func(n *node) { during(n, crash); open(n) }},
+		{"a crash between calls", "tabs", func(n *node) { crash(n); told(n); open(n) }},
+		{"a crash and no page then", "snapshot", func(n *node) { crash(n); told(n) }},
+		{"its end during a call", "tabs", func(n *node) { during(n, kill); open(n) }},
+		{"the last tab was closed", "snapshot", func(n *node) { n.must("tabs", obj{"action": "close"}) }},
+	} {
+		t.Run(tc.tool+" after "+tc.name, func(t *testing.T) {
+			n := *all
+			n.t = t
+			open(&n)
+			tc.before(&n)
+			kill(&n)
+			if e := n.refused(capabilities.CodeBrowserCrashed, tc.tool, obj{}); !strings.Contains(e.Message, "browser ended") {
+				t.Error(e)
+			}
+			n.must(tc.tool, obj{})
+		})
+	}
+	open(all)
+	during(all, kill)
+	all.must("tabs", obj{}) // it was told already
+}
