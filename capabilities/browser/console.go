@@ -128,13 +128,6 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	}
 	r.mu.Unlock()
 	result.Omitted = newestThatFit(&result.Messages, args.Limit, func(m *consoleMessage) int { return jsonSize(m.Text) + jsonSize(m.URL) })
-	for i, m := range result.Messages {
-		if text := c.lane.concealTyped(m.Text); text != m.Text {
-			hidden := *m
-			hidden.Text = text
-			result.Messages[i] = &hidden
-		}
-	}
 	return capabilities.Output{Result: result, Untrusted: true}, nil
 }
 

@@ -50,7 +50,7 @@ func (t *tab) dialogOpened(params []byte) {
 	if !decodeEvent(params, &e) {
 		return
 	}
-	hide := t.lane.concealTyped
+	hide := t.lane.hider().text
 	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
 	t.change(func(s *tabState) {

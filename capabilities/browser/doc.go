@@ -19,8 +19,9 @@
 // hanging scripts, crashed tabs and a killed browser never block a call beyond
 // its deadline; traffic leaves through the node's own checked proxy only, but for
 // a person's Chrome that the owner lets calls attach to; what
-// was typed is in no result, evidence, log or error; no result claims an effect
-// that was not seen in the page.
+// was typed is in no evidence, log or error, and what was typed in secret in no
+// result either (typed.go), as far as the page did not change it; no result claims
+// an effect that was not seen in the page.
 //
 // It must never import an agent or gateway package, or a platform package but
 // the root: cmd hands it the finder and the launcher. It alone may import

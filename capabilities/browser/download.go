@@ -205,7 +205,7 @@ func (d *download) take() {
 		d.chrome.h.log.Info("browser.download.failed", "download", d.id, "error", err)
 	}
 	if err == nil {
-		d.lane.saw(observedDownload, "download "+d.name)
+		d.lane.saw(observedDownload, d.lane.hider().text("download "+d.name))
 	}
 	ds := &d.lane.downloads
 	ds.mu.Lock()

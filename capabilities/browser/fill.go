@@ -113,7 +113,6 @@ func fillForm(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	out, err := c.resultWith(v, func(a acted) any {
-		a.URL, a.Title = c.lane.concealTyped(a.URL), c.lane.concealTyped(a.Title)
 		return struct {
 			acted
 			Filled int `json:"filled"`

@@ -323,13 +323,15 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	return c.carryOut(run)
 }
 
-// carryOut runs the call's tool and words its failure.
+// carryOut runs the call's tool and words its failure. It is the one way out of every
+// answer, a script's steps' too: what was typed in secret is taken out here.
 func (c *call) carryOut(run tool) (capabilities.Output, error) {
 	out, err := run(c)
 	if err != nil && c.fired {
 		out, err = c.cutShort(err)
 	}
 	if err == nil {
+		c.lane.hider().output(&out)
 		return out, nil
 	}
 	if c.outer.Err() != nil && c.tab != nil {
@@ -340,7 +342,7 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		c.lane.reported(c.tab, e)
 	}
 	c.h.log.Debug("browser.call.failed", "call", c.inv.Call, "capability", c.inv.Capability, "code", e.Code)
-	return capabilities.Output{}, e
+	return capabilities.Output{}, c.lane.hider().refusal(e)
 }
 
 // CloseLane frees the lane's browser context with its tabs, cookies and refs. A

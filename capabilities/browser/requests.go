@@ -93,9 +93,6 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	result.Last = r.ring.last()
 	r.mu.Unlock()
 	result.Omitted = newestThatFit(&result.Requests, args.Limit, func(e requestEntry) int { return jsonSize(e.URL) + jsonSize(e.Failure) + len(e.ContentType) })
-	for i := range result.Requests {
-		result.Requests[i].URL = c.lane.concealTyped(result.Requests[i].URL)
-	}
 	return capabilities.Output{Result: result, Untrusted: true}, nil
 }
 
@@ -115,14 +112,13 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 	r.mu.Unlock()
 	d := &requestDetail{RequestHeaders: showHeaders(q.sent), ResponseHeaders: showHeaders(q.got), RequestBody: q.post}
 	entry := q.entry(seq)
-	entry.URL = c.lane.concealTyped(entry.URL)
 	out := capabilities.Output{Untrusted: true}
 	if q.hasPost && q.post == "" {
 		if p, err := do(c.ctx, q.s, network.GetRequestPostData, network.GetRequestPostDataParams{RequestID: network.RequestID(q.id)}); err == nil {
 			d.RequestBody = string(p.PostData)
 		}
 	}
-	if d.RequestBody = c.lane.concealTyped(clipText(strings.ToValidUTF8(d.RequestBody, "�"), maxPostData)); body {
+	if d.RequestBody = clipText(strings.ToValidUTF8(d.RequestBody, "�"), maxPostData); body {
 		blob, err := c.bodyOf(&q, d)
 		if err != nil {
 			return capabilities.Output{}, err
@@ -167,7 +163,6 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 	for room := maxBodyText; len(text) > maxBodyText || jsonSize(text) > 3*maxBodyText; room /= 2 {
 		text, d.BodyTruncated = clip(text, room), true
 	}
-	text = c.lane.concealTyped(text)
 	d.Body = &text
 	return nil, nil
 }

@@ -386,10 +386,6 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 		t.mu.Unlock()
 	}
 	url, title = place(h)
-	if at := strings.IndexAny(url, "?#"); at >= 0 {
-		// A form sent by GET puts its fields, passwords too, into the address.
-		url = url[:at] + t.lane.concealTyped(url[at:])
-	}
 	return url, title, err
 }
 

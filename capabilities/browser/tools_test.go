@@ -315,8 +315,8 @@ func TestTypedSecret(t *testing.T) {
 	say(n.must("type", obj{"selector": "#pw", "text": secret}))
 	n.eval("pw.type='text'; 1") // "show password"
 	say(n.must("snapshot", obj{}))
-	if got := n.eval("pw.value"); got != secret {
-		t.Fatalf("the field holds %q", got)
+	if got := n.eval("pw.value == '" + secret + "'"); got != true {
+		t.Fatal("the field holds something else")
 	}
 	say(n.must("type", obj{"selector": "#pw", "text": secret, "clear": true, "submit": true}))
 	if s.count("/in") != 1 {

@@ -49,8 +49,9 @@ func typeText(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	out, err := c.result(v)
-	if a, ok := out.Result.(acted); ok && at.Secret && args.Text != "" {
-		// A form sent by GET puts its fields into the address.
+	if a, ok := out.Result.(acted); ok && at.Secret && args.Text != "" && len(args.Text) < minTyped {
+		// A form sent by GET puts its fields into the address. What is that short is not
+		// remembered, so it is hidden here or nowhere.
 		a.URL, a.Title = conceal(a.URL, args.Text), conceal(a.Title, args.Text)
 		out.Result = a
 	}

@@ -1,19 +1,25 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // typedSecrets are the passwords and codes that calls put into a lane's pages.
-// Pages send them on, and some log them: what the records of console and network
-// give leaves them out, in every usual spelling.
+// Pages show them, send them on, and some log them: every answer goes through a
+// hider, which leaves them out in every usual spelling.
 type typedSecrets struct {
 	mu    sync.Mutex
 	texts []string
-	hide  *strings.Replacer
+	hider *hider
 }
 
 // Bounds: what is shorter would be found everywhere.
@@ -22,42 +28,187 @@ const (
 	maxTyped = 64
 )
 
+// asHTML spells a text as innerHTML does, asAttribute as it does in attributes.
+var (
+	asHTML      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	asAttribute = strings.NewReplacer("&", "&amp;", `"`, "&quot;")
+)
+
 // noteTyped remembers a secret for the life of the lane, in memory only.
 func (l *lane) noteTyped(text string) {
-	if len(text) < minTyped {
-		return
-	}
 	s := &l.typed
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, known := range s.texts {
-		if known == text {
-			return
-		}
+	if len(text) < minTyped || slices.Contains(s.texts, text) {
+		return
 	}
 	if len(s.texts) >= maxTyped {
 		s.texts = s.texts[1:]
 	}
 	s.texts = append(s.texts, text)
-	var pairs []string
+	h := &hider{}
 	for _, t := range s.texts {
 		form := url.QueryEscape(t)
 		quoted, _ := json.Marshal(t)
-		for _, spelling := range []string{t, form, strings.ReplaceAll(form, "+", "%20"), url.PathEscape(t), string(quoted[1 : len(quoted)-1])} {
-			pairs = append(pairs, spelling, hidden)
-		}
+		plain := quote(t)
+		h.spellings = append(h.spellings, t, form, strings.ReplaceAll(form, "+", "%20"), url.PathEscape(t),
+			string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t))
 	}
-	s.hide = strings.NewReplacer(pairs...)
+	// The longest first: one may begin as another does.
+	slices.SortFunc(h.spellings, func(a, b string) int {
+		if d := len(b) - len(a); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	h.spellings = slices.Compact(h.spellings)
+	pairs := make([]string, 0, 2*len(h.spellings))
+	for _, spelling := range h.spellings {
+		pairs = append(pairs, spelling, hidden)
+	}
+	h.all = strings.NewReplacer(pairs...)
+	s.hider = h
 }
 
-// concealTyped takes what was typed in secret out of a text.
-func (l *lane) concealTyped(text string) string {
+// quote gives text as JSON as pages write it: "<" stays one character.
+func quote(text string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.Encode(text)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// hider takes what was typed in secret out of answers; nil leaves all as it is.
+type hider struct {
+	spellings []string
+	all       *strings.Replacer
+}
+
+// hider gives what hides all that was typed in secret so far.
+func (l *lane) hider() *hider {
 	s := &l.typed
 	s.mu.Lock()
-	hide := s.hide
-	s.mu.Unlock()
-	if hide == nil {
-		return text
+	defer s.mu.Unlock()
+	return s.hider
+}
+
+// ours are words of ours that a secret may be found in: refs and other names that
+// calls take, and what the catalog lists for a field.
+var ours = regexp.MustCompile(`^(([a-z]\d+)+|image/[a-z]+|chromium)$`)
+
+// text gives a text without the secrets. Refs in an outline stay what they are.
+func (h *hider) text(s string) string {
+	if h == nil || !slices.ContainsFunc(h.spellings, func(spelling string) bool { return strings.Contains(s, spelling) }) || ours.MatchString(s) {
+		return s
 	}
-	return hide.Replace(text)
+	const mark = "[ref="
+	var out strings.Builder
+	for {
+		at := strings.Index(s, mark)
+		if at < 0 {
+			break
+		}
+		end := at + len(mark)
+		if ref, _, ok := strings.Cut(s[end:], "]"); ok && refPattern.MatchString(ref) {
+			out.WriteString(h.all.Replace(s[:at]) + s[at:end+len(ref)])
+			end += len(ref)
+		} else {
+			out.WriteString(h.all.Replace(s[:end]))
+		}
+		s = s[end:]
+	}
+	return out.String() + h.all.Replace(s)
+}
+
+// output hides in what a call gives.
+func (h *hider) output(out *capabilities.Output) {
+	if h != nil {
+		h.in(reflect.ValueOf(&out.Result).Elem())
+		out.Evidence = h.text(out.Evidence)
+	}
+}
+
+// refusal hides in what a call is refused with.
+func (h *hider) refusal(e *capabilities.Error) *capabilities.Error {
+	if h == nil {
+		return e
+	}
+	e = e.WithHint(h.text(e.Hint))
+	e.Message = h.text(e.Message)
+	h.in(reflect.ValueOf(&e.Details).Elem())
+	return e
+}
+
+// in hides in every text of v. What v points to may be a record's own: it is
+// copied, not written to. Bytes stay as they are, and so do the names of fields.
+func (h *hider) in(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(h.text(v.String()))
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		to := reflect.New(v.Elem().Type())
+		to.Elem().Set(v.Elem())
+		h.in(to.Elem())
+		if v.Kind() == reflect.Interface {
+			to = to.Elem()
+		}
+		v.Set(to)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() || f.Kind() == reflect.Struct { // an embedded one has fields to set
+				h.in(f)
+			}
+		}
+	case reflect.Slice:
+		if raw, ok := v.Interface().(json.RawMessage); ok {
+			v.SetBytes(h.json(raw))
+		} else if v.Type().Elem().Kind() != reflect.Uint8 {
+			to := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(to, v)
+			for i := range v.Len() {
+				h.in(to.Index(i))
+			}
+			v.Set(to)
+		}
+	case reflect.Map:
+		to := reflect.MakeMap(v.Type())
+		for key, value := range v.Seq2() {
+			element := reflect.New(v.Type().Elem()).Elem()
+			element.Set(value)
+			h.in(element)
+			to.SetMapIndex(key, element)
+		}
+		v.Set(to)
+	}
+}
+
+// json hides in the strings and names of a JSON text, as they mean.
+func (h *hider) json(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		end := i + 1
+		if raw[i] == '"' {
+			for ; end < len(raw) && raw[end] != '"'; end++ {
+				if raw[end] == '\\' {
+					end++
+				}
+			}
+			end = min(end+1, len(raw))
+			var text string
+			if json.Unmarshal(raw[i:end], &text) == nil {
+				if shown := h.text(text); shown != text {
+					out = append(out, quote(shown)...)
+					i = end
+					continue
+				}
+			}
+		}
+		out = append(out, raw[i:end]...)
+		i = end
+	}
+	return out
 }

@@ -1,0 +1,116 @@
+//go:build linux
+
+package browser
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// What a page shows of a password that was typed into it is in no answer of any tool.
+func TestTypedSecretsAreInNoAnswer(t *testing.T) {
+	const secret = `se"same & co`
+	s := newSite(t, map[string]string{"/": html(`<input type=password aria-label=Password><p id=p></p><button id=b>B</button><div id=c style="position:fixed;inset:0;display:none"></div>
+<script>document.querySelector('input').oninput = e => {
+	const v = e.target.value;
+	document.title = p.textContent = 'typed ' + v;
+	b.setAttribute('aria-label', 'Say ' + v);
+	history.replaceState(0, '', '/at/' + encodeURIComponent(v) + '?pw=' + encodeURIComponent(v));
+}</script>`)})
+	n := newScripted(t, s.URL)
+	n.goTo(s.URL + "/")
+	clean := func(what, text, mark string) {
+		t.Helper()
+		for _, spelling := range []string{"same", "se%22"} {
+			if strings.Contains(text, spelling) {
+				t.Errorf("%s tells %q: %s", what, spelling, text)
+			}
+		}
+		if !strings.Contains(text, mark) {
+			t.Errorf("%s: no %q in %s", what, mark, text)
+		}
+	}
+	ok := func(tool string, args obj, mark string) answer {
+		t.Helper()
+		a := n.must(tool, args)
+		clean(tool, a.json+a.Evidence, mark)
+		return a
+	}
+	n.snap()
+	ok("type", obj{"selector": "input", "text": secret, "snapshot": "delta"}, "typed (hidden)")
+	ok("fill-form", obj{"selector": "input", "value": secret}, `"title":"typed (hidden)"`)
+	if a := ok("snapshot", obj{}, "text: typed (hidden)"); !strings.Contains(a.json, `button \"Say (hidden)\" [ref=e`) || !strings.Contains(a.json, `/at/(hidden)?pw=(hidden)"`) {
+		t.Error(a.json)
+	}
+	ok("snapshot", obj{"interactive_only": true, "search": "Say"}, "Say (hidden)")
+	for _, expression := range []string{"document.querySelector('input').value", "location.href", "({[document.title]: [1, document.title]})", "document.body.innerHTML", "JSON.stringify(document.title)"} {
+		ok("evaluate", obj{"expression": expression}, "(hidden)")
+	}
+	ok("wait-for", obj{"text": "typed"}, "?pw=(hidden)")
+	ok("tabs", obj{}, "typed (hidden)")
+	ok("screenshot", obj{}, "?pw=(hidden)")
+	ok("run-code", obj{"code": `const e = await page.evaluate('document.title'); console.log(e); return [e, ` + "`" + secret + "`" + `]`}, `"(hidden)"],"log":["typed (hidden)"]`)
+	n.eval("c.style.display = 'block'; 1")
+	err := n.refused(capabilities.CodeElementObscured, "click", obj{"selector": "#b"})
+	clean("the refusal", err.Message, "Say (hidden)")
+	err = n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": "throw new Error(document.title)"})
+	clean("the exception", err.Message, "typed (hidden)")
+	n.eval("setTimeout(() => alert(document.title)); 1")
+	n.until("the dialog is open", func() bool { _, err = n.try("snapshot", obj{}); return err != nil })
+	details, _ := json.Marshal(err.Details)
+	clean("the dialog", err.Message+string(details), "typed (hidden)")
+	n.must("handle-dialog", obj{"accept": true})
+	// Another lane's answers stay as they are.
+	other := n.on("lane-2")
+	other.goTo(s.URL + "/")
+	if got := other.eval("'se\"same & co'"); got != secret {
+		t.Error(got)
+	}
+}
+
+// A PIN may look like a ref, and what a record shares is not written to.
+func TestHidingLeavesOursAlone(t *testing.T) {
+	type inner struct{ Text string }
+	type given struct {
+		inner
+		Any   any
+		Known *inner
+		List  []string
+		Names map[string]string
+		Raw   json.RawMessage
+		Bytes []byte
+		n     int
+	}
+	l := &lane{}
+	if h := l.hider(); h != nil {
+		t.Error("there is nothing to hide")
+	}
+	for _, secret := range []string{"12", "12345", "1234567"} {
+		l.noteTyped(secret)
+	}
+	shared, list, names := &inner{"a12345"}, []string{"say 12345", "e12345", "f1e12345"}, map[string]string{"12345": "12345", "x": "y"}
+	var got any = given{inner{"- x [ref=e12345] 12345 [ref=12345] 1234567, 12"}, inner{"12345"}, shared, list, names, json.RawMessage(`{"12345":["\u0031\u0032345\n",12345]}`), []byte("12345"), 7}
+	l.hider().in(reflect.ValueOf(&got).Elem())
+	want := given{inner{"- x [ref=e12345] (hidden) [ref=(hidden)] (hidden), 12"}, inner{"(hidden)"}, &inner{"a12345"}, []string{"say (hidden)", "e12345", "f1e12345"},
+		map[string]string{"12345": "(hidden)", "x": "y"}, json.RawMessage(`{"(hidden)":["(hidden)\n",12345]}`), []byte("12345"), 7}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v %s\nwant %+v", got, got.(given).Raw, want)
+	}
+	if list[0] != "say 12345" || names["12345"] != "12345" {
+		t.Error("what was shared was written to")
+	}
+}
+
+// BenchmarkHideNothing is what a large snapshot costs a lane that typed a password.
+func BenchmarkHideNothing(b *testing.B) {
+	l := &lane{}
+	l.noteTyped("correct horse & battery")
+	var g any = given{Snapshot: strings.Repeat("- button \"Some name of it\" [ref=e1234]\n", 1600)}
+	for b.Loop() {
+		l.hider().in(reflect.ValueOf(&g).Elem())
+	}
+}
