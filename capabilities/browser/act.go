@@ -31,9 +31,9 @@ import (
 //
 // What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
 // where less happened than asked; unverifiable where the page took the event and kept
-// what it does to itself. No evidence holds a word of the page's or the caller's.
-// result adds the address, an open dialog, downloads, and a snapshot if it was asked
-// for.
+// what it does to itself. No evidence holds a word of the page's or the caller's, but
+// for the host of an address that did not open. result adds the address, an open
+// dialog, downloads, and a snapshot if it was asked for.
 //
 // Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
 // edits them itself, as real editing, and judges what they hold then. Text goes in as
@@ -324,6 +324,9 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	}
 	now, _ := c.tab.look()
 	switch {
+	case v.evidence == newDocument && now.documents != before.documents && now.failed != "":
+		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
+		v = verdict{capabilities.EffectPartial, "a navigation started, but gave an error page. " + why.PublicMessage() + " " + why.PublicHint()}
 	case v.evidence != newDocument || now.documents != before.documents:
 	case now.open != nil:
 		v = confirmed(opened(now))

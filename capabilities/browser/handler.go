@@ -261,8 +261,9 @@ type call struct {
 	h       *Handler
 	lane    *lane
 	inv     capabilities.Invocation
-	tab     *tab            // once the tool chose it
-	in      *session        // of the document that the action is in
+	tab     *tab     // once the tool chose it
+	in      *session // of the document that the action is in
+	began   time.Time
 	before  tabState        // when the input was fired
 	fired   bool            // input was sent: what follows is its outcome, never a refusal
 	shape   func(acted) any // makes the result of an action that was cut short; nil: as it is
@@ -274,7 +275,7 @@ type call struct {
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
 	var once sync.Once
-	return &call{ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {}}
+	return &call{began: time.Now(), ctx: ctx, whole: ctx, outer: ctx, h: h, lane: l, inv: inv, release: func() { once.Do(leave) }, unbind: func() {}}
 }
 
 // args decodes the canonical arguments, which the gateway has validated.
