@@ -31,7 +31,8 @@ function describe(el) {
   const role = roleOf(el);
   const id = el.id ? '#' + el.id : '';
   const cls = typeof el.className === 'string' && el.className ? '.' + el.className.trim().split(/\s+/).slice(0, 2).join('.') : '';
-  const name = role ? cut(nameOf(el, role), 60) : cut(textOf(el, 60), 60);
+  const all = el.tagName === 'BODY' || el.tagName === 'HTML'; // what they hold is the page
+  const name = all ? '' : role ? cut(nameOf(el, role), 60) : cut(textOf(el, 60), 60);
   return cut(`<${el.tagName.toLowerCase()}${id}${cls}>`, 80) + (name ? ' ' + quote(name) : '');
 }
 
@@ -241,6 +242,8 @@ async function aim(o) {
     if (first) p = toTop(el, ...first);
   }
   if (p.x === undefined) {
+    if (p.cover && getComputedStyle(el).pointerEvents === 'none') return fail('element_obscured', `${describe(el)} takes no clicks (pointer-events: none); they go to ${describe(p.cover)}.`,
+      'Do first what makes it take them, or use another element.');
     if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
     return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.');
   }
