@@ -12,8 +12,12 @@ import (
 var (
 	errTabCrashed = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The tab crashed; what it showed is lost.").
 			WithHint("Call navigate again: the tab is replaced.")
-	errTabClosed   = capabilities.Errorf(capabilities.CodeTabNotFound, "The tab was closed during the call.")
-	errLaneClosed  = capabilities.Errorf(capabilities.CodeCancelled, "The conversation's browser was closed.")
+	errTabClosed  = capabilities.Errorf(capabilities.CodeTabNotFound, "The tab was closed during the call.")
+	errLaneClosed = capabilities.Errorf(capabilities.CodeCancelled, "The conversation's browser was closed.")
+	errNoTurn     = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "In all that time another call of this conversation was at work.")
+	errNoBrowser  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The browser did not answer in time.")
+	errPageHangs  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The page did not answer in time: a script of it may run without end.").
+			WithHint("Try again: the script is stopped where it can be. If it stays so, navigate to another page, or close the tab; or give a larger timeout_ms.")
 	errBrowserGone = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The browser ended unexpectedly; open pages are lost.").
 			WithHint("Call navigate again: a new browser is started.")
 )
@@ -22,20 +26,20 @@ var (
 // stays private: it may quote what a page or the caller wrote.
 func explain(ctx context.Context, err error) *capabilities.Error {
 	var coded *capabilities.Error
-	if errors.As(err, &coded) {
+	late := func() bool { return coded.Code == capabilities.CodeDeadlineExceeded && coded.Message == "" } // the runner's own
+	if errors.As(err, &coded) && !late() {
 		return coded
 	}
 	if errors.Is(err, errConnClosed) {
 		return errBrowserGone
 	}
-	if ctx.Err() != nil && errors.As(context.Cause(ctx), &coded) {
+	if ctx.Err() != nil && errors.As(context.Cause(ctx), &coded) && !late() {
 		return coded
 	}
 	var refused *protocolError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The page did not answer in time.").
-			WithHint("The page may be busy: try again, navigate elsewhere, or give a larger timeout_ms.")
+	case errors.Is(err, context.DeadlineExceeded) || coded != nil && late():
+		return errPageHangs
 	case errors.Is(err, context.Canceled):
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
 	case targetCrashed(err):

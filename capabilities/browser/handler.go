@@ -310,6 +310,9 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l, err := h.turn(ctx, inv.Lane)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errNoTurn
+	}
 	if err != nil {
 		return capabilities.Output{}, explain(ctx, err)
 	}
@@ -335,10 +338,12 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		c.lane.hider().output(&out)
 		return out, nil
 	}
-	if c.outer.Err() != nil && c.tab != nil {
-		c.h.unstick(c)
-	}
 	e := explain(c.ctx, err)
+	if c.tab != nil && (c.outer.Err() != nil || e == errPageHangs) {
+		c.h.unstick(c)
+	} else if c.tab == nil && e == errPageHangs {
+		e = errNoBrowser
+	}
 	if e.Code == capabilities.CodeBrowserCrashed {
 		c.lane.reported(c.tab, e)
 	}

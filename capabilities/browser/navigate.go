@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -54,6 +55,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	}
 	before, _ := t.look()
 	began := time.Now()
+	c.freeToLeave()
 	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
 	switch {
 	case err != nil:
@@ -74,6 +76,16 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened"+left)
 }
 
+// freeToLeave stops a script of the page shown that never ends: Chrome takes no new
+// document in while it runs, and none of our commands while one is on its way.
+func (c *call) freeToLeave() {
+	if now, _ := c.tab.look(); now.open == nil && now.navigating == "" && !c.tab.ping(c.tab.s, time.Second) && c.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+		defer cancel()
+		do(ctx, c.tab.s, runtime.TerminateExecution, cdp.Empty{})
+	}
+}
+
 // notOpened is the end of a navigation that Chrome did not accept, or that a
 // dialog holds up.
 func (c *call) notOpened(err error) (capabilities.Output, error) {
@@ -81,7 +93,19 @@ func (c *call) notOpened(err error) (capabilities.Output, error) {
 		return c.navigationHeld(d)
 	}
 	c.stopLoading(err)
+	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) && c.tab.life.Err() == nil {
+		err = c.late()
+	}
 	return capabilities.Output{}, err
+}
+
+// late says whose fault it is that a document is not there in time.
+func (c *call) late() error {
+	now, _ := c.tab.look()
+	if _, answered := now.statuses[now.navigating]; answered || now.navigating == "" {
+		return errPageHangs
+	}
+	return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")
 }
 
 // awaitOpened waits for the document that is on its way; an empty loader stands
@@ -142,6 +166,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	var before tabState
 	began := time.Now()
 	evidence := "the page was loaded anew"
+	c.freeToLeave()
 	// The page to leave may still be taking the place of one before it: see placeOf.
 	for again := true; again; again = swapping(err) && time.Since(began) < boundToCome && t.nextChange(c.ctx) {
 		before, _ = t.look()
@@ -211,7 +236,8 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		if now, _ := c.tab.look(); now.documents != before.documents {
 			return errNotComplete
 		}
-		return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")
+		err = c.late()
+		start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{}) // nobody waits for it any more
 	}
 	return err
 }

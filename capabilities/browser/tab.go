@@ -449,6 +449,14 @@ const (
 	maxTitle   = 1000
 )
 
+// ping reports whether the page behind s answers in that time.
+func (t *tab) ping(s *session, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(t.life, wait)
+	defer cancel()
+	_, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+	return err == nil
+}
+
 // unstick frees a page whose script never ends, after its call gave up. Only a
 // script that is this call's to stop is stopped: terminating an idle page would
 // hit its next script, and another call's script is not ours.
@@ -471,18 +479,12 @@ func (h *Handler) unstick(c *call) {
 	c.release = func() {} // the next call has to wait until the page is free again
 	h.wg.Go(func() {
 		defer release()
-		ping := func(wait time.Duration) bool {
-			ctx, cancel := context.WithTimeout(t.life, wait)
-			defer cancel()
-			_, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
-			return err == nil
-		}
-		if c.probe == nil && ping(250*time.Millisecond) || t.life.Err() != nil {
+		if c.probe == nil && t.ping(s, 250*time.Millisecond) || t.life.Err() != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(t.life, 2*time.Second)
 		defer cancel()
 		do(ctx, s, runtime.TerminateExecution, cdp.Empty{})
-		ping(2 * time.Second) // takes the blow if the script ended by itself meanwhile
+		t.ping(s, 2*time.Second) // takes the blow if the script ended by itself meanwhile
 	})
 }

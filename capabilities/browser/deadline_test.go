@@ -1,0 +1,91 @@
+//go:build linux
+
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// A deadline that ends a wait for a page says so, whoever words it, and not that a
+// server was slow.
+func TestHangingPagesAreNamed(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=b>B</button><input id=i>`), "/hangs": "", "/loop": html("<p>Text</p><script>for(;;);</script>")})
+	n := newNode(t, s.URL)
+	named := func(tool string, args obj, ready func()) {
+		t.Helper()
+		n.before(1500*time.Millisecond, func(bounded context.Context) error {
+			ready()
+			deadline, _ := bounded.Deadline()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Until(deadline), &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}) // as the runner's
+			defer cancel()
+			a, err := n.within(ctx, tool, args)
+			if err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+				t.Fatal(tool, err, a.json, a.Evidence)
+			}
+			if !strings.Contains(err.Message, "The page did not answer in time: a script of it may run without end.") || !strings.Contains(err.PublicHint(), "close the tab") {
+				return errors.New(tool + ": " + err.PublicMessage() + " " + err.PublicHint())
+			}
+			return nil
+		})
+	}
+	for _, tc := range []struct {
+		tool string
+		args obj
+	}{
+		{"click", obj{"selector": "#b"}}, {"type", obj{"selector": "#i", "text": "x"}}, {"snapshot", obj{}}, {"screenshot", obj{}},
+	} {
+		named(tc.tool, tc.args, func() {
+			n.goTo(s.URL + "/")
+			before := s.count("/hangs")
+			n.eval("setTimeout(()=>{const r=new XMLHttpRequest;r.open('GET','/hangs',false);r.send();for(;;);}); 1")
+			for s.count("/hangs") == before { // from here on it answers nobody
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	// Such a page can be left, also if it hangs from the start or was never asked.
+	n.before(1500*time.Millisecond, func(ctx context.Context) error {
+		a, err := n.within(ctx, "navigate", obj{"url": s.URL + "/loop"})
+		n.goTo(s.URL + "/")
+		if err != nil || a.Effect != capabilities.EffectPartial {
+			return fmt.Errorf("%v %s", err, a.Evidence)
+		}
+		return nil
+	})
+	// One that hangs again at once holds its successor up: that is not the server's fault.
+	n.eval("setInterval(()=>{for(;;);}); 1")
+	bounded, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	if _, err := n.within(bounded, "navigate", obj{"url": s.URL + "/"}); err != nil && !strings.Contains(err.Message, "a script of it") {
+		t.Error(err)
+	}
+	n = n.on("lane-2")
+	n.goTo(s.URL + "/")
+	// A server that is slow still is what is named.
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if _, err := n.within(ctx, "navigate", obj{"url": s.URL + "/hang"}); err == nil || !strings.Contains(err.Message, "server did not answer") {
+		t.Error(err)
+	}
+	// And so is a call before it.
+	began, free := make(chan struct{}), make(chan struct{})
+	l, err := n.h.turn(t.Context(), n.lane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { close(began); <-free; l.leave() }()
+	<-began
+	ctx, cancel = context.WithTimeoutCause(t.Context(), 10*time.Millisecond, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	defer cancel()
+	if _, err := n.within(ctx, "snapshot", obj{}); err == nil || !strings.Contains(err.Message, "another call of this conversation") {
+		t.Error(err)
+	}
+	close(free)
+}
