@@ -291,8 +291,5 @@ func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 
 // opened words the dialog that an action opened.
 func opened(s tabState) string {
-	if strings.HasPrefix(s.dialog, "alert") {
-		return "the page opened an " + s.dialog
-	}
-	return "the page opened a " + s.dialog
+	return "the page opened " + article(s.dialog)
 }

@@ -359,3 +359,12 @@ func TestTabsTellDialog(t *testing.T) {
 		t.Error(a.json)
 	}
 }
+
+// A dialog of a page that is opened is named as one of an action is.
+func TestNavigationNamesTheDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<script>alert(1)</script>")})
+	n := newNode(t, s.URL)
+	if a := n.goTo(s.URL + "/"); !strings.Contains(a.Evidence, "opened an alert dialog") {
+		t.Error(a.Evidence)
+	}
+}
