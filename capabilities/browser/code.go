@@ -81,6 +81,8 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 	switch {
 	case seen.steps > 0 && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
+	case errors.Is(c.ctx.Err(), context.DeadlineExceeded):
+		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken no step.")
 	case seen.steps+len(log) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
 		return err
 	case seen.done == 0:

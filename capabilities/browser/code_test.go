@@ -132,7 +132,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 	}
 	n.before(time.Second, func(ctx context.Context) error {
 		_, err := n.within(ctx, "run-code", obj{"code": "console.log('in vain'); page.snapshot(); for (;;);"})
-		if err == nil || err.Code != capabilities.CodeDeadlineExceeded {
+		if err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.HasPrefix(err.Message, "The script did not finish in time") {
 			t.Fatal(err)
 		}
 		if details, _ := json.Marshal(err.Details); string(details) != `{"done":1,"act":0,"log":["in vain"]}` {
