@@ -6,12 +6,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front/console"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
-	"github.com/handrail-dev/handrail/gateway/lane"
-	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
@@ -25,7 +22,7 @@ func (g *Gateway) mountREST() error {
 		return err
 	}
 	api, err := rest.New(rest.Options{
-		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: roster{g.Nodes, g.Lanes},
+		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
 		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Artifacts: g.files, Running: g.Dispatcher, Drift: drifts{g}, NodeLogs: g.opts.NodeLogs, Secrets: g.Secrets, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: g.metrics, Log: g.log,
 	})
@@ -77,22 +74,6 @@ func doorAddr(promised string, listener net.Addr) string {
 		return ""
 	}
 	return listener.String()
-}
-
-// roster adds to the nodes what a revocation means for the lanes.
-type roster struct {
-	*nodes.Nodes
-	lanes *lane.Lanes
-}
-
-// Revoke puts a node out and detaches it from every lane: a lane that named it
-// must not go on to mean another.
-func (r roster) Revoke(ctx context.Context, id capabilities.NodeID, by capabilities.PrincipalID, reason string) (nodes.View, error) {
-	v, err := r.Nodes.Revoke(ctx, id, by, reason)
-	if err != nil {
-		return v, err
-	}
-	return v, r.lanes.Forget(ctx, id)
 }
 
 // rulebook adds the ledger to the policy sets, for replays.

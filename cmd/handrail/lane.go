@@ -14,7 +14,7 @@ func newLaneCmd() *cobra.Command {
 		Use:   "lane",
 		Short: "See and record lanes, and attach nodes to them",
 		Long: "A lane is one agent conversation. A node attached to it is the one its calls go to\n" +
-			"when they name none, as long as it is the only one that can do the work.",
+			"when they name none, as long as it is the only one attached.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

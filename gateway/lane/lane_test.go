@@ -123,7 +123,7 @@ func TestAttachIsASet(t *testing.T) {
 			if want[name] == nil {
 				want[name] = map[capabilities.NodeID]bool{}
 			}
-			switch rapid.SampledFrom([]string{"attach", "detach", "forget", "restart"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"attach", "detach", "restart"}).Draw(rt, "step") {
 			case "attach":
 				if _, err := l.Attach(context.Background(), operator, name, node); err != nil {
 					rt.Fatal(err)
@@ -135,13 +135,6 @@ func TestAttachIsASet(t *testing.T) {
 					rt.Fatalf("detach: %v", err)
 				}
 				delete(want[name], node)
-			case "forget":
-				if err := l.Forget(context.Background(), node); err != nil {
-					rt.Fatal(err)
-				}
-				for _, nodes := range want {
-					delete(nodes, node)
-				}
 			case "restart":
 				l = lanes(t, lane.Options{Store: db})
 			}

@@ -333,27 +333,6 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	return l.view(lane), nil
 }
 
-// Forget detaches a node from every lane: it was revoked.
-func (l *Lanes) Forget(ctx context.Context, node capabilities.NodeID) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	err := l.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`DELETE FROM lane_node WHERE node = $1`, string(node))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, s := range l.byName {
-		if at, ok := slices.BinarySearch(s.nodes, node); ok {
-			s.nodes = slices.Delete(slices.Clone(s.nodes), at, at+1)
-		}
-	}
-	return nil
-}
-
 // List gives the lanes of owner, or all of them if owner is empty, sorted by name.
 func (l *Lanes) List(owner capabilities.PrincipalID) []Lane {
 	l.mu.RLock()

@@ -70,9 +70,13 @@ func Select(in Input) (Selection, *capabilities.Error) {
 	allows := func(m capabilities.SelectionMode) bool { return slices.Contains(in.Implicit, m) }
 
 	// S0-17 (a): exactly one node attached, and it is eligible. An attached node
-	// that is no longer in the roster still counts as attached: with two attached
-	// the lane does not say which one is meant.
-	if attached, one := onlyOne(in.Attached); one && allows(capabilities.SelectAttached) {
+	// that is not in the roster still counts as attached: with two attached the lane
+	// does not say which one is meant.
+	standing := Standing(in.Attached, in.Nodes)
+	if len(standing) == 0 && len(in.Attached) > 0 && allows(capabilities.SelectAttached) {
+		return Selection{}, putOut(find(in.Nodes, in.Attached[0]))
+	}
+	if attached, one := onlyOne(standing); one && allows(capabilities.SelectAttached) {
 		if n := find(in.Nodes, attached); n != nil && Check(n, in.Capability, in.PolicyDenied).Eligible() {
 			return Selection{n.ID, capabilities.SelectAttached, n.Summary}, nil
 		}
@@ -105,6 +109,24 @@ func explicit(in Input) (Selection, *capabilities.Error) {
 		return Selection{n.ID, capabilities.SelectExplicit, n.Summary}, nil
 	}
 	return Selection{}, &capabilities.Error{Code: v.Code, Hint: v.Fix, Details: candidate(n, v)}
+}
+
+// Standing gives those of a lane's attached nodes that were not turned away for good.
+func Standing(attached []capabilities.NodeID, nodes []Node) []capabilities.NodeID {
+	return slices.DeleteFunc(slices.Clone(attached), func(id capabilities.NodeID) bool {
+		n := find(nodes, id)
+		return n != nil && gone(n)
+	})
+}
+
+// putOut refuses for a lane that meant n and nothing else: it must not go on to mean
+// whichever node is left.
+func putOut(n *Node) *capabilities.Error {
+	v := Verdict{
+		Code: capabilities.CodeNodeNotPaired, Reason: capabilities.ReasonNodeNotPaired,
+		Fix: "Give node_id, or have another node attached to the lane: handrail lane attach LANE NODE",
+	}
+	return &capabilities.Error{Code: v.Code, Message: "The node that this lane is attached to was denied or revoked: " + string(n.ID) + ".", Hint: v.Fix, Details: candidate(n, v)}
 }
 
 // ambiguous is the one error for "otherwise" (S0-18); its details say whether

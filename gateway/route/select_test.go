@@ -114,6 +114,7 @@ func TestImplicit(t *testing.T) {
 	type ids = []capabilities.NodeID
 	pending := func(id capabilities.NodeID) Node { return with(good(id), func(n *Node) { n.Paired = StatePending }) }
 	broken := func(id capabilities.NodeID) Node { return with(good(id), notReady) }
+	revoked := func(id capabilities.NodeID) Node { return with(good(id), func(n *Node) { n.Revoked = true }) }
 	for _, c := range []struct {
 		name     string
 		nodes    []Node
@@ -131,6 +132,8 @@ func TestImplicit(t *testing.T) {
 		{name: "none attached, one eligible", nodes: []Node{good("n1"), broken("n2"), pending("n3")}, implicit: bothModes, want: "n1", mode: capabilities.SelectSole},
 		{name: "attached but ineligible, one eligible elsewhere", nodes: []Node{broken("n1"), good("n2")}, attached: ids{"n1"}, implicit: bothModes, want: "n2", mode: capabilities.SelectSole},
 		{name: "attached is gone from the roster, one eligible", nodes: []Node{good("n2")}, attached: ids{"n1"}, implicit: bothModes, want: "n2", mode: capabilities.SelectSole},
+		{name: "two attached, one of them revoked", nodes: []Node{good("n1"), revoked("n2"), good("n3")}, attached: ids{"n1", "n2"}, implicit: bothModes, want: "n1", mode: capabilities.SelectAttached},
+		{name: "secret: the attached one is revoked, one eligible", nodes: []Node{revoked("n1"), good("n2")}, attached: ids{"n1"}, implicit: soleOnly, want: "n2", mode: capabilities.SelectSole},
 		{name: "two attached, one eligible in all", nodes: []Node{good("n1"), broken("n2")}, attached: ids{"n1", "n2"}, implicit: bothModes, want: "n1", mode: capabilities.SelectSole},
 		{name: "policy leaves one", nodes: []Node{good("n1"), good("n2")}, denied: ids{"n1"}, implicit: bothModes, want: "n2", mode: capabilities.SelectSole},
 		{name: "attached one is denied by policy, one elsewhere", nodes: []Node{good("n1"), good("n2")}, attached: ids{"n1"}, denied: ids{"n1"}, implicit: bothModes, want: "n2", mode: capabilities.SelectSole},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/agent"
@@ -87,6 +88,39 @@ func TestTwoNodes(t *testing.T) {
 	h.refused(r, capabilities.StatusError, capabilities.CodeAmbiguousNode)
 	if got := ambiguity(t, r); got.Detail != route.DetailNone || len(got.Candidates) != 2 || got.Candidates[0].Reason != capabilities.ReasonNodeOffline || got.Candidates[0].Fix == "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A lane that meant one node does not go on to mean whichever is left when that one is
+// put out: it is refused, and told what to do. Another that is attached settles it.
+func TestLaneOfARevokedNode(t *testing.T) {
+	h := start(t, site.Options{})
+	first, second := site.NewHandler(), site.NewHandler()
+	a, b := h.AddNode("desk", first), h.AddNode("laptop", second)
+	admin := h.client(principal.RoleAdmin)
+	admin.ok("PUT", "/v1/lanes/main/nodes/"+string(a.ID), "", nil)
+	want(t, h.Call(t.Context(), site.ToolEcho, text("x"), ""), capabilities.StatusOK, "")
+	admin.ok("POST", "/v1/nodes/"+string(a.ID)+"/revoke", "{}", nil)
+	a.Stop()
+	h.Restart() // it is not forgotten, either
+	b.AwaitReady()
+
+	r := h.Call(t.Context(), site.ToolEcho, text("x"), "")
+	h.refused(r, capabilities.StatusError, capabilities.CodeNodeNotPaired)
+	if !strings.Contains(r.Message, string(a.ID)) || !strings.Contains(r.Hint, "handrail lane attach") {
+		t.Errorf("%q %q", r.Message, r.Hint)
+	}
+	if second.Runs("x") != 0 {
+		t.Fatal("it ran on the node that was left")
+	}
+	// A lane that never meant that one goes on.
+	want(t, h.by("agent", "other", site.ToolEcho, text("x"), ""), capabilities.StatusOK, "")
+
+	admin.ok("PUT", "/v1/lanes/main/nodes/"+string(b.ID), "", nil)
+	r = h.Call(t.Context(), site.ToolEcho, text("x"), "")
+	want(t, r, capabilities.StatusOK, "")
+	if r.Routing.Selected != b.ID || r.Routing.Mode != capabilities.SelectAttached {
+		t.Errorf("%+v", r.Routing)
 	}
 }
 

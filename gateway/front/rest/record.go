@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/live"
+	"github.com/handrail-dev/handrail/gateway/route"
 )
 
 // recordBody asks for a recording.
@@ -33,7 +34,7 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithHint("GET /v1/lanes lists them.")
 	}
 	if in.Node == "" {
-		attached := s.opts.Lanes.Attached(in.Lane)
+		attached := route.Standing(s.opts.Lanes.Attached(in.Lane), s.opts.Roster.Snapshot())
 		if len(attached) != 1 {
 			return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "node_id is needed: %d nodes are attached to that lane", len(attached))
 		}
