@@ -264,7 +264,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	say.ready(data, running, id)
 	var taskErr error
 	if page != nil && ctx.Err() == nil {
-		taskErr = firstTask(ctx, data, running, page, say)
+		taskErr = firstTask(ctx, data, running, id, page, say)
 		if taskErr != nil && ctx.Err() == nil {
 			say.failed(taskErr)
 		}

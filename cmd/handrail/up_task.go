@@ -57,8 +57,8 @@ func (p *demoPage) close() { _ = p.server.Close() }
 
 // firstTask does what an agent would, as an agent would: over MCP, with the
 // agent's token. It opens the page, types a name, presses the button, and keeps
-// the picture.
-func firstTask(ctx context.Context, data dataDir, running runningGateway, page *demoPage, say sayer) error {
+// the picture; on this machine's node, whichever others there are.
+func firstTask(ctx context.Context, data dataDir, running runningGateway, node capabilities.NodeID, page *demoPage, say sayer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	token, err := readToken(data.agentTokenPath())
@@ -79,12 +79,12 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, page *
 	defer session.Close()
 
 	began := time.Now()
-	t := task{ctx: ctx, session: session}
+	t := task{ctx: ctx, session: session, node: node}
 	t.call("tool_browser_navigate", map[string]any{"url": page.origin + "/"})
 	t.call("tool_browser_type", map[string]any{"selector": "#name", "text": "world"})
 	t.call("tool_browser_click", map[string]any{"selector": "#go"})
-	snapshot := t.call("tool_browser_snapshot", nil)
-	picture := t.call("tool_browser_screenshot", nil)
+	snapshot := t.call("tool_browser_snapshot", map[string]any{})
+	picture := t.call("tool_browser_screenshot", map[string]any{})
 	if t.err != nil {
 		return t.err
 	}
@@ -106,10 +106,11 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, page *
 	return nil
 }
 
-// task calls one tool after the other until one fails.
+// task calls one tool after the other on a node until one fails.
 type task struct {
 	ctx     context.Context
 	session *mcp.ClientSession
+	node    capabilities.NodeID
 	err     error
 }
 
@@ -117,9 +118,7 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	if t.err != nil {
 		return nil
 	}
-	if args == nil {
-		args = map[string]any{}
-	}
+	args["node_id"] = t.node
 	result, err := t.session.CallTool(t.ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 	switch {
 	case err != nil:
