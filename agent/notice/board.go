@@ -18,6 +18,9 @@ import (
 const (
 	// linger is how long a use stays shown after its last call ended.
 	linger = 3 * time.Second
+	// rest is how long after its last call a use is still shown as running: calls that
+	// follow each other are one use, and need no word for each.
+	rest = time.Second
 	// calm is the least time between two changes of what is shown.
 	calm = 200 * time.Millisecond
 	// alive is how often the file's date is renewed, and stale when it counts as that
@@ -59,8 +62,8 @@ type Board struct {
 	hurry chan struct{}
 
 	mu    sync.Mutex
-	begun uint64        // how many calls Begin was told of
-	shown uint64        // how many of them had been told of when what is shown was written
+	begun uint64        // how many times Begin was told of what was not shown
+	shown uint64        // how many of them what is shown holds
 	news  chan struct{} // closed and replaced when shown grows
 	calls map[capabilities.CallID]*use
 	rows  map[row]*use
@@ -81,6 +84,13 @@ type use struct {
 	last    time.Time // when its latest call ended
 	running int
 	calls   uint64
+	listed  bool // it is among what was last made to be shown, as running
+}
+
+// keeps reports whether the use goes on at now, though no call runs. Who watches or
+// films has a beginning and an end of their own.
+func (u *use) keeps(now time.Time) bool {
+	return u.what != film && !isLive(u.what) && now.Before(u.last.Add(rest))
 }
 
 // New makes a board; it shows nothing before Run.
@@ -114,7 +124,7 @@ func (b *Board) Begin(t *wire.Ticket) {
 	case slices.Contains(t.Grants, filmKey):
 		r.what = film
 	case t.Tool.Family() == "live" && !slices.Contains(t.Grants, inputKey):
-		r.what += ", live"
+		r.what += live
 	}
 	now := b.opts.Now()
 	b.mu.Lock()
@@ -124,10 +134,10 @@ func (b *Board) Begin(t *wire.Ticket) {
 		u = &use{row: r, since: now}
 		b.rows[r] = u
 	}
-	if u.running == 0 {
+	if !u.listed || u.lane != t.Lane || isLive(r.what) {
+		b.begun++
 		b.changed()
 	}
-	b.begun++
 	u.lane, u.tool = t.Lane, t.Tool
 	u.running++
 	u.calls++
@@ -180,7 +190,7 @@ func (b *Board) End(call capabilities.CallID) {
 	delete(b.calls, call)
 	u.last = b.opts.Now()
 	u.running--
-	if u.running == 0 {
+	if u.running == 0 || isLive(u.what) {
 		b.changed()
 	}
 }
@@ -202,8 +212,16 @@ func (b *Board) present() (rows []use, next time.Time, calls uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for r, u := range b.rows {
+		shown := *u
+		if u.running == 0 && u.keeps(now) {
+			shown.running = 1
+		}
+		u.listed = shown.running > 0
 		if u.running == 0 {
 			end := u.last.Add(linger)
+			if u.listed {
+				end = u.last.Add(rest)
+			}
 			if !now.Before(end) {
 				delete(b.rows, r)
 				continue
@@ -212,7 +230,7 @@ func (b *Board) present() (rows []use, next time.Time, calls uint64) {
 				next = end
 			}
 		}
-		rows = append(rows, *u)
+		rows = append(rows, shown)
 	}
 	sort.Slice(rows, func(i, j int) bool {
 		a, b := &rows[i], &rows[j]

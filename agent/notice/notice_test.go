@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,12 +94,14 @@ type house struct {
 	stop func()
 }
 
-func start(t *testing.T, s *session) *house {
+func start(t *testing.T, s *session) *house { t.Helper(); return startAt(t, s, time.Now) }
+
+func startAt(t *testing.T, s *session, now func() time.Time) *house {
 	t.Helper()
 	h := &house{t: t, path: filepath.Join(t.TempDir(), "status.json"), session: s, stops: make(chan string, 1), node: Node{Connected: true, Gateway: "g1"}}
 	h.Board = New(Options{
 		Path: h.path, Notifier: s, HotKey: "Control+Alt+Escape", Stop: func(why string) { h.stops <- why },
-		Node: func() Node { h.mu.Lock(); defer h.mu.Unlock(); return h.node },
+		Node: func() Node { h.mu.Lock(); defer h.mu.Unlock(); return h.node }, Now: now,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -322,6 +325,47 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Calls that follow each other are one use: what is shown already is not written again
+// for each, and what waits to be shown does not wait for it.
+func TestCallsInARow(t *testing.T) {
+	began := time.Now()
+	var passed atomic.Int64 // of the clock, which stands still else
+	h := startAt(t, newSession(), func() time.Time { return began.Add(time.Duration(passed.Load())) })
+	h.await("a start", func(s Status) bool { return s.State == StateIdle })
+	shoot := func(call capabilities.CallID, lane capabilities.LaneID) {
+		t.Helper()
+		tk := ticket(t, call, "agent-1", "data.capture.camera")
+		tk.Lane = lane
+		h.Begin(tk)
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		must(t, h.AwaitShown(ctx))
+		h.End(call)
+		s, err := Read(h.path, time.Now())
+		must(t, err)
+		if s.State != StateInUse || !s.Uses[0].Running || s.Uses[0].Lane != string(lane) {
+			t.Fatalf("it is said to be shown, and is not: %+v", s)
+		}
+	}
+	file := func() os.FileInfo { // each write makes a new one
+		t.Helper()
+		f, err := os.Stat(h.path)
+		must(t, err)
+		return f
+	}
+	shoot("c1", "main")
+	first := file()
+	for i := range 20 {
+		if shoot(capabilities.CallID(fmt.Sprint("c1-", i)), "main"); !os.SameFile(first, file()) {
+			t.Fatal("the file was written again for what it said already")
+		}
+	}
+	shoot("c2", "other")
+	passed.Add(int64(rest))
+	h.await("its end", func(s Status) bool { return s.State == StateInUse && !s.Uses[0].Running })
+	shoot("c3", "other")
 }
 
 // What waits to be shown is shown at once, and not at all while nothing can be written.

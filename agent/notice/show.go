@@ -73,7 +73,7 @@ func notice(s Status) platform.Notice {
 		first := s.Uses[0]
 		verb := "uses"
 		switch {
-		case strings.HasSuffix(first.What, ", live"):
+		case isLive(first.What):
 			verb = "watches"
 		case first.What == film:
 			verb = "records"

@@ -39,8 +39,8 @@ type Status struct {
 	stop      string    // how to stop it, in words
 }
 
-// Use is one line: who uses what. Running is false in the seconds after the last
-// call ended.
+// Use is one line: who uses what. Running becomes false a second after the last call
+// ended, and the line goes two seconds after that.
 type Use struct {
 	Principal string    `json:"principal"`
 	What      string    `json:"what"` // in words
@@ -72,7 +72,7 @@ func (b *Board) status(rows []use) Status {
 			Principal: name(string(u.who)), What: u.what, Tool: name(string(u.tool)), Lane: name(string(u.lane)), Since: u.since.UTC(), Running: u.running > 0,
 		})
 		verb := "uses"
-		if strings.HasSuffix(u.what, ", live") && u.running > 0 {
+		if isLive(u.what) && u.running > 0 {
 			verb = "watches"
 			if u.running > 1 {
 				verb = fmt.Sprintf("watches (%d times)", u.running)

@@ -44,6 +44,11 @@ func list(all []string) string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
+// live ends the words for what is watched while it happens.
+const live = ", live"
+
+func isLive(what string) bool { return strings.HasSuffix(what, live) }
+
 // maxName bounds a name that others chose.
 const maxName = 64
 
