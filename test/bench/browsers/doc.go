@@ -6,7 +6,8 @@
 //
 // The order of reading: main.go, pages.go (what is worked on), plan.go (the
 // operations and the proof that each was done), subject.go (who does them), then
-// handrail.go, chrome.go, handler.go and peers.go (the subjects), cold.go, report.go.
+// handrail.go, chrome.go, handler.go and peers.go (the subjects), way.go, cold.go,
+// report.go.
 //
 // Promises: all subjects take turns within every round, on the same Chrome and
 // the same pages; a time counts only if the page itself shows the effect, else

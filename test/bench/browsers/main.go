@@ -21,7 +21,11 @@ import (
 
 func main() {
 	procguard.Main() // the guard of the handler's Chrome is this program, too
-	if err := command(); err != nil {
+	run := command
+	if value := os.Getenv(wayRoleEnv); value != "" {
+		run = func() error { return serveWay(value) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "browsers:", err)
 		os.Exit(1)
 	}
@@ -119,6 +123,7 @@ type bench struct {
 	site    *pages
 	browser platform.Browser
 	h       *handrail
+	way     *way // nil: not measured
 	found   []peer
 	cells   map[cellKey]*cell
 	order   []string // subjects' names as columns
@@ -259,6 +264,12 @@ func (b *bench) operations() (err error) {
 	for _, s := range subjects {
 		b.order = append(b.order, s.name())
 	}
+	if b.o.wantsOp(opTabs) {
+		if b.way, err = startWay(b.dir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.way.end()) }()
+	}
 	for round := range b.rounds {
 		b.say("round %d of %d", round+1, b.rounds)
 		turn := slices.Clone(subjects)
@@ -293,6 +304,11 @@ func (b *bench) round(p place, turn []subject) {
 		for _, s := range turn {
 			if b.cell(s, p, opNavigate).fault == nil {
 				b.batch(g, p, s)
+			}
+		}
+		if g.op == opTabs {
+			if err := b.way.batch(b.times); err != nil {
+				b.report.note("The way alone: %.160v", err)
 			}
 		}
 	}

@@ -207,6 +207,9 @@ func (r *report) sizes(b *bench, servers map[string]*server, node int) error {
 		t.lines = append(t.lines, memory)
 	}
 	r.tables = append(r.tables, t)
+	if b.way != nil && len(b.way.rounds) > 0 {
+		r.note("The way alone, in turn with the list of tabs: %s ms. Three processes, standard input, HTTP, QUIC, and a record of %d bytes appended and synced before and after; none of our code, and no browser.", figure(figures.Median(b.way.rounds)), wayRecord)
+	}
 	return nil
 }
 

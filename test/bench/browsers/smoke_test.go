@@ -17,6 +17,13 @@ import (
 
 func TestMain(m *testing.M) {
 	procguard.Main()
+	if value := os.Getenv(wayRoleEnv); value != "" {
+		if err := serveWay(value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -56,6 +63,9 @@ func TestSmoke(t *testing.T) {
 				}
 			}
 		}
+	}
+	if !strings.Contains(text.String(), "The way alone, in turn") {
+		t.Error("the way alone was not measured")
 	}
 	if t.Failed() {
 		t.Logf("%s\n%s", &log, &text)
