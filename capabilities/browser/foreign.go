@@ -51,7 +51,7 @@ func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	if err != nil {
 		return world{}, err
 	}
-	w = world{s: s, id: made.ExecutionContextID, frame: f, prefix: strings.Trim(string(res.Result.Value), `"`)}
+	w = world{s: s, id: made.ExecutionContextID, frame: f, prefix: strings.Trim(string(res.Result.Value), `"`), heard: &heard{}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.frames.met[f.id] == f && t.sessionLocked(f) == s {

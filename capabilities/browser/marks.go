@@ -116,6 +116,9 @@ func (c *call) marks() ([]mark, error) {
 			base = c.lane.takeRefs()
 		}
 		w, err := c.tab.askAny(c.ctx, p.f, "marks", question{view: view{Interactive: true}, Base: base}, &answer)
+		if err == nil && w.listen(c.ctx).hear(c.ctx) {
+			w, err = c.tab.askAny(c.ctx, p.f, "marks", question{view: view{Interactive: true}, Base: base}, &answer)
+		}
 		if err != nil {
 			if p.f == nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -193,9 +194,19 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	now, _ := c.tab.look()
 	ahead := c.readAhead(v)
 	var top printed
+	var l listening
+	first, err := c.tab.inWorld(c.ctx)
+	if err == nil {
+		if l = first.listen(c.ctx); l.first {
+			l.hear(c.ctx) // so that a large page is not read twice
+		}
+	}
 	w, err := c.reach(reaching{ref: v.Ref, selector: v.Selector, function: "snapshot", ask: func(known *was) any { q.Was = known; return q }, into: &top})
-	for n := 0; err == nil && n < maxShadowDepth && w.openShadows(c.ctx, top.Suspects) > 0; n++ {
-		top = printed{}
+	if err == nil && (rest || w != first) {
+		l = w.listen(c.ctx)
+	}
+	for n := 0; err == nil && n < maxShadowDepth && w.knowsMore(c.ctx, top.Suspects, n == 0 && l.hear(c.ctx)); n++ {
+		top, q.Rest = printed{}, false
 		w, err = c.tab.askAny(c.ctx, w.frame, "snapshot", q, &top)
 	}
 	if err != nil {
@@ -216,6 +227,12 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	c.tab.frames.shown = r.shown
 	c.tab.mu.Unlock()
 	return page, nil
+}
+
+// knowsMore looks up the closed roots among an outline's suspects, and reports whether
+// the page script knows more than it told; heard: of who listens.
+func (w world) knowsMore(ctx context.Context, suspects int, heard bool) bool {
+	return w.openShadows(ctx, suspects) > 0 || heard
 }
 
 // reading puts the outlines of a page's frames into one.
@@ -261,7 +278,7 @@ func (c *call) readFrame(f *frame, v view) *ahead {
 		for n := 0; n <= maxShadowDepth; n++ {
 			a.out = printed{}
 			a.w, a.err = c.tab.askFrame(c.ctx, f, "snapshot", question{view: v}, &a.out)
-			if a.err != nil || a.w.openShadows(c.ctx, a.out.Suspects) == 0 {
+			if a.err != nil || !a.w.knowsMore(c.ctx, a.out.Suspects, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
 				return
 			}
 		}

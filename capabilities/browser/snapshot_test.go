@@ -327,3 +327,63 @@ func TestNamesByLabels(t *testing.T) {
 		t.Log("\n" + snap)
 	}
 }
+
+// What only its listeners make clickable is marked, in all documents and roots; what
+// listens for all that is in it is not.
+func TestListenersMakeClickable(t *testing.T) {
+	const listen = `<script>
+const on = (id, type) => document.getElementById(id)?.addEventListener(type, () => { said ||= id + ' ' + type });
+let said = '';
+</script>`
+	pages := map[string]string{"/in": html(`<div id=inner>Inner</div>` + listen + `<script>on('inner', 'click')</script>`)}
+	s := newSite(t, pages)
+	pages["/"] = html(listen + `
+<main id=all><div id=grid style="height:200px"><p id=p1>One</p><p id=p2>Two</p><p id=p3>Three</p><p id=p4>Four</p></div>
+<span id=click>Click</span><div id=mousedown>Down</div><div id=pointerdown>Pointer</div><div id=property>Property</div><ul><li id=mouseup>Item</ul>
+<table><tr><th id=dblclick>Head<th>Other</tr></table><div id=card>Card <b id=close>close</b></div><div id=keydown>Keys</div>
+<div id=wide style="height:600px">Wide</div><button><span id=within>Button</span></button><div id=host></div><p id=once>Once</p></main>
+<iframe srcdoc="<div id=own>Own frame</div>"></iframe><iframe src="` + elsewhere(s) + `/in"></iframe>
+<script>
+for (const id of ['click', 'mousedown', 'pointerdown', 'mouseup', 'dblclick', 'keydown']) on(id, id);
+for (const id of ['all', 'grid', 'p1', 'p2', 'p3', 'p4', 'card', 'close', 'wide', 'within']) on(id, 'click');
+document.addEventListener('click', () => {}); document.body.addEventListener('mousedown', () => {});
+property.onclick = () => { said ||= 'property' };
+const root = host.attachShadow({mode: 'closed'}); root.innerHTML = '<div>Shut</div>';
+root.firstChild.addEventListener('click', () => { said ||= 'shut' });
+const f = () => { said ||= 'once'; once.removeEventListener('click', f) }; once.addEventListener('click', f);
+const frame = document.querySelector('iframe'), own = () => frame.contentDocument.getElementById('own').addEventListener('click', () => { said ||= 'own' });
+if (frame.contentDocument.getElementById('own')) own(); else frame.onload = own;
+</script>`)
+	n := newNode(t, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	marked := []string{"One", "Click", "Down", "Pointer", "Property", "Item", "Head", "Card close", "close", "Shut", "Own frame", "Inner", "Once"}
+	not := []string{"Keys", "Wide", "Other", "Button", "One Two Three Four"}
+	for _, only := range []bool{true, false} { // the first of them is read as soon as the page is there
+		snap := n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string)
+		for _, name := range marked {
+			wants(t, snap, `- clickable "`+name+`" [ref=`)
+		}
+		for _, name := range not {
+			never(t, snap, `clickable "`+name+`"`)
+		}
+		never(t, snap, "clickable [")
+		if t.Failed() {
+			t.Fatal("\n" + snap)
+		}
+	}
+	for name, title := range map[string]string{"Click": "click click", "Pointer": "pointerdown pointerdown", "Shut": "shut", "Own frame": "own", "Once": "once"} {
+		n.must("click", obj{"ref": n.ref(`"` + name + `"`)})
+		if got := n.eval("const was = said; said = ''; was"); got != title {
+			t.Errorf("%s: what heard the press is %v", name, got)
+		}
+	}
+	snap := n.snap()
+	never(t, snap, `clickable "Once"`) // it listens no more
+	// What came since is marked in the snapshot that an action brings along, too.
+	n.eval(`property.onclick = () => { p1.insertAdjacentHTML('afterend', '<p id=late>Late</p>'); on('late', 'click') }; 1`)
+	a := n.must("click", obj{"selector": "#property", "snapshot": "delta"})
+	wants(t, a.m["snapshot"].(string), `- clickable "Late" [ref=`)
+	if again := n.must("snapshot", obj{"since": "last"}).m["snapshot"].(string); !strings.Contains(again, "nothing changed") {
+		t.Errorf("of a page at rest:\n%s", again)
+	}
+}

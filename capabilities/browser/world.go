@@ -44,7 +44,7 @@ var (
 
 // pageFunctions are those that this side calls.
 const pageFunctions = "snapshot, marks, aim, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, setField, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift"
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"
@@ -79,6 +79,7 @@ type world struct {
 	id     runtime.ExecutionContextID
 	frame  *frame // nil: the tab's own document
 	prefix string // of the refs given there
+	heard  *heard
 }
 
 // inWorld gives our world of the document shown, with the page script in it.
@@ -102,7 +103,7 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 	if err := pageFault(res); err != nil {
 		return world{}, err
 	}
-	w = world{s: t.s, id: made.ExecutionContextID}
+	w = world{s: t.s, id: made.ExecutionContextID, heard: &heard{}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.documents == documents {

@@ -261,7 +261,30 @@ function isClickable(el, role, style, pointing) {
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
-  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style);
+  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) || heard.has(el) && takesPresses(el);
+}
+
+// heard holds the elements that listen to presses, with Chrome's numbers for them
+// (listeners.go).
+const heard = new Map();
+
+// hear is told which of them there are, and which of those are new here.
+function hear([now, come], all) {
+  for (const [el, id] of heard) if (!now.includes(id)) heard.delete(el);
+  all.forEach((el, i) => heard.set(el, come[i]));
+}
+
+// takesPresses tells what listens for itself from what listens for all that is in it,
+// or stands around it: that is large, or holds several things to press.
+function takesPresses(el) {
+  const win = el.ownerDocument.defaultView, r = el.getBoundingClientRect();
+  if (r.width < 3 || r.height < 3 || r.width * r.height * 2 > win.innerWidth * win.innerHeight) return false;
+  if (el.closest('a[href],button,summary,[role=button],[role=link]')) return false;
+  let seen = 0, active = 0;
+  for (const x of el.getElementsByTagName('*')) {
+    if (++seen > 60 || (heard.has(x) || ACTIVE.has(roleOf(x))) && ++active > 3) return false;
+  }
+  return true;
 }
 
 // isDraggable: by its page's word, not because it is a link or an image.

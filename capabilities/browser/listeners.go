@@ -1,0 +1,113 @@
+package browser
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/chromedp/cdproto/cdp"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/runtime"
+)
+
+// Which elements listen to presses of the pointer, a page script can not see: the
+// listeners are of the page's own world. Chrome gives those of a document all at once.
+
+// heard is what the page script of one document was told of them.
+type heard struct {
+	mu       sync.Mutex
+	document runtime.RemoteObjectID
+	told     []cdp.BackendNodeID // in the document's order
+}
+
+// maxHeard bounds the elements of one document that are known to listen: the first
+// time each costs a tenth of a millisecond.
+const maxHeard = 500
+
+// listening is a question for the listeners of a document on its way.
+type listening struct {
+	w     world
+	asked *pending
+	first bool // of this document
+}
+
+// listen sends the question. A page or frame that hangs is waited for only so long.
+func (w world) listen(ctx context.Context) (l listening) {
+	h := w.heard
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.document == "" {
+		ctx, cancel := context.WithTimeout(ctx, frameWait)
+		defer cancel()
+		res, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], []], []), document", ContextID: w.id, Silent: ptr(true)})
+		if err != nil || res.Result == nil {
+			return l
+		}
+		h.document, h.told, l.first = res.Result.ObjectID, nil, true
+	}
+	l.w, l.asked = w, w.s.send(ctx, "DOMDebugger.getEventListeners", map[string]any{"objectId": h.document, "depth": -1, "pierce": true})
+	return l
+}
+
+// hear tells the page script which elements listen now, and reports whether that is
+// new to it.
+func (l listening) hear(ctx context.Context) (news bool) {
+	if l.asked == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, frameWait)
+	defer cancel()
+	var answer struct {
+		Listeners []struct {
+			Type string            `json:"type"`
+			Node cdp.BackendNodeID `json:"backendNodeId"`
+		} `json:"listeners"`
+	}
+	raw, err := l.asked.wait(ctx)
+	if err != nil || jsonv2.Unmarshal(raw, &answer) != nil {
+		return false
+	}
+	var now []cdp.BackendNodeID
+	for _, x := range answer.Listeners {
+		switch x.Type {
+		case "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup":
+			if n := len(now); n < maxHeard && (n == 0 || now[n-1] != x.Node) {
+				now = append(now, x.Node)
+			}
+		}
+	}
+	w, h := l.w, l.w.heard
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Equal(now, h.told) {
+		return false
+	}
+	const group = "handrail-listeners"
+	var come []cdp.BackendNodeID
+	var nodes []reply[dom.ResolveNodeResult]
+	for _, id := range now {
+		if !slices.Contains(h.told, id) {
+			come = append(come, id)
+			nodes = append(nodes, start(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: w.id, ObjectGroup: group}))
+		}
+	}
+	ids := come[:0]
+	var elements []*runtime.CallArgument
+	for i, id := range come {
+		// An element of a foreign frame is for that one's page script.
+		if res, err := nodes[i].get(ctx); err == nil && res.Object != nil && res.Object.ObjectID != "" {
+			ids = append(ids, id)
+			elements = append(elements, &runtime.CallArgument{ObjectID: res.Object.ObjectID})
+		}
+	}
+	said, _ := jsonv2.Marshal([2][]cdp.BackendNodeID{now, ids})
+	res, err := do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements, Silent: ptr(true),
+	})
+	if h.told = now; err != nil || res.ExceptionDetails != nil {
+		h.document = "" // it is told all of it the next time
+	}
+	start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	return true
+}
