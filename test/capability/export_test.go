@@ -6,7 +6,19 @@ var (
 	HTML  = html
 	Do    = call
 	Holds = holds
+	In    = in
 )
+
+// Once fails the first time only.
+func Once() step {
+	failed := false
+	return func(r *run) {
+		if !failed {
+			failed = true
+			r.fail("the first time")
+		}
+	}
+}
 
 // HopsOf gives the hops of the first call of that tool.
 func (t *Trace) HopsOf(tool string) []hop {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,5 +69,65 @@ func TestFailureLeavesATrace(t *testing.T) {
 	report, err = capability.Run(ctx, o)
 	if err == nil || report == nil || report.Count(capability.NotRun) == 0 || len(report.Outcomes) != 3 {
 		t.Errorf("interrupted: %v, %+v", err, report)
+	}
+}
+
+// A trace is of one run: the one under record if that failed, too, else the first.
+// Where several lanes take part, it names each step's.
+func TestTraceIsOfOneRun(t *testing.T) {
+	o := start(t)
+	o.Lanes = 1
+	page := capability.HTML(`<h1>Shop</h1><button onclick="console.warn('bought on '+location.pathname)">Buy</button>`)
+	buy := capability.Do("click", map[string]any{"selector": "button"})
+	look := capability.Do("navigate", map[string]any{"url": "{A}"})
+	other := capability.In("other", look, buy, capability.Holds(`document.querySelector('h1').textContent`, "Sold out"))
+	o.Behaviours = []*capability.Behaviour{
+		capability.B("bad.once", "a page that fails the first time", "a trace of that time", page, buy, capability.Once()),
+		capability.B("bad.lanes", "two conversations, of which one fails", "a trace that tells them apart", page, buy, other),
+	}
+	report, err := capability.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if *reportDir != "" {
+		dir = *reportDir
+	}
+	if err := report.WriteTo(dir); err != nil {
+		t.Fatal(err)
+	}
+	of := regexp.MustCompile(`/(bad\.[a-z]+/[0-9]+)/`)
+	for _, c := range []struct{ id, run, says, lane string }{
+		{"bad.lanes", "bad.lanes/4", "second run", `lane suite-1-other</p>`},
+		{"bad.once", "bad.once/1", "first run", ""},
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, "traces", c.id+".html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		capability.CheckTrace(t, text)
+		for _, run := range of.FindAllStringSubmatch(text, -1) {
+			if run[1] != c.run {
+				t.Errorf("%s tells of the run %s, and of %s", c.id, c.run, run[1])
+			}
+		}
+		if !strings.Contains(text, "bought on /"+c.run) || !strings.Contains(text, c.says) || !strings.Contains(text, "data:image/jpeg;base64,") {
+			t.Errorf("%s: not the console, the run or a picture of that run", c.id)
+		}
+		frames := strings.Count(text, "<figcaption>before")
+		if c.lane == "" {
+			if frames != 0 || strings.Contains(text, ">lane ") {
+				t.Errorf("%s has %d steps with frames, or names a lane", c.id, frames)
+			}
+			continue
+		}
+		// Two calls of one lane, three of the other, which also shows its page at the end.
+		if n := strings.Count(text, c.lane); frames != 4 || n != 4 || strings.Count(text, "lane suite-1</p>") != 2 {
+			t.Errorf("%s has %d steps with frames, and names the lane that failed %d times", c.id, frames, n)
+		}
+		if strings.Count(text, "no page yet") != 2 {
+			t.Errorf("%s: the first step of each lane has nothing before it", c.id)
+		}
 	}
 }

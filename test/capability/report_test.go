@@ -32,10 +32,9 @@ func made() *Report {
 		{TimeUS: began.Add(38 * time.Millisecond).UnixMicro(), Seq: 10, Kind: "tool.call.failed", Body: map[string]any{"status": "error", "duration_ms": 36.5, "hops_us": []any{10.0, 20.0, 30.0, 40.0, 50.0, 1500.0, 1600.0, 1700.0, 36000.0, 36400.0}}},
 	}
 	t := &Trace{
-		ID: "click.bad", Title: nasty, Proves: nasty, Error: nasty, Again: nasty, Chrome: nasty, Node: "n1", Began: began,
+		ID: "click.bad", Title: nasty, Proves: nasty, Error: nasty, Runs: nasty, Chrome: nasty, Node: "n1", Began: began,
 		Image: frame{mime: "image/png", image: []byte{1, 2, 3}}.url(), Outline: nasty, Console: []string{nasty}, Network: []string{nasty}, Served: nasty,
-		Calls: []callView{{N: 1, Tool: "click", Args: nasty, End: nasty, ID: "c1", Hops: hops(c, packets)}},
-		Steps: []stepView{{Tool: "click", Args: nasty, After: frame{mime: "image/png", image: []byte{1}}.url(), Difference: difference("a\nb\nc", "a\n"+nasty+"\nc")}},
+		Calls: []callView{{N: 1, Tool: "click", Args: nasty, End: nasty, ID: "c1", Hops: hops(c, packets), Framed: true, After: frame{mime: "image/png", image: []byte{1}}.url(), Difference: difference("a\nb\nc", "a\n"+nasty+"\nc")}},
 	}
 	return &Report{Chrome: nasty, Node: "n1", URL: "http://127.0.0.1:1/mcp", Began: began, Took: time.Second, Outcomes: []Outcome{
 		{Behaviour: &Behaviour{ID: "click.bad", Title: nasty, Proves: nasty}, Status: Failed, Error: nasty + "\nsecond line", Trace: t, Duration: time.Second},
@@ -193,12 +192,12 @@ func TestTraceEscapes(t *testing.T) {
 		}
 		missing := call
 		missing.Hops, missing.HopsMissing, missing.Evidence = nil, text, ""
-		step := stepView{Tool: text, Args: text, End: text, OK: ok, Difference: []changed{{text, text}, {"+", text}, {"-", text}, {" ", text}}}
-		seen := step
-		seen.Before, seen.After, seen.Difference = image, image, nil
+		step, seen := missing, missing
+		step.Framed, step.Difference = true, []changed{{text, text}, {"+", text}, {"-", text}, {" ", text}}
+		seen.Framed, seen.Before, seen.After = true, image, image
 		return &Trace{
-			ID: text, Title: text, Proves: text, Error: text, Again: text, Suite: text, Chrome: text, Node: capabilities.NodeID(text),
-			Calls: []callView{call, missing}, Steps: []stepView{step, seen}, Image: image, Outline: text, Console: []string{text}, Network: []string{text}, Served: text,
+			ID: text, Title: text, Proves: text, Error: text, Runs: text, Lane: text, Suite: text, Chrome: text, Node: capabilities.NodeID(text),
+			Calls: []callView{call, missing, step, seen}, Image: image, Outline: text, Console: []string{text}, Network: []string{text}, Served: text,
 		}
 	}
 	// parts gives the page's tags with their attributes, and its texts.

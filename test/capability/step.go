@@ -37,10 +37,13 @@ func with(pairs ...any) obj {
 }
 
 // failure is what a step panics with.
-type failure struct{ text string }
+type failure struct {
+	text string
+	lane *lane // whose step it is
+}
 
 //go:noinline
-func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
+func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...), r.lane}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
 const patience = 20 * time.Second

@@ -243,7 +243,7 @@ func (w *worker) try(ctx context.Context, b *Behaviour) Attempt {
 		return Attempt{Lacks: string(b.needs)}
 	}
 	first := w.run(ctx, b, false)
-	return Attempt{Failed: first.failed, Calls: len(*first.calls), Trace: func(o Outcome) *Trace { return w.s.trace(ctx, o, first, w.run(ctx, b, true)) }}
+	return Attempt{Failed: first.failed, Calls: len(*first.calls), Trace: func(o Outcome) *Trace { return w.s.told(ctx, o, first, w.run(ctx, b, true)) }}
 }
 
 // run is one run of one behaviour.
@@ -281,8 +281,8 @@ func (w *worker) run(ctx context.Context, b *Behaviour, record bool) *run {
 		refs: map[string]string{}, mu: &sync.Mutex{}, calls: &[]*Call{}, record: record, frames: &[]frame{},
 	}
 	r.failed = r.do(b)
-	if r.failed != "" && r.lane != nil && !record {
-		r.end = r.look()
+	if r.failed != "" && r.lane != nil {
+		r.end = r.look(true)
 	}
 	w.shared++
 	if !tame || r.failed != "" || !r.tame() {
@@ -320,7 +320,7 @@ func (r *run) do(b *Behaviour) (failed string) {
 		switch p := recover().(type) {
 		case nil:
 		case failure:
-			failed = p.text
+			failed, r.lane = p.text, p.lane
 		default:
 			panic(p)
 		}
@@ -355,7 +355,7 @@ func (r *run) note(c *Call) {
 	*r.calls = append(*r.calls, c)
 	r.mu.Unlock()
 	if r.record && !r.aside && c.Tool != "snapshot" && c.Tool != "evaluate" && c.Tool != "screenshot" {
-		f := r.look()
+		f := r.look(false)
 		f.after = c
 		r.mu.Lock()
 		*r.frames = append(*r.frames, f)

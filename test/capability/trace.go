@@ -25,9 +25,9 @@ type frame struct {
 	network []any
 }
 
-// look takes a frame. What can not be had is left out: the page may hang, or
-// the tool may be what failed.
-func (r *run) look() frame {
+// look takes a frame, with all that the page said and asked for where it is the last.
+// What can not be had is left out: the page may hang, or the tool may be what failed.
+func (r *run) look(last bool) frame {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 8*time.Second)
 	defer cancel()
 	var f frame
@@ -41,34 +41,36 @@ func (r *run) look() frame {
 	shot := get("screenshot", map[string]any{"format": "jpeg", "quality": 60})
 	f.image, f.mime = shot.Blob, shot.MIME
 	f.outline, _ = get("snapshot", map[string]any{"max_chars": 8000}).Result["snapshot"].(string)
-	if !r.record {
+	if last {
 		f.console, _ = get("console-messages", nil).Result["messages"].([]any)
 		f.network, _ = get("network-requests", nil).Result["requests"].([]any)
 	}
 	return f
 }
 
-// Trace is all that is known about a failure. Write gives it as one HTML file
-// that needs nothing else.
+// Trace is all that is known about one run that failed. Write gives it as one HTML
+// file that needs nothing else.
 type Trace struct {
 	ID, Title, Proves, Error string
-	Again                    string // how it ended when it ran again, under record
+	Runs                     string // which of the behaviour's two runs this is, and how the other ended
 	Suite                    string // as in Report
 	Chrome                   string
 	Node                     capabilities.NodeID
 	Began                    time.Time
 	Calls                    []callView
-	Steps                    []stepView // of the second run
+	Lane                     string // that failed, where there are several
 	Image                    imageURL
 	Outline                  string
 	Console, Network         []string
 	Served                   string
 }
 
-// callView is one call with its way through the system.
+// callView is one call with its way through the system, and under record with what
+// its lane's page showed before and after it.
 type callView struct {
 	N                        int
-	Tool, Args, End, Lane    string
+	Tool, Args, End          string
+	Lane                     string // where there are several
 	ID                       capabilities.CallID
 	At                       string // since the first call
 	Took                     string
@@ -76,41 +78,36 @@ type callView struct {
 	Hops                     []hop
 	HopsMissing              string
 	Effect, Evidence, Result string
-}
-
-// stepView is one call of the run under record, with the page before and after.
-type stepView struct {
-	Tool, Args, End string
-	OK              bool
-	Before, After   imageURL
-	Difference      []changed
+	Framed                   bool
+	Before, After            imageURL
+	Difference               []changed
 }
 
 // changed is one line of a difference: "+", "-" or " ".
 type changed struct{ Sign, Text string }
 
-// trace puts together what is known about a failure.
-func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace {
+// trace puts together what is known about a run that failed.
+func (s *suite) trace(ctx context.Context, o Outcome, r *run, runs string) *Trace {
 	t := &Trace{
-		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: o.Error, Suite: s.report.Suite, Chrome: s.report.Chrome, Node: s.report.Node,
-		Image: first.end.url(), Outline: first.end.outline, Served: first.visits.String(),
-		Console: lines(first.end.console, "type", "text"), Network: lines(first.end.network, "method", "url", "status", "failure"),
-		Again: "it failed with: " + again.failed,
+		ID: o.ID, Title: o.Title, Proves: o.Proves, Error: r.failed, Runs: runs, Suite: s.report.Suite, Chrome: s.report.Chrome, Node: s.report.Node,
+		Image: r.end.url(), Outline: r.end.outline, Served: r.visits.String(),
+		Console: lines(r.end.console, "type", "text"), Network: lines(r.end.network, "method", "url", "status", "failure"),
 	}
-	switch again.failed {
-	case "":
-		t.Again = "it passed: the failure does not show every time."
-	case first.failed:
-		t.Again = "it failed in the same way."
+	calls, shown := *r.calls, map[string]frame{} // what each lane showed last
+	several := slices.ContainsFunc(calls, func(c *Call) bool { return c.Lane != calls[0].Lane })
+	if several && r.lane != nil {
+		t.Lane = r.lane.name
 	}
-	calls := *first.calls
 	for i, c := range calls {
 		if i == 0 {
 			t.Began = c.Sent
 		}
 		v := callView{
-			N: i + 1, Tool: c.Tool, Args: clip(jsonOf(c.Args), 1500), Lane: c.Lane, ID: c.ID, OK: c.Code == "", End: "ok",
+			N: i + 1, Tool: c.Tool, Args: clip(jsonOf(c.Args), 1500), ID: c.ID, OK: c.Code == "", End: "ok",
 			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence, Result: clip(jsonOf(c.Result), 1500),
+		}
+		if several {
+			v.Lane = c.Lane
 		}
 		if c.Code != "" {
 			v.End = string(c.Code) + ": " + c.Message
@@ -123,32 +120,47 @@ func (s *suite) trace(ctx context.Context, o Outcome, first, again *run) *Trace 
 			}
 			v.Hops = hops(c, packets)
 		}
+		if at := slices.IndexFunc(*r.frames, func(f frame) bool { return f.after == c }); at >= 0 {
+			before, after := shown[c.Lane], (*r.frames)[at]
+			v.Framed, v.Before, v.After, v.Difference = true, before.url(), after.url(), difference(before.outline, after.outline)
+			shown[c.Lane] = after
+		}
 		t.Calls = append(t.Calls, v)
 	}
-	var before frame
-	for _, f := range *again.frames {
-		end, ok := "ok", true
-		if f.after.Code != "" {
-			end, ok = string(f.after.Code)+": "+f.after.Message, false
-		}
-		t.Steps = append(t.Steps, stepView{
-			Tool: f.after.Tool, Args: clip(jsonOf(f.after.Args), 400), End: end, OK: ok,
-			Before: before.url(), After: f.url(), Difference: difference(before.outline, f.outline),
-		})
-		before = f
-	}
 	return t
+}
+
+// told tells the run under record if that failed, too, else the first one.
+func (s *suite) told(ctx context.Context, o Outcome, first, again *run) *Trace {
+	like := strings.NewReplacer(first.a, again.a, first.b, again.b, first.none, again.none)
+	switch {
+	case again.failed == "":
+		return s.trace(ctx, o, first, "This is the first run. Run again, under record, it passed: the failure does not show every time.")
+	case ctx.Err() != nil:
+		return s.trace(ctx, o, first, "This is the first run. The suite was interrupted before it had run again.")
+	case again.failed == like.Replace(first.failed):
+		return s.trace(ctx, o, again, "This is the second run, under record. The first failed in the same way.")
+	}
+	return s.trace(ctx, o, again, "This is the second run, under record. The first failed with: "+first.failed)
 }
 
 // TraceOf is the trace of a behaviour of another suite: its calls, how it ended
 // when it ran again, and what the screen and the outline showed at its end.
 func (r *Report) TraceOf(ctx context.Context, o Options, out Outcome, again string, calls []*Call, screen *Call, outline string) *Trace {
 	s := &suite{o: o, report: *r}
-	first := &run{failed: out.Error, calls: &calls, visits: &visits{}, end: frame{outline: outline}}
+	first := &run{failed: out.Error, calls: &calls, visits: &visits{}, frames: &[]frame{}, end: frame{outline: outline}}
 	if screen != nil {
 		first.end.image, first.end.mime = screen.Blob, screen.MIME
 	}
-	return s.trace(ctx, out, first, &run{failed: again, frames: &[]frame{}})
+	switch again {
+	case "":
+		again = "it passed: the failure does not show every time."
+	case out.Error:
+		again = "it failed in the same way."
+	default:
+		again = "it failed with: " + again
+	}
+	return s.trace(ctx, out, first, "Run again, "+again)
 }
 
 // imageURL is a picture as the address that holds it, or nothing.

@@ -72,9 +72,11 @@ func (f *form) trace(t *Trace) {
 		suite = t.Suite + ": "
 	}
 	f.put("<p class=\"about\">%v%v on node %v, %v</p>\n", suite, t.Chrome, t.Node, t.Began.UTC().Format("2006-01-02 15:04:05 MST"))
-	f.put("<div class=\"error\">%v</div>\n<p class=\"about\">Run again under record, %v</p>\n", t.Error, t.Again)
+	f.put("<div class=\"error\">%v</div>\n<p class=\"about\">%v</p>\n", t.Error, t.Runs)
 
-	f.put("\n<h2>The page when it failed</h2>\n<div class=\"card\">")
+	f.put("\n<h2>The page when it failed</h2>\n")
+	f.lane(t.Lane)
+	f.put("<div class=\"card\">")
 	f.image(t.Image, "the page when it failed", "no picture could be taken", "wide")
 	f.details("Outline", t.Outline)
 	f.put("</div>\n")
@@ -85,14 +87,6 @@ func (f *form) trace(t *Trace) {
 	}
 	if len(t.Calls) == 0 {
 		f.put("<p class=\"about\">none was made</p>\n")
-	}
-
-	f.put("\n<h2>Step by step, when it ran again</h2>\n")
-	for _, s := range t.Steps {
-		f.step(s)
-	}
-	if len(t.Steps) == 0 {
-		f.put("<p class=\"about\">no step was recorded</p>\n")
 	}
 
 	f.put("\n<h2>Console</h2>\n<div class=\"card\">")
@@ -106,7 +100,9 @@ func (f *form) trace(t *Trace) {
 func (f *form) call(c callView) {
 	f.put("<div class=\"card\"><div class=\"row\"><h3>%v. %v</h3>", c.N, c.Tool)
 	f.end(c.OK, c.End)
-	f.put("<span class=\"time\">at %v, took %v</span></div>\n<code>%v</code>\n", c.At, c.Took, c.Args)
+	f.put("<span class=\"time\">at %v, took %v</span></div>\n", c.At, c.Took)
+	f.lane(c.Lane)
+	f.put("<code>%v</code>\n", c.Args)
 	switch {
 	case c.Effect != "" && c.Evidence != "":
 		f.put("<p class=\"about\">effect %v: %v</p>\n", c.Effect, c.Evidence)
@@ -123,7 +119,7 @@ func (f *form) call(c callView) {
 		} else {
 			f.put("<details open>")
 		}
-		f.put("<summary>The twelve hops of call %v in lane %v; times since it was sent</summary>\n<table>", c.ID, c.Lane)
+		f.put("<summary>The twelve hops of call %v; times since it was sent</summary>\n<table>", c.ID)
 		for _, h := range c.Hops {
 			f.put(`<tr><td>%v</td><td class="name">%v</td><td class="when">%v</td><td>%v</td></tr>`, h.N, h.Name, h.When, h.What)
 		}
@@ -131,31 +127,39 @@ func (f *form) call(c callView) {
 	case c.HopsMissing != "":
 		f.put("<p class=\"about\">hops: %v</p>", c.HopsMissing)
 	}
+	if c.Framed {
+		f.frames(c)
+	}
 	f.put("</div>\n")
 }
 
-func (f *form) step(s stepView) {
-	f.put("<div class=\"card\"><div class=\"row\"><h3>%v</h3>", s.Tool)
-	f.end(s.OK, s.End)
-	f.put("</div><code>%v</code>\n<div class=\"frames\"><figure><figcaption>before</figcaption>", s.Args)
-	f.image(s.Before, "before", "no page yet", "")
+// lane names a lane, where there are several.
+func (f *form) lane(name string) {
+	if name != "" {
+		f.put("<p class=\"about\">lane %v</p>\n", name)
+	}
+}
+
+func (f *form) frames(c callView) {
+	f.put("<div class=\"frames\"><figure><figcaption>before</figcaption>")
+	f.image(c.Before, "before", "no page yet", "")
 	f.put("</figure>\n<figure><figcaption>after</figcaption>")
-	f.image(s.After, "after", "no picture could be taken", "")
+	f.image(c.After, "after", "no picture could be taken", "")
 	f.put("</figure></div>\n")
-	if len(s.Difference) == 0 {
+	if len(c.Difference) == 0 {
 		word := "the outline is as it was"
-		if s.After == "" && s.Before == "" {
+		if c.After == "" && c.Before == "" {
 			word = "no page was there"
 		}
-		f.put("<p class=\"about\">%v</p></div>\n", word)
+		f.put("<p class=\"about\">%v</p>", word)
 		return
 	}
 	f.put(`<details open><summary>Difference of the outlines</summary><div class="diff mono">`)
-	for _, d := range s.Difference {
+	for _, d := range c.Difference {
 		class := map[string]string{"+": "add", "-": "cut"}[d.Sign]
 		f.put(`<div class="%v">%v %v</div>`, class, d.Sign, d.Text)
 	}
-	f.put("</div></details></div>\n")
+	f.put("</div></details>\n")
 }
 
 func (f *form) end(ok bool, text string) {
