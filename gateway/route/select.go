@@ -2,6 +2,7 @@ package route
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -73,9 +74,6 @@ func Select(in Input) (Selection, *capabilities.Error) {
 	// that is not in the roster still counts as attached: with two attached the lane
 	// does not say which one is meant.
 	standing := Standing(in.Attached, in.Nodes)
-	if len(standing) == 0 && len(in.Attached) > 0 && allows(capabilities.SelectAttached) {
-		return Selection{}, putOut(find(in.Nodes, in.Attached[0]))
-	}
 	if attached, one := onlyOne(standing); one && allows(capabilities.SelectAttached) {
 		if n := find(in.Nodes, attached); n != nil && Check(n, in.Capability, in.PolicyDenied).Eligible() {
 			return Selection{n.ID, capabilities.SelectAttached, n.Summary}, nil
@@ -92,10 +90,18 @@ func Select(in Input) (Selection, *capabilities.Error) {
 			eligible++
 		}
 	}
-	if eligible == 1 && allows(capabilities.SelectSole) {
+	// A lane that meant a node which was put out must not go on to mean whichever is
+	// left.
+	putOut := len(standing) == 0 && len(in.Attached) > 0 && allows(capabilities.SelectAttached)
+	if eligible == 1 && allows(capabilities.SelectSole) && !putOut {
 		return Selection{sole.ID, capabilities.SelectSole, sole.Summary}, nil
 	}
-	return Selection{}, ambiguous(in, eligible)
+	err := ambiguous(in, eligible)
+	if putOut {
+		err.Message = fmt.Sprintf("The node that this lane is attached to, %s, was denied or revoked.", in.Attached[0])
+		err.Hint = "Give node_id, or have another node attached to the lane: handrail lane attach LANE NODE"
+	}
+	return Selection{}, err
 }
 
 // explicit targets the named node and no other (S0-15, S0-16).
@@ -117,16 +123,6 @@ func Standing(attached []capabilities.NodeID, nodes []Node) []capabilities.NodeI
 		n := find(nodes, id)
 		return n != nil && gone(n)
 	})
-}
-
-// putOut refuses for a lane that meant n and nothing else: it must not go on to mean
-// whichever node is left.
-func putOut(n *Node) *capabilities.Error {
-	v := Verdict{
-		Code: capabilities.CodeNodeNotPaired, Reason: capabilities.ReasonNodeNotPaired,
-		Fix: "Give node_id, or have another node attached to the lane: handrail lane attach LANE NODE",
-	}
-	return &capabilities.Error{Code: v.Code, Message: "The node that this lane is attached to was denied or revoked: " + string(n.ID) + ".", Hint: v.Fix, Details: candidate(n, v)}
 }
 
 // ambiguous is the one error for "otherwise" (S0-18); its details say whether

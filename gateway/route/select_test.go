@@ -145,6 +145,7 @@ func TestImplicit(t *testing.T) {
 		{name: "a lane with one living and one unknown node attached", nodes: []Node{good("n1"), good("n2")}, attached: ids{"n1", "n9"}, implicit: bothModes, detail: DetailSeveral, listed: ids{"n1", "n2"}},
 		{name: "no nodes", implicit: bothModes, detail: DetailNone},
 		{name: "none eligible", nodes: []Node{broken("n2"), pending("n1")}, implicit: bothModes, detail: DetailNone, listed: ids{"n1", "n2"}},
+		{name: "the only attached one is revoked, one eligible", nodes: []Node{revoked("n1"), good("n2")}, attached: ids{"n1"}, implicit: bothModes, detail: DetailSeveral, listed: ids{"n2"}},
 		{name: "none eligible, revoked are not listed", nodes: []Node{broken("n2"), with(good("n1"), func(n *Node) { n.Revoked = true })}, implicit: bothModes, detail: DetailNone, listed: ids{"n2"}},
 		{name: "all denied by policy", nodes: []Node{good("n1"), good("n2")}, denied: ids{"n1", "n2"}, implicit: bothModes, detail: DetailNone, listed: ids{"n1", "n2"}},
 

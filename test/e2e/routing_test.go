@@ -106,7 +106,7 @@ func TestLaneOfARevokedNode(t *testing.T) {
 	b.AwaitReady()
 
 	r := h.Call(t.Context(), site.ToolEcho, text("x"), "")
-	h.refused(r, capabilities.StatusError, capabilities.CodeNodeNotPaired)
+	h.refused(r, capabilities.StatusError, capabilities.CodeAmbiguousNode)
 	if !strings.Contains(r.Message, string(a.ID)) || !strings.Contains(r.Hint, "handrail lane attach") {
 		t.Errorf("%q %q", r.Message, r.Hint)
 	}
