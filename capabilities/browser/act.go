@@ -110,6 +110,8 @@ type outcomeOf struct {
 	Missed    bool   `json:"missed"`
 	Seen      bool   `json:"seen"`
 	Handled   bool   `json:"handled"` // the page took the event for itself
+	Ticks     bool   `json:"ticks"`   // something changes again and again
+	Ticked    bool   `json:"ticked"`  // and did so before the input
 	Navigates bool   `json:"navigates"`
 	Copied    string `json:"copied"` // by key; it goes no further than clipboard.go
 }
@@ -263,8 +265,12 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		return confirmed(seen.Found), false, nil
 	case !seen.Seen:
 		return verdict{capabilities.EffectUnverifiable, "the page did not report the event in time"}, false, nil
+	case seen.Ticks && !seen.Ticked:
+		return verdict{capabilities.EffectUnverifiable, "the page changes again and again, whether by the action or by itself, and nothing else changed"}, false, nil
 	case seen.Handled:
 		return verdict{capabilities.EffectUnverifiable, "the page took the event, and nothing visible changed"}, false, nil
+	case seen.Ticks:
+		return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed but what changes all the time"}, false, nil
 	}
 	return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed"}, false, nil
 }

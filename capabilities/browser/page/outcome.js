@@ -11,12 +11,22 @@ function lastEvent(o) {
   return o.button === 'right' ? 'contextmenu' : o.button === 'middle' ? 'auxclick' : o.count === 2 ? 'dblclick' : 'click';
 }
 
+// INPUT are the events of the input's own tasks. What changes while one is handled is
+// the input's doing. A listener for the wheel costs a frame: only those who turn it have one.
+const INPUT = ('pointerover pointermove mouseover mousemove pointerdown mousedown pointerup mouseup click auxclick dblclick contextmenu ' +
+  'keydown keypress keyup beforeinput input change focusin focus focusout blur submit reset').split(' ');
+const DRAGS = ['dragstart', 'dragenter', 'dragover', 'dragleave', 'drop', 'dragend'];
+
+// What changes later may be the page's own doing: a clock, a spinner. It is if the same
+// place changes in the same way once more within AGAIN, in milliseconds, and a frame.
+const AGAIN = 60;
+
 // watch arms observers before the input: the first evidence of what it started
 // resolves the outcome.
 function watch(el, o) {
   if (current) current.stop();
   const win = el.ownerDocument.defaultView;
-  const w = current = {el, kind: o.kind, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: []};
+  const w = current = {el, kind: o.kind, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: [], handles: null, later: []};
   const stops = [];
   const on = (target, type, f, capture = true) => {
     target.addEventListener(type, f, {capture, passive: type === 'wheel'});
@@ -31,6 +41,7 @@ function watch(el, o) {
     w.found = what;
     wake();
   };
+  for (const type of o.kind === 'drag' ? [...INPUT, ...DRAGS] : o.kind === 'wheel' ? [...INPUT, 'wheel'] : INPUT) on(win, type, e => { if (e.isTrusted) w.handles = e; });
   const seen = e => { w.pressed = true; w.event = e; w.at = performance.now(); wake(); };
   const through = e => { const path = e.composedPath(); const hit = hitOf(e); return o.point || path.includes(el) || (hit?.nodeType === 1 && within(el, hit)); };
   const keys = o.kind === 'key' || o.kind === 'type';
@@ -76,10 +87,20 @@ function watch(el, o) {
   const roots = new Set([document, el.ownerDocument]);
   for (let r = el.getRootNode(); isShadow(r); r = r.host.getRootNode()) roots.add(r);
   const observer = new MutationObserver(records => {
+    const now = new Set();
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
-      w.evidence('the page changed');
-      return;
+      if (w.handles?.eventPhase) { w.evidence('the page changed'); return; }
+      // Those that a page makes in turns, as the dots of a spinner, are one place.
+      const node = r.type === 'childList' ? r.target : r.target.parentNode || r.target, what = r.attributeName || r.type;
+      let c = w.later.find(x => x.node === node && x.what === what);
+      if (!c && w.later.length < 200) {
+        w.later.push(c = {node, what, at: performance.now(), before: !w.pressed, again: false, framed: false});
+        win.requestAnimationFrame(() => { c.framed = true; wake(); });
+        wake();
+      } else if (c && !now.has(c)) c.again = true;
+      now.add(c);
+      if (now.size > 50) break;
     }
   });
   for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
@@ -140,9 +161,15 @@ async function outcome(o) {
   if (!w) return {found: '', missed: false, seen: false, handled: false, navigates: false};
   const until = ms => new Promise(done => { const t = setTimeout(done, ms); w.waiters.push(() => { clearTimeout(t); done(); }); });
   const stop = performance.now() + o.wait;
-  const quiet = () => w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
+  const quiet = () => w.swallowed || w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
-  while (w.event && !w.found && performance.now() < w.at + quiet()) await until(w.at + quiet() - performance.now());
+  while (w.event && !w.found) {
+    const lone = w.kind !== 'hover' && w.later.find(c => !c.again && !c.before && c.at <= w.at + quiet() && c.node.isConnected);
+    const left = (lone ? lone.at + (lone.framed ? AGAIN : 1000) : w.at + quiet()) - performance.now();
+    if (left > 0) await until(left);
+    else if (lone) w.found = 'the page changed';
+    else break;
+  }
   // Let the task that brought the evidence finish: what it does next belongs to it.
   if (w.event ? w.event.eventPhase !== 0 : w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
   if (!w.found && w.pressed && w.address()) w.found = 'the address changed';
@@ -150,6 +177,7 @@ async function outcome(o) {
   if (!w.found && w.event && w.kind === 'hover') w.found = 'the pointer is over it';
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
+    ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
     handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
@@ -165,7 +193,9 @@ function swallowed() {
   w.pressed = true;
   w.found = w.early || null;
   w.event = {eventPhase: 0, defaultPrevented: !w.pointed};
-  w.at = -Infinity;
+  w.at = performance.now();
+  w.swallowed = true;
+  for (const c of w.later) c.before = false;
   w.settle();
 }
 

@@ -1,0 +1,66 @@
+//go:build linux
+
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// On a page that changes all the time by itself, only what the input started counts.
+func TestActionsOnPagesThatTick(t *testing.T) {
+	const page = `<p id=clock>0</p><div id=dots><i></i><i></i><i></i><i></i></div><button id=dead>Dead</button>
+<button id=sync onclick="clock.textContent='pressed'">Sync</button><button id=late onclick="setTimeout(()=>document.title='late '+this.dataset.n,20)">Late</button>
+<button id=micro onclick="Promise.resolve().then(()=>clock.textContent='pressed')">Micro</button><script>var n=0;`
+	ticks := map[string]string{
+		"/text":   `setInterval(()=>clock.textContent=++n,16)`,
+		"/slower": `setInterval(()=>clock.dataset.n=++n,50)`,
+		"/frames": `(function f(){clock.style.opacity=1/++n;requestAnimationFrame(f)})()`,
+		"/anew":   `setInterval(()=>{clock.innerHTML='';const b=document.createElement('b');clock.append(b);b.className='x';b.append(++n)},16)`,
+		"/dots":   `setInterval(()=>{const d=dots.children;d[n%4].className='';d[++n%4].className='on'},30)`,
+		"/two":    `setInterval(()=>clock.textContent=++n,16);setInterval(()=>dots.dataset.n=++n,45)`,
+	}
+	pages := map[string]string{}
+	for path, tick := range ticks {
+		pages[path] = html(page + tick + `</script>`)
+	}
+	s := newSite(t, pages)
+	n := newNode(t, s.URL)
+	for path := range ticks {
+		t.Run(path[1:], func(t *testing.T) {
+			n := *n
+			n.t = t
+			n.goTo(s.URL + path)
+			for _, dead := range []struct {
+				tool string
+				args obj
+			}{
+				{"click", obj{"selector": "#dead"}},
+				{"click", obj{"selector": "#dead", "button": "right"}},
+				{"click", obj{"selector": "#dead", "action": "down"}},
+				{"click", obj{"selector": "#dead", "action": "up"}},
+				{"hover", obj{"selector": "#dead", "wheel_x": 50}},
+				{"press-key", obj{"selector": "#dead", "key": "x"}},
+			} {
+				a := n.must(dead.tool, dead.args)
+				if a.Effect != capabilities.EffectSuspectNoop && a.Effect != capabilities.EffectUnverifiable || a.Evidence == "the page did not report the event in time" {
+					t.Errorf("%s %v: %s (%s)", dead.tool, dead.args, a.Effect, a.Evidence)
+				}
+			}
+			n.checks([]check{
+				{"at once", "click", obj{"selector": "#sync"}, "confirmed", "the page changed", "", nil},
+				{"in a microtask", "click", obj{"selector": "#micro"}, "confirmed", "the page changed", "", nil},
+				{"later", "click", obj{"selector": "#late"}, "confirmed", "the page changed", "document.title.slice(0,4)", "late"},
+				{"later, the same again", "click", obj{"selector": "#late"}, "confirmed", "the page changed", "", nil},
+			})
+		})
+	}
+	// It was seen before the press: certain.
+	n.goTo(s.URL + "/text")
+	n.until("a change before the press", func() bool {
+		a := n.must("click", obj{"selector": "#dead"})
+		return a.Effect == capabilities.EffectSuspectNoop && strings.Contains(a.Evidence, "all the time")
+	})
+}
