@@ -82,9 +82,7 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 func gatewayFindings(cmd *cobra.Command) []finding {
 	c, err := newClient(cmd)
 	if err != nil {
-		f := problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)
-		f.Code = string(capabilities.CodeOf(err))
-		return []finding{f}
+		return []finding{problem("gateway", "gateway", err, exitCode(err) == exitUnreachable)}
 	}
 	var status struct {
 		Site    string `json:"site_id"`
@@ -122,7 +120,7 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 
 func problem(part, name string, err error, fine bool) finding {
 	coded := capabilities.AsError(err)
-	return finding{Part: part, Name: name, OK: fine, Detail: coded.PublicMessage(), Fix: coded.PublicHint()}
+	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: coded.PublicHint()}
 }
 
 func nodeFindings(n nodeView) []finding {

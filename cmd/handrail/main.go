@@ -209,7 +209,7 @@ func saysAll(message string, details any) bool {
 }
 
 // forPeople puts this program's commands for the tools that hints name to agents.
-var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'")
+var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'", "List the tools", "Run 'handrail tools'")
 
 // report says what is wrong and what to do, on stderr; with --json as one object.
 func report(w io.Writer, err error, asJSON bool) {
@@ -248,6 +248,9 @@ func report(w io.Writer, err error, asJSON bool) {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": body})
 		return
+	}
+	if coded != nil {
+		message = coded.Error()
 	}
 	fmt.Fprintf(w, "handrail: %s\n", plain(message))
 	if details != nil && !saysAll(message, details) {

@@ -333,7 +333,7 @@ func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeI
 func (s sayer) failed(err error) {
 	e := capabilities.AsError(err)
 	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": e.PublicHint()})
-	s.line("first task: it did not work: %s\n  -> %s", plain(e.PublicMessage()), plain(e.PublicHint()))
+	s.line("first task: it did not work: %s\n  -> %s", plain(e.Error()), plain(e.PublicHint()))
 }
 
 // clients prints what to paste into an MCP client.

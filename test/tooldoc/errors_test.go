@@ -138,7 +138,7 @@ func errorsPage(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Error codes
 
-Every refusal and failure has one of these codes, on every surface: ` + "`error.code`" + ` in the API and on the command line with ` + "`--json`" + `, ` + "`code`" + ` in a tool's
+Every refusal and failure has one of these codes, on every surface: ` + "`error.code`" + ` in the API and on the command line with ` + "`--json`" + `, before the message without it, ` + "`code`" + ` in a tool's
 result and in the ledger. The list only grows. A message may say more than the cause given here, and a hint may be more exact than the fix. "Again" says that the same
 call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result.
 
