@@ -104,7 +104,7 @@ function hitPoint(el, position) {
   return {cover};
 }
 
-const frame = win => new Promise(done => { const t = setTimeout(done, 50); win.requestAnimationFrame(() => { clearTimeout(t); done(); }); });
+const frame = (win, bound = 50) => new Promise(done => { const t = setTimeout(done, bound); win.requestAnimationFrame(() => { clearTimeout(t); done(); }); });
 
 // still waits, at most a second, until a running animation has ended moving el.
 async function still(el) {

@@ -94,11 +94,9 @@ function watch(el, o) {
       // Those that a page makes in turns, as the dots of a spinner, are one place.
       const node = r.type === 'childList' ? r.target : r.target.parentNode || r.target, what = r.attributeName || r.type;
       let c = w.later.find(x => x.node === node && x.what === what);
-      if (!c && w.later.length < 200) {
-        w.later.push(c = {node, what, at: performance.now(), before: !w.pressed, again: false, framed: false});
-        win.requestAnimationFrame(() => { c.framed = true; wake(); });
-        wake();
-      } else if (c && !now.has(c)) c.again = true;
+      if (c) c.again = c.again || !now.has(c);
+      else if (w.closed || w.later.length > 200) continue;
+      else w.later.push(c = {node, what, at: performance.now(), before: !w.pressed, again: false});
       now.add(c);
       if (now.size > 50) break;
     }
@@ -163,12 +161,15 @@ async function outcome(o) {
   const stop = performance.now() + o.wait;
   const quiet = () => w.swallowed || w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
-  while (w.event && !w.found) {
-    const lone = w.kind !== 'hover' && w.later.find(c => !c.again && !c.before && c.at <= w.at + quiet() && c.node.isConnected);
-    const left = (lone ? lone.at + (lone.framed ? AGAIN : 1000) : w.at + quiet()) - performance.now();
-    if (left > 0) await until(left);
-    else if (lone) w.found = 'the page changed';
-    else break;
+  // A timer of the page's that is due before ours has run by then, however late both are.
+  while (w.event && !w.found && performance.now() < w.at + quiet()) await until(w.at + quiet() - performance.now());
+  w.closed = true;
+  for (let lone; w.event && !w.found && w.kind !== 'hover' && (lone = w.later.find(c => !c.again && !c.before && c.node.isConnected));) {
+    const now = performance.now();
+    lone.end ||= Math.max(lone.at + AGAIN, now + 1);
+    if (now < lone.end) await until(lone.end - now);
+    else if (!lone.framed) lone.framed = await frame(window, 1000) || true;
+    else w.found = 'the page changed';
   }
   // Let the task that brought the evidence finish: what it does next belongs to it.
   if (w.event ? w.event.eventPhase !== 0 : w.found) await new Promise(done => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); done(); }; c.port2.postMessage(0); });
