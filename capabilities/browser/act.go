@@ -110,6 +110,7 @@ type outcomeOf struct {
 	Missed    bool   `json:"missed"`
 	Seen      bool   `json:"seen"`
 	Handled   bool   `json:"handled"` // the page took the event for itself
+	Canvas    bool   `json:"canvas"`  // a canvas got it
 	Ticks     bool   `json:"ticks"`   // something changes again and again
 	Ticked    bool   `json:"ticked"`  // and did so before the input
 	Navigates bool   `json:"navigates"`
@@ -265,6 +266,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		return confirmed(seen.Found), false, nil
 	case !seen.Seen:
 		return verdict{capabilities.EffectUnverifiable, "the page did not report the event in time"}, false, nil
+	case seen.Canvas:
+		return verdict{capabilities.EffectUnverifiable, "a canvas got the event; what is drawn on it, it keeps to itself: a screenshot tells"}, false, nil
 	case seen.Ticks && !seen.Ticked:
 		return verdict{capabilities.EffectUnverifiable, "the page changes again and again, whether by the action or by itself, and nothing else changed"}, false, nil
 	case seen.Handled:

@@ -109,6 +109,42 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 	}
 }
 
+// A canvas shows what was drawn on it to nobody but who looks.
+func TestCanvasTellsNothing(t *testing.T) {
+	const draws = `;const g=c.getContext('2d');for(const t of ['mousedown','mousemove','mouseup','wheel','keydown'])c.addEventListener(t,e=>{g.fillRect(++n%200,n%100,1,1)})`
+	s := newSite(t, map[string]string{
+		"/":     html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c width=200 height=100 tabindex=0></canvas><button id=dead>Dead</button><canvas id=tell width=200 height=100></canvas><script>var n=0` + draws + `;tell.onclick=()=>document.title='told'</script>`),
+		"/gl":   html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c width=200 height=100 tabindex=0></canvas><script>var n=0;const g=c.getContext('webgl');for(const t of ['mousedown','keydown'])c.addEventListener(t,()=>{g&&(g.clearColor(1,0,0,1),g.clear(g.COLOR_BUFFER_BIT));n++})</script>`),
+		"/wrap": html(`<style>body{margin:0}canvas{display:block;pointer-events:none}</style><div id=w style="position:relative;width:400px;height:100px;padding-left:200px" tabindex=0><canvas id=c width=200 height=100></canvas></div><script>var n=0;w.onmousedown=()=>c.getContext('2d').fillRect(++n,1,1,1);w.onkeydown=w.onmousedown</script>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	const look = "a screenshot tells"
+	n.checks([]check{
+		{"click", "click", obj{"selector": "#c"}, "unverifiable", look, "n>0", true},
+		{"by point", "click", obj{"x": 50, "y": 50}, "unverifiable", look, "", nil},
+		{"down", "click", obj{"x": 50, "y": 50, "action": "down"}, "unverifiable", look, "", nil},
+		{"up", "click", obj{"x": 60, "y": 50, "action": "up"}, "unverifiable", look, "", nil},
+		{"drag", "drag", obj{"path": []obj{{"x": 30, "y": 30}, {"x": 60, "y": 40}, {"x": 90, "y": 40}}}, "unverifiable", look, "", nil},
+		{"wheel", "hover", obj{"selector": "#c", "wheel_x": 20}, "unverifiable", look, "", nil},
+		{"move", "hover", obj{"x": 90, "y": 90}, "confirmed", "the pointer is over it", "", nil},
+		{"key", "press-key", obj{"selector": "#c", "key": "x"}, "unverifiable", look, "", nil},
+		{"beside it", "click", obj{"selector": "#dead"}, "suspected_noop", "nothing changed", "", nil},
+		{"what else changed counts", "click", obj{"selector": "#tell"}, "confirmed", "the page changed", "document.title", "told"},
+	})
+	n.goTo(s.URL + "/gl")
+	n.checks([]check{
+		{"webgl, click", "click", obj{"selector": "#c"}, "unverifiable", look, "n", 1.0},
+		{"webgl, key", "press-key", obj{"key": "x"}, "unverifiable", look, "n", 2.0},
+	})
+	n.goTo(s.URL + "/wrap")
+	n.checks([]check{
+		{"a box that holds it", "click", obj{"x": 250, "y": 50}, "unverifiable", look, "n", 1.0},
+		{"where the box has none", "click", obj{"x": 20, "y": 50}, "suspected_noop", "nothing changed", "n", 2.0},
+		{"key in the box", "press-key", obj{"selector": "#w", "key": "x"}, "unverifiable", look, "n", 3.0},
+	})
+}
+
 // A button that is down is not pressed: the call says so and does nothing, and the hold
 // goes on.
 func TestHeldButtonIsNotPressedAgain(t *testing.T) {

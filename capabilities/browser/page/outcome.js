@@ -42,7 +42,7 @@ function watch(el, o) {
     wake();
   };
   for (const type of o.kind === 'drag' ? [...INPUT, ...DRAGS] : o.kind === 'wheel' ? [...INPUT, 'wheel'] : INPUT) on(win, type, e => { if (e.isTrusted) w.handles = e; });
-  const seen = e => { w.pressed = true; w.event = e; w.at = performance.now(); wake(); };
+  const seen = e => { w.pressed = true; w.event = e; w.hit = hitOf(e); w.at = performance.now(); wake(); };
   const through = e => { const path = e.composedPath(); const hit = hitOf(e); return o.point || path.includes(el) || (hit?.nodeType === 1 && within(el, hit)); };
   const keys = o.kind === 'key' || o.kind === 'type';
   if (keys) {
@@ -152,6 +152,13 @@ function sends(form, by, base) {
   try { return /^https?:/.test(new URL(said('action'), base)); } catch { return false; }
 }
 
+// drawnOn reports whether what got the event is a canvas, or shows one there.
+function drawnOn(hit, e) {
+  if (!hit?.tagName || /^(BODY|HTML)$/.test(hit.tagName)) return false;
+  const there = ({left, top, right, bottom}) => e.clientX === undefined || (e.clientX >= left && e.clientX < right && e.clientY >= top && e.clientY < bottom);
+  return hit.tagName === 'CANVAS' || [...hit.querySelectorAll('canvas')].some(c => there(c.getBoundingClientRect()));
+}
+
 // outcome resolves at the first evidence, or some time after an event that
 // changed nothing.
 async function outcome(o) {
@@ -179,7 +186,7 @@ async function outcome(o) {
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
-    handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
+    canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (current === w) { w.stop(); current = null; }
