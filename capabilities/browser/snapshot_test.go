@@ -387,3 +387,44 @@ if (frame.contentDocument.getElementById('own')) own(); else frame.onload = own;
 		t.Errorf("of a page at rest:\n%s", again)
 	}
 }
+
+// What nobody can see is not in a snapshot; a control that its page hides to draw its
+// own is, and so is what will show by scrolling, and what is there to be read aloud.
+func TestHiddenThings(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>
+.sr { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
+@keyframes come { from { opacity: 0 } 99% { opacity: 0 } to { opacity: 1 } }
+</style>
+<div style="opacity:0"><h2>Gone 1</h2><p>Gone 2</p></div>
+<div style="opacity:0" id=menu><p>Gone 3</p><ul><li><a href=/x>Kept link</a></ul><label><input type=checkbox>Kept box</label><input type=file aria-label="Kept file"></div>
+<p style="opacity:0.004">Gone 4</p><p style="opacity:0.4">Kept pale</p>
+<p style="animation: come 9999s">Kept coming</p>
+<div style="visibility:hidden">Gone 5 <b style="visibility:visible">Kept visible</b></div>
+<button>Kept name<span style="visibility:hidden"> gone 6</span></button>
+<ul style="content-visibility:hidden"><li>Gone 7<li><button>Gone 8</button></ul><article style="content-visibility:hidden;height:9px">Gone 9</article>
+<p>In a line <span style="content-visibility:hidden">Kept inline</span></p>
+<div style="height:0;overflow:hidden">Gone 10<input type=file aria-label="Kept upload"><div style="position:fixed;right:0;bottom:0">Kept out of it</div></div>
+<div style="width:0;height:0;overflow:hidden;position:relative">Gone 11<div style="position:absolute">Gone 12</div></div>
+<div style="height:0">Kept over</div>
+<div style="position:absolute;left:-9999px">Gone 13<a href=#m>Kept skip</a></div><p style="position:absolute;top:-5000px">Gone 14</p>
+<span class=sr>Kept aloud</span><span class=sr style="left:-10000px;clip-path:none">Kept aloud too</span>
+<div id=scroller style="height:60px;width:200px;overflow:auto;position:relative"><p style="position:absolute;top:0">Kept above</p><div style="height:9000px"></div></div>
+<table><tr><td style="opacity:0">Gone 15<td>Kept cell</tr></table>
+<iframe srcdoc="<p style='opacity:0'>Gone 16</p><p>Kept frame</p>"></iframe>
+<div style="height:3000px"></div><p style="opacity:0">Kept until seen</p>
+<script>scroller.scrollTop = 8000</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.until("the frame", func() bool { return strings.Contains(n.snap(), "Kept frame") })
+	snap := n.snap()
+	never(t, strings.ToLower(snap), "gone")
+	wants(t, snap, `- link "Kept link" [ref=`, `- checkbox "Kept box" [ref=`, `- file "Kept file" [ref=`, "Kept pale", "Kept coming", "Kept visible", `- button "Kept name" [ref=`, "Kept inline",
+		`- file "Kept upload" [ref=`, "Kept out of it", "Kept over", `- link "Kept skip"`, "Kept aloud", "Kept aloud too", "Kept above", "Kept cell", "Kept until seen")
+	if t.Failed() {
+		t.Log("\n" + snap)
+	}
+	n.eval("menu.style.opacity = 1; 1")
+	wants(t, n.must("snapshot", obj{"since": "last"}).m["snapshot"].(string), "- text: Gone 3")
+	n.eval("scrollTo(0, 9999); 1")
+	never(t, n.snap(), "until seen")
+}

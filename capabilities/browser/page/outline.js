@@ -77,11 +77,12 @@ function outline(root, o) {
 
   // visit appends what node shows to out. mute drops text that a name already
   // holds; pointing says that an ancestor is clickable already.
-  let deep = 0;
+  let deep = 0, veiled = null; // veiled: what hides the texts that are visited
   function visit(node, out, mute, pointing) {
     if (node.nodeType === 3) {
-      if (!mute && /\S/.test(node.data)) out.push(node.data);
-      else if (!mute && node.data && out.length && typeof out[out.length - 1] === 'string') out.push(' ');
+      if (mute || veiled) return;
+      if (/\S/.test(node.data)) out.push(node.data);
+      else if (node.data && out.length && typeof out[out.length - 1] === 'string') out.push(' ');
       return;
     }
     if (node.nodeType !== 1) return;
@@ -105,20 +106,28 @@ function outline(root, o) {
     const pointer = style.cursor === 'pointer';
     if (!invisible && isClickable(node, role, style, pointing)) role = role === 'img' ? 'img' : 'clickable';
     const block = !display.startsWith('inline') && display !== 'contents';
+    const before = veiled;
+    let shut = false; // what is in it is not shown
+    if (!ACTIVE.has(role) && !(UNNAMED.has(role) && !node.hasAttributes())) {
+      if (veiled && leaves(style, veiled)) veiled = null;
+      veiled ||= veilOf(node, style);
+      shut = style.contentVisibility === 'hidden' && display !== 'inline' && display !== 'contents';
+    }
     if (block) out.push(null);
     deep++;
     if (deep > MAX_DEEP) {
       out.push('(nested too deep to be read)');
-    } else if (!role || invisible) {
-      for (const k of HOSTS.has(node.tagName) && style.contentVisibility === 'hidden' ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
+    } else if (!role || invisible || veiled && !ACTIVE.has(role) && role !== 'iframe') {
+      for (const k of shut ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
-      place(node, role, out, mute, pointing || pointer || role === 'clickable', style);
+      place(node, role, out, mute, pointing || pointer || role === 'clickable', shut);
     }
     deep--;
+    veiled = before;
     if (block) out.push(null);
   }
 
-  function place(el, role, out, mute, pointing, style) {
+  function place(el, role, out, mute, pointing, shut) {
     const active = ACTIVE.has(role);
     const whole = nameOf(el, role);
     const n = {role, el, name: shorten(whole, role), active, kids: []};
@@ -140,7 +149,7 @@ function outline(root, o) {
           const s = el.querySelector(':scope > summary');
           if (s) visit(s, n.kids, quiet, pointing);
         } else {
-          for (const k of HOSTS.has(el.tagName) && style.contentVisibility === 'hidden' ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
+          for (const k of shut ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
         }
       }
     }
@@ -292,6 +301,30 @@ const isDraggable = el => el.getAttribute('draggable') === 'true';
 
 // scrollsOnly: such an element has a tabindex so that keys can scroll it.
 const scrollsOnly = (el, style) => /auto|scroll/.test(style.overflowX + style.overflowY) && (el.scrollHeight > el.clientHeight || el.scrollWidth > el.clientWidth);
+
+// veilOf tells whether the texts in el can not be seen, though it is rendered: it is
+// transparent where the reader looks, and does not change; it is cut to nothing; or it
+// lies where no scrolling goes. Controls stay: pages hide theirs under what they draw,
+// and tools can work with them. What is 1 pixel large is there to be read aloud.
+function veilOf(el, style) {
+  const box = () => el.getBoundingClientRect(), win = el.ownerDocument.defaultView;
+  if (style.opacity < 0.02) {
+    const r = box();
+    return r.bottom > 0 && r.right > 0 && r.top < win.innerHeight && r.left < win.innerWidth && !el.getAnimations().some(a => a.playState === 'running') ? {} : null;
+  }
+  const veil = {still: style.position === 'static'};
+  if (style.overflowY !== 'visible' && style.display !== 'inline' && style.display !== 'contents' && el !== el.ownerDocument.body && el.offsetWidth !== undefined && !(el.clientWidth && el.clientHeight)) return veil;
+  if (veil.still || style.position === 'sticky') return null;
+  const r = box();
+  if (r.width <= 1 || r.height <= 1 || r.right + win.scrollX > FAR && r.bottom + win.scrollY > FAR) return null;
+  for (let x = el; x; x = above(x)) if (x.scrollTop || x.scrollLeft || getComputedStyle(x).direction === 'rtl') return null; // it can be scrolled to
+  return veil;
+}
+
+const FAR = -500;
+
+// leaves: what is placed by itself is not cut by what it is written in.
+const leaves = (style, veil) => style.position === 'fixed' && 'still' in veil || style.position === 'absolute' && veil.still;
 
 const underPointer = el => { const up = above(el); return !!up && getComputedStyle(up).cursor === 'pointer'; };
 

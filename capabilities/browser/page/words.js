@@ -76,7 +76,7 @@ function kids(el) {
 
 // textOf gives the visible text below an element, at most about max characters.
 function textOf(el, max) {
-  let out = '';
+  let out = '', shown;
   const walk = node => {
     for (const k of kids(node)) {
       if (out.length > max) return;
@@ -86,14 +86,18 @@ function textOf(el, max) {
         const own = k.getAttribute('aria-label') || (k.tagName === 'IMG' && k.alt);
         if (own) { out += ' ' + own + ' '; continue; }
         if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
-        const display = getComputedStyle(k).display;
-        if (display === 'none' || display === '') continue; // not shown, or in no slot
+        const {display, visibility} = getComputedStyle(k);
+        if (display === 'none' || display === '' || visibility !== 'visible' && shown) continue; // not shown, or in no slot
         const gap = display.startsWith('inline') ? '' : ' ';
         out += gap; walk(k); out += gap;
       }
     }
   };
-  if (!rootOf(el) && !el.firstElementChild) out = el.textContent; else walk(el);
+  if (!rootOf(el) && !el.firstElementChild) out = el.textContent;
+  else {
+    shown = getComputedStyle(el).visibility === 'visible';
+    walk(el);
+  }
   return squeeze(out);
 }
 
