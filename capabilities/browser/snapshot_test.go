@@ -428,3 +428,50 @@ func TestHiddenThings(t *testing.T) {
 	n.eval("scrollTo(0, 9999); 1")
 	never(t, n.snap(), "until seen")
 }
+
+// While a modal dialog is open a snapshot says that nothing else can be used.
+func TestSnapshotOfAModalDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<h1>Shop</h1><main id=main><p>` + strings.Repeat("many words ", 30) + `</p><button>Buy</button></main>
+<dialog id=d aria-label=Terms><button>Agree</button><button id=more onclick="e.showModal()">More</button></dialog>
+<dialog id=e><button onclick="e.close()">Back</button></dialog><div id=host></div>
+<iframe srcdoc="<button>Inner</button><dialog id=f><button>In the frame</button></dialog>"></iframe>
+<script>host.attachShadow({mode: 'open'}).innerHTML = '<dialog><button>Shade</button></dialog>'</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.until("the frame", func() bool { return strings.Contains(n.snap(), "Inner") })
+	note := func(what string) string { return "(the modal " + what + " is open: nothing outside of it can be used)" }
+	never(t, n.snap(), "modal")
+	n.refused(capabilities.CodeElementNotFound, "click", obj{"selector": "#more"})
+	n.eval("d.showModal(); 1")
+	change := n.must("snapshot", obj{"since": "last"})
+	terms := `dialog "Terms" [ref=` + n.ref("- dialog") + `]`
+	if text := change.m["snapshot"].(string); change.m["delta"] != true || !strings.Contains(text, "+ - "+note(terms)) || strings.Contains(text, "Buy") {
+		t.Errorf("what opening changed:\n%s", text)
+	}
+	for _, only := range []bool{false, true} {
+		first, rest, _ := strings.Cut(n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string), "\n")
+		if first != "- "+note(terms) || !strings.Contains(rest, `button "Buy"`) || strings.Contains(rest, "nothing outside") {
+			t.Errorf("interactive only %v: %q, then\n%s", only, first, rest)
+		}
+	}
+	wants(t, n.must("snapshot", obj{"selector": "#main"}).m["snapshot"].(string), note(terms))
+	never(t, n.must("snapshot", obj{"selector": "#d"}).m["snapshot"].(string), "nothing outside")
+	// The one on top counts.
+	n.must("click", obj{"selector": "#more"})
+	snap := n.snap()
+	wants(t, snap, note(`dialog [ref=`+n.ref("- dialog [modal]")+`]`))
+	never(t, snap, note(terms))
+	n.must("click", obj{"ref": n.ref(`"Back"`)})
+	wants(t, n.snap(), note(terms))
+	n.eval("d.close(); 1")
+	change = n.must("snapshot", obj{"since": "last"})
+	if text := change.m["snapshot"].(string); change.m["delta"] != true || strings.Contains(text, "Buy") {
+		t.Errorf("what closing changed:\n%s", text)
+	}
+	// In a frame and in a shadow root.
+	n.eval("frames[0].f.showModal(); 1")
+	wants(t, n.snap(), "  - "+note("dialog [ref="+n.ref("- dialog")+"]")+"\n  - button \"Inner\"")
+	never(t, n.must("snapshot", obj{"selector": "#main"}).m["snapshot"].(string), "modal")
+	n.eval("frames[0].f.close(); host.shadowRoot.firstChild.showModal(); 1")
+	wants(t, n.snap(), "- "+note("dialog [ref="+n.ref("- dialog")+"]")+"\n- heading")
+}

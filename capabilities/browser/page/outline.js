@@ -6,7 +6,7 @@
 // the node puts there, \x02 stands around a box that it has to translate.
 function outline(root, o) {
   const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
-  const slots = [], nodes = [];
+  const slots = [], nodes = [], modals = [];
 
   function attrsOf(el, role) {
     const a = [];
@@ -31,7 +31,8 @@ function outline(root, o) {
     if (isDraggable(el)) a.push('draggable');
     if (aria('haspopup') && aria('haspopup') !== 'false') a.push('haspopup');
     if (role === 'listbox' && (el.multiple || aria('multiselectable') === 'true')) a.push('multiple');
-    if ((role === 'dialog' || role === 'alertdialog') && (aria('modal') === 'true' || (el.tagName === 'DIALOG' && el.matches(':modal')))) a.push('modal');
+    if ((role === 'dialog' || role === 'alertdialog') && (aria('modal') === 'true' || isModal(el))) a.push('modal');
+    if (isModal(el)) modals.push(el);
     return a;
   }
 
@@ -73,6 +74,15 @@ function outline(root, o) {
     if (url.startsWith(here)) url = url.slice(here.length - 1);
     else if (url.startsWith(home + '/')) url = url.slice(home.length);
     return cut(url, 120);
+  }
+
+  // blocking words that a modal dialog keeps all else of a document from being used.
+  function blocking(doc) {
+    const all = [...new Set([...doc.querySelectorAll('dialog:modal'), ...modals.filter(d => d.ownerDocument === doc)])];
+    const top = all.find(d => hitPoint(d).x !== undefined) || all.at(-1);
+    if (!top || within(top, root)) return '';
+    const role = roleOf(top), name = shownName(top, role);
+    return `(the modal ${role}${name && ' ' + quote(name)} [ref=${refOf(top, role, name)}] is open: nothing outside of it can be used)`;
   }
 
   // visit appends what node shows to out. mute drops text that a name already
@@ -136,7 +146,7 @@ function outline(root, o) {
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
-      if (doc) { if (doc.body) visit(doc.body, n.kids, false, false); }
+      if (doc) { if (doc.body) { visit(doc.body, n.kids, false, false); n.first = blocking(doc); } }
       else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = el.src ? cut(el.src.split(/[?#]/)[0], 120) : ''; }
       n.active = n.ref = true;
     } else if (el.tagName === 'SELECT' || el.tagName === 'INPUT' || el.tagName === 'TEXTAREA' || role === 'canvas' || role === 'video') {
@@ -240,11 +250,15 @@ function outline(root, o) {
       const at = lines.length, before = used;
       if (n.foreign) { slots.push(n.slot); s += '\x01'; }
       if (shown) line(s, pad);
-      print(below, shown ? pad + '  ' : pad);
+      const inner = shown ? pad + '  ' : pad;
+      if (n.first) line(n.first, inner);
+      print(below, inner);
       // What is large can be read by itself.
       if (!n.ref && shown && at < lines.length && used - before > MAX_PART) lines[at] = pad + '- ' + s.slice(0, head) + ref() + s.slice(head);
     }
   }
+  const first = blocking(root.ownerDocument);
+  if (first) line(first, '');
   print(tree, '');
   return o.collect ? {nodes, slots} : {text: lines.join('\n'), slots, omitted};
 }
@@ -295,6 +309,8 @@ function takesPresses(el) {
   }
   return true;
 }
+
+const isModal = el => el.tagName === 'DIALOG' && el.matches(':modal');
 
 // isDraggable: by its page's word, not because it is a link or an image.
 const isDraggable = el => el.getAttribute('draggable') === 'true';
