@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -362,4 +363,32 @@ func TestFramesAsk(t *testing.T) {
 		t.Errorf("%s, %s", a.Effect, a.Evidence)
 	}
 	wants(t, n.snap(), `button "Keys" [focused]`)
+}
+
+// A frame's line leads where a link's does.
+func TestTargetsOfFrames(t *testing.T) {
+	pages := map[string]string{"/in": html("<p>In</p>")}
+	s := newSite(t, pages)
+	long := elsewhere(s) + "/in?id=" + strings.Repeat("x", 300)
+	for _, element := range []string{`<a href="%s">Link</a>`, `<iframe sandbox src="%s"></iframe>`} {
+		for _, address := range []string{elsewhere(s) + "/in?order=17&step=2#top", s.URL + "/in?order=18", long} {
+			pages["/"] += fmt.Sprintf(element, address)
+		}
+	}
+	pages["/"] = html(pages["/"])
+	n := newNode(t, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	targets := map[string][]string{}
+	for line := range strings.SplitSeq(n.snap(), "\n") {
+		if _, target, ok := strings.Cut(line, " -> "); ok {
+			role, _, _ := rowOf(line).parts()
+			targets[role] = append(targets[role], target)
+		}
+	}
+	want := []string{elsewhere(s) + "/in?order=17&step=2#top", "/in?order=18", long[:119] + "…"}
+	for _, role := range []string{"link", "iframe"} {
+		if !slices.Equal(targets[role], want) {
+			t.Errorf("%ss lead to %q, want %q", role, targets[role], want)
+		}
+	}
 }

@@ -66,10 +66,10 @@ function outline(root, o) {
     return home;
   }
 
-  function target(el) {
-    const raw = el.getAttribute('href') || '';
+  function target(el, at) {
+    const raw = el.getAttribute(at) || '';
     if (/^\s*javascript:/i.test(raw) || raw === '#') return '';
-    let url = el.href.baseVal ?? el.href;
+    let url = el[at].baseVal ?? el[at];
     const home = homeOf(el.ownerDocument);
     if (url.startsWith(here)) url = url.slice(here.length - 1);
     else if (url.startsWith(home + '/')) url = url.slice(home.length);
@@ -147,7 +147,7 @@ function outline(root, o) {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
       if (doc) { if (doc.body) { visit(doc.body, n.kids, false, false); n.first = blocking(doc); } }
-      else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = el.src ? cut(el.src.split(/[?#]/)[0], 120) : ''; }
+      else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = target(el, 'src'); }
       n.active = n.ref = true;
     } else if (el.tagName === 'SELECT' || el.tagName === 'INPUT' || el.tagName === 'TEXTAREA' || role === 'canvas' || role === 'video') {
       n.value = valueOf(el, role);
@@ -163,7 +163,7 @@ function outline(root, o) {
         }
       }
     }
-    if (role === 'link') n.target = target(el);
+    if (role === 'link') n.target = target(el, 'href');
     if (role === 'canvas' || role === 'video' || role === 'audio' || role === 'dialog' || role === 'alertdialog') n.ref = true;
     if (role === 'img') {
       if (!n.name && mute) return;
