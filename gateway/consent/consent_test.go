@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -254,20 +255,60 @@ func TestWhatCanNotBeGranted(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	a := ask()
-	a.Longest = consent.KindCall
-	<-r.await(a)
-	w := r.waiting()
-	for _, k := range []consent.Kind{consent.KindLease, consent.KindSession} {
-		if _, err := r.Answer(t.Context(), w.ID, consent.Answer{Allow: true, Kind: k, By: "anna"}); !is(err, capabilities.CodeForbidden) {
-			t.Errorf("%s: %v", k, err)
+	for longest, c := range map[consent.Kind]struct {
+		kinds []consent.Kind
+		hint  string
+	}{
+		consent.KindSession: {[]consent.Kind{consent.KindAlways}, "Allow it once, for up to an hour, or until you revoke it."},
+		consent.KindLease:   {[]consent.Kind{consent.KindSession, consent.KindAlways}, "Allow it once, or for up to an hour."},
+		consent.KindCall:    {[]consent.Kind{consent.KindLease, consent.KindSession, consent.KindAlways}, "Allow it once."},
+	} {
+		a := ask()
+		a.Longest, a.Args = longest, []byte(longest)
+		<-r.await(a)
+		all := r.Approvals()
+		at := slices.IndexFunc(all, func(w consent.Approval) bool { return w.Longest == longest })
+		if at < 0 {
+			t.Fatalf("nothing waits that can be allowed as %s", longest)
+		}
+		for _, k := range c.kinds {
+			_, err := r.Answer(t.Context(), all[at].ID, consent.Answer{Allow: true, Kind: k, By: "anna"})
+			if !is(err, capabilities.CodeForbidden) || capabilities.AsError(err).Hint != c.hint {
+				t.Errorf("%s of %s: %v, %+v", k, longest, err, capabilities.AsError(err))
+			}
 		}
 	}
+	w := r.Approvals()[0]
 	r.mu.Lock()
 	r.snapshot = "p2"
 	r.mu.Unlock()
 	if _, err := r.Answer(t.Context(), w.ID, consent.Answer{Allow: true, By: "anna"}); !is(err, capabilities.CodeConflict) {
 		t.Errorf("an answer under another policy: %v", err)
+	}
+}
+
+// A lease for a family does not answer for those of its tools that a person is asked
+// about at each call; one that names the tool does.
+func TestFamilyLeaseLeavesOutWhatIsAskedEachTime(t *testing.T) {
+	r := fresh(t, time.Millisecond)
+	give := func(tool string) {
+		t.Helper()
+		if _, err := r.Grant(t.Context(), consent.Spec{Principal: "agent", Tools: []string{tool}, Node: "n1", Lane: "l1", Approver: "anna"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := ask()
+	give("tool.desktop.*")
+	if o := <-r.await(a); o.err != nil {
+		t.Errorf("a tool of the family: %v", o.err)
+	}
+	a.Longest = consent.KindCall
+	if o := <-r.await(a); !is(o.err, capabilities.CodeApprovalPending) {
+		t.Errorf("a tool of the family that is asked about at each call: %+v %v", o.p, o.err)
+	}
+	give(string(a.Tool))
+	if o := <-r.await(a); o.err != nil || o.p.Kind != consent.KindLease {
+		t.Errorf("that tool by its name: %+v %v", o.p, o.err)
 	}
 }
 

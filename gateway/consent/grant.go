@@ -74,7 +74,7 @@ func (g *Grant) live(now time.Time) bool {
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
 	return g.Principal == a.Principal && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
-		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) }) &&
+		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }
 
