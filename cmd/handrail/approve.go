@@ -89,7 +89,8 @@ func newApproveCmd() *cobra.Command {
 		Short: "Let a waiting call go on",
 		Long: "Allows the call once, with exactly its arguments; with --for the tool on that node in that lane for some\n" +
 			"minutes; with --session, where the tool is safe enough, until you revoke it; with --always for as long as the\n" +
-			"present policy is in force. What lasts can be narrowed further. The first answer counts.",
+			"present policy is in force. 'handrail approvals' shows which of them the question offers: some tools are asked\n" +
+			"about at each call. What lasts can be narrowed further. The first answer counts.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeApprovals,
 	}

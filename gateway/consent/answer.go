@@ -135,6 +135,13 @@ func (c *Consent) late(ctx context.Context, id string, a Answer) error {
 
 var ranks = map[Kind]int{KindCall: 1, KindLease: 2, KindSession: 3, KindAlways: 4}
 
+// offers says of each kind, where it is the longest, what is allowed by it.
+var offers = map[Kind]struct{ most, fix string }{
+	KindCall:    {"once only: a person is asked at each call", "Allow it once."},
+	KindLease:   {"for an hour at the longest", "Allow it once, or for up to an hour."},
+	KindSession: {"until its grant is revoked at the longest", "Allow it once, for up to an hour, or until you revoke it."},
+}
+
 func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	if a.Kind == "" {
 		a.Kind = KindCall
@@ -146,8 +153,8 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	case ranks[a.Kind] == 0:
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "kind must be call, lease, session or always")
 	case ranks[a.Kind] > ranks[p.Longest]:
-		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s may be granted as %q at the longest", p.Tool, p.Longest).
-			WithHint("Allow it once, or for some minutes, as far as the question offers.")
+		at := offers[p.Longest]
+		return nil, capabilities.Errorf(capabilities.CodeForbidden, "%s can be allowed %s", p.Tool, at.most).WithHint(at.fix)
 	case p.Snapshot != c.opts.Snapshot():
 		return nil, capabilities.Errorf(capabilities.CodeConflict, "the policy has changed since that was asked").WithHint("Let the agent call again.")
 	case a.Kind == KindCall && (!scope.IsZero() || a.MaxUses != 0):
