@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math"
+	"slices"
 
 	"github.com/chromedp/cdproto/page"
 )
@@ -45,7 +46,8 @@ func annotate(data []byte, shown page.Viewport, marks []mark, args shotArgs) (ou
 		at := func(v float64) int { return int(math.Round(v * ratio)) }
 		return image.Rect(at(m.X-shown.X), at(m.Y-shown.Y), at(m.X-shown.X+m.Width), at(m.Y-shown.Y+m.Height)).Add(b.Min)
 	}
-	var labels []image.Rectangle
+	var boxes, labels []image.Rectangle
+	var inks []image.Image
 	for i, m := range marks {
 		r := box(m)
 		if r.Intersect(b).Empty() {
@@ -58,11 +60,16 @@ func annotate(data []byte, shown page.Viewport, marks []mark, args shotArgs) (ou
 		} {
 			draw.Draw(picture, side.Intersect(b), ink, image.Point{}, draw.Src)
 		}
-		label := placeLabel(r, b, labelSize(m.Ref, unit), labels)
-		labels = append(labels, label)
-		draw.Draw(picture, label.Intersect(b), ink, image.Point{}, draw.Src)
-		letters(picture, label.Min.Add(image.Pt(unit, unit)), m.Ref, unit)
+		boxes, inks = append(boxes, r.Intersect(b)), append(inks, ink)
+		labels = append(labels, placeLabel(r, b, labelSize(m.Ref, unit), labels))
 		legend = append(legend, legendEntry{m.Ref, m.Role, m.Name})
+	}
+	for i, label := range labels {
+		lead(picture, label, boxes[i], inks[i], unit)
+	}
+	for i, label := range labels { // over all lines
+		draw.Draw(picture, label.Intersect(b), inks[i], image.Point{}, draw.Src)
+		letters(picture, label.Min.Add(image.Pt(unit, unit)), legend[i].Ref, unit)
 	}
 	var buf bytes.Buffer
 	if args.Format == "jpeg" {
@@ -77,29 +84,49 @@ func annotate(data []byte, shown page.Viewport, marks []mark, args shotArgs) (ou
 }
 
 // placeLabel puts a label at its box where it covers no other: above, inside, or
-// at another corner.
+// at another corner; else at the nearest place that is free.
 func placeLabel(r, all image.Rectangle, size image.Point, taken []image.Rectangle) image.Rectangle {
-	left, right := r.Min.X, r.Max.X-size.X
-	var first image.Rectangle
-	for i, at := range []image.Point{
-		{left, r.Min.Y - size.Y}, {left, r.Min.Y}, {right, r.Min.Y - size.Y}, {right, r.Max.Y - size.Y}, {left, r.Max.Y}, {right, r.Max.Y}, {r.Max.X, r.Min.Y}, {left - size.X, r.Min.Y},
-	} {
+	free := func(at image.Point) bool {
 		label := image.Rectangle{at, at.Add(size)}
-		if i == 0 {
-			first = label
+		return label.In(all) && !slices.ContainsFunc(taken, label.Overlaps)
+	}
+	left, right, above := r.Min.X, r.Max.X-size.X, r.Min.Y-size.Y
+	for _, at := range []image.Point{
+		{left, above}, {left, r.Min.Y}, {right, above}, {right, r.Max.Y - size.Y}, {left, r.Max.Y}, {right, r.Max.Y}, {r.Max.X, r.Min.Y}, {left - size.X, r.Min.Y},
+	} {
+		if free(at) {
+			return image.Rectangle{at, at.Add(size)}
 		}
-		free := label.In(all)
-		for _, t := range taken {
-			free = free && !label.Overlaps(t)
-		}
-		if free {
-			return label
+	}
+	for far := size.Y; far <= 16*size.Y; far += size.Y {
+		for along := -far; along <= far; along += size.Y {
+			for _, by := range []image.Point{{along, far}, {far, along}, {along, -far}, {-far, along}} {
+				if at := image.Pt(left, above).Add(by); free(at) {
+					return image.Rectangle{at, at.Add(size)}
+				}
+			}
 		}
 	}
 	// Everywhere is one: into the picture at least.
-	dx := min(max(first.Min.X, all.Min.X), all.Max.X-size.X) - first.Min.X
-	dy := min(max(first.Min.Y, all.Min.Y), all.Max.Y-size.Y) - first.Min.Y
-	return first.Add(image.Pt(dx, dy))
+	at := image.Pt(max(all.Min.X, min(left, all.Max.X-size.X)), max(all.Min.Y, min(above, all.Max.Y-size.Y)))
+	return image.Rectangle{at, at.Add(size)}
+}
+
+// lead draws the line from a label to its box, if they are apart.
+func lead(picture *image.RGBA, label, box image.Rectangle, ink image.Image, unit int) {
+	if label.Inset(-unit).Overlaps(box) {
+		return
+	}
+	middle := func(r image.Rectangle) image.Point { return r.Min.Add(r.Max).Div(2) }
+	from := middle(label)
+	way := middle(box).Sub(from)
+	for n, i := max(way.X, -way.X, way.Y, -way.Y), 0; i < n; i++ {
+		dot := image.Rect(0, 0, unit, unit).Add(from).Add(way.Mul(i).Div(n))
+		if dot.Overlaps(box) {
+			return
+		}
+		draw.Draw(picture, dot, ink, image.Point{}, draw.Src)
+	}
 }
 
 // A ref is made of these; each glyph has seven rows of five bits, the highest bit

@@ -4,9 +4,13 @@ package browser
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,5 +177,68 @@ func TestScreenshotAnnotated(t *testing.T) {
 	}
 	if dir := os.Getenv("BROWSER_TEST_PICTURES"); dir != "" {
 		os.WriteFile(dir+"/annotated.png", a.Blobs[0].Bytes, 0o600)
+	}
+}
+
+// legible reports whether a label stands whole in a picture: dots of one ink, and the
+// ref in white. taken are the places of those found before, the longer ones first.
+func legible(p *image.RGBA, ref string, unit int, taken map[image.Point]bool) bool {
+	size := labelSize(ref, unit)
+	want := image.NewRGBA(image.Rectangle{Max: size})
+	letters(want, image.Pt(unit, unit), ref, unit)
+	white := color.RGBA{255, 255, 255, 255}
+	for y := range p.Rect.Dy() - size.Y + 1 {
+	next:
+		for x := range p.Rect.Dx() - size.X + 1 {
+			ink := p.RGBAAt(x, y)
+			if ink == white || taken[image.Pt(x, y)] {
+				continue
+			}
+			for i := range size.X * size.Y {
+				is := p.RGBAAt(x+i%size.X, y+i/size.X)
+				if letter := want.RGBAAt(i%size.X, i/size.X).A != 0; letter && is != white || !letter && is != ink {
+					continue next
+				}
+			}
+			taken[image.Pt(x, y)] = true
+			return true
+		}
+	}
+	return false
+}
+
+// Every label can be read where there is room for it, in a small picture of a crowded
+// page, too.
+func TestLabelsDoNotOverlap(t *testing.T) {
+	page := `<style>body{margin:0;background:#fff;font-size:14px}</style>`
+	for i := range 80 {
+		page += `<a href=#` + strconv.Itoa(i) + `>Link ` + strconv.Itoa(i) + `</a> `
+	}
+	page += `<table>` + strings.Repeat(`<tr><td><button>Edit</button><td><input type=checkbox><input type=radio><td><a href=#x>x</a> <a href=#y>y</a></tr>`, 10) + `</table>`
+	s := newSite(t, map[string]string{"/": html(page)})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": 1000, "height": 700})
+	n.goTo(s.URL + "/")
+	for _, scale := range []float64{0.5, 1} {
+		p, a := n.picture(obj{"annotate": true, "scale": scale})
+		if dir := os.Getenv("BROWSER_TEST_PICTURES"); dir != "" {
+			os.WriteFile(fmt.Sprintf("%s/crowded-%v.png", dir, scale), a.Blobs[0].Bytes, 0o600)
+		}
+		whole := image.NewRGBA(p.Bounds())
+		draw.Draw(whole, whole.Rect, p, image.Point{}, draw.Src)
+		var refs []string
+		for _, e := range a.m["legend"].([]any) {
+			refs = append(refs, e.(obj)["ref"].(string))
+		}
+		slices.SortFunc(refs, func(a, b string) int { return len(b) - len(a) })
+		hidden, taken := 0, map[image.Point]bool{}
+		for _, ref := range refs {
+			if !legible(whole, ref, 1, taken) {
+				hidden++
+			}
+		}
+		if hidden > 0 || len(refs) != 130 {
+			t.Errorf("scale %v: %d of %d labels can not be read", scale, hidden, len(refs))
+		}
 	}
 }
