@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // fields of every kind, with what they got noted as text, so that it can be read
@@ -79,5 +81,36 @@ func TestActionsReach(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An element that is named in two ways is none: one of them would be ignored.
+func TestElementNamedTwice(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(toolPage + "<script>" + toolNote + "</script>")})
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n := nodeWith(t, func(o *Options) { o.UploadRoots = []string{root} }, s.URL)
+	n.goTo(s.URL + "/")
+	ref := n.ref(`"Text"`)
+	for tool, args := range map[string]obj{
+		"click": {}, "hover": {}, "screenshot": {}, "snapshot": {}, "press-key": {"key": "x"}, "type": {"text": "x"}, "fill-form": {"value": "x"},
+		"select-option": {"values": []string{"Two"}}, "upload-file": {"paths": []string{"a.txt"}},
+		"drag": {"source_ref": ref, "source_selector": "#src", "target_selector": "#dst"},
+	} {
+		if tool != "drag" {
+			args["ref"], args["selector"] = ref, "#b"
+		}
+		if e := n.refused(capabilities.CodeInvalidArguments, tool, args); !strings.Contains(e.PublicMessage()+e.PublicHint(), "one of") {
+			t.Error(tool, e, e.PublicHint())
+		}
+	}
+	n.refused(capabilities.CodeInvalidArguments, "drag", obj{"source_selector": "#src", "target_ref": ref, "target_selector": "#dst"})
+	if e := n.refused(capabilities.CodeInvalidArguments, "click", obj{"ref": ref, "x": 5, "y": 5}); !strings.Contains(e.PublicHint(), "Leave out") {
+		t.Error(e.PublicHint())
+	}
+	if got := n.eval("log.textContent"); got != "" {
+		t.Error("something was done:", got)
 	}
 }

@@ -159,14 +159,14 @@ type which struct {
 	Y        *float64 `json:"y"`
 }
 
-// check refuses what names nothing, or two things.
+// check refuses what names nothing, or a point and more; see reach, too.
 func (t which) check(needed bool) error {
 	point := t.X != nil || t.Y != nil
 	switch {
 	case (t.X == nil) != (t.Y == nil):
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "A point needs x and y.")
 	case point && (t.Ref != "" || t.Selector != ""):
-		return capabilities.Errorf(capabilities.CodeInvalidArguments, "Give ref, selector or x and y, not several.")
+		return errTwoNames
 	case needed && !point && t.Ref == "" && t.Selector == "":
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "Nothing says which element is meant.").
 			WithHint("Give ref (from a snapshot) or selector.")

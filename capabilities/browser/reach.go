@@ -21,6 +21,10 @@ type reaching struct {
 	into          any
 }
 
+// errTwoNames is for callers that name an element in two ways, which may disagree.
+var errTwoNames = capabilities.Errorf(capabilities.CodeInvalidArguments, "The element is named in more than one way.").
+	WithHint("Leave out all but one of ref, selector, and x with y; the ref of a snapshot is the surest.")
+
 var refPattern = regexp.MustCompile(`^\[?(?:ref=)?(f\d+)?(e\d+)\]?$`)
 
 // reach asks the page script of the document that holds the element, and gives its
@@ -28,6 +32,9 @@ var refPattern = regexp.MustCompile(`^\[?(?:ref=)?(f\d+)?(e\d+)\]?$`)
 // tab's document with all its shadow roots, then in foreign frames, then waits, for
 // a while, for frames that still load.
 func (c *call) reach(r reaching) (world, error) {
+	if r.ref != "" && r.selector != "" {
+		return world{}, errTwoNames
+	}
 	given := r.ref
 	if given == "" && strings.HasPrefix(r.selector, "ref=") {
 		given = r.selector
