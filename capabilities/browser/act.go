@@ -251,7 +251,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		// The page is bound to leave, to open a tab or to download; whether by a new
 		// document or by its own script, the next moments tell.
 		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
-			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.downloads != before.downloads || s.opened != before.opened
+			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.inFrame != before.inFrame || s.downloads != before.downloads || s.opened != before.opened
 		})
 	}
 	now, _ := c.tab.look()
@@ -262,6 +262,8 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	switch {
 	case seen.Navigates && now.frameDocuments != before.frameDocuments:
 		return confirmed(newFrameDocument), false, nil
+	case seen.Navigates && now.inFrame != before.inFrame:
+		return confirmed("the address in a frame changed"), false, nil
 	case seen.Found != "":
 		return confirmed(seen.Found), false, nil
 	case !seen.Seen:
@@ -391,7 +393,42 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = startedDownload // only now does Chrome say so
 	}
+	v = c.unreached(v)
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// unreached adds to the verdict that a page which the action was to open in a tab or a
+// frame does not open. Most frames are the page's own matter: then it stays at that.
+func (c *call) unreached(v verdict) verdict {
+	c.lane.mu.Lock()
+	out := c.lane.egress
+	c.lane.mu.Unlock()
+	now, _ := c.tab.look()
+	if out == nil || !c.fired || departed(c.before, now) {
+		return v
+	}
+	for n := max(c.before.seeks, now.seeks-len(now.sought)); n < now.seeks; n++ {
+		asked := now.sought[n%len(now.sought)]
+		err := out.refuses(c.whole, asked.address, c.began)
+		if err == nil {
+			continue
+		}
+		why, what := capabilities.AsError(err), "a frame's page did not open. "
+		if asked.tab {
+			what = "the page of a new tab did not open. "
+		}
+		if v.evidence == newFrameDocument || v.effect == capabilities.EffectSuspectNoop {
+			v = verdict{capabilities.EffectPartial, what}
+		} else {
+			v.evidence += "; " + what
+		}
+		if asked.tab {
+			v.effect = capabilities.EffectPartial
+		}
+		v.evidence += why.PublicMessage() + " " + why.PublicHint()
+		break
+	}
+	return v
 }
 
 // extras adds to an action's result what came up on the way: an open dialog, and

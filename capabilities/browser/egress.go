@@ -153,6 +153,27 @@ func (e *egress) failure(raw string, since time.Time) error {
 	return nil
 }
 
+// refuses gives why a web address that was just asked for does not open: by what came of
+// it, else by what will.
+func (e *egress) refuses(ctx context.Context, raw string, since time.Time) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return nil
+	}
+	if err := e.failure(raw, since); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+	defer cancel()
+	if err = e.rules.checkHost(u.Hostname(), portOf(u), e.granted()); err == nil {
+		_, err = e.rules.resolve(ctx, u.Hostname(), portOf(u))
+	}
+	if !isCode(err, capabilities.CodeURLBlocked) {
+		return nil
+	}
+	return err
+}
+
 func (e *egress) note(target string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

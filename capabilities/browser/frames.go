@@ -89,9 +89,12 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		FrameID   cdp.FrameID `json:"frameId"`
 		Reason    string      `json:"reason"`
 		SessionID string      `json:"sessionId"`
+		URL       string      `json:"url"`
+		Where     string      `json:"disposition"`
 		Frame     struct {
 			ID     cdp.FrameID `json:"id"`
 			Origin string      `json:"securityOrigin"`
+			Failed string      `json:"unreachableUrl"`
 		} `json:"frame"`
 		TargetInfo struct {
 			TargetID target.ID `json:"targetId"`
@@ -126,7 +129,22 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		t.lane.visited(e.Frame.Origin)
 		if e.Frame.ID != cdp.FrameID(t.id) {
 			t.newFrameDocument(e.Frame.ID)
+			if e.Frame.Failed != "" {
+				t.seeks(e.Frame.Failed, false)
+			}
 			return true
+		}
+	case "Page.navigatedWithinDocument":
+		if decodeEvent(params, &e) && e.FrameID != cdp.FrameID(t.id) {
+			t.change(func(s *tabState) { s.inFrame++ })
+		}
+	case "Page.windowOpen":
+		if decodeEvent(params, &e) {
+			t.seeks(e.URL, true)
+		}
+	case "Page.frameRequestedNavigation":
+		if decodeEvent(params, &e) && (e.Where != "currentTab" || e.FrameID != cdp.FrameID(t.id)) {
+			t.seeks(e.URL, e.Where != "currentTab")
 		}
 	case "Page.frameDetached":
 		if decodeEvent(params, &e) && e.FrameID != cdp.FrameID(t.id) {

@@ -79,7 +79,7 @@ function watch(el, o) {
       if (link && o.button === 'left') {
         const here = el.ownerDocument.location.href.split('#')[0];
         const leaves = link.href.split('#')[0] !== here && (!link.target || link.target === '_self');
-        w.navigates = link.hasAttribute('download') || (/^https?:/.test(link.href) && (leaves || /^_blank$/i.test(link.target)));
+        w.navigates = link.hasAttribute('download') || (/^https?:/.test(link.href) && (leaves || !/^(_self|_parent|_top)?$/i.test(link.target)));
       }
     });
   }
