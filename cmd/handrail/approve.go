@@ -255,7 +255,6 @@ func newGrantGiveCmd() *cobra.Command {
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("lane", "any-lane")
 	_ = cmd.MarkFlagRequired("node")
-	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := newClient(cmd)
 		if err != nil {

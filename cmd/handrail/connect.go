@@ -47,7 +47,6 @@ func newConnectCmd() *cobra.Command {
 	f.BoolVar(&o.check, "check", false, "say what is wrong with the clients that are connected, or with CLIENT")
 	f.BoolVar(&o.remove, "remove", false, "take CLIENT's entry out again and revoke its token")
 	cmd.MarkFlagsMutuallyExclusive("check", "remove", "print")
-	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := dataDirOf(cmd)
 		if err != nil {

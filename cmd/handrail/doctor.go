@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,15 +67,32 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 		t.row(f.Part, f.Name, state, f.Detail)
 	}
 	t.flush()
+	// What mends several of them is told once. A node's words for it may begin with
+	// what the host's finding said already.
+	type mend struct{ names, code, fix string }
+	var mends []*mend
 	for _, f := range findings {
 		if f.Fix == "" {
 			continue
 		}
-		name := plain(f.Name)
+		at := slices.IndexFunc(mends, func(m *mend) bool {
+			return m.code == f.Code && (strings.HasSuffix(m.fix, f.Fix) || strings.HasSuffix(f.Fix, m.fix))
+		})
+		if at < 0 {
+			at, mends = len(mends), append(mends, &mend{code: f.Code})
+		}
+		m := mends[at]
+		if len(f.Fix) > len(m.fix) {
+			m.fix = f.Fix
+		}
+		name := f.Name
 		if f.Code != "" {
 			name += " (" + f.Code + ")"
 		}
-		fmt.Fprintf(out, "\n%s: %s\n", name, plain(f.Fix))
+		m.names += plain(name) + "\n"
+	}
+	for _, m := range mends {
+		fmt.Fprintf(out, "\n%s  -> %s\n", m.names, plain(m.fix))
 	}
 }
 

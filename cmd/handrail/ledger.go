@@ -55,6 +55,10 @@ func newLedgerShowCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(raw) == 0 && *call != "" {
+			return capabilities.Errorf(capabilities.CodeNotFound, "the ledger shows nothing of call %q", *call).
+				WithHint("Run 'handrail ledger show' to see the latest calls. What is past the ledger's retention is pruned.")
+		}
 		if commonOf(cmd).json {
 			return printItems(cmd.OutOrStdout(), raw)
 		}
@@ -152,7 +156,7 @@ func newLedgerExportCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, nil, "%d lines written to %s", lines, *file)
+		return confirmed(cmd, nil, "%s written to %s", count(lines, "line"), *file)
 	}
 	return cmd
 }

@@ -156,7 +156,7 @@ func printComparison(w io.Writer, c ledger.Comparison) {
 	}
 	verdict := "The two ledgers agree."
 	if n := len(c.Differences); n > 0 {
-		verdict = fmt.Sprintf("The two ledgers differ: %d differences.", n)
+		verdict = fmt.Sprintf("The two ledgers differ: %s.", count(n, "difference"))
 	}
 	fmt.Fprintf(w, "%s\n  gateway  %s, seen by the node up to entry %d\n  node     %s, %d entries, seen by the gateway up to entry %d\n  calls    %d in both",
 		verdict, plain(c.Chain), c.SeenByNode, plain(string(c.Node)), c.NodeEntries, c.Witnessed, c.Calls)

@@ -66,19 +66,19 @@ func newLedgerVerifyCmd() *cobra.Command {
 }
 
 func printReport(w io.Writer, r ledger.Report) {
-	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %d packets\n", plain(r.Chain), r.First, r.Last, r.Packets)
+	fmt.Fprintf(w, "The ledger verifies.\n  chain    %s\n  entries  %d to %d, %s\n", plain(r.Chain), r.First, r.Last, count(r.Packets, "packet"))
 	if r.Pruned > 0 {
 		fmt.Fprintf(w, "  pruned   %d, with proof\n", r.Pruned)
 	}
 	fmt.Fprintf(w, "  end      signed %s by %s\n", time.UnixMilli(r.Head.Time).Local().Format(time.DateTime), r.Head.Key)
 	if len(r.Nodes) > 0 {
-		fmt.Fprintf(w, "  nodes    %d heads countersigned\n", len(r.Nodes))
+		fmt.Fprintf(w, "  nodes    %s countersigned\n", count(len(r.Nodes), "head"))
 	}
 	if r.Heads > 0 {
-		fmt.Fprintf(w, "  heads    %d seen elsewhere are in it\n", r.Heads)
+		fmt.Fprintf(w, "  heads    %d seen elsewhere, and found in it\n", r.Heads)
 	}
 	if r.HeadsPruned > 0 {
-		fmt.Fprintf(w, "  heads    %d fall among pruned packets, where nobody can tell\n", r.HeadsPruned)
+		fmt.Fprintf(w, "  heads    %d among pruned packets, where nobody can tell\n", r.HeadsPruned)
 	}
 	if !r.Pinned {
 		fmt.Fprintln(w, "  It is whole and agrees with itself. Whose it is, only --key can tell.")

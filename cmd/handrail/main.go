@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -119,6 +121,7 @@ func newRootCmd() *cobra.Command {
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
+	completeFlags(root)
 	return root
 }
 
@@ -137,7 +140,7 @@ func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if check(cmd, args) != nil {
-				return wrongArgs(cmd, args)
+				return wrongArgs(cmd, args, check)
 			}
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return usageHint("Usage: "+cmd.UseLine(), "%s", err.Error())
@@ -150,8 +153,22 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
+// completeFlags has the shell complete the values of flags that several commands have.
+func completeFlags(cmd *cobra.Command) {
+	if cmd.Flags().Lookup("node") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(math.MaxInt))
+	}
+	if role := cmd.Flags().Lookup("role"); role != nil {
+		named := slices.DeleteFunc([]string{"agent", "viewer", "operator", "admin"}, func(r string) bool { return !strings.Contains(role.Usage, r) })
+		_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
+	}
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+}
+
 // wrongArgs says what is wrong with the arguments of cmd, and what is right.
-func wrongArgs(cmd *cobra.Command, args []string) error {
+func wrongArgs(cmd *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	switch {
 	case len(args) > 0 && cmd.HasSubCommands():
 		cmd.SuggestionsMinimumDistance = 2
@@ -163,7 +180,12 @@ func wrongArgs(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usageHint("Usage: "+cmd.UseLine(), "an argument is missing")
 	}
-	return usageHint("Usage: "+cmd.UseLine(), "%d arguments are more than it takes, or fewer: %s", len(args), strings.Join(args, " "))
+	for n := range args {
+		if check(cmd, args[:n]) == nil {
+			return usageHint("Usage: "+cmd.UseLine(), "more arguments than it takes: %s", strings.Join(args[n:], " "))
+		}
+	}
+	return usageHint("Usage: "+cmd.UseLine(), "an argument is missing after %s", strings.Join(args, " "))
 }
 
 // common is what every command shares.

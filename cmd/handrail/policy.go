@@ -167,7 +167,7 @@ func newPolicyTestCmd() *cobra.Command {
 				return err
 			}
 			if !commonOf(cmd).json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%d cases, %d failed\n", n, failed)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s, %d failed\n", count(n, "case"), failed)
 			}
 			if failed > 0 {
 				return &exitError{code: exitFailed, silent: true}
@@ -212,6 +212,8 @@ func newPolicyExplainCmd() *cobra.Command {
 		Short: "Say whether a call would pass, and by which rule",
 		Long:  "Asks the gateway the question it would ask for this call. ARGS is a JSON object.",
 		Args:  cobra.RangeArgs(1, 2),
+
+		ValidArgsFunction: completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := newClient(cmd)
 			if err != nil {

@@ -117,7 +117,7 @@ func (h haltedView) heeded(many, one string) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-func count(n int, what string) string {
+func count[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
