@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/chromedp/cdproto/input"
@@ -247,9 +248,18 @@ func (k key) shifted() key {
 	return k
 }
 
+// composed reports that the key stands for a character which no keyboard has: it comes
+// by an input method, and the page sees of the key itself only that.
+func (k key) composed() bool {
+	r, _ := utf8.DecodeRuneInString(k.name)
+	return k.code == "" && (r > 0xFFFF || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.M, unicode.Cf))
+}
+
+var composing = key{name: "Process", virtual: 229}
+
 func badKey(name, what string) error {
 	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", clip(name, 40), what).
-		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K.")
+		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K; text goes in with tool.browser.type.")
 }
 
 // commands are the editing commands that a Mac's menu would carry out for these
@@ -288,11 +298,25 @@ func (b keyboard) send(ctx context.Context, kind input.DispatchKeyEventType, k k
 	return start(ctx, b.t.s, input.DispatchKeyEvent, p).pending
 }
 
+func (b keyboard) insert(ctx context.Context, text string) *pending {
+	return start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: text}).pending
+}
+
 func (b keyboard) down(ctx context.Context, k key, held int64) *pending {
+	if k.composed() {
+		p := b.send(ctx, input.DispatchKeyEventTypeKeyDown, composing, held)
+		if k.text != "" {
+			p = b.insert(ctx, k.text)
+		}
+		return p
+	}
 	return b.send(ctx, input.DispatchKeyEventTypeKeyDown, k, held)
 }
 
 func (b keyboard) up(ctx context.Context, k key, held int64) *pending {
+	if k.composed() {
+		k = composing
+	}
 	return b.send(ctx, input.DispatchKeyEventTypeKeyUp, k, held)
 }
 
@@ -326,17 +350,11 @@ func paced(ctx context.Context, sent []*pending) error {
 	return ctx.Err()
 }
 
-// enter puts a text in behind what was sent, and waits for all. What no key of the
-// keyboard gives goes in as text, as an input method would put it in.
+// enter puts a text in behind what was sent, and waits for all.
 func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how entry) error {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 	if !how.multiline {
 		text = strings.ReplaceAll(text, "\n", "")
-	}
-	insert := func(s string) {
-		if s != "" {
-			sent = append(sent, start(ctx, b.t.s, input.InsertText, input.InsertTextParams{Text: s}).pending)
-		}
 	}
 	lines := []string{text}
 	if how.keys || how.rich {
@@ -346,15 +364,19 @@ func (b keyboard) enter(ctx context.Context, sent []*pending, text string, how e
 		if i > 0 {
 			sent = b.press(ctx, sent, namedKeys["Enter"])
 		}
-		if !how.keys {
-			insert(line)
+		if !how.keys && line != "" {
+			sent = append(sent, b.insert(ctx, line))
 			line = ""
 		}
 		for _, r := range line {
-			if k, ok := keyOf(r); ok {
+			k, ok := keyOf(r)
+			switch {
+			case ok:
 				sent = b.press(ctx, sent, k)
-			} else {
-				insert(string(r))
+			case unicode.IsControl(r):
+				sent = append(sent, b.insert(ctx, string(r)))
+			default: // as the keyboards that have it would give it
+				sent = b.press(ctx, sent, key{name: string(r), text: string(r)})
 			}
 			if err := paced(ctx, sent); err != nil {
 				return err

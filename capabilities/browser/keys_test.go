@@ -206,6 +206,32 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 	n.refused(capabilities.CodeExecutionFailed, "press-key", obj{"key": "a", "selector": "#dead"})
 }
 
+// What no key of a US keyboard gives comes as from a keyboard that has it, or by an input
+// method: a page that goes by keys sees both.
+func TestCharactersOfOtherKeyboards(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=i><div id=ed contenteditable></div>
+<script>window.log=[];for(const t of ['keydown','keypress','keyup','input'])addEventListener(t,e=>log.push(t==='input'?'input '+e.data:t+' '+e.key+' '+e.keyCode),true)</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	const said = "log.splice(0).join(', ')"
+	typed := func(c string, code int) string {
+		return fmt.Sprintf("keydown %s 0, keypress %s %d, input %s, keyup %s 0", c, c, code, c, c)
+	}
+	composed := func(c string) string { return "keydown Process 229, input " + c + ", keyup Process 229" }
+	n.checks([]check{
+		{"é", "press-key", obj{"key": "é", "selector": "#i"}, "confirmed", "a value changed", said, typed("é", 'é')},
+		{"漢", "press-key", obj{"key": "漢"}, "confirmed", "a value changed", said, composed("漢")},
+		{"emoji", "press-key", obj{"key": "🙂"}, "confirmed", "a value changed", said, composed("🙂")},
+		{"all", "evaluate", obj{"expression": "1"}, "", "", "i.value", "é漢🙂"},
+		{"typed", "type", obj{"selector": "#i", "text": "пé漢", "slowly": true, "clear": true}, "confirmed", "the field holds the text", said, typed("п", 'п') + ", " + typed("é", 'é') + ", " + composed("漢")},
+		{"short", "type", obj{"selector": "#i", "text": "ж", "clear": true}, "confirmed", "the field holds the text", said, typed("ж", 'ж')},
+		{"family", "type", obj{"selector": "#ed", "text": "a👨‍👩‍👧é\tß", "slowly": true}, "confirmed", "the field holds the text", "log.length = 0; ed.textContent", "a👨‍👩‍👧é\tß"},
+	})
+	if e := n.refused(capabilities.CodeInvalidArguments, "press-key", obj{"key": "👨‍👩‍👧"}); !strings.Contains(e.Hint, "browser.type") {
+		t.Error(e.Hint)
+	}
+}
+
 // Chrome has one clipboard; lanes do not paste each other's.
 func TestClipboardOfLanes(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input id=a value="of the first"><textarea id=b></textarea><button onclick="document.title=1">B</button>
