@@ -257,6 +257,37 @@ func (k key) composed() bool {
 
 var composing = key{name: "Process", virtual: 229}
 
+// browsers are the shortcuts of browsers themselves, without Shift, with what does the
+// same here. What is sent to a page does not reach the browser around it.
+var browsers = func() map[string]string {
+	all := map[string]string{}
+	for use, keys := range map[string]string{
+		"reload with tool.browser.navigate-back, direction reload":           "f5 mod+f5 mod+r browserrefresh",
+		"go back with tool.browser.navigate-back":                            "alt+arrowleft browserback",
+		"go forward with tool.browser.navigate-back, direction forward":      "alt+arrowright browserforward",
+		"open, close and choose tabs with tool.browser.tabs":                 "mod+t mod+n mod+w mod+f4 mod+tab mod+pageup mod+pagedown",
+		"open an address with tool.browser.navigate":                         "mod+l f6 alt+d",
+		"search the page with tool.browser.snapshot and its argument search": "mod+f f3",
+	} {
+		for _, k := range strings.Fields(keys) {
+			all[k] = use
+		}
+	}
+	return all
+}()
+
+// elsewhere says how to do what the keys do to a browser; empty where they do nothing.
+func (what chord) elsewhere() string {
+	name := strings.ToLower(what.key.name)
+	if what.held&(modifierKeys["Control"].bit|modifierKeys["Meta"].bit) != 0 {
+		name = "mod+" + name
+	}
+	if what.held&modifierKeys["Alt"].bit != 0 {
+		name = "alt+" + name
+	}
+	return browsers[name]
+}
+
 func badKey(name, what string) error {
 	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", clip(name, 40), what).
 		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K; text goes in with tool.browser.type.")
@@ -426,6 +457,9 @@ func pressKey(c *call) (capabilities.Output, error) {
 	})
 	if err != nil {
 		return capabilities.Output{}, err
+	}
+	if use := what.elsewhere(); use != "" && v.effect != capabilities.EffectConfirmed {
+		v.evidence += "; keys reach the page, not the browser around it: " + use
 	}
 	return c.result(v)
 }

@@ -232,6 +232,30 @@ func TestCharactersOfOtherKeyboards(t *testing.T) {
 	}
 }
 
+// Keys do not reach the browser around the page: who presses them is told what does.
+func TestKeysOfTheBrowser(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=i><script>addEventListener('keydown',e=>{if(e.key==='F3')document.title='mine';if(e.key==='F6')e.preventDefault()})</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval("window.here = 1")
+	var list []check
+	for key, use := range map[string]string{
+		"F5": "direction reload", "Shift+F5": "direction reload", "Control+R": "direction reload", "Control+Shift+r": "direction reload", "Meta+r": "direction reload",
+		"Alt+Left": "back with tool.browser.navigate-back", "Alt+ArrowRight": "direction forward", "BrowserBack": "back with", "Control+t": "tool.browser.tabs", "Control+Shift+Tab": "tool.browser.tabs",
+		"Control+L": "an address with tool.browser.navigate", "Control+f": "search",
+	} {
+		list = append(list, check{key, "press-key", obj{"key": key}, "suspected_noop", "the browser around it: ", "here", 1.0}, check{key, "press-key", obj{"key": key}, "", use, "", nil})
+	}
+	n.checks(append(list,
+		check{"the page took it", "press-key", obj{"key": "F6"}, "unverifiable", "tool.browser.navigate", "", nil},
+		check{"the page's own", "press-key", obj{"key": "F3"}, "confirmed", "the page changed", "", nil},
+		check{"no shortcut", "press-key", obj{"key": "ArrowLeft"}, "suspected_noop", "nothing changed", "", nil},
+	))
+	if a := n.must("press-key", obj{"key": "ArrowLeft"}); strings.Contains(a.Evidence, "around") {
+		t.Error(a.Evidence)
+	}
+}
+
 // Chrome has one clipboard; lanes do not paste each other's.
 func TestClipboardOfLanes(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input id=a value="of the first"><textarea id=b></textarea><button onclick="document.title=1">B</button>
