@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -47,6 +48,7 @@ func runCode(c *call) (capabilities.Output, error) {
 		}
 	}
 	var seen effects
+	var given capabilities.Output
 	last := ""
 	o.Do = func(ctx context.Context, s script.Call) (json.RawMessage, error) {
 		last = s.Tool
@@ -57,6 +59,9 @@ func runCode(c *call) (capabilities.Output, error) {
 			return nil, err
 		}
 		seen.add(out.Effect)
+		if err := passOn(&given, out); err != nil {
+			return nil, err
+		}
 		return stepResult(out)
 	}
 	res, err := script.Run(c.ctx, o)
@@ -64,10 +69,33 @@ func runCode(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, c.scriptEnded(err, res.Log, seen, last)
 	}
 	effect, evidence := seen.sum()
-	return capabilities.Output{Result: struct {
+	given.Result = struct {
 		Result json.RawMessage `json:"result"`
 		Log    []string        `json:"log,omitempty"`
-	}{res.Value, res.Log}, Effect: effect, Evidence: evidence, Untrusted: true}, nil
+	}{res.Value, res.Log}
+	given.Effect, given.Evidence, given.Untrusted = effect, evidence, true
+	return given, nil
+}
+
+// maxCaptured bounds the pictures and files that a script's steps give; the catalog
+// names a field for each.
+const maxCaptured = 4
+
+// passOn puts what a step captured into what the script's call gives.
+func passOn(to *capabilities.Output, step capabilities.Output) error {
+	n := len(to.Blobs) + len(to.Artifacts)
+	if n+len(step.Blobs)+len(step.Artifacts) > maxCaptured {
+		return capabilities.Errorf(capabilities.CodeResultTooLarge, "A script gives at most %d pictures and files.", maxCaptured).
+			WithHint("Take the others in another call.")
+	}
+	for _, b := range step.Blobs {
+		if n++; n > 1 {
+			b.Field += "_" + strconv.Itoa(n)
+		}
+		to.Blobs = append(to.Blobs, b)
+	}
+	to.Artifacts = append(to.Artifacts, step.Artifacts...)
+	return nil
 }
 
 // maxFailureLog is how much of a log, as JSON, goes into the details of an error: what
@@ -131,7 +159,7 @@ func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.
 }
 
 // stepResult gives a step's result with what was seen of its effect. Captured
-// bytes stay out: a script could do nothing with them.
+// bytes go past it: a script could do nothing with them.
 func stepResult(out capabilities.Output) (json.RawMessage, error) {
 	raw := []byte("{}")
 	if out.Result != nil {

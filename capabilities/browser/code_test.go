@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
 	"strings"
 	"sync"
 	"testing"
@@ -76,8 +77,30 @@ func TestRunCode(t *testing.T) {
 	if a := n.code("return page.tabs().tabs.length"); a.json != `{"result":1}` {
 		t.Error(a.json)
 	}
-	if a := n.code("const p = page.screenshot({format: 'jpeg'}); return [p.mime, p.width > 0, Object.keys(p).includes('bytesBase64')]"); a.json != `{"result":["image/jpeg",true,false]}` || len(a.Blobs) != 0 {
+	if a := n.code("const p = page.screenshot({format: 'jpeg'}); return [p.mime, p.width > 0, Object.keys(p).includes('bytesBase64')]"); a.json != `{"result":["image/jpeg",true,false]}` || len(a.Blobs) != 1 {
 		t.Error(a.json)
+	}
+}
+
+// What a script's steps capture comes with what it gives, each under its own field, up
+// to as many as the catalog names.
+func TestCapturedByAScript(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<style>body{background:#0f0}</style>")})
+	n := newScripted(t, s.URL)
+	n.goTo(s.URL + "/")
+	a := n.code(`page.screenshot({clip: {x: 0, y: 0, width: 10, height: 10}}); page.evaluate("document.body.style.background = 'red'");
+		page.screenshot({format: 'jpeg', clip: {x: 0, y: 0, width: 20, height: 10}}); return 1`)
+	if len(a.Blobs) != 2 || a.Blobs[0].Field != "bytesBase64" || a.Blobs[0].MIME != "image/png" || a.Blobs[1].Field != "bytesBase64_2" || a.Blobs[1].MIME != "image/jpeg" {
+		t.Fatalf("%+v", a.Blobs)
+	}
+	for i, size := range []image.Point{{10, 10}, {20, 10}} {
+		if got, ok := imageSize(a.Blobs[i].Bytes); !ok || got != size {
+			t.Errorf("picture %d is of %v, want %v", i, got, size)
+		}
+	}
+	a = n.code(`let n = 0; try { for (;; n++) page.screenshot({clip: {x: 0, y: 0, width: 9, height: 9}}) } catch (e) { return [n, e.code, e.message] }`)
+	if a.json != `{"result":[4,"result_too_large","A script gives at most 4 pictures and files."]}` || len(a.Blobs) != 4 {
+		t.Errorf("%d pictures, %s", len(a.Blobs), a.json)
 	}
 }
 

@@ -266,7 +266,7 @@ func mapped(object canonical.Value, fn func(canonical.Value) canonical.Value) ca
 	return out
 }
 
-// withoutBytes drops the field that stands for captured bytes: surfaces that
+// withoutBytes drops the fields that stand for captured bytes: surfaces that
 // read ModelResult carry them as bytes.
 func withoutBytes(result canonical.Value) canonical.Value {
 	out := canonical.Value{Kind: canonical.Object}
@@ -274,7 +274,7 @@ func withoutBytes(result canonical.Value) canonical.Value {
 		if m.Key == "properties" {
 			kept := canonical.Value{Kind: canonical.Object}
 			for _, p := range m.Value.Members {
-				if p.Key != bytesField {
+				if !strings.HasPrefix(p.Key, bytesField) {
 					kept.Members = append(kept.Members, p)
 				}
 			}

@@ -119,6 +119,25 @@ func TestLargeBytesAreArtifacts(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d pixels are not what the page drew", wrong)
 	}
+
+	// Of a script's pictures, too, large ones are linked and small ones come along.
+	r = c.must("run-code", obj{"code": "page.screenshot()"})
+	if again := c.link(r); !bytes.Equal(c.resource(again.URI), shot) {
+		t.Errorf("the script's picture is another: %+v", again)
+	}
+	small := 0
+	r = c.must("run-code", obj{"code": "for (let i = 0; i < 2; i++) page.screenshot({clip: {x: i, y: 0, width: 20, height: 10}})"})
+	for _, content := range r.Content {
+		if is, ok := content.(*mcp.ImageContent); ok {
+			small++
+			if p, err := png.Decode(bytes.NewReader(is.Data)); err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
+				t.Errorf("the small picture: %v %v", err, p)
+			}
+		}
+	}
+	if small != 2 {
+		t.Errorf("%d small pictures came along", small)
+	}
 }
 
 type obj = map[string]any
