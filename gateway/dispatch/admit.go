@@ -33,10 +33,11 @@ func (d *Dispatcher) resolve(c *call) *capabilities.Error {
 	}
 	desc, ok := d.opts.Registry.Get(c.req.Tool)
 	if !ok || !desc.ModelFacing && !c.req.Inside || !d.delivers(c.req.Principal, desc) {
-		if c.req.Tool.Validate() != nil {
+		asked := c.req.Tool
+		if asked.Validate() != nil {
 			c.req.Tool = "" // not fit to be recorded
 		}
-		return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %q", c.req.Tool)
+		return capabilities.Errorf(capabilities.CodeUnknownTool, "there is no tool %.128q", asked)
 	}
 	c.d = desc
 	args, violations, err := desc.SplitArgs(c.req.Args)

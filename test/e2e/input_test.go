@@ -107,6 +107,9 @@ func TestUnknownTool(t *testing.T) {
 	} {
 		r := h.Call(t.Context(), id, `{"text":"a"}`, "")
 		h.refused(r, capabilities.StatusError, capabilities.CodeUnknownTool)
+		if want := fmt.Sprintf("there is no tool %q", id); r.Message != want {
+			t.Errorf("%q: the message is %q", id, r.Message)
+		}
 		if id == "" || strings.Contains(string(id), "\n") {
 			continue
 		}
