@@ -104,7 +104,10 @@ func newApproveCmd() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind := "call"
 		switch {
-		case *lasts > 0:
+		case cmd.Flags().Changed("for"):
+			if *lasts < time.Second {
+				return errShort("--for")
+			}
 			kind = "lease"
 		case *session:
 			kind = "session"
@@ -256,6 +259,9 @@ func newGrantGiveCmd() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("lane", "any-lane")
 	_ = cmd.MarkFlagRequired("node")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *lasts < time.Second {
+			return errShort("--for")
+		}
 		c, err := newClient(cmd)
 		if err != nil {
 			return err

@@ -42,6 +42,9 @@ func (e *exitError) Unwrap() error { return e.err }
 // usageError marks a wrong command line.
 func usageError(format string, args ...any) error { return usageHint("See --help.", format, args...) }
 
+// errShort refuses a time of less than a second, which no request can say.
+func errShort(flag string) error { return usageError("%s must be at least a second", flag) }
+
 // usageHint is usageError with what is right.
 func usageHint(hint, format string, args ...any) error {
 	return &exitError{code: exitUsage, err: capabilities.Errorf(capabilities.CodeInvalidRequest, format, args...).WithHint(hint)}

@@ -231,7 +231,8 @@ func saysAll(message string, details any) bool {
 }
 
 // forPeople puts this program's commands for the tools that hints name to agents.
-var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'", "List the tools", "Run 'handrail tools'")
+var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'", "List the tools", "Run 'handrail tools'",
+	"GET /v1/lanes lists them", "'handrail lane list' lists them")
 
 // report says what is wrong and what to do, on stderr; with --json as one object.
 func report(w io.Writer, err error, asJSON bool) {

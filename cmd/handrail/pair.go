@@ -65,7 +65,7 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 		return usageError("--uses must be at least 1")
 	}
 	if o.ttl < time.Second {
-		return usageError("--ttl must be at least a second")
+		return errShort("--ttl")
 	}
 	c, err := newClient(cmd)
 	if err != nil {

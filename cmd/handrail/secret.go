@@ -85,6 +85,10 @@ func newSecretListCmd() *cobra.Command {
 				return err
 			}
 			out := cmd.OutOrStdout()
+			if len(secrets) == 0 {
+				fmt.Fprintln(out, "No secrets yet.")
+				return nil
+			}
 			t := newTable(out, "SECRET", "KEPT", "AGENT", "ALIAS", "REFERENCE", "SHOWN AS")
 			for _, s := range secrets {
 				if len(s.References) == 0 {

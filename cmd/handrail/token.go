@@ -37,6 +37,9 @@ func newTokenCreateCmd() *cobra.Command {
 		default:
 			return usageError("--role is %q; want agent, viewer, operator or admin", *role)
 		}
+		if *ttl != 0 && *ttl < time.Second {
+			return errShort("--ttl") // less is no time to the gateway, and no time is no end
+		}
 		c, err := newClient(cmd)
 		if err != nil {
 			return err

@@ -91,6 +91,10 @@ func newUserListCmd() *cobra.Command {
 			if done || err != nil {
 				return err
 			}
+			if len(users) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "No users yet.")
+				return nil
+			}
 			t := newTable(cmd.OutOrStdout(), "USER", "ROLE", "PASSWORD", "PASSKEYS", "SINCE")
 			for _, u := range users {
 				password := "no"
