@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -40,14 +41,36 @@ func (w world) listen(ctx context.Context) (l listening) {
 	if h.document == "" {
 		ctx, cancel := context.WithTimeout(ctx, frameWait)
 		defer cancel()
-		res, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], []], []), document", ContextID: w.id, Silent: ptr(true)})
-		if err != nil || res.Result == nil {
+		document, err := w.pagesDocument(ctx)
+		if err != nil {
 			return l
 		}
-		h.document, h.told, l.first = res.Result.ObjectID, nil, true
+		h.document, h.told, l.first = document, nil, true
 	}
 	l.w, l.asked = w, w.s.send(ctx, "DOMDebugger.getEventListeners", map[string]any{"objectId": h.document, "depth": -1, "pierce": true})
 	return l
+}
+
+// pagesDocument gives the document as the page's own world has it, and lets the page
+// script forget what it was told. Chrome's page process falls over when it is asked for
+// the listeners of a document as another world has it, and its collector runs meanwhile.
+func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error) {
+	const group = "handrail-document"
+	defer start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
+	ours, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+	if err != nil || ours.Result == nil {
+		return "", errors.Join(err, errMessage)
+	}
+	node, err := do(ctx, w.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: ours.Result.ObjectID})
+	if err != nil || node.Node == nil {
+		return "", errors.Join(err, errMessage)
+	}
+	// Without a context named, this is the world of the page itself.
+	own, err := do(ctx, w.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID})
+	if err != nil || own.Object == nil {
+		return "", errors.Join(err, errMessage)
+	}
+	return own.Object.ObjectID, nil
 }
 
 // hear tells the page script which elements listen now, and reports whether that is

@@ -475,3 +475,17 @@ func TestSnapshotOfAModalDialog(t *testing.T) {
 	n.eval("frames[0].f.close(); host.shadowRoot.firstChild.showModal(); 1")
 	wants(t, n.snap(), "- "+note("dialog [ref="+n.ref("- dialog")+"]")+"\n- heading")
 }
+
+// A page that listens is read again and again, while it leaves much to collect: asking
+// Chrome for the listeners of a document in our own world ended its process each tenth
+// time.
+func TestListenersAreReadSafely(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div id=l style="cursor:pointer">Listens</div><script>l.addEventListener('click', () => 1)</script>`)})
+	n := newNode(t, s.URL)
+	for i := range 60 {
+		r := n.must("navigate", obj{"url": fmt.Sprintf("%s/?%d", s.URL, i), "snapshot": "full"})
+		if snap, _ := r.m["snapshot"].(string); !strings.Contains(snap, `clickable "Listens"`) {
+			t.Fatalf("%d: %s", i, r.json)
+		}
+	}
+}
