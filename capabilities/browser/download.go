@@ -113,6 +113,7 @@ func (t *tab) downloadBegan(params []byte) {
 	var e struct {
 		GUID string `json:"guid"`
 		Name string `json:"suggestedFilename"`
+		URL  string `json:"url"`
 	}
 	if !decodeEvent(params, &e) {
 		return
@@ -136,6 +137,7 @@ func (t *tab) downloadBegan(params []byte) {
 	ds.list = append(ds.list, d)
 	ds.changeLocked()
 	ds.mu.Unlock()
+	t.network.became(plainURL(e.URL), d.id)
 	c.mu.Lock()
 	if d.state == downloadRuns {
 		c.downloads[e.GUID] = d

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -341,4 +342,25 @@ func FuzzSafeName(f *testing.F) {
 			t.Errorf("%q: %q, then %q", in, got, safeName(got))
 		}
 	})
+}
+
+// A request whose answer became a download names it, and is not called cancelled.
+func TestRequestThatBecameADownload(t *testing.T) {
+	s := newFileServer(t)
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	var want []any
+	for range 2 {
+		want = append(want, n.nextDownload(n.must("click", obj{"selector": "#file"})).ID)
+	}
+	var got []any
+	for _, q := range n.must("network-requests", obj{"filter": s.URL + "/file"}).m["requests"].([]any) {
+		if q := q.(obj); q["failure"] != nil || q["status"] != 200. {
+			t.Errorf("%v", q)
+		}
+		got = append(got, q.(obj)["download"])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the requests became %v, want %v", got, want)
+	}
 }

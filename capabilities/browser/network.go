@@ -47,6 +47,7 @@ type request struct {
 	bytes        int64
 	began, ended float64 // seconds of Chrome's clock
 	failure      string
+	download     string // its ID, where the answer became one
 	errorText    string // Chrome's own word for it
 	cached       bool
 	sent, got    rawHeaders
@@ -260,6 +261,19 @@ func (r *networkRecord) failureOf(loader cdp.LoaderID) string {
 		}
 	}
 	return ""
+}
+
+// became notes that the latest request for an address became a download: Chrome then
+// ends the request itself as cancelled.
+func (r *networkRecord) became(url, download string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.ring.entries) - 1; i >= 0; i-- {
+		if q := r.ring.entries[i]; q.url == url {
+			q.download = download
+			return
+		}
+	}
 }
 
 // answeredWithFile reports whether the latest document that was asked for got an

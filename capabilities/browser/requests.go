@@ -23,11 +23,15 @@ type requestEntry struct {
 	Bytes       int64   `json:"bytes,omitempty"`
 	DurationMS  float64 `json:"duration_ms,omitempty"`
 	Failure     string  `json:"failure,omitempty"`
+	Download    string  `json:"download,omitempty"`
 	FromCache   bool    `json:"from_cache,omitempty"`
 }
 
 func (q *request) entry(seq int64) requestEntry {
-	e := requestEntry{ID: "r" + strconv.FormatInt(seq, 10), Method: clip(q.method, 32), URL: q.url, Status: q.status, ContentType: clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, FromCache: q.cached}
+	e := requestEntry{ID: "r" + strconv.FormatInt(seq, 10), Method: clip(q.method, 32), URL: q.url, Status: q.status, ContentType: clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, Download: q.download, FromCache: q.cached}
+	if q.download != "" {
+		e.Failure = "" // Chrome calls it cancelled
+	}
 	if q.ended > q.began && q.began > 0 {
 		e.DurationMS = float64(int64((q.ended-q.began)*10000)) / 10
 	}
