@@ -72,6 +72,25 @@ func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 	}
 }
 
+// The same of a frame's address, of what only listens, and of a modal dialog's name.
+func TestTypedSecretsInAnOutline(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=d></div><iframe sandbox></iframe><dialog id=m>M</dialog>
+<script>d.addEventListener('click', () => {});
+document.querySelector('input').oninput = e => {
+	const v = e.target.value;
+	d.textContent = 'listens ' + v;
+	m.ariaLabel = 'asks ' + v;
+	document.querySelector('iframe').src = '/in?pw=' + encodeURIComponent(v);
+}</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("type", obj{"selector": "input", "text": `horse & "battery"`})
+	n.eval("m.showModal(); 1")
+	snap := n.snap()
+	wants(t, snap, `- (the modal dialog "asks (hidden)" [ref=`, `- clickable "listens (hidden)" [ref=`, `-> /in?pw=(hidden)`)
+	never(t, snap, "horse")
+}
+
 // A PIN may look like a ref, and what a record shares is not written to.
 func TestHidingLeavesOursAlone(t *testing.T) {
 	type inner struct{ Text string }
