@@ -404,30 +404,25 @@ func (c *call) unreached(v verdict) verdict {
 	out := c.lane.egress
 	c.lane.mu.Unlock()
 	now, _ := c.tab.look()
-	if out == nil || !c.fired || departed(c.before, now) {
+	if out == nil || !c.fired || now.seeks == c.before.seeks || departed(c.before, now) {
 		return v
 	}
-	for n := max(c.before.seeks, now.seeks-len(now.sought)); n < now.seeks; n++ {
-		asked := now.sought[n%len(now.sought)]
-		err := out.refuses(c.whole, asked.address, c.began)
-		if err == nil {
-			continue
-		}
-		why, what := capabilities.AsError(err), "a frame's page did not open. "
-		if asked.tab {
-			what = "the page of a new tab did not open. "
-		}
-		if v.evidence == newFrameDocument || v.effect == capabilities.EffectSuspectNoop {
-			v = verdict{capabilities.EffectPartial, what}
-		} else {
-			v.evidence += "; " + what
-		}
-		if asked.tab {
-			v.effect = capabilities.EffectPartial
-		}
-		v.evidence += why.PublicMessage() + " " + why.PublicHint()
-		break
+	err := out.refuses(c.whole, now.sought.address, c.began)
+	if err == nil {
+		return v
 	}
+	why, what := capabilities.AsError(err), "a frame's page did not open. "
+	if now.sought.tab {
+		what = "the page of a new tab did not open. "
+	}
+	what += why.PublicMessage() + " " + why.PublicHint()
+	if v.evidence == newFrameDocument || v.effect == capabilities.EffectSuspectNoop {
+		return verdict{capabilities.EffectPartial, what}
+	}
+	if now.sought.tab {
+		v.effect = capabilities.EffectPartial
+	}
+	v.evidence += "; " + what
 	return v
 }
 

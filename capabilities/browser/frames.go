@@ -138,11 +138,7 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		if decodeEvent(params, &e) && e.FrameID != cdp.FrameID(t.id) {
 			t.change(func(s *tabState) { s.inFrame++ })
 		}
-	case "Page.windowOpen":
-		if decodeEvent(params, &e) {
-			t.seeks(e.URL, true)
-		}
-	case "Page.frameRequestedNavigation":
+	case "Page.windowOpen", "Page.frameRequestedNavigation":
 		if decodeEvent(params, &e) && (e.Where != "currentTab" || e.FrameID != cdp.FrameID(t.id)) {
 			t.seeks(e.URL, e.Where != "currentTab")
 		}

@@ -248,44 +248,42 @@ func (k key) shifted() key {
 	return k
 }
 
-// composed reports that the key stands for a character which no keyboard has: it comes
-// by an input method, and the page sees of the key itself only that.
+// composed reports that the key stands for a character which no keyboard has: from
+// U+2E80 on are the scripts of input methods, and emoji. The page sees of the key itself
+// only that something is composed.
 func (k key) composed() bool {
 	r, _ := utf8.DecodeRuneInString(k.name)
-	return k.code == "" && (r > 0xFFFF || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.M, unicode.Cf))
+	return k.code == "" && (r >= 0x2E80 || r == 0x200D || unicode.IsMark(r))
 }
 
 var composing = key{name: "Process", virtual: 229}
 
 // browsers are the shortcuts of browsers themselves, without Shift, with what does the
 // same here. What is sent to a page does not reach the browser around it.
-var browsers = func() map[string]string {
-	all := map[string]string{}
-	for use, keys := range map[string]string{
-		"reload with tool.browser.navigate-back, direction reload":           "f5 mod+f5 mod+r browserrefresh",
-		"go back with tool.browser.navigate-back":                            "alt+arrowleft browserback",
-		"go forward with tool.browser.navigate-back, direction forward":      "alt+arrowright browserforward",
-		"open, close and choose tabs with tool.browser.tabs":                 "mod+t mod+n mod+w mod+f4 mod+tab mod+pageup mod+pagedown",
-		"open an address with tool.browser.navigate":                         "mod+l f6 alt+d",
-		"search the page with tool.browser.snapshot and its argument search": "mod+f f3",
-	} {
-		for _, k := range strings.Fields(keys) {
-			all[k] = use
-		}
-	}
-	return all
-}()
+var browsers = [...]struct{ keys, use string }{
+	{" f5 mod+f5 mod+r browserrefresh ", "reload with tool.browser.navigate-back, direction reload"},
+	{" alt+arrowleft browserback ", "go back with tool.browser.navigate-back"},
+	{" alt+arrowright browserforward ", "go forward with tool.browser.navigate-back, direction forward"},
+	{" mod+t mod+n mod+w mod+f4 mod+tab mod+pageup mod+pagedown ", "open, close and choose tabs with tool.browser.tabs"},
+	{" mod+l f6 alt+d ", "open an address with tool.browser.navigate"},
+	{" mod+f f3 ", "search the page with tool.browser.snapshot and its argument search"},
+}
 
 // elsewhere says how to do what the keys do to a browser; empty where they do nothing.
 func (what chord) elsewhere() string {
 	name := strings.ToLower(what.key.name)
-	if what.held&(modifierKeys["Control"].bit|modifierKeys["Meta"].bit) != 0 {
+	if what.held&(2|4) != 0 {
 		name = "mod+" + name
 	}
-	if what.held&modifierKeys["Alt"].bit != 0 {
+	if what.held&1 != 0 {
 		name = "alt+" + name
 	}
-	return browsers[name]
+	for _, b := range browsers {
+		if strings.Contains(b.keys, " "+name+" ") {
+			return b.use
+		}
+	}
+	return ""
 }
 
 func badKey(name, what string) error {

@@ -68,18 +68,18 @@ type tabState struct {
 	url        string // as the page has it now
 	failed     string // the address that did not load, if an error page is shown instead
 
-	documents      int       // documents that were committed
-	frameDocuments int       // documents that were committed in frames
-	started        int       // navigations that began
-	requested      int       // navigations that a script or link asked for
-	inPage         int       // changes of the address without a new document
-	inFrame        int       // such changes in frames
-	requests       int       // requests made with the click's or key's activation
-	opened         int       // tabs it opened
-	asked          string    // the address of the latest tab it asked for, until that one is there
-	loose          bool      // and it will name no opener
-	seeks          int       // addresses that it asked for in a tab or frame of their own
-	sought         [4]sought // the latest of them
+	documents      int    // documents that were committed
+	frameDocuments int    // documents that were committed in frames
+	started        int    // navigations that began
+	requested      int    // navigations that a script or link asked for
+	inPage         int    // changes of the address without a new document
+	inFrame        int    // such changes in frames
+	requests       int    // requests made with the click's or key's activation
+	opened         int    // tabs it opened
+	asked          string // the address of the latest tab it asked for, until that one is there
+	loose          bool   // and it will name no opener
+	seeks          int    // addresses that it asked for in a tab or frame of their own
+	sought         sought // the latest of them
 	downloads      int
 	choosers       int // file choosers that a page tried to open
 	dialogs        int
@@ -99,7 +99,7 @@ type sought struct {
 
 func (t *tab) seeks(address string, tab bool) {
 	t.change(func(s *tabState) {
-		s.sought[s.seeks%len(s.sought)] = sought{address, tab}
+		s.sought = sought{address, tab}
 		s.seeks++
 	})
 }
