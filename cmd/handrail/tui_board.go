@@ -214,7 +214,7 @@ func (b *board) footer() string {
 	case b.open && b.pane == 0:
 		return "a allow once  5 allow five minutes  d deny  Esc back  s stop everything"
 	}
-	return "Up/Down choose  Enter look  d deny  Tab other list  s stop  r resume  ? help  q quit"
+	return "Up/Down choose  Enter look  d deny  Tab other  s stop  r resume  ? help  q quit"
 }
 
 const tuiHelp = `Up, k / Down, j   choose

@@ -89,6 +89,9 @@ func TestFramesFit(t *testing.T) {
 	if text := strings.Join(b.question(now, evil, 40), ""); !strings.Contains(strings.ReplaceAll(text, "    ", ""), "end") {
 		t.Errorf("the end of an argument is cut off:\n%s", text)
 	}
+	if foot := (&board{}).frame(now, 80, 24)[23]; !strings.HasSuffix(foot, "q quit") {
+		t.Errorf("80 columns cut the keys off: %q", foot)
+	}
 	if f := strings.Join(b.frame(now, 80, 24), "\n"); !strings.Contains(f, "STOPPED by op") || !strings.Contains(f, ">") {
 		t.Errorf("state and selection are not in words:\n%s", f)
 	}
