@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -274,6 +275,9 @@ func report(w io.Writer, err error, asJSON bool) {
 	}
 	if coded != nil {
 		message = coded.Error()
+	}
+	if fields, ok := details.(map[string]any); ok { // what the lines around them say already
+		maps.DeleteFunc(fields, func(_ string, v any) bool { return v == code || v == hint })
 	}
 	fmt.Fprintf(w, "handrail: %s\n", plain(message))
 	if details != nil && !saysAll(message, details) {
