@@ -113,6 +113,7 @@ type outcomeOf struct {
 	Canvas    bool   `json:"canvas"`  // a canvas got it
 	Ticks     bool   `json:"ticks"`   // something changes again and again
 	Ticked    bool   `json:"ticked"`  // and did so before the input
+	Outside   bool   `json:"outside"` // the page was kept from opening another program
 	Navigates bool   `json:"navigates"`
 	Copied    string `json:"copied"` // by key; it goes no further than clipboard.go
 }
@@ -260,6 +261,10 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		return v, false, err
 	}
 	switch {
+	case seen.Outside:
+		return verdict{capabilities.EffectPartial, "the page asked for another program, which is not opened from here"}, false, nil
+	case now.outside && (!seen.Seen || seen.Handled):
+		return verdict{capabilities.EffectUnverifiable, "the page had asked for another program, and Chrome asks whether to open it and may take no input meanwhile: navigate ends that"}, false, nil
 	case seen.Navigates && now.frameDocuments != before.frameDocuments:
 		return confirmed(newFrameDocument), false, nil
 	case seen.Navigates && now.inFrame != before.inFrame:

@@ -267,3 +267,41 @@ func TestNavigateWithinDocument(t *testing.T) {
 		}
 	}
 }
+
+// A link of another program is not followed, because Chrome's question about it takes the
+// tab's input; where a page asked by itself, leaving it ends that.
+func TestOtherPrograms(t *testing.T) {
+	const page = `<a href="tel:1" id=tel>Call</a> <u id=script onclick="location='zoommtg:x'">Meet</u><button id=go onclick="this.textContent+='!'">Go</button>`
+	s := newSite(t, map[string]string{"/": html(page), "/asks": html(page + `<script>onload = () => { location = 'slack:x' }</script>`)})
+	n := newNode(t, s.URL)
+	// Chrome's question comes after it asked the system about the program.
+	later := func() {
+		t.Helper()
+		n.eval("new Promise(done => setTimeout(done, 1000))")
+	}
+	pressed := func() string {
+		t.Helper()
+		n.must("click", obj{"selector": "#go"})
+		text, _ := n.eval("go.textContent").(string)
+		return text
+	}
+	n.goTo(s.URL)
+	for i, link := range []string{"#tel", "#script"} {
+		if r := n.must("click", obj{"selector": link}); r.Effect != capabilities.EffectPartial || !strings.Contains(r.Evidence, "another program") {
+			t.Errorf("%s: %s %q", link, r.Effect, r.Evidence)
+		}
+		later()
+		if got := pressed(); got != "Go"+strings.Repeat("!", i+1) {
+			t.Errorf("after %s the page takes no input: %q", link, got)
+		}
+	}
+	n.goTo(s.URL + "/asks")
+	later()
+	if r := n.must("click", obj{"selector": "#go"}); !strings.Contains(r.Evidence, "navigate ends that") {
+		t.Errorf("%s %q", r.Effect, r.Evidence)
+	}
+	n.goTo(s.URL + "/?again")
+	if got := pressed(); got != "Go!" {
+		t.Errorf("after the page that asked was left the tab takes no input: %q", got)
+	}
+}

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +73,7 @@ type tabState struct {
 	frameDocuments int    // documents that were committed in frames
 	started        int    // navigations that began
 	requested      int    // navigations that a script or link asked for
+	outside        bool   // one of them was for another program: Chrome asks about it
 	inPage         int    // changes of the address without a new document
 	inFrame        int    // such changes in frames
 	requests       int    // requests made with the click's or key's activation
@@ -245,6 +247,12 @@ func (t *tab) settle(ctx context.Context) error {
 	return err
 }
 
+// isOutside reports whether Chrome would open another program for an address.
+func isOutside(address string) bool {
+	scheme, _, ok := strings.Cut(strings.ToLower(address), ":")
+	return ok && !slices.Contains([]string{"http", "https", "about", "blob", "data", "javascript", "file", "filesystem", "chrome", "chrome-error", "chrome-extension", "devtools", "view-source"}, scheme)
+}
+
 // onEvent runs on the connection's reading goroutine.
 func (t *tab) onEvent(method string, params []byte) {
 	if t.onFrames(t.s, method, params) {
@@ -273,6 +281,8 @@ func (t *tab) onEvent(method string, params []byte) {
 		case e.Disposition == "newTab" || e.Disposition == "newWindow":
 			// A click with a modifier: the tab that comes of it names no opener.
 			t.change(func(s *tabState) { s.asked, s.loose = e.URL, true })
+		case isOutside(e.URL):
+			t.change(func(s *tabState) { s.outside = true; s.requested++ })
 		case e.FrameID == t.id:
 			t.change(func(s *tabState) { s.requested++ })
 		}

@@ -83,6 +83,14 @@ function watch(el, o) {
       }
     });
   }
+  // An address of another program makes Chrome ask the person, in a window of its own
+  // that no tool reaches and that takes the tab's input: the page does not get there.
+  for (const n of new Set([win.navigation, window.navigation])) if (n) on(n, 'navigate', e => {
+    if (/^(https?|about|blob|data|javascript|file|filesystem|chrome|chrome-extension|devtools|view-source):/.test(e.destination.url) || !e.cancelable) return;
+    e.preventDefault();
+    w.outside = true;
+    w.evidence('another program');
+  });
   const href = location.href;
   const roots = new Set([document, el.ownerDocument]);
   for (let r = el.getRootNode(); isShadow(r); r = r.host.getRootNode()) roots.add(r);
@@ -186,7 +194,7 @@ async function outcome(o) {
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
-    canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
+    outside: !!w.outside, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (current === w) { w.stop(); current = null; }
