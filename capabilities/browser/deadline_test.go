@@ -13,6 +13,38 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
+// While a server has not answered a navigation, Chrome holds the page shown back: each
+// call says so, holds up no other, and the ways out that are named work.
+func TestUnansweredNavigationIsNamed(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<p>here</p>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval("setTimeout(()=>location='/hang'); 1")
+	n.until("the server was asked", func() bool { return s.count("/hang") > 0 })
+	named := func(ctx context.Context, tool string, args obj) {
+		t.Helper()
+		a, err := n.within(ctx, tool, args)
+		if err == nil || err.Code != capabilities.CodeDeadlineExceeded || !strings.Contains(err.Message, "its server has not answered yet") || !strings.Contains(err.PublicHint(), "direction reload") {
+			t.Error(tool, err, a.json)
+		}
+	}
+	for _, tool := range []string{"snapshot", "screenshot", "evaluate"} {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 1500*time.Millisecond, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}) // as the runner's
+		named(ctx, tool, obj{"expression": "1"})
+		cancel()
+	}
+	ctx, cancel := context.WithCancel(t.Context()) // a call need not wait for its deadline
+	defer cancel()
+	named(ctx, "snapshot", obj{})
+	if a := n.matched(false, obj{"text": "here", "timeout_ms": 100}); !strings.Contains(a.Evidence, "has not answered yet") {
+		t.Error(a.Evidence)
+	}
+	n.must("navigate-back", obj{"direction": "reload"})
+	if got := n.snap(); !strings.Contains(got, "here") {
+		t.Error(got)
+	}
+}
+
 // A deadline that ends a wait for a page says so, whoever words it, and not that a
 // server was slow.
 func TestHangingPagesAreNamed(t *testing.T) {

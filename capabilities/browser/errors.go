@@ -18,6 +18,8 @@ var (
 	errNoBrowser  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The browser did not answer in time.")
 	errPageHangs  = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The page did not answer in time: a script of it may run without end.").
 			WithHint("Try again: the script is stopped where it can be. If it stays so, navigate to another page, or close the tab; or give a larger timeout_ms.")
+	errOnItsWay = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "A navigation is on its way, and its server has not answered yet; until then Chrome lets nobody at the page shown.").
+			WithHint("Wait with tool.browser.wait-for, load_state load; or end it with tool.browser.navigate to another address, or tool.browser.navigate-back, direction reload.")
 	errBrowserGone = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The browser ended unexpectedly; open pages are lost.").
 			WithHint("Call navigate again: a new browser is started.")
 )

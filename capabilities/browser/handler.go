@@ -339,6 +339,9 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		return out, nil
 	}
 	e := explain(c.ctx, err)
+	if e == errPageHangs && c.tab != nil && c.tab.unanswered() {
+		e = errOnItsWay
+	}
 	if c.tab != nil && (c.outer.Err() != nil || e == errPageHangs) {
 		c.h.unstick(c)
 	} else if c.tab == nil && e == errPageHangs {

@@ -110,8 +110,7 @@ func (c *call) notOpened(err error) (capabilities.Output, error) {
 
 // late says whose fault it is that a document is not there in time.
 func (c *call) late() error {
-	now, _ := c.tab.look()
-	if _, answered := now.statuses[now.navigating]; answered || now.navigating == "" {
+	if !c.tab.unanswered() {
 		return errPageHangs
 	}
 	return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")

@@ -235,13 +235,26 @@ func (t *tab) await(ctx context.Context, cond func(tabState) bool) error {
 	}
 }
 
+// unanswered reports that a document is on its way whose server has not answered. Until
+// it has, Chrome holds back what it is asked of the page shown.
+func (t *tab) unanswered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, answered := t.state.statuses[t.state.navigating]
+	return t.state.navigating != "" && !answered
+}
+
 // settle waits until no document is on its way and the present one is parsed,
-// at most five seconds: a page that never finishes can still be read.
+// at most five seconds: a page that never finishes can still be read, but not while
+// its successor's server has not answered.
 func (t *tab) settle(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && s.domReady })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		if t.unanswered() && !t.ping(t.s, 250*time.Millisecond) {
+			return errOnItsWay
+		}
 		return nil
 	}
 	return err
@@ -490,8 +503,8 @@ func (h *Handler) unstick(c *call) {
 	if c.probe != nil && c.probe.answered() {
 		return // it waits for a promise, or for nothing: the page is free
 	}
-	if now, _ := c.tab.look(); now.open != nil {
-		return // it waits for the answer to its dialog
+	if now, _ := c.tab.look(); now.open != nil || c.probe == nil && c.tab.unanswered() {
+		return // it waits for the answer to its dialog, or for a server's
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

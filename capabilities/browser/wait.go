@@ -70,7 +70,11 @@ func waitFor(c *call) (capabilities.Output, error) {
 		return end
 	}
 	timeout := time.Duration(args.Timeout) * time.Millisecond
-	missing, err := c.await(args, within(timeout), within(max(timeout, boundToCome)))
+	first := max(timeout, boundToCome)
+	if t.unanswered() {
+		first = timeout // the page shown can not be asked
+	}
+	missing, err := c.await(args, within(timeout), within(first))
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -83,6 +87,9 @@ func waitFor(c *call) (capabilities.Output, error) {
 	out := capabilities.Output{Result: result, Untrusted: true, Evidence: "all that was waited for holds"}
 	if missing != "" {
 		out.Evidence = "not in time: " + missing
+		if t.unanswered() {
+			out.Evidence += "; a navigation is on its way, and its server has not answered yet"
+		}
 	}
 	return out, nil
 }
