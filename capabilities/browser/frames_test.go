@@ -171,12 +171,16 @@ func TestFramesThatMove(t *testing.T) {
 	if two == one {
 		t.Error("a ref was used twice")
 	}
-	n.must("click", obj{"ref": two})
-	wants(t, n.snap(), `"Hit"`)
+	a := n.must("click", obj{"ref": two})
+	if snap := n.snap(); !strings.Contains(snap, `"Hit"`) {
+		t.Errorf("after a click (%s, %s): %s", a.Effect, a.Evidence, snap)
+	}
 	// One that is only just coming is waited for.
 	n.eval(fmt.Sprintf(`setTimeout(() => f.src = %q, 200); f.src = '/hang'; 1`, elsewhere(s)+"/late"))
-	n.must("click", obj{"selector": "#late"})
-	wants(t, n.snap(), `"Hit"`)
+	a = n.must("click", obj{"selector": "#late"})
+	if snap := n.snap(); !strings.Contains(snap, `"Hit"`) {
+		t.Errorf("after a click (%s, %s): %s", a.Effect, a.Evidence, snap)
+	}
 	// One that is gone says so.
 	late := n.ref(`"Hit"`)
 	n.eval(`f.remove(); 1`)

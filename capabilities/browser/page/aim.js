@@ -122,6 +122,16 @@ async function still(el) {
   }
 }
 
+// painted waits until a frame's document was shown for the first time, at most half a
+// second: what presses in a frame of another process are led by is what was shown of it.
+let seenPaint = window.parent === window;
+async function painted() {
+  for (const stop = performance.now() + 500; !seenPaint;) {
+    seenPaint = performance.getEntriesByType('paint').length > 0 || performance.now() > stop;
+    if (!seenPaint) await frame(window);
+  }
+}
+
 const TEXT_INPUTS = new Set(['text', 'search', 'email', 'tel', 'url', 'password', 'number']);
 const SET_INPUTS = new Set(['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range']);
 
@@ -249,6 +259,7 @@ async function aim(o) {
   }
   const out = {x: p.x, y: p.y, moved};
   if (o.kind === 'type') return {...out, ...focusField(el, o)};
+  await painted();
   if (o.kind !== 'place') watch(el, o);
   else if (moved && current) { current.ours(current.el); current.ours(el); } // on the way of a drag that is watched
   return out;
