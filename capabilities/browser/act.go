@@ -334,7 +334,7 @@ var startedDownload = confirmed("a download started")
 // arrive waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
 func (c *call) arrive(before tabState, v verdict) (verdict, error) {
-	c.tab.awaitFor(c.ctx, navigationWait, func(s tabState) bool { return s.navigating == "" || s.open != nil })
+	c.arrived(navigationWait)
 	if err := c.ctx.Err(); err != nil && c.stopped() == nil {
 		return v, err
 	}
@@ -351,7 +351,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	case now.navigating == "" && c.becameDownload(before):
 		v = startedDownload
 	case now.navigating != "":
-		v = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
+		v = notArrived
 	case !departed(before, now):
 		// The context went, and no navigation was on its way: the page wrote itself
 		// anew, as the string that a javascript: address gives does.
@@ -360,6 +360,16 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}
 	}
 	return v, nil
+}
+
+var notArrived = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
+
+// arrived waits until no document is on its way, bounded also by what the call needs for
+// its answer; it reports whether the page can be asked.
+func (c *call) arrived(bound time.Duration) bool {
+	ctx, cancel := c.soft()
+	defer cancel()
+	return c.tab.awaitFor(ctx, bound, func(s tabState) bool { return s.navigating == "" || s.open != nil }) || !c.tab.unanswered()
 }
 
 // awaitFor is await with a bound of its own; it reports whether cond held.
@@ -437,7 +447,7 @@ func (c *call) extras(a *acted) error {
 	now, _ := c.tab.look()
 	a.Dialog = now.open
 	a.Downloads = c.lane.tellDownloads(c.whole)
-	if c.wants == "" || c.wants == "none" || now.open != nil {
+	if c.wants == "" || c.wants == "none" || now.open != nil || !c.arrived(boundToCome) {
 		return nil
 	}
 	g, err := c.snapshotFor(c.wants)

@@ -45,6 +45,27 @@ func TestUnansweredNavigationIsNamed(t *testing.T) {
 	}
 }
 
+// An action that began a navigation says so before its own deadline, however slow the
+// server is; what was done is not done again.
+func TestActionAnswersBeforeItsDeadline(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<a href=/hang>Away</a>`)})
+	n := newNode(t, s.URL)
+	for _, args := range []obj{{"selector": "a"}, {"selector": "a", "snapshot": "full"}} {
+		n.before(2*time.Second, func(ctx context.Context) error {
+			n.goTo(s.URL + "/")
+			before := s.count("/hang")
+			a, err := n.within(ctx, "click", args)
+			if err != nil || a.Effect != capabilities.EffectPartial || !strings.Contains(a.Evidence, "has not arrived yet") || a.m["url"] != s.URL+"/" {
+				return fmt.Errorf("%v %s %s", err, a.json, a.Evidence)
+			}
+			if asked := s.count("/hang") - before; asked > 1 {
+				t.Error("asked", asked, "times")
+			}
+			return nil
+		})
+	}
+}
+
 // A deadline that ends a wait for a page says so, whoever words it, and not that a
 // server was slow.
 func TestHangingPagesAreNamed(t *testing.T) {
