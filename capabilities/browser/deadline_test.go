@@ -66,6 +66,26 @@ func TestActionAnswersBeforeItsDeadline(t *testing.T) {
 	}
 }
 
+// A navigation that is to be waited for by nobody is answered while the server is silent,
+// and goes on; what is known at once is told as ever.
+func TestNavigateWithoutWaiting(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>here</p>")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	a := n.must("navigate", obj{"url": s.URL + "/hang", "wait_until": "none"})
+	if a.Effect != capabilities.EffectPartial || !strings.Contains(a.Evidence, "has not arrived yet") || a.m["status"] != nil {
+		t.Error(a.Effect, a.Evidence, a.json)
+	}
+	n.until("the server was asked", func() bool { return s.count("/hang") > 0 })
+	if now, _ := n.activeTab().look(); now.navigating == "" {
+		t.Error("the navigation was given up")
+	}
+	n.goTo(s.URL + "/")
+	if got := n.snap(); !strings.Contains(got, "here") {
+		t.Error(got)
+	}
+}
+
 // A deadline that ends a wait for a page says so, whoever words it, and not that a
 // server was slow.
 func TestHangingPagesAreNamed(t *testing.T) {

@@ -65,8 +65,16 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 			before, _ = t.look()
 		}
 	}
-	res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
+	ctx := c.ctx
+	if wait == "none" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, firstNavigation) // what is known so soon is told
+		defer cancel()
+	}
+	res, err := do(ctx, t.s, page.Navigate, page.NavigateParams{URL: address})
 	switch {
+	case err != nil && ctx.Err() != nil && c.ctx.Err() == nil && t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.started != before.started }):
+		return c.result(notArrived)
 	case err != nil:
 		return c.notOpened(err)
 	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
