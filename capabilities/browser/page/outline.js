@@ -284,7 +284,7 @@ function isClickable(el, role, style, pointing) {
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
-  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) || heard.has(el) && takesPresses(el);
+  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
 }
 
 // heard holds the elements that listen to presses, with Chrome's numbers for them
@@ -298,8 +298,9 @@ function hear([now, come], all) {
 }
 
 // takesPresses tells what listens for itself from what listens for all that is in it,
-// or stands around it: that is large, or holds several things to press.
-function takesPresses(el) {
+// or stands around it: that is large, or holds several things to press, as a menu or a
+// table of days does.
+function takesPresses(el, alone = true) {
   const win = el.ownerDocument.defaultView, r = el.getBoundingClientRect();
   if (r.width < 3 || r.height < 3 || r.width * r.height * 2 > win.innerWidth * win.innerHeight) return false;
   if (el.closest('a[href],button,summary,[role=button],[role=link]')) return false;
@@ -307,7 +308,22 @@ function takesPresses(el) {
   for (const x of el.getElementsByTagName('*')) {
     if (++seen > 60 || (heard.has(x) || ACTIVE.has(roleOf(x))) && ++active > 3) return false;
   }
-  return true;
+  return !alone || !holdsSeveral(el);
+}
+
+// holdsSeveral: children of one kind, and more than one.
+const holdsSeveral = el => el.childElementCount > 1 && [...el.children].every(x => x.tagName === el.firstElementChild.tagName);
+
+// isOneOf: el is one of several in something that listens for them all.
+function isOneOf(el) {
+  if (holdsSeveral(el) || !el.textContent.trim()) return false;
+  let several = false;
+  for (let i = 0, x = above(el); x && i < 4; i++, x = above(x)) {
+    if (!holdsSeveral(x) && x.childElementCount !== 1) return false;
+    several ||= holdsSeveral(x);
+    if (heard.has(x)) return several && takesPresses(x, false);
+  }
+  return false;
 }
 
 const isModal = el => el.tagName === 'DIALOG' && el.matches(':modal');
