@@ -37,6 +37,9 @@ const wayRecord = 2048
 
 const wayALPN = "bench-way"
 
+// wayPatience keeps the connection while the other subjects have their turns.
+var wayPatience = &quic.Config{KeepAlivePeriod: 5 * time.Second}
+
 // serveWay is main of one of the three.
 func serveWay(value string) error {
 	role, at, _ := strings.Cut(value, " ")
@@ -87,7 +90,7 @@ func wayGateway(dir string) error {
 	node, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN},
 		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}},
-	}, nil)
+	}, wayPatience)
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func wayAppend(f *os.File) error {
 
 // wayNode gives back what it is sent.
 func wayNode(at string) error {
-	conn, err := quic.DialAddr(context.Background(), at, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN}, InsecureSkipVerify: true}, nil) // the floor trusts
+	conn, err := quic.DialAddr(context.Background(), at, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN}, InsecureSkipVerify: true}, wayPatience) // the floor trusts
 	if err != nil {
 		return err
 	}
