@@ -17,21 +17,24 @@ import (
 //
 //  1. aim (page/aim.js, one trip): find the element, in whatever frame or shadow root
 //     (reach.go); scroll it into view, wait out a running animation, test that it is
-//     what would be hit, refuse with the reason if not; then arm observers for what
-//     the input will start (watch, in page/outcome.js).
+//     what would be hit, refuse with the reason if not; in a frame, wait until it was
+//     shown once; then arm observers for what the input will start (watch, in
+//     page/outcome.js), which also keep the page from opening other programs.
 //  2. input: real events of Chrome's, trusted by the page, all queued at once behind
 //     each other. The pointer's coming needs no frame of its own: the press that
 //     follows it brings it along. A press that reaches something else, because the
 //     page moved the element away meanwhile, is swallowed and aimed anew.
 //  3. outcome, queued right behind the input: it answers at the first evidence the
-//     page shows (mutation, value, focus, scroll, …), while conclude watches for what
+//     page shows (mutation, value, focus, scroll, …; a change that comes after the
+//     event's own tasks has to be one that does not come again, decision 102), while
+//     conclude watches for what
 //     only Chrome can tell (navigation, request, dialog, new tab, download, file
 //     chooser). If nothing shows for quietWait after the event was seen, the action
 //     is a suspected no-op. Nothing is slept through.
 //
 // What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
 // where less happened than asked; unverifiable where the page took the event and kept
-// what it does to itself. No evidence holds a word of the page's or the caller's, but
+// what it does to itself, as a canvas does, or changes all the time. No evidence holds a word of the page's or the caller's, but
 // for the host of an address that did not open. result adds the address, an open
 // dialog, downloads, and a snapshot if it was asked for.
 //

@@ -5,7 +5,7 @@
 // conversation's context and tabs) with observer.go (whose call is told what really
 // happened), act.go (how an action is performed: aim, input, outcome), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
 // fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go, snapshot.go (with
-// compose.go, delta.go, recall.go and marks.go) and the other tools that look
+// compose.go, delta.go, recall.go, marks.go and listeners.go) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and
 // emulate.go, world.go and page/ (what runs inside pages, in an isolated world),
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go and
