@@ -444,19 +444,20 @@ func (a *Accessibility) Handled(ctx context.Context, pid int) error {
 	if err != nil {
 		return nil // nobody hands keys around here
 	}
-	// The registry's answer comes behind its answers about the keys.
 	apps, err := s.applications(ctx)
-	if err == nil {
-		for _, p := range apps {
-			if p.processID() != pid {
-				continue
-			}
-			// An answer from the registry only puts the key into the application's queue;
-			// what is asked second comes behind it.
-			for range 2 {
-				if err == nil {
-					err = ask(ctx, s.bus, nil, property(p.root, ifAccessible, "Name"))
-				}
+	registry := func() error { return ask(ctx, s.bus, nil, property(place{ifRegistry, pathRoot}, ifAccessible, "Name")) }
+	for _, p := range apps {
+		if p.processID() != pid {
+			continue
+		}
+		name := func() error { return ask(ctx, s.bus, nil, property(p.root, ifAccessible, "Name")) }
+		// Each answer comes behind what was sent before it by the same one: the
+		// application's behind the keys, which another thread of it hands over, and the
+		// registry's behind its answers about them. Those only put the keys into the
+		// application's queue; what is asked second then comes behind them.
+		for _, step := range []func() error{name, registry, name, name} {
+			if err == nil {
+				err = step()
 			}
 		}
 	}
