@@ -235,7 +235,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		}
 		armed = t.arm(given, d)
 	}
-	v := confirmed("no dialog is open; the next one of this tab will be " + given.word() + ", unless another address is opened first")
+	v := verdict{capabilities.EffectUnverifiable, "no dialog is open; the next one of this tab will be " + given.word() + ", unless another address is opened first"}
 	return c.resultWith(v, func(a acted) any { return answeredDialog{acted: a} })
 }
 
