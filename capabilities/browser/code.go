@@ -120,7 +120,7 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 	}
 	from, size := len(log), 0 // its end tells the most
 	for ; from > 0; from-- {
-		log[from-1] = clip(log[from-1], 1000)
+		log[from-1] = clipText(log[from-1], 1000)
 		line, _ := json.Marshal(log[from-1])
 		if size += len(line) + 1; size > maxFailureLog {
 			break

@@ -245,7 +245,8 @@ func stamp(ms runtime.Timestamp) string {
 	return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// clipText is clip with a mark of what was cut.
+// clipText is clip with a mark of what was cut: by that mark a hider knows that a secret
+// may have been cut there, too. All text of a page is cut so.
 func clipText(s string, max int) string {
 	if len(s) <= max {
 		return s

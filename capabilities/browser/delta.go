@@ -52,7 +52,7 @@ func delta(old, now []string) string {
 			for n < len(gone) && (len(come) == 0 || !refsCome[rowOf(gone[n]).ref()]) {
 				n++
 			}
-			first := clip(gone[0], 120)
+			first := clipText(gone[0], 120)
 			if n == 1 {
 				b.WriteString("- " + first + "\n")
 			} else {
@@ -88,7 +88,7 @@ func inside(lines []string, i int) string {
 		}
 		depth = r.depth
 		if role, name, ref := r.parts(); name != "" {
-			return " " + role + " " + clip(fmt.Sprintf("%q", name), 60)
+			return " " + role + " " + clipText(fmt.Sprintf("%q", name), 60)
 		} else if ref != "" {
 			return " " + role + " " + ref
 		}

@@ -251,7 +251,7 @@ func scriptError(e *runtime.ExceptionDetails) error {
 		return errStopped
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	text = clip(text, 500)
+	text = clipText(text, 500)
 	line := e.LineNumber + 1
 	if strings.Contains(e.Text, inPromise) {
 		line-- // of a rejection Chrome counts from 1; of one without a stack it knows none

@@ -233,8 +233,8 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 		name := fmt.Sprintf("fields[%d]", i)
 		switch {
 		case r.Error != "":
-			refused = append(refused, name+": "+clip(r.Message, 400))
-			details = append(details, refusedField{i, r.Error, clip(r.Message, 400)})
+			refused = append(refused, name+": "+clipText(r.Message, 400))
+			details = append(details, refusedField{i, r.Error, clipText(r.Message, 400)})
 			continue
 		case r.Verdict == "gone":
 			v = verdict{capabilities.EffectUnverifiable, name + " was replaced by the page while it was filled"}
@@ -247,7 +247,7 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 		if single {
 			return v, 0, asRefusal(fields[0].refusal)
 		}
-		e := asRefusal(refusal{details[0].Code, clip(strings.Join(refused, " "), 1500), fields[details[0].Index].Hint})
+		e := asRefusal(refusal{details[0].Code, clipText(strings.Join(refused, " "), 1500), fields[details[0].Index].Hint})
 		return v, count, capabilities.Errorf(e.Code, "%s %s", e.Message, others(count, len(details), len(fields))).WithHint(e.PublicHint()).
 			WithDetails(struct {
 				Refused []refusedField `json:"refused"`

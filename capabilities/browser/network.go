@@ -391,10 +391,10 @@ func failureText(e *networkEvent) string {
 // plainURL is an address as results show it: without user name and password,
 // inline data cut.
 func plainURL(raw string) string {
-	if strings.HasPrefix(raw, "data:") && len(raw) > maxDataURL {
-		return clip(raw, maxDataURL) + "…"
+	if strings.HasPrefix(raw, "data:") {
+		return clipText(raw, maxDataURL)
 	}
-	return clip(withoutUser(raw), 2<<10)
+	return clipText(withoutUser(raw), 2<<10)
 }
 
 // withoutUser is an address, as Chrome spells it, without its user name and password.

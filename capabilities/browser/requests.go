@@ -163,7 +163,7 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 	if !isText(q.contentType) && (res.Base64encoded || !utf8.Valid(data)) {
 		return []capabilities.Blob{{Field: "bytesBase64", MIME: orDefault(q.contentType, "application/octet-stream"), Bytes: data}}, nil
 	}
-	text := strings.ToValidUTF8(string(data), "�")
+	text := c.lane.hider().text(strings.ToValidUTF8(string(data), "�")) // before it is cut
 	for room := maxBodyText; len(text) > maxBodyText || jsonSize(text) > 3*maxBodyText; room /= 2 {
 		text, d.BodyTruncated = clip(text, room), true
 	}

@@ -122,9 +122,9 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 	if err != nil {
 		return given{}, err
 	}
-	g := given{URL: clip(page.url, maxURL), Title: clip(page.title, maxTitle), ID: c.lane.takeShot()}
-	if strings.HasPrefix(g.URL, "data:") && len(g.URL) > maxDataURL {
-		g.URL = clip(g.URL, maxDataURL) + "…"
+	g := given{URL: clipText(page.url, maxURL), Title: clipText(page.title, maxTitle), ID: c.lane.takeShot()}
+	if strings.HasPrefix(g.URL, "data:") {
+		g.URL = clipText(g.URL, maxDataURL)
 	}
 	lines := strings.Split(textOf(page.rows), "\n")
 	var before *outlineShot

@@ -465,10 +465,10 @@ func place(h page.GetNavigationHistoryResult) (url, title string) {
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
 		title = h.Entries[i].Title
 	}
-	if strings.HasPrefix(url, "data:") && len(url) > maxDataURL {
-		url = clip(url, maxDataURL) + "…"
+	if strings.HasPrefix(url, "data:") {
+		url = clipText(url, maxDataURL)
 	}
-	return clip(url, maxURL), clip(title, maxTitle)
+	return clipText(url, maxURL), clipText(title, maxTitle)
 }
 
 // addressIn is the address of the entry that is shown; empty for none. The history keeps

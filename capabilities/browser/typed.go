@@ -99,7 +99,13 @@ var ours = regexp.MustCompile(`^(([a-z]\d+)+|image/[a-z]+|chromium)$`)
 
 // text gives a text without the secrets. Refs in an outline stay what they are.
 func (h *hider) text(s string) string {
-	if h == nil || !slices.ContainsFunc(h.spellings, func(spelling string) bool { return strings.Contains(s, spelling) }) || ours.MatchString(s) {
+	if h == nil {
+		return s
+	}
+	if strings.Contains(s, cutMark) {
+		s = h.cut(s)
+	}
+	if !slices.ContainsFunc(h.spellings, func(spelling string) bool { return strings.Contains(s, spelling) }) || ours.MatchString(s) {
 		return s
 	}
 	const mark = "[ref="
@@ -119,6 +125,51 @@ func (h *hider) text(s string) string {
 		s = s[end:]
 	}
 	return out.String() + h.all.Replace(s)
+}
+
+// cutMark stands where a text was cut: by us, by the page's script, by Chrome.
+const cutMark = "…"
+
+// minPiece is the shortest piece of a secret that is hidden beside such a mark: what is
+// shorter ends or begins many a text by chance.
+const minPiece = 2
+
+// cut hides what a cut left of a secret: its beginning before the mark, its end behind.
+func (h *hider) cut(s string) string {
+	parts := strings.Split(s, cutMark)
+	for i, part := range parts {
+		if i > 0 {
+			for n := 1; n > 0; part = part[n:] {
+				n = h.longest(func(spelling string, n int) bool { return strings.HasPrefix(part, spelling[len(spelling)-n:]) })
+			}
+			if len(part) < len(parts[i]) {
+				part = hidden + part
+			}
+		}
+		whole := len(part)
+		if i < len(parts)-1 {
+			for n := 1; n > 0; part = part[:len(part)-n] {
+				n = h.longest(func(spelling string, n int) bool { return strings.HasSuffix(part, spelling[:n]) })
+			}
+			if len(part) < whole {
+				part += hidden
+			}
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, cutMark)
+}
+
+// longest gives the length of the longest piece of a spelling that is there, 0 for none.
+func (h *hider) longest(there func(spelling string, n int) bool) (most int) {
+	for _, spelling := range h.spellings {
+		for n := len(spelling); n > most && n >= minPiece; n-- {
+			if there(spelling, n) {
+				most = n
+			}
+		}
+	}
+	return most
 }
 
 // output hides in what a call gives.

@@ -133,3 +133,40 @@ func BenchmarkHideNothing(b *testing.B) {
 		l.hider().in(reflect.ValueOf(&g).Elem())
 	}
 }
+
+// Nothing of a secret is left where a text was cut within it.
+func TestTypedSecretsAreNotCut(t *testing.T) {
+	const secret = "Zq7XwKv_3Jb#5NmT8Rg"
+	s := newSite(t, map[string]string{"/": html(`<input type=password aria-label=Password><div id=all></div>
+<script>
+const pad = n => 'o'.repeat(n);
+document.querySelector('input').onchange = e => {
+	const v = e.target.value;
+	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 97) + encodeURIComponent(v) + '">L</a>');
+	for (let i = 0; i < 24; i++) console.log({text: pad(i + 76) + v + v + pad(99)}, [pad(i + 38) + v + pad(99)]);
+	document.title = pad(990) + v;
+	fetch('/long?' + pad(2008) + encodeURIComponent(v));
+}
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	clean := func(what, text string) {
+		t.Helper()
+		for _, spelling := range []string{secret, "Zq7XwKv_3Jb%235NmT8Rg"} {
+			for i := range len(spelling) - 3 {
+				if strings.Contains(text, spelling[i:i+3]) {
+					t.Fatalf("%s tells %q: %s", what, spelling[i:i+3], text)
+				}
+			}
+		}
+		if !strings.Contains(text, "(hidden)…") {
+			t.Errorf("%s was not cut: %s", what, text)
+		}
+	}
+	n.must("type", obj{"selector": "input", "text": secret, "submit": true})
+	clean("snapshot", n.snap())
+	clean("console", n.must("console-messages", obj{}).json)
+	clean("title", n.must("tabs", obj{}).json)
+	clean("request", n.must("network-requests", obj{"filter": "/long"}).json)
+	clean("exception", n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": "throw new Error(document.title.slice(-500))"}).Message)
+}

@@ -58,7 +58,7 @@ type refusal struct {
 
 // asRefusal is the page script's no as a coded error.
 func asRefusal(no refusal) *capabilities.Error {
-	e := capabilities.Errorf(capabilities.Code(no.Error), "%s", clip(no.Message, 500))
+	e := capabilities.Errorf(capabilities.Code(no.Error), "%s", clipText(no.Message, 500))
 	if e.Hint = no.Hint; e.Hint == "" && e.Code == capabilities.CodeExecutionFailed {
 		e.Hint = "Take a snapshot and choose another element."
 	}
