@@ -3,7 +3,7 @@ package browser
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -28,6 +28,24 @@ const (
 	maxTyped = 64
 )
 
+// unescaped are the signs that stay as they are in what makes an address: of forms, of
+// encodeURIComponent, of encodeURI, of other languages' two ways, of a browser's queries
+// and paths.
+var unescaped = []string{"*-._", "-_.!~*'()", "-_.!~*'();/?:@&=+$,#", "-_.~", "-_.~$&+=:@", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "!$%&'()*+,-./:;=@[]_~"}
+
+// percent escapes all but letters, digits and keep.
+func percent(text, keep string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte(keep, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
 // asHTML spells a text as innerHTML does, asAttribute as it does in attributes.
 var (
 	asHTML      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
@@ -48,11 +66,13 @@ func (l *lane) noteTyped(text string) {
 	s.texts = append(s.texts, text)
 	h := &hider{}
 	for _, t := range s.texts {
-		form := url.QueryEscape(t)
+		for _, keep := range unescaped {
+			form := percent(t, keep)
+			h.spellings = append(h.spellings, form, strings.ReplaceAll(form, "%20", "+"))
+		}
 		quoted, _ := json.Marshal(t)
 		plain := quote(t)
-		h.spellings = append(h.spellings, t, form, strings.ReplaceAll(form, "+", "%20"), url.PathEscape(t),
-			string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t))
+		h.spellings = append(h.spellings, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t))
 	}
 	// The longest first: one may begin as another does.
 	slices.SortFunc(h.spellings, func(a, b string) int {

@@ -72,6 +72,25 @@ func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 	}
 }
 
+// A page puts what was typed into addresses in several ways.
+func TestTypedSecretsInAddresses(t *testing.T) {
+	const secret = "a!b'c(d)*e~f g[h]^i{j}|k&l+m;n@o,p$q%r/s"
+	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=all></div>
+<script>
+document.querySelector('input').onchange = e => {
+	const v = e.target.value;
+	for (const to of [encodeURIComponent(v), encodeURI(v), new URLSearchParams({v}), v, '?' + v])
+		all.insertAdjacentHTML('beforeend', '<p><a>L</a>'), all.lastChild.firstChild.href = '/x/' + to;
+}
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("type", obj{"selector": "input", "text": secret, "submit": true})
+	if got := n.snap(); strings.Count(got, "-> /x/") != 5 || strings.Count(got, "(hidden)") != 5 || strings.Contains(got, "o,p") || strings.Contains(got, "%2Cp") {
+		t.Error(got)
+	}
+}
+
 // The same of a frame's address, of what only listens, and of a modal dialog's name.
 func TestTypedSecretsInAnOutline(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=d></div><iframe sandbox></iframe><dialog id=m>M</dialog>
