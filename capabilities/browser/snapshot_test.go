@@ -3,11 +3,14 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -506,5 +509,33 @@ func TestOneListenerForMany(t *testing.T) {
 	}
 	if snap := n.snap(); strings.Contains(snap, "Red Blue") || strings.Contains(snap, "23 24") {
 		t.Error(snap)
+	}
+}
+
+// Each element is asked once whether it holds several alike, not once for each of them.
+func TestAlikeAreComparedOnce(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<table id=days>` + strings.Repeat(`<tr><td>a<td>b<td>c`, 200) + `</table><script>days.addEventListener('click', () => 1)</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	n.snap()
+	w, err := n.tabOf().inWorld(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := func(expression string) float64 {
+		r, err := do(t.Context(), w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: w.id, ReturnByValue: ptr(true)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v float64
+		if err := json.Unmarshal(r.Result.Value, &v); err != nil {
+			t.Fatalf("%s: %v", r.Result.Value, err)
+		}
+		return v
+	}
+	ours(`var asked = 0; { const d = Object.getOwnPropertyDescriptor(Element.prototype, 'children'), get = d.get; d.get = function () { asked++; return get.call(this) }; Object.defineProperty(Element.prototype, 'children', d) } 0`)
+	n.snap()
+	if asked, all := ours("asked"), ours("document.querySelectorAll('*').length"); asked == 0 || asked > all {
+		t.Errorf("the children were asked for %.0f times, of %.0f elements", asked, all)
 	}
 }

@@ -311,19 +311,28 @@ function takesPresses(el, alone = true) {
   return !alone || !holdsSeveral(el);
 }
 
-// holdsSeveral: children of one kind, and more than one.
-const holdsSeveral = el => el.childElementCount > 1 && [...el.children].every(x => x.tagName === el.firstElementChild.tagName);
+// holdsSeveral: children of one kind, and more than one. What was found out holds for as
+// long as we run without a pause: each cell of a table asks about the rows around it.
+let several = null;
+function holdsSeveral(el) {
+  if (el.childElementCount < 2) return false;
+  if (!several) {
+    several = new Map();
+    queueMicrotask(() => { several = null; });
+  }
+  let is = several.get(el);
+  if (is === undefined) several.set(el, is = [...el.children].every(x => x.tagName === el.firstElementChild.tagName));
+  return is;
+}
 
 // isOneOf: el is one of several in something that listens for them all.
 function isOneOf(el) {
-  if (holdsSeveral(el) || !el.textContent.trim()) return false;
-  let several = false;
-  for (let i = 0, x = above(el); x && i < 4; i++, x = above(x)) {
-    if (!holdsSeveral(x) && x.childElementCount !== 1) return false;
-    several ||= holdsSeveral(x);
-    if (heard.has(x)) return several && takesPresses(x, false);
-  }
-  return false;
+  const around = [];
+  let x = above(el);
+  for (; x && !heard.has(x) && around.length < 3; x = above(x)) around.push(x);
+  if (!heard.has(x) || holdsSeveral(el) || !el.textContent.trim()) return false;
+  around.push(x);
+  return around.every(x => holdsSeveral(x) || x.childElementCount === 1) && around.some(holdsSeveral) && takesPresses(x, false);
 }
 
 const isModal = el => el.tagName === 'DIALOG' && el.matches(':modal');
