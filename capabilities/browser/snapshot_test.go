@@ -539,3 +539,41 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 		t.Errorf("the children were asked for %.0f times, of %.0f elements", asked, all)
 	}
 }
+
+// What takes clicks and has a role of its own keeps it, has a ref, and is among what can
+// be acted on.
+func TestClickableWithARole(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
+<h3 onclick="hit('c')">Head</h3><h3>Plain</h3><h2 style="cursor:pointer">Pointed <a href=#z>inner</a></h2><h4 id=listens>Listens</h4>
+<div role=status onclick="hit('e')">Done</div><section aria-label=Card onclick="hit('f')"><p>Words</p></section><canvas onclick="hit('g')"></canvas>
+<a href=#in><h3>Within</h3></a><script>const hit = x => { document.title = x }; listens.addEventListener('click', () => hit('d'))</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	for _, only := range []bool{true, false} {
+		snap := n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string)
+		wants(t, snap, "- img [hint=a.png] [ref=", `- img "Pic" [ref=`, `- heading "Head" [level=3] [ref=`, `- heading "Pointed inner" [level=2] [ref=`, `  - link "inner" [ref=`,
+			`- heading "Listens" [level=4] [ref=`, "- status [ref=", `- region "Card" [ref=`, "- canvas [ref=", `- link "Within" [ref=`)
+		never(t, snap, `heading "Plain" [level=3] [ref=`, `heading "Within"`, "clickable")
+		if only {
+			never(t, snap, "Plain", "Only")
+		} else {
+			wants(t, snap, `- heading "Plain" [level=3]`, `- img "Only" [ref=`)
+		}
+		if t.Failed() {
+			t.Fatal("\n" + snap)
+		}
+	}
+	for name, title := range map[string]string{"hint=a.png": "a", `"Pic"`: "b", `"Head"`: "c", `"Listens"`: "d", "- status": "e", `"Card"`: "f", "- canvas": "g"} {
+		n.must("click", obj{"ref": n.ref(name)})
+		if got := n.eval("document.title"); got != title {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	// Made anew, it is found by its role and name.
+	head := n.ref(`"Head"`)
+	n.eval(`const h = document.querySelector('h3'); h.outerHTML = h.outerHTML; 1`)
+	n.must("click", obj{"ref": head})
+	if got := n.eval("document.title"); got != "c" {
+		t.Errorf("the heading made anew: %v", got)
+	}
+}

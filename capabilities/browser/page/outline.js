@@ -114,7 +114,8 @@ function outline(root, o) {
     }
     const invisible = style.visibility !== 'visible';
     const pointer = style.cursor === 'pointer';
-    if (!invisible && isClickable(node, role, style, pointing)) role = role === 'img' ? 'img' : 'clickable';
+    const clickable = !invisible && isClickable(node, role, style, pointing);
+    if (clickable && !TELLING.has(role)) role = 'clickable';
     const block = !display.startsWith('inline') && display !== 'contents';
     const before = veiled;
     let shut = false; // what is in it is not shown
@@ -130,15 +131,15 @@ function outline(root, o) {
     } else if (!role || invisible || veiled && !ACTIVE.has(role) && role !== 'iframe') {
       for (const k of shut ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
-      place(node, role, out, mute, pointing || pointer || role === 'clickable', shut);
+      place(node, role, out, mute, pointing || pointer || clickable, shut, clickable);
     }
     deep--;
     veiled = before;
     if (block) out.push(null);
   }
 
-  function place(el, role, out, mute, pointing, shut) {
-    const active = ACTIVE.has(role);
+  function place(el, role, out, mute, pointing, shut, clickable) {
+    const active = clickable || ACTIVE.has(role);
     const whole = nameOf(el, role);
     const n = {role, el, name: shorten(whole, role), active, kids: []};
     if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
@@ -166,7 +167,7 @@ function outline(root, o) {
     if (role === 'link') n.target = target(el, 'href');
     if (role === 'canvas' || role === 'video' || role === 'audio' || role === 'dialog' || role === 'alertdialog') n.ref = true;
     if (role === 'img') {
-      if (!n.name && mute) return;
+      if (!n.name && mute && !active) return;
       if (!n.name && !active) { const r = el.getBoundingClientRect(); if (r.width < 3 || r.height < 3) return; n.hint = hintOf(el); }
       n.ref = true;
     }
@@ -175,7 +176,7 @@ function outline(root, o) {
       if (!n.name) n.hint = hintOf(el);
       else if (n.name.length < 4 && el.title) n.hint = el.title; // a cross that says Delete
     }
-    if (mute && role === 'heading') out.push(...n.kids); // the name around it holds its text
+    if (mute && !active && role === 'heading') out.push(...n.kids); // the name around it holds its text
     else out.push(n);
   }
 
@@ -269,6 +270,7 @@ const MAX_PART = 1500; // characters from which on a part has a ref of its own
 
 const SILENT = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'DATALIST', 'script', 'style', 'defs', 'symbol', 'title', 'desc', 'metadata']);
 const FIELDS = new Set(['INPUT', 'TEXTAREA', 'SELECT']);
+const TELLING = new Set('img canvas video heading region note status alert blockquote tooltip'.split(' ')); // also of what takes clicks
 
 function box(el) {
   const b = boxOf(el);
@@ -279,7 +281,7 @@ function box(el) {
 // that the pointer's form comes from an ancestor.
 function isClickable(el, role, style, pointing) {
   const tag = el.tagName;
-  if (role && (ACTIVE.has(role) || !(PLAIN.has(role) || MERGED.has(role) || role === 'listitem' || role === 'row' || role === 'img'))) return false;
+  if (role && (ACTIVE.has(role) || !(PLAIN.has(role) || MERGED.has(role) || role === 'listitem' || role === 'row' || TELLING.has(role)))) return false;
   if (el.hasAttribute('onclick')) return true;
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
