@@ -140,7 +140,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	}
 	child.Env = append(os.Environ(), "HANDRAIL_MCP_URL="+site.MCP, "HANDRAIL_URL="+site.HTTP, "HANDRAIL_TOKEN="+token,
 		"HANDRAIL_DATA="+data, suitePagesEnv+"="+strings.Join(pages[:], ","), suiteUploadsEnv+"="+own, "PATH="+path)
-	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), bare(cmd.OutOrStdout()).(io.Writer), cmd.ErrOrStderr()
 	release()
 	return runChild(child, signals, isTerminal(cmd.InOrStdin()))
 }

@@ -61,9 +61,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRootCmd()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{to: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.failed()
+	}
 	if err != nil {
 		var own *exitError
 		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
@@ -142,6 +146,9 @@ func wrapArgs(cmd *cobra.Command) {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if check(cmd, args) != nil {
 				return wrongArgs(cmd, args, check)
+			}
+			if len(args) > 0 && args[0] == "" { // a variable that was not set
+				return usageHint("Usage: "+cmd.UseLine(), "the first argument is empty")
 			}
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return usageHint("Usage: "+cmd.UseLine(), "%s", err.Error())

@@ -50,7 +50,7 @@ func newMCPCmd() *cobra.Command {
 		bridge := newBridge(bridgeOptions{
 			Connect: connect,
 			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas),
-			In:      polled(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()),
+			In:      polled(cmd.InOrStdin(), bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
 			Out:     cmd.OutOrStdout(),
 			Log:     cmd.ErrOrStderr(),
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -194,8 +196,43 @@ func ago(now, t time.Time) string {
 
 // isTerminal reports whether v (a command's input or output) is a terminal.
 func isTerminal(v any) bool {
-	f, ok := v.(*os.File)
+	f, ok := bare(v).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// output is the standard output of a command, and remembers whether it took all that
+// was written: most of what prints does not look.
+type output struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error // the first
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		o.err = cmp.Or(o.err, err)
+		o.mu.Unlock()
+	}
+	return n, err
+}
+
+func (o *output) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		return nil
+	}
+	return fmt.Errorf("not all was printed: %w", o.err)
+}
+
+// bare gives what a command's input or output really is.
+func bare(v any) any {
+	if o, ok := v.(*output); ok {
+		return o.to
+	}
+	return v
 }
 
 // showWaiting writes, on a terminal only, a line that counts the seconds until

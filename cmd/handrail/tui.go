@@ -25,7 +25,7 @@ func newTUICmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, ok := cmd.InOrStdin().(*os.File)
-			out, okOut := cmd.OutOrStdout().(*os.File)
+			out, okOut := bare(cmd.OutOrStdout()).(*os.File)
 			if !ok || !okOut || !isTerminal(in) || !isTerminal(out) {
 				return usageError("handrail tui needs a terminal; 'handrail approvals --watch' prints what waits")
 			}
