@@ -577,3 +577,18 @@ func TestClickableWithARole(t *testing.T) {
 		t.Errorf("the heading made anew: %v", got)
 	}
 }
+
+// What has no words of its own is told by those of its style sheet, or by a hint.
+func TestNamesWithoutText(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>.words::before{content:"Say \"hi\""} .aloud::before{content:"\e001" / "Delete it"} .glyph::before{content:"\e001"} .attr::after{content:attr(data-l)} .both::after{content:"x / y"}
+.gone::before{content:"Gone";display:none} .pic::before{content:url("/say.png")}</style>
+<input type=image src="/go.png?v=1"><input type=image src=/go.png alt=Go>
+<button class=words></button><button class=aloud></button><button class=glyph></button><a href=#x class=attr data-l="From data"></a><button><i class=both></i></button><button class=gone></button><button class=pic></button>
+<button data-testid=remove class=c id=i><img src=/bin.png></button><button data-testid=tid class=glyph></button><button style="background:url(/img/bin.svg?v=2);width:20px;height:20px"></button><button class=own style="background:url(/no.svg)"></button>
+<button class=words>Text</button><div role=checkbox class=words tabindex=0></div>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, "- button [hint=go.png] [ref=", `- button "Go" [ref=`, `- button "Say \"hi\"" [ref=`, `- button "Delete it" [ref=`, "- button [hint=glyph] [ref=", `- link "From data" [ref=`, `- button "x / y" [ref=`, "- button [hint=gone] [ref=", "- button [hint=pic] [ref=",
+		"- button [hint=remove] [ref=", "- button [hint=tid] [ref=", "- button [hint=bin.svg] [ref=", "- button [hint=own] [ref=", `- button "Text" [ref=`, `- checkbox "Say \"hi\"" [ref=`)
+}

@@ -159,23 +159,43 @@ function nameOf(el, role) {
     case 'svg': { const t = el.querySelector(':scope > title'); return t ? squeeze(t.textContent) : ''; }
   }
   if (FROM_CONTENT.has(role)) {
-    const s = textOf(el, 300);
+    const s = textOf(el, 300) || written(el);
     if (s) return s;
   }
   return squeeze(el.getAttribute('title') || el.getAttribute('aria-placeholder') || el.getAttribute('data-placeholder') || '');
 }
 
-// hintOf tells an unnamed control apart: its icon, or how the page's author
-// called it.
+// written gives the words that style sheets put into an element without any: those meant
+// for reading aloud, where there are such, and not the signs of icon fonts.
+function written(el) {
+  let out = '';
+  for (const x of [el, ...el.querySelectorAll('*')].slice(0, 6)) {
+    for (const at of ['::before', '::after']) {
+      const {content, display} = getComputedStyle(x, at);
+      let s = '';
+      for (const [, words, attribute, slash] of display === 'none' ? [] : content.matchAll(/url\("[^"]*"\)|"((?:[^"\\]|\\.)*)"|attr\(([\w-]+)\)|(\/)/g)) {
+        s = slash ? '' : s + (words ? words.replace(/\\(.)/g, '$1') : attribute && x.getAttribute(attribute) || '');
+      }
+      out += s + ' ';
+    }
+  }
+  return squeeze(out.replace(/\p{Co}/gu, ''));
+}
+
+// hintOf tells an unnamed control apart: how tests find it, its icon, or how the page's
+// author called it.
 function hintOf(el) {
-  const img = el.tagName === 'IMG' ? el : el.querySelector('img[src]');
+  const id = el.getAttribute('data-testid');
+  if (id) return id;
+  const img = el.tagName === 'IMG' || el.type === 'image' ? el : el.querySelector('img[src]');
   if (img && img.src && !img.src.startsWith('data:')) return img.src.split(/[?#]/)[0].split('/').pop();
   const use = el.querySelector('use');
   const href = use && (use.getAttribute('href') || use.getAttribute('xlink:href'));
   if (href) return href.split('#').pop();
   const icon = el.querySelector('[class*=icon],i[class]');
-  return el.id || el.getAttribute('name') || el.getAttribute('data-testid') ||
-    (icon && String(icon.className.baseVal ?? icon.className)) || String(el.className.baseVal ?? el.className);
+  return el.id || el.getAttribute('name') ||
+    (icon && String(icon.className.baseVal ?? icon.className)) || String(el.className.baseVal ?? el.className) ||
+    getComputedStyle(el).backgroundImage.match(/([^"/?#]+)(?:[?#][^"]*)?"\)/)?.[1];
 }
 
 // isSecret: what the field holds must not be shown.
