@@ -592,3 +592,23 @@ func TestNamesWithoutText(t *testing.T) {
 	wants(t, snap, "- button [hint=go.png] [ref=", `- button "Go" [ref=`, `- button "Say \"hi\"" [ref=`, `- button "Delete it" [ref=`, "- button [hint=glyph] [ref=", `- link "From data" [ref=`, `- button "x / y" [ref=`, "- button [hint=gone] [ref=", "- button [hint=pic] [ref=",
 		"- button [hint=remove] [ref=", "- button [hint=tid] [ref=", "- button [hint=bin.svg] [ref=", "- button [hint=own] [ref=", `- button "Text" [ref=`, `- checkbox "Say \"hi\"" [ref=`)
 }
+
+// States and bounds that change what is done next.
+func TestStatesOfASnapshot(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>.off{text-decoration:line-through}</style>
+<table><tr><th aria-sort=ascending>Name<th aria-sort=none>Town<th aria-sort=descending><button>Age</button><th aria-sort=other onclick="1">Rank<tr><td>1<td>2<td>3<td>4</table>
+<select aria-label=Town><option>Any<optgroup label=DE><option>Bonn<option>Ulm</optgroup><optgroup label=FR disabled><option>Paris</optgroup></select>
+<input type=number aria-label=Count min=1 max=9 value=3><input type=range aria-label=Range max=7 value=2><input type=date aria-label=Day min=2020-01-01><input type=number aria-label=Free>
+<div role=spinbutton tabindex=0 aria-label=Own aria-valuenow=4 aria-valuemin=0 aria-valuemax=5></div><input aria-label=Text min=1>
+<input type=file multiple accept="image/*,.pdf" aria-label=Files><input type=file aria-label=File>
+<p>Price <del>20 <b>EUR</b></del> <b>15</b></p><a href=#p>Shoe <s>$20</s> $15</a><p class=off>Done <a href=#d>there</a> it</p><del style="text-decoration:none">Kept</del>
+<ol><li aria-current=step>Two</li></ol><a href=#q aria-current=false>Three</a>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, "- row: Name (sort=ascending) | Town\n", `- button "Age" [sort=descending] [ref=`, `- clickable "Rank" [sort=other] [ref=`,
+		`: "Any" of "Any", in "DE": "Bonn", "Ulm", in "FR": "Paris" (disabled)`,
+		`- spinbutton "Count" [min=1] [max=9] [ref=`, `- slider "Range" [ref=`, ": 2 (0 to 7)", `- date "Day" [min=2020-01-01] [ref=`, `- spinbutton "Free" [ref=`, `- spinbutton "Own" [min=0] [max=5] [ref=`, `- textbox "Text" [ref=`,
+		`- file "Files" [multiple] [accept=image/*,.pdf] [ref=`, `- file "File" [ref=`,
+		"- text: Price ~~20 EUR~~ 15\n", `- link "Shoe ~~$20~~ $15" [ref=`, "- text: ~~Done~~\n", `- link "there" [struck] [ref=`, "- text: Kept", "- listitem [current]: Two", `- link "Three" [ref=`)
+}

@@ -30,6 +30,10 @@ function outline(root, o) {
     if (el.type === 'password') a.push('password');
     if (isDraggable(el)) a.push('draggable');
     if (aria('haspopup') && aria('haspopup') !== 'false') a.push('haspopup');
+    if (RANGED.has(role) && el.type !== 'range') for (const n of ['min', 'max']) if (el[n] || aria('value' + n)) a.push(n + '=' + (el[n] || aria('value' + n)));
+    if (role === 'file' && el.multiple) a.push('multiple');
+    if (role === 'file' && el.accept) a.push('accept=' + cut(el.accept, 80));
+    if (aria('sort') && aria('sort') !== 'none') a.push('sort=' + aria('sort'));
     if (role === 'listbox' && (el.multiple || aria('multiselectable') === 'true')) a.push('multiple');
     if ((role === 'dialog' || role === 'alertdialog') && (aria('modal') === 'true' || isModal(el))) a.push('modal');
     if (isModal(el)) modals.push(el);
@@ -56,7 +60,12 @@ function outline(root, o) {
   }
 
   function choices(options) {
-    const all = [...options].slice(0, 12).map(x => quote(cut(squeeze(x.label || x.text || x.value), 60)) + (x.disabled ? ' (disabled)' : ''));
+    let group = '';
+    const all = [...options].slice(0, 12).map(x => {
+      const before = group;
+      group = x.closest('optgroup')?.label || '';
+      return (group === before ? '' : `in ${quote(cut(squeeze(group), 60))}: `) + quote(cut(squeeze(x.label || x.text || x.value), 60)) + (x.matches(':disabled') ? ' (disabled)' : '');
+    });
     return all.join(', ') + (options.length > 12 ? `, … ${options.length} in all` : '');
   }
 
@@ -87,11 +96,11 @@ function outline(root, o) {
 
   // visit appends what node shows to out. mute drops text that a name already
   // holds; pointing says that an ancestor is clickable already.
-  let deep = 0, veiled = null; // veiled: what hides the texts that are visited
+  let deep = 0, veiled = null, struck = false; // veiled: what hides the texts that are visited
   function visit(node, out, mute, pointing) {
     if (node.nodeType === 3) {
       if (mute || veiled) return;
-      if (/\S/.test(node.data)) out.push(node.data);
+      if (/\S/.test(node.data)) out.push(struck ? node.data.replace(/\S(.*\S)?/s, '\x03$&\x03') : node.data);
       else if (node.data && out.length && typeof out[out.length - 1] === 'string') out.push(' ');
       return;
     }
@@ -117,7 +126,8 @@ function outline(root, o) {
     const clickable = !invisible && isClickable(node, role, style, pointing);
     if (clickable && !TELLING.has(role)) role = 'clickable';
     const block = !display.startsWith('inline') && display !== 'contents';
-    const before = veiled;
+    const before = veiled, was = struck;
+    struck ||= style.textDecorationLine.includes('line-through');
     let shut = false; // what is in it is not shown
     if (!ACTIVE.has(role) && !(UNNAMED.has(role) && !node.hasAttributes())) {
       if (veiled && leaves(style, veiled)) veiled = null;
@@ -135,6 +145,7 @@ function outline(root, o) {
     }
     deep--;
     veiled = before;
+    struck = was;
     if (block) out.push(null);
   }
 
@@ -144,6 +155,7 @@ function outline(root, o) {
     const n = {role, el, name: shorten(whole, role), active, kids: []};
     if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
     n.attrs = attrsOf(el, role);
+    if (struck && n.name) n.attrs.push('struck');
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
@@ -184,7 +196,7 @@ function outline(root, o) {
   function tidy(list) {
     const out = [];
     let text = '';
-    const flush = () => { const s = squeeze(text); if (s) out.push(s); text = ''; };
+    const flush = () => { const s = squeeze(text); if (s) out.push(s.replace(/\x03(\s*)\x03/g, '$1').replaceAll('\x03', '~~')); text = ''; };
     for (const x of list) {
       if (x === null) flush();
       else if (typeof x === 'string') text += x;
@@ -195,12 +207,13 @@ function outline(root, o) {
           // Cells with text only stand in one line with their neighbours.
           const words = x.kids.filter(k => typeof k === 'string');
           if (x.kids.length === words.length) {
-            const cell = words.join(' ');
+            const cell = words.join(' ') + x.attrs.filter(a => a.startsWith('sort=')).map(a => ` (${a})`).join('');
             if (out.length && typeof out[out.length - 1] === 'string' && out.cells) out[out.length - 1] += ' | ' + cell;
             else { out.push(cell); out.cells = true; }
             continue;
           }
           out.cells = false;
+          x.kids.find(k => k.attrs)?.attrs.push(...x.attrs.filter(a => a.startsWith('sort=')));
           out.push(...x.kids);
           continue;
         }
@@ -269,6 +282,7 @@ const MAX_TEXT = 2000000, MAX_LINES = 40000, MAX_DEEP = 800;
 const MAX_PART = 1500; // characters from which on a part has a ref of its own
 
 const SILENT = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'DATALIST', 'script', 'style', 'defs', 'symbol', 'title', 'desc', 'metadata']);
+const RANGED = new Set(['spinbutton', 'slider', 'date', 'time', 'month', 'week', 'datetime']);
 const FIELDS = new Set(['INPUT', 'TEXTAREA', 'SELECT']);
 const TELLING = new Set('img canvas video heading region note status alert blockquote tooltip'.split(' ')); // also of what takes clicks
 

@@ -74,6 +74,9 @@ function kids(el) {
   return el.childNodes;
 }
 
+// strike marks text that is struck out, such as an old price.
+const strike = s => s.replace(/\S(.*\S)?/s, '~~$&~~');
+
 // textOf gives the visible text below an element, at most about max characters.
 function textOf(el, max) {
   let out = '', shown;
@@ -86,10 +89,14 @@ function textOf(el, max) {
         const own = k.getAttribute('aria-label') || (k.tagName === 'IMG' && k.alt);
         if (own) { out += ' ' + own + ' '; continue; }
         if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
-        const {display, visibility} = getComputedStyle(k);
+        const {display, visibility, textDecorationLine} = getComputedStyle(k);
         if (display === 'none' || display === '' || visibility !== 'visible' && shown) continue; // not shown, or in no slot
         const gap = display.startsWith('inline') ? '' : ' ';
-        out += gap; walk(k); out += gap;
+        out += gap;
+        const at = out.length;
+        walk(k);
+        if (textDecorationLine.includes('line-through')) out = out.slice(0, at) + strike(out.slice(at));
+        out += gap;
       }
     }
   };
