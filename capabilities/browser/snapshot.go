@@ -353,6 +353,10 @@ func (r *reading) frame(f *frame, depth int, m mapping, maps map[cdp.FrameID]fra
 		return
 	}
 	r.shown = append(r.shown, f)
+	if strings.HasPrefix(a.out.URL, "chrome-error:") {
+		say("this frame did not load; network-requests says why")
+		return
+	}
 	if a.out.Text == "" && r.c.tab.isLoading(f) {
 		say("this frame is still loading")
 		return

@@ -5,6 +5,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -611,4 +612,29 @@ func TestStatesOfASnapshot(t *testing.T) {
 		`- spinbutton "Count" [min=1] [max=9] [ref=`, `- slider "Range" [ref=`, ": 2 (0 to 7)", `- date "Day" [min=2020-01-01] [ref=`, `- spinbutton "Free" [ref=`, `- spinbutton "Own" [min=0] [max=5] [ref=`, `- textbox "Text" [ref=`,
 		`- file "Files" [multiple] [accept=image/*,.pdf] [ref=`, `- file "File" [ref=`,
 		"- text: Price ~~20 EUR~~ 15\n", `- link "Shoe ~~$20~~ $15" [ref=`, "- text: ~~Done~~\n", `- link "there" [struck] [ref=`, "- text: Kept", "- listitem [current]: Two", `- link "Three" [ref=`)
+}
+
+// A frame that did not load is told from an empty one.
+func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
+	pages := map[string]string{"/empty": html("")}
+	s, away := newSite(t, pages), newSite(t, nil)
+	away.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Frame-Options", "DENY")
+		fmt.Fprint(w, "<p>Framed</p>")
+	})
+	gone := newSite(t, nil)
+	gone.Close()
+	pages["/"] = html(`<iframe title=refused src="` + gone.URL + `"></iframe><iframe title=denied src="` + elsewhere(away) + `"></iframe><iframe title=policy src="http://other.test"></iframe><iframe title=empty src=/empty></iframe><iframe title=foreign src="` + elsewhere(s) + `/empty"></iframe>`)
+	n := newNode(t, s.URL, elsewhere(s), elsewhere(away), gone.URL)
+	n.goTo(s.URL)
+	lines := strings.Split(n.snap(), "\n")
+	for i, name := range []string{"refused", "denied", "policy"} {
+		if len(lines) < 2*i+2 || !strings.HasPrefix(lines[2*i], `- iframe "`+name+`" [ref=`) || lines[2*i+1] != "  - (this frame did not load; network-requests says why)" {
+			t.Errorf("%s:\n%s", name, strings.Join(lines, "\n"))
+		}
+	}
+	if all := strings.Join(lines, "\n"); strings.Count(all, "did not load") != 3 {
+		t.Error(all)
+	}
+	wants(t, n.must("network-requests", obj{}).json, "failure")
 }
