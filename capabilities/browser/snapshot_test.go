@@ -289,14 +289,19 @@ func TestSnapshotOfALargePage(t *testing.T) {
 	t.Logf("p50 %v", took[len(took)/2])
 }
 
-// The words of a PDF are in no document, so the outline says where they are.
+// The words of a PDF are in no document, so the outline says where they are, and what
+// it says works.
 func TestSnapshotOfAPDF(t *testing.T) {
 	s := newSite(t, map[string]string{"/a.pdf": "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n" +
-		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF", "/b": html("<p>b</p>")})
+		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF", "/b": html("<p>b</p>"), "/framed": html("<p>Framed</p><iframe src=/a.pdf width=800 height=600></iframe>")})
 	n := newNode(t, s.URL)
-	n.goTo(s.URL + "/a.pdf")
-	if got := n.snap(); !strings.Contains(got, "(a PDF: a screenshot shows its pages") {
-		t.Errorf("a PDF:\n%s", got)
+	for _, page := range []string{"/a.pdf", "/framed"} {
+		n.goTo(s.URL + page)
+		for _, only := range []bool{true, false} {
+			wants(t, n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string), "- (a PDF: a screenshot shows its pages, and its Download button gives the file; ")
+		}
+		n.until("the button", func() bool { return strings.Contains(n.snap(), `- button "Download"`) })
+		n.until("the file", func() bool { return strings.Contains(n.must("click", obj{"ref": n.ref(`- button "Download"`)}).json, `"name":"a`) })
 	}
 	n.goTo(s.URL + "/b")
 	if got := n.snap(); strings.Contains(got, "PDF") {

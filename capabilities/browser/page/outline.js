@@ -85,8 +85,10 @@ function outline(root, o) {
     return cut(url, 120);
   }
 
-  // blocking words that a modal dialog keeps all else of a document from being used.
-  function blocking(doc) {
+  // note words what holds of a whole document: Chrome's viewer paints a PDF, so there are
+  // no words of it, or a modal dialog keeps all else from being used.
+  function note(doc) {
+    if (doc.contentType === 'application/pdf') return '(a PDF: a screenshot shows its pages, and its Download button gives the file; while it loads, that is not listed yet)';
     const all = [...new Set([...doc.querySelectorAll('dialog:modal'), ...modals.filter(d => d.ownerDocument === doc)])];
     const top = all.find(d => hitPoint(d).x !== undefined) || all.at(-1);
     if (!top || within(top, root)) return '';
@@ -159,7 +161,7 @@ function outline(root, o) {
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
-      if (doc) { if (doc.body) { visit(doc.body, n.kids, false, false); n.first = blocking(doc); } }
+      if (doc) { if (doc.body) { visit(doc.body, n.kids, false, false); n.first = note(doc); } }
       else if (el.contentWindow) { n.slot = slot(el); n.foreign = true; n.target = target(el, 'src'); }
       n.active = n.ref = true;
     } else if (el.tagName === 'SELECT' || el.tagName === 'INPUT' || el.tagName === 'TEXTAREA' || role === 'canvas' || role === 'video') {
@@ -231,8 +233,6 @@ function outline(root, o) {
   }
 
   const list = [];
-  // Chrome's viewer paints the pages of a PDF; in its document there are no words of them.
-  if (root === document.body && document.contentType === 'application/pdf') list.push('(a PDF: a screenshot shows its pages, and the Download button gives the file)', null);
   visit(root, list, false, false);
   const tree = tidy(list);
 
@@ -271,7 +271,7 @@ function outline(root, o) {
       if (!n.ref && shown && at < lines.length && used - before > MAX_PART) lines[at] = pad + '- ' + s.slice(0, head) + ref() + s.slice(head);
     }
   }
-  const first = blocking(root.ownerDocument);
+  const first = note(root.ownerDocument);
   if (first) line(first, '');
   print(tree, '');
   return o.collect ? {nodes, slots} : {text: lines.join('\n'), slots, omitted};
