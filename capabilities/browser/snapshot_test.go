@@ -301,7 +301,9 @@ func TestSnapshotOfAPDF(t *testing.T) {
 			wants(t, n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string), "- (a PDF: a screenshot shows its pages, and its Download button gives the file; ")
 		}
 		n.until("the button", func() bool { return strings.Contains(n.snap(), `- button "Download"`) })
-		n.until("the file", func() bool { return strings.Contains(n.must("click", obj{"ref": n.ref(`- button "Download"`)}).json, `"name":"a`) })
+		n.until("the file", func() bool {
+			return strings.Contains(n.must("click", obj{"ref": n.ref(`- button "Download"`)}).json, `"name":"a`)
+		})
 	}
 	n.goTo(s.URL + "/b")
 	if got := n.snap(); strings.Contains(got, "PDF") {
@@ -642,4 +644,33 @@ func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
 		t.Error(all)
 	}
 	wants(t, n.must("network-requests", obj{}).json, "failure")
+}
+
+// Of a long address the middle is left out, and no half of a secret stays; the link by
+// itself shows all of it.
+func TestLongAddresses(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	long := "https://far.test/shop/" + strings.Repeat("abcdefghij", 30) + "?id="
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, `<p><a href="%s%d">Offer %d</a></p>`, long, i, i)
+	}
+	at := long[:60-len(secret)/2] // a cut without a thought would halve it
+	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><a href="` + at + secret + long + `">Half</a><a href="` + long + secret + `12345678">End</a><a href="` + long[:90] + `">Short</a><iframe src="data:text/html,` + long + `"></iframe>` + b.String())})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	n.must("type", obj{"selector": "#p", "text": secret})
+	a := n.must("snapshot", obj{})
+	snap := a.m["snapshot"].(string)
+	wants(t, snap, `"Offer 0" [ref=`, " -> "+long[:60]+"…"+(long + "0")[len(long)-29:]+"\n", `"Offer 99" [ref=`, (long + "99")[len(long)-28:], " -> "+long[:90]+"\n", " -> data:text/html,")
+	never(t, snap, secret, secret[:8], secret[20:])
+	if a.m["truncated"] != nil || len(snap) > 14000 {
+		t.Errorf("%d characters", len(snap))
+	}
+	if one := n.must("snapshot", obj{"ref": n.ref(`"Offer 7"`)}).m["snapshot"].(string); !strings.HasSuffix(one, " -> "+long+"7") {
+		t.Error(one)
+	}
+	one := n.must("snapshot", obj{"ref": n.ref(`"Half"`)}).m["snapshot"].(string)
+	never(t, one, secret)
+	wants(t, one, at)
 }
