@@ -119,6 +119,13 @@ type outcomeOf struct {
 	Outside   bool   `json:"outside"` // the page was kept from opening another program
 	Navigates bool   `json:"navigates"`
 	Copied    string `json:"copied"` // by key; it goes no further than clipboard.go
+	Place     *there `json:"place"`  // by key: Chrome need not be asked for it
+}
+
+// there is what the page itself says of where it is.
+type there struct {
+	URL   string `json:"url"`
+	Title string `json:"title"`
 }
 
 // verdict is what an action was seen to do.
@@ -273,6 +280,9 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	case seen.Navigates && now.inFrame != before.inFrame:
 		return confirmed("the address in a frame changed"), false, nil
 	case seen.Found != "":
+		if !seen.Navigates {
+			c.place = seen.Place
+		}
 		return confirmed(seen.Found), false, nil
 	case !seen.Seen:
 		return verdict{capabilities.EffectUnverifiable, "the page did not report the event in time"}, false, nil
@@ -400,7 +410,11 @@ func (c *call) result(v verdict) (capabilities.Output, error) {
 func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
 	var a acted
 	var err error
-	a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+	if p := c.place; p != nil {
+		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
+	} else {
+		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+	}
 	if err == nil {
 		err = c.extras(&a)
 	}

@@ -265,6 +265,7 @@ type call struct {
 	in      *session // of the document that the action is in
 	began   time.Time
 	before  tabState        // when the input was fired
+	place   *there          // where the page said it was by its evidence; nil: Chrome is asked
 	fired   bool            // input was sent: what follows is its outcome, never a refusal
 	shape   func(acted) any // makes the result of an action that was cut short; nil: as it is
 	wants   string          // the snapshot the caller wants with the result: "", none, delta or full

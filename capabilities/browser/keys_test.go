@@ -158,7 +158,8 @@ func TestPressKey(t *testing.T) {
 <div id=menu tabindex=0 onkeydown="event.preventDefault();this.textContent=++k">0</div><div id=dead>x</div>
 <div id=game tabindex=0>G</div><div style="height:3000px"></div>
 <script>let k=0; game.onkeydown=e=>{e.preventDefault();game.t0=performance.now()}; game.onkeyup=e=>{game.dataset.held=performance.now()-game.t0}
-document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){document.title='chord '+e.code; e.preventDefault()}})</script>`)})
+document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){document.title='chord '+e.code; e.preventDefault()}
+ if(e.key==='F7'){document.title='  a   title '; history.pushState(0,'','/pushed?q=1#h')}})</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct {
@@ -186,6 +187,7 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 		{"back", obj{"key": "Shift+Tab"}, "confirmed", "", "document.activeElement.id", "a"},
 		{"enter in an area", obj{"key": "Enter", "selector": "#b"}, "confirmed", "", "b.value.includes('\\n')", true},
 		{"hold", obj{"key": "ArrowUp", "selector": "#game", "hold_ms": 120}, "confirmed", "", "game.dataset.held >= 120", true},
+		{"address and title", obj{"key": "F7"}, "confirmed", "", "location.pathname", "/pushed"},
 		{"nothing", obj{"key": "F9", "selector": "#btn"}, "suspected_noop", "nothing changed", "1", 1.0},
 		{"scrolls", obj{"key": "PageDown", "selector": "#btn"}, "confirmed", "scroll", "1", 1.0},
 	} {
@@ -198,6 +200,9 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 			}
 			if got := n.eval(tc.check); got != tc.want {
 				t.Errorf("%s is %v, want %v", tc.check, got, tc.want)
+			}
+			if url, title := n.eval("location.href"), n.eval("document.title"); a.m["url"] != url || (a.m["title"] != title && title != "") {
+				t.Errorf("it says %v %q, the page %v %q", a.m["url"], a.m["title"], url, title)
 			}
 		})
 	}

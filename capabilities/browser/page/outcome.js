@@ -197,6 +197,7 @@ async function outcome(o) {
     outside: !!w.outside, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
+  if (w.kind === 'key' && window.top === window && /^https?:/.test(location.href)) result.place = {url: location.href.slice(0, 40000), title: document.title.slice(0, 5000)};
   if (current === w) { w.stop(); current = null; }
   return result;
 }
