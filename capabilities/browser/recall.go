@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/chromedp/cdproto/target"
@@ -94,9 +95,19 @@ func (l *lane) whatWas(t *tab, ref, address string) *was {
 			if !strings.Contains(line, "[ref="+ref+"]") {
 				continue
 			}
-			if role, name, own := rowOf(line).parts(); own == ref && name != "" {
-				return &was{role, name}
+			role, name, own := rowOf(line).parts()
+			if own != ref || name == "" {
+				continue
 			}
+			// Which of several alike it was, nobody can tell.
+			alike := func(other string) bool {
+				r, n, own := rowOf(other).parts()
+				return own != "" && r == role && n == name
+			}
+			if i := slices.IndexFunc(s.lines, alike); slices.ContainsFunc(s.lines[i+1:], alike) {
+				return nil
+			}
+			return &was{role, name}
 		}
 	}
 	return nil

@@ -674,3 +674,63 @@ func TestLongAddresses(t *testing.T) {
 	never(t, one, secret)
 	wants(t, one, at)
 }
+
+// Rows that are rendered anew keep their refs, as long as a ref can not come to mean
+// another row than it did.
+func TestRefsOfRows(t *testing.T) {
+	const script = `<script>
+const people = [['1', 'Ann'], ['2', 'Ben'], ['3', 'Cid'], ['4', 'Dan'], ['4', 'Dan']];
+const draw = (...which) => { list.innerHTML = which.map(i => '<tr><td>' + people[i].join('<td>') + '<td><button onclick="said = ' + i + '">Delete</button><button>Edit ' + people[i][1] + '</button></tr>').join(''); cards.innerHTML = which.map(i => '<div>' + people[i] + ' <button onclick="said = ' + i + '">Drop</button></div>').join('') };
+let said = null; draw(0, 1, 2, 3, 4);
+</script>`
+	s := newSite(t, map[string]string{"/": html(`<table><tbody id=list></tbody></table><div id=cards></div>` + script)})
+	n := newNode(t, s.URL)
+	refs := func(name string) (all []string) {
+		for line := range strings.SplitSeq(n.snap(), "\n") {
+			if r := rowOf(line); strings.Contains(line, `button "`+name+`"`) {
+				all = append(all, r.ref())
+			}
+		}
+		return all
+	}
+	n.goTo(s.URL)
+	rows, cards := refs("Delete"), refs("Drop")
+	edit := n.ref(`"Edit Ben"`)
+	if len(rows) != 5 || len(cards) != 5 {
+		t.Fatal(rows, cards)
+	}
+	n.eval(`draw(0, 1, 2, 3, 4); 1`)
+	for i, ref := range rows[:3] {
+		n.must("click", obj{"ref": ref})
+		if got := n.eval("said"); got != float64(i) {
+			t.Errorf("row %d: %v", i, got)
+		}
+	}
+	n.must("click", obj{"ref": edit})
+	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": rows[3]}) // there are two such rows
+	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": cards[1]})
+	n.eval(`draw(0, 2, 4); 1`) // Ben and one of the Dans went
+	n.must("click", obj{"ref": rows[2]})
+	if got := n.eval("said"); got != 2. {
+		t.Errorf("Cid moved up: %v", got)
+	}
+	n.eval(`draw(2); said = null; 1`)
+	for _, ref := range []string{rows[0], rows[1], rows[3], rows[4], cards[0], edit} {
+		n.refused(capabilities.CodeStaleRef, "click", obj{"ref": ref})
+	}
+	if got := n.eval("said"); got != nil {
+		t.Errorf("the row that stayed was pressed: %v", got)
+	}
+	// Seen in a part of the page only.
+	n.goTo(s.URL + "/?part")
+	only := rowOf(strings.Split(n.must("snapshot", obj{"selector": "tr:nth-child(1) button:first-of-type"}).m["snapshot"].(string), "\n")[0]).ref()
+	n.eval(`draw(1); 1`)
+	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": only})
+	// In a document that was loaded anew.
+	n.goTo(s.URL + "/?again")
+	first := refs("Delete")[0]
+	n.goTo("about:blank")
+	n.goTo(s.URL + "/?again")
+	n.eval(`draw(1); 1`)
+	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": first})
+}

@@ -7,7 +7,8 @@
 // long address that it shortens once secrets are out of it.
 function outline(root, o) {
   const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
-  const slots = [], nodes = [], modals = [];
+  const slots = [], nodes = [], modals = [], rows = new Map(), whole = root === (document.body || document.documentElement);
+  turn++;
 
   function attrsOf(el, role) {
     const a = [];
@@ -99,7 +100,7 @@ function outline(root, o) {
 
   // visit appends what node shows to out. mute drops text that a name already
   // holds; pointing says that an ancestor is clickable already.
-  let deep = 0, veiled = null, struck = false; // veiled: what hides the texts that are visited
+  let deep = 0, row = whole ? null : rowAround(root), veiled = null, struck = false; // veiled: what hides the texts that are visited
   function visit(node, out, mute, pointing) {
     if (node.nodeType === 3) {
       if (mute || veiled) return;
@@ -118,6 +119,8 @@ function outline(root, o) {
     if (display === '') { suspect(node.parentElement); return; } // its parent shows something else
     examine(node);
     let role = roleOf(node);
+    const outer = row;
+    if (ROWS.has(role)) row = node;
     if (tag === 'CAPTION' || (tag === 'LEGEND' && node.parentElement?.tagName === 'FIELDSET')) mute = true; // it names what it is in
     if (tag === 'LABEL' && node.control) {
       mute = true; // it is the control's name
@@ -149,13 +152,14 @@ function outline(root, o) {
     deep--;
     veiled = before;
     struck = was;
+    row = outer;
     if (block) out.push(null);
   }
 
   function place(el, role, out, mute, pointing, shut, clickable) {
     const active = clickable || ACTIVE.has(role);
     const whole = nameOf(el, role);
-    const n = {role, el, name: shorten(whole, role), active, kids: []};
+    const n = {role, el, row, name: shorten(whole, role), active, kids: []};
     if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
     n.attrs = attrsOf(el, role);
     if (struck && n.name) n.attrs.push('struck');
@@ -246,6 +250,10 @@ function outline(root, o) {
     if (used > MAX_TEXT || lines.length > MAX_LINES) omitted += text.length + 1;
     else { used += text.length + 1; lines.push(text); }
   }
+  function rowText(row) {
+    if (!rows.has(row)) rows.set(row, textOfRow(row));
+    return rows.get(row);
+  }
   function print(list, pad) {
     for (const n of list) {
       if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
@@ -254,7 +262,7 @@ function outline(root, o) {
       if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(n.hint), 50))}]`;
       for (const a of n.attrs) s += ` [${plain(a)}]`;
       const head = s.length;
-      const ref = () => ` [ref=${refOf(n.el, n.role, n.name)}]`;
+      const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole)}]`;
       if (n.ref) { s += ref(); if (o.collect) nodes.push(n); }
       if (o.boxes && n.ref) s += box(n.el);
       if (n.target) { const mark = n.target.length > 90 && n.el !== root ? '\x04' : ''; s += ' -> ' + mark + clean(n.target) + mark; }

@@ -1,18 +1,22 @@
 // ---- refs, and finding elements --------------------------------------------------
 
-const refs = new Map();        // "e12" -> {el: WeakRef, role, name}
+// "e12" -> {el: WeakRef, role, name, row, first, last, whole}: the text of the row or item
+// of a list that it stands in, the first and the last outline that showed it, and whether
+// one of them was of all of the document.
+const refs = new Map();
 const ids = new WeakMap();     // element -> "e12"
 let next = 1;
+let turn = 0;                  // the outline that is made
 
-function refOf(el, role, name) {
+function refOf(el, role, name, row, whole) {
   let id = ids.get(el);
   if (!id) {
     id = prefix + 'e' + next++;
     ids.set(el, id);
   }
-  const known = refs.get(id);
-  if (known && known.el.deref() === el) Object.assign(known, {role, name});
-  else refs.set(id, {el: new WeakRef(el), role, name});
+  let known = refs.get(id);
+  if (known?.el.deref() !== el) refs.set(id, known = {el: new WeakRef(el), first: turn});
+  Object.assign(known, {role, name, last: turn, row: row ?? known.row, whole: known.whole || whole});
   return id;
 }
 
@@ -57,14 +61,32 @@ const shorten = (name, role) => name.length <= MAX_NAME || !FROM_CONTENT.has(rol
 
 const shownName = (el, role) => shorten(nameOf(el, role), role);
 
-// twin finds the one visible element with a role and name, if there is only one.
-function twin(role, name) {
-  const same = [];
+const ROWS = new Set(['row', 'listitem', 'article', 'treeitem']);
+
+function rowAround(el) {
+  while (el && !ROWS.has(roleOf(el))) el = above(el);
+  return el;
+}
+
+// textOfRow gives what tells a row from others; '': nothing does.
+function textOfRow(row) {
+  const s = row ? squeeze(row.textContent) : '';
+  return s.length > 2000 ? '' : s;
+}
+
+// twin finds the one visible element that a ref stands for now: with its role and name,
+// where no other of both was ever shown beside it, else in a row of the same text, where
+// no other such row was. Of a row that went, the ref must never mean the next one.
+function twin(ref, known) {
+  const {role, name, row} = known, same = [];
+  const beside = [...refs].filter(([id, x]) => id !== ref && x.role === role && x.name === name && x.first <= known.last && x.last >= known.first);
+  const byRow = beside.length > 0 || row && !known.whole;
+  if (byRow && (!row || beside.some(([, x]) => x.row === row))) return null;
   if (name) everyRoot(document, root => {
     for (const x of root.querySelectorAll('*')) {
       if (same.length > 1) return;
       const is = role === 'clickable' ? !ACTIVE.has(roleOf(x)) && isClickable(x, roleOf(x), getComputedStyle(x), underPointer(x)) : roleOf(x) === role;
-      if (is && x.checkVisibility() && shownName(x, role) === name) same.push(x);
+      if (is && x.checkVisibility() && shownName(x, role) === name && !(byRow && textOfRow(rowAround(x)) !== row)) same.push(x);
     }
   });
   return same.length === 1 ? same[0] : null;
@@ -81,11 +103,10 @@ function find(o) {
     if (!known) return fail('stale_ref', `The ref ${quote(cut(ref, 20))} does not belong to the page shown now.`);
     const el = known.el?.deref();
     if (attached(el)) return {el};
-    // It was rendered anew: the same role and name, if there is only one such.
-    const same = twin(known.role, known.name);
+    const same = twin(ref, known); // it was rendered anew
     if (same) {
       if (!ids.has(same)) ids.set(same, ref);
-      refs.set(ref, {role: known.role, name: known.name, el: new WeakRef(same)});
+      refs.set(ref, {first: turn, last: turn, ...known, el: new WeakRef(same)});
       return {el: same};
     }
     return fail('stale_ref', `The element behind ${ref}${known.name ? ` (${known.role} ${quote(cut(known.name, 60))})` : ''} is gone from the page.`);
