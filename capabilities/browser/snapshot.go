@@ -310,10 +310,6 @@ func (r *reading) add(w world, out printed, depth int, m mapping) {
 		if r.v.Boxes {
 			line = boxPattern.ReplaceAllStringFunc(line, m.box)
 		}
-		if before, rest, ok := strings.Cut(line, "\x04"); ok {
-			address, after, _ := strings.Cut(rest, "\x04")
-			line = before + shortened(r.c.lane.hider().text(address)) + after
-		}
 		x := rowOf(line)
 		x.depth += depth
 		r.page.rows = append(r.page.rows, x)
@@ -324,15 +320,6 @@ func (r *reading) add(w world, out printed, depth int, m mapping) {
 		below = below[1:]
 		r.frame(f, x.depth+1, m, maps)
 	}
-}
-
-// shortened leaves out the middle of a long address: where it leads and which it is stay.
-func shortened(address string) string {
-	const first, last = 60, 30
-	if len(address) <= first+last+len("…") {
-		return address
-	}
-	return clip(address, first) + "…" + strings.ToValidUTF8(address[len(address)-last:], "")
 }
 
 // frame appends a frame's outline below its own line.

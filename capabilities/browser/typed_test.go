@@ -161,7 +161,7 @@ func TestTypedSecretsAreNotCut(t *testing.T) {
 const pad = n => 'o'.repeat(n);
 document.querySelector('input').onchange = e => {
 	const v = e.target.value;
-	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 97) + encodeURIComponent(v) + '">L</a>');
+	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 38) + encodeURIComponent(v) + pad(60) + encodeURIComponent(v) + pad(i + 8) + '">L</a>');
 	for (let i = 0; i < 24; i++) console.log({text: pad(i + 76) + v + v + pad(99)}, [pad(i + 38) + v + pad(99)]);
 	document.title = pad(990) + v;
 	fetch('/long?' + pad(2008) + encodeURIComponent(v));
@@ -184,6 +184,7 @@ document.querySelector('input').onchange = e => {
 	}
 	n.must("type", obj{"selector": "input", "text": secret, "submit": true})
 	clean("snapshot", n.snap())
+	wants(t, n.snap(), "…(hidden)")
 	clean("console", n.must("console-messages", obj{}).json)
 	clean("title", n.must("tabs", obj{}).json)
 	clean("request", n.must("network-requests", obj{"filter": "/long"}).json)

@@ -3,8 +3,7 @@
 // outline prints what is shown below root, one line per node: indented by its
 // depth, "- role "name" [state…] [ref=…]", then where it leads or what it holds.
 // Controls of ours in the text: \x01 ends the line of a foreign frame, whose lines
-// the node puts there, \x02 stands around a box that it has to translate, \x04 around a
-// long address that it shortens once secrets are out of it.
+// the node puts there, \x02 stands around a box that it has to translate.
 function outline(root, o) {
   const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
   const slots = [], nodes = [], modals = [], rows = new Map(), whole = root === (document.body || document.documentElement);
@@ -84,7 +83,7 @@ function outline(root, o) {
     const home = homeOf(el.ownerDocument);
     if (url.startsWith(here)) url = url.slice(here.length - 1);
     else if (url.startsWith(home + '/')) url = url.slice(home.length);
-    return cut(url, 8000);
+    return el === root || url.length <= 92 ? cut(url, 4000) : cut(url, 61) + url.slice(-30); // where it leads, and which it is
   }
 
   // note words what holds of a whole document: Chrome's viewer paints a PDF, so there are
@@ -265,7 +264,7 @@ function outline(root, o) {
       const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole)}]`;
       if (n.ref) { s += ref(); if (o.collect) nodes.push(n); }
       if (o.boxes && n.ref) s += box(n.el);
-      if (n.target) { const mark = n.target.length > 90 && n.el !== root ? '\x04' : ''; s += ' -> ' + mark + clean(n.target) + mark; }
+      if (n.target) s += ' -> ' + clean(n.target);
       let below = n.kids;
       if (n.value) s += ': ' + clean(n.value);
       else if (!o.interactive && below.length && typeof below[0] === 'string' && (below.length === 1 || n.role === 'row')) { s += ': ' + clean(below[0]); below = below.slice(1); }
