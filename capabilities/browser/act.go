@@ -3,6 +3,8 @@ package browser
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
@@ -326,7 +328,7 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	case departed(before, now):
 		return confirmed(newDocument), true
 	case now.opened != before.opened:
-		return confirmed("a new tab was opened"), true
+		return confirmed(openedTab), true
 	case now.choosers != before.choosers:
 		return confirmed("a file chooser was opened, which upload-file can answer"), true
 	case now.inPage != before.inPage:
@@ -340,6 +342,7 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 const (
 	newDocument      = "a new document was opened"
 	newFrameDocument = "a frame shows a new document"
+	openedTab        = "a new tab was opened"
 )
 
 var startedDownload = confirmed("a download started")
@@ -399,6 +402,7 @@ type acted struct {
 	Snapshot  string       `json:"snapshot,omitempty"`
 	Dialog    *dialog      `json:"dialog,omitempty"`
 	Downloads []downloaded `json:"downloads,omitempty"`
+	Opened    []tabEntry   `json:"opened_tabs,omitempty"`
 }
 
 // result gives an action's output with the address the tab has now.
@@ -408,7 +412,7 @@ func (c *call) result(v verdict) (capabilities.Output, error) {
 
 // resultWith is result for tools that have more to say than acted.
 func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
-	var a acted
+	a := acted{Opened: c.openedTabs()}
 	var err error
 	if p := c.place; p != nil {
 		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
@@ -425,8 +429,31 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = startedDownload // only now does Chrome say so
 	}
-	v = c.unreached(v)
+	v = c.unreached(v).with(a)
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// with adds the tabs that the action opened. Their addresses are the page's words.
+func (v verdict) with(a acted) verdict {
+	if len(a.Opened) == 0 {
+		return v
+	}
+	said := openedTab
+	for _, t := range a.Opened {
+		said += fmt.Sprintf(", tab %d", t.Index)
+	}
+	if a.Snapshot != "" {
+		said += ", which the snapshot does not show"
+	}
+	switch {
+	case v.effect == capabilities.EffectSuspectNoop:
+		return confirmed(said)
+	case strings.Contains(v.evidence, openedTab):
+		v.evidence = strings.Replace(v.evidence, openedTab, said, 1)
+	default:
+		v.evidence += "; " + said
+	}
+	return v
 }
 
 // unreached adds to the verdict that a page which the action was to open in a tab or a

@@ -69,7 +69,7 @@ func TestTabsAndFramesToBlockedAddresses(t *testing.T) {
 		effect   capabilities.Effect
 		what     string
 	}{
-		{"#blank", "partial", "a new tab was opened; the page of a new tab did not open. " + blocked}, {"#open", "partial", "the page of a new tab did not open. " + blocked},
+		{"#blank", "partial", "a new tab was opened, tab 1; the page of a new tab did not open. " + blocked}, {"#open", "partial", "the page of a new tab did not open. " + blocked},
 		{"#form", "partial", "the page of a new tab did not open. " + blocked}, {"#pop", "partial", "the page of a new tab did not open. " + blocked},
 		{"#named", "partial", "a frame's page did not open. " + blocked}, {"#in", "partial", "a frame's page did not open. " + blocked},
 		{"#round", "partial", "a frame's page did not open. " + blocked}, {"#add", "confirmed", "the page changed; a frame's page did not open. " + blocked},

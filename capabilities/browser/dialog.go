@@ -222,7 +222,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		before, _ := t.look()
 		d := before.open
 		if d != nil {
-			c.fired = true
+			c.fired, c.before = true, before
 			_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
 			var refused *protocolError
 			switch {

@@ -458,6 +458,36 @@ type tabEntry struct {
 	Dialog *dialog `json:"dialog,omitempty"`
 }
 
+// entry is the tab as a list has it; the error is that of its address.
+func (t *tab) entry(ctx context.Context, index int, where reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
+	e.Index = index
+	e.URL, e.Title, err = t.placeOf(ctx, where)
+	if t.isCrashed() {
+		e.Title = "(crashed)"
+	}
+	if now, _ := t.look(); t.life.Err() == nil {
+		e.Dialog = now.open
+	}
+	return e, err
+}
+
+// openedTabs gives the tabs that the action opened, with their addresses as far as they
+// get some in time.
+func (c *call) openedTabs() (opened []tabEntry) {
+	if now, _ := c.tab.look(); !c.fired || now.opened == c.before.opened {
+		return nil
+	}
+	all, _ := c.lane.list()
+	for i, t := range all {
+		if t.opener == c.tab.id && t.born.After(c.began) {
+			c.settleOpened(t)
+			e, _ := t.entry(c.whole, i, t.where(c.whole))
+			opened = append(opened, e)
+		}
+	}
+	return opened
+}
+
 // How long the list of tabs waits for the address of one that a page opened: for
 // its first navigation to begin once it is set up, where the page asked for no
 // address, and, from its opening, for the document. A page may open a tab that never
@@ -540,21 +570,12 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		replies[i] = t.where(c.ctx)
 	}
 	for i, r := range replies {
-		entry := tabEntry{Index: i}
-		url, title, err := all[i].placeOf(c.ctx, r)
+		entry, err := all[i].entry(c.ctx, i, r)
 		switch {
 		case c.ctx.Err() != nil:
 			return capabilities.Output{}, c.ctx.Err()
 		case errors.Is(err, errConnClosed):
 			return capabilities.Output{}, err
-		case err == nil:
-			entry.URL, entry.Title = url, title
-		}
-		if all[i].isCrashed() {
-			entry.Title = "(crashed)"
-		}
-		if now, _ := all[i].look(); all[i].life.Err() == nil {
-			entry.Dialog = now.open
 		}
 		result.Tabs = append(result.Tabs, entry)
 	}

@@ -117,6 +117,43 @@ func TestWithoutUser(t *testing.T) {
 	}
 }
 
+// An action that opens a tab says which, and what it shows.
+func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/": html(`<a id=link target=_blank href="/2?a">L</a><a id=own target=_blank rel=opener href="/2?b">L</a><button id=pop onclick="this.textContent = 1; window.open('/redirect?to=/2?c')">P</button>
+<form target=_blank action=/2><input name=q></form><button id=asks onclick="confirm('?') && window.open('/2?f')">A</button>
+<button id=none>N</button><button id=away onclick="window.open('/2?g'); location = '/2?h'">W</button>`),
+		"/2": html(`two`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	told := func(a answer, evidence string, want ...string) {
+		t.Helper()
+		list, _ := a.m["opened_tabs"].([]any)
+		if a.Effect != capabilities.EffectConfirmed || !strings.Contains(a.Evidence, evidence) || len(list) != len(want) {
+			t.Fatalf("%s (%s) %s; want %s %v", a.Effect, a.Evidence, a.json, evidence, want)
+		}
+		all := n.must("tabs", obj{}).m["tabs"].([]any)
+		for i, tab := range list {
+			e := tab.(obj)
+			if e["url"] != s.URL+want[i] || all[int(e["index"].(float64))].(obj)["url"] != e["url"] {
+				t.Errorf("%s: %v %v", a.json, want, all)
+			}
+		}
+	}
+	told(n.must("click", obj{"selector": "#link"}), "a new tab was opened, tab 1", "/2?a")
+	told(n.must("click", obj{"selector": "#own", "snapshot": "full"}), "a new tab was opened, tab 2, which the snapshot does not show", "/2?b")
+	told(n.must("click", obj{"selector": "#pop", "snapshot": "delta"}), "a new tab was opened, tab 3, which", "/2?c")
+	told(n.must("type", obj{"selector": "[name=q]", "text": "x", "submit": true}), "a new tab was opened, tab 4", "/2?q=x")
+	n.refused(capabilities.CodeElementNotFound, "click", obj{"selector": "#nothing"})
+	if a := n.must("click", obj{"selector": "#none"}); strings.Contains(a.json, "opened_tabs") {
+		t.Error(a.json)
+	}
+	n.must("click", obj{"selector": "#asks"})
+	told(n.must("handle-dialog", obj{"accept": true}), "a new tab was opened, tab 5", "/2?f")
+	told(n.must("click", obj{"selector": "#away"}), "a new tab was opened, tab 6", "/2?g")
+}
+
 // The list of tabs waits for the address of one that a page just opened, as far
 // as it gets one.
 func TestTabsOfPopups(t *testing.T) {
@@ -134,7 +171,7 @@ func TestTabsOfPopups(t *testing.T) {
 		n := n.on(capabilities.LaneID("popup-" + button[1:]))
 		n.goTo(s.URL + "/")
 		if button == "#with" { // nobody holds such a tab back, and it names no opener
-			if a := n.must("click", obj{"selector": "#link", "modifiers": []string{"Control"}}); a.Evidence != "a new tab was opened" {
+			if a := n.must("click", obj{"selector": "#link", "modifiers": []string{"Control"}}); a.Evidence != "a new tab was opened, tab 1" {
 				t.Errorf("a click with Control: %s %q", a.Effect, a.Evidence)
 			}
 		} else {
