@@ -359,6 +359,8 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 	case v.evidence == newDocument && now.documents != before.documents && now.failed != "":
 		why := capabilities.AsError(c.navigationError(now.failed, c.tab.network.failureOf(now.loader), c.began))
 		v = verdict{capabilities.EffectPartial, "a navigation started, but gave an error page. " + why.PublicMessage() + " " + why.PublicHint()}
+	case v.evidence == newDocument && now.documents != before.documents && now.status >= 400:
+		v.evidence += fmt.Sprintf("; the server answered with status %d", now.status)
 	case v.evidence != newDocument || now.documents != before.documents:
 	case now.open != nil:
 		v = confirmed(opened(now))

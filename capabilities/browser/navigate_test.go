@@ -154,6 +154,25 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 	told(n.must("click", obj{"selector": "#away"}), "a new tab was opened, tab 6", "/2?g")
 }
 
+// An action that leads to a server's error page says so.
+func TestActionsTellOfErrorPages(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<a id=gone href=/gone>G</a><form action=/gone><input name=q></form><a id=fine href=/2>F</a><a id=twice href="/redirect?to=/gone">T</a>`), "/2": html(`two`)})
+	n := newNode(t, s.URL)
+	for _, tc := range []struct {
+		tool string
+		args obj
+		told bool
+	}{
+		{"click", obj{"selector": "#gone"}, true}, {"click", obj{"selector": "#twice"}, true}, {"click", obj{"selector": "#fine"}, false},
+		{"type", obj{"selector": "[name=q]", "text": "x", "submit": true}, true},
+	} {
+		n.goTo(s.URL + "/")
+		if a := n.must(tc.tool, tc.args); strings.Contains(a.Evidence, newDocument+"; the server answered with status 404") != tc.told || a.Effect != capabilities.EffectConfirmed {
+			t.Errorf("%v: %s (%s)", tc.args, a.Effect, a.Evidence)
+		}
+	}
+}
+
 // The list of tabs waits for the address of one that a page just opened, as far
 // as it gets one.
 func TestTabsOfPopups(t *testing.T) {
