@@ -310,6 +310,9 @@ func (c *call) follow(v verdict) (verdict, error) {
 	}
 	seen, err := c.arrive(c.before, seen)
 	v.evidence += "; " + seen.evidence
+	if v.effect == capabilities.EffectConfirmed {
+		v.effect = seen.effect
+	}
 	return v, err
 }
 

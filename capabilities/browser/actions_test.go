@@ -303,7 +303,10 @@ func TestSelectOption(t *testing.T) {
 	if got := n.eval("document.title + ask.value"); got != "trueb" {
 		t.Error(got)
 	}
-	n.must("select-option", obj{"selector": "#jump", "values": []string{"b"}})
+	a = n.must("select-option", obj{"selector": "#jump", "values": []string{"b"}})
+	if a.Effect != capabilities.EffectConfirmed || !strings.Contains(a.json, `"selected":["b"]`) || a.Evidence != "the options are selected; "+newDocument || a.m["url"] != s.URL+"/next" {
+		t.Errorf("a choice that makes the page leave: %s (%s) %s", a.Effect, a.Evidence, a.json)
+	}
 	if !strings.Contains(n.snap(), "next") {
 		t.Error("the next call does not meet the new page")
 	}

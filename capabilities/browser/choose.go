@@ -39,8 +39,14 @@ func selectOption(c *call) (capabilities.Output, error) {
 		}
 		// If the page took the key for itself, the list is set from inside.
 		aim.Button = ""
-		if _, at, err = c.aim(aim); contextLost(err) || departedSince(c) {
-			at, err = aimed{Verdict: "gone", Selected: []string{}}, nil
+		chosen, whole := at.Selected, c.ctx
+		soft, cancel := c.soft() // while a server has not answered, the page does not
+		defer cancel()
+		c.ctx = soft
+		_, at, err = c.aim(aim)
+		if c.ctx = whole; contextLost(err) || departedSince(c) {
+			// What listens to the list made its document go.
+			at, err = aimed{Verdict: "match", Selected: chosen}, nil
 		}
 		if err != nil {
 			return capabilities.Output{}, err

@@ -48,13 +48,17 @@ func TestUnansweredNavigationIsNamed(t *testing.T) {
 // An action that began a navigation says so before its own deadline, however slow the
 // server is; what was done is not done again.
 func TestActionAnswersBeforeItsDeadline(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<a href=/hang>Away</a>`)})
+	s := newSite(t, map[string]string{"/": html(`<a href=/hang>Away</a><select onchange="location = '/hang'"><option>A<option>B</select>`)})
 	n := newNode(t, s.URL)
-	for _, args := range []obj{{"selector": "a"}, {"selector": "a", "snapshot": "full"}} {
+	for _, args := range []obj{{"selector": "a"}, {"selector": "a", "snapshot": "full"}, {"selector": "select", "values": []string{"B"}}} {
+		tool := "click"
+		if args["values"] != nil {
+			tool = "select-option"
+		}
 		n.before(2*time.Second, func(ctx context.Context) error {
 			n.goTo(s.URL + "/")
 			before := s.count("/hang")
-			a, err := n.within(ctx, "click", args)
+			a, err := n.within(ctx, tool, args)
 			if err != nil || a.Effect != capabilities.EffectPartial || !strings.Contains(a.Evidence, "has not arrived yet") || a.m["url"] != s.URL+"/" {
 				return fmt.Errorf("%v %s %s", err, a.json, a.Evidence)
 			}

@@ -210,7 +210,7 @@ function chooseIn(el, wanted, byKey) {
       const beside = open[i - 1] || open[i + 1];
       if (beside) {
         el.selectedIndex = beside.index;
-        return {key: open[i - 1] ? 'ArrowDown' : 'ArrowUp'};
+        return {key: open[i - 1] ? 'ArrowDown' : 'ArrowUp', selected: [cut(label(want), 200)]};
       }
     }
     for (const x of options) if (x.selected !== chosen.has(x)) x.selected = chosen.has(x);
