@@ -192,6 +192,7 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*p
 // input notes that what is sent from now on acts on the page.
 func (c *call) input() context.Context {
 	c.before, _ = c.tab.look()
+	c.logged = c.tab.console.last()
 	c.fired = true
 	c.tab.chrome.touched(c.lane)
 	return c.ctx
@@ -408,6 +409,7 @@ type acted struct {
 	Dialog    *dialog      `json:"dialog,omitempty"`
 	Downloads []downloaded `json:"downloads,omitempty"`
 	Opened    []tabEntry   `json:"opened_tabs,omitempty"`
+	Exception string       `json:"exception,omitempty"`
 }
 
 // result gives an action's output with the address the tab has now.
@@ -435,6 +437,11 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 		v = startedDownload // only now does Chrome say so
 	}
 	v = c.unreached(v).with(a)
+	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
+		if a.Exception = c.tab.console.exceptionSince(c.logged); a.Exception != "" {
+			v.evidence += "; a script of the page threw an exception"
+		}
+	}
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
 

@@ -81,6 +81,32 @@ func (r *consoleRecord) take(method string, params []byte) {
 	r.ring.push(e)
 }
 
+func (r *consoleRecord) last() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ring.last()
+}
+
+// exceptionSince gives the first line of the first exception after that entry that nobody
+// caught, empty for none.
+func (r *consoleRecord) exceptionSince(seq int64) (text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ring.each(seq, func(_ int64, e *consoleEntry) {
+		if text != "" || e.method != "Runtime.exceptionThrown" {
+			return
+		}
+		if e.said == nil {
+			e.said, e.raw = sayConsole(e.method, e.raw), nil
+		}
+		if e.said != nil {
+			text, _, _ = strings.Cut(e.said.Text, "\n")
+			text = clipText(text, 500)
+		}
+	})
+	return text
+}
+
 // consoleRanks orders the levels that a caller may ask for.
 var consoleRanks = map[string]int{"error": 0, "warning": 1, "info": 2, "debug": 3}
 

@@ -222,7 +222,7 @@ func handleDialog(c *call) (capabilities.Output, error) {
 		before, _ := t.look()
 		d := before.open
 		if d != nil {
-			c.fired, c.before = true, before
+			c.fired, c.before, c.logged = true, before, t.console.last()
 			_, err := do(c.whole, t.s, page.HandleJavaScriptDialog, given.params())
 			var refused *protocolError
 			switch {

@@ -266,6 +266,7 @@ type call struct {
 	began   time.Time
 	before  tabState        // when the input was fired
 	place   *there          // where the page said it was by its evidence; nil: Chrome is asked
+	logged  int64           // the console's last entry then
 	fired   bool            // input was sent: what follows is its outcome, never a refusal
 	shape   func(acted) any // makes the result of an action that was cut short; nil: as it is
 	wants   string          // the snapshot the caller wants with the result: "", none, delta or full
