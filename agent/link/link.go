@@ -203,7 +203,6 @@ func (l *Link) Run(ctx context.Context) error {
 		told := explain(ended)
 		l.opts.OnState(State{Node: id.Node, Err: told})
 		if permanent(ended) {
-			l.log.Error("node.out", "node", id.Node, "code", capabilities.CodeOf(told), "err", told)
 			return told
 		}
 		code, closed := refusal(ended)

@@ -9,9 +9,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,7 +266,12 @@ func TestClosesThatAreFinal(t *testing.T) {
 		wire.CloseOverloaded: "", wire.CloseTakenOver: "", wire.CloseDone: "", wire.CloseInternal: "", wire.CloseProtocol: "",
 	} {
 		g := newFakeGateway(t)
-		done := g.run(g.node(nil))
+		var logged bytes.Buffer
+		done := g.run(g.node(func(o *Options) {
+			if want != "" { // then Run ends, and nobody writes while it is read
+				o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+			}
+		}))
 		conn, _ := g.accept()
 		closeWith(conn, code)
 		if want == "" {
@@ -275,6 +282,9 @@ func TestClosesThatAreFinal(t *testing.T) {
 		case err := <-done:
 			if capabilities.CodeOf(err) != want {
 				t.Errorf("close %d: %v, want %s", code, err, want)
+			}
+			if said := logged.String(); strings.Contains(said, string(want)) {
+				t.Errorf("close %d: who gets the error is not the only one to tell it: %s", code, said)
 			}
 		case <-time.After(patience):
 			t.Errorf("close %d: it goes on trying", code)
