@@ -150,6 +150,7 @@ func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.
 	inv.Progress = func(capabilities.Progress) {} // the script's own steps are what is told
 	free := make(chan struct{})
 	in := newCall(ctx, c.h, c.lane, inv, func() { close(free) })
+	in.script = true
 	defer func() {
 		in.unbind()
 		in.release()

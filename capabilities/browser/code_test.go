@@ -150,7 +150,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 	// The end of a long log, as much as an error has room for.
 	err := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": "for (let i = 0; i < 40; i++) console.log('\\u0001'.repeat(100) + i); console.log('last' + 'x'.repeat(2000)); throw new Error('mine')"})
 	details, _ := json.Marshal(err.Details)
-	if !strings.Contains(string(details), `,"lastxxx`) || !strings.Contains(string(details), `xxx"],"log_omitted":`) || len(details) > 4<<10 || !strings.Contains(err.Message, "mine") {
+	if !strings.Contains(string(details), `,"lastxxx`) || !strings.Contains(string(details), `xxx…"],"log_omitted":`) || len(details) > 4<<10 || !strings.Contains(err.Message, "mine") {
 		t.Errorf("%q %d bytes: %s", err.Message, len(details), details)
 	}
 	n.before(time.Second, func(ctx context.Context) error {

@@ -114,11 +114,12 @@ var consoleRanks = map[string]int{"error": 0, "warning": 1, "info": 2, "debug": 
 // nothing, so that it answers while a script runs or a dialog is open.
 func consoleMessages(c *call) (capabilities.Output, error) {
 	args := struct {
-		Clear bool   `json:"clear"`
-		Level string `json:"level"`
-		Since int64  `json:"since"`
-		Limit int    `json:"limit"`
-	}{Level: "debug", Limit: 100}
+		Clear  bool   `json:"clear"`
+		Level  string `json:"level"`
+		Since  int64  `json:"since"`
+		Before int64  `json:"before"`
+		Limit  int    `json:"limit"`
+	}{Level: "debug"}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
@@ -142,7 +143,7 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 		if e.said == nil && e.raw != nil {
 			e.said, e.raw = sayConsole(e.method, e.raw), nil
 		}
-		if m := e.said; m != nil && m.rank <= most {
+		if m := e.said; m != nil && m.rank <= most && (args.Before == 0 || seq < args.Before) {
 			m.Seq = seq
 			result.Messages = append(result.Messages, m)
 		}
@@ -157,13 +158,20 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	return capabilities.Output{Result: result, Untrusted: true}, nil
 }
 
-// maxListed bounds one list of messages or requests, as JSON.
-const maxListed = 200 << 10
+// Bounds of one list of messages or requests, as JSON: whose limit its caller says,
+// and whose it does not.
+const (
+	maxListed     = 200 << 10
+	maxListedSelf = 32 << 10
+)
 
-// newestThatFit cuts a list to the newest limit entries, and further until they
-// fit an answer; it gives how many were left out.
+// newestThatFit cuts a list to the newest limit entries, 100 if that is 0, and further
+// until they fit an answer; it gives how many were left out.
 func newestThatFit[T any](list *[]T, limit int, size func(T) int) (omitted int) {
 	from, room := len(*list), maxListed
+	if limit == 0 {
+		limit, room = 100, maxListedSelf
+	}
 	for from > 0 && len(*list)-from < limit {
 		if room -= size((*list)[from-1]) + 120; room < 0 { // names of fields, numbers, time
 			break

@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/runtime"
 
@@ -28,8 +29,12 @@ var consolePattern = regexp.MustCompile(`\b(await|let|const|class)\b`)
 
 var errStopped = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The expression ran too long and was stopped.")
 
-// maxValue bounds an evaluate's result before it is passed on.
-const maxValue = 1 << 20
+// Bounds of an evaluate's result, as JSON: before it is passed on, and what of it is
+// given to who does not say how much.
+const (
+	maxValue     = 1 << 20
+	maxValueSelf = 32 << 10
+)
 
 // evaluate carries out tyrum.browser.evaluate. Its wait for a promise does not
 // hold the lane: a promise that never resolves ends at its own deadline while
@@ -38,6 +43,11 @@ func evaluate(c *call) (capabilities.Output, error) {
 	var args struct {
 		Expression string `json:"expression"`
 		Ref        string `json:"ref"`
+		MaxChars   int    `json:"max_chars"`
+	}
+	args.MaxChars = maxValueSelf
+	if c.script {
+		args.MaxChars = maxValue
 	}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
@@ -45,6 +55,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
+	c.room = args.MaxChars
 	expression := args.Expression
 	if args.Ref != "" {
 		return c.evaluateOn(args.Ref, expression)
@@ -155,8 +166,25 @@ func (c *call) evaluated(res runtime.EvaluateResult, err error, stopAt time.Time
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	return capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
-		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}, nil
+	out := capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
+		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}
+	if text := string(raw); len(raw) > c.room {
+		if raw[0] == '"' {
+			text = stringOf(jsonv2.Value(raw))
+		}
+		if kept := clip(text, c.room); len(kept) < len(text) {
+			out.Result = cutValue{clipText(text, c.room), len(text) - len(kept)}
+			out.Evidence = "the value is cut: give max_chars, or ask for a part of it; what else the expression did was not examined"
+		}
+	}
+	return out, nil
+}
+
+// cutValue is evaluate's result where it is too long: the beginning of a text, or of
+// the JSON of all else.
+type cutValue struct {
+	Result  string `json:"result"`
+	Omitted int    `json:"omitted_chars"`
 }
 
 // settled awaits a promise, and gives the value of what a handle stands for.
@@ -189,7 +217,8 @@ func jsonValue(o *runtime.RemoteObject) (json.RawMessage, error) {
 	case o.Type == runtime.RemoteObjectTypeFunction:
 		return nil, capabilities.Errorf(capabilities.CodeScriptFailed, "The expression gave a function, which has no JSON value.").WithHint("Call it in the expression.")
 	case len(o.Value) > maxValue:
-		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue)
+		return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "The value is %d bytes of JSON; at most %d are given.", len(o.Value), maxValue).
+			WithHint("Give a part of it, such as text.slice(0, 30000); what the expression did is done.")
 	}
 	return unescape(o.Value), nil
 }

@@ -273,6 +273,8 @@ type call struct {
 	probe   *pending        // answered when the page has done the call's synchronous part
 	unbind  func()          // ends the bond of ctx to the tab
 	release func()          // gives the lane's order to the next call; idempotent
+	room    int             // how much of an expression's value is given, in characters
+	script  bool            // a step of a caller's script, which reads what it gives
 }
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {

@@ -30,6 +30,7 @@ type networkRecord struct {
 	byID   map[string]*request // the latest of Chrome's ID; a redirect goes on under it
 	detail int                 // bytes of headers and bodies held
 	oldest int64               // no request up to this number still has them
+	before int64               // the last request that is older than the document
 	open   map[string]*request // in flight, but for sockets and streams
 	// quiet is when the last request in flight ended; zero while one is.
 	quiet time.Time
@@ -289,11 +290,19 @@ func (r *networkRecord) answeredWithFile() bool {
 	return false
 }
 
-// newDocument ends what the old document still had in flight: Chrome does not
-// always say so when its process goes.
+// newDocument begins a document's own requests with the one for it, redirects and
+// all, and ends what the old document still had in flight: Chrome does not always say
+// so when its process goes.
 func (r *networkRecord) newDocument(loader cdp.LoaderID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	after := r.before // what comes back from the cache was asked for long ago
+	r.before = r.ring.last()
+	r.ring.each(after, func(seq int64, q *request) {
+		if q.loader == loader {
+			r.before = min(r.before, seq-1)
+		}
+	})
 	for id, q := range r.open {
 		if q.loader != loader {
 			delete(r.open, id)

@@ -284,6 +284,78 @@ func TestNetworkRequests(t *testing.T) {
 	n.refused(capabilities.CodeNotFound, "network-requests", obj{"id": "../x"})
 }
 
+// A list is of the page that is there now, or, for who asks, of those before it, too.
+func TestRequestsOfTheDocument(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<img src=/first.png>`), "/two": html(`<script>fetch('/ofsecond')</script>`)})
+	n := newNode(t, s.URL)
+	names := func(args obj) string {
+		t.Helper()
+		list, _ := n.requests(args)
+		var names []string
+		for _, r := range list {
+			if name := strings.TrimPrefix(r["url"].(string), s.URL); name != "/favicon.ico" { // Chrome asks when it likes
+				names = append(names, name)
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	n.goTo(s.URL + "/")
+	n.goTo(s.URL + "/redirect?to=/two")
+	n.must("wait-for", obj{"load_state": "network_quiet"})
+	second := "/redirect?to=/two /two /ofsecond"
+	if got := names(obj{}); got != second {
+		t.Errorf("the document's: %s", got)
+	}
+	if got := names(obj{"types": []string{"image"}}); got != "" {
+		t.Errorf("its pictures: %s", got)
+	}
+	if got := names(obj{"since": 0}); got != "/ /first.png "+second {
+		t.Errorf("all: %s", got)
+	}
+	if got := names(obj{"since": 1}); got != "/first.png "+second {
+		t.Errorf("after the first: %s", got)
+	}
+	n.eval(`history.pushState(0, '', '/pushed')`)
+	if got := names(obj{}); got != second {
+		t.Errorf("the same document elsewhere: %s", got)
+	}
+	_, _ = n.try("navigate", obj{"url": s.URL + "/redirect?to=http://10.1.2.3/never"})
+	if got := names(obj{}); !strings.HasPrefix(got, "/redirect?to=http://10.1.2.3/never http://10.1.2.3/never") {
+		t.Errorf("a document that did not come: %s", got)
+	}
+	n.goTo("about:blank")
+	if got := names(obj{}); got != "" {
+		t.Errorf("nothing was asked for: %s", got)
+	}
+}
+
+// Who does not say how much gets what a conversation can hold, and the rest in parts.
+func TestListsAreBounded(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 60; i++) console.log(i + ' ' + 'x'.repeat(2000))</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	got, a := n.messages(obj{})
+	if len(a.json) > maxListedSelf+200 || len(got) < 10 || a.m["omitted"] != float64(60-len(got)) {
+		t.Errorf("%d messages in %d bytes, omitted %v", len(got), len(a.json), a.m["omitted"])
+	}
+	for pages := 0; a.m["omitted"] != nil && pages < 60; pages++ {
+		var older []string
+		older, a = n.messages(obj{"before": a.m["messages"].([]any)[0].(obj)["seq"]})
+		got = append(older, got...)
+	}
+	for i, m := range got {
+		if !strings.HasPrefix(m, fmt.Sprintf("log: %d x", i)) {
+			t.Fatalf("message %d is %.20q", i, m)
+		}
+	}
+	if len(got) != 60 {
+		t.Errorf("%d messages in all", len(got))
+	}
+	if whole, _ := n.messages(obj{"limit": 60}); len(whole) != 60 {
+		t.Errorf("%d messages with a limit of 60", len(whole))
+	}
+}
+
 // What a person typed as a password is in no record, however the page sends it.
 func TestTypedSecretsStayOut(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>

@@ -61,12 +61,12 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	args := struct {
 		Filter   string   `json:"filter"`
 		Types    []string `json:"types"`
-		Since    int64    `json:"since"`
+		Since    *int64   `json:"since"`
 		Limit    int      `json:"limit"`
 		ID       string   `json:"id"`
 		Body     bool     `json:"body"`
 		Download string   `json:"download"`
-	}{Limit: 100}
+	}{}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
@@ -89,7 +89,11 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	result := requestList{Requests: []requestEntry{}}
 	r := &t.network
 	r.mu.Lock()
-	r.ring.each(args.Since, func(seq int64, q *request) {
+	since := r.before
+	if args.Since != nil {
+		since = *args.Since
+	}
+	r.ring.each(since, func(seq int64, q *request) {
 		if (len(wanted) == 0 || wanted[q.kind]) && strings.Contains(q.url, args.Filter) {
 			result.Requests = append(result.Requests, q.entry(seq))
 		}

@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"maps"
 	"strings"
 	"testing"
 
@@ -335,6 +336,38 @@ func TestTypedSecret(t *testing.T) {
 				t.Errorf("%q appears in: %s", form, text)
 			}
 		}
+	}
+}
+
+func TestEvaluateIsBounded(t *testing.T) {
+	n := newNode(t)
+	n.goTo("data:text/html,<input type=password>")
+	n.must("type", obj{"selector": "input", "text": "sesame-and-co"})
+	for _, c := range []struct {
+		expression string
+		args       obj
+		first      string
+		length     int
+		omitted    any
+	}{
+		{`'ä"'.repeat(1000)`, nil, `ä"`, 3000, nil},
+		{`'<"'.repeat(20000)`, nil, `<"<"`, maxValueSelf, 40000.0 - maxValueSelf},
+		{`'ä' + 'x'.repeat(500)`, obj{"max_chars": 200}, "äx", 200, 302.0},
+		{`Array(50000).fill(1)`, nil, "[1,1", maxValueSelf, 100001.0 - maxValueSelf},
+		{`'x'.repeat(1e6)`, obj{"max_chars": 1 << 20}, "xx", 1e6, nil},
+	} {
+		args := obj{"expression": c.expression}
+		maps.Copy(args, c.args)
+		a := n.must("evaluate", args)
+		text, _ := a.m["result"].(string)
+		got := strings.TrimSuffix(text, "…") // by which a piece of a secret is found
+		if !strings.HasPrefix(got, c.first) || len(got) != c.length || a.m["omitted_chars"] != c.omitted || strings.Contains(a.Evidence, "max_chars") != (c.omitted != nil) || (got != text) != (c.omitted != nil) {
+			t.Errorf("%s: %d bytes %.20q, omitted %v, %s", c.expression, len(got), got, a.m["omitted_chars"], a.Evidence)
+		}
+	}
+	a := n.must("evaluate", obj{"expression": `'x'.repeat(190) + document.querySelector('input').value`, "max_chars": 200})
+	if a.m["omitted_chars"] == nil || strings.Contains(a.json, "xs") {
+		t.Errorf("a piece of what was typed: %s", a.json)
 	}
 }
 

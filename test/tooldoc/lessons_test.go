@@ -173,9 +173,11 @@ var lessons = []lesson{
 		rows: []row{
 			{"expression", "JavaScript; a promise is awaited until the call's deadline"},
 			{"ref", "then `expression` is a function that is given this element"},
+			{"max_chars", "how much of the value is given: 32768 unless said, at most 1048576"},
 		},
 		at: "/", args: `{"expression": "document.links.length"}`,
-		bad: []wrong{{at: "/", args: `{"expression": "basket.vlaue.trim()"}`}, {at: "/", args: `{"expression": "new Promise(() => {})", "timeout_ms": 300}`}},
+		back: "A longer value is cut: `result` is then the beginning of the text, or of the JSON, with `…`, and `omitted_chars` counts the rest. More than 1 MiB is refused. A script of `run-code` is given all.",
+		bad:  []wrong{{at: "/", args: `{"expression": "basket.vlaue.trim()"}`}, {at: "/", args: `{"expression": "new Promise(() => {})", "timeout_ms": 300}`}},
 	},
 	{
 		tool: "wait-for",
@@ -215,21 +217,24 @@ var lessons = []lesson{
 		tool: "console-messages",
 		rows: []row{
 			{"level", "the least severe to give: `error`, `warning`, `info` or `debug`"},
-			{"since", "only what came after this `last` of an earlier answer"}, {"limit", "at most so many, the newest"},
+			{"since, before", "only what came after this `last` of an earlier answer; only what is older than this `seq`"},
+			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"clear", "forgets them after"},
 		},
-		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"level": "error"}`,
+		back: "`omitted` counts the older ones that were left out: `before` with the first `seq` of the answer gives them.",
+		at:   "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"level": "error"}`,
 	},
 	{
 		tool: "network-requests",
 		rows: []row{
 			{"filter", "only addresses that hold this"}, {"types", "only these: `document`, `script`, `xhr`, `fetch`, …"},
-			{"since, limit", "only what came after this `last` of an earlier answer; at most so many, the newest"},
+			{"since", "only what came after this `last` of an earlier answer; 0 for all that are kept, those of pages before, too"},
+			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"id", "one request in detail"}, {"body", "with `id`: its bodies too"},
 			{"download", "the `id` of a download: gives its bytes"},
 		},
 		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"types": ["fetch"]}`,
-		back: "In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
+		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` gives them. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
 		bad:  []wrong{{at: "/", args: `{"id": "r999"}`}},
 	},
 	{
