@@ -64,6 +64,9 @@ func project(r *capabilities.Result) *sdk.CallToolResult {
 	if len(output) == 0 {
 		output = json.RawMessage(`{}`)
 	}
+	// Both forms, as MCP asks of a tool with an output schema: clients hand their model
+	// one of the two, and which is not known here. The schema has "snapshot" in it, so a
+	// large outline can not go by one of them alone.
 	out.StructuredContent = output
 	out.Content = make([]sdk.Content, 1, 2+len(r.Blobs))
 	out.Content[0] = &sdk.TextContent{Text: string(output)}
