@@ -214,29 +214,32 @@ func textOrObject(schema canonical.Value) (canonical.Value, bool) {
 	return out, true
 }
 
-// shownResult is a result schema with its names and types alone. Nothing in it is
-// required and nothing closed, so that it is true of a failure as well, whose
-// structured content is {"error": …}: clients check that, too.
-func shownResult(schema canonical.Value, root bool) canonical.Value {
+// shownResult is a result schema with its names and the types of its own fields; what
+// those hold has names alone. Nothing in it is required and nothing closed, so that it is
+// true of a failure as well, whose structured content is {"error": …}: clients check
+// that, too.
+func shownResult(schema canonical.Value, depth int) canonical.Value {
 	kind, _ := schema.Get("type")
-	if properties, ok := schema.Get("properties"); ok && (root || kind.Str == "object") {
+	if properties, ok := schema.Get("properties"); ok && (depth == 0 || kind.Str == "object") {
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-			{Key: "properties", Value: mapped(properties, func(p canonical.Value) canonical.Value { return shownResult(p, false) })},
+			{Key: "properties", Value: mapped(properties, func(p canonical.Value) canonical.Value { return shownResult(p, depth+1) })},
 			{Key: "type", Value: text("object")},
 		}}
 	}
 	if items, ok := schema.Get("items"); ok {
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-			{Key: "items", Value: shownResult(items, false)}, {Key: "type", Value: text("array")},
+			{Key: "items", Value: shownResult(items, depth)}, {Key: "type", Value: text("array")},
 		}}
 	}
-	if _, ok := schema.Get("$ref"); ok {
+	enum, _ := schema.Get("enum")
+	_, circular := schema.Get("$ref")
+	switch {
+	case depth > 1:
+	case circular:
 		return typed("object")
-	}
-	if enum, ok := schema.Get("enum"); ok && allText(enum) {
+	case allText(enum) && len(enum.Items) > 0:
 		return typed("string")
-	}
-	if kind.Kind == canonical.String || kind.Kind == canonical.Array {
+	case kind.Kind == canonical.String || kind.Kind == canonical.Array:
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: kind}}}
 	}
 	return canonical.Value{Kind: canonical.Object} // a union, or any JSON

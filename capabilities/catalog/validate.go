@@ -74,7 +74,7 @@ func (d *Descriptor) compile() (*compiled, error) {
 	}
 	c.full = full.Append(nil)
 	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
-	c.modelResult = shownResult(withoutBytes(result), true).Append(nil)
+	c.modelResult = shownResult(withoutBytes(result), 0).Append(nil)
 	return c, nil
 }
 
