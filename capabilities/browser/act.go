@@ -29,16 +29,16 @@ import (
 //  3. outcome, queued right behind the input: it answers at the first evidence the
 //     page shows (mutation, value, focus, scroll, …; a change that comes after the
 //     event's own tasks has to be one that does not come again, decision 102), while
-//     conclude watches for what
-//     only Chrome can tell (navigation, request, dialog, new tab, download, file
-//     chooser). If nothing shows for quietWait after the event was seen, the action
-//     is a suspected no-op. Nothing is slept through.
+//     conclude watches for what only Chrome can tell (navigation, request, dialog, new
+//     tab, download, file chooser). If nothing shows for quietWait after the event was
+//     seen, the action is a suspected no-op. Nothing is slept through.
 //
 // What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
 // where less happened than asked; unverifiable where the page took the event and kept
-// what it does to itself, as a canvas does, or changes all the time. No evidence holds a word of the page's or the caller's, but
-// for the host of an address that did not open. result adds the address, an open
-// dialog, downloads, and a snapshot if it was asked for.
+// what it does to itself, as a canvas does, or changes all the time. No evidence holds
+// a word of the page's or the caller's, but for the host of an address that did not
+// open. result adds the address, an open dialog, downloads, the tabs that were opened, a
+// script's exception where nothing else happened, and a snapshot if it was asked for.
 //
 // Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
 // edits them itself, as real editing, and judges what they hold then. Text goes in as
