@@ -276,15 +276,22 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 	t := newTab(l, c, id, opener)
 	t.s = c.conn.open(sessionID, t.onEvent)
 	c.tabs[id] = t
+	var by *tab // which opened it
 	for _, from := range c.tabs {
 		if from.lane == l && t.openedBy(from) {
+			by = from
 			break
 		}
 	}
 	close(c.arrived)
 	c.arrived = make(chan struct{})
 	c.mu.Unlock()
-	if !l.add(t, c.h.o.MaxTabs) {
+	added := l.add(t, c.h.o.MaxTabs)
+	if by != nil {
+		// Only now: who hears of it looks for the tab in the list.
+		by.change(func(s *tabState) { s.opened++ })
+	}
+	if !added {
 		// Over the limit: the page never gets to run.
 		c.h.wg.Go(func() {
 			start(t.life, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id})

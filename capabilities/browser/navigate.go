@@ -505,7 +505,6 @@ func (t *tab) openedBy(from *tab) (did bool) {
 		if did = from.id == t.opener || t.opener == "" && s.loose; did {
 			t.opener = from.id
 			t.bound = s.asked != "" && !strings.HasPrefix(s.asked, "about:") && !strings.HasPrefix(s.asked, "javascript:")
-			s.opened++
 			s.asked, s.loose = "", false
 		}
 	})

@@ -154,6 +154,38 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 	told(n.must("click", obj{"selector": "#away"}), "a new tab was opened, tab 6", "/2?g")
 }
 
+// That a tab was opened is told once the list of tabs has it.
+func TestOpenedTabsAreListedWhenTold(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("one"), "/2": html("two")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	l := n.h.lanes[n.lane]
+	all, _ := l.list()
+	from := all[0]
+	n.must("evaluate", obj{"expression": "setTimeout(() => window.open('/2'), 200); 1"})
+	l.mu.Lock() // nothing enters the list now
+	met := func() bool {
+		from.chrome.mu.Lock()
+		defer from.chrome.mu.Unlock()
+		return len(from.chrome.tabs) == 2
+	}
+	for end := time.Now().Add(patience); !met() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	now, _ := from.look()
+	l.mu.Unlock()
+	if now.opened != 0 {
+		t.Error("told before the list has it")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := from.await(ctx, func(s tabState) bool { return s.opened == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := l.list(); len(all) != 2 {
+		t.Error(len(all))
+	}
+}
+
 // An action that leads to a server's error page says so.
 func TestActionsTellOfErrorPages(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<a id=gone href=/gone>G</a><form action=/gone><input name=q></form><a id=fine href=/2>F</a><a id=twice href="/redirect?to=/gone">T</a>`), "/2": html(`two`)})
