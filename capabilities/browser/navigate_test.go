@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -162,22 +163,22 @@ func TestOpenedTabsAreListedWhenTold(t *testing.T) {
 	l := n.h.lanes[n.lane]
 	all, _ := l.list()
 	from := all[0]
-	n.must("evaluate", obj{"expression": "setTimeout(() => window.open('/2'), 200); 1"})
+	from.chrome.mu.Lock()
+	met := from.chrome.arrived
+	from.chrome.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	l.mu.Lock() // nothing enters the list now
-	met := func() bool {
-		from.chrome.mu.Lock()
-		defer from.chrome.mu.Unlock()
-		return len(from.chrome.tabs) == 2
-	}
-	for end := time.Now().Add(patience); !met() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	start(ctx, from.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "window.open('/2')", UserGesture: ptr(true)})
+	select {
+	case <-met:
+	case <-ctx.Done():
 	}
 	now, _ := from.look()
 	l.mu.Unlock()
-	if now.opened != 0 {
-		t.Error("told before the list has it")
+	if ctx.Err() != nil || now.opened != 0 {
+		t.Fatalf("%v; %d tabs told before the list has them", ctx.Err(), now.opened)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	if err := from.await(ctx, func(s tabState) bool { return s.opened == 1 }); err != nil {
 		t.Fatal(err)
 	}
