@@ -3,8 +3,11 @@ package desk
 import (
 	"bufio"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,7 +80,7 @@ func StartX(t TB, o Options) *Desk {
 		size = "1280x800"
 	}
 	d := open(t, o)
-	d.serve(append([]string{"Xvfb", "-displayfd", "3", "-screen", "0", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset"}, o.Args...))
+	d.serve(append([]string{"Xvfb", freeDisplay(t), "-displayfd", "3", "-screen", "0", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset"}, o.Args...))
 	d.furnish(o)
 	return d
 }
@@ -95,7 +98,7 @@ func (d *Desk) StartXephyr(o Options) (inner *Desk, window string) {
 	before := ids(d.Windows())
 	inner = open(d.T, o)
 	inner.Env = setenv(inner.Env, "DISPLAY", d.Display)
-	inner.serve(append([]string{"Xephyr", "-displayfd", "3", "-screen", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset", "-no-host-grab"}, o.Args...))
+	inner.serve(append([]string{"Xephyr", freeDisplay(d.T), "-displayfd", "3", "-screen", size + "x24", "-dpi", "96", "-nolisten", "tcp", "-noreset", "-no-host-grab"}, o.Args...))
 	inner.furnish(o)
 	w := d.newWindow(before, inner.Server, "")
 	return inner, w.ID
@@ -182,6 +185,25 @@ func open(t TB, o Options) *Desk {
 	}
 	d.Env = append(d.Env, o.Env...)
 	return d
+}
+
+// freeDisplay names a display that no server has, such as ":4242". A server that is
+// started without a number takes the lowest one whose socket it can bind, and looks at
+// no lock: the number of a server that just ended would be the next one's.
+func freeDisplay(t TB) string {
+	t.Helper()
+	const first = 100 // below are the displays of people, and Xwayland's
+	for range 100 {
+		random, _ := rand.Int(rand.Reader, big.NewInt(50_000)) // never fails
+		n := strconv.FormatInt(first+random.Int64(), 10)
+		_, lock := os.Lstat("/tmp/.X" + n + "-lock")
+		_, socket := os.Lstat("/tmp/.X11-unix/X" + n)
+		if errors.Is(lock, fs.ErrNotExist) && errors.Is(socket, fs.ErrNotExist) {
+			return ":" + n
+		}
+	}
+	t.Fatalf("no number for an X server is free in /tmp/.X11-unix")
+	return ""
 }
 
 // serve starts the X server, which writes its display's number to descriptor 3.

@@ -101,6 +101,19 @@ func TestPrograms(t *testing.T) {
 	desk.Await(t, "the page's title", func() bool { return strings.HasPrefix(c.Title(), "two ") })
 }
 
+// The number of a killed server is nobody else's while its test runs.
+func TestKilledServersNumberStaysTaken(t *testing.T) {
+	t.Parallel()
+	d := desk.StartX(t, desk.Options{NoBus: true, NoWM: true})
+	d.KillServer()
+	if next := desk.StartX(t, desk.Options{NoBus: true, NoWM: true}); next.Display == d.Display {
+		t.Errorf("the next server has the killed one's number, %s", d.Display)
+	}
+	if _, err := d.Try("Xvfb", d.Display, "-nolisten", "tcp"); err == nil || !strings.Contains(err.Error(), "already active") {
+		t.Errorf("a server that is given the killed one's number: %v", err)
+	}
+}
+
 // killed is what TestNothingOutlivesATest runs: a test that is killed.
 const killed = "HANDRAIL_DESK_KILLED"
 

@@ -173,14 +173,14 @@ func (p *Process) Kill() {
 }
 
 // KillServer ends the X server as a crash would. Its number stays taken until the desk
-// closes: else the next server of a test beside this one takes it, and answers in its
-// place.
+// closes, so that no other server answers in its place: servers that are started with a
+// number leave alone what a living process has locked.
 func (d *Desk) KillServer() {
 	d.T.Helper()
 	number := strings.TrimPrefix(d.Display, ":")
 	lock, socket := "/tmp/.X"+number+"-lock", "/tmp/.X11-unix/X"+number
 	mine := lock + "-" + strconv.Itoa(os.Getpid())
-	err := os.WriteFile(mine, fmt.Appendf(nil, "%10d\n", os.Getpid()), 0o444) // servers leave a living process its number
+	err := os.WriteFile(mine, fmt.Appendf(nil, "%10d\n", os.Getpid()), 0o444)
 	if err == nil {
 		err = os.Rename(mine, lock)
 	}
