@@ -122,7 +122,7 @@ func (t *tab) downloadBegan(params []byte) {
 	l.mu.Lock()
 	context := l.context
 	l.mu.Unlock()
-	d := &download{guid: e.GUID, name: safeName(e.Name), state: downloadRuns, lane: l, chrome: c, context: context}
+	d := &download{guid: e.GUID, name: safeName(l.hider().text(e.Name)), state: downloadRuns, lane: l, chrome: c, context: context}
 	if c.attached {
 		d.state = downloadElsewhere
 	}

@@ -46,10 +46,12 @@ func percent(text, keep string) string {
 	return b.String()
 }
 
-// asHTML spells a text as innerHTML does, asAttribute as it does in attributes.
+// asHTML spells a text as innerHTML does, asAttribute as it does in attributes, asName as
+// Chrome does in the name of a file.
 var (
 	asHTML      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	asAttribute = strings.NewReplacer("&", "&amp;", `"`, "&quot;")
+	asName      = strings.NewReplacer(`"`, "_", "*", "_", "/", "_", ":", "_", "<", "_", ">", "_", "?", "_", `\`, "_", "|", "_")
 )
 
 // noteTyped remembers a secret for the life of the lane, in memory only.
@@ -72,7 +74,7 @@ func (l *lane) noteTyped(text string) {
 		}
 		quoted, _ := json.Marshal(t)
 		plain := quote(t)
-		h.spellings = append(h.spellings, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t))
+		h.spellings = append(h.spellings, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t), asName.Replace(t))
 	}
 	// The longest first: one may begin as another does.
 	slices.SortFunc(h.spellings, func(a, b string) int {

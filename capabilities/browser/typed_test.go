@@ -4,6 +4,7 @@ package browser
 
 import (
 	"encoding/json"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -189,4 +190,33 @@ document.querySelector('input').onchange = e => {
 	clean("title", n.must("tabs", obj{}).json)
 	clean("request", n.must("network-requests", obj{"filter": "/long"}).json)
 	clean("exception", n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": "throw new Error(document.title.slice(-500))"}).Message)
+}
+
+// A secret within a download's name, which is cut and freed of signs, is hidden whole;
+// the path that is told leads to the file.
+func TestTypedSecretsInNamesOfDownloads(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input type=password><button id=b>B</button><button id=count>C</button>
+<script>
+b.onclick = () => {
+	const a = document.createElement('a');
+	a.href = window.URL.createObjectURL(new Blob(['x']));
+	a.download = b.name + document.querySelector('input').value + '.txt';
+	a.click();
+};
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for _, secret := range []string{"Kv3Xw7Qz_3Jb5NmT8Rg", `Kv3?Xw"Qz*3:b<5>~e\f|g`, "Kv3/QzXw"} {
+		n.must("fill-form", obj{"selector": "input", "value": secret})
+		for _, before := range []string{"a ", strings.Repeat("o", 142)} {
+			n.eval("b.name = '" + before + "'; 1")
+			d := n.nextDownload(n.must("click", obj{"selector": "#b"}))
+			if strings.Contains(d.Name+d.Path, "Kv3") || strings.Contains(d.Name+d.Path, "Xw") || !strings.Contains(d.Name, "(hid") {
+				t.Errorf("%q: %+v", secret, d)
+			}
+			if _, err := os.Stat(d.Path); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
