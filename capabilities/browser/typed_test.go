@@ -4,6 +4,7 @@ package browser
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -218,5 +219,36 @@ b.onclick = () => {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// Servers spell a secret in ways of their own, and a page may show what they gave.
+func TestHidingKnowsTheSpellings(t *testing.T) {
+	const secret = "a<b>c&d'e\"f g~h$i+j=k:l@m/n\\o"
+	l := &lane{}
+	l.noteTyped(secret)
+	quoted, _ := json.Marshal(secret)
+	for _, spelling := range []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), string(quoted), string(quote(secret)),
+		"a&lt;b&gt;c&amp;d'e\"f g~h$i+j=k:l@m/n\\o", "a<b>c&amp;d'e&quot;f g~h$i+j=k:l@m/n\\o",
+	} {
+		if got := l.hider().text("say " + spelling); strings.Trim(got, `"`) != "say (hidden)" && got != `say "(hidden)"` {
+			t.Errorf("%s: %s", spelling, got)
+		}
+	}
+}
+
+// Every part of an answer is looked through.
+func TestHidingReachesEveryPart(t *testing.T) {
+	l := &lane{}
+	l.noteTyped("horse")
+	out := capabilities.Output{Result: []string{"a horse"}, Evidence: "saw horse"}
+	l.hider().output(&out)
+	if !reflect.DeepEqual(out.Result, []string{"a (hidden)"}) || out.Evidence != "saw (hidden)" {
+		t.Errorf("%+v", out)
+	}
+	e := capabilities.Errorf(capabilities.CodeConflict, "a horse").WithHint("a horse").WithDetails([]string{"a horse"})
+	if e = l.hider().refusal(e); e.Message != "a (hidden)" || e.Hint != e.Message || !reflect.DeepEqual(e.Details, []string{e.Message}) {
+		t.Errorf("%+v", e)
 	}
 }
