@@ -276,7 +276,12 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	say.clients(data, running)
 	select {
 	case err := <-done:
-		return err
+		if capabilities.CodeOf(err) != capabilities.CodeNodeRevoked {
+			return err
+		}
+		say.revoked(id)
+		<-ctx.Done() // the gateway has other nodes
+		return nil
 	case <-ctx.Done():
 		stop()
 		return <-done
@@ -334,6 +339,13 @@ func (s sayer) failed(err error) {
 	e := capabilities.AsError(err)
 	s.event(map[string]any{"event": "task_failed", "code": e.Code, "message": e.PublicMessage(), "hint": e.PublicHint()})
 	s.line("first task: it did not work: %s\n  -> %s", plain(e.Error()), plain(e.PublicHint()))
+}
+
+// revoked tells that the node of up itself is out, while its gateway goes on.
+func (s sayer) revoked(id capabilities.NodeID) {
+	const message, hint = "This machine's node was revoked. The gateway goes on serving other nodes.", "To pair this machine again, end 'handrail up' and start it anew."
+	s.event(map[string]any{"event": "node_revoked", "node_id": id, "message": message, "hint": hint})
+	s.line("node %s: %s\n  -> %s", id, message, hint)
 }
 
 // clients prints what to paste into an MCP client.
