@@ -273,8 +273,8 @@ func TestNetworkRequests(t *testing.T) {
 		t.Errorf("json: %s", d.json)
 	}
 	_, d = n.requests(obj{"id": list.find(t, "/long")["id"], "body": true})
-	if b := d.m["detail"].(obj); len(b["body"].(string)) != maxBodyText || b["body_truncated"] != true {
-		t.Errorf("long body: %d %v", len(b["body"].(string)), b["body_truncated"])
+	if b := d.m["detail"].(obj); len(b["body"].(string)) != maxBodyText || b["body_truncated"] != true || !strings.HasPrefix(d.Evidence, "the body is cut after 262144 of ") {
+		t.Errorf("long body: %d %v %q", len(b["body"].(string)), b["body_truncated"], d.Evidence)
 	}
 	_, d = n.requests(obj{"id": list.find(t, "/pixel.png")["id"], "body": true})
 	if len(d.Blobs) != 1 || string(d.Blobs[0].Bytes) != pixel || d.Blobs[0].MIME != "image/png" || d.Blobs[0].Field != "bytesBase64" {
@@ -354,6 +354,32 @@ func TestListsAreBounded(t *testing.T) {
 	if whole, _ := n.messages(obj{"limit": 60}); len(whole) != 60 {
 		t.Errorf("%d messages with a limit of 60", len(whole))
 	}
+}
+
+// Every request that is kept can be reached, and how many are not is told.
+func TestRequestsGoBack(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<p>p</p>`), "/x": "x"})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval(`(async () => { for (let i = 0; i < 1100; i += 50) await Promise.all(Array.from({length: 50}, (_, j) => fetch('/x?' + (i + j)).then(r => r.text()))) })()`)
+	list, a := n.requests(obj{"filter": "/x", "limit": 10})
+	if a.m["omitted"] != 990. || !strings.Contains(a.Evidence, fmt.Sprintf("990 older ones are left out: before %q gives", list[0]["id"])) || !strings.Contains(a.Evidence, "of the earliest are not kept") {
+		t.Errorf("%v %s", a.m["omitted"], a.Evidence)
+	}
+	seen := map[string]bool{}
+	for pages := 0; pages < 10; pages++ {
+		for _, r := range list {
+			seen[r["url"].(string)] = true
+		}
+		if a.m["omitted"] == nil {
+			break
+		}
+		list, a = n.requests(obj{"filter": "/x", "limit": 400, "before": list[0]["id"]})
+	}
+	if len(seen) != 1000 {
+		t.Errorf("%d requests in all", len(seen))
+	}
+	n.refused(capabilities.CodeNotFound, "network-requests", obj{"before": "x"})
 }
 
 // What a person typed as a password is in no record, however the page sends it.

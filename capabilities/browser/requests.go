@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -45,6 +46,7 @@ type requestDetail struct {
 	RequestBody     string            `json:"request_body,omitempty"`
 	Body            *string           `json:"body,omitempty"`
 	BodyTruncated   bool              `json:"body_truncated,omitempty"`
+	cut             string            // what to say of that
 }
 
 // requestList is the result.
@@ -62,6 +64,7 @@ func networkRequests(c *call) (capabilities.Output, error) {
 		Filter   string   `json:"filter"`
 		Types    []string `json:"types"`
 		Since    *int64   `json:"since"`
+		Before   string   `json:"before"`
 		Limit    int      `json:"limit"`
 		ID       string   `json:"id"`
 		Body     bool     `json:"body"`
@@ -93,27 +96,54 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	if args.Since != nil {
 		since = *args.Since
 	}
+	before := r.ring.last() + 1
+	if args.Before != "" {
+		if before = requestNumber(args.Before); before == 0 {
+			r.mu.Unlock()
+			return capabilities.Output{}, noRequest(args.Before)
+		}
+	}
 	r.ring.each(since, func(seq int64, q *request) {
-		if (len(wanted) == 0 || wanted[q.kind]) && strings.Contains(q.url, args.Filter) {
+		if seq < before && (len(wanted) == 0 || wanted[q.kind]) && strings.Contains(q.url, args.Filter) {
 			result.Requests = append(result.Requests, q.entry(seq))
 		}
 	})
 	result.Last = r.ring.last()
+	lost := r.ring.first - 1 - since
 	r.mu.Unlock()
 	result.Omitted = newestThatFit(&result.Requests, args.Limit, func(e requestEntry) int { return jsonSize(e.URL) + jsonSize(e.Failure) + len(e.ContentType) })
-	return capabilities.Output{Result: result, Untrusted: true}, nil
+	out := capabilities.Output{Untrusted: true}
+	var told []string
+	if result.Omitted > 0 && len(result.Requests) > 0 {
+		told = append(told, fmt.Sprintf("%d older ones are left out: before %q gives the newest of them", result.Omitted, result.Requests[0].ID))
+	}
+	if lost > 0 {
+		told = append(told, fmt.Sprintf("%d of the earliest are not kept any more", lost))
+	}
+	out.Result, out.Evidence = result, strings.Join(told, "; ")
+	return out, nil
+}
+
+// requestNumber gives the number in a request's ID, 0 for what is none.
+func requestNumber(id string) int64 {
+	seq, _ := strconv.ParseInt(strings.TrimPrefix(id, "r"), 10, 64)
+	return max(seq, 0)
+}
+
+func noRequest(id string) error {
+	return capabilities.Errorf(capabilities.CodeNotFound, "This tab has no request %s.", clip(id, 40)).
+		WithHint("List the requests again; the oldest are forgotten.")
 }
 
 // oneRequest gives the detail of one request, and its body if asked.
 func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, error) {
-	seq, _ := strconv.ParseInt(strings.TrimPrefix(id, "r"), 10, 64)
+	seq := requestNumber(id)
 	r := &t.network
 	r.mu.Lock()
 	found, ok := r.ring.get(seq)
 	if !ok {
 		r.mu.Unlock()
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This tab has no request %s.", clip(id, 40)).
-			WithHint("List the requests again; the oldest are forgotten.")
+		return capabilities.Output{}, noRequest(id)
 	}
 	q := *found
 	last := r.ring.last()
@@ -133,6 +163,7 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 		}
 		out.Blobs = blob
 	}
+	out.Evidence = d.cut
 	out.Result = requestList{Requests: []requestEntry{entry}, Last: last, Detail: d}
 	return out, nil
 }
@@ -168,8 +199,12 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 		return []capabilities.Blob{{Field: "bytesBase64", MIME: orDefault(q.contentType, "application/octet-stream"), Bytes: data}}, nil
 	}
 	text := c.lane.hider().text(strings.ToValidUTF8(string(data), "�")) // before it is cut
+	whole := len(text)
 	for room := maxBodyText; len(text) > maxBodyText || jsonSize(text) > 3*maxBodyText; room /= 2 {
 		text, d.BodyTruncated = clip(text, room), true
+	}
+	if d.BodyTruncated {
+		d.cut = fmt.Sprintf("the body is cut after %d of %d bytes; tool.browser.evaluate can fetch its URL again and give a part, by slice", len(text), whole)
 	}
 	d.Body = &text
 	return nil, nil

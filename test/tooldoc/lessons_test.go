@@ -229,12 +229,13 @@ var lessons = []lesson{
 		rows: []row{
 			{"filter", "only addresses that hold this"}, {"types", "only these: `document`, `script`, `xhr`, `fetch`, …"},
 			{"since", "only what came after this `last` of an earlier answer; 0 for all that are kept, those of pages before, too"},
+			{"before", "only what is older than the one with this `id`"},
 			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"id", "one request in detail"}, {"body", "with `id`: its bodies too"},
 			{"download", "the `id` of a download: gives its bytes"},
 		},
 		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"types": ["fetch"]}`,
-		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` gives them. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
+		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` gives them, or `before` with the `id` of the oldest listed. A tab's newest 1000 are kept; `evidence` counts the others. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
 		bad:  []wrong{{at: "/", args: `{"id": "r999"}`}},
 	},
 	{
