@@ -530,8 +530,9 @@ func TestUploadRefusedWithoutRoots(t *testing.T) {
 
 func TestTypeWays(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(controlled + `<input id=re><input id=up><input id=plain><div id=ce contenteditable></div><div id=ed contenteditable></div><textarea id=ta></textarea><label id=lab>Name <input id=in></label>
-<input id=comp><input id=far style="margin-top:2000px">
-<script>control(re);control(up,v=>v.toUpperCase());let n=0,ups=0;plain.addEventListener('input',()=>n++);
+<input id=comp><input id=far style="margin-top:2000px"><input id=told><input id=before><input id=max maxlength=5><input id=num type=number><div id=sh></div>
+<script>control(re);control(up,v=>v.toUpperCase());let n=0,ups=0;for(const t of ['input','change'])told.addEventListener(t,e=>window.said=(window.said||'')+t+e.isTrusted+e.inputType+e.data+' ');
+before.addEventListener('beforeinput',e=>{if(e.data)before.data=e.data});sh.attachShadow({mode:'open'}).innerHTML='<input id=deep>';plain.addEventListener('input',()=>n++);
 ed.addEventListener('beforeinput',e=>{window.kinds=(window.kinds||'')+e.inputType+e.isTrusted+' '});
 comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.trusted=(comp.trusted??true)&&e.isTrusted})</script>`)})
 	n := newNode(t, s.URL)
@@ -547,6 +548,13 @@ comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.
 		{"rich text", "type", obj{"selector": "#ce", "text": "first line\nsecond line"}, "confirmed", "", "ce.innerText.replace(/\\n+/g,'|')", "first line|second line"},
 		{"an editor sees what it needs", "type", obj{"selector": "#ed", "text": "first line\nsecond line"}, "confirmed", "", "kinds", "insertTexttrue insertParagraphtrue insertTexttrue "},
 		{"area", "type", obj{"selector": "#ta", "text": "first line\nsecond line"}, "confirmed", "", "ta.value", "first line\nsecond line"},
+		{"its event", "type", obj{"selector": "#told", "text": long}, "confirmed", "", "said", "inputtrueinsertText" + long + " "},
+		{"change comes with the end", "press-key", obj{"selector": "#told", "key": "Enter"}, "", "", "said.split(' ').includes('changetrueundefinedundefined')", true},
+		{"before it is made", "type", obj{"selector": "#before", "text": long}, "confirmed", "", "before.data", long},
+		{"what it takes", "type", obj{"selector": "#max", "text": long}, "partial", "", "max.value", long[:5]},
+		{"a number", "type", obj{"selector": "#num", "text": "1234567"}, "confirmed", "", "num.value", "1234567"},
+		{"in a shadow root", "type", obj{"selector": "#deep", "text": long}, "confirmed", "", "sh.shadowRoot.activeElement.value", long},
+		{"taken back", "press-key", obj{"key": "Control+z"}, "", "", "sh.shadowRoot.activeElement.value", ""},
 		{"by its label", "type", obj{"selector": "#lab", "text": "Ada"}, "confirmed", "", "document.querySelector('#in').value", "Ada"},
 		{"far below", "type", obj{"selector": "#far", "text": "down here"}, "confirmed", "", "far.value", "down here"},
 	})

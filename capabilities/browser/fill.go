@@ -210,9 +210,9 @@ func (c *call) retype(f field, r filled) error {
 	if err != nil || len(at.Fields) != 1 || !at.Fields[0].Keys {
 		return err
 	}
-	keys := r.Keyed
-	if !keys {
-		if keys, err = c.wantsKeys(w, f.Value); err != nil {
+	way := "keys"
+	if !r.Keyed {
+		if way, err = c.wayIn(w, f.Value); err != nil {
 			return err
 		}
 	}
@@ -221,7 +221,7 @@ func (c *call) retype(f field, r filled) error {
 	if !at.Fields[0].Empty {
 		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	return b.enter(c.ctx, sent, f.Value, entry{keys: keys, multiline: r.Multiline, rich: r.Rich})
+	return b.enter(c.ctx, sent, f.Value, entry{keys: way == "keys", multiline: r.Multiline, rich: r.Rich})
 }
 
 // judgeForm sums up; a field that was refused is an error that tells of the others.

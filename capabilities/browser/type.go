@@ -3,8 +3,10 @@ package browser
 import (
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -81,14 +83,22 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		}
 		return judge(answer.Verdict, "the field holds the value"), nil
 	}
-	keys, err := t.slowly || at.Veiled, error(nil)
-	if !keys {
-		keys, err = c.wantsKeys(w, text)
+	way, err := "keys", error(nil)
+	if !t.slowly && !at.Veiled {
+		way, err = c.wayIn(w, text)
 	}
 	if err != nil {
 		return verdict{}, err
 	}
 	ctx, b := c.input(), c.keyboard()
+	if way == "" && !at.End && !at.Rich && !strings.ContainsFunc(text, unicode.IsControl) {
+		switch err := w.act(ctx, "typeIn", question).get(ctx, &answer); {
+		case contextLost(err):
+			return c.arrive(c.before, confirmed(newDocument))
+		case err != nil || answer.Verdict != "":
+			return judge(answer.Verdict, "the field holds the text"), err
+		}
+	}
 	var sent []*pending
 	if at.End {
 		sent = b.press(ctx, sent, namedKeys["End"])
@@ -96,7 +106,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if t.clear && text == "" && !at.Empty {
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
-	if err := b.enter(ctx, sent, text, entry{keys: keys, multiline: at.Multiline, rich: at.Rich}); err != nil {
+	if err := b.enter(ctx, sent, text, entry{keys: way == "keys", multiline: at.Multiline, rich: at.Rich}); err != nil {
 		return verdict{}, err
 	}
 	err = w.put(c.ctx, "typed", question).get(c.ctx, &answer)
@@ -136,31 +146,40 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 	return v, nil
 }
 
-// listens, in the page's own world, tells whether anything that a key event of
-// the focused field passes listens to keys. getEventListeners is Chrome's, of the
-// command line: it sees the listeners of the asked world only. A page that forges
-// it deceives nobody but itself.
+// listens, in the page's own world, tells what anything that an event of the focused
+// field passes listens to: "keys", "edits" before they are made, or nothing of both.
+// getEventListeners is Chrome's, of the command line: it sees the listeners of the asked
+// world only. A page that forges it deceives nobody but itself.
 const listens = `(() => {
-	let a = document.activeElement;
+	let a = document.activeElement, way = '';
 	for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : a.tagName === 'IFRAME' && a.contentDocument && a.contentDocument.activeElement);) a = inner;
-	const keys = x => { const l = getEventListeners(x); return !!(l.keydown || l.keypress || l.keyup); };
-	for (let x = a; x; x = x.assignedSlot || x.parentNode || x.host) if (keys(x)) return true;
-	return !!a && keys(a.ownerDocument.defaultView);
+	const passes = a ? [a.ownerDocument.defaultView] : [];
+	for (let x = a; x; x = x.assignedSlot || x.parentNode || x.host) passes.push(x);
+	for (const x of passes) {
+		const l = getEventListeners(x);
+		if (l.keydown || l.keypress || l.keyup) return 'keys';
+		if (l.beforeinput || l.textInput || l.compositionstart || l.compositionupdate || l.compositionend) way = 'edits';
+	}
+	return way;
 })()`
 
-// wantsKeys decides how text goes in: key by key if it is short or something
-// listens to keys, else in one piece, which is fast.
-func (c *call) wantsKeys(w world, text string) (bool, error) {
+// wayIn decides how text goes in: by "keys" if it is short or something listens to them,
+// which is slow; in one piece as an input method's, where something listens to "edits";
+// else, "", as the page script's edit, which is the fastest.
+func (c *call) wayIn(w world, text string) (way string, err error) {
 	if utf8.RuneCountInString(text) <= keysUpTo || w.frame != nil && w.s == c.tab.s {
-		return true, nil // or the page's own world of that frame can not be asked
+		return "keys", nil // or the page's own world of that frame can not be asked
 	}
 	res, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: listens, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),
 	})
 	if err != nil || res.Result == nil {
-		return false, err
+		return "edits", err
 	}
-	return string(res.Result.Value) == "true", nil
+	if jsonv2.Unmarshal(res.Result.Value, &way) != nil {
+		way = "edits"
+	}
+	return way, nil
 }
 
 // conceal takes every spelling of a secret out of s.

@@ -44,6 +44,17 @@ function setField(o) {
   return typed(o);
 }
 
+// reacted waits until the page's script has reacted to what was done to a field.
+const reacted = () => new Promise(next => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); next(); }; c.port2.postMessage(0); });
+
+// typeIn puts text where nothing listens to how it comes, and compares; without a
+// verdict Chrome would not edit.
+async function typeIn(o) {
+  if (!field.el.ownerDocument.execCommand('insertText', false, o.text)) return {};
+  await reacted();
+  return typed(o);
+}
+
 // typed compares what the field holds with what it should; only the verdict
 // leaves the page, never the text.
 function typed(o) {
@@ -173,7 +184,7 @@ async function fill(o) {
   }
   // The others told their change when they lost the focus.
   if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
-  if (done.some(r => r.judge)) await new Promise(next => { const c = new MessageChannel(); c.port1.onmessage = () => { c.port1.close(); next(); }; c.port2.postMessage(0); });
+  if (done.some(r => r.judge)) await reacted();
   return {fields: done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r)};
 }
 
