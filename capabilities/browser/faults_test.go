@@ -17,7 +17,7 @@ import (
 
 func TestNavigateRefusals(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("here"), "/alert": html("<script>alert(1);document.title='after '+confirm('x')</script>"),
-		"/leave": html(`<script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script><input id=i>`)})
+		"/leave": html(`<script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script><input id=i><select id=s><option>a<option>b</select>`)})
 	other := newSite(t, map[string]string{"/": html("not named")})
 	n := newNode(t, s.URL)
 	for _, url := range []string{"file:///etc/passwd", "chrome://version", "devtools://devtools/x", "view-source:" + s.URL, "javascript:alert(1)",
@@ -51,13 +51,18 @@ func TestNavigateRefusals(t *testing.T) {
 	}
 	n.goTo("about:blank")
 	n.goTo("data:text/html,<title>inline</title>" + strings.Repeat("x", 2000))
-	n.goTo(s.URL + "/leave")
-	n.must("type", obj{"selector": "#i", "text": "activation"})
-	if a := n.goTo(s.URL + "/"); a.m["dialog"] == nil || a.m["url"] != s.URL+"/leave" {
-		t.Error("beforeunload was not reported:", a.json, a.Evidence)
-	}
-	if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/" {
-		t.Error(a.json, a.Evidence)
+	for tool, args := range map[string]obj{
+		"type": {"selector": "#i", "text": "activation"}, "fill-form": {"selector": "#i", "value": "activation"}, "select-option": {"selector": "#s", "values": []string{"b"}},
+	} {
+		n.goTo(s.URL + "/leave")
+		n.must(tool, args)
+		if a := n.goTo(s.URL + "/"); a.m["dialog"] == nil || a.m["url"] != s.URL+"/leave" {
+			t.Errorf("after %s beforeunload was not reported: %s %s", tool, a.json, a.Evidence)
+			continue
+		}
+		if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/" {
+			t.Error(a.json, a.Evidence)
+		}
 	}
 	if a := n.goTo(s.URL + "/#part"); !strings.Contains(a.Evidence, "within the document") {
 		t.Error(a.Evidence)

@@ -165,7 +165,11 @@ func isCode(err error, code capabilities.Code) bool {
 // aim is part 1. It gives the world of the document that the element is in, and its
 // place in the tab's viewport.
 func (c *call) aim(a aimArgs) (w world, at aimed, err error) {
-	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: "aim", into: &at, ask: func(known *was) any {
+	function := "aim"
+	if a.Kind == "fill" || a.Kind == "choose" {
+		function = a.Kind
+	}
+	w, err = c.reach(reaching{ref: a.Ref, selector: a.Selector, function: function, into: &at, ask: func(known *was) any {
 		return struct {
 			aimArgs
 			Was *was `json:"was,omitempty"`

@@ -92,7 +92,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	}
 	ctx, b := c.input(), c.keyboard()
 	if way == "" && !at.End && !at.Rich && !strings.ContainsFunc(text, unicode.IsControl) {
-		switch err := w.act(ctx, "typeIn", question).get(ctx, &answer); {
+		switch err := w.put(ctx, "typeIn", question).get(ctx, &answer); {
 		case contextLost(err):
 			return c.arrive(c.before, confirmed(newDocument))
 		case err != nil || answer.Verdict != "":

@@ -43,7 +43,7 @@ var (
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, " +
+const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
 
 // worldName names our isolated world in every page.
@@ -124,25 +124,19 @@ func pageFault(res runtime.EvaluateResult) error {
 	return capabilities.Wrap(capabilities.CodeExecutionFailed, fmt.Errorf("page script: %s", text), "The page could not be examined.").WithHint(examineHint)
 }
 
+// doings are the page functions that do what a person does. Chrome lets a page do then
+// what it may only do upon that, as asking whether it may be left.
+var doings = map[string]*bool{"fill": ptr(true), "choose": ptr(true), "typeIn": ptr(true), "setField": ptr(true)}
+
 // put queues a call of a function of the page script.
 func (w world) put(ctx context.Context, function string, args any) asked {
-	return w.send(ctx, function, args, nil)
-}
-
-// act is put as a person's doing: Chrome lets the page do then what it may only do upon
-// one, as asking whether it may be left.
-func (w world) act(ctx context.Context, function string, args any) asked {
-	return w.send(ctx, function, args, ptr(true))
-}
-
-func (w world) send(ctx context.Context, function string, args any, gesture *bool) asked {
 	encoded, err := jsonv2.Marshal(args, jsonv2.AllowInvalidUTF8(true))
 	if err != nil {
 		encoded = []byte("{}") // arguments are our own structs: can not happen
 	}
 	return asked{start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: "__handrail." + function + "(" + string(encoded) + ")",
-		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true), UserGesture: gesture,
+		ContextID:  w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true), UserGesture: doings[function],
 	})}
 }
 

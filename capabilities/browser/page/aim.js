@@ -209,11 +209,6 @@ function standIn(el) {
 async function aim(o) {
   if (o.x !== undefined) return aimAt(o);
   if (o.kind === 'key') return aimKeys(o);
-  if (o.kind === 'choose') return choose(o);
-  if (o.kind === 'fill') {
-    const done = await fill(o);
-    return done.fields.length === 1 && done.fields[0].error ? done.fields[0] : done;
-  }
   if (o.kind === 'upload') return aimUpload(o);
   const f = find(o);
   if (f.error) return f;

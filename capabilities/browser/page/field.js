@@ -185,7 +185,8 @@ async function fill(o) {
   // The others told their change when they lost the focus.
   if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
   if (done.some(r => r.judge)) await reacted();
-  return {fields: done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r)};
+  const fields = done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r);
+  return fields.length === 1 && fields[0].error ? fields[0] : {fields};
 }
 
 const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
