@@ -162,10 +162,33 @@ func TestLostCallIsSettled(t *testing.T) {
 			h.wantKinds(r.Call, "request", "decision", "dispatch", c.last)
 			again := h.evaluate("r1")
 			want(t, again, c.status, c.code)
-			if nodes.sent() != 1 {
-				t.Errorf("%d tickets for one request", nodes.sent())
+			if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
+				t.Errorf("%+v, %d tickets for one request", again, nodes.sent())
 			}
 		})
+	}
+}
+
+// A retry whose result is no longer kept is told so of the call that it repeats, even
+// when the key that compares the arguments is gone too.
+func TestExpiredResultIsOfTheFirstCall(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.dispatch = answering(`{"result":1}`)
+	h := newHouse(t, nodes, nil)
+	first := h.evaluate("r1")
+	want(t, first, capabilities.StatusOK, "")
+	for _, gone := range []string{"outcome", "outcome_digest_key"} {
+		must(t, h.store.Write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.Exec("DELETE FROM " + gone)
+			return err
+		}))
+		h.stop()
+		h.begin()
+		again := h.evaluate("r1")
+		want(t, again, capabilities.StatusError, capabilities.CodeResultExpired)
+		if again.Call != first.Call || !again.Deduplicated || nodes.sent() != 1 {
+			t.Errorf("without %s: %+v, %d tickets, want %s", gone, again, nodes.sent(), first.Call)
+		}
 	}
 }
 

@@ -136,8 +136,9 @@ func (d *Dispatcher) unshare(p capabilities.PrincipalID) {
 // not keep every other out.
 const principalShare = 4
 
-// replay gives the recorded outcome of c's request ID: nil, nil when it was
-// never seen.
+// replay gives the recorded outcome of c's request ID, or what stands in for one that
+// is not known or no longer kept, under the ID of the call it was: nil, nil when it
+// was never seen.
 func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error) {
 	// Others may have joined by now: what they get must not hang on this caller.
 	ctx := context.WithoutCancel(c.ctx)
@@ -152,19 +153,27 @@ func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error)
 	if r.tool != c.req.Tool || r.lane != c.req.Lane || r.requested != c.args.NodeID || (known && !same) {
 		return nil, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
 	}
-	// Open without a flight: it ran, and its end could not be written down yet.
-	if r.state != rowEnded {
-		return nil, &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
+	var result *capabilities.Result
+	switch {
+	case r.state != rowEnded: // without a flight: it may have run, and its end is not written down
+		err = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
+	case !known: // the key that could compare the arguments has expired, and so has the result
+		err = &capabilities.Error{Code: capabilities.CodeResultExpired}
+	default:
+		result, err = d.keptResult(ctx, r.call)
 	}
-	if !known {
-		// The key that could compare the arguments has expired, and so has the result.
-		return nil, &capabilities.Error{Code: capabilities.CodeResultExpired}
+	if err == nil {
+		return result, nil
 	}
-	result, err := d.keptResult(ctx, r.call)
-	if err != nil {
-		return nil, capabilities.AsError(err)
+	e := capabilities.AsError(err)
+	switch e.Code {
+	case capabilities.CodeUnknownOutcome, capabilities.CodeResultExpired:
+		// About the earlier call, like any other replay: it is what its caller must find
+		// in the ledger, and there is no second call.
+		about := d.reborn(r).failure(e)
+		return &about, nil
 	}
-	return result, nil
+	return nil, e
 }
 
 // sameArgs compares the arguments of c with those of an earlier call under that

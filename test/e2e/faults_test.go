@@ -36,7 +36,7 @@ func TestCutMidCall(t *testing.T) {
 	r := await(t, "the call", call)
 	want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
 	h.wantStory(r.Call, "request", "decision", "dispatch", "failed")
-	want(t, h.Call(t.Context(), site.ToolSlow, text("x"), "r1"), capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	wantUnknown(t, h.Call(t.Context(), site.ToolSlow, text("x"), "r1"), r.Call)
 	w.cut(false)
 	h.awaitStory(r.Call, "reconciled")
 	h.wantStory(r.Call, "request", "decision", "dispatch", "failed", "reconciled")
@@ -44,6 +44,16 @@ func TestCutMidCall(t *testing.T) {
 	want(t, again, capabilities.StatusOK, "")
 	if again.Call != r.Call || string(again.Output) != text("x") || handler.Runs("x") != 1 {
 		t.Errorf("%+v, ran %d times", again, handler.Runs("x"))
+	}
+}
+
+// wantUnknown wants a repeat to be told of the call that it repeats, whose outcome
+// nobody knows.
+func wantUnknown(t *testing.T, again capabilities.Result, first capabilities.CallID) {
+	t.Helper()
+	want(t, again, capabilities.StatusError, capabilities.CodeUnknownOutcome)
+	if again.Call != first || !again.Deduplicated {
+		t.Errorf("told of %s (a repeat: %v), want %s", again.Call, again.Deduplicated, first)
 	}
 }
 
@@ -87,7 +97,7 @@ func TestNodeDiesMidCall(t *testing.T) {
 			r := await(t, "the call", call)
 			want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
 			h.wantStory(r.Call, "request", "decision", "dispatch", "failed")
-			want(t, h.Call(t.Context(), c.tool, text(c.text), "r1"), capabilities.StatusError, capabilities.CodeUnknownOutcome)
+			wantUnknown(t, h.Call(t.Context(), c.tool, text(c.text), "r1"), r.Call)
 			h.awaitReady(id)
 			want(t, h.Call(t.Context(), site.ToolEcho, text("next"), ""), capabilities.StatusOK, "")
 			if runs := ran(t, node.o.Witness); runs[c.text] != 1 || runs["next"] != 1 {

@@ -155,9 +155,13 @@ func (p *paused) wantNothingRan(code capabilities.Code) {
 	r := await(t, "the call", p.told)
 	want(t, r, capabilities.StatusError, code)
 	if string(r.Call) != p.call {
-		t.Errorf("it was made a second time: %s after %s", r.Call, p.call)
+		t.Errorf("told of another call: %s after %s", r.Call, p.call)
 	}
-	want(t, p.mustCall(p.name, p.name), capabilities.StatusError, code)
+	again := p.mustCall(p.name, p.name)
+	want(t, again, capabilities.StatusError, code)
+	if string(again.Call) != p.call || !again.Deduplicated {
+		t.Errorf("a repeat is told of %s (a repeat: %v), want %s", again.Call, again.Deduplicated, p.call)
+	}
 	want(t, p.mustCall("after", ""), capabilities.StatusOK, "")
 	if st := p.check()[r.Call]; st == nil || st.end() != code {
 		t.Errorf("the ledger ends it otherwise: %+v", st)

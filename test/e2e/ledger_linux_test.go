@@ -152,7 +152,8 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	// Packets may use the reserve, results may not: what it gave may be lost, that it
 	// ran is not.
 	again := s.result(site.ToolSlow, "slow", "slow")
-	if known := again.Status == capabilities.StatusOK && again.Call == done.Call || again.Code == capabilities.CodeResultExpired; !known || handler.Runs("slow") != 1 {
+	known := again.Status == capabilities.StatusOK || again.Code == capabilities.CodeResultExpired
+	if !known || again.Call != done.Call || handler.Runs("slow") != 1 {
 		t.Errorf("%+v, ran %d times", again, handler.Runs("slow"))
 	}
 	// What was refused unheard may be asked again, and then runs once.
