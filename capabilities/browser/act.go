@@ -354,6 +354,11 @@ var startedDownload = confirmed("a download started")
 // arrive waits, bounded, until a document that is on its way is there, so that
 // the next call meets the new page, and corrects the verdict if none came.
 func (c *call) arrive(before tabState, v verdict) (verdict, error) {
+	if v.evidence == openedTab && c.leaves(before) {
+		left, err := c.arrive(before, confirmed(newDocument))
+		left.evidence += "; " + openedTab
+		return left, err
+	}
 	c.arrived(navigationWait)
 	if err := c.ctx.Err(); err != nil && c.stopped() == nil {
 		return v, err
@@ -382,6 +387,26 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		v = verdict{capabilities.EffectPartial, "a navigation started, but gave no document"}
 	}
 	return v, nil
+}
+
+// leaves reports whether the page asked for another document, too, after the tab that it
+// opened. Its script goes on once that tab is set up; then the page answers.
+func (c *call) leaves(before tabState) bool {
+	soft, cancel := c.soft()
+	defer cancel()
+	all, _ := c.lane.list()
+	for _, t := range all {
+		if c.opened(t) {
+			t.awaitReady(soft)
+		}
+	}
+	c.tab.ping(c.tab.s, eventWait)
+	now, _ := c.tab.look()
+	if now.requested != before.requested {
+		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return departed(before, s) })
+		now, _ = c.tab.look()
+	}
+	return departed(before, now)
 }
 
 var notArrived = verdict{capabilities.EffectPartial, "a navigation started; its document has not arrived yet"}
@@ -436,7 +461,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = startedDownload // only now does Chrome say so
 	}
-	v = c.unreached(v).with(a)
+	v = c.unkept(c.unreached(v).with(a), a)
 	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
 		if a.Exception = c.tab.console.exceptionSince(c.logged); a.Exception != "" {
 			v.evidence += "; a script of the page threw an exception"
@@ -466,6 +491,25 @@ func (v verdict) with(a acted) verdict {
 		v.evidence += "; " + said
 	}
 	return v
+}
+
+// unkept adds to the verdict that a tab which the action opened was closed at once,
+// since it was one too many.
+func (c *call) unkept(v verdict, a acted) verdict {
+	now, _ := c.tab.look()
+	if !c.fired || now.overLimit == c.before.overLimit {
+		return v
+	}
+	full := c.lane.isFull()
+	said := "a new tab was closed at once. " + full.PublicMessage() + " " + full.PublicHint()
+	switch {
+	case v.effect == capabilities.EffectSuspectNoop:
+	case len(a.Opened) == 0 && strings.Contains(v.evidence, openedTab):
+		said = strings.Replace(v.evidence, openedTab, said, 1)
+	default:
+		said = v.evidence + "; " + said
+	}
+	return verdict{capabilities.EffectPartial, said}
 }
 
 // unreached adds to the verdict that a page which the action was to open in a tab or a

@@ -287,16 +287,13 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 	c.arrived = make(chan struct{})
 	c.mu.Unlock()
 	added := l.add(t, c.h.o.MaxTabs)
+	if !added {
+		c.h.wg.Go(func() { t.turnAway(by) })
+		return
+	}
 	if by != nil {
 		// Only now: who hears of it looks for the tab in the list.
 		by.change(func(s *tabState) { s.opened++ })
-	}
-	if !added {
-		// Over the limit: the page never gets to run.
-		c.h.wg.Go(func() {
-			start(t.life, c.root, target.CloseTarget, target.CloseTargetParams{TargetID: id})
-		})
-		return
 	}
 	c.h.wg.Go(t.setUp)
 }

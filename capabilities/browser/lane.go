@@ -230,8 +230,7 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 	id, full := l.context, len(l.tabs) >= l.h.o.MaxTabs
 	l.mu.Unlock()
 	if full {
-		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "This conversation already has %d tabs open.", l.h.o.MaxTabs).
-			WithHint("Close one with tool.browser.tabs first.")
+		return nil, l.isFull()
 	}
 	made, err := do(ctx, c.root, target.CreateTarget, target.CreateTargetParams{URL: "about:blank", BrowserContextID: id})
 	if err == nil && c.attached {
@@ -246,6 +245,12 @@ func (l *lane) open(ctx context.Context, c *chrome) (*tab, error) {
 	}
 	l.activate(t)
 	return t, nil
+}
+
+// isFull is the refusal of one tab more.
+func (l *lane) isFull() *capabilities.Error {
+	return capabilities.Errorf(capabilities.CodeOverloaded, "This conversation already has %d tabs open.", l.h.o.MaxTabs).
+		WithHint("Close one with tool.browser.tabs first.")
 }
 
 func (l *lane) activate(t *tab) {

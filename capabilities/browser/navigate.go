@@ -78,7 +78,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	case err != nil:
 		return c.notOpened(err)
 	case (res.IsDownload || res.ErrorText == "net::ERR_ABORTED") && c.becameDownload(before):
-		return c.opened(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before" + left})
+		return c.navigated(before, verdict{startedDownload.effect, startedDownload.evidence + "; the tab shows what it showed before" + left})
 	case res.ErrorText != "" || res.IsDownload:
 		// The error page is on its way still, and holds up the next call.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
@@ -88,7 +88,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	case res.LoaderID == "":
 		// Chrome may answer before the page tells its new address.
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.inPage != before.inPage })
-		return c.opened(before, confirmed("the address changed within the document"+left))
+		return c.navigated(before, confirmed("the address changed within the document"+left))
 	}
 	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened"+left)
 }
@@ -137,11 +137,11 @@ func (c *call) awaitOpened(before tabState, loader cdp.LoaderID, wait, evidence 
 			v.evidence = evidence + ", but its network was not quiet when time ran out"
 		}
 	}
-	return c.opened(before, v)
+	return c.navigated(before, v)
 }
 
-// opened is the result of a navigation.
-func (c *call) opened(before tabState, v verdict) (capabilities.Output, error) {
+// navigated is the result of a navigation.
+func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error) {
 	now, _ := c.tab.look()
 	if now.dialogs != before.dialogs {
 		v.evidence += "; " + opened(now)
@@ -479,7 +479,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 	}
 	all, _ := c.lane.list()
 	for i, t := range all {
-		if t.opener == c.tab.id && t.born.After(c.began) {
+		if c.opened(t) {
 			c.settleOpened(t)
 			e, _ := t.entry(c.whole, i, t.where(c.whole))
 			opened = append(opened, e)
@@ -487,6 +487,9 @@ func (c *call) openedTabs() (opened []tabEntry) {
 	}
 	return opened
 }
+
+// opened reports whether the action opened that tab.
+func (c *call) opened(t *tab) bool { return t.opener == c.tab.id && t.born.After(c.began) }
 
 // How long the list of tabs waits for the address of one that a page opened: for
 // its first navigation to begin once it is set up, where the page asked for no
@@ -527,11 +530,8 @@ func (c *call) settleOpened(t *tab) {
 	select {
 	case <-t.ready:
 	default:
-		select {
-		case <-t.ready:
+		if t.awaitReady(ctx) {
 			from = time.Now()
-		case <-t.life.Done():
-		case <-ctx.Done():
 		}
 	}
 	begun := func(s tabState) bool { return s.documents > 0 || s.started > 0 }

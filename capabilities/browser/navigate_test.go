@@ -152,7 +152,38 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 	}
 	n.must("click", obj{"selector": "#asks"})
 	told(n.must("handle-dialog", obj{"accept": true}), "a new tab was opened, tab 5", "/2?f")
-	told(n.must("click", obj{"selector": "#away"}), "a new tab was opened, tab 6", "/2?g")
+	told(n.must("click", obj{"selector": "#away"}), "a new document was opened; a new tab was opened, tab 6", "/2?g")
+}
+
+// A tab over the limit is closed at once, and the action that opened it says so.
+func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/": html(`<a id=link target=_blank href="/2?a">L</a><button id=pop onclick="window.open('/2?b')">P</button>
+<button id=away onclick="window.open('/2?e'); location = '/2?f'">W</button>`),
+		"/2": html(`two`),
+	})
+	n := newNode(t, s.URL)
+	n.h.o.MaxTabs = 2
+	n.goTo(s.URL + "/")
+	const closed = "a new tab was closed at once. This conversation already has 2 tabs open. Close one with tool.browser.tabs first."
+	told := func(evidence string, a answer) {
+		t.Helper()
+		if a.Effect != capabilities.EffectPartial || a.Evidence != evidence {
+			t.Errorf("%s (%s), want %s", a.Effect, a.Evidence, evidence)
+		}
+		if all := n.must("tabs", obj{}).m["tabs"].([]any); len(all) != 2 {
+			t.Errorf("%d tabs", len(all))
+		}
+	}
+	n.must("click", obj{"selector": "#link"})
+	told(closed, n.must("click", obj{"selector": "#link"}))
+	told(closed, n.must("click", obj{"selector": "#pop"}))
+	told("a new document was opened; "+closed, n.must("click", obj{"selector": "#away"}))
+	n.must("tabs", obj{"action": "close", "index": 1})
+	n.goTo(s.URL + "/")
+	if a := n.must("click", obj{"selector": "#link"}); a.Effect != capabilities.EffectConfirmed || a.Evidence != "a new tab was opened, tab 1" {
+		t.Errorf("%s (%s)", a.Effect, a.Evidence)
+	}
 }
 
 // That a tab was opened is told once the list of tabs has it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/inspector"
 	"github.com/chromedp/cdproto/network"
@@ -78,6 +79,7 @@ type tabState struct {
 	inFrame        int    // such changes in frames
 	requests       int    // requests made with the click's or key's activation
 	opened         int    // tabs it opened
+	overLimit      int    // those of them that were closed at once
 	asked          string // the address of the latest tab it asked for, until that one is there
 	loose          bool   // and it will name no opener
 	seeks          int    // addresses that it asked for in a tab or frame of their own
@@ -116,6 +118,29 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 		placed: placed{url: "about:blank"},
 		state:  tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
 	}
+}
+
+// awaitReady waits until the page is set up and runs; it reports whether it came to that.
+func (t *tab) awaitReady(ctx context.Context) bool {
+	select {
+	case <-t.ready:
+		return true
+	case <-t.life.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// turnAway closes a tab over the limit that by, if any, opened. It must not be waiting for a debugger then, or
+// the page that opened it is held up for good; so it runs first, without scripts or requests.
+func (t *tab) turnAway(by *tab) {
+	start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
+	_, _ = do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+	if by != nil {
+		by.change(func(s *tabState) { s.opened++; s.overLimit++ })
+	}
+	start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 }
 
 // setUp prepares the page and lets it run. All of it is sent at once.
