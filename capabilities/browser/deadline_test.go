@@ -70,6 +70,21 @@ func TestActionAnswersBeforeItsDeadline(t *testing.T) {
 	}
 }
 
+// So does the answer to a dialog that the page's script had asked before.
+func TestDialogAnswerLeadsToSilentServer(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button onclick="if (confirm('Go?')) location = '/hang'">Go</button>`)})
+	n := newNode(t, s.URL)
+	n.before(2*time.Second, func(ctx context.Context) error {
+		n.goTo(s.URL + "/")
+		n.must("click", obj{"selector": "button"})
+		a, err := n.within(ctx, "handle-dialog", obj{"accept": true})
+		if err != nil || !strings.HasPrefix(a.Evidence, "the confirm dialog was accepted; ") || !strings.Contains(a.Evidence, "has not arrived yet") {
+			return fmt.Errorf("%v %s %s", err, a.json, a.Evidence)
+		}
+		return nil
+	})
+}
+
 // A navigation that is to be waited for by nobody is answered while the server is silent,
 // and goes on; what is known at once is told as ever.
 func TestNavigateWithoutWaiting(t *testing.T) {

@@ -256,7 +256,7 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	v := confirmed("the " + d.Type + " dialog was " + given.word())
 	if d.Type == "beforeunload" && given.accept {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
-	} else if _, err := do(c.ctx, t.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
+	} else if err := c.wentOn(before); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
 		return capabilities.Output{}, err
 	}
 	now, _ := t.look()
@@ -270,6 +270,26 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 		v.evidence += "; " + seen.evidence
 	}
 	return c.resultWith(v, func(a acted) any { return answeredDialog{a, d.Type, d.Message} })
+}
+
+// wentOn waits until the page answers again, or is about to leave: then it answers no
+// more until the server has.
+func (c *call) wentOn(before tabState) error {
+	asked := start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+	for {
+		now, changed := c.tab.look()
+		if departed(before, now) {
+			return nil
+		}
+		select {
+		case <-asked.done:
+			_, err := asked.get(c.ctx)
+			return err
+		case <-changed:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+	}
 }
 
 // navigationHeld is the output of a navigation that a dialog holds up: one of the
