@@ -110,8 +110,17 @@ type networkEvent struct {
 	CORS             *struct {
 		Error string `json:"corsError"`
 	} `json:"corsErrorStatus"`
+	Initiator struct {
+		Type string `json:"type"`
+	} `json:"initiator"`
 	Headers json.RawMessage `json:"headers"`
 	Error   string          `json:"errorMessage"`
+}
+
+// ofChrome reports that Chrome itself sent the request, as for a page's icon,
+// which may come late and is then marked with whatever the person did last.
+func (e *networkEvent) ofChrome() bool {
+	return e.Type == "Other" && e.Initiator.Type == "other"
 }
 
 // onNetwork takes one event of the network. It runs on the reading goroutine.
@@ -131,7 +140,7 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 	turned := t.network.take(s, method, &e, t.lane.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
 	switch {
-	case method == "Network.requestWillBeSent" && e.HasUserGesture && e.Type != "Document":
+	case method == "Network.requestWillBeSent" && e.HasUserGesture && e.Type != "Document" && !e.ofChrome():
 		// A document on its way has better signs of its own.
 		t.change(func(s *tabState) { s.requests++ })
 	case method == "Network.responseReceived" && document && e.Response != nil:

@@ -64,3 +64,27 @@ func TestActionsOnPagesThatTick(t *testing.T) {
 		return a.Effect == capabilities.EffectSuspectNoop && strings.Contains(a.Evidence, "all the time")
 	})
 }
+
+// A request that the page sends is evidence of the input that started it; one that
+// Chrome sends by itself, as for the page's icon, is not, whenever it comes.
+func TestActionsCountThePagesOwnRequests(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=dead>Dead</button><button id=ask onclick="fetch('/asked')">Ask</button>
+<button id=ping onclick="navigator.sendBeacon('/beacon')">Ping</button><button id=image onclick="new Image().src='/image.png'">Image</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for _, id := range []string{"#ask", "#ping", "#image"} {
+		if a := n.must("click", obj{"selector": id}); a.Effect != capabilities.EffectConfirmed || a.Evidence != "the page sent a request" {
+			t.Errorf("%s: %s (%s)", id, a.Effect, a.Evidence)
+		}
+	}
+	n.must("click", obj{"selector": "#dead"}) // what comes now is marked as the person's
+	before, _ := n.tabOf().look()
+	n.eval(`const l = document.createElement('link'); l.rel = 'icon'; l.href = '/icon.png'; document.head.append(l); 1`)
+	n.until("the icon is recorded", func() bool {
+		return strings.Contains(n.must("network-requests", obj{}).json, "/icon.png")
+	})
+	n.eval("1") // its answer comes after all that the event does
+	if now, _ := n.tabOf().look(); now.requests != before.requests {
+		t.Error("the page's icon counts as a request of the page")
+	}
+}
