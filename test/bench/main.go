@@ -67,6 +67,11 @@ func run() error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
+	if *out != "" {
+		if err := figures.Check(*out, beginMark, endMark); err != nil {
+			return err // before minutes are spent
+		}
+	}
 	var chosen []string
 	if *only != "" {
 		chosen = strings.Split(*only, ",")

@@ -47,6 +47,11 @@ func command() error {
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
+	if *out != "" {
+		if err := figures.Check(*out, beginMark, endMark); err != nil {
+			return err // before minutes are spent
+		}
+	}
 	o.log = os.Stderr
 	r, err := measure(o)
 	if r == nil {

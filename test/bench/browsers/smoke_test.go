@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
 func TestMain(m *testing.M) {
@@ -193,14 +194,14 @@ func TestSave(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no marks\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.save(path); err == nil {
+	if figures.Check(path, beginMark, endMark) == nil || r.save(path) == nil {
 		t.Error("a document without marks was written to")
 	}
 	if err := os.WriteFile(path, []byte("before\n"+beginMark+"\nold\n"+endMark+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := r.save(path); err != nil {
+		if err := errors.Join(figures.Check(path, beginMark, endMark), r.save(path)); err != nil {
 			t.Fatal(err)
 		}
 	}

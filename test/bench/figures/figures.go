@@ -79,16 +79,31 @@ func status(pid int, field string) int64 {
 
 // Save puts body between the lines begin and end of a document that exists.
 func Save(path, begin, end string, body []byte) error {
-	text, err := os.ReadFile(path)
+	before, after, err := around(path, begin, end)
 	if err != nil {
 		return err
-	}
-	before, rest, found := bytes.Cut(text, []byte(begin+"\n"))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !found || !ended {
-		return fmt.Errorf("%s has no lines %q and %q to put the figures between", path, begin, end)
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s%s\n\n%s\n\n%s%s", before, begin, bytes.TrimSpace(body), end, after)
 	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// Check says before a long measurement whether Save will find its place.
+func Check(path, begin, end string) error {
+	_, _, err := around(path, begin, end)
+	return err
+}
+
+// around gives what stands before the line begin and after the line end.
+func around(path, begin, end string) (before, after []byte, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, rest, found := bytes.Cut(text, []byte(begin+"\n"))
+	_, after, ended := bytes.Cut(rest, []byte(end))
+	if !found || !ended {
+		return nil, nil, fmt.Errorf("%s has no lines %q and %q to put the figures between", path, begin, end)
+	}
+	return before, after, nil
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
+// The lines between which --out puts the table.
+const (
+	beginMark = "<!-- figures of policy: written by test/bench/policy -->"
+	endMark   = "<!-- end of the figures of policy -->"
+)
+
 func main() {
 	out := flag.String("out", "", "document to put the table into, between its marks")
 	rounds := flag.Int("rounds", 60, "short rounds of what takes microseconds")
@@ -133,6 +139,11 @@ func routed() ([]line, error) {
 }
 
 func run(out string, rounds int) error {
+	if out != "" {
+		if err := figures.Check(out, beginMark, endMark); err != nil {
+			return err // before minutes are spent
+		}
+	}
 	load := figures.Load()
 	b := best{}
 	for _, m := range []struct {
@@ -182,5 +193,5 @@ func run(out string, rounds int) error {
 	if out == "" {
 		return nil
 	}
-	return figures.Save(out, "<!-- figures of policy: written by test/bench/policy -->", "<!-- end of the figures of policy -->", text.Bytes())
+	return figures.Save(out, beginMark, endMark, text.Bytes())
 }
