@@ -522,7 +522,7 @@ func (c *call) unreached(v verdict) verdict {
 	if out == nil || !c.fired || now.seeks == c.before.seeks || departed(c.before, now) {
 		return v
 	}
-	err := out.refuses(c.whole, now.sought.address, c.began)
+	err := out.Refuses(c.whole, now.sought.address, c.began)
 	if err == nil {
 		return v
 	}

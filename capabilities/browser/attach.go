@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -39,7 +40,7 @@ func readAttach(raw string) (*url.URL, error) {
 	if err == nil {
 		ip, ipErr := netip.ParseAddr(u.Hostname())
 		if u.Scheme == "http" && u.Port() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
-			(isLocalhost(u.Hostname()) || ipErr == nil && ip.IsLoopback()) {
+			(egress.IsLocalhost(u.Hostname()) || ipErr == nil && ip.IsLoopback()) {
 			return u, nil
 		}
 	}

@@ -6,24 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/runtime"
-	"pgregory.net/rapid"
-
-	"github.com/handrail-dev/handrail/capabilities"
 )
 
 func TestScanMessage(t *testing.T) {
@@ -266,192 +256,6 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = '0'
 	}
 	return len(p), nil
-}
-
-func TestNotPublic(t *testing.T) {
-	for addr, want := range map[string]string{
-		"8.8.8.8": "", "93.184.216.34": "", "2606:4700::1111": "", "64:ff9b::808:808": "",
-		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback",
-		"10.1.2.3": "private", "192.168.0.1": "private", "172.16.0.1": "private", "100.64.0.1": "private", "fd00::1": "private", "fec0::1": "private",
-		"169.254.1.1": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
-		"169.254.169.254": "a metadata service", "fd00:ec2::254": "a metadata service", "168.63.129.16": "a metadata service",
-		"0.0.0.0": "reserved", "::": "reserved", "255.255.255.255": "reserved", "224.0.0.1": "multicast", "ff02::1": "multicast",
-		"64:ff9b::7f00:1": "loopback", "64:ff9b::a9fe:a9fe": "a metadata service", "2002:7f00:1::": "loopback", "2002:a00:1::": "private", "::7f00:1": "loopback",
-		"2001:db8::1": "reserved", "192.0.2.1": "reserved", "192.88.99.1": "reserved", "3fff::1": "reserved",
-		"::ffff:0:10.0.0.1": "reserved", "4000::1": "reserved",
-	} {
-		if got := notPublic(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s is %q, want %q", addr, got, want)
-		}
-	}
-}
-
-// No IPv4 address that is not public becomes public by being wrapped into IPv6.
-func TestNotPublicWrapped(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "v4"))
-		v4 := netip.AddrFrom4(b)
-		want := notPublic(v4) == ""
-		wrap := func(prefix ...byte) netip.Addr {
-			var a [16]byte
-			copy(a[:], prefix)
-			copy(a[12:], b[:])
-			return netip.AddrFrom16(a)
-		}
-		var six [16]byte
-		six[0], six[1] = 0x20, 0x02
-		copy(six[2:], b[:])
-		for _, a := range []netip.Addr{wrap(0, 0x64, 0xff, 0x9b), wrap(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff), netip.AddrFrom16(six)} {
-			if got := notPublic(a) == ""; got && !want {
-				t.Fatalf("%s is public, %s is not", a, v4)
-			}
-		}
-	})
-}
-
-func TestEgressRules(t *testing.T) {
-	r, err := newEgressRules([]string{"http://Intra.Example:8080", "https://10.0.0.5"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	r.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
-		asked++
-		switch host {
-		case "public.example":
-			return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
-		case "intra.example", "rebind.example":
-			return []netip.Addr{netip.MustParseAddr("10.0.0.9")}, nil
-		case "mixed.example":
-			return []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")}, nil
-		}
-		return nil, errors.New("no such host")
-	}
-	for _, tc := range []struct {
-		host, port string
-		code       capabilities.Code
-	}{
-		{"public.example", "443", ""}, {"PUBLIC.example.", "443", ""}, {"8.8.8.8", "80", ""},
-		{"intra.example", "8080", ""}, {"INTRA.example", "8080", ""}, {"intra.example", "80", capabilities.CodeURLBlocked},
-		{"10.0.0.5", "443", ""}, {"10.0.0.5", "80", capabilities.CodeURLBlocked},
-		{"rebind.example", "443", capabilities.CodeURLBlocked}, {"mixed.example", "443", capabilities.CodeURLBlocked},
-		{"localhost", "80", capabilities.CodeURLBlocked}, {"a.localhost.", "80", capabilities.CodeURLBlocked},
-		{"::1", "80", capabilities.CodeURLBlocked}, {"nowhere.example", "80", capabilities.CodeNavigationFailed},
-	} {
-		asked = 0
-		addrs, err := r.resolve(t.Context(), tc.host, tc.port)
-		if capabilities.CodeOf(err) != tc.code || (err == nil) != (len(addrs) > 0) || asked > 1 {
-			t.Errorf("%s:%s: %v, %v (asked %d times)", tc.host, tc.port, addrs, err, asked)
-		}
-	}
-}
-
-// A node with public addresses is no way round the rules for loopback and the
-// local network: a page knows them from the request it got.
-func TestEgressRulesOwnNetworks(t *testing.T) {
-	r, err := newEgressRules([]string{"http://8.8.4.4:8080"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var links []net.Addr
-	for _, cidr := range []string{"127.0.0.1/8", "8.8.4.4/24", "2606:4700:1:2::5/64", "9.9.9.9/1"} {
-		ip, network, err := net.ParseCIDR(cidr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		links = append(links, &net.IPNet{IP: ip, Mask: network.Mask})
-	}
-	unknown := errors.New("no list")
-	var failing error
-	r.links = func() ([]net.Addr, error) { return links, failing }
-	r.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
-		return []netip.Addr{netip.MustParseAddr("1.1.1.1"), netip.MustParseAddr("2606:4700:1:2::77")}, nil
-	}
-	for host, open := range map[string]bool{
-		"8.8.4.4": false, "::ffff:8.8.4.4": false, "64:ff9b::808:404": false, "8.8.4.5": false, "8.8.5.5": true,
-		"2606:4700:1:2::5": false, "2606:4700:1:2:ffff::1": false, "2606:4700:1:3::5": true, "neighbour.example": false,
-		"9.9.9.9": false, "9.9.9.10": true, // a link of half the internet
-	} {
-		if _, err := r.resolve(t.Context(), host, "80"); (err == nil) != open {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-	if _, err := r.resolve(t.Context(), "8.8.4.4", "8080"); err != nil {
-		t.Errorf("the owner named it: %v", err)
-	}
-	failing = unknown
-	if _, err := r.resolve(t.Context(), "8.8.5.5", "80"); capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
-		t.Errorf("without a list of its own networks: %v", err)
-	}
-}
-
-// A page that tried many hosts must not take the reasons from every later call.
-func TestEgressForgetsOldFailures(t *testing.T) {
-	e := &egress{failures: map[string]failed{}}
-	for i := range maxFailures + 10 {
-		why := fmt.Errorf("%d", i)
-		host := fmt.Sprintf("h%d.example", i)
-		if e.note(host+":80", why); e.failure("http://"+host+"/", time.Time{}) != why {
-			t.Fatalf("failure %d was not noted", i)
-		}
-	}
-	if len(e.failures) > maxFailures {
-		t.Errorf("%d failures are kept", len(e.failures))
-	}
-}
-
-// The proxy by itself: what Chrome does not do, another client might.
-func TestEgressProxy(t *testing.T) {
-	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Proxy-Authorization") != "" || r.Header.Get("Proxy-Connection") != "" {
-			t.Error("headers of the hop went on")
-		}
-		io.WriteString(w, "origin")
-	}))
-	defer origin.Close()
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
-	defer other.Close()
-	rules, err := newEgressRules([]string{origin.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(chan string, 10)
-	e, err := newEgress(rules, slog.New(slog.DiscardHandler), func(host string) { seen <- host }, func() domains { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.use(nil)
-	defer e.close()
-	proxy := &url.URL{Scheme: "http", Host: e.addr()}
-	transport := &http.Transport{Proxy: http.ProxyURL(proxy)}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
-	res, err := client.Get(origin.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, _ := io.ReadAll(res.Body); string(b) != "origin" || <-seen != "127.0.0.1" {
-		t.Errorf("got %q", b)
-	}
-	res.Body.Close()
-	if res, err := client.Get(other.URL); err == nil {
-		res.Body.Close()
-		t.Error("an unnamed origin gave an answer")
-	}
-	if e.failure(other.URL, time.Time{}) == nil {
-		t.Error("the refusal was not noted")
-	}
-	if res, err := http.Get("http://" + e.addr() + "/"); err != nil || res.StatusCode != http.StatusBadRequest {
-		t.Error("a request that is no proxy request:", err)
-	} else {
-		res.Body.Close()
-	}
-	e.close()
-	e.close()
-	if res, err := client.Get(origin.URL); err == nil {
-		res.Body.Close()
-		t.Error("a closed proxy answers")
-	}
 }
 
 func TestConceal(t *testing.T) {

@@ -10,8 +10,8 @@
 // emulate.go, world.go and page/ (what runs inside pages, in an isolated world),
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go and
 // closed.go (frames of other origins and processes, closed shadow roots), tab.go
-// (what a tab reports), chrome.go (the process), conn.go (the protocol), egress.go
-// (the way out to the network). Which browser a lane works in: launch.go, then
+// (what a tab reports), chrome.go (the process), conn.go (the protocol); the room egress
+// is the way out to the network. Which browser a lane works in: launch.go, then
 // profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:
 // code.go and the room script.
 //

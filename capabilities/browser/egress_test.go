@@ -17,36 +17,8 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 )
-
-func TestDomains(t *testing.T) {
-	d, err := readDomains([]string{"Example.com", "*.shop.test.", "10.0.0.1", "::1", " spaced.test "})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for host, want := range map[string]bool{
-		"example.com": true, "EXAMPLE.com.": true, "www.example.com": false, "notexample.com": false, "example.com.evil": false,
-		"shop.test": true, "a.shop.test": true, "b.a.shop.test": true, "ashop.test": false, "shop.test.evil": false,
-		"10.0.0.1": true, "10.0.0.11": false, "[::1]": true, "::1": true, "spaced.test": true, "": false, ".": false, "test": false,
-	} {
-		if d.match(plainHost(host)) != want {
-			t.Errorf("%q: want %v", host, want)
-		}
-	}
-	for _, bad := range []string{"", "*", "*.", "http://x", "x:80", "x/y", "a b", "a..b", "*.*.a", "münchen.de", "*.10.0.0.1/8", "a*b"} {
-		if _, err := readDomains([]string{bad}); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-	if d := grantedDomains([]string{"network.browser.session", "network.egress.https"}); d != nil {
-		t.Error("grants without a host narrow:", d)
-	}
-	for _, g := range []string{domainGrant, domainGrant + "*", domainGrant + "http://x"} {
-		if d := grantedDomains([]string{g}); d == nil || d.match("x") || d.match("") || d.match("http") {
-			t.Errorf("%s: %q", g, d)
-		}
-	}
-}
 
 // named gives a node to which the hosts lead to the site, and its port.
 func named(t *testing.T, s *site, change func(*Options), hosts ...string) (*node, string) {
@@ -62,7 +34,7 @@ func named(t *testing.T, s *site, change func(*Options), hosts ...string) (*node
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	h.rules.lookup = func(context.Context, string) ([]netip.Addr, error) {
+	h.rules.Lookup = func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}
 	return &node{t: t, h: h, lane: "lane-1", log: log}, port
@@ -116,14 +88,14 @@ func TestGrantsNarrowTheWayOut(t *testing.T) {
 	_, wsPort, _ := net.SplitHostPort(echo.Addr().String())
 	n, port := named(t, s, func(o *Options) { o.AllowOrigins = append(o.AllowOrigins, "http://b.test:"+wsPort) }, "a.test", "b.test", "www.a.test")
 	a, b := "http://a.test:"+port, "http://b.test:"+port
-	grant := domainGrant + "a.test"
+	grant := egress.DomainGrant + "a.test"
 	if _, err := n.granted("navigate", obj{"url": b + "/"}, grant); err == nil || err.Code != capabilities.CodeURLBlocked || !strings.Contains(err.Message, "policy") || s.count("/") != 0 {
 		t.Fatal(err)
 	}
 	if _, err := n.granted("navigate", obj{"url": "http://www.a.test:" + port + "/"}, grant); err == nil {
 		t.Fatal("a name below the granted one was reached")
 	}
-	if _, err := n.granted("navigate", obj{"url": "http://www.a.test:" + port + "/"}, domainGrant+"*.a.test"); err != nil {
+	if _, err := n.granted("navigate", obj{"url": "http://www.a.test:" + port + "/"}, egress.DomainGrant+"*.a.test"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.granted("navigate", obj{"url": a + "/"}, grant, "network.browser.session"); err != nil {
@@ -139,7 +111,7 @@ func TestGrantsNarrowTheWayOut(t *testing.T) {
 	if got := get(b+"/api", grant); got != "blocked" {
 		t.Error(got)
 	}
-	if got := get(b+"/api", grant, domainGrant+"b.test"); got != "reached" { // and leaves a connection that could be used again
+	if got := get(b+"/api", grant, egress.DomainGrant+"b.test"); got != "reached" { // and leaves a connection that could be used again
 		t.Error(got)
 	}
 	if got := get(b+"/api", grant); got != "blocked" {
@@ -259,7 +231,7 @@ func TestProxyIsForChromeOnly(t *testing.T) {
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.h.mu.Lock()
-	addr := n.h.lanes[n.lane].egress.addr()
+	addr := n.h.lanes[n.lane].egress.Addr()
 	n.h.mu.Unlock()
 	before := s.count("/")
 	c, err := net.Dial("tcp4", addr)

@@ -35,7 +35,7 @@ func (h *Handler) allowSchemes() error {
 		case len(h.o.UploadRoots) == 0:
 			return errors.New("browser: the scheme file needs an upload root")
 		}
-		h.rules.file = h.checkFile
+		h.rules.File = h.checkFile
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func filePath(u *url.URL) (string, error) {
 
 // guardFiles has Chrome ask us for the tab's files.
 func (t *tab) guardFiles(ctx context.Context) []*pending {
-	if t.chrome.h.rules.file == nil {
+	if t.chrome.h.rules.File == nil {
 		return nil
 	}
 	return []*pending{start(ctx, t.s, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "file:*"}}}).pending}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -92,7 +93,7 @@ type Options struct {
 // lane are ordered, lanes run side by side.
 type Handler struct {
 	o     Options
-	rules *egressRules
+	rules *egress.Rules
 	// attach is where the person's Chrome answers; nil: there is no attaching.
 	attach *url.URL
 	tools  map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
@@ -172,11 +173,11 @@ func New(o Options) (*Handler, error) {
 	default:
 		return nil, fmt.Errorf("browser: sandbox %q: want auto or off", o.Sandbox)
 	}
-	rules, err := newEgressRules(o.AllowOrigins)
+	rules, err := egress.NewRules(o.AllowOrigins)
 	if err != nil {
 		return nil, err
 	}
-	if err := rules.narrow(o.AllowDomains, o.BlockDomains); err != nil {
+	if err := rules.Narrow(o.AllowDomains, o.BlockDomains); err != nil {
 		return nil, err
 	}
 	attach, err := readAttach(o.Attach)
@@ -324,7 +325,7 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	defer func() { c.unbind() }()
 	defer func() { c.release() }()
 	defer l.observeInto(inv.Observe, inv.Grants)()
-	if err := l.narrow(grantedDomains(inv.Grants)); err != nil {
+	if err := l.narrow(egress.Granted(inv.Grants)); err != nil {
 		c.release()
 		return capabilities.Output{}, capabilities.AsError(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 )
 
 // lane is one conversation's browser context: its own cookies, cache, tabs,
@@ -26,9 +27,9 @@ type lane struct {
 	way      way
 	chrome   *chrome // nil: no context yet
 	context  cdp.BrowserContextID
-	egress   *egress
-	hosts    domains // what the latest call's grants leave of the network; nil: all
-	tabs     []*tab  // in the order of their opening
+	egress   *egress.Proxy
+	hosts    egress.Domains // what the latest call's grants leave of the network; nil: all
+	tabs     []*tab         // in the order of their opening
 	active   *tab
 	lost     error   // pages were lost and no call has said so yet
 	toldOf   *chrome // whose end a call has told its caller
@@ -85,7 +86,7 @@ func (l *lane) lastUse() time.Time {
 
 // narrow sets where the lane's pages may go from now on: what its latest call was
 // granted, nil for no bound of its own.
-func (l *lane) narrow(hosts domains) error {
+func (l *lane) narrow(hosts egress.Domains) error {
 	l.mu.Lock()
 	if hosts != nil && l.way.attach {
 		l.mu.Unlock()
@@ -97,12 +98,12 @@ func (l *lane) narrow(hosts domains) error {
 	out := l.egress
 	l.mu.Unlock()
 	if !same && hosts != nil && out != nil {
-		out.cut()
+		out.Cut()
 	}
 	return nil
 }
 
-func (l *lane) granted() domains {
+func (l *lane) granted() egress.Domains {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hosts
@@ -136,14 +137,14 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.use(c.proc)
+	out.Use(c.proc)
 	made, err := do(ctx, c.root, target.CreateBrowserContext, target.CreateBrowserContextParams{
 		DisposeOnDetach: ptr(true),
-		ProxyServer:     "http://" + out.addr(),
+		ProxyServer:     "http://" + out.Addr(),
 		ProxyBypassList: "<-loopback>", // even loopback goes by the proxy
 	})
 	if err != nil {
-		out.close()
+		out.Close()
 		return nil, err
 	}
 	id := made.BrowserContextID
@@ -172,8 +173,8 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 }
 
 // openEgress opens the lane's way out; which Chrome it is for is said to it later.
-func (l *lane) openEgress() (*egress, error) {
-	out, err := newEgress(l.h.rules, l.h.log, l.sawHost, l.granted)
+func (l *lane) openEgress() (*egress.Proxy, error) {
+	out, err := egress.New(l.h.rules, l.h.log, l.sawHost, l.granted)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
 			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")
@@ -317,7 +318,7 @@ func (l *lane) lostChrome(c *chrome) {
 	if (len(l.tabs) > 0 || c.headless) && l.toldOf != c {
 		l.lost = errBrowserGone
 	}
-	l.egress.close()
+	l.egress.Close()
 	l.chrome, l.context, l.egress, l.tabs, l.active = nil, "", nil, nil, nil
 	l.uploaded = 0
 }
@@ -359,7 +360,7 @@ var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); r
 
 // dispose ends a context in Chrome, with its pages, cookies and cache. A Chrome
 // that is the lane's own ends with it.
-func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) (gone <-chan struct{}) {
+func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress.Proxy) (gone <-chan struct{}) {
 	c.mu.Lock()
 	delete(c.contexts, id)
 	c.mu.Unlock()
@@ -370,13 +371,13 @@ func (l *lane) dispose(c *chrome, id cdp.BrowserContextID, out *egress) (gone <-
 	case c.own:
 		c.leaving.Store(true)
 		l.lostDownloads(c)
-		out.close()
+		out.Close()
 		c.h.wg.Go(func() { c.close() })
 		return c.proc.Done()
 	}
 	disposed := start(context.Background(), c.root, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: id})
 	l.dropDownloads(c, id, disposed.pending)
-	out.close()
+	out.Close()
 	c.unstage(id)
 	return closedChannel
 }

@@ -101,7 +101,7 @@ func (h *Handler) allowed(w way, profile, state string) error {
 	case w.attach && h.attach == nil:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The node's owner does not let calls attach to a running Chrome.").
 			WithHint("The owner can allow it: --browser-attach http://127.0.0.1:9222. Or launch without attach.")
-	case w.attach && (h.rules.allow != nil || h.rules.block != nil):
+	case w.attach && h.rules.Limited():
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "The owner's domain lists can not be held in a person's Chrome, so there is no attaching here.").
 			WithHint("Launch without attach.")
 	case (w.profile != "" || state != "") && h.o.StateDir == "":

@@ -24,7 +24,7 @@ func navigate(c *call) (capabilities.Output, error) {
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
-	if err := c.h.rules.checkURL(args.URL); err != nil {
+	if err := c.h.rules.CheckURL(args.URL); err != nil {
 		return capabilities.Output{}, err
 	}
 	t, err := c.lane.current(c.ctx, true)
@@ -316,12 +316,12 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 	out := c.lane.egress
 	c.lane.mu.Unlock()
 	if out != nil {
-		if err := out.failure(address, began); err != nil {
+		if err := out.Failure(address, began); err != nil {
 			return err
 		}
 		// A redirect may have led to where it failed.
 		if url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err == nil {
-			if err := out.failure(url, began); err != nil {
+			if err := out.Failure(url, began); err != nil {
 				return err
 			}
 		}
@@ -379,7 +379,7 @@ func tabs(c *call) (capabilities.Output, error) {
 
 func (c *call) newTab(address string) (verdict, error) {
 	if address != "" {
-		if err := c.h.rules.checkURL(address); err != nil {
+		if err := c.h.rules.CheckURL(address); err != nil {
 			return verdict{}, err
 		}
 	}

@@ -164,7 +164,7 @@ func (l *lane) blockedWhy(url string, since time.Time) error {
 	if out == nil {
 		return nil
 	}
-	return out.failure(url, since)
+	return out.Failure(url, since)
 }
 
 // take records one event and reports whether the number in flight became or

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/debugger"
@@ -22,7 +21,7 @@ var _ capabilities.Pauser = (*Handler)(nil)
 func (h *Handler) Pause(on bool) {
 	h.pausing.Lock()
 	defer h.pausing.Unlock()
-	h.rules.gate.set(on)
+	h.rules.Hold(on)
 	h.mu.Lock()
 	lanes := make([]*lane, 0, len(h.lanes))
 	for _, l := range h.lanes {
@@ -62,7 +61,7 @@ func (h *Handler) hold(ctx context.Context, s *session) {
 		}
 		h.pausing.Lock()
 		defer h.pausing.Unlock()
-		if h.rules.gate.shut() {
+		if h.rules.Held() {
 			s.send(h.life, debugger.CommandPause, struct{}{})
 		}
 	})
@@ -73,7 +72,7 @@ func (h *Handler) hold(ctx context.Context, s *session) {
 func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
 	h.pausing.Lock()
 	defer h.pausing.Unlock()
-	if h.rules.gate.shut() {
+	if h.rules.Held() {
 		h.hold(ctx, s)
 	}
 }
@@ -90,45 +89,4 @@ func (c *conn) attachedSessions() []*session {
 		}
 	}
 	return all
-}
-
-// gate holds requests back while the node is stopped.
-type gate struct {
-	mu   sync.Mutex
-	held chan struct{} // closed when it opens; nil while it is open
-}
-
-func (g *gate) set(shut bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case shut && g.held == nil:
-		g.held = make(chan struct{})
-	case !shut && g.held != nil:
-		close(g.held)
-		g.held = nil
-	}
-}
-
-func (g *gate) shut() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.held != nil
-}
-
-// pass waits until the gate is open; false if ctx ended first.
-func (g *gate) pass(ctx context.Context) bool {
-	for {
-		g.mu.Lock()
-		held := g.held
-		g.mu.Unlock()
-		if held == nil {
-			return true
-		}
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return false
-		}
-	}
 }

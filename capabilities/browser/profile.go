@@ -51,15 +51,15 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.h.startChrome(ctx, chromeStart{headless: w.headless, own: l, proxy: out.addr(), lend: &platform.Lend{
+	c, err := l.h.startChrome(ctx, chromeStart{headless: w.headless, own: l, proxy: out.Addr(), lend: &platform.Lend{
 		Home: home, Name: profileDir, Leave: caches,
 		Note: fmt.Sprintf("conversation %s, process %d, since %s", l.id, os.Getpid(), time.Now().UTC().Format(time.RFC3339)),
 	}})
 	if err != nil {
-		out.close()
+		out.Close()
 		return nil, err
 	}
-	out.use(c.proc)
+	out.Use(c.proc)
 	l.h.mu.Lock()
 	l.h.homes[w.profile] = c
 	l.h.mu.Unlock()

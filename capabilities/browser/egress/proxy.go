@@ -1,10 +1,11 @@
-package browser
+package egress
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,16 +19,16 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// egress is a lane's only way to the network: an HTTP proxy on a loopback port
+// Proxy is a lane's only way to the network: an HTTP proxy on a loopback port
 // that Chrome uses for everything (documents, frames, workers, sockets). It
 // resolves each name once, checks every address and dials the one it checked.
 // Connections of other local processes are dropped, where the system tells whose
 // they are: what the owner opens for the browser is for the browser only.
-type egress struct {
-	rules     *egressRules
+type Proxy struct {
+	rules     *Rules
 	log       *slog.Logger
 	onHost    func(host string)
-	granted   func() domains // what the lane's latest call was granted
+	granted   func() Domains // what the lane's latest call was granted
 	listener  net.Listener
 	server    *http.Server
 	transport *http.Transport
@@ -47,37 +48,41 @@ type egress struct {
 // maxFailures bounds what is remembered of a page that tries many hosts.
 const maxFailures = 256
 
-// newEgress opens the port and serves until close.
-func newEgress(rules *egressRules, log *slog.Logger, onHost func(host string), granted func() domains) (*egress, error) {
+// New opens the port and serves until Close; no connection is answered before Use.
+// onHost is told the name of each host that was connected to, granted is asked at each
+// request for the hosts that the lane's latest call leaves (nil: no bound of its own).
+// Both are called from many goroutines.
+func New(rules *Rules, log *slog.Logger, onHost func(host string), granted func() Domains) (*Proxy, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	e := &egress{known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
-	e.stopped, e.stop = context.WithCancel(context.Background())
-	e.transport = &http.Transport{
-		DialContext: e.dialChecked, DisableCompression: true,
+	p := &Proxy{known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
+	p.stopped, p.stop = context.WithCancel(context.Background())
+	p.transport = &http.Transport{
+		DialContext: p.dialChecked, DisableCompression: true,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: 60 * time.Second, ResponseHeaderTimeout: 5 * time.Minute,
 	}
-	e.server = &http.Server{
-		Handler: http.HandlerFunc(e.serve), ReadHeaderTimeout: 30 * time.Second, MaxHeaderBytes: 256 << 10,
+	p.server = &http.Server{
+		Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: 30 * time.Second, MaxHeaderBytes: 256 << 10,
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return e.stopped },
+		BaseContext: func(net.Listener) context.Context { return p.stopped },
 	}
-	e.served.Go(func() { e.server.Serve(guarded{listener, e}) })
-	return e, nil
+	p.served.Go(func() { p.server.Serve(guarded{listener, p}) })
+	return p, nil
 }
 
-// use says which process the proxy is for; connections wait for that.
-func (e *egress) use(p platform.Process) {
-	e.process = p
-	close(e.known)
+// Use says, once, which process the proxy is for; connections wait for that. With nil
+// they are anybody's.
+func (p *Proxy) Use(process platform.Process) {
+	p.process = process
+	close(p.known)
 }
 
 // guarded passes on connections of the proxy's own Chrome only.
 type guarded struct {
 	net.Listener
-	e *egress
+	proxy *Proxy
 }
 
 func (g guarded) Accept() (net.Conn, error) {
@@ -86,51 +91,52 @@ func (g guarded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.e.mine(c) {
+		if g.proxy.mine(c) {
 			return c, nil
 		}
-		g.e.log.Warn("browser.egress.stranger", "from", c.RemoteAddr())
+		g.proxy.log.Warn("browser.egress.stranger", "from", c.RemoteAddr())
 		c.Close()
 	}
 }
 
 // mine reports whether Chrome opened the connection. What the system does not
 // tell is not held against it.
-func (e *egress) mine(c net.Conn) bool {
+func (p *Proxy) mine(c net.Conn) bool {
 	select {
-	case <-e.known:
-	case <-e.stopped.Done():
+	case <-p.known:
+	case <-p.stopped.Done():
 		return false
 	}
 	from, err1 := netip.ParseAddrPort(c.RemoteAddr().String())
 	to, err2 := netip.ParseAddrPort(c.LocalAddr().String())
-	if e.process == nil || err1 != nil || err2 != nil {
-		return e.process == nil
+	if p.process == nil || err1 != nil || err2 != nil {
+		return p.process == nil
 	}
-	ok, err := e.process.Owns(from, to)
+	ok, err := p.process.Owns(from, to)
 	return ok || err != nil
 }
 
-func (e *egress) addr() string { return e.listener.Addr().String() }
+// Addr is where Chrome finds the proxy, "host:port" on loopback.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// close ends the proxy and every connection through it. Idempotent; a lane that
+// Close ends the proxy and every connection through it. Idempotent; a lane that
 // is attached has none.
-func (e *egress) close() {
-	if e == nil {
+func (p *Proxy) Close() {
+	if p == nil {
 		return
 	}
-	e.mu.Lock()
-	e.closed = true
-	tunnels := e.tunnels
-	e.tunnels = map[net.Conn]string{}
-	e.mu.Unlock()
-	e.stop()
-	e.server.Close()
+	p.mu.Lock()
+	p.closed = true
+	tunnels := p.tunnels
+	p.tunnels = map[net.Conn]string{}
+	p.mu.Unlock()
+	p.stop()
+	p.server.Close()
 	for c := range tunnels {
 		c.Close()
 	}
-	e.transport.CloseIdleConnections()
-	e.served.Wait()
+	p.transport.CloseIdleConnections()
+	p.served.Wait()
 }
 
 type failed struct {
@@ -138,79 +144,79 @@ type failed struct {
 	at  time.Time
 }
 
-// failure gives why the latest connection to a web address failed, nil if it
-// did not, or not since then.
-func (e *egress) failure(raw string, since time.Time) error {
+// Failure gives why the latest connection to a web address failed, nil if it
+// did not, or not since then. The error is one of url_blocked and navigation_failed.
+func (p *Proxy) Failure(raw string, since time.Time) error {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if f, ok := e.failures[hostPort(u)]; ok && !f.at.Before(since) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f, ok := p.failures[hostPort(u)]; ok && !f.at.Before(since) {
 		return f.why
 	}
 	return nil
 }
 
-// refuses gives why a web address that was just asked for does not open: by what came of
+// Refuses gives why a web address that was just asked for does not open: by what came of
 // it, else by what will.
-func (e *egress) refuses(ctx context.Context, raw string, since time.Time) error {
+func (p *Proxy) Refuses(ctx context.Context, raw string, since time.Time) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return nil
 	}
-	if err := e.failure(raw, since); err != nil {
+	if err := p.Failure(raw, since); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
 	defer cancel()
-	if err = e.rules.checkHost(u.Hostname(), portOf(u), e.granted()); err == nil {
-		_, err = e.rules.resolve(ctx, u.Hostname(), portOf(u))
+	if err = p.rules.checkHost(u.Hostname(), portOf(u), p.granted()); err == nil {
+		_, err = p.rules.resolve(ctx, u.Hostname(), portOf(u))
 	}
-	if !isCode(err, capabilities.CodeURLBlocked) {
+	if capabilities.CodeOf(err) != capabilities.CodeURLBlocked {
 		return nil
 	}
 	return err
 }
 
-func (e *egress) note(target string, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (p *Proxy) note(target string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
-		delete(e.failures, target)
+		delete(p.failures, target)
 		return
 	}
-	if _, known := e.failures[target]; !known && len(e.failures) >= maxFailures {
-		for other := range e.failures { // any: what is asked for is the newest
-			delete(e.failures, other)
+	if _, known := p.failures[target]; !known && len(p.failures) >= maxFailures {
+		for other := range p.failures { // any: what is asked for is the newest
+			delete(p.failures, other)
 			break
 		}
 	}
-	e.failures[target] = failed{err, time.Now()}
+	p.failures[target] = failed{err, time.Now()}
 }
 
 // dialChecked is the one place that connects anywhere.
-func (e *egress) dialChecked(ctx context.Context, _, target string) (net.Conn, error) {
+func (p *Proxy) dialChecked(ctx context.Context, _, target string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {
 		return nil, err
 	}
 	key := hostPort(&url.URL{Host: target})
 	var addrs []netip.Addr
-	if err = e.rules.checkHost(host, port, e.granted()); err == nil {
-		addrs, err = e.rules.resolve(ctx, host, port)
+	if err = p.rules.checkHost(host, port, p.granted()); err == nil {
+		addrs, err = p.rules.resolve(ctx, host, port)
 	}
 	if err == nil {
 		var conn net.Conn
 		if conn, err = dialAny(ctx, addrs, port); err == nil {
-			e.note(key, nil)
-			e.onHost(host)
+			p.note(key, nil)
+			p.onHost(host)
 			return conn, nil
 		}
-		err = capabilities.Wrap(capabilities.CodeNavigationFailed, err, "The server "+clip(key, 260)+" does not answer.")
+		err = capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("The server %.260s does not answer.", key))
 	}
-	e.note(key, err)
+	p.note(key, err)
 	return nil, err
 }
 
@@ -227,15 +233,15 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port string) (conn net.Con
 
 // serve handles one request of Chrome: a tunnel for https and sockets, or a
 // plain http request with an absolute address.
-func (e *egress) serve(w http.ResponseWriter, r *http.Request) {
-	if !e.rules.gate.pass(r.Context()) {
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	if !p.rules.gate.pass(r.Context()) {
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 	switch {
 	case r.Method == http.MethodConnect:
-		e.tunnel(w, r)
+		p.tunnel(w, r)
 	case r.URL.Scheme == "http" && r.URL.Host != "":
-		e.forward(w, r)
+		p.forward(w, r)
 	default:
 		http.Error(w, "this is the egress proxy of a browser", http.StatusBadRequest)
 	}
@@ -244,19 +250,19 @@ func (e *egress) serve(w http.ResponseWriter, r *http.Request) {
 // hopHeaders concern one connection only (RFC 9110, 7.6.1).
 var hopHeaders = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-func (e *egress) forward(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
 	for _, name := range hopHeaders {
 		out.Header.Del(name)
 	}
 	// Connections are used again, so the host is looked at for each request.
-	err := e.rules.checkHost(r.URL.Hostname(), portOf(r.URL), e.granted())
+	err := p.rules.checkHost(r.URL.Hostname(), portOf(r.URL), p.granted())
 	var res *http.Response
 	if err != nil {
-		e.note(hostPort(r.URL), err)
+		p.note(hostPort(r.URL), err)
 	} else {
-		res, err = e.transport.RoundTrip(out)
+		res, err = p.transport.RoundTrip(out)
 	}
 	if err != nil {
 		// A reply would look like the site's own page. Dropping the connection makes
@@ -291,8 +297,8 @@ func (e *egress) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (e *egress) tunnel(w http.ResponseWriter, r *http.Request) {
-	out, err := e.dialChecked(r.Context(), "tcp", r.Host)
+func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
+	out, err := p.dialChecked(r.Context(), "tcp", r.Host)
 	if err != nil {
 		status := http.StatusBadGateway
 		if errors.Is(err, &capabilities.Error{Code: capabilities.CodeURLBlocked}) {
@@ -307,10 +313,10 @@ func (e *egress) tunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.Close()
-	if !e.track(r.Host, in, out) {
+	if !p.track(r.Host, in, out) {
 		return
 	}
-	defer e.untrack(in, out)
+	defer p.untrack(in, out)
 	in.SetDeadline(time.Time{})
 	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
@@ -341,31 +347,31 @@ func pass(to net.Conn, from io.Reader) {
 	}
 }
 
-func (e *egress) track(target string, conns ...net.Conn) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (p *Proxy) track(target string, conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range conns {
-		e.tunnels[c] = target
+		p.tunnels[c] = target
 	}
-	return !e.closed
+	return !p.closed
 }
 
-// cut ends tunnels to hosts that are not granted any more.
-func (e *egress) cut() {
-	granted := e.granted()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for c, target := range e.tunnels {
-		if host, port, err := net.SplitHostPort(target); err != nil || e.rules.checkHost(host, port, granted) != nil {
+// Cut ends tunnels to hosts that are not granted any more.
+func (p *Proxy) Cut() {
+	granted := p.granted()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, target := range p.tunnels {
+		if host, port, err := net.SplitHostPort(target); err != nil || p.rules.checkHost(host, port, granted) != nil {
 			c.Close()
 		}
 	}
 }
 
-func (e *egress) untrack(conns ...net.Conn) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (p *Proxy) untrack(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range conns {
-		delete(e.tunnels, c)
+		delete(p.tunnels, c)
 	}
 }

@@ -1,0 +1,172 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Rules decide where a page may connect: public addresses, and what the
+// owner named. They hold for every kind of traffic, since all of it goes by the
+// egress proxy.
+type Rules struct {
+	named map[string]bool            // "host:port" that the owner allows whatever its address
+	allow Domains                    // the owner's: nil means any host
+	block Domains                    // the owner's
+	links func() ([]net.Addr, error) // networks this machine's interfaces are in
+	gate  gate                       // shut while the node is stopped
+
+	// File decides on addresses of files; nil: none may be opened.
+	File func(*url.URL) error
+	// Lookup resolves a name; the system's resolver by default. Both are set before
+	// the first use.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// NewRules reads the owner's origins, such as "http://127.0.0.1:8080".
+func NewRules(origins []string) (*Rules, error) {
+	r := &Rules{named: map[string]bool{}, links: net.InterfaceAddrs, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	}}
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil ||
+			(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("browser: origin %q: want scheme://host or scheme://host:port with http or https", origin)
+		}
+		r.named[hostPort(u)] = true
+	}
+	return r, nil
+}
+
+// Narrow adds the owner's domains; an entry that is none is an error that names it.
+func (r *Rules) Narrow(allow, block []string) (err error) {
+	if r.allow, err = readDomains(allow); err == nil {
+		r.block, err = readDomains(block)
+	}
+	return err
+}
+
+// Limited reports whether the owner has a list of domains.
+func (r *Rules) Limited() bool { return r.allow != nil || r.block != nil }
+
+// Hold keeps new requests back until it is called with false: the node is stopped.
+func (r *Rules) Hold(on bool) { r.gate.set(on) }
+
+// Held reports whether requests are kept back.
+func (r *Rules) Held() bool { return r.gate.shut() }
+
+// checkHost decides on a host by its name: the owner's lists, and what the grants
+// of the call leave (nil: all). An origin that the owner named is on the owner's
+// list.
+func (r *Rules) checkHost(host, port string, granted Domains) error {
+	host = plainHost(host)
+	switch {
+	case r.block.match(host):
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: the node's owner blocks it.", host).
+			WithHint("Ask the owner of the node, or do without it.")
+	case r.allow != nil && !r.allow.match(host) && !r.named[net.JoinHostPort(host, port)]:
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: the node's owner allows other hosts only.", host).
+			WithHint("Ask the owner of the node to allow this host.")
+	case granted != nil && !granted.match(host):
+		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: policy grants this call other hosts only.", host).
+			WithHint("Ask the admin to grant this host.")
+	}
+	return nil
+}
+
+// hostPort gives "host:port" of a web address, in one spelling.
+func hostPort(u *url.URL) string {
+	return net.JoinHostPort(plainHost(u.Hostname()), portOf(u))
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https" || u.Scheme == "wss":
+		return "443"
+	}
+	return "80"
+}
+
+// CheckURL decides on an address that the caller wants opened, before Chrome
+// sees it: only web pages, blank and inline ones; never files or Chrome's own
+// pages. Names are resolved later, by the proxy.
+func (r *Rules) CheckURL(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The url is not well formed.")
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "data":
+		return nil
+	case "about":
+		if strings.EqualFold(u.Opaque, "blank") {
+			return nil
+		}
+	case "file":
+		if r.File != nil {
+			return r.File(u)
+		}
+	case "http", "https":
+		if u.Hostname() == "" {
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The url names no host.")
+		}
+		if r.named[hostPort(u)] {
+			return nil
+		}
+		if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+			if why := notPublic(addr); why != "" {
+				return blocked(u.Hostname(), why)
+			}
+		}
+		if IsLocalhost(u.Hostname()) {
+			return blocked(u.Hostname(), "loopback")
+		}
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses of the scheme %.40q may not be opened.", u.Scheme).
+		WithHint("Use an http or https address, with http:// or https:// in front.")
+}
+
+// resolve gives the addresses of host that may be dialled, each checked. A name
+// is resolved once; what is dialled is what was checked.
+func (r *Rules) resolve(ctx context.Context, host, port string) ([]netip.Addr, error) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	named := r.named[net.JoinHostPort(host, port)]
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if why := r.near([]netip.Addr{addr}); why != "" && !named {
+			return nil, blocked(host, why)
+		}
+		return []netip.Addr{addr}, nil
+	}
+	if IsLocalhost(host) && !named {
+		return nil, blocked(host, "loopback")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	addrs, err := r.Lookup(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return nil, capabilities.Wrap(capabilities.CodeNavigationFailed, err, fmt.Sprintf("The name %.253q does not resolve.", host))
+	}
+	for i, addr := range addrs {
+		addrs[i] = addr.Unmap()
+	}
+	// One bad address spoils the name: a mixed answer is how rebinding starts.
+	if why := r.near(addrs); why != "" && !named {
+		return nil, blocked(host, why)
+	}
+	return addrs, nil
+}
+
+func blocked(host, why string) error {
+	return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: its address is %s.", host, why).
+		WithHint("Use a public web address, or ask the node's owner to allow this origin by name.")
+}
