@@ -29,6 +29,15 @@ func mustGet(t testing.TB, id capabilities.ToolID) *Descriptor {
 	return d
 }
 
+// Load leaves this to us.
+func TestEmbeddedIsValid(t *testing.T) {
+	for _, d := range embeddedCatalog(t).All() {
+		if err := d.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // S0-09 … S0-12, the discovery helper (S0-06) and the one capability that is
 // not model-facing.
 var contract = map[string]string{
