@@ -47,7 +47,10 @@ type Options struct {
 	// what the owner says about folders; default: none.
 	UploadRoots []string
 	// Notifier shows the person what is in use, beside the status file; default: none.
-	Notifier   platform.Notifier
+	Notifier platform.Notifier
+	// Warm has handlers start at once what their first call would wait for, as where a
+	// person has just begun to work with this node; default: with the first call.
+	Warm       bool
 	HotKey     string               // the stop keys, in words for people; default: there are none
 	OnState    func(link.State)     // told each change of the connection; default: nobody
 	OnQuestion func(owner.Question) // told each question that waits for the person; default: nobody
@@ -208,6 +211,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.board.Run(groupCtx) })
 	group.Go(func() error { return a.heedRules(groupCtx) })
 	group.Go(func() error { return a.sweepSpool(groupCtx) })
+	if a.opts.Warm {
+		group.Go(func() error { a.warm(groupCtx); return nil })
+	}
 	linkCtx, stopLink := context.WithCancel(ctx)
 	defer stopLink()
 	context.AfterFunc(groupCtx, stopLink) // a journal that fails ends the node

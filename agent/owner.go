@@ -83,7 +83,11 @@ func (a *Agent) noteRules() { _ = a.journal.Ruled(a.rules.ID()) } // it has logg
 // readiness is what the handlers say, and what the owner says about it: a
 // capability that is never allowed is not offered (DESIGN section 5).
 func (a *Agent) readiness(ctx context.Context) []capabilities.Readiness {
-	all := a.runner.Readiness(ctx)
+	return a.owned(a.runner.Readiness(ctx))
+}
+
+// owned takes from what handlers say of themselves what the owner switched off.
+func (a *Agent) owned(all []capabilities.Readiness) []capabilities.Readiness {
 	for i := range all {
 		r := &all[i]
 		if !r.Ready() {

@@ -117,7 +117,10 @@ type Handler struct {
 	expiry  *time.Timer // ends lanes that nobody uses
 }
 
-var _ capabilities.Handler = (*Handler)(nil)
+var (
+	_ capabilities.Handler = (*Handler)(nil)
+	_ capabilities.Warmer  = (*Handler)(nil)
+)
 
 // tool carries out one capability; c.lane's order is held (see call.release).
 type tool func(c *call) (capabilities.Output, error)
@@ -252,6 +255,16 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 		all[i].Capability = c
 	}
 	return all
+}
+
+// Warm starts the Chrome that calls work in unless they ask for another. It ends with
+// IdleTimeout if none comes.
+func (h *Handler) Warm(ctx context.Context) {
+	if _, err := h.chrome(ctx, true); err != nil {
+		h.log.Debug("browser.warm", "err", err)
+		return
+	}
+	h.idleLater()
 }
 
 // call is one invocation on its way.

@@ -37,6 +37,33 @@ func TestIdleLanesMakeRoom(t *testing.T) {
 	}
 }
 
+// A Chrome that was started ahead is the one that the first call works in, and ends if
+// none comes.
+func TestWarm(t *testing.T) {
+	n := newNode(t)
+	n.h.o.IdleTimeout = time.Hour
+	n.h.Warm(t.Context())
+	n.h.mu.Lock()
+	started := n.h.chromes[true]
+	n.h.mu.Unlock()
+	if started == nil || !started.alive() {
+		t.Fatal("no Chrome was started")
+	}
+	n.must("navigate", map[string]any{"url": "data:text/html,<title>mine</title>"})
+	if n.process() != started {
+		t.Error("the call started another one")
+	}
+	n.must("close", map[string]any{})
+	n.h.CloseLane("lane-1")
+	n.h.o.IdleTimeout = time.Millisecond
+	n.h.Warm(t.Context())
+	select {
+	case <-started.conn.done:
+	case <-time.After(patience):
+		t.Error("nobody came to use it, and it stayed")
+	}
+}
+
 // A lane whose turn is taken is in use, however long ago its call began.
 func TestRunningCallKeepsItsLane(t *testing.T) {
 	n := newNode(t)

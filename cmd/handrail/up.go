@@ -233,7 +233,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		return err
 	}
 	ready := make(chan struct{}, 1)
-	a, err := openNode(data, o.flags, []string{running.QUIC}, func(s link.State) {
+	a, err := openNode(data, o.flags, []string{running.QUIC}, true, func(s link.State) {
 		if s.Connected {
 			select {
 			case ready <- struct{}{}:

@@ -239,8 +239,8 @@ func offered() []capabilities.CapabilityID {
 	return agent.Offers(hs)
 }
 
-// openNode puts the node agent of data together.
-func openNode(data dataDir, flags nodeFlags, addrs []string, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+// openNode puts the node agent of data together; warm: a call is about to come.
+func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
 	if err := data.make(data.node()); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, onState func(link.S
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}

@@ -145,6 +145,7 @@ type Node struct {
 	*agent.Agent
 	ID   capabilities.NodeID
 	Dir  string
+	Warm bool // from the next Start on
 	site *Site
 	hs   []capabilities.Handler
 	stop func()
@@ -172,7 +173,7 @@ func (n *Node) Start() {
 	cat, err := Catalog()
 	must(n.site.T, err)
 	n.Agent, err = agent.New(agent.Options{
-		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Log: n.site.Log,
+		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Warm: n.Warm, Log: n.site.Log,
 	})
 	must(n.site.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
