@@ -169,3 +169,10 @@ func TestClickableWithARole(t *testing.T) {
 		t.Errorf("the heading made anew: %v", got)
 	}
 }
+
+// What is a link by its role alone has no address.
+func TestLinksByRole(t *testing.T) {
+	n := newNode(t)
+	n.goTo("data:text/html,<span role=link tabindex=0>Span</span><button role=link>Page 2</button><a role=link aria-disabled=true>Off</a><div role=link href=/x>Own</div>")
+	wants(t, n.must("snapshot", nil).m["snapshot"].(string), `- link "Span" [ref=e1]`, `- link "Page 2" [ref=e2]`, `- link "Off" [disabled] [ref=e3]`, `- link "Own" [ref=e4]`)
+}

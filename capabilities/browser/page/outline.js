@@ -79,7 +79,7 @@ function outline(root, o) {
   function target(el, at) {
     const raw = el.getAttribute(at) || '';
     if (/^\s*javascript:/i.test(raw) || raw === '#') return '';
-    let url = el[at].baseVal ?? el[at];
+    let url = el[at]?.baseVal ?? el[at] ?? ''; // a link by its role alone leads nowhere
     const home = homeOf(el.ownerDocument);
     if (url.startsWith(here)) url = url.slice(here.length - 1);
     else if (url.startsWith(home + '/')) url = url.slice(home.length);
