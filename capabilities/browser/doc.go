@@ -7,7 +7,7 @@
 // fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go, snapshot.go (with
 // compose.go, delta.go, recall.go, marks.go and listeners.go) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and
-// emulate.go, world.go and page/ (what runs inside pages, in an isolated world),
+// emulate.go, world.go, names.go and page/ (what runs inside pages, in an isolated world),
 // reach.go (how a ref or selector finds its document), frames.go, foreign.go and
 // closed.go (frames of other origins and processes, closed shadow roots), tab.go
 // (what a tab reports), chrome.go (the process), conn.go (the protocol); the room egress

@@ -39,7 +39,7 @@ type filled struct {
 // keyed, in the page's own world, lists the places of the text fields that listen
 // to keys themselves. Listeners of their ancestors do not count: a framework has
 // those for every page, and its fields go by input events.
-const keyed = `[...document.querySelectorAll('input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]')]
+const keyed = `[...Document.prototype.querySelectorAll.call(document, 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]')]
 	.flatMap((x, i) => { const l = getEventListeners(x); return l.keydown || l.keypress || l.keyup ? [i] : []; })`
 
 // fillForm carries out tyrum.browser.fill-form: all fields in one trip, by real

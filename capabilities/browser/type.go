@@ -149,12 +149,16 @@ func (c *call) submit(w world, typed verdict) (verdict, error) {
 // listens, in the page's own world, tells what anything that an event of the focused
 // field passes listens to: "keys", "edits" before they are made, or nothing of both.
 // getEventListeners is Chrome's, of the command line: it sees the listeners of the asked
-// world only. A page that forges it deceives nobody but itself.
+// world only. A page that forges it deceives nobody but itself. What a form is asked is
+// asked by its class, since a field may be called so (names.go).
 const listens = `(() => {
-	let a = document.activeElement, way = '';
-	for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : a.tagName === 'IFRAME' && a.contentDocument && a.contentDocument.activeElement);) a = inner;
-	const passes = a ? [a.ownerDocument.defaultView] : [];
-	for (let x = a; x; x = x.assignedSlot || x.parentNode || x.host) passes.push(x);
+	const of = (type, name) => { const get = Object.getOwnPropertyDescriptor(type.prototype, name).get; return x => get.call(x); };
+	const active = of(Document, 'activeElement'), view = of(Document, 'defaultView'), owner = of(Node, 'ownerDocument');
+	const kind = of(Node, 'nodeType'), parent = of(Node, 'parentNode'), slot = of(Element, 'assignedSlot');
+	let a = active(document), way = '';
+	for (let inner; a && (inner = a.shadowRoot ? a.shadowRoot.activeElement : a.tagName === 'IFRAME' && a.contentDocument && active(a.contentDocument));) a = inner;
+	const passes = a ? [view(owner(a))] : [];
+	for (let x = a; x && passes.length < 5000; x = kind(x) === 1 && slot(x) || parent(x) || kind(x) === 11 && x.host) passes.push(x);
 	for (const x of passes) {
 		const l = getEventListeners(x);
 		if (l.keydown || l.keypress || l.keyup) return 'keys';

@@ -18,6 +18,8 @@ import (
 // DOM itself. It is put into a document at the first call that needs it. Its
 // parts share one scope; each says in its first line what it is about.
 var (
+	//go:embed page/names.js
+	namesScript string
 	//go:embed page/words.js
 	wordsScript string
 	//go:embed page/closed.js
@@ -38,7 +40,7 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript + waitScript +
+		renamed(namesScript+wordsScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+outcomeScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 

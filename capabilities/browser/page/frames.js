@@ -11,7 +11,11 @@ let prefix = '';                 // of the refs given in this document
 const isFrame = el => el.tagName === 'IFRAME' || el.tagName === 'FRAME' || (el.tagName === 'OBJECT' && !!el.contentWindow);
 
 function frameDocument(el) {
-  try { return el.contentDocument; } catch { return null; }
+  try {
+    const doc = el.contentDocument;
+    if (doc && doc.nodeType === undefined) rename(el.contentWindow); // new to us
+    return doc;
+  } catch { return null; }
 }
 
 const isForeign = el => !!el.contentWindow && !frameDocument(el);

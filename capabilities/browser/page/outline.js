@@ -25,8 +25,8 @@ function outline(root, o) {
     if (aria('current') && aria('current') !== 'false') a.push('current');
     if (el === focused && el !== el.ownerDocument.body) a.push('focused');
     if (aria('invalid') ? aria('invalid') !== 'false' : FIELDS.has(el.tagName) && el.matches(':user-invalid')) a.push('invalid');
-    if (el.required || aria('required') === 'true') a.push('required');
-    if (el.readOnly || aria('readonly') === 'true') a.push('readonly');
+    if (el.required === true || aria('required') === 'true') a.push('required');
+    if (el.readOnly === true || aria('readonly') === 'true') a.push('readonly');
     if (el.tagName === 'TEXTAREA' || (role === 'textbox' && el.tagName !== 'INPUT')) a.push('multiline');
     if (el.type === 'password') a.push('password');
     if (isDraggable(el)) a.push('draggable');

@@ -1,0 +1,36 @@
+package browser
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// taken are the members of elements and documents that the page script asks for and that
+// a page can hide by the name of a field or an image (HTML standard, named properties of
+// form and of Document). Each belongs to one of page/names.js's classes and is asked of
+// nothing but nodes, documents, ranges and windows' event targets.
+const taken = "activeElement addEventListener assignedSlot baseURI body checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
+	"cloneNode closest compareDocumentPosition contains contentType createRange defaultView dispatchEvent documentElement elementFromPoint execCommand " +
+	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
+	"hasAttribute hasAttributes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth ownerDocument parentElement " +
+	"parentNode querySelector querySelectorAll removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
+	"tabIndex tagName textContent title"
+
+var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)
+
+// renamed gives the script with second names in place of those, which no page knows, and
+// NAMES in front of it: pairs of a name and its second one.
+func renamed(script string) string {
+	random := make([]byte, 8)
+	rand.Read(random) // never fails
+	end := "$" + hex.EncodeToString(random)
+	var pairs [][2]string
+	for name := range strings.FieldsSeq(taken) {
+		pairs = append(pairs, [2]string{name, name + end})
+	}
+	names, _ := json.Marshal(pairs) // of strings: can not fail
+	return "const NAMES = " + string(names) + ";\n" + takenNames.ReplaceAllString(script, ".${1}$"+end)
+}

@@ -1,0 +1,19 @@
+// ---- names: what no page can take ------------------------------------------------
+
+// The fields of a form hide what the form itself has by the same name, in every world:
+// of <form><input name=children> the property children is the field. Some elements do
+// the same to their document. So what these scripts ask of any element or document has a
+// second name here, made up anew by each node (names.go), under which they ask for it.
+const HOLDERS = ['EventTarget', 'Node', 'Element', 'HTMLElement', 'SVGElement', 'MathMLElement', 'Document', 'DocumentFragment', 'ShadowRoot', 'Range'];
+
+// rename gives the second names to the classes of a window: each frame has its own.
+function rename(win) {
+  for (const holder of HOLDERS) {
+    const proto = win[holder].prototype;
+    for (const [name, second] of NAMES) {
+      const is = Object.getOwnPropertyDescriptor(proto, name);
+      if (is) Object.defineProperty(proto, second, is);
+    }
+  }
+}
+rename(globalThis);
