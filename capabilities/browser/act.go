@@ -9,6 +9,7 @@ import (
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -390,17 +391,29 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 }
 
 // leaves reports whether the page asked for another document, too, after the tab that it
-// opened. Its script goes on once that tab is set up; then the page answers.
+// opened. Its script goes on, and then the page answers, once that tab is set up; or at
+// once, where they have nothing to do with each other.
 func (c *call) leaves(before tabState) bool {
 	soft, cancel := c.soft()
 	defer cancel()
+	answer := start(soft, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).done
 	all, _ := c.lane.list()
 	for _, t := range all {
-		if c.opened(t) {
-			t.awaitReady(soft)
+		if !c.opened(t) {
+			continue
+		}
+		select {
+		case <-t.ready:
+		case <-answer:
+		case <-t.life.Done():
+		case <-soft.Done():
 		}
 	}
-	c.tab.ping(c.tab.s, eventWait)
+	select {
+	case <-answer:
+	case <-time.After(eventWait):
+	case <-soft.Done():
+	}
 	now, _ := c.tab.look()
 	if now.requested != before.requested {
 		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return departed(before, s) })
@@ -478,6 +491,9 @@ func (v verdict) with(a acted) verdict {
 	said := openedTab
 	for _, t := range a.Opened {
 		said += fmt.Sprintf(", tab %d", t.Index)
+		if t.URL == "" {
+			said += ", which shows nothing yet"
+		}
 	}
 	if a.Snapshot != "" {
 		said += ", which the snapshot does not show"

@@ -20,6 +20,8 @@ var (
 			WithHint("Try again: the script is stopped where it can be. If it stays so, navigate to another page, or close the tab; or give a larger timeout_ms.")
 	errOnItsWay = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "A navigation is on its way, and its server has not answered yet; until then Chrome lets nobody at the page shown.").
 			WithHint("Wait with tool.browser.wait-for, load_state load; or end it with tool.browser.navigate to another address, or tool.browser.navigate-back, direction reload.")
+	errNotShown = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The tab's first page is on its way, and its server has not answered yet; until then Chrome lets nobody at the tab.").
+			WithHint("Wait with tool.browser.wait-for, load_state load; or select another tab with tool.browser.tabs; or end it with tool.browser.navigate to another address.")
 	errBrowserGone = capabilities.Errorf(capabilities.CodeBrowserCrashed, "The browser ended unexpectedly; open pages are lost.").
 			WithHint("Call navigate again: a new browser is started.")
 )

@@ -208,7 +208,16 @@ func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
 		}
 		return l.current(ctx, fresh)
 	}
-	return c.awaitTab(ctx, t.id)
+	bounded, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	_, err = c.awaitTab(bounded, t.id)
+	switch late := ctx.Err() == nil && bounded.Err() != nil; {
+	case err == nil || fresh && late:
+		return t, nil // Chrome opens another address in it all the same
+	case late:
+		return nil, errNotShown
+	}
+	return nil, err
 }
 
 // takeLost says, once, that pages were lost.

@@ -96,6 +96,11 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 // freeToLeave stops a script of the page shown that never ends: Chrome takes no new
 // document in while it runs, and none of our commands while one is on its way.
 func (c *call) freeToLeave() {
+	select {
+	case <-c.tab.ready:
+	default:
+		return // no page is shown
+	}
 	if now, _ := c.tab.look(); now.open == nil && now.navigating == "" && !c.tab.ping(c.tab.s, time.Second) && c.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 		defer cancel()

@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +154,52 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 	n.must("click", obj{"selector": "#asks"})
 	told(n.must("handle-dialog", obj{"accept": true}), "a new tab was opened, tab 5", "/2?f")
 	told(n.must("click", obj{"selector": "#away"}), "a new document was opened; a new tab was opened, tab 6", "/2?g")
+}
+
+// Chrome lets nobody at a tab that a link opened until its server answers: calls say so,
+// and the tab can be used then, and be sent elsewhere before.
+func TestTabsOfSilentServers(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<a id=slow target=_blank href=/slow>S</a><a id=hang target=_blank href=/hang>H</a>`), "/2": html(`two`)})
+	answer := make(chan struct{})
+	site := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			select {
+			case <-answer:
+			case <-r.Context().Done():
+			}
+		}
+		site.ServeHTTP(w, r)
+	})
+	n := newNode(t, s.URL)
+	for link, then := range map[string]func(n *node){
+		"#slow": func(n *node) {
+			wait := n.inBackground(t.Context(), "wait-for", obj{"text": "404"})
+			close(answer)
+			if a, err := wait(); err != nil || a.m["matched"] != true {
+				t.Errorf("%v %s", err, a.json)
+			}
+		},
+		"#hang": func(n *node) {
+			if a := n.must("navigate", obj{"url": s.URL + "/2", "snapshot": "full"}); !strings.Contains(a.json, "two") {
+				t.Error(a.json)
+			}
+		},
+	} {
+		t.Run(link[1:], func(t *testing.T) {
+			t.Parallel() // each waits for long
+			n := n.on(capabilities.LaneID(link[1:]))
+			n.goTo(s.URL + "/")
+			if a := n.must("click", obj{"selector": link}); a.Evidence != "a new tab was opened, tab 1, which shows nothing yet" {
+				t.Errorf("%s (%s) %s", a.Effect, a.Evidence, a.json)
+			}
+			n.must("tabs", obj{"action": "select", "index": 1})
+			if err := n.refused(capabilities.CodeDeadlineExceeded, "snapshot", obj{}); !strings.Contains(err.PublicMessage(), "first page is on its way") {
+				t.Error(err)
+			}
+			then(n)
+		})
+	}
 }
 
 // A tab over the limit is closed at once, and the action that opened it says so.

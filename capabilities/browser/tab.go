@@ -143,10 +143,10 @@ func (t *tab) turnAway(by *tab) {
 	start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 }
 
-// setUp prepares the page and lets it run. All of it is sent at once.
+// setUp prepares the page and lets it run. All of it is sent at once. A tab that a link
+// opened takes most of it in only when its server has answered, however late that is.
 func (t *tab) setUp() {
-	ctx, cancel := context.WithTimeout(t.life, 20*time.Second)
-	defer cancel()
+	ctx := t.life
 	none := cdp.Empty{}
 	steps := []*pending{
 		attachFrames(ctx, t.s),
@@ -269,11 +269,14 @@ func (t *tab) unanswered() bool {
 	return t.state.navigating != "" && !answered
 }
 
+// settleWait is how long a call waits for a page that is on its way or not complete.
+const settleWait = 5 * time.Second
+
 // settle waits until no document is on its way and the present one is parsed,
 // at most five seconds: a page that never finishes can still be read, but not while
 // its successor's server has not answered.
 func (t *tab) settle(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && s.domReady })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {

@@ -52,7 +52,12 @@ func waitFor(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
 			"Give at least one of: text, text_gone, selector, url, load_state, function.")
 	}
+	began := time.Now()
+	timeout := time.Duration(args.Timeout) * time.Millisecond
 	t, err := c.lane.current(c.ctx, false)
+	for err == errNotShown && time.Since(began) < timeout {
+		t, err = c.lane.current(c.ctx, false)
+	}
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -61,7 +66,6 @@ func waitFor(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, d.refusal()
 	}
 	c.release()
-	began := time.Now()
 	within := func(d time.Duration) time.Time {
 		end := began.Add(d)
 		if deadline, ok := c.ctx.Deadline(); ok && deadline.Add(-250*time.Millisecond).Before(end) {
@@ -69,7 +73,6 @@ func waitFor(c *call) (capabilities.Output, error) {
 		}
 		return end
 	}
-	timeout := time.Duration(args.Timeout) * time.Millisecond
 	first := max(timeout, boundToCome)
 	if t.unanswered() {
 		first = timeout // the page shown can not be asked
