@@ -377,6 +377,32 @@ func TestHiddenThings(t *testing.T) {
 	never(t, n.snap(), "until seen")
 }
 
+// A page whose style sheets are on their way is not yet shown, and not yet read.
+func TestSnapshotWaitsForStyles(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<a href=/2>go</a>`), "/2": `<!doctype html><link rel=stylesheet href=/style.css><p>shown</p><p class=x>hidden</p>`})
+	site := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/style.css" {
+			site.ServeHTTP(w, r)
+			return
+		}
+		time.Sleep(500 * time.Millisecond) // a slow server
+		w.Header().Set("Content-Type", "text/css")
+		fmt.Fprint(w, ".x{display:none}")
+	})
+	n := newNode(t, s.URL)
+	for _, mode := range []string{"full", "none"} {
+		n.goTo(s.URL + "/")
+		shown := n.must("click", obj{"selector": "a", "snapshot": mode}).json
+		if mode == "none" {
+			shown = n.snap()
+		}
+		if !strings.Contains(shown, "text: shown") || strings.Contains(shown, "hidden") {
+			t.Errorf("%s: %s", mode, shown)
+		}
+	}
+}
+
 // While a modal dialog is open a snapshot says that nothing else can be used.
 func TestSnapshotOfAModalDialog(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<h1>Shop</h1><main id=main><p>` + strings.Repeat("many words ", 30) + `</p><button>Buy</button></main>

@@ -406,7 +406,19 @@ async function rest() {
   observer.disconnect();
 }
 
+// styled waits, once for a document, until its style sheets are there: before, Chrome
+// shows no frame of it, and what they hide is not hidden yet.
+let unstyled = 2000;
+
+async function styled() {
+  const bound = unstyled;
+  unstyled = 0;
+  const lacks = bound && document.readyState !== 'complete' && [...document.querySelectorAll('link[rel~=stylesheet i]')].some(l => !l.sheet && !l.disabled);
+  if (lacks) await frame(window, bound);
+}
+
 async function snapshot(o) {
+  await styled();
   if (o.rest) await rest();
   next = Math.max(next, o.base);
   suspects = [];
