@@ -90,6 +90,7 @@ func resize(c *call) (capabilities.Output, error) {
 	}
 	l.mu.Lock()
 	l.emulated = now
+	l.egress.SetOffline(now.isOffline())
 	l.mu.Unlock()
 	others, _ := l.list()
 	for _, t := range others {
@@ -215,6 +216,8 @@ func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pend
 	}
 	return sent
 }
+
+func (e emulated) isOffline() bool { return e.Offline != nil && *e.Offline }
 
 // processWide queues what Chrome keeps for a whole process, and drops when the
 // session that set it ends.

@@ -4,6 +4,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -111,6 +112,34 @@ func TestResizeMobileAndOffline(t *testing.T) {
 	}
 	if got := n.eval("screen.width"); got != 390.0 {
 		t.Errorf("a refused resize changed the width to %v", got)
+	}
+}
+
+// Offline is offline for a page's service worker, too.
+func TestOfflineServiceWorker(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/":  html(`<script>ready=navigator.serviceWorker.register('/sw.js').then(()=>navigator.serviceWorker.ready).then(()=>navigator.serviceWorker.controller||new Promise(r=>{navigator.serviceWorker.oncontrollerchange=r})).then(()=>'ready')</script>`),
+		"/2": html(`two`),
+	})
+	site := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/sw.js" {
+			site.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(w, `onactivate=e=>e.waitUntil(clients.claim());onfetch=e=>e.respondWith(fetch(e.request.url).catch(()=>new Response('<p>from the worker', {headers: {'content-type': 'text/html'}})))`)
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.eval("ready")
+	for _, offline := range []bool{true, false} {
+		n.must("resize", obj{"width": 800, "height": 600, "offline": offline})
+		before := s.count("/2")
+		shown := n.must("navigate", obj{"url": s.URL + "/2", "snapshot": "full"}).json
+		if strings.Contains(shown, "from the worker") != offline || s.count("/2") > before == offline {
+			t.Errorf("offline %v: %s, %d requests", offline, shown, s.count("/2")-before)
+		}
 	}
 }
 

@@ -158,6 +158,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 		l.chrome, l.context, l.egress = c, id, out
 	}
 	emulated := l.emulated
+	out.SetOffline(emulated.isOffline())
 	l.mu.Unlock()
 	if ended {
 		l.dispose(c, id, out)

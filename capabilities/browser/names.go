@@ -16,7 +16,7 @@ const taken = "activeElement addEventListener assignedSlot baseURI body checkVis
 	"cloneNode closest compareDocumentPosition contains contentType createRange defaultView dispatchEvent documentElement elementFromPoint execCommand " +
 	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
 	"hasAttribute hasAttributes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth ownerDocument parentElement " +
-	"parentNode querySelector querySelectorAll removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
+	"parentNode querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
 	"tabIndex tagName textContent title"
 
 var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)

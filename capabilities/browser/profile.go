@@ -69,6 +69,7 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 		l.chrome, l.context, l.egress = c, "", out
 	}
 	emulated := l.emulated
+	out.SetOffline(emulated.isOffline())
 	l.mu.Unlock()
 	if ended {
 		l.dispose(c, "", out)

@@ -43,6 +43,7 @@ type Proxy struct {
 	failures map[string]failed   // by "host:port": why and when the latest connection failed
 	tunnels  map[net.Conn]string // open tunnels, both ends, by "host:port"
 	closed   bool
+	offline  bool // nothing goes out
 }
 
 // maxFailures bounds what is remembered of a page that tries many hosts.
@@ -234,7 +235,7 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port string) (conn net.Con
 // serve handles one request of Chrome: a tunnel for https and sockets, or a
 // plain http request with an absolute address.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	if !p.rules.gate.pass(r.Context()) {
+	if !p.rules.gate.pass(r.Context()) || !p.online() {
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 	switch {
@@ -353,7 +354,29 @@ func (p *Proxy) track(target string, conns ...net.Conn) bool {
 	for _, c := range conns {
 		p.tunnels[c] = target
 	}
-	return !p.closed
+	return !p.closed && !p.offline
+}
+
+// SetOffline shuts the way out, open connections too, or opens it again. Chrome's own emulation does not reach
+// what a service worker asks for.
+func (p *Proxy) SetOffline(offline bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.offline = offline
+	for c := range p.tunnels {
+		if offline {
+			c.Close()
+		}
+	}
+}
+
+func (p *Proxy) online() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.offline
 }
 
 // Cut ends tunnels to hosts that are not granted any more.
