@@ -205,10 +205,12 @@ function hintOf(el) {
     getComputedStyle(el).backgroundImage.match(/([^"/?#]+)(?:[?#][^"]*)?"\)/)?.[1];
 }
 
-// isSecret: what the field holds must not be shown.
+// isSecret: what the field holds must not be shown. A list to search in is no password,
+// though pages call it one to keep the browser from offering addresses.
 function isSecret(el) {
   if (secrets.has(el)) return true;
-  const auto = el.getAttribute('autocomplete') || '';
+  let auto = el.getAttribute('autocomplete') || '';
+  if (el.getAttribute('role') === 'combobox' && /list|both/.test(el.getAttribute('aria-autocomplete'))) auto = auto.replace('new-password', '');
   if (el.type === 'password' || /(current|new)-password|one-time-code|cc-(number|csc)/.test(auto) ||
       (el.tagName === 'INPUT' && !['', 'none'].includes(getComputedStyle(el).webkitTextSecurity || ''))) {
     secrets.add(el);
