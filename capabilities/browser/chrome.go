@@ -381,7 +381,10 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch st
 		"--window-size=1280,800", "--enable-automation",
 	}
 	if how.headless {
-		args = append(args, "--headless=new", "--hide-scrollbars", "--disable-gpu")
+		args = append(args, "--headless=new", "--hide-scrollbars", "--disable-gpu",
+			// Our pointer is a mouse, whatever the machine has: without one, pages show
+			// what they have for fingers, such as pickers that take no text.
+			"--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4")
 	}
 	if sandbox == SandboxOff {
 		args = append(args, "--no-sandbox")

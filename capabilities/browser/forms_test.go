@@ -2,7 +2,10 @@
 
 package browser
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // What libraries make of lists, pickers and tables reads as what a person sees: once, with
 // its words, and with nothing to press that nobody can.
@@ -17,4 +20,18 @@ func TestSearchInAListIsNoSecret(t *testing.T) {
 	snap := n.snap()
 	wants(t, snap, `- combobox "Country" [ref=`, `: "Germany"`, "- text: Germany", `(filled, hidden)`)
 	never(t, snap, "hunter2secret", "anotherSecret")
+}
+
+func TestPagesSeeAMouse(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("Pointers")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	const sees = `['(pointer: fine)', '(hover: hover)', '(any-pointer: fine)', '(any-hover: hover)', '(pointer: coarse)'].map(q => +matchMedia(q).matches).join('')`
+	if got := n.eval(sees); got != "11110" {
+		t.Errorf("a page sees %v", got)
+	}
+	n.must("resize", obj{"width": 390, "height": 800, "mobile": true})
+	if got := fmt.Sprint(n.eval(sees)); got[0] != '0' || got[4] != '1' {
+		t.Errorf("on a phone it sees %v", got)
+	}
 }
