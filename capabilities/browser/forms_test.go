@@ -35,3 +35,14 @@ func TestPagesSeeAMouse(t *testing.T) {
 		t.Errorf("on a phone it sees %v", got)
 	}
 }
+
+func TestOptionsToBeReadAloud(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div role=listbox style="width:0;height:0;overflow:hidden"><div role=option aria-selected=true>Rome</div><div role=option>Oslo</div></div>
+<div role=listbox aria-label=Seen><div role=option>Bonn</div></div><div style="cursor:pointer">Rome</div>
+<div style="width:0;height:0;overflow:hidden"><input type=checkbox id=box><button>Go</button><a href=#x>Skip</a></div><label for=box>Box</label>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, `- clickable "Rome"`, `- option "Bonn"`, `- checkbox "Box"`, `- button "Go"`, `- link "Skip"`)
+	never(t, snap, `option "Rome"`, "Oslo", "listbox [")
+}

@@ -134,7 +134,7 @@ function outline(root, o) {
     const before = veiled, was = struck;
     struck ||= style.textDecorationLine.includes('line-through');
     let shut = false; // what is in it is not shown
-    if (!ACTIVE.has(role) && !(UNNAMED.has(role) && !node.hasAttributes())) {
+    if ((!ACTIVE.has(role) || role === 'listbox' && tag !== 'SELECT') && !(UNNAMED.has(role) && !node.hasAttributes())) {
       if (veiled && leaves(style, veiled)) veiled = null;
       veiled ||= veilOf(node, style);
       shut = style.contentVisibility === 'hidden' && display !== 'inline' && display !== 'contents';
@@ -143,7 +143,7 @@ function outline(root, o) {
     deep++;
     if (deep > MAX_DEEP) {
       out.push('(nested too deep to be read)');
-    } else if (!role || invisible || veiled && !ACTIVE.has(role) && role !== 'iframe') {
+    } else if (!role || invisible || veiled && !(role === 'iframe' || ACTIVE.has(role) && !unreachable(node, veiled))) {
       for (const k of shut ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
       place(node, role, out, mute, pointing || pointer || clickable, shut, clickable);
@@ -377,14 +377,19 @@ function veilOf(el, style) {
     const r = box();
     return r.bottom > 0 && r.right > 0 && r.top < win.innerHeight && r.left < win.innerWidth && !el.getAnimations().some(a => a.playState === 'running') ? {} : null;
   }
-  const veil = {still: style.position === 'static'};
+  const veil = {still: style.position === 'static', cut: true};
   if (style.overflowY !== 'visible' && style.display !== 'inline' && style.display !== 'contents' && el !== el.ownerDocument.body && el.offsetWidth !== undefined && !(el.clientWidth && el.clientHeight)) return veil;
   if (veil.still || style.position === 'sticky') return null;
   const r = box();
   if (r.width <= 1 || r.height <= 1 || r.right + win.scrollX > FAR && r.bottom + win.scrollY > FAR) return null;
   for (let x = el; x; x = above(x)) if (x.scrollTop || x.scrollLeft || getComputedStyle(x).direction === 'rtl') return null; // it can be scrolled to
+  veil.cut = false;
   return veil;
 }
+
+// unreachable: in what is cut to nothing, only what the browser itself makes a control, or
+// takes the focus, can be worked with. The options there are a copy to be read aloud.
+const unreachable = (el, veil) => veil.cut && el.tabIndex < 0 && !/^(INPUT|SELECT|TEXTAREA|BUTTON|OPTION)$/.test(el.tagName);
 
 const FAR = -500;
 
