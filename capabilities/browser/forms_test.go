@@ -46,3 +46,14 @@ func TestOptionsToBeReadAloud(t *testing.T) {
 	wants(t, snap, `- clickable "Rome"`, `- option "Bonn"`, `- checkbox "Box"`, `- button "Go"`, `- link "Skip"`)
 	never(t, snap, `option "Rome"`, "Oslo", "listbox [")
 }
+
+func TestLabelOfAHiddenControl(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<label for=a>Fruit</label><select id=a aria-hidden=true style="position:absolute;width:1px;height:1px"><option>Fig</select><span role=combobox tabindex=0 aria-expanded=false>Fig</span>
+<label for=b>Town</label><select id=b hidden></select><label for=c>Plain</label><input id=c>
+<label><input type=checkbox aria-hidden=true style="opacity:0">Tick</label><label><input type=radio style="opacity:0">Ring</label>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, "- text: Fruit\n- combobox", "- text: Town\n", `- textbox "Plain"`, `- checkbox "Tick"`, `- radio "Ring"`)
+	never(t, snap, "text: Plain", "text: Tick", "text: Ring")
+}

@@ -122,9 +122,10 @@ function outline(root, o) {
     if (ROWS.has(role)) row = node;
     if (tag === 'CAPTION' || (tag === 'LEGEND' && node.parentElement?.tagName === 'FIELDSET')) mute = true; // it names what it is in
     if (tag === 'LABEL' && node.control) {
-      mute = true; // it is the control's name
-      const to = node.control;
-      if (!role && (to.type === 'checkbox' || to.type === 'radio' || to.type === 'file') && !to.checkVisibility({visibilityProperty: true})) role = roleOf(to);
+      const to = node.control, shown = to.checkVisibility({visibilityProperty: true}) && !to.closest('[aria-hidden=true]');
+      const standsIn = !role && !shown && (to.type === 'checkbox' || to.type === 'radio' || to.type === 'file');
+      if (standsIn) role = roleOf(to);
+      mute ||= shown || standsIn; // it is the control's name
     }
     const invisible = style.visibility !== 'visible';
     const pointer = style.cursor === 'pointer';
