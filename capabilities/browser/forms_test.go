@@ -57,3 +57,13 @@ func TestLabelOfAHiddenControl(t *testing.T) {
 	wants(t, snap, "- text: Fruit\n- combobox", "- text: Town\n", `- textbox "Plain"`, `- checkbox "Tick"`, `- radio "Ring"`)
 	never(t, snap, "text: Plain", "text: Tick", "text: Ring")
 }
+
+func TestWordsBesideAName(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button aria-label="Choose a month">May</button><button aria-label=Close>×</button><button aria-label="3 new messages">3</button>
+<a href=#a aria-label="Steel bolt">Steel bolt <b>$3.50</b></a><button aria-label=Menu><svg><title>Menu</title></svg></button><h2 id=h>Head</h2><div role=tab tabindex=0 aria-labelledby=h>Tab words</div>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, `"Choose a month" [ref=`, `]: May`, "$3.50", "Tab words")
+	never(t, snap, "×", "]: 3\n")
+}

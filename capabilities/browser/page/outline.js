@@ -174,7 +174,7 @@ function outline(root, o) {
     } else {
       n.value = valueOf(el, role);
       if (!(n.value && (role === 'textbox' || role === 'searchbox'))) {
-        const quiet = mute || (FROM_CONTENT.has(role) && n.name !== '' && whole.length <= MAX_NAME);
+        const quiet = mute || (FROM_CONTENT.has(role) && n.name !== '' && whole.length <= MAX_NAME && !saysMore(el, whole));
         if (el.tagName === 'DETAILS' && !el.open) {
           const s = el.querySelector(':scope > summary');
           if (s) visit(s, n.kids, quiet, pointing);
@@ -358,6 +358,14 @@ function isOneOf(el) {
   if (!heard.has(x) || holdsSeveral(el) || !el.textContent.trim()) return false;
   around.push(x);
   return around.every(x => holdsSeveral(x) || x.childElementCount === 1) && around.some(holdsSeveral) && takesPresses(x, false);
+}
+
+// saysMore: what is written in el is not what its author named it, such as the month on a
+// button "Choose a month".
+function saysMore(el, name) {
+  if (!el.hasAttribute('aria-label') && !el.hasAttribute('aria-labelledby')) return false;
+  const bare = s => s.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+  return !bare(name).includes(bare(textOf(el, 300)));
 }
 
 const isModal = el => el.tagName === 'DIALOG' && el.matches(':modal');
