@@ -225,6 +225,7 @@ function outline(root, o) {
           continue;
         }
         out.cells = false;
+        if (x.role === 'clickable' && addsNothing(x)) { out.push(...x.kids); continue; }
         if (!x.active && !x.ref) {
           if (!x.kids.length && !x.name && !x.value && x.role !== 'heading') continue;
           if (PLAIN.has(x.role) && !x.name) { out.push(...x.kids); continue; }
@@ -292,6 +293,7 @@ const MAX_PART = 1500; // characters from which on a part has a ref of its own
 
 const SILENT = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'DATALIST', 'script', 'style', 'defs', 'symbol', 'title', 'desc', 'metadata']);
 const RANGED = new Set(['spinbutton', 'slider', 'date', 'time', 'month', 'week', 'datetime']);
+const ENTERED = new Set([...RANGED, 'textbox', 'searchbox', 'combobox', 'color']);
 const FIELDS = new Set(['INPUT', 'TEXTAREA', 'SELECT']);
 const TELLING = new Set('img canvas video heading region note status alert blockquote tooltip'.split(' ')); // also of what takes clicks
 
@@ -316,6 +318,18 @@ function isClickable(el, role, style, pointing) {
 // (listeners.go).
 const heard = new Map();
 
+// addsNothing: all that is clickable of it is in it, and says so: a cell around its link, or
+// what a library draws around a field. A press on that passes it, too. What has room of its
+// own, such as a picture with a box to tick, is something else.
+function addsNothing(n) {
+  const [first] = n.kids;
+  if (!first || !n.kids.every(k => k.active || k.role === 'img') || !n.attrs.every(a => n.kids.some(k => k.attrs.includes(a)))) return false;
+  const bare = !n.kids.reduce((rest, k) => rest.replace(k.name, ''), n.name).trim();
+  if (!bare || n.kids.some(k => ENTERED.has(k.role))) return bare;
+  const [all, part] = [n, first].map(x => { const r = x.el.getBoundingClientRect(); return r.width * r.height; });
+  return (n.kids.length === 1 && first.active && !first.attrs.includes('disabled') || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
+}
+
 // hear is told which of them there are, and which of those are new here.
 function hear([now, come], all) {
   for (const [el, id] of heard) if (!now.includes(id)) heard.delete(el);
@@ -328,7 +342,7 @@ function hear([now, come], all) {
 function takesPresses(el, alone = true) {
   const win = el.ownerDocument.defaultView, r = el.getBoundingClientRect();
   if (r.width < 3 || r.height < 3 || r.width * r.height * 2 > win.innerWidth * win.innerHeight) return false;
-  if (el.closest('a[href],button,summary,[role=button],[role=link]')) return false;
+  if (el.closest('a[href],button,summary,[role=button],[role=link]') || el.closest('label')?.control) return false;
   let seen = 0, active = 0;
   for (const x of el.getElementsByTagName('*')) {
     if (++seen > 60 || (heard.has(x) || ACTIVE.has(roleOf(x))) && ++active > 3) return false;
