@@ -227,7 +227,7 @@ func (c *call) retype(f field, r filled) error {
 // judgeForm sums up; a field that was refused is an error that tells of the others.
 func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 	v = confirmed("each field holds its value")
-	var refused, other []string
+	var refused, other, lost, open []string
 	var details []refusedField
 	for i, r := range fields {
 		name := fmt.Sprintf("fields[%d]", i)
@@ -238,6 +238,10 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 			continue
 		case r.Verdict == "gone":
 			v = verdict{capabilities.EffectUnverifiable, name + " was replaced by the page while it was filled"}
+		case r.Verdict == "open":
+			open = append(open, name)
+		case r.Verdict == "unchanged":
+			lost = append(lost, name)
 		case r.Verdict != "match" && r.Verdict != "same":
 			other = append(other, name)
 		}
@@ -254,19 +258,38 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 				Filled  int            `json:"filled"`
 			}{details, count})
 	}
-	switch {
-	case len(other) == 0:
-		if single && v.effect == capabilities.EffectConfirmed {
-			v.evidence = "the field holds the value"
-		}
-	case single:
+	switch changed := len(other) + len(lost); {
+	case changed == 0 && len(fields) == 1 && v.effect == capabilities.EffectConfirmed:
+		v.evidence = "the field holds the value"
+	case changed == 0:
+	case len(fields) == 1:
 		v = judge(fields[0].Verdict, "")
-	case len(other) == len(fields) && !slices.ContainsFunc(fields, func(r filled) bool { return r.Verdict != "unchanged" }):
+	case len(lost) == len(fields):
 		v = verdict{capabilities.EffectSuspectNoop, "no field changed"}
 	default:
-		v = verdict{capabilities.EffectPartial, strings.Join(other, ", ") + ": changed or limited by the page, the others hold their values"}
+		v = verdict{capabilities.EffectPartial, strings.Join(slices.DeleteFunc([]string{
+			about(other, "changed or limited by the page"),
+			about(lost, "the page took the value back; a picker or a list is clicked, and what it shows then"),
+		}, func(s string) bool { return s == "" }), "; ")}
+		if changed < count {
+			v.evidence += "; the others hold their values"
+		}
+	}
+	if len(open) > 0 {
+		if len(fields) == 1 {
+			open[0] = "the field"
+		}
+		v.evidence += "; " + about(open, "its list is open, and what is meant is chosen there: click it")
 	}
 	return v, count, nil
+}
+
+// about says something of fields, nothing of none.
+func about(names []string, what string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return strings.Join(names, ", ") + ": " + what
 }
 
 type refusedField struct {

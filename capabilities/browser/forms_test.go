@@ -5,6 +5,8 @@ package browser
 import (
 	"fmt"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // What libraries make of lists, pickers and tables reads as what a person sees: once, with
@@ -84,5 +86,38 @@ func TestWhatStandsAroundAField(t *testing.T) {
 	never(t, snap, `clickable "Town`, `clickable "Fig`, `clickable "One`, `clickable "down`, `clickable "Agree`)
 	if t.Failed() {
 		t.Log(snap)
+	}
+}
+
+// A list or picker that takes the value back when the focus goes on is not said to hold it.
+func TestFillOfWhatTakesItBack(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=pick aria-label=Pick><input id=list role=combobox aria-expanded=false aria-label=List><input id=plain aria-label=Plain><input id=mask aria-label=Mask>
+<script>pick.onfocus = () => { const d = document.createElement('div'); d.textContent = 'Days'; document.body.append(d);
+  pick.onblur = () => requestAnimationFrame(() => { pick.value = ''; d.remove(); }); };
+list.oninput = () => list.ariaExpanded = 'true'; list.onblur = () => { list.ariaExpanded = 'false'; requestAnimationFrame(() => { list.value = ''; }); };
+mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	all := func(with ...string) []obj {
+		var fields []obj
+		for _, id := range with {
+			fields = append(fields, obj{"selector": "#" + id, "value": "word"})
+		}
+		return fields
+	}
+	for _, c := range []struct {
+		fields   []obj
+		effect   capabilities.Effect
+		evidence string
+	}{
+		{all("pick", "list", "plain", "mask"), capabilities.EffectPartial, "fields[3]: changed or limited by the page; fields[0], fields[1]: the page took the value back; a picker or a list is clicked, and what it shows then; the others hold their values"},
+		{all("plain", "list"), capabilities.EffectConfirmed, "each field holds its value; fields[1]: its list is open, and what is meant is chosen there: click it"},
+		{all("list"), capabilities.EffectConfirmed, "the field holds the value; the field: its list is open, and what is meant is chosen there: click it"},
+		{all("plain"), capabilities.EffectConfirmed, "the field holds the value"},
+	} {
+		n.goTo(s.URL)
+		if a := n.must("fill-form", obj{"fields": c.fields}); a.Effect != c.effect || a.Evidence != c.evidence {
+			t.Errorf("%v: %s (%s)", c.fields, a.Effect, a.Evidence)
+		}
 	}
 }

@@ -99,6 +99,7 @@ function judgeText(el, before, want) {
   if (!attached(el)) return 'gone';
   const now = currentText(el);
   const same = el.isContentEditable ? squeeze(now) === squeeze(want) : now === want || (el.type === 'number' && now !== '' && Number(now) === Number(want));
+  if (same && want !== '' && el.getAttribute('aria-expanded') === 'true') return 'open';
   return same ? 'match' : now === before ? 'unchanged' : 'other';
 }
 
@@ -174,7 +175,9 @@ async function fill(o) {
   const list = o.keyed?.length ? [...document.querySelectorAll(TEXTS)] : [];
   const keyed = o.fields.map(f => { const x = list.length ? find(f) : {}; return !!x.el && o.keyed.includes(list.indexOf(fieldOf(x.el))); });
   const done = [];
-  let last = null;
+  let last = null, opened = false;
+  const observer = new MutationObserver(all => { opened ||= all.some(r => r.attributeName || [...r.addedNodes].some(x => x.nodeType === 1)); });
+  observer.observe(document, {subtree: true, childList: true, attributeFilter: ['aria-expanded']});
   for (let i = 0; i < o.fields.length; i++) {
     let r;
     try { r = fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
@@ -185,6 +188,8 @@ async function fill(o) {
   // The others told their change when they lost the focus.
   if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
   if (done.some(r => r.judge)) await reacted();
+  observer.disconnect();
+  if (opened) await rest(); // a list or picker takes back what was not chosen in it, once the focus goes on
   const fields = done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r);
   return fields.length === 1 && fields[0].error ? fields[0] : {fields};
 }
