@@ -4,6 +4,7 @@ package browser
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -118,6 +119,31 @@ mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 		n.goTo(s.URL)
 		if a := n.must("fill-form", obj{"fields": c.fields}); a.Effect != c.effect || a.Evidence != c.evidence {
 			t.Errorf("%v: %s (%s)", c.fields, a.Effect, a.Evidence)
+		}
+	}
+}
+
+// What looks like a field and can not be filled says how it is worked with.
+func TestWaysOfOtherFields(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=picker readonly><div id=slider role=slider tabindex=0 aria-valuenow=3></div><button id=list aria-haspopup=listbox>One</button><div id=combo role=combobox tabindex=0></div><select id=native></select><button id=other>Other</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	for _, c := range []struct{ tool, id, hint string }{
+		{"fill-form", "picker", "click it, take a snapshot"}, {"type", "picker", "click it, take a snapshot"},
+		{"fill-form", "slider", "press-key"}, {"type", "slider", "press-key"},
+		{"fill-form", "list", "click the option"}, {"type", "list", "click the option"}, {"select-option", "list", "click the option"},
+		{"fill-form", "combo", "click the option"}, {"type", "combo", "click the option"}, {"type", "native", "select-option"},
+		{"type", "other", "choose another element"},
+	} {
+		args := obj{"selector": "#" + c.id, "value": "x"}
+		switch c.tool {
+		case "type":
+			args = obj{"selector": "#" + c.id, "text": "x"}
+		case "select-option":
+			args = obj{"selector": "#" + c.id, "values": []string{"x"}}
+		}
+		if _, err := n.try(c.tool, args); err == nil || !strings.Contains(err.PublicHint(), c.hint) {
+			t.Errorf("%s of the %s: %v", c.tool, c.id, err)
 		}
 	}
 }

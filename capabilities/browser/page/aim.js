@@ -147,6 +147,18 @@ function fieldOf(el) {
 const isDisabled = el => el.matches(':disabled') || !!el.closest('[aria-disabled=true]');
 const isReadOnly = el => el.readOnly === true || el.getAttribute('aria-readonly') === 'true';
 
+const readOnly = el => fail('element_disabled', `${describe(el)} is read-only.`, 'If it opens a picker or a list: click it, take a snapshot, and choose there.');
+
+// byOtherWays says how to work with what looks like a field and takes no text.
+const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
+function byOtherWays(el) {
+  const role = roleOf(el);
+  if (el.tagName === 'SELECT') return 'Use tool.browser.select-option.';
+  if (role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox') return OPEN_LIST;
+  if (role === 'slider') return 'Give press-key its ref and ArrowRight, ArrowLeft, Home or End, with a count; or drag it.';
+  return undefined;
+}
+
 // at gives the element shown at a point of the viewport, through the documents of
 // frames that can be looked into; foreign says that the last one can not.
 function at(x, y) {
@@ -216,7 +228,7 @@ async function aim(o) {
   if (o.kind === 'type') {
     el = fieldOf(el);
     if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
-      return fail('execution_failed', `${describe(el)} does not take text.`);
+      return fail('execution_failed', `${describe(el)} does not take text.`, byOtherWays(el));
   }
   const list = el.tagName === 'OPTION' && el.closest('select');
   if (list && !list.multiple && list.size < 2 && o.kind !== 'rect') return fail('execution_failed', `${describe(el)} belongs to a native list: use select-option on the list.`);
@@ -224,7 +236,7 @@ async function aim(o) {
   if (!(imageOf(el) || el).checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
-  if (o.kind === 'type' && isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
+  if (o.kind === 'type' && isReadOnly(el)) return readOnly(el);
   if (o.kind === 'rect') {
     el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
     await still(el);

@@ -121,12 +121,12 @@ function fillOne(o, keyed) {
   }
   if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files.`, 'Use tool.browser.upload-file.');
   if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable)) {
-    if (role === 'combobox' || role === 'listbox') return fail('execution_failed', custom(el), OPEN_LIST);
-    return fail('execution_failed', `${describe(el)} is no field that can be filled.`);
+    if (byOtherWays(el) === OPEN_LIST) return fail('execution_failed', custom(el), OPEN_LIST);
+    return fail('execution_failed', `${describe(el)} is no field that can be filled.`, byOtherWays(el));
   }
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
-  if (isReadOnly(el)) return fail('element_disabled', `${describe(el)} is read-only.`);
+  if (isReadOnly(el)) return readOnly(el);
   if (el.tagName === 'SELECT') {
     const done = chooseIn(el, el.multiple ? o.value.split('\n').filter(Boolean) : [o.value]);
     return done.error ? done : {verdict: done.verdict};
@@ -194,7 +194,6 @@ async function fill(o) {
   return fields.length === 1 && fields[0].error ? fields[0] : {fields};
 }
 
-const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
 const custom = el => `${describe(el)} is no native list.`;
 
 // chooseIn selects options of a native list by value or label. With byKey it only
@@ -246,9 +245,7 @@ function choose(o) {
   if (el.tagName === 'OPTION') el = el.closest('select') || el;
   el = fieldOf(el);
   if (el.tagName !== 'SELECT') {
-    const role = roleOf(el);
-    const list = role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox';
-    return list ? fail('execution_failed', custom(el), OPEN_LIST) : fail('execution_failed', `${describe(el)} is no list of options.`);
+    return byOtherWays(el) === OPEN_LIST ? fail('execution_failed', custom(el), OPEN_LIST) : fail('execution_failed', `${describe(el)} is no list of options.`);
   }
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
