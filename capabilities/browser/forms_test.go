@@ -147,3 +147,22 @@ func TestWaysOfOtherFields(t *testing.T) {
 		}
 	}
 }
+
+// Dates, sliders and lists behind a modal dialog are not set, as text is not.
+func TestFillBehindAModalDialog(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input type=date id=date><input type=range id=range><select id=list><option>A<option>B</select>
+<dialog id=d><input type=date id=in><select id=inlist><option>A<option>B</select></dialog><div inert><input type=date id=inert></div><script>d.showModal()</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	for id, value := range map[string]string{"date": "2026-01-02", "range": "70", "list": "B", "inert": "2026-01-02"} {
+		n.refused(capabilities.CodeExecutionFailed, "fill-form", obj{"selector": "#" + id, "value": value})
+	}
+	n.refused(capabilities.CodeExecutionFailed, "select-option", obj{"selector": "#list", "values": []string{"B"}})
+	n.must("fill-form", obj{"fields": []obj{{"selector": "#in", "value": "2026-01-02"}, {"selector": "#inlist", "value": "B"}}})
+	if got := n.eval("[date.value, range.value, list.value, inert.value, document.getElementById('in').value, inlist.value].join()"); got != ",50,A,,2026-01-02,B" {
+		t.Error(got)
+	}
+	n.eval("d.close(); 1")
+	n.must("select-option", obj{"selector": "#list", "values": []string{"B"}})
+	n.must("fill-form", obj{"selector": "#date", "value": "2026-01-02"})
+}

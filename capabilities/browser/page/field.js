@@ -103,6 +103,10 @@ function judgeText(el, before, want) {
   return same ? 'match' : now === before ? 'unchanged' : 'other';
 }
 
+// barred: el did not take the focus since a modal dialog is open, or it is inert; a person
+// could not set it either.
+const barred = el => el.getRootNode().activeElement !== el && !!(el.closest('[inert]') || el.ownerDocument.querySelector('dialog:modal'));
+
 // fillOne gives one field its value: {verdict}, {press: true} where it takes a
 // click, or why not.
 function fillOne(o, keyed) {
@@ -135,6 +139,7 @@ function fillOne(o, keyed) {
   const before = currentText(el);
   if (SET_INPUTS.has(el.type)) {
     el.focus({preventScroll: true});
+    if (barred(el)) return unfocused(el);
     if (before === o.value) return {verdict: 'match'};
     const probe = el.cloneNode();
     probe.value = o.value;
@@ -219,6 +224,7 @@ function chooseIn(el, wanted, byKey) {
     // Its own rule would choose another at once.
     if (!chosen.size && !el.multiple && el.size < 2) return fail('invalid_arguments', `${describe(el)} always holds one option: give one.`);
     el.focus({preventScroll: true});
+    if (barred(el)) return unfocused(el);
     if (byKey && !el.multiple && el.size < 2 && chosen.size === 1 && el.matches(':focus')) {
       const [want] = chosen;
       const open = options.filter(x => !x.disabled && !x.parentElement.disabled && (x === want || getComputedStyle(x).display !== 'none'));
