@@ -75,16 +75,17 @@ func TestWordsBesideAName(t *testing.T) {
 func TestWhatStandsAroundAField(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<div class=l><div class=l><label for=a>Town</label><input id=a><button>Open</button></div></div>
 <table><tr><td class=l><a href=#b>Fig</a><tr><td class=l><button disabled>Off</button></table>
-<div class=l><input type=radio aria-label=One><input type=radio aria-label=Two></div><div class=l tabindex=0><img src=/i.png alt=down><div role=combobox tabindex=0 aria-label=Size></div></div>
+<div class=l><input type=radio aria-label=One><input type=radio aria-label=Two></div><div class=l tabindex=0><img src=/i.png alt=down><div role=combobox tabindex=0 aria-label=Size>Large</div></div>
+<div class=l><div role=combobox tabindex=0 aria-label="Rows: 5">5</div><div></div></div>
 <label class=l><span><input type=checkbox></span><span>Agree</span></label>
 <div class=l>Card <input aria-label=Note></div><div class=l style="width:200px;height:99px"><button>Like</button></div><div class=l style="width:150px;height:150px"><input type=checkbox></div><div class=l draggable=true><button>Drag</button></div>
 <script>for (const x of document.querySelectorAll('.l')) x.addEventListener('click', () => {})</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	snap := n.snap()
-	wants(t, snap, "- textbox \"Town\" [ref=", "- button \"Open\" [ref=", "- link \"Fig\" [ref=", "- radio \"One\" [ref=", "- combobox \"Size\" [ref=", `- checkbox "Agree" [ref=`,
+	wants(t, snap, "- textbox \"Town\" [ref=", "- button \"Open\" [ref=", "- link \"Fig\" [ref=", "- radio \"One\" [ref=", `- combobox "Rows: 5" [ref=`, `]: Large`, `- checkbox "Agree" [ref=`,
 		`- clickable "Off" [ref=`, `- clickable "Card Note" [ref=`, `- clickable "Like" [ref=`, "- clickable [hint=l] [ref=", `- clickable "Drag" [draggable] [ref=`)
-	never(t, snap, `clickable "Town`, `clickable "Fig`, `clickable "One`, `clickable "down`, `clickable "Agree`)
+	never(t, snap, `clickable "Town`, `clickable "Fig`, `clickable "One`, `clickable "down`, `clickable "5"`, `clickable "Large`, `clickable "Agree`)
 	if t.Failed() {
 		t.Log(snap)
 	}

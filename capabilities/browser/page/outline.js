@@ -160,7 +160,7 @@ function outline(root, o) {
     const active = clickable || ACTIVE.has(role);
     const whole = nameOf(el, role);
     const n = {role, el, row, name: shorten(whole, role), active, kids: []};
-    if (FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its name does not hold all of its text
+    if (role === 'combobox' || FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its text is its value, or its name does not hold all of it
     n.attrs = attrsOf(el, role);
     if (struck && n.name) n.attrs.push('struck');
     if (role === 'iframe') {
@@ -324,7 +324,9 @@ const heard = new Map();
 function addsNothing(n) {
   const [first] = n.kids;
   if (!first || !n.kids.every(k => k.active || k.role === 'img') || !n.attrs.every(a => n.kids.some(k => k.attrs.includes(a)))) return false;
-  const bare = !n.kids.reduce((rest, k) => rest.replace(k.name, ''), n.name).trim();
+  let rest = n.name;
+  for (const k of n.kids) for (const words of [k.name, ...k.kids]) if (typeof words === 'string') rest = rest.replace(words, '');
+  const bare = !rest.trim() || first.name.includes(rest.trim());
   if (!bare || n.kids.some(k => ENTERED.has(k.role))) return bare;
   const [all, part] = [n, first].map(x => { const r = x.el.getBoundingClientRect(); return r.width * r.height; });
   return (n.kids.length === 1 && first.active && !first.attrs.includes('disabled') || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
