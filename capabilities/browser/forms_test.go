@@ -167,3 +167,18 @@ func TestFillBehindAModalDialog(t *testing.T) {
 	n.must("select-option", obj{"selector": "#list", "values": []string{"B"}})
 	n.must("fill-form", obj{"selector": "#date", "value": "2026-01-02"})
 }
+
+// Which option the arrow keys came to, and Enter takes, is told.
+func TestActiveOption(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input id=c role=combobox aria-label=City aria-controls=l><div role=listbox id=l aria-label=Cities><div role=option id=o0>Rome</div><div role=option id=o1>Oslo</div></div>
+<script>let i = -1; c.onkeydown = e => { if (e.key === 'ArrowDown') c.setAttribute('aria-activedescendant', 'o' + (i = (i + 1) % 2)) }</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	never(t, n.snap(), "[active]")
+	n.must("press-key", obj{"selector": "#c", "key": "ArrowDown"})
+	wants(t, n.snap(), `- option "Rome" [active] [ref=`, `- option "Oslo" [ref=`)
+	a := n.must("press-key", obj{"key": "ArrowDown", "snapshot": "delta"})
+	wants(t, a.m["snapshot"].(string), `option "Oslo" [active] [ref=`, `option "Rome" [ref=`)
+	n.eval("c.blur(); 1")
+	never(t, n.snap(), "[active]")
+}

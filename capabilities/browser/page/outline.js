@@ -6,6 +6,7 @@
 // the node puts there, \x02 stands around a box that it has to translate.
 function outline(root, o) {
   const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
+  const active = focused?.getAttribute('aria-activedescendant') && focused.getRootNode().getElementById?.(focused.getAttribute('aria-activedescendant')); // what Enter takes
   const slots = [], nodes = [], modals = [], rows = new Map(), whole = root === (document.body || document.documentElement);
   turn++;
 
@@ -24,6 +25,7 @@ function outline(root, o) {
     state('pressed');
     if (aria('current') && aria('current') !== 'false') a.push('current');
     if (el === focused && el !== el.ownerDocument.body) a.push('focused');
+    if (el === active) a.push('active');
     if (aria('invalid') ? aria('invalid') !== 'false' : FIELDS.has(el.tagName) && el.matches(':user-invalid')) a.push('invalid');
     if (el.required === true || aria('required') === 'true') a.push('required');
     if (el.readOnly === true || aria('readonly') === 'true') a.push('readonly');
