@@ -182,3 +182,20 @@ func TestActiveOption(t *testing.T) {
 	n.eval("c.blur(); 1")
 	never(t, n.snap(), "[active]")
 }
+
+// A box or ring that is there for readers only, 1 pixel large or far out, is set by its label.
+func TestBoxesForReaders(t *testing.T) {
+	const hide = `style="position:absolute;width:1px;height:1px;clip:rect(0 0 0 0);overflow:hidden;margin:0;left:0"`
+	s := newSite(t, map[string]string{"/": html(`<div style="position:relative"><label for=r1 style="display:inline-block">One star</label><input type=radio name=r id=r1 ` + hide + `>
+<label for=r2>Two stars</label><input type=radio name=r id=r2 ` + hide + `><label>Box <input type=checkbox id=far style="position:absolute;left:-9999px"></label></div>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	n.must("fill-form", obj{"fields": []obj{{"ref": n.ref("Two stars"), "value": "true"}, {"ref": n.ref(`"Box"`), "value": "true"}}})
+	if got := n.eval("[r1.checked, r2.checked, far.checked].join()"); got != "false,true,true" {
+		t.Error(got)
+	}
+	n.must("click", obj{"ref": n.ref("One star")})
+	if got := n.eval("[r1.checked, r2.checked].join()"); got != "true,false" {
+		t.Error(got)
+	}
+}

@@ -213,8 +213,8 @@ function aimKeys(o) {
 // standIn gives the label in place of a box that its page hides to draw its own.
 function standIn(el) {
   if (el.tagName !== 'INPUT' || (el.type !== 'checkbox' && el.type !== 'radio' && el.type !== 'file') || isDisabled(el)) return el;
-  const r = el.getBoundingClientRect();
-  if (r.width >= 1 && r.height >= 1 && el.checkVisibility({visibilityProperty: true})) return el;
+  const r = el.getBoundingClientRect(), win = el.ownerDocument.defaultView;
+  if (r.width > 1 && r.height > 1 && r.right + win.scrollX > 0 && r.bottom + win.scrollY > 0 && el.checkVisibility({visibilityProperty: true})) return el;
   return [...el.labels].find(l => l.checkVisibility({visibilityProperty: true})) || el;
 }
 
