@@ -199,3 +199,11 @@ func TestBoxesForReaders(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A name holds what is shown, not what waits hidden beside it.
+func TestHiddenPartsOfAName(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button>Town <span aria-label=Clear style="visibility:hidden">x</span><img alt=Gone style="display:none"><i aria-label=Open></i></button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	wants(t, n.snap(), `- button "Town Open" [ref=`)
+}

@@ -87,7 +87,11 @@ function textOf(el, max) {
       else if (k.nodeType === 1) {
         if (hiddenByAria(k) || k.tagName === 'STYLE' || k.tagName === 'SCRIPT' || k.tagName === 'NOSCRIPT' || k.tagName === 'SELECT') continue;
         const own = k.getAttribute('aria-label') || (k.tagName === 'IMG' && k.alt);
-        if (own) { out += ' ' + own + ' '; continue; }
+        if (own) {
+          const {display, visibility} = getComputedStyle(k);
+          if (display !== 'none' && display !== '' && !(visibility !== 'visible' && shown)) out += ' ' + own + ' ';
+          continue;
+        }
         if (k.tagName === 'svg') { const t = k.querySelector('title'); if (t) out += ' ' + t.textContent + ' '; continue; }
         const {display, visibility, textDecorationLine} = getComputedStyle(k);
         if (display === 'none' || display === '' || visibility !== 'visible' && shown) continue; // not shown, or in no slot
