@@ -207,3 +207,15 @@ func TestHiddenPartsOfAName(t *testing.T) {
 	n.goTo(s.URL)
 	wants(t, n.snap(), `- button "Town Open" [ref=`)
 }
+
+// The places by which a library keeps the focus in its menu are nothing to press.
+func TestFocusGuards(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div tabindex=0></div><span tabindex=0 style="position:absolute;width:1px;height:1px"></span><div tabindex=0 style="width:50px;height:50px"></div><div tabindex=0>Words</div><div tabindex=0 style="height:0"><button>Go</button></div>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, `- clickable "Words" [ref=`, "- clickable [ref=")
+	if got := strings.Count(snap, "clickable [ref="); got != 1 {
+		t.Errorf("%d places without a name:\n%s", got, snap)
+	}
+}

@@ -313,7 +313,7 @@ function isClickable(el, role, style, pointing) {
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
-  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
+  return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
 }
 
 // heard holds the elements that listen to presses, with Chrome's numbers for them
@@ -390,6 +390,13 @@ const isModal = el => el.tagName === 'DIALOG' && el.matches(':modal');
 
 // isDraggable: by its page's word, not because it is a link or an image.
 const isDraggable = el => el.getAttribute('draggable') === 'true';
+
+// guardsFocus: nothing is there but a place for the focus, by which a dialog keeps it.
+function guardsFocus(el) {
+  if (el.childElementCount || el.textContent.trim() || rootOf(el)) return false;
+  const r = el.getBoundingClientRect();
+  return r.width < 2 || r.height < 2;
+}
 
 // scrollsOnly: such an element has a tabindex so that keys can scroll it.
 const scrollsOnly = (el, style) => /auto|scroll/.test(style.overflowX + style.overflowY) && (el.scrollHeight > el.clientHeight || el.scrollWidth > el.clientWidth);
