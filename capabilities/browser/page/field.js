@@ -99,7 +99,7 @@ function judgeText(el, before, want) {
   if (!attached(el)) return 'gone';
   const now = currentText(el);
   const same = el.isContentEditable ? squeeze(now) === squeeze(want) : now === want || (el.type === 'number' && now !== '' && Number(now) === Number(want));
-  if (same && want !== '' && el.getAttribute('aria-expanded') === 'true') return 'open';
+  if (same && want !== '' && el.getAttribute('aria-expanded') === 'true' && el.getRootNode().activeElement === el) return 'open';
   return same ? 'match' : now === before ? 'unchanged' : 'other';
 }
 
