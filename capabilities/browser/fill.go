@@ -32,6 +32,7 @@ type filled struct {
 	Keys      bool   `json:"keys"`  // it is ready for real input
 	Keyed     bool   `json:"keyed"` // it listens to keys
 	Rich      bool   `json:"rich"`
+	Drawn     bool   `json:"drawn"`
 	Empty     bool   `json:"empty"`
 	Multiline bool   `json:"multiline"`
 }
@@ -164,13 +165,27 @@ func (c *call) finish(f field, r *filled) error {
 		}
 		f.Again = true
 	case r.Keys:
-		if err := c.retype(f, *r); err != nil {
+		first := *r
+		if err := c.retype(f, first, false); err != nil {
 			return refuse(r, err)
 		}
 		f.Check, f.Empty = true, r.Empty
+		if err := c.judgeOne(f, r); err != nil || r.Verdict != "other" || !first.Rich {
+			return err
+		}
+		f.Check = false
+		if err := c.retype(f, first, true); err != nil {
+			return refuse(r, err)
+		}
+		f.Check = true
 	default:
 		return nil
 	}
+	return c.judgeOne(f, r)
+}
+
+// judgeOne looks what a field holds that real input finished.
+func (c *call) judgeOne(f field, r *filled) error {
 	_, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
 	if err != nil {
 		return refuse(r, err)
@@ -202,9 +217,10 @@ func (c *call) clickOn(f field) (verdict, error) {
 	})
 }
 
-// retype puts a field's text in by real input. Fields after it may have taken the
-// focus since it was made ready.
-func (c *call) retype(f field, r filled) error {
+// retype puts a field's text in by real input, or whole, as it is pasted, where an editor
+// would change what is typed. Fields after it may have taken the focus since it was made
+// ready.
+func (c *call) retype(f field, r filled, whole bool) error {
 	f.Keys = true
 	w, at, err := c.aim(aimArgs{Ref: f.Ref, Selector: f.Selector, Kind: "fill", Fields: []field{f}})
 	if err != nil || len(at.Fields) != 1 || !at.Fields[0].Keys {
@@ -218,8 +234,23 @@ func (c *call) retype(f field, r filled) error {
 	}
 	b := c.keyboard()
 	var sent []*pending
-	if !at.Fields[0].Empty {
+	switch {
+	case r.Drawn:
+		sent = b.empty(c.ctx, sent)
+	case !at.Fields[0].Empty:
 		sent = b.press(c.ctx, sent, namedKeys["Backspace"]) // everything is selected
+	}
+	if r.Drawn || whole {
+		if err := b.enter(c.ctx, sent, "", entry{}); err != nil {
+			return err
+		}
+		var pasted struct {
+			Taken bool `json:"taken"`
+		}
+		if err := w.put(c.ctx, "paste", map[string]string{"text": f.Value}).get(c.ctx, &pasted); err != nil || pasted.Taken {
+			return err
+		}
+		return b.enter(c.ctx, nil, f.Value, entry{multiline: true, rich: r.Rich})
 	}
 	return b.enter(c.ctx, sent, f.Value, entry{keys: way == "keys", multiline: r.Multiline, rich: r.Rich})
 }
@@ -242,7 +273,9 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 			open = append(open, name)
 		case r.Verdict == "unchanged":
 			lost = append(lost, name)
-		case r.Verdict != "match" && r.Verdict != "same":
+		case r.Verdict == "elsewhere":
+			v = verdict{capabilities.EffectUnverifiable, name + " is an editor, and what it shows does not hold all of the text"}
+		case r.Verdict != "match" && r.Verdict != "same" && r.Verdict != "drawn":
 			other = append(other, name)
 		}
 		count++
@@ -259,6 +292,8 @@ func judgeForm(fields []filled, single bool) (v verdict, count int, err error) {
 			}{details, count})
 	}
 	switch changed := len(other) + len(lost); {
+	case len(fields) == 1 && slices.Contains([]string{"drawn", "more", "elsewhere"}, fields[0].Verdict):
+		v = judge(fields[0].Verdict, "")
 	case changed == 0 && len(fields) == 1 && v.effect == capabilities.EffectConfirmed:
 		v.evidence = "the field holds the value"
 	case changed == 0:

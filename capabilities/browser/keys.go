@@ -359,6 +359,18 @@ func (b keyboard) press(ctx context.Context, sent []*pending, k key) []*pending 
 	return append(sent, b.down(ctx, k, held), b.up(ctx, k, held))
 }
 
+// empty queues the keys that empty an editor which only its own keys reach.
+func (b keyboard) empty(ctx context.Context, sent []*pending) []*pending {
+	control := modifierKeys["Control"]
+	if b.mac {
+		control = modifierKeys["Meta"]
+	}
+	a, _ := keyOf('a')
+	a.text = ""
+	sent = append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, a, control.bit), b.up(ctx, a, control.bit), b.up(ctx, control.key, 0))
+	return b.press(ctx, sent, namedKeys["Backspace"])
+}
+
 // entry says how a text goes in.
 type entry struct {
 	keys      bool // key by key, else in one piece

@@ -13,7 +13,7 @@ import (
 // form and of Document). Each belongs to one of page/names.js's classes and is asked of
 // nothing but nodes, documents, ranges and windows' event targets.
 const taken = "activeElement addEventListener assignedSlot baseURI body checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
-	"cloneNode closest compareDocumentPosition contains contentType createRange defaultView dispatchEvent documentElement elementFromPoint execCommand " +
+	"cloneNode closest compareDocumentPosition contains contentType createRange defaultView dispatchEvent documentElement editContext elementFromPoint execCommand " +
 	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
 	"hasAttribute hasAttributes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth ownerDocument parentElement " +
 	"parentNode querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +

@@ -70,7 +70,7 @@ func TestTakenIsComplete(t *testing.T) {
 	for name := range strings.FieldsSeq("DOCUMENT_POSITION_FOLLOWING before clear clientLeft clientTop close currentCSSZoom getSelection length location name open role scrollBy slot target translate") {
 		delete(has, name)
 	}
-	script := namesScript + wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + outcomeScript + waitScript
+	script := namesScript + wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + editorScript + outcomeScript + waitScript
 	for _, found := range regexp.MustCompile(`(?m)^\s*//.*$|\.(\w+)\b`).FindAllStringSubmatch(script, -1) {
 		if name := found[1]; has[name] && !slices.Contains(strings.Fields(taken), name) {
 			t.Errorf("%s is not on the list", name)

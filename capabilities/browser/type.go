@@ -103,7 +103,10 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	if at.End {
 		sent = b.press(ctx, sent, namedKeys["End"])
 	}
-	if t.clear && text == "" && !at.Empty {
+	switch {
+	case t.clear && at.Drawn:
+		sent = b.empty(ctx, sent)
+	case t.clear && !at.Empty && (text == "" || at.Rich): // what is selected, some editors put in brackets
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
 	if err := b.enter(ctx, sent, text, entry{keys: way == "keys", multiline: at.Multiline, rich: at.Rich}); err != nil {
@@ -122,6 +125,12 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 // judge words what the page script found in the field.
 func judge(found, match string) verdict {
 	switch found {
+	case "drawn":
+		return confirmed("the editor shows the text")
+	case "more":
+		return verdict{capabilities.EffectPartial, "the editor shows the text, and something else: it may have added to it"}
+	case "elsewhere":
+		return verdict{capabilities.EffectUnverifiable, "the editor got the text, and what it shows does not hold all of it"}
 	case "match":
 		return confirmed(match)
 	case "unchanged":

@@ -34,18 +34,20 @@ var (
 	aimScript string
 	//go:embed page/field.js
 	fieldScript string
+	//go:embed page/editor.js
+	editorScript string
 	//go:embed page/outcome.js
 	outcomeScript string
 	//go:embed page/wait.js
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+outcomeScript+waitScript) +
+		renamed(namesScript+wordsScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, " +
+const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, paste, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
 
 // worldName names our isolated world in every page.
@@ -128,7 +130,7 @@ func pageFault(res runtime.EvaluateResult) error {
 
 // doings are the page functions that do what a person does. Chrome lets a page do then
 // what it may only do upon that, as asking whether it may be left.
-var doings = map[string]*bool{"fill": ptr(true), "choose": ptr(true), "typeIn": ptr(true), "setField": ptr(true)}
+var doings = map[string]*bool{"fill": ptr(true), "choose": ptr(true), "typeIn": ptr(true), "paste": ptr(true), "setField": ptr(true)}
 
 // put queues a call of a function of the page script.
 func (w world) put(ctx context.Context, function string, args any) asked {

@@ -139,7 +139,7 @@ const SET_INPUTS = new Set(['date', 'time', 'month', 'week', 'datetime-local', '
 // field inside.
 function fieldOf(el) {
   if (el.tagName === 'LABEL' && el.control) return el.control;
-  if (/^(TEXTAREA|INPUT|SELECT)$/.test(el.tagName) || el.isContentEditable) return el;
+  if (/^(TEXTAREA|INPUT|SELECT)$/.test(el.tagName) || el.isContentEditable || el.editContext) return el;
   const inner = el.querySelectorAll('input:not([type=hidden]), textarea, select, [contenteditable]');
   return inner.length === 1 ? inner[0] : el;
 }
@@ -210,8 +210,11 @@ function aimKeys(o) {
   return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
 }
 
-// standIn gives the label in place of a box that its page hides to draw its own.
+// standIn gives the label in place of a box that its page hides to draw its own, and the
+// editor in place of the field that catches its keys.
 function standIn(el) {
+  const editor = editorOf(el);
+  if (editor) return editor;
   if (el.tagName !== 'INPUT' || (el.type !== 'checkbox' && el.type !== 'radio' && el.type !== 'file') || isDisabled(el)) return el;
   const r = el.getBoundingClientRect(), win = el.ownerDocument.defaultView;
   if (r.width > 1 && r.height > 1 && r.right + win.scrollX > 0 && r.bottom + win.scrollY > 0 && el.checkVisibility({visibilityProperty: true})) return el;
@@ -227,7 +230,7 @@ async function aim(o) {
   let el = f.el;
   if (o.kind === 'type') {
     el = fieldOf(el);
-    if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable))
+    if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable || el.editContext))
       return fail('execution_failed', `${describe(el)} does not take text.`, byOtherWays(el));
   }
   const list = el.tagName === 'OPTION' && el.closest('select');
@@ -258,6 +261,8 @@ async function aim(o) {
     const [first] = points(el, o.position);
     if (first) p = toTop(el, ...first);
   }
+  const editor = o.kind === 'type' && editorOf(el);
+  if (editor && p.x === undefined) p = hitPoint(editor); // it draws over the field
   if (p.x === undefined) {
     if (p.cover && getComputedStyle(el).pointerEvents === 'none') return fail('element_obscured', `${describe(el)} takes no clicks (pointer-events: none); they go to ${describe(p.cover)}.`,
       'Do first what makes it take them, or use another element.');
@@ -265,7 +270,7 @@ async function aim(o) {
     return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.');
   }
   const out = {x: p.x, y: p.y, moved};
-  if (o.kind === 'type') return {...out, ...focusField(el, o)};
+  if (o.kind === 'type') return {...out, ...focusField(el, o, editor)};
   await painted();
   if (o.kind !== 'place') watch(el, o);
   else if (moved && current) { current.ours(current.el); current.ours(el); } // on the way of a drag that is watched

@@ -1,14 +1,15 @@
 // ---- field: putting text and choices into fields ----------------------------------
 
 // focusField puts the caret where the text shall go.
-function focusField(el, o) {
+function focusField(el, o, editor) {
   const secret = isSecret(el);
   const direct = el.tagName === 'INPUT' && SET_INPUTS.has(el.type);
   el.focus({preventScroll: true});
   const root = el.getRootNode();
   const active = root.activeElement;
   if (!direct && !(active && (active === el || el.contains(active) || active.shadowRoot))) return unfocused(el);
-  field = {el, before: el.isContentEditable ? el.innerText : el.value, clear: o.clear, fresh: true};
+  field = {el, before: el.isContentEditable ? el.innerText : el.value, clear: o.clear, fresh: true, editor};
+  if (editor) return {secret, veiled: isVeiled(el), multiline: true, drawn: true};
   let end = false;
   if (el.isContentEditable) {
     const s = el.ownerDocument.defaultView.getSelection();
@@ -57,10 +58,11 @@ async function typeIn(o) {
 
 // typed compares what the field holds with what it should; only the verdict
 // leaves the page, never the text.
-function typed(o) {
+async function typed(o) {
   const el = field.el;
   if (o.arm) watch(el, {kind: 'type'});
   if (!attached(el)) return {verdict: 'gone'};
+  if (field.editor) return {verdict: await drawn(field.editor, o.text, field.clear)};
   const now = el.isContentEditable ? el.innerText : el.value;
   let want = (field.clear || SET_INPUTS.has(el.type) ? '' : field.before) + o.text;
   if (el.isContentEditable) return {verdict: squeeze(now).includes(squeeze(o.text)) && (!field.clear || squeeze(now) === squeeze(want)) ? 'match' : now === field.before ? 'unchanged' : 'other'};
@@ -124,7 +126,7 @@ function fillOne(o, keyed) {
     return o.again ? {verdict: 'unchanged'} : {press: true};
   }
   if (el.tagName === 'INPUT' && el.type === 'file') return fail('execution_failed', `${describe(el)} takes files.`, 'Use tool.browser.upload-file.');
-  if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable)) {
+  if (el.tagName !== 'SELECT' && (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : el.tagName !== 'TEXTAREA' && !el.isContentEditable && !el.editContext)) {
     if (byOtherWays(el) === OPEN_LIST) return fail('execution_failed', custom(el), OPEN_LIST);
     return fail('execution_failed', `${describe(el)} is no field that can be filled.`, byOtherWays(el));
   }
@@ -136,7 +138,7 @@ function fillOne(o, keyed) {
     return done.error ? done : {verdict: done.verdict};
   }
   isSecret(el);
-  const before = currentText(el);
+  const before = el.editContext ? '' : currentText(el);
   if (SET_INPUTS.has(el.type)) {
     el.focus({preventScroll: true});
     if (barred(el)) return unfocused(el);
@@ -154,7 +156,8 @@ function fillOne(o, keyed) {
   el.focus({preventScroll: true});
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
-  const secret = isSecret(el);
+  const secret = isSecret(el), editor = editorOf(el);
+  if (editor) return o.check ? {judge: () => drawn(editor, want, true), secret} : {keys: true, keyed: true, multiline: true, drawn: true, secret};
   if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret};
   if (before === want) return {verdict: 'match', secret};
   if (keyed || el.isContentEditable || el.getRootNode() !== document) {
@@ -195,7 +198,7 @@ async function fill(o) {
   if (done.some(r => r.judge)) await reacted();
   observer.disconnect();
   if (opened) await rest(); // a list or picker takes back what was not chosen in it, once the focus goes on
-  const fields = done.map(({judge, text, ...r}) => judge ? {...r, verdict: judge()} : r);
+  const fields = await Promise.all(done.map(async ({judge, text, ...r}) => judge ? {...r, verdict: await judge()} : r));
   return fields.length === 1 && fields[0].error ? fields[0] : {fields};
 }
 

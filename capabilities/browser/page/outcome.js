@@ -139,7 +139,7 @@ function watch(el, o) {
   on(win, 'toggle', () => w.evidence('something was opened or closed'));
   on(win, 'focusin', e => {
     const x = hitOf(e);
-    const takesText = x?.nodeType === 1 && (x.isContentEditable || x.tagName === 'TEXTAREA' || x.tagName === 'SELECT' || (x.tagName === 'INPUT' && INPUTS[x.type] !== 'button' && x.type !== 'checkbox' && x.type !== 'radio'));
+    const takesText = x?.nodeType === 1 && (x.isContentEditable || x.editContext || x.tagName === 'TEXTAREA' || x.tagName === 'SELECT' || (x.tagName === 'INPUT' && INPUTS[x.type] !== 'button' && x.type !== 'checkbox' && x.type !== 'radio'));
     if (takesText) w.evidence('the field has the focus');
     else if (!within(el, x) && !within(x, el)) w.evidence('the focus moved');
   });

@@ -44,12 +44,15 @@ function outline(root, o) {
   }
 
   function valueOf(el, role) {
+    const most = el === root ? 20000 : 300, drawing = editor => quote(cut(editor.innerText.replaceAll('\xa0', ' ').trim(), most));
     if (el.tagName === 'INPUT' || el.tagName === 'TEXTAREA') {
       if (role === 'button' || role === 'checkbox' || role === 'radio' || role === 'switch') return '';
       if (isSecret(el)) return el.value ? '(filled, hidden)' : '';
       if (role === 'slider') return `${el.value} (${el.min || 0} to ${el.max || 100})`;
       if (role === 'file') return quote([...el.files].map(f => f.name).join(', '));
-      const holds = el.value ? quote(cut(el.value, 300)) : '';
+      const editor = editorOf(el);
+      if (editor) return ['', nameOf(el, role)].includes(textOf(editor, 300)) ? drawing(editor) : ''; // what is not hidden from readers, the outline has
+      const holds = el.value ? quote(cut(el.value, most)) : '';
       return el.list ? `${holds || '""'} of ${choices(el.list.options)}` : holds;
     }
     if (el.tagName === 'SELECT') {
@@ -58,7 +61,10 @@ function outline(root, o) {
     }
     if (el.tagName === 'PROGRESS' || el.tagName === 'METER') return el.hasAttribute('value') ? `${el.value} of ${el.max}` : '';
     if (el.hasAttribute('aria-valuenow') || el.hasAttribute('aria-valuetext')) return cut(squeeze(el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow')), 200);
-    if (role === 'textbox' || role === 'searchbox') return isSecret(el) ? '(hidden)' : quote(cut(squeeze(el.innerText), 300));
+    if (role === 'textbox' || role === 'searchbox') {
+      const editor = editorOf(el);
+      return isSecret(el) ? '(hidden)' : editor ? drawing(editor) : quote(cut(el === root ? el.innerText.trim() : squeeze(el.innerText), most));
+    }
     return '';
   }
 
