@@ -23,11 +23,11 @@ let said = '';
 	pages["/"] = html(listen + `
 <main id=all><div id=grid style="height:200px"><p id=p1>One</p><p id=p2>Two</p><p id=p3>Three</p><p id=p4>Four</p></div>
 <span id=click>Click</span><div id=mousedown>Down</div><div id=pointerdown>Pointer</div><div id=property>Property</div><ul><li id=mouseup>Item</ul>
-<table><tr><th id=dblclick>Head<th>Other</tr></table><div id=card>Card <b id=close>close</b></div><div id=keydown>Keys</div>
+<table><tr><th id=dblclick>Head<th>Other</tr></table><div id=card>Card <b id=close>close</b></div><div id=keydown>Keys</div><div id=contextmenu>Right</div>
 <div id=wide style="height:600px">Wide</div><button><span id=within>Button</span></button><div id=host></div><p id=once>Once</p></main>
 <iframe srcdoc="<div id=own>Own frame</div>"></iframe><iframe src="` + elsewhere(s) + `/in"></iframe>
 <script>
-for (const id of ['click', 'mousedown', 'pointerdown', 'mouseup', 'dblclick', 'keydown']) on(id, id);
+for (const id of ['click', 'mousedown', 'pointerdown', 'mouseup', 'dblclick', 'contextmenu', 'keydown']) on(id, id);
 for (const id of ['all', 'grid', 'p1', 'p2', 'p3', 'p4', 'card', 'close', 'wide', 'within']) on(id, 'click');
 document.addEventListener('click', () => {}); document.body.addEventListener('mousedown', () => {});
 property.onclick = () => { said ||= 'property' };
@@ -39,7 +39,7 @@ if (frame.contentDocument.getElementById('own')) own(); else frame.onload = own;
 </script>`)
 	n := newNode(t, s.URL, elsewhere(s))
 	n.goTo(s.URL + "/")
-	marked := []string{"One", "Click", "Down", "Pointer", "Property", "Item", "Head", "Card close", "close", "Shut", "Own frame", "Inner", "Once"}
+	marked := []string{"One", "Click", "Down", "Pointer", "Property", "Item", "Head", "Right", "Card close", "close", "Shut", "Own frame", "Inner", "Once"}
 	not := []string{"Keys", "Wide", "Other", "Button", "One Two Three Four"}
 	for _, only := range []bool{true, false} { // the first of them is read as soon as the page is there
 		snap := n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string)
@@ -175,4 +175,44 @@ func TestLinksByRole(t *testing.T) {
 	n := newNode(t)
 	n.goTo("data:text/html,<span role=link tabindex=0>Span</span><button role=link>Page 2</button><a role=link aria-disabled=true>Off</a><div role=link href=/x>Own</div>")
 	wants(t, n.must("snapshot", nil).m["snapshot"].(string), `- link "Span" [ref=e1]`, `- link "Page 2" [ref=e2]`, `- link "Off" [disabled] [ref=e3]`, `- link "Own" [ref=e4]`)
+}
+
+// A root that listens to all there is, as a framework's does, and what stands around the
+// rows of a grid, hide nothing of what is in them; a press can go to each cell.
+func TestListenersAroundOthers(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div id=root style="width:300px"><h2>Notes</h2><p>Words</p></div>
+<div id=holder style="width:300px"><table role=grid><tr role=row><td role=gridcell tabindex=-1>a<td role=gridcell tabindex=-1>b<tr role=row><td role=gridcell tabindex=-1>c<td role=gridcell tabindex=-1>d</table></div>
+<div id=outer><div id=middle><span id=inner>Once</span></div></div>
+<script>for (const t of ['click', 'mousedown']) for (let i = 0; i < 25; i++) root.addEventListener(t, () => i);
+holder.onmousedown = e => { document.title = e.target.textContent }; for (const x of [outer, middle, inner]) x.onclick = () => { document.title += x.id }</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	snap := n.snap()
+	wants(t, snap, "- heading \"Notes\" [level=2]\n- text: Words\n", `- clickable "a" [ref=`, `- clickable "d" [ref=`)
+	if strings.Count(snap, `"Once"`) != 1 || strings.Contains(snap, "a b c d") {
+		t.Error(snap)
+	}
+	n.must("click", obj{"ref": n.ref(`clickable "c"`)})
+	n.must("click", obj{"ref": n.ref(`clickable "Once"`)})
+	if got := n.eval("document.title"); got != "cinnermiddleouter" {
+		t.Error(got)
+	}
+}
+
+// What takes drops has a ref to drop on.
+func TestDropZones(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div id=card draggable=true>Card</div><div id=zone>Put it here</div><ul id=list aria-label=Done><li>First</ul><div id=empty style="height:40px"></div>
+<script>card.ondragstart = e => e.dataTransfer.setData('text/plain', 'card'); document.addEventListener('drop', () => {});
+for (const x of [zone, list, empty]) { x.addEventListener('dragover', e => e.preventDefault()); x.addEventListener('drop', e => { e.preventDefault(); x.append(card) }) }</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	wants(t, n.snap(), `- group [dropzone] [ref=`, `: Put it here`, `- list "Done" [dropzone] [ref=`)
+	n.must("drag", obj{"source_ref": n.ref(`"Card"`), "target_ref": n.ref(`list "Done"`)})
+	if got := n.eval("card.parentElement.id"); got != "list" {
+		t.Error(got)
+	}
+	n.must("drag", obj{"source_ref": n.ref(`"Card"`), "target_ref": n.ref(`group [dropzone] [ref`)})
+	if got := n.eval("card.parentElement.id"); got != "zone" && got != "empty" {
+		t.Error(got)
+	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// Which elements listen to presses of the pointer, a page script can not see: the
+// Which elements listen to presses of the pointer, or take what is dropped, a page script can not see: the
 // listeners are of the page's own world. Chrome gives those of a document all at once.
 
 // heard is what the page script of one document was told of them.
@@ -20,11 +20,16 @@ type heard struct {
 	mu       sync.Mutex
 	document runtime.RemoteObjectID
 	told     []cdp.BackendNodeID // in the document's order
+	drops    []cdp.BackendNodeID // those of them that take what is dropped
 }
 
 // maxHeard bounds the elements of one document that are known to listen: the first
 // time each costs a tenth of a millisecond.
 const maxHeard = 500
+
+// listensToAll is the number of listeners from which on an element listens to whatever
+// happens in it, as a framework does at its root, and not for itself.
+const listensToAll = 40
 
 // listening is a question for the listeners of a document on its way.
 type listening struct {
@@ -45,7 +50,7 @@ func (w world) listen(ctx context.Context) (l listening) {
 		if err != nil {
 			return l
 		}
-		h.document, h.told, l.first = document, nil, true
+		h.document, h.told, h.drops, l.first = document, nil, nil, true
 	}
 	l.w, l.asked = w, w.s.send(ctx, "DOMDebugger.getEventListeners", map[string]any{"objectId": h.document, "depth": -1, "pierce": true})
 	return l
@@ -57,7 +62,7 @@ func (w world) listen(ctx context.Context) (l listening) {
 func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error) {
 	const group = "handrail-document"
 	defer start(context.WithoutCancel(ctx), w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
-	ours, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
+	ours, err := do(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.hear([[], [], []], []), document", ContextID: w.id, ObjectGroup: group, Silent: ptr(true)})
 	if err != nil || ours.Result == nil {
 		return "", errors.Join(err, errMessage)
 	}
@@ -91,19 +96,34 @@ func (l listening) hear(ctx context.Context) (news bool) {
 	if err != nil || jsonv2.Unmarshal(raw, &answer) != nil {
 		return false
 	}
-	var now []cdp.BackendNodeID
+	listeners := map[cdp.BackendNodeID]int{}
 	for _, x := range answer.Listeners {
+		listeners[x.Node]++
+	}
+	var now, presses, drops []cdp.BackendNodeID
+	add := func(list *[]cdp.BackendNodeID, id cdp.BackendNodeID) {
+		if n := len(*list); n < maxHeard && (n == 0 || (*list)[n-1] != id) {
+			*list = append(*list, id)
+		}
+	}
+	for _, x := range answer.Listeners {
+		kind := &presses
 		switch x.Type {
-		case "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup":
-			if n := len(now); n < maxHeard && (n == 0 || now[n-1] != x.Node) {
-				now = append(now, x.Node)
-			}
+		case "click", "dblclick", "contextmenu", "mousedown", "mouseup", "pointerdown", "pointerup":
+		case "dragover", "drop":
+			kind = &drops
+		default:
+			continue
+		}
+		if listeners[x.Node] < listensToAll {
+			add(kind, x.Node)
+			add(&now, x.Node)
 		}
 	}
 	w, h := l.w, l.w.heard
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.Equal(now, h.told) {
+	if slices.Equal(now, h.told) && slices.Equal(drops, h.drops) {
 		return false
 	}
 	const group = "handrail-listeners"
@@ -124,11 +144,11 @@ func (l listening) hear(ctx context.Context) (news bool) {
 			elements = append(elements, &runtime.CallArgument{ObjectID: res.Object.ObjectID})
 		}
 	}
-	said, _ := jsonv2.Marshal([2][]cdp.BackendNodeID{now, ids})
+	said, _ := jsonv2.Marshal([3][]cdp.BackendNodeID{presses, drops, ids})
 	res, err := do(ctx, w.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function(...all) { __handrail.hear(" + string(said) + ", all); }", ExecutionContextID: w.id, Arguments: elements, Silent: ptr(true),
 	})
-	if h.told = now; err != nil || res.ExceptionDetails != nil {
+	if h.told, h.drops = now, drops; err != nil || res.ExceptionDetails != nil {
 		h.document = "" // it is told all of it the next time
 	}
 	start(ctx, w.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})

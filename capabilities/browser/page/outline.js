@@ -139,6 +139,8 @@ function outline(root, o) {
     const pointer = style.cursor === 'pointer';
     const clickable = !invisible && isClickable(node, role, style, pointing);
     if (clickable && !TELLING.has(role)) role = 'clickable';
+    const takes = zones.size > 0 && !invisible && zones.has(node) && tag !== 'BODY' && tag !== 'HTML' && role !== 'textbox';
+    if (takes) role ||= 'group';
     const block = !display.startsWith('inline') && display !== 'contents';
     const before = veiled, was = struck;
     struck ||= style.textDecorationLine.includes('line-through');
@@ -155,7 +157,7 @@ function outline(root, o) {
     } else if (!role || invisible || veiled && !(role === 'iframe' || ACTIVE.has(role) && !unreachable(node, veiled))) {
       for (const k of shut ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
     } else {
-      place(node, role, out, mute, pointing || pointer || clickable, shut, clickable);
+      place(node, role, out, mute, pointing || pointer || clickable, shut, clickable, takes);
     }
     deep--;
     veiled = before;
@@ -164,13 +166,14 @@ function outline(root, o) {
     if (block) out.push(null);
   }
 
-  function place(el, role, out, mute, pointing, shut, clickable) {
+  function place(el, role, out, mute, pointing, shut, clickable, takes) {
     const active = clickable || ACTIVE.has(role);
     const whole = nameOf(el, role);
     const n = {role, el, row, name: shorten(whole, role), active, kids: []};
     if (role === 'combobox' || FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its text is its value, or its name does not hold all of it
     n.attrs = attrsOf(el, role);
     if (struck && n.name) n.attrs.push('struck');
+    if (takes) { n.attrs.push('dropzone'); n.ref = true; }
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
@@ -228,7 +231,7 @@ function outline(root, o) {
             continue;
           }
           out.cells = false;
-          x.kids.find(k => k.attrs)?.attrs.push(...x.attrs.filter(a => a.startsWith('sort=')));
+          (x.kids.find(k => k.attrs && k.name) || x.kids.find(k => k.attrs))?.attrs.push(...x.attrs.filter(a => a.startsWith('sort=')));
           out.push(...x.kids);
           continue;
         }
@@ -319,12 +322,13 @@ function isClickable(el, role, style, pointing) {
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
+  if (role === 'gridcell' && el.hasAttribute('tabindex')) return true; // it takes the focus of its grid
   return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
 }
 
-// heard holds the elements that listen to presses, with Chrome's numbers for them
-// (listeners.go).
-const heard = new Map();
+// heard holds the elements that listen to presses, zones those that take what is dropped,
+// with Chrome's numbers for them (listeners.go).
+const heard = new Map(), zones = new Map();
 
 // addsNothing: all that is clickable of it is in it, and says so: a cell around its link, or
 // what a library draws around a field. A press on that passes it, too. What has room of its
@@ -332,6 +336,7 @@ const heard = new Map();
 function addsNothing(n) {
   const [first] = n.kids;
   if (!first || !n.kids.every(k => k.active || k.role === 'img') || !n.attrs.every(a => n.kids.some(k => k.attrs.includes(a)))) return false;
+  if (n.kids.length === 1 && first.role === 'clickable' && first.name === n.name && n.name) return true;
   let rest = n.name;
   for (const k of n.kids) for (const words of [k.name, ...k.kids]) if (typeof words === 'string') rest = rest.replace(words, '');
   const bare = !rest.trim() || first.name.includes(rest.trim());
@@ -340,10 +345,15 @@ function addsNothing(n) {
   return (n.kids.length === 1 && first.active && !first.attrs.includes('disabled') || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
 }
 
-// hear is told which of them there are, and which of those are new here.
-function hear([now, come], all) {
-  for (const [el, id] of heard) if (!now.includes(id)) heard.delete(el);
-  all.forEach((el, i) => heard.set(el, come[i]));
+// hear is told which of both there are, and which of those are new here.
+function hear([presses, drops, come], all) {
+  const known = new Map([...heard, ...zones, ...all.map((el, i) => [el, come[i]])]);
+  heard.clear();
+  zones.clear();
+  for (const [el, id] of known) {
+    if (presses.includes(id)) heard.set(el, id);
+    if (drops.includes(id)) zones.set(el, id);
+  }
 }
 
 // takesPresses tells what listens for itself from what listens for all that is in it,
@@ -353,9 +363,11 @@ function takesPresses(el, alone = true) {
   const win = el.ownerDocument.defaultView, r = el.getBoundingClientRect();
   if (r.width < 3 || r.height < 3 || r.width * r.height * 2 > win.innerWidth * win.innerHeight) return false;
   if (el.closest('a[href],button,summary,[role=button],[role=link]') || el.closest('label')?.control) return false;
-  let seen = 0, active = 0;
+  let seen = 0, active = 0, rows = 0;
   for (const x of el.getElementsByTagName('*')) {
-    if (++seen > 60 || (heard.has(x) || ACTIVE.has(roleOf(x))) && ++active > 3) return false;
+    const role = roleOf(x);
+    if (++seen > 60 || (heard.has(x) || ACTIVE.has(role)) && ++active > 3) return false;
+    if (alone && role === 'row' && (rows += x.hasAttribute('role') ? 2 : 1) > 1) return false;
   }
   return !alone || !holdsSeveral(el);
 }
