@@ -182,13 +182,14 @@ func TestLinksByRole(t *testing.T) {
 func TestListenersAroundOthers(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<div id=root style="width:300px"><h2>Notes</h2><p>Words</p></div>
 <div id=holder style="width:300px"><table role=grid><tr role=row><td role=gridcell tabindex=-1>a<td role=gridcell tabindex=-1>b<tr role=row><td role=gridcell tabindex=-1>c<td role=gridcell tabindex=-1>d</table></div>
+<div id=month><div><div><div><div><table role=grid><tr role=row><td role=gridcell>8<td role=gridcell>9</table></div></div></div></div></div><table role=grid><tr role=row><td role=gridcell>still</table>
 <div id=outer><div id=middle><span id=inner>Once</span></div></div>
 <script>for (const t of ['click', 'mousedown']) for (let i = 0; i < 25; i++) root.addEventListener(t, () => i);
-holder.onmousedown = e => { document.title = e.target.textContent }; for (const x of [outer, middle, inner]) x.onclick = () => { document.title += x.id }</script>`)})
+month.onmousedown = () => {}; holder.onmousedown = e => { document.title = e.target.textContent }; for (const x of [outer, middle, inner]) x.onclick = () => { document.title += x.id }</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	snap := n.snap()
-	wants(t, snap, "- heading \"Notes\" [level=2]\n- text: Words\n", `- clickable "a" [ref=`, `- clickable "d" [ref=`)
+	wants(t, snap, "- heading \"Notes\" [level=2]\n- text: Words\n", `- clickable "a" [ref=`, `- clickable "d" [ref=`, `- clickable "9" [ref=`, "row: still")
 	if strings.Count(snap, `"Once"`) != 1 || strings.Contains(snap, "a b c d") {
 		t.Error(snap)
 	}

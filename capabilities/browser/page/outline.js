@@ -322,13 +322,24 @@ function isClickable(el, role, style, pointing) {
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
   if (!pointing && style.cursor === 'pointer') return true;
-  if (role === 'gridcell' && el.hasAttribute('tabindex')) return true; // it takes the focus of its grid
+  if (role === 'gridcell' && (el.hasAttribute('tabindex') || isListenedFor(el))) return true; // a grid's cells are what is used of it
   return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
 }
 
 // heard holds the elements that listen to presses, zones those that take what is dropped,
 // with Chrome's numbers for them (listeners.go).
 const heard = new Map(), zones = new Map();
+
+// hear is told which of both there are, and which of those are new here.
+function hear([presses, drops, come], all) {
+  const known = new Map([...heard, ...zones, ...all.map((el, i) => [el, come[i]])]);
+  heard.clear();
+  zones.clear();
+  for (const [el, id] of known) {
+    if (presses.includes(id)) heard.set(el, id);
+    if (drops.includes(id)) zones.set(el, id);
+  }
+}
 
 // addsNothing: all that is clickable of it is in it, and says so: a cell around its link, or
 // what a library draws around a field. A press on that passes it, too. What has room of its
@@ -343,17 +354,6 @@ function addsNothing(n) {
   if (!bare || n.kids.some(k => ENTERED.has(k.role))) return bare;
   const [all, part] = [n, first].map(x => { const r = x.el.getBoundingClientRect(); return r.width * r.height; });
   return (n.kids.length === 1 && first.active && !first.attrs.includes('disabled') || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
-}
-
-// hear is told which of both there are, and which of those are new here.
-function hear([presses, drops, come], all) {
-  const known = new Map([...heard, ...zones, ...all.map((el, i) => [el, come[i]])]);
-  heard.clear();
-  zones.clear();
-  for (const [el, id] of known) {
-    if (presses.includes(id)) heard.set(el, id);
-    if (drops.includes(id)) zones.set(el, id);
-  }
 }
 
 // takesPresses tells what listens for itself from what listens for all that is in it,
@@ -384,6 +384,12 @@ function holdsSeveral(el) {
   let is = several.get(el);
   if (is === undefined) several.set(el, is = [...el.children].every(x => x.tagName === el.firstElementChild.tagName));
   return is;
+}
+
+// isListenedFor: what a cell of a grid is in listens to presses.
+function isListenedFor(el) {
+  for (let x = above(el), i = 0; x && i < 16; x = above(x), i++) if (heard.has(x) && x.tagName !== 'BODY' && x.tagName !== 'HTML') return true;
+  return false;
 }
 
 // isOneOf: el is one of several in something that listens for them all.
