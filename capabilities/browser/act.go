@@ -91,6 +91,7 @@ type aimed struct {
 	Moved     bool    `json:"moved"`     // it was scrolled into view
 	ScrollX   float64 `json:"scroll_x"`  // how far the document is scrolled, beside a rectangle
 	ScrollY   float64 `json:"scroll_y"`
+	Drop      bool    `json:"drop"`    // files are to be dropped on it
 	Foreign   bool    `json:"foreign"` // a frame is there that only another world can look into
 
 	Verdict  string   `json:"verdict"`  // choose: what the list holds then
@@ -335,6 +336,8 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 		return confirmed(newDocument), true
 	case now.opened != before.opened:
 		return confirmed(openedTab), true
+	case now.choosers != before.choosers && now.chooser == nil:
+		return verdict{capabilities.EffectPartial, "the page asked for files in a way that nothing can answer: upload-file can give them to a file input, or drop them on what is marked [dropzone]"}, true
 	case now.choosers != before.choosers:
 		return confirmed("a file chooser was opened, which upload-file can answer"), true
 	case now.inPage != before.inPage:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -78,6 +79,11 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	handed := func() {
+		for _, f := range open {
+			c.inv.Observe(observedUpload, filepath.Base(f.Name()))
+		}
+	}
 	params := dom.SetFileInputFilesParams{}
 	s := c.tab.s
 	if args.Ref == "" && args.Selector == "" {
@@ -91,9 +97,21 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		}
 		params.BackendNodeID, s = now.chooser.node, now.chooser.s
 	} else {
-		w, _, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "upload", Count: len(open)})
+		w, at, err := c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "upload", Count: len(open)})
 		if err != nil {
 			return capabilities.Output{}, err
+		}
+		if at.Drop {
+			files, err := c.stage(open)
+			if err != nil {
+				return capabilities.Output{}, err
+			}
+			c.shape = func(acted) any { return uploads{len(open)} }
+			v, err := c.dropFiles(w, at, files, handed)
+			if err != nil {
+				return capabilities.Output{}, err
+			}
+			return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
 		}
 		got, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "__handrail.uploadTo()", ContextID: w.id, Silent: ptr(true)})
 		if err != nil {
@@ -119,9 +137,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 			return capabilities.Output{}, err
 		}
 	}
-	for _, f := range open {
-		c.inv.Observe(observedUpload, filepath.Base(f.Name()))
-	}
+	handed()
 	c.tab.change(func(s *tabState) { s.chooser = nil })
 	v, err := c.uploaded(s, params, open)
 	if err != nil {
@@ -131,6 +147,31 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
+}
+
+// dropFiles drops files where the page takes them, as a person's file manager does. What
+// nobody takes, Chrome would open: it is carried away again.
+func (c *call) dropFiles(w world, at aimed, files []string, handed func()) (verdict, error) {
+	const copying = 1
+	data := &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: copying}
+	ctx := c.input()
+	send := func(kind input.DispatchDragEventType) *pending {
+		return start(ctx, c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at.X, Y: at.Y, Data: data}).pending
+	}
+	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver} {
+		if _, err := send(kind).wait(ctx); err != nil {
+			ctx = c.whole
+			send(input.DispatchDragEventTypeDragCancel)
+			return verdict{}, err
+		}
+	}
+	if err := w.put(ctx, "takesDrop", struct{}{}).get(ctx, nil); err != nil {
+		send(input.DispatchDragEventTypeDragCancel).wait(ctx)
+		return verdict{}, err
+	}
+	handed()
+	v, _, err := c.conclude(w, []*pending{send(input.DispatchDragEventTypeDrop)})
+	return v, err
 }
 
 type uploads struct {

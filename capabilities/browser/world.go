@@ -47,7 +47,7 @@ var (
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, paste, " +
+const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, paste, takesDrop, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
 
 // worldName names our isolated world in every page.

@@ -63,7 +63,7 @@ var lessons = []lesson{
 	},
 	{
 		tool: "snapshot",
-		says: "One outline for the document, its frames and its shadow roots. Each line is a role, a name, states in brackets and the value; what can be acted on has a ref. " +
+		says: "One outline for the document, its frames and its shadow roots. Each line is a role, a name, states in brackets and the value; what can be acted on, or dropped on (`dropzone`), has a ref. " +
 			"Hidden things are left out, and so is what a password field holds. Long pages are cut, and say so: take a part by `ref`, or look with `search`.",
 		rows: []row{
 			{"ref, selector", "only this part of the page"},
@@ -207,7 +207,7 @@ var lessons = []lesson{
 	{
 		tool: "upload-file",
 		rows: []row{
-			{"ref, selector", "the file input; without one, the file chooser that the page has opened"},
+			{"ref, selector", "the file input, or what takes dropped files; without one, the file chooser that the page has opened"},
 			{"paths", "files of the node, in the folders that its owner allows"},
 		},
 		at: "/order", args: `{"ref": "{ref Drawing}", "paths": ["bolt.svg"]}`,

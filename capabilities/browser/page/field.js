@@ -276,9 +276,26 @@ function aimUpload(o) {
     const inner = el.querySelectorAll('input[type=file]');
     if (inner.length === 1) el = inner[0];
   }
-  if (!isFile(el)) return fail('execution_failed', `${describe(el)} is no file input. If it opens a file chooser, click it and then call upload-file without ref or selector.`);
+  if (!isFile(el)) return aimDrop(f.el, o);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
   if (o.count > 1 && !el.multiple) return fail('invalid_arguments', 'The file input takes one file.');
   upload = el;
   return {x: 0, y: 0};
 }
+
+// aimDrop aims at what is no file input for a drop of files.
+function aimDrop(el, o) {
+  let p = hitPoint(el);
+  if (p.x === undefined) {
+    el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+    p = hitPoint(el);
+  }
+  if (p.x === undefined) return noInput(el);
+  watch(el, {...o, kind: 'drop'});
+  return {x: p.x, y: p.y, drop: true};
+}
+
+const noInput = el => fail('execution_failed', `${describe(el)} is no file input, and takes no files that are dropped on it. If it opens a file chooser, click it and then call upload-file without ref or selector.`);
+
+// takesDrop tells whether the page would take the files that are held over it.
+const takesDrop = () => current?.over?.defaultPrevented ? {} : noInput(current?.el || document.documentElement);

@@ -4,7 +4,7 @@ let current = null;
 
 // LAST is the event that ends each kind of input; what comes after it without a
 // change is a no-op.
-const LAST = {down: 'mousedown', up: 'mouseup', hover: 'mousemove', wheel: 'wheel', key: 'keydown', type: 'keydown', drag: 'mouseup'};
+const LAST = {down: 'mousedown', up: 'mouseup', hover: 'mousemove', wheel: 'wheel', key: 'keydown', type: 'keydown', drag: 'mouseup', drop: 'drop'};
 
 function lastEvent(o) {
   if (LAST[o.kind]) return LAST[o.kind];
@@ -41,7 +41,7 @@ function watch(el, o) {
     w.found = what;
     wake();
   };
-  for (const type of o.kind === 'drag' ? [...INPUT, ...DRAGS] : o.kind === 'wheel' ? [...INPUT, 'wheel'] : INPUT) on(win, type, e => { if (e.isTrusted) w.handles = e; });
+  for (const type of o.kind === 'drag' || o.kind === 'drop' ? [...INPUT, ...DRAGS] : o.kind === 'wheel' ? [...INPUT, 'wheel'] : INPUT) on(win, type, e => { if (e.isTrusted) w.handles = e; });
   const seen = e => { w.pressed = true; w.event = e; w.hit = hitOf(e); w.at = performance.now(); wake(); };
   const through = e => { const path = e.composedPath(); const hit = hitOf(e); return o.point || path.includes(el) || (hit?.nodeType === 1 && within(el, hit)); };
   const keys = o.kind === 'key' || o.kind === 'type';
@@ -49,6 +49,9 @@ function watch(el, o) {
     // Armed by the key; typing itself is verified by the field's value.
     on(win, 'keyup', e => { if (e.isTrusted && w.event) w.at = performance.now(); });
     on(win, 'keydown', e => { if (e.isTrusted && !w.event && (o.kind === 'key' || e.key === 'Enter')) seen(e); });
+  } else if (o.kind === 'drop') {
+    on(win, 'dragover', e => { if (e.isTrusted) { w.over = e; w.pressed = true; } });
+    on(win, 'drop', e => { if (e.isTrusted) { seen(e); w.evidence('something took the drop'); } });
   } else if (o.kind === 'hover' || o.kind === 'wheel') {
     // The pointer's coming already starts things.
     for (const type of ['pointerover', 'pointermove']) on(win, type, e => { if (e.isTrusted && through(e)) w.pressed = true; });

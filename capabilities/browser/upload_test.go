@@ -1,0 +1,41 @@
+//go:build linux
+
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Files are dropped where the page takes drops; elsewhere nothing is.
+func TestFilesAreDropped(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><button id=pick>Pick</button><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.files[0].name}</script>"></iframe>
+<script>var said = '', hits = 0;
+zone.ondragover = e => e.preventDefault(); para.onclick = () => { para.textContent = ++hits };
+zone.ondrop = async e => { e.preventDefault(); const all = []; for (const f of [...e.dataTransfer.files]) all.push(f.name + '=' + await f.text()); said = all.join() };
+pick.onclick = () => showOpenFilePicker().catch(() => {})</script>`)})
+	root := t.TempDir()
+	for name, text := range map[string]string{"a.txt": "first", "b.txt": "second"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := nodeWith(t, func(o *Options) { o.UploadRoots = []string{root} }, s.URL)
+	n.goTo(s.URL)
+	n.checks([]check{
+		{"two files", "upload-file", obj{"ref": n.ref("[dropzone]", "Drop here"), "paths": []string{"a.txt", "b.txt"}}, "confirmed", "took the drop", "new Promise(f=>{const g=()=>said?f(said):setTimeout(g,5);g()})", "a.txt=first,b.txt=second"},
+		{"in a frame", "upload-file", obj{"ref": n.ref("[dropzone]", "Inner zone"), "paths": []string{"b.txt"}}, "confirmed", "took the drop", "said", "b.txt"},
+		{"a picker that nothing answers", "click", obj{"selector": "#pick"}, "partial", "nothing can answer", "1", 1.0},
+	})
+	if err := n.refused(capabilities.CodeExecutionFailed, "upload-file", obj{"selector": "#para", "paths": []string{"a.txt"}}); !strings.Contains(err.Message, "takes no files") {
+		t.Error(err.Message)
+	}
+	n.checks([]check{
+		{"the page goes on", "click", obj{"selector": "#para"}, "confirmed", "", "location.pathname + hits", "/1"},
+		{"and takes others", "upload-file", obj{"selector": "#zone", "paths": []string{"b.txt"}}, "confirmed", "", "new Promise(f=>{const g=()=>said=='b.txt=second'?f(said):setTimeout(g,5);g()})", "b.txt=second"},
+	})
+}
