@@ -88,11 +88,11 @@ func TestListenersAreReadSafely(t *testing.T) {
 // What listens for several alike hands that down to them: each can be pressed by itself.
 func TestOneListenerForMany(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<div id=menu><div>Red</div><div>Blue</div></div><div id=stars><span>1☆</span><span>2☆</span></div>
-<table id=days><tr><td>23<td>24<td>25<tr><td>30<td>31<td></table><div id=card><b>Title</b><p>Words</p></div>
-<script>var got = ''; for (const x of [menu, stars, days, card]) x.addEventListener('click', e => { got = x.id + ' ' + e.target.textContent.trim() })</script>`)})
+<table id=days><tr><td>23<td>24<td>25<tr><td>30<td>31<td></table><div id=card><b>Title</b><p>Words</p></div><ul id=found><li><span>Only result</span></ul>
+<script>var got = ''; for (const x of [menu, stars, days, card, found]) x.addEventListener('click', e => { got = x.id + ' ' + e.target.textContent.trim() })</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
-	for name, want := range map[string]string{"Red": "menu Red", "Blue": "menu Blue", "2☆": "stars 2☆", "24": "days 24", "31": "days 31", "Title Words": "card"} {
+	for name, want := range map[string]string{"Red": "menu Red", "Blue": "menu Blue", "2☆": "stars 2☆", "24": "days 24", "31": "days 31", "Title Words": "card", "Only result": "found Only result"} {
 		ref := n.ref(`clickable "` + name)
 		n.must("click", obj{"ref": ref})
 		if got := fmt.Sprint(n.eval("got")); !strings.HasPrefix(got, want) {

@@ -392,14 +392,15 @@ function isListenedFor(el) {
   return false;
 }
 
-// isOneOf: el is one of several in something that listens for them all.
+// isOneOf: el is one of several in something that listens for them all; of a list, also
+// the only one.
 function isOneOf(el) {
   const around = [];
   let x = above(el);
   for (; x && !heard.has(x) && around.length < 3; x = above(x)) around.push(x);
   if (!heard.has(x) || holdsSeveral(el) || !el.textContent.trim()) return false;
   around.push(x);
-  return around.every(x => holdsSeveral(x) || x.childElementCount === 1) && around.some(holdsSeveral) && takesPresses(x, false);
+  return around.every(x => holdsSeveral(x) || x.childElementCount === 1) && (around.some(holdsSeveral) || roleOf(x) === 'list' && roleOf(el) === 'listitem') && takesPresses(x, false);
 }
 
 // saysMore: what is written in el is not what its author named it, such as the month on a
