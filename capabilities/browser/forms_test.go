@@ -94,9 +94,9 @@ func TestWhatStandsAroundAField(t *testing.T) {
 // A list or picker that takes the value back when the focus goes on is not said to hold it.
 func TestFillOfWhatTakesItBack(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input id=pick aria-label=Pick><input id=list role=combobox aria-expanded=false aria-label=List><input id=plain aria-label=Plain><input id=mask aria-label=Mask>
-<script>pick.onfocus = () => { const d = document.createElement('div'); d.textContent = 'Days'; document.body.append(d);
-  pick.onblur = () => requestAnimationFrame(() => { pick.value = ''; d.remove(); }); };
-list.oninput = () => list.ariaExpanded = 'true'; list.onblur = () => { list.ariaExpanded = 'false'; requestAnimationFrame(() => { list.value = ''; }); };
+<script>pick.onfocus = () => { const d = document.createElement('div'); d.textContent = 'Days'; d.style.position = 'absolute'; document.body.append(d);
+  pick.onblur = () => setTimeout(() => { pick.value = ''; d.remove(); }, 100); };
+list.oninput = () => list.ariaExpanded = 'true'; list.onblur = () => { list.ariaExpanded = 'false'; setTimeout(() => { list.value = ''; }, 110); };
 mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)

@@ -177,6 +177,11 @@ const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), 
 // secretsAmong tells which fields hold what must not be shown.
 const secretsAmong = o => o.fields.map(f => { const x = find(f); return !!x.el && isSecret(fieldOf(x.el)); });
 
+const TAKES_BACK = 250; // milliseconds
+
+// floats: x lies over the page, as what opens at a field does.
+const floats = x => x.nodeType === 1 && [x, ...x.querySelectorAll('*')].slice(0, 4).some(y => /absolute|fixed/.test(getComputedStyle(y).position));
+
 // fill gives fields their values; a field that real input has to finish says so.
 // They are judged once the page has reacted: frameworks write their state back.
 async function fill(o) {
@@ -184,7 +189,8 @@ async function fill(o) {
   const keyed = o.fields.map(f => { const x = list.length ? find(f) : {}; return !!x.el && o.keyed.includes(list.indexOf(fieldOf(x.el))); });
   const done = [];
   let last = null, opened = false;
-  const observer = new MutationObserver(all => { opened ||= all.some(r => r.attributeName || [...r.addedNodes].some(x => x.nodeType === 1)); });
+  const added = new Set();
+  const observer = new MutationObserver(all => { for (const r of all) { opened ||= !!r.attributeName; r.addedNodes.forEach(x => added.add(x)); } });
   observer.observe(document, {subtree: true, childList: true, attributeFilter: ['aria-expanded']});
   for (let i = 0; i < o.fields.length; i++) {
     let r;
@@ -197,7 +203,12 @@ async function fill(o) {
   if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
   if (done.some(r => r.judge)) await reacted();
   observer.disconnect();
-  if (opened) await rest(); // a list or picker takes back what was not chosen in it, once the focus goes on
+  // A list or picker takes back what was not chosen in it, some time after the focus went on.
+  if (opened || [...added].some(floats)) {
+    const judged = () => done.map(r => r.judge?.()).join(), now = judged();
+    for (const stop = performance.now() + TAKES_BACK; o.fields.length > 1 && performance.now() < stop && judged() === now; ) await frame(window);
+    await rest();
+  }
   const fields = await Promise.all(done.map(async ({judge, text, ...r}) => judge ? {...r, verdict: await judge()} : r));
   return fields.length === 1 && fields[0].error ? fields[0] : {fields};
 }

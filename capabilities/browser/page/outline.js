@@ -353,7 +353,7 @@ function addsNothing(n) {
   const bare = !rest.trim() || first.name.includes(rest.trim());
   if (!bare || n.kids.some(k => ENTERED.has(k.role))) return bare;
   const [all, part] = [n, first].map(x => { const r = x.el.getBoundingClientRect(); return r.width * r.height; });
-  return (n.kids.length === 1 && first.active && !first.attrs.includes('disabled') || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
+  return (n.kids.length === 1 && first.active && (!first.attrs.includes('disabled') || n.attrs.includes('disabled')) || n.kids.every(k => k.role === 'radio')) && (all < 5000 || all < 6 * part);
 }
 
 // takesPresses tells what listens for itself from what listens for all that is in it,
