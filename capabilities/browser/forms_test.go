@@ -219,3 +219,14 @@ func TestFocusGuards(t *testing.T) {
 		t.Errorf("%d places without a name:\n%s", got, snap)
 	}
 }
+
+// A dialog that comes once its curtain is drawn is in the answer of what opened it.
+func TestDialogAfterItsCurtain(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=open>Open</button><div id=curtain style="position:fixed;inset:0;opacity:0;transition:opacity .2s;visibility:hidden;background:#0008"></div><div role=dialog id=d hidden style="position:fixed;top:9px">Sure?</div>
+<script>document.getElementById('open').onclick = () => { curtain.style.visibility = 'visible'; curtain.style.opacity = 1; curtain.ontransitionend = () => { d.hidden = false; }; };</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	n.snap()
+	a := n.must("click", obj{"selector": "#open", "snapshot": "delta"})
+	wants(t, a.m["snapshot"].(string), "Sure?")
+}

@@ -458,12 +458,13 @@ const leaves = (style, veil) => style.position === 'fixed' && 'still' in veil ||
 const underPointer = el => { const up = above(el); return !!up && getComputedStyle(up).cursor === 'pointer'; };
 
 // rest waits until nothing has changed for a frame or two, at most a quarter of a
-// second: what an action started is then mostly done.
+// second: what an action started is then mostly done. While a curtain rises or falls over the
+// page, twice as long: what it is for comes after it.
 async function rest() {
   let changed = true;
   const observer = new MutationObserver(() => { changed = true; });
   observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-  for (const stop = performance.now() + 250; changed && performance.now() < stop; ) {
+  for (const start = performance.now(); performance.now() < start + (changed ? 250 : 500) && (changed || curtain()); ) {
     changed = false;
     await frame(window);
   }
@@ -480,6 +481,12 @@ async function styled() {
   const lacks = bound && document.readyState !== 'complete' && [...document.querySelectorAll('link[rel~=stylesheet i]')].some(l => !l.sheet && !l.disabled);
   if (lacks) await frame(window, bound);
 }
+
+// curtain: what lies over most of the viewport is fading or moving, and will be done with it.
+const curtain = () => document.getAnimations().some(({playState, effect}) => {
+  const el = effect?.target;
+  return playState === 'running' && effect.getComputedTiming().endTime < 1000 && el && /fixed|absolute/.test(getComputedStyle(el).position) && el.clientWidth * el.clientHeight * 2 > innerWidth * innerHeight;
+});
 
 async function snapshot(o) {
   await styled();
