@@ -13,7 +13,7 @@ import (
 
 // Files are dropped where the page takes drops; elsewhere nothing is.
 func TestFilesAreDropped(t *testing.T) {
-	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><button id=pick>Pick</button><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.files[0].name}</script>"></iframe>
+	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><button id=pick>Pick</button><input id=folder type=file webkitdirectory><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.files[0].name}</script>"></iframe>
 <script>var said = '', hits = 0;
 zone.ondragover = e => e.preventDefault(); para.onclick = () => { para.textContent = ++hits };
 zone.ondrop = async e => { e.preventDefault(); const all = []; for (const f of [...e.dataTransfer.files]) all.push(f.name + '=' + await f.text()); said = all.join() };
@@ -31,6 +31,8 @@ pick.onclick = () => showOpenFilePicker().catch(() => {})</script>`)})
 		{"in a frame", "upload-file", obj{"ref": n.ref("[dropzone]", "Inner zone"), "paths": []string{"b.txt"}}, "confirmed", "took the drop", "said", "b.txt"},
 		{"a picker that nothing answers", "click", obj{"selector": "#pick"}, "partial", "nothing can answer", "1", 1.0},
 	})
+	n.ref("- file [hint=folder] [folder]")
+	n.refused(capabilities.CodeNotSupported, "upload-file", obj{"selector": "#folder", "paths": []string{"a.txt"}})
 	if err := n.refused(capabilities.CodeExecutionFailed, "upload-file", obj{"selector": "#para", "paths": []string{"a.txt"}}); !strings.Contains(err.Message, "takes no files") {
 		t.Error(err.Message)
 	}

@@ -289,6 +289,7 @@ function aimUpload(o) {
   }
   if (!isFile(el)) return aimDrop(f.el, o);
   if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (el.webkitdirectory) return fail('not_supported', `${describe(el)} takes a whole folder, which can not be given.`, 'Give files to another input, or drop them on what is marked [dropzone].');
   if (o.count > 1 && !el.multiple) return fail('invalid_arguments', 'The file input takes one file.');
   upload = el;
   return {x: 0, y: 0};

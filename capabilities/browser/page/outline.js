@@ -34,7 +34,7 @@ function outline(root, o) {
     if (isDraggable(el)) a.push('draggable');
     if (aria('haspopup') && aria('haspopup') !== 'false') a.push('haspopup');
     if (RANGED.has(role) && el.type !== 'range') for (const n of ['min', 'max']) if (el[n] || aria('value' + n)) a.push(n + '=' + (el[n] || aria('value' + n)));
-    if (role === 'file' && el.multiple) a.push('multiple');
+    if (role === 'file' && (el.multiple || el.webkitdirectory)) a.push(el.webkitdirectory ? 'folder' : 'multiple');
     if (role === 'file' && el.accept) a.push('accept=' + cut(el.accept, 80));
     if (aria('sort') && aria('sort') !== 'none') a.push('sort=' + aria('sort'));
     if (role === 'listbox' && (el.multiple || aria('multiselectable') === 'true')) a.push('multiple');
