@@ -63,6 +63,11 @@ func TestEditorsThatDraw(t *testing.T) {
 	})
 	snap := n.must("snapshot", obj{"selector": "#e1 textarea"}).m["snapshot"].(string)
 	wants(t, snap, `"last"`)
+	if a := n.must("screenshot", obj{"ref": n.ref(`textbox "Code"`)}); a.m["width"] != 300.0 {
+		t.Error("the picture of an editor:", a.json)
+	}
+	wants(t, n.must("screenshot", obj{"annotate": true}).json, `"name":"Code"`, `"name":"Context"`)
+	n.must("hover", obj{"ref": n.ref(`textbox "Context"`), "wheel_y": 10})
 	n.eval("cover.hidden = false; 1")
 	if err := n.refused(capabilities.CodeElementObscured, "type", obj{"selector": "#e1 textarea", "text": "x"}); !strings.Contains(err.Message, "cover") {
 		t.Error(err.Message)

@@ -235,7 +235,7 @@ async function aim(o) {
   }
   const list = el.tagName === 'OPTION' && el.closest('select');
   if (list && !list.multiple && list.size < 2 && o.kind !== 'rect') return fail('execution_failed', `${describe(el)} belongs to a native list: use select-option on the list.`);
-  if (o.kind === 'click' || o.kind === 'hover') el = standIn(el);
+  if (['click', 'hover', 'wheel', 'rect'].includes(o.kind)) el = standIn(el);
   if (!(imageOf(el) || el).checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
   if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);

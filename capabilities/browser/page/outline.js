@@ -514,9 +514,9 @@ function marks(o) {
   const list = [];
   for (const n of out.nodes) {
     if (n.slot !== undefined || n.role === 'iframe') continue;
-    const b = boxOf(n.el);
+    const el = standIn(n.el), b = boxOf(el);
     if (b.width < 2 || b.height < 2 || b.x >= innerWidth || b.y >= innerHeight || b.x + b.width <= 0 || b.y + b.height <= 0) continue;
-    if (hitPoint(n.el).x === undefined) continue;
+    if (hitPoint(el).x === undefined) continue;
     list.push({ref: refOf(n.el, n.role, n.name), role: n.role, name: n.name, ...b});
   }
   return {marks: list, slots: out.slots, strangers: strangers.length, next};
