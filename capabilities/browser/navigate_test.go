@@ -202,6 +202,25 @@ func TestTabsOfSilentServers(t *testing.T) {
 	}
 }
 
+// A page that never finishes is waited for once, not by each call.
+func TestPagesThatNeverFinish(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`here`)})
+	site := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site.ServeHTTP(w, r)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	n := newNode(t, s.URL)
+	n.must("navigate", obj{"url": s.URL + "/", "wait_until": "none"})
+	n.snap()
+	ctx, cancel := context.WithTimeout(t.Context(), settleWait-time.Second)
+	defer cancel()
+	if a, err := n.within(ctx, "snapshot", obj{}); err != nil || !strings.Contains(a.json, "here") {
+		t.Errorf("%v %s", err, a.json)
+	}
+}
+
 // A tab over the limit is closed at once, and the action that opened it says so.
 func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
 	s := newSite(t, map[string]string{

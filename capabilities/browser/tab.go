@@ -66,6 +66,7 @@ type tabState struct {
 	navigating cdp.LoaderID // of a document on its way, else empty
 	domReady   bool
 	loaded     bool
+	unparsed   int    // which of the documents was waited for in vain to be parsed
 	status     int    // HTTP status of the document shown, 0 if it has none
 	url        string // as the page has it now
 	failed     string // the address that did not load, if an error page is shown instead
@@ -272,14 +273,19 @@ func (t *tab) unanswered() bool {
 // settleWait is how long a call waits for a page that is on its way or not complete.
 const settleWait = 5 * time.Second
 
-// settle waits until no document is on its way and the present one is parsed,
-// at most five seconds: a page that never finishes can still be read, but not while
-// its successor's server has not answered.
+// settle waits until no document is on its way and the present one is parsed, at most
+// five seconds, and for that once: a page that never finishes can still be read, but not
+// while its successor's server has not answered.
 func (t *tab) settle(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
-	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && s.domReady })
+	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && (s.domReady || s.unparsed == s.documents) })
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		t.change(func(s *tabState) {
+			if s.navigating == "" {
+				s.unparsed = s.documents
+			}
+		})
 		if t.unanswered() && !t.ping(t.s, 250*time.Millisecond) {
 			return errOnItsWay
 		}
