@@ -133,23 +133,23 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 }
 
 // What takes clicks and has a role of its own keeps it, has a ref, and is among what can
-// be acted on.
+// be acted on; an empty anchor is not, and a picture in a link is told by the link's name.
 func TestClickableWithARole(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
 <h3 onclick="hit('c')">Head</h3><h3>Plain</h3><h2 style="cursor:pointer">Pointed <a href=#z>inner</a></h2><h4 id=listens>Listens</h4>
 <div role=status onclick="hit('e')">Done</div><section aria-label=Card onclick="hit('f')"><p>Words</p></section><canvas onclick="hit('g')"></canvas>
-<a href=#in><h3>Within</h3></a><script>const hit = x => { document.title = x }; listens.addEventListener('click', () => hit('d'))</script>`)})
+<a href=#in><h3>Within</h3></a><style>a{cursor:pointer}</style><a id=place></a><a href=#p><span><img src=/d.png alt=Logo> Home</span></a><a href=#q aria-label=Given><img src=/e.png alt=Other></a><script>const hit = x => { document.title = x }; listens.addEventListener('click', () => hit('d'))</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	for _, only := range []bool{true, false} {
 		snap := n.must("snapshot", obj{"interactive_only": only}).m["snapshot"].(string)
 		wants(t, snap, "- img [hint=a.png] [ref=", `- img "Pic" [ref=`, `- heading "Head" [level=3] [ref=`, `- heading "Pointed inner" [level=2] [ref=`, `  - link "inner" [ref=`,
 			`- heading "Listens" [level=4] [ref=`, "- status [ref=", `- region "Card" [ref=`, "- canvas [ref=", `- link "Within" [ref=`)
-		never(t, snap, `heading "Plain" [level=3] [ref=`, `heading "Within"`, "clickable")
+		never(t, snap, `heading "Plain" [level=3] [ref=`, `heading "Within"`, "clickable", `img "Logo"`)
 		if only {
 			never(t, snap, "Plain", "Only")
 		} else {
-			wants(t, snap, `- heading "Plain" [level=3]`, `- img "Only" [ref=`)
+			wants(t, snap, `- heading "Plain" [level=3]`, `- img "Only" [ref=`, `- link "Logo Home"`, `- img "Other"`)
 		}
 		if t.Failed() {
 			t.Fatal("\n" + snap)

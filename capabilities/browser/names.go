@@ -15,7 +15,7 @@ import (
 const taken = "activeElement addEventListener assignedSlot baseURI body checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
 	"cloneNode closest compareDocumentPosition contains contentType createRange defaultView dispatchEvent documentElement editContext elementFromPoint execCommand " +
 	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
-	"hasAttribute hasAttributes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth ownerDocument parentElement " +
+	"hasAttribute hasAttributes hasChildNodes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth ownerDocument parentElement " +
 	"parentNode querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
 	"tabIndex tagName textContent title"
 

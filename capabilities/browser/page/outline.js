@@ -191,6 +191,8 @@ function outline(root, o) {
           if (s) visit(s, n.kids, quiet, pointing);
         } else {
           for (const k of shut ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
+          // A picture whose words are in the name says nothing more.
+          if (quiet && !mute) n.kids = n.kids.filter(k => k?.role !== 'img' || k.active || !k.name || !n.name.includes(k.name));
         }
       }
     }
@@ -321,10 +323,13 @@ function isClickable(el, role, style, pointing) {
   if (el.hasAttribute('onclick')) return true;
   if (tag === 'LABEL' || tag === 'BODY' || tag === 'HTML') return false;
   if (isDraggable(el)) return true; // a card of a board
-  if (!pointing && style.cursor === 'pointer') return true;
+  if (!pointing && style.cursor === 'pointer' && !isAnchor(el)) return true;
   if (role === 'gridcell' && (el.hasAttribute('tabindex') || isListenedFor(el))) return true; // a grid's cells are what is used of it
   return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
 }
+
+// isAnchor: nothing is there to be pressed, only a place that addresses name.
+const isAnchor = el => el.offsetWidth * el.offsetHeight === 0 && !el.hasChildNodes() && ['::before', '::after'].every(x => getComputedStyle(el, x).content === 'none');
 
 // heard holds the elements that listen to presses, zones those that take what is dropped,
 // with Chrome's numbers for them (listeners.go).
