@@ -306,6 +306,20 @@ func TestNavigateFromDialog(t *testing.T) {
 	if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/next" {
 		t.Error(a.json, a.Evidence)
 	}
+	// Until then the address is that of the page shown, not of the one to come, on the way
+	// back, too.
+	n.goTo(s.URL + "/leave")
+	n.must("click", obj{"selector": "button"})
+	n.must("handle-dialog", obj{"accept": true})
+	if a := n.must("navigate-back", obj{}); !strings.HasPrefix(dialogOf(a), "beforeunload") || a.m["url"] != s.URL+"/leave" {
+		t.Error(a.json, a.Evidence)
+	}
+	if a := n.must("tabs", obj{}); a.m["tabs"].([]any)[0].(obj)["url"] != s.URL+"/leave" {
+		t.Error(a.json)
+	}
+	if a := n.must("handle-dialog", obj{"accept": true}); a.m["url"] != s.URL+"/next" {
+		t.Error(a.json, a.Evidence)
+	}
 }
 
 // An answer given beforehand is for what the page shown asks: it does not go along to

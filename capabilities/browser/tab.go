@@ -455,11 +455,30 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 	}
 	if err == nil {
 		t.mu.Lock()
+		h.CurrentIndex = t.shownLocked(h)
 		t.placed = placed{addressIn(h), t.state.documents, t.state.inPage}
 		t.mu.Unlock()
 	}
 	url, title = place(h)
 	return url, title, err
+}
+
+// shownLocked gives the entry of the document that is shown: while one of the history is
+// on its way, or the page is asked whether it may be left for it, Chrome names that one.
+func (t *tab) shownLocked(h page.GetNavigationHistoryResult) int64 {
+	told := withoutUser(t.state.url)
+	leaving := t.state.open != nil && t.state.open.Type == "beforeunload"
+	if t.state.navigating == "" && !leaving || addressIn(h) == told {
+		return h.CurrentIndex
+	}
+	for away := range int64(len(h.Entries)) {
+		for _, i := range []int64{h.CurrentIndex + away, h.CurrentIndex - away} {
+			if i >= 0 && i < int64(len(h.Entries)) && withoutUser(h.Entries[i].URL) == told {
+				return i
+			}
+		}
+	}
+	return h.CurrentIndex
 }
 
 // nextChange waits for the tab's next change, or a moment, since not all that Chrome
