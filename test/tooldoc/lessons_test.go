@@ -112,6 +112,7 @@ var lessons = []lesson{
 	},
 	{
 		tool: "fill-form",
+		says: "Editors of rich text and of code are fields, too: what they would make of typed text (indents, closing brackets, lists), they do not make of this.",
 		rows: []row{
 			{"fields", "up to 64 of `ref` or `selector` with `value`"},
 			{"ref, selector", "or one field: " + target},
