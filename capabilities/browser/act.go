@@ -2,13 +2,9 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	cdpbrowser "github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -38,7 +34,7 @@ import (
 // where less happened than asked; unverifiable where the page took the event and kept
 // what it does to itself, as a canvas does, or changes all the time. No evidence holds
 // a word of the page's or the caller's, but for the host of an address that did not
-// open. result adds the address, an open dialog, downloads, the tabs that were opened, a
+// open. result (acted.go) adds the address, an open dialog, downloads, the tabs that were opened, a
 // script's exception where nothing else happened, and a snapshot if it was asked for.
 //
 // Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
@@ -441,173 +437,4 @@ func (t *tab) awaitFor(ctx context.Context, bound time.Duration, cond func(tabSt
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	return t.await(ctx, cond) == nil
-}
-
-// acted is the result of actions.
-type acted struct {
-	URL       string       `json:"url,omitempty"`
-	Title     string       `json:"title,omitempty"`
-	Snapshot  string       `json:"snapshot,omitempty"`
-	Dialog    *dialog      `json:"dialog,omitempty"`
-	Downloads []downloaded `json:"downloads,omitempty"`
-	Opened    []tabEntry   `json:"opened_tabs,omitempty"`
-	Exception string       `json:"exception,omitempty"`
-}
-
-// result gives an action's output with the address the tab has now.
-func (c *call) result(v verdict) (capabilities.Output, error) {
-	return c.resultWith(v, func(a acted) any { return a })
-}
-
-// resultWith is result for tools that have more to say than acted.
-func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
-	a := acted{Opened: c.openedTabs()}
-	var err error
-	if p := c.place; p != nil {
-		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
-	} else {
-		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
-	}
-	if err == nil {
-		err = c.extras(&a)
-	}
-	if err != nil {
-		c.shape = with
-		return capabilities.Output{}, err // see cutShort
-	}
-	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
-		v = startedDownload // only now does Chrome say so
-	}
-	v = c.unkept(c.unreached(v).with(a), a)
-	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
-		if a.Exception = c.tab.console.exceptionSince(c.logged); a.Exception != "" {
-			v.evidence += "; a script of the page threw an exception"
-		}
-	}
-	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
-}
-
-// with adds the tabs that the action opened. Their addresses are the page's words.
-func (v verdict) with(a acted) verdict {
-	if len(a.Opened) == 0 {
-		return v
-	}
-	said := openedTab
-	for _, t := range a.Opened {
-		said += fmt.Sprintf(", tab %d", t.Index)
-		if t.URL == "" {
-			said += ", which shows nothing yet"
-		}
-	}
-	if a.Snapshot != "" {
-		said += ", which the snapshot does not show"
-	}
-	switch {
-	case v.effect == capabilities.EffectSuspectNoop:
-		return confirmed(said)
-	case strings.Contains(v.evidence, openedTab):
-		v.evidence = strings.Replace(v.evidence, openedTab, said, 1)
-	default:
-		v.evidence += "; " + said
-	}
-	return v
-}
-
-// unkept adds to the verdict that a tab which the action opened was closed at once,
-// since it was one too many.
-func (c *call) unkept(v verdict, a acted) verdict {
-	now, _ := c.tab.look()
-	if !c.fired || now.overLimit == c.before.overLimit {
-		return v
-	}
-	full := c.lane.isFull()
-	said := "a new tab was closed at once. " + full.PublicMessage() + " " + full.PublicHint()
-	switch {
-	case v.effect == capabilities.EffectSuspectNoop:
-	case len(a.Opened) == 0 && strings.Contains(v.evidence, openedTab):
-		said = strings.Replace(v.evidence, openedTab, said, 1)
-	default:
-		said = v.evidence + "; " + said
-	}
-	return verdict{capabilities.EffectPartial, said}
-}
-
-// unreached adds to the verdict that a page which the action was to open in a tab or a
-// frame does not open. Most frames are the page's own matter: then it stays at that.
-func (c *call) unreached(v verdict) verdict {
-	c.lane.mu.Lock()
-	out := c.lane.egress
-	c.lane.mu.Unlock()
-	now, _ := c.tab.look()
-	if out == nil || !c.fired || now.seeks == c.before.seeks || departed(c.before, now) {
-		return v
-	}
-	err := out.Refuses(c.whole, now.sought.address, c.began)
-	if err == nil {
-		return v
-	}
-	why, what := capabilities.AsError(err), "a frame's page did not open. "
-	if now.sought.tab {
-		what = "the page of a new tab did not open. "
-	}
-	what += why.PublicMessage() + " " + why.PublicHint()
-	if v.evidence == newFrameDocument || v.effect == capabilities.EffectSuspectNoop {
-		return verdict{capabilities.EffectPartial, what}
-	}
-	if now.sought.tab {
-		v.effect = capabilities.EffectPartial
-	}
-	v.evidence += "; " + what
-	return v
-}
-
-// extras adds to an action's result what came up on the way: an open dialog, and
-// the snapshot that was asked for.
-func (c *call) extras(a *acted) error {
-	now, _ := c.tab.look()
-	a.Dialog = now.open
-	a.Downloads = c.lane.tellDownloads(c.whole)
-	if c.wants == "" || c.wants == "none" || now.open != nil || !c.arrived(boundToCome) {
-		return nil
-	}
-	g, err := c.snapshotFor(c.wants)
-	if d := c.stopped(); err != nil && d != nil {
-		a.Dialog = d
-		return nil
-	}
-	if err == nil { // the page may have moved on since its address was read
-		a.URL, a.Title, a.Snapshot = g.URL, g.Title, g.Snapshot
-	}
-	return err
-}
-
-// cutShort is the output of an action that its own effect ended: a dialog that the
-// page opened, or the closing of the tab. Any other error stays one.
-func (c *call) cutShort(err error) (capabilities.Output, error) {
-	if c.shape == nil {
-		c.shape = func(a acted) any { return a }
-	}
-	if c.stopped() != nil {
-		now, _ := c.tab.look()
-		return c.resultWith(confirmed(opened(now)), c.shape)
-	}
-	var refused *protocolError
-	closed := errors.Is(context.Cause(c.tab.life), errTabClosed)
-	if (closed || errors.As(err, &refused)) && c.outer.Err() == nil && !c.tab.chrome.answers(c.outer) {
-		return capabilities.Output{}, errBrowserGone // its end closes the tabs first
-	}
-	if closed && c.outer.Err() == nil {
-		return capabilities.Output{Result: c.shape(acted{}), Effect: capabilities.EffectConfirmed, Evidence: tabClosed}, nil
-	}
-	return capabilities.Output{}, err
-}
-
-const tabClosed = "the tab closed itself"
-
-// answers reports whether the browser is still there, bounded.
-func (c *chrome) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	_, err := do(ctx, c.root, cdpbrowser.GetVersion, cdp.Empty{})
-	return err == nil
 }

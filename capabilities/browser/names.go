@@ -21,16 +21,20 @@ const taken = "activeElement addEventListener assignedSlot baseURI body checkVis
 
 var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)
 
-// renamed gives the script with second names in place of those, which no page knows, and
-// NAMES in front of it: pairs of a name and its second one.
-func renamed(script string) string {
+// secondEnd makes a name its second one, which no page knows.
+var secondEnd = func() string {
 	random := make([]byte, 8)
 	rand.Read(random) // never fails
-	end := "$" + hex.EncodeToString(random)
+	return "$" + hex.EncodeToString(random)
+}()
+
+// renamed gives the script with second names in place of those, and NAMES in front of it:
+// pairs of a name and its second one.
+func renamed(script string) string {
 	var pairs [][2]string
 	for name := range strings.FieldsSeq(taken) {
-		pairs = append(pairs, [2]string{name, name + end})
+		pairs = append(pairs, [2]string{name, name + secondEnd})
 	}
 	names, _ := json.Marshal(pairs) // of strings: can not fail
-	return "const NAMES = " + string(names) + ";\n" + takenNames.ReplaceAllString(script, ".${1}$"+end)
+	return "const NAMES = " + string(names) + ";\n" + takenNames.ReplaceAllString(script, ".${1}$"+secondEnd)
 }

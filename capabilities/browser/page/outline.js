@@ -192,7 +192,8 @@ function outline(root, o) {
         } else {
           for (const k of shut ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
           // A picture whose words are in the name says nothing more.
-          if (quiet && !mute) n.kids = n.kids.filter(k => k?.role !== 'img' || k.active || !k.name || !n.name.includes(k.name));
+          const told = k => k?.role === 'img' && !k.active && k.name && n.name.includes(k.name);
+          if (quiet && !mute) { n.told = n.kids.filter(told).map(k => k.name); n.kids = n.kids.filter(k => !told(k)); }
         }
       }
     }
@@ -354,6 +355,7 @@ function addsNothing(n) {
   if (!first || !n.kids.every(k => k.active || k.role === 'img') || !n.attrs.every(a => n.kids.some(k => k.attrs.includes(a)))) return false;
   if (n.kids.length === 1 && first.role === 'clickable' && first.name === n.name && n.name) return true;
   let rest = n.name;
+  for (const words of n.told || []) rest = rest.replace(words, '');
   for (const k of n.kids) for (const words of [k.name, ...k.kids]) if (typeof words === 'string') rest = rest.replace(words, '');
   const bare = !rest.trim() || first.name.includes(rest.trim());
   if (!bare || n.kids.some(k => ENTERED.has(k.role))) return bare;
