@@ -179,7 +179,7 @@ func (l *Lanes) Enter(ctx context.Context, who principal.Identity, lane capabili
 }
 
 func errTaken() error {
-	return capabilities.Errorf(capabilities.CodeForbidden, "this lane belongs to another principal").
+	return capabilities.Errorf(capabilities.CodeForbidden, "This lane belongs to another principal.").
 		WithHint("Use a lane of your own: the token's default lane, or a new name.")
 }
 
