@@ -50,7 +50,7 @@ type (
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
-const patience = 20 * time.Second
+const patience = 45 * time.Second
 
 // known stands in arguments for what a step before has kept.
 type known string
