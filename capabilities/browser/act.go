@@ -39,7 +39,8 @@ import (
 //
 // Fields are another way (fill.go, choose.go, type.go; page/field.js): the page script
 // edits them itself, as real editing, and judges what they hold then. Text goes in as
-// keys where something listens to keys, else in one piece.
+// keys where something listens to keys, else in one piece. Editors that draw elsewhere what
+// they hold have page/editor.js.
 //
 // Every wait for the page ends when the page opens a dialog, when the tab goes, and at
 // the deadline: c.ctx is bound to all three. After the input was fired (input), the
