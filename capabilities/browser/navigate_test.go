@@ -440,6 +440,23 @@ func TestSettleOpened(t *testing.T) {
 }
 
 // An address within the document is told as it is now, not as it was.
+// Answers that became no document (204, a download) must not crowd out those that do:
+// the status of the seventeenth was lost, and an error page told as the page asked for.
+func TestStatusAfterManyAnswersWithoutADocument(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("here"), "/ok": html("ok")})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for range 20 {
+		n.refused(capabilities.CodeNavigationFailed, "navigate", obj{"url": s.URL + "/204"})
+	}
+	if a := n.goTo(s.URL + "/missing"); a.m["status"] != 404.0 || a.Effect != capabilities.EffectPartial {
+		t.Error(a.json, a.Effect, a.Evidence)
+	}
+	if a := n.goTo(s.URL + "/ok"); a.m["status"] != 200.0 || a.Effect != capabilities.EffectConfirmed {
+		t.Error(a.json, a.Effect, a.Evidence)
+	}
+}
+
 func TestNavigateWithinDocument(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("here")})
 	n := newNode(t, s.URL)

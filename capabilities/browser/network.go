@@ -147,9 +147,12 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 		t.change(func(s *tabState) {
 			if e.LoaderID == s.loader {
 				s.status = int(e.Response.Status)
-			} else if len(s.statuses) < 16 {
-				s.statuses[e.LoaderID] = int(e.Response.Status)
+				return
 			}
+			if len(s.statuses) >= maxStatuses { // of answers that became no document
+				clear(s.statuses)
+			}
+			s.statuses[e.LoaderID] = int(e.Response.Status)
 		})
 	case turned:
 		t.change(func(*tabState) {})

@@ -93,8 +93,12 @@ type tabState struct {
 	drag           *input.DragData // that the browser handed over, on its way
 	chooser        *chooser        // that waits for files
 
-	statuses map[cdp.LoaderID]int // of documents on their way
+	statuses map[cdp.LoaderID]int // of documents on their way; at most maxStatuses
 }
+
+// maxStatuses is more documents than a tab has on their way: one, two while one takes
+// another's place. The rest are answers that became none, such as a 204.
+const maxStatuses = 16
 
 // sought is an address that a page asked for, or that failed, in a new tab or a frame.
 type sought struct {
