@@ -48,6 +48,9 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 		c.shape = with
 		return capabilities.Output{}, err // see cutShort
 	}
+	if now, _ := c.tab.look(); v.evidence == openedTab && now.documents != c.before.documents {
+		v.evidence = newDocument + "; " + openedTab // it left after the tab was seen
+	}
 	if v.effect == capabilities.EffectSuspectNoop && len(a.Downloads) > 0 {
 		v = startedDownload // only now does Chrome say so
 	}
