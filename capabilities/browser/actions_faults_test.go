@@ -45,7 +45,7 @@ func TestActionCutShort(t *testing.T) {
 			}
 		}
 	}
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	works := func(t *testing.T) {
 		t.Helper()
 		n := *n

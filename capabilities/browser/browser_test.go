@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	chromefinder "github.com/handrail-dev/handrail/platform/chrome"
@@ -36,7 +39,78 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("BROWSER_TEST_PROFILE"); dir != "" {
 		profileThatGetsKilled(dir)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(script.Unwatched()))
+	goleak.VerifyTestMain(browserTests{m}, goleak.Cleanup(script.Unwatched()))
+}
+
+// browserTests ends the Chrome that the tests share when they are done.
+type browserTests struct{ *testing.M }
+
+func (b browserTests) Run() int {
+	code := b.M.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "closing the tests' Chrome:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// shared is the handler of the tests that need none of their own: starting a Chrome
+// takes longer than most of them. One test has it at a time, with rules, a log and
+// lanes that are its own; what it leaves there is closed after it, and after a failure
+// so is Chrome.
+var shared sharedHandler
+
+type sharedHandler struct {
+	h    *Handler
+	log  syncBuffer
+	held bool
+}
+
+func (s *sharedHandler) close() error {
+	if s.h == nil {
+		return nil
+	}
+	err := s.h.Close()
+	s.h = nil
+	return err
+}
+
+func (s *sharedHandler) give(t testing.TB, origins []string) {
+	t.Helper()
+	if s.held {
+		t.Fatal("a test has the shared Chrome once: newNodeAlone gives another, on gives another lane")
+	}
+	if s.h == nil {
+		o := logging(t, &s.log)
+		o.CheckArgs = schemas(t)
+		h, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.h = h
+	}
+	rules, err := egress.NewRules(origins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.h.rules, s.held = rules, true
+	s.log.reset()
+}
+
+func (s *sharedHandler) takeBack(t testing.TB) {
+	s.held = false
+	s.h.mu.Lock()
+	lanes := slices.Collect(maps.Keys(s.h.lanes))
+	s.h.mu.Unlock()
+	for _, lane := range lanes {
+		s.h.CloseLane(lane)
+	}
+	if !t.Failed() {
+		return
+	}
+	if err := s.close(); err != nil {
+		t.Error("Close:", err)
+	}
 }
 
 // site serves the pages of the tests and counts what they do.
@@ -117,8 +191,18 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+func (s *syncBuffer) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.b.Reset()
+}
+
 func options(t testing.TB, origins ...string) (Options, *syncBuffer) {
 	log := &syncBuffer{}
+	return logging(t, log, origins...), log
+}
+
+func logging(t testing.TB, log *syncBuffer, origins ...string) Options {
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	finder := chromefinder.New(chromefinder.Options{})
 	b, err := finder.Find(context.Background())
@@ -130,10 +214,19 @@ func options(t testing.TB, origins ...string) (Options, *syncBuffer) {
 		t.Logf("without sandbox: %s", b.NoSandbox)
 		o.Sandbox = SandboxOff
 	}
-	return o, log
+	return o
 }
 
+// newNode gives a node whose Chrome other tests have had and will have.
 func newNode(t testing.TB, origins ...string) *node {
+	shared.give(t, origins)
+	t.Cleanup(func() { shared.takeBack(t) })
+	return &node{t: t, h: shared.h, lane: "lane-1", log: &shared.log}
+}
+
+// newNodeAlone gives a node with a Chrome of its own: for a test that ends either, or
+// changes what a handler was made with.
+func newNodeAlone(t testing.TB, origins ...string) *node {
 	o, log := options(t, origins...)
 	h, err := New(o)
 	if err != nil {

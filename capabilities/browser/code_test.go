@@ -32,12 +32,6 @@ func schemas(t testing.TB) func(capabilities.CapabilityID, json.RawMessage) (jso
 	}
 }
 
-func newScripted(t testing.TB, origins ...string) *node {
-	n := newNode(t, origins...)
-	n.h.o.CheckArgs = schemas(t)
-	return n
-}
-
 func (n *node) code(code string) answer {
 	n.t.Helper()
 	return n.must("run-code", obj{"code": code})
@@ -48,7 +42,7 @@ func TestRunCode(t *testing.T) {
 		"/":  html(`<input id=name aria-label=Name><button id=b onclick="document.title='hello '+document.getElementById('name').value">Greet</button><button id=noop>Noop</button><a href=/2>Next</a>`),
 		"/2": html("<p>second</p>"),
 	})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	a := n.code(`
 		const first = await page.navigate({url: "` + s.URL + `/"});
 		page.type({selector: "#name", text: "Ada"});
@@ -86,7 +80,7 @@ func TestRunCode(t *testing.T) {
 // to as many as the catalog names.
 func TestCapturedByAScript(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<style>body{background:#0f0}</style>")})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	a := n.code(`page.screenshot({clip: {x: 0, y: 0, width: 10, height: 10}}); page.evaluate("document.body.style.background = 'red'");
 		page.screenshot({format: 'jpeg', clip: {x: 0, y: 0, width: 20, height: 10}}); return 1`)
@@ -108,7 +102,7 @@ func TestCapturedByAScript(t *testing.T) {
 func TestRunCodeRules(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	other := newSite(t, map[string]string{"/": html("other")})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	n.refused(capabilities.CodeURLBlocked, "run-code", obj{"code": "page.navigate('file:///etc/passwd')"})
 	n.refused(capabilities.CodeURLBlocked, "run-code", obj{"code": "page.navigate('" + other.URL + "')"})
 	n.refused(capabilities.CodeInvalidArguments, "run-code", obj{"code": "page.click({selector: 'p', nope: 1})"})
@@ -128,14 +122,14 @@ func TestRunCodeRules(t *testing.T) {
 	if strings.Contains(err.Message+err.Hint+n.log.String(), "hunter2") {
 		t.Error("typed text leaked:", err)
 	}
-	n.h.o.CheckArgs = nil
-	n.refused(capabilities.CodeNotSupported, "run-code", obj{"code": "return 1"})
+	// A node that can not check a script's steps runs none.
+	newNodeAlone(t).refused(capabilities.CodeNotSupported, "run-code", obj{"code": "return 1"})
 }
 
 // A script that fails tells what it had done until then.
 func TestRunCodeFailsHalfway(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<button id=b1 onclick="document.title='done'">One</button>`)})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct{ code, message, details string }{
 		{"console.log('before'); page.snapshot(); page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 2, of them act: 1.", `{"done":2,"act":1,"log":["before"]}`},
@@ -172,7 +166,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 // A script ends with its call, tells its steps, and holds the lane's turn.
 func TestRunCodeEnds(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.before(time.Second, func(ctx context.Context) error {
 		deadline, _ := ctx.Deadline()

@@ -302,7 +302,7 @@ func TestDownloadDir(t *testing.T) {
 // Chrome ends in the middle: the download failed, and nothing of it is left.
 func TestDownloadWhenChromeDies(t *testing.T) {
 	s := newFileServer(t)
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
 	done := n.nextDownload(n.must("click", obj{"selector": "#file"}))
 	slow := n.nextDownload(n.must("click", obj{"selector": "#slow"}))

@@ -189,7 +189,7 @@ func TestNothingPassesTheProxy(t *testing.T) {
 		"/": html("<p>page</p>"), "/ok": "ok",
 		"/frame": html("<iframe src=http://" + at + "/></iframe><link rel=stylesheet href=http://" + at + "/><script src=http://" + at + "/></script>"),
 	})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
 	bad := "http://" + at + "/"
 	try := func(name, expression string) {
@@ -258,7 +258,7 @@ func TestChromesAccount(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	seen := map[uint32]bool{}
 	for range 2 {
-		n := newNode(t, s.URL)
+		n := newNodeAlone(t, s.URL)
 		n.goTo(s.URL + "/")
 		info, err := os.Stat(n.process().proc.Scratch())
 		if err != nil {

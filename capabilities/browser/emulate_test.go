@@ -28,7 +28,7 @@ func (n *node) sees(want string) {
 
 func TestResize(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<p>x</p><iframe src="/f"></iframe>`), "/f": html("f")})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
 	a := n.must("resize", obj{"width": 700, "height": 500})
 	if a.m["width"] != 700.0 || a.m["height"] != 500.0 || a.Effect != "confirmed" || n.eval("innerWidth+'x'+innerHeight") != "700x500" {

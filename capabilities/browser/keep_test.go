@@ -10,7 +10,7 @@ import (
 // and in new ones; afterwards pages are asked about as before.
 func TestKeepClipboard(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	const state = `navigator.permissions.query({name: 'clipboard-read'}).then(p => p.state)`
 	const read = `navigator.clipboard.readText().then(t => 'read', e => e.name)`
 	n.goTo(s.URL + "/")

@@ -79,7 +79,7 @@ func TestConcurrentCalls(t *testing.T) {
 // Calls that wait while the lane is closed by its own tool get a new browser; a
 // closing handler ends them.
 func TestCloseWhileWaiting(t *testing.T) {
-	n := newNode(t)
+	n := newNodeAlone(t)
 	n.goTo("about:blank")
 	var wg sync.WaitGroup
 	for i := range 8 {

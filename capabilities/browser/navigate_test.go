@@ -228,7 +228,7 @@ func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
 <button id=away onclick="window.open('/2?e'); location = '/2?f'">W</button>`),
 		"/2": html(`two`),
 	})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	n.h.o.MaxTabs = 2
 	n.goTo(s.URL + "/")
 	const closed = "a new tab was closed at once. This conversation already has 2 tabs open. Close one with tool.browser.tabs first."

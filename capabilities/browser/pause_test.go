@@ -20,7 +20,7 @@ func TestPauseHoldsPages(t *testing.T) {
 			w.onmessage = (e) => { worker = e.data }</script>`),
 		"/beat": "",
 	})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.until("the page to be busy", func() bool { return s.count("/beat") > 2 && n.eval("worker > 0") == true })
 	ctx, cancel := context.WithCancel(t.Context())

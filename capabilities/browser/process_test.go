@@ -47,7 +47,7 @@ func (n *node) activeTab() *tab {
 
 func TestTabCrash(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	crash := func() {
 		n.t.Helper()
 		tab := n.activeTab()
@@ -83,7 +83,7 @@ func TestTabCrash(t *testing.T) {
 
 func TestBrowserKilled(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	kill := func() {
 		c := n.process()
 		syscall.Kill(c.proc.PID(), syscall.SIGKILL)
@@ -241,7 +241,7 @@ func nodeThatGetsKilled() {
 
 // No port is open but the lane's egress proxy.
 func TestNoDebuggingPort(t *testing.T) {
-	n := newNode(t)
+	n := newNodeAlone(t)
 	n.goTo("about:blank")
 	c := n.process()
 	for _, dir := range processesOf(t, c.proc.Scratch()) {
@@ -258,7 +258,7 @@ func TestNoDebuggingPort(t *testing.T) {
 // Whatever was reported before, the end of the browser is, by the next call and once.
 func TestBrowserKilledAfterAll(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
-	all := newNode(t, s.URL)
+	all := newNodeAlone(t, s.URL)
 	crash := func(n *node) {
 		tab := n.activeTab()
 		start(t.Context(), tab.s, page.Crash, cdp.Empty{})

@@ -233,9 +233,10 @@ func TestRefsThroughHistory(t *testing.T) {
 		"/in": html(`<button onclick="this.textContent='Sent'">Send</button>`),
 	}
 	s := newSite(t, pages)
+	n := newNode(t, s.URL, elsewhere(s))
 	for name, extra := range map[string]string{"kept": "", "rebuilt": `<script>addEventListener('unload', () => {})</script>`} {
 		pages["/"+name] = html(extra + `<button onclick="document.title='one'">Save</button><button>Same</button><button>Same</button><iframe src="` + elsewhere(s) + `/in"></iframe>`)
-		n := newNode(t, s.URL, elsewhere(s))
+		n = n.on(capabilities.LaneID(name))
 		n.goTo(s.URL + "/" + name)
 		save, same, send := n.ref(`"Save"`), n.ref(`"Same"`), n.ref(`"Send"`)
 		n.eval("window.sameDocument = true")

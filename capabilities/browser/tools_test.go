@@ -492,7 +492,7 @@ func isRed(c color.Color) bool {
 
 func TestTabs(t *testing.T) {
 	s := newSite(t, map[string]string{"/a": html("A<script>document.title='A'</script>"), "/b": html("B<script>document.title='B'</script>")})
-	n := newNode(t, s.URL)
+	n := newNodeAlone(t, s.URL)
 	if a := n.must("tabs", obj{}); a.json != `{"tabs":[],"active_index":-1}` {
 		t.Error(a.json)
 	}

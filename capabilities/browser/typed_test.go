@@ -23,7 +23,7 @@ func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 	b.setAttribute('aria-label', 'Say ' + v);
 	history.replaceState(0, '', '/at/' + encodeURIComponent(v) + '?pw=' + encodeURIComponent(v));
 }</script>`)})
-	n := newScripted(t, s.URL)
+	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	clean := func(what, text, mark string) {
 		t.Helper()
