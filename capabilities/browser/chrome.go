@@ -373,7 +373,7 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch st
 		// Every tab works at full speed, whichever is in front; input before the first
 		// paint is taken.
 		"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
-		"--disable-ipc-flooding-protection", "--allow-pre-commit-input", "--force-color-profile=srgb",
+		"--allow-pre-commit-input", "--force-color-profile=srgb",
 		// All traffic by the proxy of its context; what has none goes nowhere. Names
 		// are resolved by the proxy only; QUIC and WebRTC would pass it by.
 		"--proxy-server=http://" + proxy, "--proxy-bypass-list=<-loopback>", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
