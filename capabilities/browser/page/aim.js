@@ -104,7 +104,22 @@ function hitPoint(el, position) {
   return {cover};
 }
 
-const frame = (win, bound = 50) => new Promise(done => { const t = setTimeout(done, bound); win.requestAnimationFrame(() => { clearTimeout(t); done(); }); });
+// later calls f after so many milliseconds, unless what it gives is called before. Where a
+// page may run no scripts (a sandboxed frame, as mail is shown in), timers never come, and
+// tasks do; elsewhere timers it is, because those of the page that are due before come before.
+let timed = false;
+setTimeout(() => { timed = true; });
+
+function later(f, ms) {
+  const task = timed ? null : new AbortController();
+  const stop = () => { clearTimeout(timer); task?.abort(); };
+  const come = () => { stop(); f(); };
+  const timer = setTimeout(come, ms);
+  if (task) scheduler.postTask(come, {delay: ms + 20, signal: task.signal}).catch(() => {});
+  return stop;
+}
+
+const frame = (win, bound = 50) => new Promise(done => { const stop = later(done, bound); win.requestAnimationFrame(() => { stop(); done(); }); });
 
 // still waits, at most a second, until a running animation has ended moving el.
 async function still(el) {

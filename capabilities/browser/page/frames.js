@@ -148,9 +148,9 @@ async function settled(owner) {
 function pointed(o) {
   const win = current?.el?.ownerDocument?.defaultView || window;
   return new Promise(done => {
-    const end = yes => { clearTimeout(timer); win.removeEventListener('pointermove', arrived, true); done({arrived: yes}); };
+    const end = yes => { stop(); win.removeEventListener('pointermove', arrived, true); done({arrived: yes}); };
     const arrived = e => { if (e.isTrusted) end(true); };
-    const timer = setTimeout(end, o.wait, false);
+    const stop = later(() => end(false), o.wait);
     win.addEventListener('pointermove', arrived, true);
   });
 }

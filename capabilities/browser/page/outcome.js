@@ -175,7 +175,7 @@ function drawnOn(hit, e) {
 async function outcome(o) {
   const w = current;
   if (!w) return {found: '', missed: false, seen: false, handled: false, navigates: false};
-  const until = ms => new Promise(done => { const t = setTimeout(done, ms); w.waiters.push(() => { clearTimeout(t); done(); }); });
+  const until = ms => new Promise(done => { const stop = later(done, ms); w.waiters.push(() => { stop(); done(); }); });
   const stop = performance.now() + o.wait;
   const quiet = () => w.swallowed || w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());

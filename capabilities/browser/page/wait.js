@@ -45,7 +45,7 @@ function changes(o) {
     const end = performance.now() + o.within;
     const seen = new WeakSet();
     const stops = [];
-    let timer = 0, cost = 0, soon = false;
+    let next, cost = 0, soon = false;
     const observer = new MutationObserver(() => kick());
     const spread = () => everyRoot(document, root => {
       if (seen.has(root)) return;
@@ -57,7 +57,7 @@ function changes(o) {
         stops.push(() => target.removeEventListener(type, kick, true));
       }
     });
-    function plan(ms) { clearTimeout(timer); timer = setTimeout(look, ms); }
+    function plan(ms) { next?.(); next = later(look, ms); }
     function kick() {
       if (soon) return;
       soon = true;
