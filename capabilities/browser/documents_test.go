@@ -65,6 +65,48 @@ func TestPagesWithoutScripts(t *testing.T) {
 	}
 }
 
+// XHTML and SVG are documents of XML, in which elements are called as they are written.
+func TestDocumentsOfXML(t *testing.T) {
+	const body = `<h2>Title</h2><form onsubmit="return false"><label>Name <input id="n"/></label><textarea aria-label="Area"></textarea><select aria-label="Of"><option>a</option><option>b</option></select>
+		<input type="checkbox" aria-label="Tick"/><button onclick="document.title='pressed'">Go</button></form><p>one<br/>two</p><iframe title="In" srcdoc="&lt;button&gt;Inner&lt;/button&gt;"></iframe>`
+	s := newSite(t, map[string]string{
+		"/":     html(body),
+		"/x":    `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>Test page</title></head><body>` + body + `</body></html>`,
+		"/s":    `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="600" height="300"><title>Map</title><g role="button" aria-label="Zone" onclick="this.setAttribute('aria-label','pressed')"><rect width="90" height="90"/></g><a href="/"><text y="120">Home</text></a><a xlink:href="/x"><text y="150">Old</text></a><foreignObject y="160" width="300" height="90"><button xmlns="http://www.w3.org/1999/xhtml">Foreign</button></foreignObject></svg>`,
+		"/html": html(`<svg width=90 height=90><a href="/x"><text y=20>Inline</text></a></svg>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	want := n.snap()
+	n.goTo(s.URL + "/html")
+	wants(t, n.snap(), `link "Inline" [ref=`, `] -> /x`)
+	site := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := map[string]string{"/x": "application/xhtml+xml", "/s": "image/svg+xml", "/": "text/html"}[r.URL.Path]
+		site.ServeHTTP(fixed{w, "Content-Type", kind}, r)
+	})
+	n = n.on("lane-2") // refs begin anew there
+	n.goTo(s.URL + "/x")
+	if got := n.snap(); got != want {
+		t.Errorf("as XHTML:\n%s\nas HTML:\n%s", got, want)
+	}
+	n.must("fill-form", obj{"fields": []obj{{"ref": n.ref("Name"), "value": "Ada"}, {"ref": n.ref("Area"), "value": "long"}, {"ref": n.ref("Of"), "value": "b"}, {"ref": n.ref("Tick"), "value": "true"}}})
+	if got := n.eval("[...document.querySelectorAll('input,textarea,select')].map(x=>x.type=='checkbox'?x.checked:x.value).join()"); got != "Ada,long,b,true" {
+		t.Error(got)
+	}
+	if a := n.must("click", obj{"ref": n.ref("Go")}); a.m["title"] != "pressed" {
+		t.Error(a.json)
+	}
+	n.goTo(s.URL + "/s")
+	wants(t, n.snap(), `button "Zone" [ref=`, `link "Home" [ref=`, `] -> /`, `link "Old" [ref=`, `] -> /x`, `button "Foreign" [ref=`)
+	if a := n.must("click", obj{"ref": n.ref("Zone")}); a.Effect != capabilities.EffectConfirmed {
+		t.Errorf("%s (%s)", a.Effect, a.Evidence)
+	}
+	if a := n.must("click", obj{"ref": n.ref("Old")}); a.m["url"] != s.URL+"/x" {
+		t.Error(a.json)
+	}
+}
+
 // One Chrome serves all lanes: what a page may ask of it is bounded.
 func TestPagesCanNotFloodTheBrowser(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})

@@ -12,8 +12,15 @@ function rename(win) {
     const proto = win[holder].prototype;
     for (const [name, second] of NAMES) {
       const is = Object.getOwnPropertyDescriptor(proto, name);
-      if (is) Object.defineProperty(proto, second, is);
+      if (is) Object.defineProperty(proto, second, name === 'tagName' && win.document instanceof win.XMLDocument ? inCapitals(win, is) : is);
     }
   }
+}
+
+// inCapitals: in a document of XML, XHTML's elements are called as they are written; under
+// the second name they are called as in HTML, and these scripts know one kind only.
+function inCapitals(win, {get}) {
+  const namespace = Object.getOwnPropertyDescriptor(win.Element.prototype, 'namespaceURI').get;
+  return {get() { const name = get.call(this); return namespace.call(this) === 'http://www.w3.org/1999/xhtml' ? name.toUpperCase() : name; }};
 }
 rename(globalThis);

@@ -49,6 +49,7 @@ function roleOf(el) {
   }
   switch (el.tagName) {
     case 'A': case 'AREA': return el.hasAttribute('href') ? 'link' : '';
+    case 'a': return el.hasAttribute('href') || el.hasAttribute('xlink:href') ? 'link' : ''; // SVG's
     case 'INPUT': return el.type === 'hidden' ? '' : INPUTS[el.type] || 'textbox';
     case 'SELECT': return el.multiple || el.size > 1 ? 'listbox' : 'combobox';
     case 'SECTION': return el.hasAttribute('aria-label') || el.hasAttribute('aria-labelledby') ? 'region' : '';
