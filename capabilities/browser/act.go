@@ -120,8 +120,9 @@ type outcomeOf struct {
 	Ticked    bool   `json:"ticked"`  // and did so before the input
 	Outside   bool   `json:"outside"` // the page was kept from opening another program
 	Navigates bool   `json:"navigates"`
-	Copied    string `json:"copied"` // by key; it goes no further than clipboard.go
-	Place     *there `json:"place"`  // by key: Chrome need not be asked for it
+	Chooses   bool   `json:"chooses"` // a field for files was clicked
+	Copied    string `json:"copied"`  // by key; it goes no further than clipboard.go
+	Place     *there `json:"place"`   // by key: Chrome need not be asked for it
 }
 
 // there is what the page itself says of where it is.
@@ -267,6 +268,9 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 		c.tab.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
 			return departed(before, s) || s.frameDocuments != before.frameDocuments || s.inFrame != before.inFrame || s.downloads != before.downloads || s.opened != before.opened
 		})
+	}
+	if seen.Chooses {
+		c.tab.awaitFor(c.ctx, eventWait, func(s tabState) bool { return s.choosers != before.choosers })
 	}
 	now, _ := c.tab.look()
 	if v, ok := c.reported(before, now); ok {

@@ -78,6 +78,8 @@ function watch(el, o) {
     on(win, lastEvent(o), e => {
       if (!e.isTrusted || !w.pressed || w.event || (o.count === 3 && e.detail !== 3)) return;
       seen(e);
+      const picks = x => x?.tagName === 'INPUT' && x.type === 'file' && !isDisabled(x);
+      w.chooses = o.kind === 'click' && o.button === 'left' && e.composedPath().some(x => picks(x) || (x.tagName === 'LABEL' && picks(x.control)));
       const link = o.kind === 'click' && e.composedPath().find(x => x.tagName === 'A' && x.href);
       if (link && o.button === 'left') {
         const here = el.ownerDocument.location.href.split('#')[0];
@@ -197,7 +199,7 @@ async function outcome(o) {
   const result = {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
-    outside: !!w.outside, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
+    outside: !!w.outside, chooses: !!w.chooses && !w.event.defaultPrevented, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (w.kind === 'key' && window.top === window && /^https?:/.test(location.href)) result.place = {url: location.href.slice(0, 40000), title: document.title.slice(0, 5000)};
