@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 
@@ -53,8 +55,9 @@ func (t *tab) dialogOpened(params []byte) {
 	hide := t.lane.hider().text
 	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
+	silence := false
 	t.change(func(s *tabState) {
-		armed, t.armed = t.armed, nil
+		armed, t.armed, t.asked = t.armed, nil, time.Now()
 		s.dialogs++
 		switch {
 		case armed != nil:
@@ -62,14 +65,67 @@ func (t *tab) dialogOpened(params []byte) {
 		case t.leaving && e.Type != "beforeunload":
 			armed = &dialogAnswer{}
 			s.dialog = e.Type + " dialog, declined because it was being left"
+			if t.patience > 0 {
+				t.patience--
+				silence = t.patience == 0
+			}
 		default:
 			s.dialog, s.open = e.Type+" dialog, which waits for an answer", d
 			t.block(d.refusal())
 		}
 	})
-	if armed != nil {
-		t.chrome.h.wg.Go(func() { start(t.life, t.s, page.HandleJavaScriptDialog, armed.params()) })
+	if armed == nil {
+		return
 	}
+	t.chrome.h.wg.Go(func() {
+		if silence {
+			defer t.silence()()
+		}
+		start(t.life, t.s, page.HandleJavaScriptDialog, armed.params())
+	})
+}
+
+// maxInsists is how many dialogs a page may open upon having its dialog declined because it
+// is left, before its scripts are switched off: one after the other, they keep the next
+// document from coming.
+const maxInsists = 5
+
+// timeToInsist is how long a page whose dialog was declined is watched for the next ones.
+const timeToInsist = 200 * time.Millisecond
+
+// silence switches the scripts of a page that is left off, and ends the one that runs;
+// what it returns is to be called once the page's dialog is answered. A page of another
+// origin in it may open none.
+func (t *tab) silence() (await func()) {
+	off := t.switchScripts(false)
+	start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
+	return func() {
+		ctx, cancel := context.WithTimeout(t.life, boundToCome)
+		defer cancel()
+		off.wait(ctx)
+		left := false
+		t.change(func(s *tabState) { left = t.leaving; s.silenced = left })
+		if !left {
+			t.switchScripts(true)
+		}
+	}
+}
+
+func (t *tab) switchScripts(on bool) *pending {
+	return start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}).pending
+}
+
+// showNothing shows an empty document in place of one whose questions would go along to the
+// call's address, or never end: Chrome's, whether another program may be opened, which
+// goes with the site that it is about and takes the input of every page of it, or the
+// page's own.
+func (c *call) showNothing(before tabState) {
+	t := c.tab
+	if _, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"}); err == nil {
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents })
+	}
+	t.change(func(s *tabState) { s.outside = false })
+	t.leave(true)
 }
 
 // arm keeps an answer for the tab's next dialog. One that came meanwhile, after went, is
@@ -87,36 +143,72 @@ func (t *tab) arm(given dialogAnswer, went *dialog) bool {
 // leave says that a call leaves the document shown, or no longer does. What such a
 // document still asks is declined, but whether it may be left.
 func (t *tab) leave(on bool) {
-	t.mu.Lock()
-	t.leaving = on
-	t.mu.Unlock()
+	silenced := false
+	t.change(func(s *tabState) {
+		t.leaving, t.patience = on, 0
+		silenced, s.silenced = s.silenced, false
+	})
+	if silenced {
+		// Answered, it goes along when the next document is another process's.
+		ctx, cancel := context.WithTimeout(t.life, boundToCome)
+		defer cancel()
+		t.switchScripts(true).wait(ctx)
+	}
 }
 
-// declined declines the dialog of a page that the call leaves, as Chrome itself would,
+// declined declines the dialogs of a page that the call leaves, as Chrome itself would,
 // and gives the words for it. The page's script goes on then; where it goes to is before
-// the call's own address.
+// the call's own address. A page that does not stop asking is silenced.
 func (c *call) declined() (words string, err error) {
-	for {
-		d := c.stopped()
-		if d == nil {
-			return words, nil
-		}
+	t := c.tab
+	t.bear(maxInsists)
+	asks := t.asksAgain()
+	for d := c.stopped(); d != nil; d = c.stopped() {
 		if d.Type == "beforeunload" {
 			return "", d.refusal()
 		}
 		words += "; the " + d.Type + " dialog of the page before was declined"
 		var refused *protocolError
-		if _, err = do(c.whole, c.tab.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
-			err = c.tab.await(c.whole, func(s tabState) bool { return s.open != d })
+		if _, err = do(c.whole, t.s, page.HandleJavaScriptDialog, dialogAnswer{}.params()); err == nil || errors.As(err, &refused) {
+			err = t.await(c.whole, func(s tabState) bool { return s.open != d })
 		}
 		if err != nil {
 			return "", err
 		}
-		c.bindTo(c.tab)
-		ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
-		do(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
-		cancel()
+		c.bindTo(t)
+		asks = true
 	}
+	for asks {
+		before, _ := t.look()
+		again := func(s tabState) bool { return s.silenced || s.dialogs != before.dialogs }
+		ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
+		c.wentOn(ctx, again)
+		cancel()
+		asks = t.awaitFor(c.ctx, timeToInsist, again)
+		if now, _ := t.look(); now.silenced {
+			break
+		}
+	}
+	if t.bear(0) == 0 {
+		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.silenced })
+	}
+	return words, nil
+}
+
+// asksAgain reports that a dialog of the page was answered a moment ago.
+func (t *tab) asksAgain() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.asked) < time.Second
+}
+
+// bear sets the tab's patience and gives what was left of it.
+func (t *tab) bear(dialogs int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := t.patience
+	t.patience = dialogs
+	return left
 }
 
 func (t *tab) dialogClosed() {
@@ -256,7 +348,7 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	v := confirmed("the " + d.Type + " dialog was " + given.word())
 	if d.Type == "beforeunload" && given.accept {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents || s.started != before.started })
-	} else if err := c.wentOn(before); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
+	} else if err := c.wentOn(c.ctx, func(now tabState) bool { return departed(before, now) }); err != nil && c.stopped() == nil && !contextLost(err) && t.life.Err() == nil {
 		return capabilities.Output{}, err
 	}
 	now, _ := t.look()
@@ -272,22 +364,22 @@ func (c *call) answered(before tabState, d *dialog, given dialogAnswer) (capabil
 	return c.resultWith(v, func(a acted) any { return answeredDialog{a, d.Type, d.Message} })
 }
 
-// wentOn waits until the page answers again, or is about to leave: then it answers no
-// more until the server has.
-func (c *call) wentOn(before tabState) error {
-	asked := start(c.ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
+// wentOn waits until the page answers again, or enough of the tab's state: a page that is
+// about to leave answers no more until the server has.
+func (c *call) wentOn(ctx context.Context, enough func(tabState) bool) error {
+	asked := start(ctx, c.tab.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"})
 	for {
 		now, changed := c.tab.look()
-		if departed(before, now) {
+		if enough(now) {
 			return nil
 		}
 		select {
 		case <-asked.done:
-			_, err := asked.get(c.ctx)
+			_, err := asked.get(ctx)
 			return err
 		case <-changed:
-		case <-c.ctx.Done():
-			return c.ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -322,6 +322,24 @@ func TestNavigateFromDialog(t *testing.T) {
 	}
 }
 
+// A page that opens dialogs without end is left all the same, and the next one's scripts run.
+func TestNavigateFromEndlessDialogs(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<button id=loop onclick="for(let i=0;i<1e9;i++)alert(i)">A</button><button id=timer onclick="setInterval(()=>confirm(1),0)">B</button>
+<button id=slow onclick="setInterval(()=>prompt(1),15)">C</button><button id=frame onclick="f.srcdoc='<script>for(;;)alert(1)<'+'/script>'">D</button><iframe id=f></iframe>`),
+		"/next": html("<script>document.title='runs'</script>")})
+	n := newNodeAlone(t, s.URL)
+	for _, button := range []string{"#loop", "#timer", "#slow", "#frame"} {
+		n.goTo(s.URL + "/")
+		n.must("click", obj{"selector": button})
+		n.must("handle-dialog", obj{"accept": true})
+		a := n.goTo(s.URL + "/next")
+		if a.m["title"] != "runs" || a.Effect != capabilities.EffectConfirmed {
+			t.Error(button, a.json, a.Effect, a.Evidence)
+		}
+		n.must("snapshot", obj{})
+	}
+}
+
 // An answer given beforehand is for what the page shown asks: it does not go along to
 // the address that navigate opens.
 func TestArmedAnswerEndsWithItsPage(t *testing.T) {

@@ -55,15 +55,12 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	}
 	before, _ := t.look()
 	began := time.Now()
-	c.freeToLeave()
-	if before.outside {
-		// Chrome's question goes with the site that it is about, and takes the input of
-		// every page of it.
-		if _, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"}); err == nil {
-			t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents })
-			t.change(func(s *tabState) { s.outside = false })
-			before, _ = t.look()
-		}
+	if !before.silenced {
+		c.freeToLeave()
+	}
+	if before.outside || before.silenced {
+		c.showNothing(before)
+		before, _ = t.look()
 	}
 	ctx := c.ctx
 	if wait == "none" {

@@ -37,19 +37,21 @@ type tab struct {
 	console consoleRecord
 	network networkRecord
 
-	mu      sync.Mutex
-	free    context.Context // ends with life, or when the page opens a dialog; see dialog.go
-	block   context.CancelCauseFunc
-	armed   *dialogAnswer // to the next dialog, if it was given beforehand
-	leaving bool          // a call leaves the document shown
-	buttons int64         // of the mouse, held down; bits of the protocol
-	state   tabState
-	changed chan struct{} // closed and replaced at every change of state
-	crashed bool
-	told    bool  // the crash was reported to a caller
-	world   world // of the document shown; zero: not made yet
-	frames  frames
-	placed  placed
+	mu       sync.Mutex
+	free     context.Context // ends with life, or when the page opens a dialog; see dialog.go
+	block    context.CancelCauseFunc
+	armed    *dialogAnswer // to the next dialog, if it was given beforehand
+	leaving  bool          // a call leaves the document shown
+	asked    time.Time     // when it opened its latest dialog
+	patience int           // how many dialogs of it are declined until its scripts are switched off; 0: any number
+	buttons  int64         // of the mouse, held down; bits of the protocol
+	state    tabState
+	changed  chan struct{} // closed and replaced at every change of state
+	crashed  bool
+	told     bool  // the crash was reported to a caller
+	world    world // of the document shown; zero: not made yet
+	frames   frames
+	placed   placed
 }
 
 // placed is what Chrome said of the tab's address when it was last asked, and what
@@ -76,6 +78,7 @@ type tabState struct {
 	started        int    // navigations that began
 	requested      int    // navigations that a script or link asked for
 	outside        bool   // one of them was for another program: Chrome asks about it
+	silenced       bool   // it opened dialogs without end while it was left: its scripts are off
 	inPage         int    // changes of the address without a new document
 	inFrame        int    // such changes in frames
 	requests       int    // requests made with the click's or key's activation
@@ -419,7 +422,7 @@ func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) 
 	s.statuses = map[cdp.LoaderID]int{}
 	s.documents++
 	s.chooser = nil
-	if t.leaving {
+	if t.leaving && !t.state.silenced { // then the page to come is nothing: showNothing
 		t.armed, t.leaving = nil, false // what was armed was for the page before
 	}
 	if s.navigating == loader || whole {
