@@ -93,7 +93,9 @@ func (s *sharedHandler) give(t testing.TB, origins []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.h.pausing.Lock() // tabs of the test before may be being set up still: see holdIfPaused
 	s.h.rules, s.held = rules, true
+	s.h.pausing.Unlock()
 	s.log.reset()
 }
 

@@ -73,7 +73,7 @@ func filePath(u *url.URL) (string, error) {
 
 // guardFiles has Chrome ask us for the tab's files.
 func (t *tab) guardFiles(ctx context.Context) []*pending {
-	if t.chrome.h.rules.File == nil {
+	if len(t.chrome.h.o.AllowSchemes) == 0 {
 		return nil
 	}
 	return []*pending{start(ctx, t.s, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "file:*"}}}).pending}
