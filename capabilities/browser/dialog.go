@@ -119,10 +119,18 @@ func (t *tab) switchScripts(on bool) *pending {
 // call's address, or never end: Chrome's, whether another program may be opened, which
 // goes with the site that it is about and takes the input of every page of it, or the
 // page's own.
-func (c *call) showNothing(before tabState) {
+func (c *call) showNothing() {
 	t := c.tab
-	if _, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"}); err == nil {
-		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.documents != before.documents })
+	for range 5 { // the page may still displace it
+		before, _ := t.look()
+		res, err := do(c.ctx, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
+		came, displaced := false, false
+		if err != nil || t.awaitFor(c.ctx, boundToCome, func(s tabState) bool {
+			came, displaced = s.came(res.LoaderID, before)
+			return came || displaced
+		}) && !displaced {
+			break
+		}
 	}
 	t.change(func(s *tabState) { s.outside = false })
 	t.leave(true)

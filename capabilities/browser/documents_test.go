@@ -3,9 +3,11 @@
 package browser
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -114,5 +116,42 @@ func TestPagesCanNotFloodTheBrowser(t *testing.T) {
 	n.goTo(s.URL + "/")
 	if got := n.eval("(()=>{for(let i=0;i<1000;i++)history.pushState(0,'','?'+i);return location.search})()"); got == "?999" {
 		t.Error("Chrome's bound on changes of the address is off")
+	}
+}
+
+// A page that reloads itself before it is read is named as that.
+func TestPageThatReplacesItself(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<button>Go</button><script>location.reload()</script>")})
+	n := newNode(t, s.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	a, err := n.within(ctx, "navigate", obj{"url": s.URL + "/"})
+	if err != nil || a.Effect != capabilities.EffectPartial || !strings.HasSuffix(a.Evidence, "but replaces itself again and again") {
+		t.Error(a.json, a.Evidence, err)
+	}
+	for _, tool := range []string{"snapshot", "click"} {
+		if err := n.refused(capabilities.CodeExecutionFailed, tool, obj{"selector": "button"}); err.Message != errRestless.Message {
+			t.Error(tool, err)
+		}
+	}
+}
+
+// A page that goes elsewhere all the time is left for the address that was asked for.
+func TestLeavingPageThatReplacesItself(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/calm":   html("calm"),
+		"/script": html(`<script>location = '/script?' + Math.random()</script>`),
+		"/timer":  html(`<script>setInterval(() => location = '/timer?' + Math.random(), 30)</script>`),
+		"/meta":   html(`<meta http-equiv=refresh content=0>`),
+	})
+	n := newNode(t, s.URL)
+	for _, from := range []string{"/script", "/timer", "/meta"} {
+		for range 5 {
+			n.must("navigate", obj{"url": s.URL + from, "wait_until": "none"})
+			if a := n.must("navigate", obj{"url": s.URL + "/calm"}); a.m["url"] != s.URL+"/calm" || a.Evidence != "the document was opened" {
+				t.Fatal(from, a.json, a.Evidence)
+			}
+			wants(t, n.snap(), "calm")
+		}
 	}
 }

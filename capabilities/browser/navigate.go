@@ -54,14 +54,21 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	before, _ := t.look()
-	began := time.Now()
 	if !before.silenced {
 		c.freeToLeave()
 	}
 	if before.outside || before.silenced {
-		c.showNothing(before)
-		before, _ = t.look()
+		c.showNothing()
 	}
+	return c.insist(func() (capabilities.Output, error) { return c.open(address, wait, left) })
+}
+
+// open is goTo from a page that may be left, with words for what that took; errDisplaced
+// says that it was not left.
+func (c *call) open(address, wait, left string) (capabilities.Output, error) {
+	t := c.tab
+	before, _ := t.look()
+	began := time.Now()
 	ctx := c.ctx
 	if wait == "none" {
 		var cancel context.CancelFunc
@@ -87,7 +94,10 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.inPage != before.inPage })
 		return c.navigated(before, confirmed("the address changed within the document"+left))
 	}
-	return c.awaitOpened(before, res.LoaderID, wait, "the document was opened"+left)
+	if err = c.awaitDocument(before, res.LoaderID, wait); errors.Is(err, errDisplaced) {
+		return capabilities.Output{}, err
+	}
+	return c.opening(before, wait, "the document was opened"+left, err)
 }
 
 // freeToLeave stops a script of the page shown that never ends: Chrome takes no new
@@ -126,16 +136,18 @@ func (c *call) late() error {
 	return capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The server did not answer in time.")
 }
 
-// awaitOpened waits for the document that is on its way; an empty loader stands
-// for whichever comes next.
-func (c *call) awaitOpened(before tabState, loader cdp.LoaderID, wait, evidence string) (capabilities.Output, error) {
+// opening is the result of a navigation whose document was waited for, with that wait's
+// end.
+func (c *call) opening(before tabState, wait, evidence string, err error) (capabilities.Output, error) {
 	v := confirmed(evidence)
-	if err := c.awaitDocument(before, loader, wait); err != nil {
+	if err != nil {
 		if c.stopped() != nil || !errors.Is(err, errNotComplete) {
 			return c.notOpened(err)
 		}
 		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
-		if wait == "network_quiet" {
+		if now, _ := c.tab.look(); now.restless(before) {
+			v.evidence = evidence + ", but replaces itself again and again"
+		} else if wait == "network_quiet" {
 			v.evidence = evidence + ", but its network was not quiet when time ran out"
 		}
 	}
@@ -197,7 +209,7 @@ func navigateBack(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return c.notOpened(err)
 	}
-	out, err := c.awaitOpened(before, "", "load", evidence)
+	out, err := c.opening(before, "load", evidence, c.awaitDocument(before, "", "load"))
 	if now, _ := t.look(); err == nil && now.failed != "" && now.documents != before.documents {
 		return capabilities.Output{}, c.navigationError(now.failed, t.network.failureOf(now.loader), began)
 	}
@@ -230,14 +242,20 @@ func (c *call) stepHistory(direction string) (evidence string, err error) {
 var errNotComplete = errors.New("not complete in time")
 
 // awaitDocument waits for the document to be committed and to reach the asked
-// state, leaving some of the deadline for the answer. A page that replaces itself
-// by script at once is followed.
+// state, leaving some of the deadline for the answer; an empty loader stands for whichever
+// comes next. A page that replaces itself by script at once is followed.
 func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) error {
 	soft, cancel := c.soft()
 	defer cancel()
+	came, displaced := loader == "", false
 	err := c.tab.await(soft, func(s tabState) bool {
-		if s.loader != loader && s.documents == before.documents {
+		if s.documents == before.documents {
 			return loader == "" && s.inPage != before.inPage && s.navigating == ""
+		}
+		if !came {
+			if came, displaced = s.came(loader, before); !came || displaced {
+				return displaced
+			}
 		}
 		switch wait {
 		case "none":
@@ -247,6 +265,9 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		}
 		return s.loaded && s.navigating == ""
 	})
+	if err == nil && displaced {
+		return errDisplaced
+	}
 	if err == nil && wait == "network_quiet" {
 		err = c.tab.awaitQuiet(soft)
 	}
@@ -258,36 +279,6 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		start(c.tab.life, c.tab.s, page.StopLoading, cdp.Empty{}) // nobody waits for it any more
 	}
 	return err
-}
-
-// quietFor is how long nothing may be in flight for a network to be quiet.
-const quietFor = 500 * time.Millisecond
-
-// awaitQuiet waits until the tab had no request in flight for a while; sockets and
-// streams do not count.
-func (t *tab) awaitQuiet(ctx context.Context) error {
-	for {
-		_, changed := t.look()
-		since := t.network.quietSince()
-		var rest <-chan time.Time
-		if !since.IsZero() {
-			left := quietFor - time.Since(since)
-			if left <= 0 {
-				return nil
-			}
-			timer := time.NewTimer(left)
-			defer timer.Stop()
-			rest = timer.C
-		}
-		select {
-		case <-rest:
-		case <-changed:
-		case <-t.life.Done():
-			return context.Cause(t.life)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // stopLoading ends a navigation whose call was given up.

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -156,6 +157,36 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 		})
 	case turned:
 		t.change(func(*tabState) {})
+	}
+}
+
+// quietFor is how long nothing may be in flight for a network to be quiet.
+const quietFor = 500 * time.Millisecond
+
+// awaitQuiet waits until the tab had no request in flight for a while; sockets and
+// streams do not count.
+func (t *tab) awaitQuiet(ctx context.Context) error {
+	for {
+		_, changed := t.look()
+		since := t.network.quietSince()
+		var rest <-chan time.Time
+		if !since.IsZero() {
+			left := quietFor - time.Since(since)
+			if left <= 0 {
+				return nil
+			}
+			timer := time.NewTimer(left)
+			defer timer.Stop()
+			rest = timer.C
+		}
+		select {
+		case <-rest:
+		case <-changed:
+		case <-t.life.Done():
+			return context.Cause(t.life)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

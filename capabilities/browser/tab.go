@@ -78,7 +78,7 @@ type tabState struct {
 	started        int    // navigations that began
 	requested      int    // navigations that a script or link asked for
 	outside        bool   // one of them was for another program: Chrome asks about it
-	silenced       bool   // it opened dialogs without end while it was left: its scripts are off
+	silenced       bool   // it kept a call from leaving it, by dialogs or by going elsewhere: its scripts are off
 	inPage         int    // changes of the address without a new document
 	inFrame        int    // such changes in frames
 	requests       int    // requests made with the click's or key's activation
@@ -97,6 +97,7 @@ type tabState struct {
 	chooser        *chooser        // that waits for files
 
 	statuses map[cdp.LoaderID]int // of documents on their way; at most maxStatuses
+	latest   [8]commit            // of the documents that were committed, one after the other
 }
 
 // maxStatuses is more documents than a tab has on their way: one, two while one takes
@@ -282,11 +283,14 @@ const settleWait = 5 * time.Second
 
 // settle waits until no document is on its way and the present one is parsed, at most
 // five seconds, and for that once: a page that never finishes can still be read, but not
-// while its successor's server has not answered.
+// while its successor's server has not answered. One that is restless is not waited for.
 func (t *tab) settle(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
-	err := t.await(bounded, func(s tabState) bool { return s.navigating == "" && (s.domReady || s.unparsed == s.documents) })
+	before, _ := t.look()
+	err := t.await(bounded, func(s tabState) bool {
+		return s.navigating == "" && (s.domReady || s.unparsed == s.documents) || s.restless(before)
+	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		t.change(func(s *tabState) {
 			if s.navigating == "" {
@@ -420,13 +424,14 @@ func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) 
 	s.loader, s.domReady, s.loaded = loader, whole, whole
 	s.status, s.failed, s.url = s.statuses[loader], failed, url
 	s.statuses = map[cdp.LoaderID]int{}
+	if s.navigating == loader || whole {
+		s.navigating = ""
+	}
+	s.latest[s.documents%len(s.latest)] = commit{loader, s.navigating}
 	s.documents++
 	s.chooser = nil
 	if t.leaving && !t.state.silenced { // then the page to come is nothing: showNothing
 		t.armed, t.leaving = nil, false // what was armed was for the page before
-	}
-	if s.navigating == loader || whole {
-		s.navigating = ""
 	}
 	t.world = world{} // contexts of the old document are gone
 	t.resetFramesLocked()

@@ -167,14 +167,21 @@ func (a asked) get(ctx context.Context, into any) error {
 // ask calls a function of the page script that has no effect until it returns, so that it
 // may be asked again when the document changed under the question.
 func (t *tab) ask(ctx context.Context, function string, args, into any) (world, error) {
-	for try := 0; ; try++ {
+	before, _ := t.look()
+	for try := 1; ; try++ {
 		w, err := t.inWorld(ctx)
 		if err == nil {
 			if err = w.put(ctx, function, args).get(ctx, into); err == nil {
 				return w, nil
 			}
 		}
-		if !contextLost(err) || try == 4 {
+		if !contextLost(err) {
+			return world{}, err
+		}
+		switch now, _ := t.look(); {
+		case try >= 3 && now.documents-before.documents >= try, now.restless(before):
+			return world{}, errRestless
+		case try == 5:
 			return world{}, err
 		}
 		t.mu.Lock()

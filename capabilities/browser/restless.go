@@ -1,0 +1,73 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// This file is about pages that replace themselves again and again, by reload or by going
+// elsewhere: how they are told from one that is on its way, and how they are left. Chrome
+// lets such a page ask for its next address until another document has taken its place, and
+// that request then displaces the document.
+
+// errDisplaced: the document that was asked for gave way to one of the page before it.
+var errDisplaced = errors.New("displaced by the page before")
+
+// commit is a document that was committed, and the one that was on its way already then.
+type commit struct{ loader, next cdp.LoaderID }
+
+// came reports whether a document asked for after before was committed; and whether it was
+// displaced: by what was on its way already, or by several others before it came.
+func (s *tabState) came(loader cdp.LoaderID, before tabState) (came, displaced bool) {
+	i := slices.IndexFunc(s.latest[:], func(d commit) bool { return d.loader == loader })
+	if i < 0 {
+		return false, s.documents-before.documents >= 3
+	}
+	if s.latest[i].next == "" {
+		return true, false
+	}
+	return s.loader != loader || s.navigating == "", s.loader != loader
+}
+
+// restless reports that since before more documents came and went than redirects by script
+// make of one navigation.
+func (s *tabState) restless(before tabState) bool { return s.documents-before.documents >= 20 }
+
+// insist opens an address, and once more with nothing in between while it is displaced.
+func (c *call) insist(open func() (capabilities.Output, error)) (capabilities.Output, error) {
+	for range 3 {
+		out, err := open()
+		if !errors.Is(err, errDisplaced) {
+			return out, err
+		}
+		c.quieten()
+	}
+	out, err := open()
+	if errors.Is(err, errDisplaced) {
+		err = errNotLeft
+	}
+	return out, err
+}
+
+// quieten shows nothing in place of a page that would not be left, with its scripts off
+// until then.
+func (c *call) quieten() {
+	t := c.tab
+	off := t.switchScripts(false)
+	start(t.life, t.s, runtime.TerminateExecution, cdp.Empty{})
+	start(t.life, t.s, page.StopLoading, cdp.Empty{})
+	ctx, cancel := context.WithTimeout(c.ctx, boundToCome)
+	defer cancel()
+	_, _ = off.wait(ctx)
+	t.mu.Lock()
+	t.leaving, t.state.silenced = true, true
+	t.mu.Unlock()
+	c.showNothing()
+}
