@@ -44,6 +44,8 @@ const (
 	downloadComplete = "completed"
 	downloadFailed   = "failed"
 	downloadTooLarge = "too_large"
+	// downloadOverLimit: it was cancelled, because its lane has had maxDownloads.
+	downloadOverLimit = "over_limit"
 	// downloadElsewhere: a Chrome that the person runs saves it as it always does.
 	downloadElsewhere = "left_to_browser"
 )
@@ -128,13 +130,13 @@ func (t *tab) downloadBegan(params []byte) {
 	}
 	ds := &l.downloads
 	ds.mu.Lock()
-	d.id = "d" + strconv.Itoa(len(ds.list)+1)
 	if len(ds.list) >= maxDownloads {
-		ds.mu.Unlock()
+		d.state = downloadOverLimit
 		c.cancelDownload(e.GUID, context)
-		return
+		ds.list = ds.list[:maxDownloads] // of those over the limit the latest is kept, to be told
 	}
 	ds.list = append(ds.list, d)
+	d.id = "d" + strconv.Itoa(len(ds.list))
 	ds.changeLocked()
 	ds.mu.Unlock()
 	t.network.became(plainURL(e.URL), d.id)

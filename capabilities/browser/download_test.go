@@ -244,6 +244,26 @@ func TestDownloadFaults(t *testing.T) {
 	n.refused(capabilities.CodeResultExpired, "network-requests", obj{"download": d.ID})
 }
 
+// One more download than a lane may have is cancelled, and said to be.
+func TestDownloadsOverTheLimit(t *testing.T) {
+	s := newFileServer(t)
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	ds := &n.h.lanes[n.lane].downloads
+	ds.mu.Lock()
+	for len(ds.list) < maxDownloads {
+		ds.list = append(ds.list, &download{id: "old", lane: n.h.lanes[n.lane]})
+	}
+	ds.mu.Unlock()
+	for range 2 {
+		d := n.nextDownload(n.must("click", obj{"selector": "#slow"}))
+		if d.ID != "d201" || d.State != "over_limit" || d.Path != "" {
+			t.Errorf("%+v", d)
+		}
+	}
+	n.refused(capabilities.CodeExecutionFailed, "network-requests", obj{"download": "d201"})
+}
+
 // In the owner's folder a file stays, whatever ends; nothing else is in it.
 func TestDownloadDir(t *testing.T) {
 	s := newFileServer(t)
