@@ -81,7 +81,13 @@ func (t *tab) dialogOpened(params []byte) {
 		if silence {
 			defer t.silence()()
 		}
-		start(t.life, t.s, page.HandleJavaScriptDialog, armed.params())
+		var refused *protocolError
+		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog, armed.params()); errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
+			// It came while its page's successor was about to, and holds it up for good. Another
+			// navigation closes it, and displaces the successor: see restless.go.
+			t.change(func(s *tabState) { s.holdsUp++ })
+			start(t.life, t.s, page.Navigate, page.NavigateParams{URL: "about:blank"})
+		}
 	})
 }
 
@@ -197,10 +203,18 @@ func (c *call) declined() (words string, err error) {
 			break
 		}
 	}
+	return words, nil
+}
+
+// endPatience ends what declined began: from here on the next document may come at any
+// moment, and its scripts stay on. It reports whether those of the page are off.
+func (c *call) endPatience() (silenced bool) {
+	t := c.tab
 	if t.bear(0) == 0 {
 		t.awaitFor(c.ctx, boundToCome, func(s tabState) bool { return s.silenced })
 	}
-	return words, nil
+	now, _ := t.look()
+	return now.silenced
 }
 
 // asksAgain reports that a dialog of the page was answered a moment ago.

@@ -22,7 +22,7 @@ var (
 			WithHint("Wait with tool.browser.wait-for, load_state load; or end it with tool.browser.navigate to another address, or tool.browser.navigate-back, direction reload.")
 	errRestless = capabilities.Errorf(capabilities.CodeExecutionFailed, "The page replaces itself again and again, before it can be examined.").
 			WithHint("A script of it may reload or leave it without end: navigate to another page. tool.browser.screenshot and tool.browser.evaluate show what it shows meanwhile.")
-	errNotLeft = capabilities.Errorf(capabilities.CodeNavigationFailed, "The page shown goes elsewhere again and again, each time before the address was opened.").
+	errNotLeft = capabilities.Errorf(capabilities.CodeNavigationFailed, "The page shown asks something or goes elsewhere again and again, each time before the address was opened.").
 			WithHint("Close the tab with tool.browser.tabs, action close, and navigate in another.")
 	errNotShown = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The tab's first page is on its way, and its server has not answered yet; until then Chrome lets nobody at the tab.").
 			WithHint("Wait with tool.browser.wait-for, load_state load; or select another tab with tool.browser.tabs; or end it with tool.browser.navigate to another address.")

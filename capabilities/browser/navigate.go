@@ -57,7 +57,7 @@ func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	if !before.silenced {
 		c.freeToLeave()
 	}
-	if before.outside || before.silenced {
+	if c.endPatience() || before.outside {
 		c.showNothing()
 	}
 	return c.insist(func() (capabilities.Output, error) { return c.open(address, wait, left) })
@@ -145,7 +145,7 @@ func (c *call) opening(before tabState, wait, evidence string, err error) (capab
 			return c.notOpened(err)
 		}
 		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
-		if now, _ := c.tab.look(); now.restless(before) {
+		if now, _ := c.tab.look(); now.restless(before, true) {
 			v.evidence = evidence + ", but replaces itself again and again"
 		} else if wait == "network_quiet" {
 			v.evidence = evidence + ", but its network was not quiet when time ran out"
@@ -247,26 +247,37 @@ var errNotComplete = errors.New("not complete in time")
 func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) error {
 	soft, cancel := c.soft()
 	defer cancel()
-	came, displaced := loader == "", false
+	came := loader == ""
+	var unlike error // it ends otherwise than with the document
 	err := c.tab.await(soft, func(s tabState) bool {
+		if s.holdsUp-before.holdsUp >= maxInsists {
+			unlike = errNotLeft
+			return true
+		}
 		if s.documents == before.documents {
 			return loader == "" && s.inPage != before.inPage && s.navigating == ""
 		}
+		displaced := false
 		if !came {
-			if came, displaced = s.came(loader, before); !came || displaced {
-				return displaced
-			}
+			came, displaced = s.came(loader, before)
 		}
-		switch wait {
-		case "none":
-			return true
-		case "domcontentloaded":
+		switch {
+		case displaced:
+			unlike = errDisplaced
+		case !came:
+			return false
+		case wait == "none":
+		case s.restless(before, false):
+			unlike = errNotComplete
+		case wait == "domcontentloaded":
 			return s.domReady
+		default:
+			return s.loaded && s.navigating == ""
 		}
-		return s.loaded && s.navigating == ""
+		return true
 	})
-	if err == nil && displaced {
-		return errDisplaced
+	if err == nil && unlike != nil {
+		return unlike
 	}
 	if err == nil && wait == "network_quiet" {
 		err = c.tab.awaitQuiet(soft)

@@ -37,8 +37,11 @@ func (s *tabState) came(loader cdp.LoaderID, before tabState) (came, displaced b
 }
 
 // restless reports that since before more documents came and went than redirects by script
-// make of one navigation.
-func (s *tabState) restless(before tabState) bool { return s.documents-before.documents >= 20 }
+// make of one navigation: so many that no more time is given, or a few in all that was.
+func (s *tabState) restless(before tabState, timeOver bool) bool {
+	n := s.documents - before.documents
+	return n >= 20 || timeOver && n >= 5
+}
 
 // insist opens an address, and once more with nothing in between while it is displaced.
 func (c *call) insist(open func() (capabilities.Output, error)) (capabilities.Output, error) {

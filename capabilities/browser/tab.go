@@ -91,6 +91,7 @@ type tabState struct {
 	downloads      int
 	choosers       int // file choosers that a page tried to open
 	dialogs        int
+	holdsUp        int             // those of them that nobody could answer
 	dialog         string          // the latest dialog's type and how it was answered
 	open           *dialog         // that waits for an answer
 	drag           *input.DragData // that the browser handed over, on its way
@@ -289,7 +290,7 @@ func (t *tab) settle(ctx context.Context) error {
 	defer cancel()
 	before, _ := t.look()
 	err := t.await(bounded, func(s tabState) bool {
-		return s.navigating == "" && (s.domReady || s.unparsed == s.documents) || s.restless(before)
+		return s.navigating == "" && (s.domReady || s.unparsed == s.documents) || s.restless(before, false)
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		t.change(func(s *tabState) {

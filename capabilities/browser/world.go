@@ -179,7 +179,7 @@ func (t *tab) ask(ctx context.Context, function string, args, into any) (world, 
 			return world{}, err
 		}
 		switch now, _ := t.look(); {
-		case try >= 3 && now.documents-before.documents >= try, now.restless(before):
+		case try >= 3 && now.documents-before.documents >= try, now.restless(before, false):
 			return world{}, errRestless
 		case try == 5:
 			return world{}, err
