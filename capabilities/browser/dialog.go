@@ -55,9 +55,10 @@ func (t *tab) dialogOpened(params []byte) {
 	hide := t.lane.hider().text
 	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
-	silence := false
+	left, silence := false, false
 	t.change(func(s *tabState) {
 		armed, t.armed, t.asked = t.armed, nil, time.Now()
+		left = t.leaving
 		s.dialogs++
 		switch {
 		case armed != nil:
@@ -82,7 +83,7 @@ func (t *tab) dialogOpened(params []byte) {
 			defer t.silence()()
 		}
 		var refused *protocolError
-		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog, armed.params()); errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
+		if _, err := do(t.life, t.s, page.HandleJavaScriptDialog, armed.params()); left && errors.As(err, &refused) && strings.Contains(refused.message, "Not attached") {
 			// It came while its page's successor was about to, and holds it up for good. Another
 			// navigation closes it, and displaces the successor: see restless.go.
 			t.change(func(s *tabState) { s.holdsUp++ })

@@ -331,6 +331,7 @@ func TestNavigateFromEndlessDialogs(t *testing.T) {
 	for _, button := range []string{"#loop", "#timer", "#slow", "#frame"} {
 		n.goTo(s.URL + "/")
 		n.must("click", obj{"selector": button})
+		n.until("the first dialog is open", func() bool { now, _ := n.tabOf().look(); return now.open != nil })
 		n.must("handle-dialog", obj{"accept": true})
 		a := n.goTo(s.URL + "/next")
 		if a.m["title"] != "runs" || a.Effect != capabilities.EffectConfirmed {

@@ -43,7 +43,8 @@ func (s *tabState) restless(before tabState, timeOver bool) bool {
 	return n >= 20 || timeOver && n >= 5
 }
 
-// insist opens an address, and once more with nothing in between while it is displaced.
+// insist opens an address; while it is displaced, at most three times more, each time
+// with nothing shown in between.
 func (c *call) insist(open func() (capabilities.Output, error)) (capabilities.Output, error) {
 	for range 3 {
 		out, err := open()
