@@ -99,3 +99,21 @@ func movesInput(cat *catalog.Catalog) func(string) bool {
 		return slices.ContainsFunc(tools, func(t capabilities.ToolID) bool { return consent.Names(pattern, t) })
 	}
 }
+
+// callBound says of a tool, or of every tool of a family, whether a person is asked at
+// each call, as its descriptor has it.
+func callBound(cat *catalog.Catalog) func(string) bool {
+	all := cat.All()
+	return func(pattern string) bool {
+		found := false
+		for _, d := range all {
+			if consent.Names(pattern, d.Tool) {
+				if d.Consent != catalog.ConsentCall {
+					return false
+				}
+				found = true
+			}
+		}
+		return found
+	}
+}

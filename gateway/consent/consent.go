@@ -53,6 +53,9 @@ type Options struct {
 	// Manifest digests what a tool, or all of a family, declares that it does. A grant
 	// is good only for what its tools were when it was given. Default: nothing.
 	Manifest func(tool string) string
+	// Bound reports whether a person is to be asked at each call of a tool, or of every
+	// tool of a family: nothing that lasts is granted for it. Default: of none.
+	Bound func(tool string) bool
 	// PromptEvery is how often one principal may put a new question, PromptBurst how
 	// many at once; a question that is joined is none. Defaults 10 s and 8.
 	PromptEvery time.Duration
@@ -108,6 +111,9 @@ func New(o Options) (*Consent, error) {
 	}
 	if o.Manifest == nil {
 		o.Manifest = func(string) string { return "" }
+	}
+	if o.Bound == nil {
+		o.Bound = func(string) bool { return false }
 	}
 	if o.PromptEvery <= 0 {
 		o.PromptEvery = defaultPromptEvery
@@ -208,9 +214,13 @@ type Spec struct {
 	Scope     Scope
 	Reason    string // at most 500 bytes
 	Approver  capabilities.PrincipalID
+	// Hand says that this is what somebody does by their own hand on a device that they
+	// take over: the gateway sets it, and no request for a grant can.
+	Hand bool
 }
 
-// Grant makes a lease.
+// Grant makes a lease. CodeForbidden for somebody who grants themselves, and for a tool
+// that can be allowed for one call only.
 func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	if err := checkTools(s.Tools); err != nil {
 		return Grant{}, err
@@ -225,6 +235,9 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
 	case s.MaxUses < 0 || s.MaxUses > maxUses || len(s.Reason) > 500:
 		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "max_uses must be 0 to %d and reason at most 500 bytes", maxUses)
+	}
+	if err := c.grantable(s); err != nil {
+		return Grant{}, err
 	}
 	scope, err := s.Scope.check()
 	if err != nil {
@@ -245,6 +258,21 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 		return Grant{}, err
 	}
 	return *g, nil
+}
+
+// grantable refuses ahead of any call what an answer would be refused.
+func (c *Consent) grantable(s Spec) error {
+	if s.Principal == s.Approver && !s.Hand {
+		return capabilities.Errorf(capabilities.CodeForbidden, "nobody grants themselves anything").
+			WithHint("Let another user grant it ('handrail user add NAME --role operator' makes one).")
+	}
+	for _, t := range s.Tools {
+		if c.opts.Bound(t) {
+			return capabilities.Errorf(capabilities.CodeForbidden, "%s can be allowed %s", t, offers[KindCall].most).
+				WithHint("Let the agent call it, and answer the question then.")
+		}
+	}
+	return nil
 }
 
 // keep makes a grant durable, with what else belongs into its commit, and then
@@ -337,8 +365,12 @@ func (c *Consent) Grants() []Grant {
 // coverLocked finds a live grant for a question: the one that is bound closest.
 func (c *Consent) coverLocked(a *Ask, args []byte) *Grant {
 	now := c.opts.Now()
+	bound := c.opts.Bound(string(a.Tool))
 	var best *Grant
 	for _, g := range c.grants {
+		if bound && g.Kind != KindCall { // also one that an earlier version let through
+			continue
+		}
 		if g.live(now) && g.covers(a, args) && (best == nil || g.Kind == KindCall || best.Kind != KindCall && g.Expires.Before(best.Expires)) {
 			best = g
 		}

@@ -109,7 +109,7 @@ func (s *Sessions) word(ctx context.Context, caller dispatch.Caller, node capabi
 		names[i] = string(id)
 	}
 	grant, err := s.opts.Grants.Grant(ctx, consent.Spec{
-		Principal: caller.Principal, Tools: names, Node: node, Lane: caller.Lane, For: lasts, Approver: caller.Principal, Reason: why,
+		Principal: caller.Principal, Tools: names, Node: node, Lane: caller.Lane, For: lasts, Approver: caller.Principal, Reason: why, Hand: true,
 	})
 	if err != nil {
 		return nil, err

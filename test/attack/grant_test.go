@@ -1,0 +1,118 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// uploads stands for a browser that gives files to pages, and counts how often: a
+// person is asked at each call.
+type uploads struct{ gave atomic.Int64 }
+
+func (u *uploads) Capabilities() []capabilities.CapabilityID {
+	return []capabilities.CapabilityID{"tyrum.browser.upload-file"}
+}
+
+func (u *uploads) Readiness(context.Context) []capabilities.Readiness {
+	return []capabilities.Readiness{{Capability: "tyrum.browser.upload-file", Isolation: capabilities.ClassSession, Backend: "fixture"}}
+}
+
+func (u *uploads) Handle(context.Context, capabilities.Invocation) (capabilities.Output, error) {
+	u.gave.Add(1)
+	return capabilities.Output{Result: map[string]any{"uploaded": 1}, Effect: capabilities.EffectConfirmed}, nil
+}
+
+// CloseLane has nothing to free.
+func (*uploads) CloseLane(capabilities.LaneID) {}
+
+// Close has nothing to end.
+func (*uploads) Close() error { return nil }
+
+// A grant made ahead of any call gives no more than an answer would: nobody grants
+// themselves, whatever they may grant others.
+func TestNobodyGrantsThemselves(t *testing.T) {
+	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
+	grant := func(who, tool string) (int, string) {
+		return a.do(a.operator, "POST", "/v1/grants", fmt.Sprintf(`{"principal":%q,"tools":[%q],"node":%q}`, who, tool, a.node.ID))
+	}
+	call := func(text string) {
+		a.do(a.operator, "POST", "/v1/calls", fmt.Sprintf(`{"tool":%q,"args":{"text":%q}}`, site.ToolPress, text))
+	}
+	for _, tool := range []string{"tool.fixture.press", "tool.fixture.*"} {
+		if status, answer := grant("anna", tool); status != 403 || !strings.Contains(answer, `"forbidden"`) {
+			t.Errorf("%s: %d %s", tool, status, answer)
+		}
+		if call(tool); a.h.Runs(tool) != 0 {
+			t.Errorf("%s: it ran", tool)
+		}
+	}
+	if n := len(a.Consent.Grants()); n != 0 {
+		t.Errorf("%d grants", n)
+	}
+	// The control: the same for somebody else.
+	if status, answer := grant("agent", "tool.fixture.press"); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	if r := a.press(caller("agent", "agent"), `{"text":"benign"}`); r.Status != capabilities.StatusOK || a.h.Runs("benign") != 1 {
+		t.Errorf("the control: %+v", r)
+	}
+}
+
+// What a person is asked about at each call, no grant that lasts covers: not by its
+// name, not by its family, and not by an answer to another question of the family.
+func TestACallBoundToolIsNeverLeased(t *testing.T) {
+	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
+	up := &uploads{}
+	desk := a.AddNode("uploads", up)
+	give := func(path string) capabilities.Result {
+		return a.Dispatcher.Call(context.Background(), dispatch.Request{
+			Caller: caller("agent", "agent"), Tool: "tool.browser.upload-file", Args: fmt.Appendf(nil, `{"selector":"#file","paths":[%q],"node_id":%q}`, path, desk.ID), Surface: "test",
+		})
+	}
+	for _, tools := range []string{`"tool.browser.upload-file"`, `"tool.browser.upload-file","tool.browser.click"`, `"tool.secret.*"`, `"tool.secret.copy-to-node-clipboard"`} {
+		status, answer := a.do(a.operator, "POST", "/v1/grants", fmt.Sprintf(`{"principal":"agent","tools":[%s],"node":%q,"seconds":3600}`, tools, desk.ID))
+		if status != 403 || !strings.Contains(answer, "once only") {
+			t.Errorf("%s: %d %s", tools, status, answer)
+		}
+	}
+	// The family may be leased: for the rest of it.
+	if status, answer := a.do(a.operator, "POST", "/v1/grants", fmt.Sprintf(`{"principal":"agent","tools":["tool.browser.*"],"node":%q,"any_lane":true}`, desk.ID)); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	for _, path := range []string{"/srv/one", "/srv/two"} {
+		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.gave.Load() != 0 {
+			t.Errorf("%s: %+v, given %d times", path, r, up.gave.Load())
+		}
+	}
+	all := a.Consent.Approvals()
+	if len(all) != 2 {
+		t.Fatalf("%d questions", len(all))
+	}
+	for _, answer := range []consent.Answer{{Kind: consent.KindLease}, {Kind: consent.KindLease, Family: true}, {Kind: consent.KindSession}, {Kind: consent.KindAlways}} {
+		answer.Allow, answer.By = true, "anna"
+		if _, err := a.Consent.Answer(t.Context(), all[0].ID, answer); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+			t.Errorf("%+v: %v", answer, err)
+		}
+	}
+	// The control: a yes for exactly this call is good for exactly this call.
+	if _, err := a.Consent.Answer(t.Context(), all[0].ID, consent.Answer{Allow: true, By: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := give("/srv/one"); r.Status != capabilities.StatusOK || up.gave.Load() != 1 {
+		t.Errorf("the control: %+v, given %d times", r, up.gave.Load())
+	}
+	for _, path := range []string{"/srv/one", "/srv/two"} {
+		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.gave.Load() != 1 {
+			t.Errorf("again %s: %+v, given %d times", path, r, up.gave.Load())
+		}
+	}
+}
