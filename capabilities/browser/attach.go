@@ -137,7 +137,8 @@ func (c *chrome) take(ctx context.Context, id target.ID) error {
 	return err
 }
 
-// meet takes in a tab that one of ours opened.
+// meet takes in what Chrome was asked to tell of: a tab that one of ours opened, or
+// during a stop a worker that is no page's.
 func (c *chrome) meet(params []byte) {
 	var e struct {
 		TargetInfo struct {
@@ -145,7 +146,13 @@ func (c *chrome) meet(params []byte) {
 			OpenerID target.ID `json:"openerId"`
 		} `json:"targetInfo"`
 	}
-	if !c.attached || !decodeEvent(params, &e) || e.TargetInfo.OpenerID == "" {
+	switch {
+	case !decodeEvent(params, &e):
+		return
+	case !c.attached:
+		c.h.wg.Go(func() { c.take(c.h.life, e.TargetInfo.TargetID) })
+		return
+	case e.TargetInfo.OpenerID == "":
 		return
 	}
 	c.mu.Lock()

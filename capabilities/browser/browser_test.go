@@ -159,6 +159,9 @@ func newSite(t testing.TB, pages map[string]string) *site {
 			w.Write(make([]byte, 1000))
 		case !ok:
 			http.NotFound(w, r)
+		case strings.HasSuffix(r.URL.Path, ".js"):
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, body)
 		default:
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			fmt.Fprint(w, body)

@@ -37,6 +37,7 @@ type chrome struct {
 	tabs      map[target.ID]*tab
 	downloads map[string]*download // that run, by Chrome's own name for them
 	arrived   chan struct{}        // closed and replaced whenever a tab arrives or goes
+	workers   map[string]*session  // that are held and no page's, by session
 }
 
 // chrome gives the running Chrome of that mode, started if there is none.
@@ -146,6 +147,7 @@ func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, erro
 	c := &chrome{
 		h: h, headless: how.headless, own: how.own != nil, attached: how.attached, proc: proc, conn: newConn(proc.In()),
 		contexts: map[cdp.BrowserContextID]*lane{}, tabs: map[target.ID]*tab{}, downloads: map[string]*download{}, arrived: make(chan struct{}),
+		workers: map[string]*session{},
 	}
 	if how.own != nil {
 		c.contexts[""] = how.own // before its first page arrives
@@ -154,8 +156,14 @@ func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, erro
 	h.mu.Lock()
 	closed := h.closed
 	if !closed {
+		if !how.attached {
+			h.running[c] = true
+		}
 		h.wg.Go(func() {
 			err := c.conn.run(proc.Out(), c.onEvent)
+			h.mu.Lock()
+			delete(h.running, c)
+			h.mu.Unlock()
 			c.ended(err)
 			proc.Close()
 		})
@@ -164,6 +172,9 @@ func (h *Handler) speakTo(proc platform.Process, how chromeStart) (*chrome, erro
 	if closed {
 		proc.Close()
 		return nil, errLaneClosed
+	}
+	if !how.attached {
+		h.seekIfPaused(c)
 	}
 	return c, nil
 }
@@ -239,9 +250,14 @@ func (c *chrome) onEvent(method string, params []byte) {
 				TargetID         target.ID            `json:"targetId"`
 				BrowserContextID cdp.BrowserContextID `json:"browserContextId"`
 				OpenerID         target.ID            `json:"openerId"`
+				Type             string               `json:"type"`
 			} `json:"targetInfo"`
 		}
-		if decodeEvent(params, &e) {
+		switch {
+		case !decodeEvent(params, &e):
+		case e.TargetInfo.Type == "shared_worker" || e.TargetInfo.Type == "service_worker":
+			c.meetWorker(e.SessionID)
+		default:
 			c.adopt(e.SessionID, e.TargetInfo.TargetID, e.TargetInfo.BrowserContextID, e.TargetInfo.OpenerID)
 		}
 	case "Target.detachedFromTarget":
@@ -301,6 +317,8 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 func (c *chrome) dropSession(sessionID string) {
 	c.conn.forget(sessionID)
 	c.mu.Lock()
+	worker := c.workers[sessionID] != nil
+	delete(c.workers, sessionID)
 	var gone *tab
 	for id, t := range c.tabs {
 		if t.s.id == sessionID {
@@ -311,6 +329,9 @@ func (c *chrome) dropSession(sessionID string) {
 		}
 	}
 	c.mu.Unlock()
+	if worker {
+		c.conn.abandon(sessionID)
+	}
 	if gone != nil {
 		gone.end(errTabClosed)
 		gone.dropFrames()

@@ -217,8 +217,8 @@ func (c *conn) open(id string, onEvent func(string, []byte)) *session {
 }
 
 // openWorker makes the session of a worker known, which runs under another's page.
-func (c *conn) openWorker(under *session, id string) *session {
-	s := &session{conn: c, id: id, onEvent: func(string, []byte) {}, under: under}
+func (c *conn) openWorker(under *session, id string, onEvent func(string, []byte)) *session {
+	s := &session{conn: c, id: id, onEvent: onEvent, under: under}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()

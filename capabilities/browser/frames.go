@@ -110,11 +110,7 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		case "iframe":
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
 		case "worker":
-			worker := t.chrome.conn.openWorker(s, e.SessionID)
-			t.chrome.h.wg.Go(func() {
-				t.chrome.h.holdIfPaused(t.life, worker)
-				start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
-			})
+			t.adoptWorker(s, e.SessionID)
 		}
 		return true
 	case "Target.detachedFromTarget":
@@ -159,6 +155,31 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		}
 	}
 	return false
+}
+
+// adoptWorker takes in the session of a dedicated worker, and of those that it starts, so
+// that a stop holds them. It runs on the reading goroutine.
+func (t *tab) adoptWorker(under *session, id string) {
+	var worker *session
+	worker = t.chrome.conn.openWorker(under, id, func(method string, params []byte) {
+		var e struct {
+			SessionID string `json:"sessionId"`
+		}
+		switch {
+		case !decodeEvent(params, &e):
+		case method == "Target.attachedToTarget":
+			t.adoptWorker(worker, e.SessionID)
+		case method == "Target.detachedFromTarget":
+			t.chrome.conn.forget(e.SessionID)
+		}
+	})
+	t.chrome.h.wg.Go(func() {
+		start(t.life, worker, target.SetAutoAttach, target.SetAutoAttachParams{
+			AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "worker"}, {Exclude: true}},
+		})
+		t.chrome.h.holdIfPaused(t.life, worker)
+		start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+	})
 }
 
 // adoptFrame takes in the session of a frame in another process and sets it up, off

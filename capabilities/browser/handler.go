@@ -111,6 +111,7 @@ type Handler struct {
 	closed  bool
 	lanes   map[capabilities.LaneID]*lane
 	chromes map[bool]*chrome   // by headless
+	running map[*chrome]bool   // all that live, but a person's own
 	homes   map[string]*chrome // by profile: the latest that had it
 	keeping bool               // a secret lies in the clipboard; see keep.go
 	idle    *time.Timer
@@ -208,7 +209,7 @@ func New(o Options) (*Handler, error) {
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
 		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
-		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, homes: map[string]*chrome{},
+		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
 	if err := h.allowSchemes(); err != nil {
 		kill()

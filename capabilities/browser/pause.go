@@ -2,9 +2,11 @@ package browser
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/chromedp/cdproto/debugger"
+	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -15,27 +17,17 @@ const pauseWithin = time.Second
 var _ capabilities.Pauser = (*Handler)(nil)
 
 // Pause holds every page of the node's own browsers, or lets them go on: scripts stop
-// before their next statement, in pages, frames and workers, and no new request
-// leaves. A person's own Chrome is left alone; its pages are that person's. Commands
-// are sent and not waited for: a page that hangs must not hold up the stop.
+// before their next statement, in pages, frames and workers, no new request leaves, and
+// what was open to the network is cut. A person's own Chrome is left alone; its pages are
+// that person's. Commands are sent and not waited for: a page that hangs must not hold up
+// the stop.
 func (h *Handler) Pause(on bool) {
 	h.pausing.Lock()
 	defer h.pausing.Unlock()
 	h.rules.Hold(on)
 	h.mu.Lock()
-	lanes := make([]*lane, 0, len(h.lanes))
-	for _, l := range h.lanes {
-		lanes = append(lanes, l)
-	}
+	chromes := maps.Clone(h.running)
 	h.mu.Unlock()
-	chromes := map[*chrome]bool{}
-	for _, l := range lanes {
-		l.mu.Lock()
-		if c := l.chrome; c != nil && !c.attached {
-			chromes[c] = true
-		}
-		l.mu.Unlock()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), pauseWithin)
 	defer cancel()
 	for c := range chromes {
@@ -46,6 +38,62 @@ func (h *Handler) Pause(on bool) {
 				s.send(ctx, debugger.CommandDisable, struct{}{})
 			}
 		}
+		if on {
+			c.seekWorkers(ctx)
+		} else {
+			c.freeWorkers(ctx)
+		}
+	}
+}
+
+// A shared worker and a service worker are no page's: pages come and go, these stay.
+// Only a stop has a session with them, for Chrome keeps a worker alive that has one.
+var pageless = target.Filter{{Type: "shared_worker"}, {Type: "service_worker"}, {Exclude: true}}
+
+// seekWorkers has Chrome tell of every worker that is no page's, now and later. h.pausing
+// is held.
+func (c *chrome) seekWorkers(ctx context.Context) {
+	start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: pageless})
+}
+
+// seekIfPaused is seekWorkers for a Chrome that was on its way when the stop came.
+func (h *Handler) seekIfPaused(c *chrome) {
+	h.pausing.Lock()
+	defer h.pausing.Unlock()
+	if h.rules.Held() {
+		c.seekWorkers(h.life)
+	}
+}
+
+// meetWorker takes in the session of such a worker. It runs on the reading goroutine.
+func (c *chrome) meetWorker(id string) {
+	s := c.conn.open(id, func(string, []byte) {})
+	c.mu.Lock()
+	c.workers[id] = s
+	c.mu.Unlock()
+	c.h.wg.Go(func() { c.holdWorker(s) })
+}
+
+// holdWorker holds it, unless the stop has ended meanwhile.
+func (c *chrome) holdWorker(s *session) {
+	c.h.pausing.Lock()
+	defer c.h.pausing.Unlock()
+	if !c.h.rules.Held() {
+		c.freeWorkers(c.h.life)
+		return
+	}
+	c.h.hold(c.h.life, s)
+}
+
+// freeWorkers lets them go on and ends the sessions. h.pausing is held.
+func (c *chrome) freeWorkers(ctx context.Context) {
+	start(ctx, c.root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{})
+	c.mu.Lock()
+	workers := maps.Clone(c.workers)
+	c.mu.Unlock()
+	for id, s := range workers {
+		s.send(ctx, debugger.CommandDisable, struct{}{})
+		start(ctx, c.root, target.DetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(id)})
 	}
 }
 

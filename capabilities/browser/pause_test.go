@@ -13,16 +13,21 @@ import (
 // While the node is stopped no page goes on: not its timers, not its workers, not its
 // requests; then it goes on where it was. A call that ran ends.
 func TestPauseHoldsPages(t *testing.T) {
+	// What runs tells of the longest time in which it did not.
 	const ticking = `let last = performance.now(), gap = 0, n = 0; setInterval(() => { let now = performance.now(); gap = Math.max(gap, now - last); last = now; n++; `
+	tell := func(name string) string {
+		return `const tell = new BroadcastChannel("gap");` + ticking + `tell.postMessage(["` + name + `", gap]) }, 5)`
+	}
 	s := newSite(t, map[string]string{
 		"/": html(`<script>` + ticking + `fetch("/beat") }, 5);
-			let worker = 0; const w = new Worker(URL.createObjectURL(new Blob(["` + ticking + `postMessage(gap) }, 5)"])));
-			w.onmessage = (e) => { worker = e.data }</script>`),
+			let gaps = {}; new BroadcastChannel("gap").onmessage = (e) => { gaps[e.data[0]] = e.data[1] };
+			new Worker("/dedicated.js"); new SharedWorker("/shared.js"); navigator.serviceWorker.register("/service.js")</script>`),
+		"/dedicated.js": `new Worker("/nested.js");` + tell("dedicated"), "/nested.js": tell("nested"), "/shared.js": tell("shared"), "/service.js": tell("service"),
 		"/beat": "",
 	})
 	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
-	n.until("the page to be busy", func() bool { return s.count("/beat") > 2 && n.eval("worker > 0") == true })
+	n.until("the page to be busy", func() bool { return s.count("/beat") > 2 && n.eval("Object.keys(gaps).length") == 4.0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	busy := n.inBackground(ctx, "evaluate", obj{"expression": "fetch('/began'), new Promise(() => {})", "timeout_ms": 60000})
 	n.until("the call to run", func() bool { return s.count("/began") > 0 })
@@ -42,9 +47,22 @@ func TestPauseHoldsPages(t *testing.T) {
 	held := s.count("/beat")
 	n.h.Pause(false)
 	n.until("the page to go on", func() bool { return s.count("/beat") > held+2 })
-	for _, what := range []string{"gap", "worker"} {
+	for _, what := range []string{"gap", "gaps.dedicated", "gaps.nested", "gaps.shared", "gaps.service"} {
 		n.until(what+" to tell of the pause", func() bool { return n.eval(what+" > 500") == true })
 	}
+	n.until("the stop's own sessions to end", func() bool {
+		n.h.mu.Lock()
+		defer n.h.mu.Unlock()
+		for c := range n.h.running {
+			c.mu.Lock()
+			left := len(c.workers)
+			c.mu.Unlock()
+			if left > 0 {
+				return false
+			}
+		}
+		return true
+	})
 	if v := n.eval("n > 3"); v != true {
 		t.Errorf("the page is not what it was: %v", v)
 	}

@@ -40,6 +40,8 @@ type Proxy struct {
 	process platform.Process
 
 	mu       sync.Mutex
+	flowing  context.Context // of every request that runs; a cut ends it
+	end      context.CancelFunc
 	failures map[string]failed   // by "host:port": why and when the latest connection failed
 	tunnels  map[net.Conn]string // open tunnels, both ends, by "host:port"
 	closed   bool
@@ -60,6 +62,7 @@ func New(rules *Rules, log *slog.Logger, onHost func(host string), granted func(
 	}
 	p := &Proxy{known: make(chan struct{}), rules: rules, log: log, onHost: onHost, granted: granted, listener: listener, failures: map[string]failed{}, tunnels: map[net.Conn]string{}}
 	p.stopped, p.stop = context.WithCancel(context.Background())
+	p.flowing, p.end = context.WithCancel(p.stopped)
 	p.transport = &http.Transport{
 		DialContext: p.dialChecked, DisableCompression: true,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: 60 * time.Second, ResponseHeaderTimeout: 5 * time.Minute,
@@ -70,6 +73,7 @@ func New(rules *Rules, log *slog.Logger, onHost func(host string), granted func(
 		BaseContext: func(net.Listener) context.Context { return p.stopped },
 	}
 	p.served.Go(func() { p.server.Serve(guarded{listener, p}) })
+	rules.serve(p, true)
 	return p, nil
 }
 
@@ -126,16 +130,13 @@ func (p *Proxy) Close() {
 	if p == nil {
 		return
 	}
+	p.rules.serve(p, false)
 	p.mu.Lock()
 	p.closed = true
-	tunnels := p.tunnels
-	p.tunnels = map[net.Conn]string{}
 	p.mu.Unlock()
 	p.stop()
 	p.server.Close()
-	for c := range tunnels {
-		c.Close()
-	}
+	p.cut()
 	p.transport.CloseIdleConnections()
 	p.served.Wait()
 }
@@ -235,9 +236,15 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port string) (conn net.Con
 // serve handles one request of Chrome: a tunnel for https and sockets, or a
 // plain http request with an absolute address.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	if !p.rules.gate.pass(r.Context()) || !p.online() {
+	if r.Method == http.MethodConnect && p.rules.Held() {
+		http.Error(w, "", http.StatusServiceUnavailable)
+		return
+	}
+	r, done, ok := p.admit(r)
+	if !ok {
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
+	defer done()
 	switch {
 	case r.Method == http.MethodConnect:
 		p.tunnel(w, r)
@@ -246,6 +253,38 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, "this is the egress proxy of a browser", http.StatusBadRequest)
 	}
+}
+
+// admit waits until requests may leave. What it gives ends with the next cut.
+func (p *Proxy) admit(r *http.Request) (*http.Request, func(), bool) {
+	for p.rules.gate.pass(r.Context()) {
+		p.mu.Lock()
+		flowing, shut := p.flowing, p.closed || p.offline
+		held := p.rules.Held() // asked under the lock that a cut takes after the gate is shut
+		p.mu.Unlock()
+		switch {
+		case shut:
+			return nil, nil, false
+		case held:
+			continue
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		unbind := context.AfterFunc(flowing, cancel)
+		return r.WithContext(ctx), func() { unbind(); cancel() }, true
+	}
+	return nil, nil, false
+}
+
+// cut ends every request and tunnel that is open.
+func (p *Proxy) cut() {
+	p.mu.Lock()
+	p.end()
+	p.flowing, p.end = context.WithCancel(p.stopped)
+	for c := range p.tunnels {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.transport.CloseIdleConnections()
 }
 
 // hopHeaders concern one connection only (RFC 9110, 7.6.1).
@@ -354,7 +393,7 @@ func (p *Proxy) track(target string, conns ...net.Conn) bool {
 	for _, c := range conns {
 		p.tunnels[c] = target
 	}
-	return !p.closed && !p.offline
+	return !p.closed && !p.offline && !p.rules.Held()
 }
 
 // SetOffline shuts the way out, open connections too, or opens it again. Chrome's own emulation does not reach
@@ -364,19 +403,11 @@ func (p *Proxy) SetOffline(offline bool) {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.offline = offline
-	for c := range p.tunnels {
-		if offline {
-			c.Close()
-		}
+	p.mu.Unlock()
+	if offline {
+		p.cut()
 	}
-}
-
-func (p *Proxy) online() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.offline
 }
 
 // Cut ends tunnels to hosts that are not granted any more.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -22,6 +23,9 @@ type Rules struct {
 	links func() ([]net.Addr, error) // networks this machine's interfaces are in
 	gate  gate                       // shut while the node is stopped
 
+	mu      sync.Mutex
+	proxies map[*Proxy]bool // that are open
+
 	// File decides on addresses of files; nil: none may be opened.
 	File func(*url.URL) error
 	// Lookup resolves a name; the system's resolver by default. Both are set before
@@ -31,7 +35,7 @@ type Rules struct {
 
 // NewRules reads the owner's origins, such as "http://127.0.0.1:8080".
 func NewRules(origins []string) (*Rules, error) {
-	r := &Rules{named: map[string]bool{}, links: net.InterfaceAddrs, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+	r := &Rules{named: map[string]bool{}, proxies: map[*Proxy]bool{}, links: net.InterfaceAddrs, Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
 	for _, origin := range origins {
@@ -56,8 +60,30 @@ func (r *Rules) Narrow(allow, block []string) (err error) {
 // Limited reports whether the owner has a list of domains.
 func (r *Rules) Limited() bool { return r.allow != nil || r.block != nil }
 
-// Hold keeps new requests back until it is called with false: the node is stopped.
-func (r *Rules) Hold(on bool) { r.gate.set(on) }
+// Hold keeps new requests back until it is called with false: the node is stopped. What
+// is open ends at once, in every lane: a tunnel carries what nobody here can hold back.
+func (r *Rules) Hold(on bool) {
+	r.gate.set(on)
+	if !on {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.proxies {
+		p.cut()
+	}
+}
+
+// serve takes a proxy among those that Hold cuts, or out of them.
+func (r *Rules) serve(p *Proxy, on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if on {
+		r.proxies[p] = true
+	} else {
+		delete(r.proxies, p)
+	}
+}
 
 // Held reports whether requests are kept back.
 func (r *Rules) Held() bool { return r.gate.shut() }
