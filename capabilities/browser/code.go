@@ -154,6 +154,9 @@ func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.
 	defer func() {
 		in.unbind()
 		in.release()
+		if len(in.hid) > 0 {
+			c.hidIn("what its steps gave")
+		}
 		<-free // a page that hangs is freed before the next step
 	}()
 	return in.carryOut(c.h.tools[id])

@@ -137,7 +137,7 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 		Omitted  int               `json:"omitted,omitempty"`
 		Last     int64             `json:"last"`
 	}{Messages: []*consoleMessage{}}
-	r := &t.console
+	r, hider := &t.console, c.lane.hider()
 	r.mu.Lock()
 	r.ring.each(args.Since, func(seq int64, e *consoleEntry) {
 		if e.said == nil && e.raw != nil {
@@ -145,6 +145,11 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 		}
 		if m := e.said; m != nil && m.rank <= most && (args.Before == 0 || seq < args.Before) {
 			m.Seq = seq
+			if shown := hider.whole(m.Text); shown != m.Text {
+				c.hidIn("messages")
+				kept := *m
+				kept.Text, m = shown, &kept
+			}
 			result.Messages = append(result.Messages, m)
 		}
 	})

@@ -52,7 +52,7 @@ func (t *tab) dialogOpened(params []byte) {
 	if !decodeEvent(params, &e) {
 		return
 	}
-	hide := t.lane.hider().text
+	hide := t.lane.hider().whole
 	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
 	left, silence := false, false

@@ -21,7 +21,7 @@
 // its deadline; traffic leaves through the node's own checked proxy only, but for
 // a person's Chrome that the owner lets calls attach to; what
 // was typed is in no evidence, log or error, and what was typed in secret in no
-// result either (typed.go), as far as the page did not change it; no result claims
+// result either where docs/secrets.md says so (typed.go, hider.go, page/secret.js), as far as the page did not change it; no result claims
 // an effect that was not seen in the page.
 //
 // It must never import an agent or gateway package, or a platform package but

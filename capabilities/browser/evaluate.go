@@ -88,7 +88,7 @@ func evaluate(c *call) (capabilities.Output, error) {
 	if e := res.ExceptionDetails; console && e != nil && e.Text == "Uncaught" && (e.StackTrace != nil || e.Exception == nil || e.Exception.ClassName != "SyntaxError") {
 		e.Text = inPromise
 	}
-	return c.evaluated(res, err, stopAt)
+	return c.evaluated(world{}, res, err, stopAt)
 }
 
 // evaluateOn evaluates a function of one element, in the page's own world of the
@@ -132,11 +132,12 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 	c.probe = start(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
 	c.release()
 	res, err := sent.get(c.ctx)
-	return c.evaluated(runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err, time.Time{})
+	return c.evaluated(w, runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err, time.Time{})
 }
 
-// evaluated words what came of an expression; stopAt is when Chrome was to stop it.
-func (c *call) evaluated(res runtime.EvaluateResult, err error, stopAt time.Time) (capabilities.Output, error) {
+// evaluated words what came of an expression in w's document, the tab's own where w is zero;
+// stopAt is when Chrome was to stop it.
+func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt time.Time) (capabilities.Output, error) {
 	switch {
 	case err != nil && c.ctx.Err() != nil && c.tab.life.Err() == nil && errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeDeadlineExceeded,
@@ -166,6 +167,7 @@ func (c *call) evaluated(res runtime.EvaluateResult, err error, stopAt time.Time
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	raw = c.unsaid(w, raw)
 	out := capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
 		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}
 	if text := string(raw); len(raw) > c.room {

@@ -26,15 +26,16 @@ type field struct {
 // filled is what came of it.
 type filled struct {
 	refusal
-	Verdict   string `json:"verdict"`
-	Secret    bool   `json:"secret"`
-	Press     bool   `json:"press"` // it is set by a click
-	Keys      bool   `json:"keys"`  // it is ready for real input
-	Keyed     bool   `json:"keyed"` // it listens to keys
-	Rich      bool   `json:"rich"`
-	Drawn     bool   `json:"drawn"`
-	Empty     bool   `json:"empty"`
-	Multiline bool   `json:"multiline"`
+	Verdict   string   `json:"verdict"`
+	Secret    bool     `json:"secret"`
+	Names     []string `json:"names"` // of a secret one: what its form calls it
+	Press     bool     `json:"press"` // it is set by a click
+	Keys      bool     `json:"keys"`  // it is ready for real input
+	Keyed     bool     `json:"keyed"` // it listens to keys
+	Rich      bool     `json:"rich"`
+	Drawn     bool     `json:"drawn"`
+	Empty     bool     `json:"empty"`
+	Multiline bool     `json:"multiline"`
 }
 
 // keyed, in the page's own world, lists the places of the text fields that listen
@@ -100,7 +101,7 @@ func fillForm(c *call) (capabilities.Output, error) {
 	for i := range fields {
 		r := &at.Fields[i]
 		if r.Secret {
-			c.lane.noteTyped(fields[i].Value)
+			c.noteTyped(fields[i].Value, r.Names)
 		}
 		if err := c.finish(fields[i], r); err != nil {
 			return capabilities.Output{}, err
@@ -136,13 +137,13 @@ func (c *call) survey(fields []field) (places []int, err error) {
 	if err == nil && res.Result != nil {
 		jsonv2.Unmarshal(res.Result.Value, &places)
 	}
-	var secret []bool
+	var secret [][]string // the names of each secret field
 	if err := asked.get(c.ctx, &secret); err != nil && !contextLost(err) {
 		return nil, err
 	}
-	for i, hide := range secret {
-		if hide && i < len(fields) {
-			c.lane.noteTyped(fields[i].Value)
+	for i, names := range secret {
+		if names != nil && i < len(fields) {
+			c.noteTyped(fields[i].Value, names)
 		}
 	}
 	return places, nil

@@ -290,6 +290,7 @@ type call struct {
 	release func()          // gives the lane's order to the next call; idempotent
 	room    int             // how much of an expression's value is given, in characters
 	script  bool            // a step of a caller's script, which reads what it gives
+	hid     []string        // parts of the answer that something typed in secret was in
 }
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {
@@ -354,7 +355,7 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		out, err = c.cutShort(err)
 	}
 	if err == nil {
-		c.lane.hider().output(&out)
+		c.hide(&out)
 		return out, nil
 	}
 	e := explain(c.ctx, err)

@@ -57,6 +57,7 @@ type request struct {
 	hasPost      bool
 	done         bool
 	at           time.Time // when it began, on this machine's clock
+	from         shownDocument
 }
 
 // rawHeaders are headers as Chrome worded them: a JSON object.
@@ -116,6 +117,7 @@ type networkEvent struct {
 	} `json:"initiator"`
 	Headers json.RawMessage `json:"headers"`
 	Error   string          `json:"errorMessage"`
+	from    shownDocument   // of a request
 }
 
 // ofChrome reports that Chrome itself sent the request, as for a page's icon,
@@ -137,6 +139,7 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 	}
 	if method == "Network.requestWillBeSent" && e.Request != nil {
 		t.sawRequest(e.Request.URL)
+		e.from = t.shows()
 	}
 	turned := t.network.take(s, method, &e, t.lane.blockedWhy)
 	document := e.Type == "Document" && e.FrameID == string(t.id)
@@ -231,7 +234,7 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 		}
 		q = &request{
 			id: e.RequestID, s: s, method: e.Request.Method, url: plainURL(e.Request.URL), kind: requestKind(e.Type), loader: e.LoaderID,
-			began: e.Timestamp, at: time.UnixMilli(int64(e.WallTime * 1000)), sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost,
+			began: e.Timestamp, at: time.UnixMilli(int64(e.WallTime * 1000)), sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
 		}
 		r.push(q)
 		if e.Type != "EventSource" && e.Type != "Ping" {

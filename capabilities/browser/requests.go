@@ -156,7 +156,8 @@ func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, er
 			d.RequestBody = string(p.PostData)
 		}
 	}
-	if d.RequestBody = clipText(strings.ToValidUTF8(d.RequestBody, "�"), maxPostData); body {
+	d.RequestBody = c.lane.hider().body(strings.ToValidUTF8(d.RequestBody, "�"), q.from)
+	if d.RequestBody = clipText(d.RequestBody, maxPostData); body {
 		blob, err := c.bodyOf(&q, d)
 		if err != nil {
 			return capabilities.Output{}, err

@@ -39,6 +39,7 @@ type printed struct {
 	Strangers int           `json:"strangers"`
 	Suspects  int           `json:"suspects"`
 	Omitted   int           `json:"omitted"` // characters beyond what is ever read
+	Hid       bool          `json:"hid"`     // what repeats a value typed in secret was left out
 	Next      int           `json:"next"`
 	URL       string        `json:"url"`
 	Title     string        `json:"title"`
@@ -289,6 +290,9 @@ func (c *call) readFrame(f *frame, v view) *ahead {
 // add appends the outline of one document and of the frames in it.
 func (r *reading) add(w world, out printed, depth int, m mapping) {
 	r.page.omitted += out.Omitted
+	if out.Hid {
+		r.c.hidIn("snapshot")
+	}
 	var below []*frame
 	var maps map[cdp.FrameID]framePlace
 	if len(out.Slots) > 0 {

@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,7 +40,7 @@ func typeText(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if at.Secret {
-		c.lane.noteTyped(args.Text)
+		c.noteTyped(args.Text, at.Names)
 	}
 	v, err := c.enterText(w, at, typing{args.Text, args.Clear, args.Submit, args.Slowly})
 	if err == nil && args.Submit {
@@ -50,14 +49,7 @@ func typeText(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	out, err := c.result(v)
-	if a, ok := out.Result.(acted); ok && at.Secret && args.Text != "" && len(args.Text) < minTyped {
-		// A form sent by GET puts its fields into the address. What is that short is not
-		// remembered, so it is hidden here or nowhere.
-		a.URL, a.Title = conceal(a.URL, args.Text), conceal(a.Title, args.Text)
-		out.Result = a
-	}
-	return out, err
+	return c.result(v)
 }
 
 // typing is what goes into a field, and how.
@@ -193,14 +185,4 @@ func (c *call) wayIn(w world, text string) (way string, err error) {
 		way = "edits"
 	}
 	return way, nil
-}
-
-// conceal takes every spelling of a secret out of s.
-func conceal(s, secret string) string {
-	for _, spelling := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")} {
-		if spelling != "" {
-			s = strings.ReplaceAll(s, spelling, "•••")
-		}
-	}
-	return s
 }

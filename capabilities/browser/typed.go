@@ -1,110 +1,76 @@
 package browser
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// typedSecrets are the passwords and codes that calls put into a lane's pages.
-// Pages show them, send them on, and some log them: every answer goes through a
-// hider, which leaves them out in every usual spelling.
+// What calls typed in secret, that is into fields for passwords and codes, is left out of
+// answers: hider.go says of which texts. Pages show such a value, send it on, and some log
+// it. But a PIN is also a year or a part of an order's number, and an agent that reads
+// "Order 1(hidden)34" works with what is not there. So a short value is hidden only where
+// the page repeats it as such: page/secret.js knows the fields and what stands beside them.
+
+// typedSecrets are the passwords and codes that calls put into a lane's pages, in memory
+// only, for the life of the lane.
 type typedSecrets struct {
 	mu    sync.Mutex
-	texts []string
+	list  []typedSecret
 	hider *hider
 }
 
-// Bounds: what is shorter would be found everywhere.
+// typedSecret is one of them.
+type typedSecret struct {
+	text  string
+	names []string      // of its field: what forms call the value in what they send
+	place shownDocument // that it was typed in
+}
+
+// Bounds: minLong is from how many characters on a value is hidden wherever it is a whole
+// word.
 const (
-	minTyped = 4
+	minLong  = 8
 	maxTyped = 64
 )
 
-// unescaped are the signs that stay as they are in what makes an address: of forms, of
-// encodeURIComponent, of encodeURI, of other languages' two ways, of a browser's queries
-// and paths.
-var unescaped = []string{"*-._", "-_.!~*'()", "-_.!~*'();/?:@&=+$,#", "-_.~", "-_.~$&+=:@", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "!$%&'()*+,-./:;=@[]_~"}
+func (s typedSecret) long() bool { return utf8.RuneCountInString(s.text) >= minLong }
 
-// percent escapes all but letters, digits and keep.
-func percent(text, keep string) string {
-	var b strings.Builder
-	for _, c := range []byte(text) {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte(keep, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
+// shownDocument identifies a document of a tab, with the frames in it.
+type shownDocument struct {
+	tab       *tab
+	documents int
 }
 
-// asHTML spells a text as innerHTML does, asAttribute as it does in attributes, asName as
-// Chrome does in the name of a file.
-var (
-	asHTML      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	asAttribute = strings.NewReplacer("&", "&amp;", `"`, "&quot;")
-	asName      = strings.NewReplacer(`"`, "_", "*", "_", "/", "_", ":", "_", "<", "_", ">", "_", "?", "_", `\`, "_", "|", "_")
-)
+// shows gives the document that the tab shows.
+func (t *tab) shows() shownDocument {
+	now, _ := t.look()
+	return shownDocument{t, now.documents}
+}
 
-// noteTyped remembers a secret for the life of the lane, in memory only.
-func (l *lane) noteTyped(text string) {
+// noteTyped remembers a secret that is about to be put into a field of these names.
+func (c *call) noteTyped(text string, names []string) {
+	c.lane.noteTyped(typedSecret{text, names, c.tab.shows()})
+}
+
+func (l *lane) noteTyped(secret typedSecret) {
+	if secret.text == "" {
+		return
+	}
 	s := &l.typed
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(text) < minTyped || slices.Contains(s.texts, text) {
-		return
-	}
-	if len(s.texts) >= maxTyped {
-		s.texts = s.texts[1:]
-	}
-	s.texts = append(s.texts, text)
-	h := &hider{}
-	for _, t := range s.texts {
-		for _, keep := range unescaped {
-			form := percent(t, keep)
-			h.spellings = append(h.spellings, form, strings.ReplaceAll(form, "%20", "+"))
-		}
-		quoted, _ := json.Marshal(t)
-		plain := quote(t)
-		h.spellings = append(h.spellings, t, string(quoted[1:len(quoted)-1]), string(plain[1:len(plain)-1]), asHTML.Replace(t), asAttribute.Replace(t), asName.Replace(t))
-	}
-	// The longest first: one may begin as another does.
-	slices.SortFunc(h.spellings, func(a, b string) int {
-		if d := len(b) - len(a); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+	s.list = slices.DeleteFunc(s.list, func(x typedSecret) bool {
+		return x.text == secret.text && x.place == secret.place && slices.Equal(x.names, secret.names)
 	})
-	h.spellings = slices.Compact(h.spellings)
-	pairs := make([]string, 0, 2*len(h.spellings))
-	for _, spelling := range h.spellings {
-		pairs = append(pairs, spelling, hidden)
+	if len(s.list) >= maxTyped {
+		s.list = s.list[1:]
 	}
-	h.all = strings.NewReplacer(pairs...)
-	s.hider = h
-}
-
-// quote gives text as JSON as pages write it: "<" stays one character.
-func quote(text string) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(text)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// hider takes what was typed in secret out of answers; nil leaves all as it is.
-type hider struct {
-	spellings []string
-	all       *strings.Replacer
+	s.list = append(slices.Clone(s.list), secret)
+	s.hider = newHider(s.list)
 }
 
 // hider gives what hides all that was typed in secret so far.
@@ -115,173 +81,64 @@ func (l *lane) hider() *hider {
 	return s.hider
 }
 
-// ours are words of ours that a secret may be found in: refs and other names that
-// calls take, and what the catalog lists for a field.
-var ours = regexp.MustCompile(`^(([a-z]\d+)+|image/[a-z]+|chromium)$`)
-
-// text gives a text without the secrets. Refs in an outline stay what they are.
-func (h *hider) text(s string) string {
-	if h == nil {
-		return s
-	}
-	if strings.Contains(s, cutMark) {
-		s = h.cut(s)
-	}
-	if !slices.ContainsFunc(h.spellings, func(spelling string) bool { return strings.Contains(s, spelling) }) || ours.MatchString(s) {
-		return s
-	}
-	const mark = "[ref="
-	var out strings.Builder
-	for {
-		at := strings.Index(s, mark)
-		if at < 0 {
-			break
-		}
-		end := at + len(mark)
-		if ref, _, ok := strings.Cut(s[end:], "]"); ok && refPattern.MatchString(ref) {
-			out.WriteString(h.all.Replace(s[:at]) + s[at:end+len(ref)])
-			end += len(ref)
-		} else {
-			out.WriteString(h.all.Replace(s[:end]))
-		}
-		s = s[end:]
-	}
-	return out.String() + h.all.Replace(s)
-}
-
-// cutMark stands where a text was cut: by us, by the page's script, by Chrome.
-const cutMark = "…"
-
-// minPiece is the shortest piece of a secret that is hidden beside such a mark: what is
-// shorter ends or begins many a text by chance.
-const minPiece = 2
-
-// cut hides what a cut left of a secret: its beginning before the mark, its end behind.
-func (h *hider) cut(s string) string {
-	parts := strings.Split(s, cutMark)
-	for i, part := range parts {
-		if i > 0 {
-			for n := 1; n > 0; part = part[n:] {
-				n = h.longest(func(spelling string, n int) bool { return strings.HasPrefix(part, spelling[len(spelling)-n:]) })
-			}
-			if len(part) < len(parts[i]) {
-				part = hidden + part
-			}
-		}
-		whole := len(part)
-		if i < len(parts)-1 {
-			for n := 1; n > 0; part = part[:len(part)-n] {
-				n = h.longest(func(spelling string, n int) bool { return strings.HasSuffix(part, spelling[:n]) })
-			}
-			if len(part) < whole {
-				part += hidden
-			}
-		}
-		parts[i] = part
-	}
-	return strings.Join(parts, cutMark)
-}
-
-// longest gives the length of the longest piece of a spelling that is there, 0 for none.
-func (h *hider) longest(there func(spelling string, n int) bool) (most int) {
-	for _, spelling := range h.spellings {
-		for n := len(spelling); n > most && n >= minPiece; n-- {
-			if there(spelling, n) {
-				most = n
-			}
-		}
-	}
-	return most
-}
-
-// output hides in what a call gives.
-func (h *hider) output(out *capabilities.Output) {
-	if h != nil {
-		h.in(reflect.ValueOf(&out.Result).Elem())
-		out.Evidence = h.text(out.Evidence)
+// hidIn notes that a part of the call's answer was made without what was typed in secret.
+func (c *call) hidIn(part string) {
+	if !slices.Contains(c.hid, part) {
+		c.hid = append(c.hid, part)
 	}
 }
 
-// refusal hides in what a call is refused with.
-func (h *hider) refusal(e *capabilities.Error) *capabilities.Error {
-	if h == nil {
-		return e
+// hide takes what was typed in secret out of the call's answer, and says there once that
+// it did, and in which parts of it.
+func (c *call) hide(out *capabilities.Output) {
+	for _, part := range c.lane.hider().output(out) {
+		c.hidIn(part)
 	}
-	e = e.WithHint(h.text(e.Hint))
-	e.Message = h.text(e.Message)
-	h.in(reflect.ValueOf(&e.Details).Elem())
-	return e
+	if len(c.hid) == 0 {
+		return
+	}
+	if out.Evidence != "" {
+		out.Evidence += "; "
+	}
+	out.Evidence += "what was typed in secret is hidden in: " + strings.Join(c.hid, ", ")
 }
 
-// in hides in every text of v. What v points to may be a record's own: it is
-// copied, not written to. Bytes stay as they are, and so do the names of fields.
-func (h *hider) in(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(h.text(v.String()))
-	case reflect.Interface, reflect.Pointer:
-		if v.IsNil() {
-			return
-		}
-		to := reflect.New(v.Elem().Type())
-		to.Elem().Set(v.Elem())
-		h.in(to.Elem())
-		if v.Kind() == reflect.Interface {
-			to = to.Elem()
-		}
-		v.Set(to)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Field(i); f.CanSet() || f.Kind() == reflect.Struct { // an embedded one has fields to set
-				h.in(f)
-			}
-		}
-	case reflect.Slice:
-		if raw, ok := v.Interface().(json.RawMessage); ok {
-			v.SetBytes(h.json(raw))
-		} else if v.Type().Elem().Kind() != reflect.Uint8 {
-			to := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(to, v)
-			for i := range v.Len() {
-				h.in(to.Index(i))
-			}
-			v.Set(to)
-		}
-	case reflect.Map:
-		to := reflect.MakeMap(v.Type())
-		for key, value := range v.Seq2() {
-			element := reflect.New(v.Type().Elem()).Elem()
-			element.Set(value)
-			h.in(element)
-			to.SetMapIndex(key, element)
-		}
-		v.Set(to)
+// unsaid takes short secrets out of an expression's value, where w's document still has
+// them: texts that are the value and nothing else, unless the page has the same
+// elsewhere, and the source of elements that repeat it.
+func (c *call) unsaid(w world, raw []byte) []byte {
+	if !c.lane.hider().holdsShort(string(raw)) {
+		return raw
 	}
-}
-
-// json hides in the strings and names of a JSON text, as they mean.
-func (h *hider) json(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		end := i + 1
-		if raw[i] == '"' {
-			for ; end < len(raw) && raw[end] != '"'; end++ {
-				if raw[end] == '\\' {
-					end++
-				}
+	var repeated []struct {
+		Value string   `json:"value"`
+		Alone bool     `json:"alone"` // nothing else of the page is that value
+		HTML  []string `json:"html"`  // of what repeats it
+	}
+	if w.id == 0 {
+		w, _ = c.tab.inWorld(c.ctx)
+	}
+	if w.id == 0 || w.put(c.ctx, "repeated", struct{}{}).get(c.ctx, &repeated) != nil {
+		return raw // the document went, and the field with it
+	}
+	changed := false
+	raw = mapJSON(raw, func(_, s string) string {
+		was := s
+		for _, r := range repeated {
+			if r.Alone && strings.TrimSpace(s) == r.Value {
+				s = hidden
 			}
-			end = min(end+1, len(raw))
-			var text string
-			if json.Unmarshal(raw[i:end], &text) == nil {
-				if shown := h.text(text); shown != text {
-					out = append(out, quote(shown)...)
-					i = end
-					continue
+			for _, source := range r.HTML {
+				if strings.Contains(s, source) {
+					s = strings.ReplaceAll(s, source, hideWords(source, r.Value))
 				}
 			}
 		}
-		out = append(out, raw[i:end]...)
-		i = end
+		changed = changed || s != was
+		return s
+	})
+	if changed {
+		c.hidIn("result")
 	}
-	return out
+	return raw
 }

@@ -129,18 +129,18 @@ func TestHidingLeavesOursAlone(t *testing.T) {
 	if h := l.hider(); h != nil {
 		t.Error("there is nothing to hide")
 	}
-	for _, secret := range []string{"12", "12345", "1234567"} {
-		l.noteTyped(secret)
+	for _, secret := range []string{"12", "12345678", "1234567890"} {
+		l.noteTyped(typedSecret{text: secret})
 	}
-	shared, list, names := &inner{"a12345"}, []string{"say 12345", "e12345", "f1e12345"}, map[string]string{"12345": "12345", "x": "y"}
-	var got any = given{inner{"- x [ref=e12345] 12345 [ref=12345] 1234567, 12"}, inner{"12345"}, shared, list, names, json.RawMessage(`{"12345":["\u0031\u0032345\n",12345]}`), []byte("12345"), 7}
-	l.hider().in(reflect.ValueOf(&got).Elem())
-	want := given{inner{"- x [ref=e12345] (hidden) [ref=(hidden)] (hidden), 12"}, inner{"(hidden)"}, &inner{"a12345"}, []string{"say (hidden)", "e12345", "f1e12345"},
-		map[string]string{"12345": "(hidden)", "x": "y"}, json.RawMessage(`{"(hidden)":["(hidden)\n",12345]}`), []byte("12345"), 7}
+	shared, list, names := &inner{"a12345678"}, []string{"say 12345678", "e12345678", "f1e12345678"}, map[string]string{"12345678": "12345678", "x": "y"}
+	var got any = given{inner{"- x [ref=e12345678] 12345678 [ref=12345678] 1234567890, 12"}, inner{"12345678"}, shared, list, names, json.RawMessage(`{"12345678":["\u0031\u0032345678\n",12345678]}`), []byte("12345678"), 7}
+	l.hider().in(reflect.ValueOf(&got).Elem(), "")
+	want := given{inner{"- x [ref=e12345678] (hidden) [ref=(hidden)] (hidden), 12"}, inner{"(hidden)"}, &inner{"a12345678"}, []string{"say (hidden)", "e12345678", "f1e12345678"},
+		map[string]string{"12345678": "(hidden)", "x": "y"}, json.RawMessage(`{"(hidden)":["(hidden)\n",12345678]}`), []byte("12345678"), 7}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %s\nwant %+v", got, got.(given).Raw, want)
 	}
-	if list[0] != "say 12345" || names["12345"] != "12345" {
+	if list[0] != "say 12345678" || names["12345678"] != "12345678" {
 		t.Error("what was shared was written to")
 	}
 }
@@ -148,10 +148,10 @@ func TestHidingLeavesOursAlone(t *testing.T) {
 // BenchmarkHideNothing is what a large snapshot costs a lane that typed a password.
 func BenchmarkHideNothing(b *testing.B) {
 	l := &lane{}
-	l.noteTyped("correct horse & battery")
+	l.noteTyped(typedSecret{text: "correct horse & battery"})
 	var g any = given{Snapshot: strings.Repeat("- button \"Some name of it\" [ref=e1234]\n", 1600)}
 	for b.Loop() {
-		l.hider().in(reflect.ValueOf(&g).Elem())
+		l.hider().in(reflect.ValueOf(&g).Elem(), "")
 	}
 }
 
@@ -163,10 +163,10 @@ func TestTypedSecretsAreNotCut(t *testing.T) {
 const pad = n => 'o'.repeat(n);
 document.querySelector('input').onchange = e => {
 	const v = e.target.value;
-	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 38) + encodeURIComponent(v) + pad(60) + encodeURIComponent(v) + pad(i + 8) + '">L</a>');
-	for (let i = 0; i < 24; i++) console.log({text: pad(i + 76) + v + v + pad(99)}, [pad(i + 38) + v + pad(99)]);
-	document.title = pad(990) + v;
-	fetch('/long?' + pad(2008) + encodeURIComponent(v));
+	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 38) + '/' + encodeURIComponent(v) + '/' + pad(60) + '/' + encodeURIComponent(v) + '/' + pad(i + 8) + '">L</a>');
+	for (let i = 0; i < 24; i++) console.log({text: pad(i + 76) + ' ' + v + ' ' + pad(99)}, [pad(i + 38) + ' ' + v + ' ' + pad(99)]);
+	document.title = pad(990) + ' ' + v;
+	fetch('/long?' + pad(2008) + '=' + encodeURIComponent(v));
 }
 </script>`)})
 	n := newNode(t, s.URL)
@@ -209,7 +209,7 @@ b.onclick = () => {
 	n.goTo(s.URL + "/")
 	for _, secret := range []string{"Kv3Xw7Qz_3Jb5NmT8Rg", `Kv3?Xw"Qz*3:b<5>~e\f|g`, "Kv3/QzXw"} {
 		n.must("fill-form", obj{"selector": "input", "value": secret})
-		for _, before := range []string{"a ", strings.Repeat("o", 142)} {
+		for _, before := range []string{"a ", strings.Repeat("o", 141) + " "} {
 			n.eval("b.name = '" + before + "'; 1")
 			d := n.nextDownload(n.must("click", obj{"selector": "#b"}))
 			if strings.Contains(d.Name+d.Path, "Kv3") || strings.Contains(d.Name+d.Path, "Xw") || !strings.Contains(d.Name, "(hid") {
@@ -226,7 +226,7 @@ b.onclick = () => {
 func TestHidingKnowsTheSpellings(t *testing.T) {
 	const secret = "a<b>c&d'e\"f g~h$i+j=k:l@m/n\\o"
 	l := &lane{}
-	l.noteTyped(secret)
+	l.noteTyped(typedSecret{text: secret})
 	quoted, _ := json.Marshal(secret)
 	for _, spelling := range []string{
 		secret, url.QueryEscape(secret), url.PathEscape(secret), string(quoted), string(quote(secret)),
@@ -241,14 +241,14 @@ func TestHidingKnowsTheSpellings(t *testing.T) {
 // Every part of an answer is looked through.
 func TestHidingReachesEveryPart(t *testing.T) {
 	l := &lane{}
-	l.noteTyped("horse")
-	out := capabilities.Output{Result: []string{"a horse"}, Evidence: "saw horse"}
+	l.noteTyped(typedSecret{text: "longhorse"})
+	out := capabilities.Output{Result: []string{"a longhorse"}, Evidence: "saw longhorse"}
 	l.hider().output(&out)
 	if !reflect.DeepEqual(out.Result, []string{"a (hidden)"}) || out.Evidence != "saw (hidden)" {
 		t.Errorf("%+v", out)
 	}
-	e := capabilities.Errorf(capabilities.CodeConflict, "a horse").WithHint("a horse").WithDetails([]string{"a horse"})
-	if e = l.hider().refusal(e); e.Message != "a (hidden)" || e.Hint != e.Message || !reflect.DeepEqual(e.Details, []string{e.Message}) {
+	e := capabilities.Errorf(capabilities.CodeConflict, "a longhorse").WithHint("a longhorse").WithDetails([]string{"a longhorse"})
+	if e = l.hider().refusal(e); e.Message != "a (hidden)" || e.Hint != "a (hidden) What was typed in secret is hidden in this answer." || !reflect.DeepEqual(e.Details, []string{e.Message}) {
 		t.Errorf("%+v", e)
 	}
 }

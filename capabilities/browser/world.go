@@ -22,6 +22,8 @@ var (
 	namesScript string
 	//go:embed page/words.js
 	wordsScript string
+	//go:embed page/secret.js
+	secretScript string
 	//go:embed page/closed.js
 	closedScript string
 	//go:embed page/frames.js
@@ -42,12 +44,12 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
-const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, typed, typeIn, setField, paste, takesDrop, " +
+const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, repeated, typed, typeIn, setField, paste, takesDrop, " +
 	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
 
 // worldName names our isolated world in every page.

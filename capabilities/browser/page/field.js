@@ -2,14 +2,15 @@
 
 // focusField puts the caret where the text shall go.
 function focusField(el, o, editor) {
-  const secret = isSecret(el);
+  const secret = isSecret(el), names = namesOf(el) || [];
+  markSecret(el);
   const direct = el.tagName === 'INPUT' && SET_INPUTS.has(el.type);
   el.focus({preventScroll: true});
   const root = el.getRootNode();
   const active = root.activeElement;
   if (!direct && !(active && (active === el || el.contains(active) || active.shadowRoot))) return unfocused(el);
   field = {el, before: el.isContentEditable ? el.innerText : el.value, clear: o.clear, fresh: true, editor};
-  if (editor) return {secret, veiled: isVeiled(el), multiline: true, drawn: true};
+  if (editor) return {secret, names, veiled: isVeiled(el), multiline: true, drawn: true};
   let end = false;
   if (el.isContentEditable) {
     const s = el.ownerDocument.defaultView.getSelection();
@@ -22,7 +23,7 @@ function focusField(el, o, editor) {
     }
   }
   const empty = !(el.isContentEditable ? squeeze(el.innerText) : el.value);
-  return {secret, direct, veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
+  return {secret, names, direct, veiled: isVeiled(el), end, empty, multiline: el.tagName === 'TEXTAREA' || el.isContentEditable, rich: el.isContentEditable};
 }
 
 let field = null;
@@ -137,7 +138,7 @@ function fillOne(o, keyed) {
     const done = chooseIn(el, el.multiple ? o.value.split('\n').filter(Boolean) : [o.value]);
     return done.error ? done : {verdict: done.verdict};
   }
-  isSecret(el);
+  markSecret(el);
   const before = el.editContext ? '' : currentText(el);
   if (SET_INPUTS.has(el.type)) {
     el.focus({preventScroll: true});
@@ -156,26 +157,26 @@ function fillOne(o, keyed) {
   el.focus({preventScroll: true});
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
-  const secret = isSecret(el), editor = editorOf(el);
-  if (editor) return o.check ? {judge: () => drawn(editor, want, true), secret} : {keys: true, keyed: true, multiline: true, drawn: true, secret};
-  if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret};
-  if (before === want) return {verdict: 'match', secret};
+  const names = namesOf(el) || [], secret = isSecret(el), editor = editorOf(el);
+  if (editor) return o.check ? {judge: () => drawn(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, secret, names};
+  if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret, names};
+  if (before === want) return {verdict: 'match', secret, names};
   if (keyed || el.isContentEditable || el.getRootNode() !== document) {
     // Rich text and what listens to keys get real keys, which come from outside.
     if (el.isContentEditable) el.ownerDocument.defaultView.getSelection().selectAllChildren(el);
     else el.select();
-    return {keys: true, keyed: keyed || isVeiled(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret};
+    return {keys: true, keyed: keyed || isVeiled(el), rich: el.isContentEditable, empty: before === '', multiline: el.tagName !== 'INPUT', secret, names};
   }
   putText(el, want);
   if (attached(el) && judgeText(el, before, want) === 'unchanged') setNative(el, want);
-  return {judge: () => judgeText(el, before, want), text: el, secret};
+  return {judge: () => judgeText(el, before, want), text: el, secret, names};
 }
 
 // TEXTS is what fill.go looks through for listeners, in the same order.
 const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), textarea, [contenteditable]';
 
-// secretsAmong tells which fields hold what must not be shown.
-const secretsAmong = o => o.fields.map(f => { const x = find(f); return !!x.el && isSecret(fieldOf(x.el)); });
+// secretsAmong gives the names of the fields that hold what must not be shown, null for others.
+const secretsAmong = o => o.fields.map(f => { const x = find(f); return x.el ? namesOf(fieldOf(x.el)) : null; });
 
 const TAKES_BACK = 250; // milliseconds
 

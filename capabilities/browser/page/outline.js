@@ -52,7 +52,7 @@ function outline(root, o) {
       if (role === 'file') return quote([...el.files].map(f => f.name).join(', '));
       const editor = editorOf(el);
       if (editor) return ['', nameOf(el, role)].includes(textOf(editor, 300)) ? drawing(editor) : ''; // what is not hidden from readers, the outline has
-      const holds = el.value ? quote(cut(el.value, most)) : '';
+      const holds = el.value ? quote(cut(unsaid(el, el.value), most)) : '';
       return el.list ? `${holds || '""'} of ${choices(el.list.options)}` : holds;
     }
     if (el.tagName === 'SELECT') {
@@ -111,7 +111,7 @@ function outline(root, o) {
   function visit(node, out, mute, pointing) {
     if (node.nodeType === 3) {
       if (mute || veiled) return;
-      if (/\S/.test(node.data)) out.push(struck ? node.data.replace(/\S(.*\S)?/s, '\x03$&\x03') : node.data);
+      if (/\S/.test(node.data)) out.push(struck ? unsaid(node, node.data).replace(/\S(.*\S)?/s, '\x03$&\x03') : unsaid(node, node.data));
       else if (node.data && out.length && typeof out[out.length - 1] === 'string') out.push(' ');
       return;
     }
@@ -274,7 +274,7 @@ function outline(root, o) {
       if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
       let s = n.role;
       if (n.name) s += ' ' + quote(n.name);
-      if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(n.hint), 50))}]`;
+      if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(unsaid(n.el, n.hint)), 50))}]`;
       for (const a of n.attrs) s += ` [${plain(a)}]`;
       const head = s.length;
       const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole)}]`;
@@ -501,6 +501,7 @@ async function snapshot(o) {
   next = Math.max(next, o.base);
   suspects = [];
   strangers = [];
+  hid = false;
   let root = document.body || document.documentElement;
   if (o.ref || o.selector) {
     const f = find(o);
@@ -509,7 +510,7 @@ async function snapshot(o) {
   }
   const out = root ? outline(root, o) : {text: '', slots: [], omitted: 0};
   prune();
-  return {...out, next, suspects: suspects.length, strangers: strangers.length, url: location.href, title: document.title};
+  return {...out, next, suspects: suspects.length, strangers: strangers.length, hid, url: location.href, title: document.title};
 }
 
 // marks lists what of the outline's refs is in view, with its box.

@@ -1,6 +1,4 @@
-// ---- words about elements: role, name, value, what is secret -------------------
-
-const secrets = new WeakSet(); // elements that were ever password fields
+// ---- words about elements: role, name, value -------------------
 
 const loose = /\s\s|[^\S ]|^\s|\s$/;
 const squeeze = s => loose.test(s) ? s.replace(/\s+/g, ' ').trim() : s;
@@ -145,7 +143,9 @@ function labelsById(root) {
   return by;
 }
 
-function nameOf(el, role) {
+const nameOf = (el, role) => unsaid(el, givenName(el, role));
+
+function givenName(el, role) {
   if (UNNAMED.has(role) && !el.hasAttributes()) return '';
   const by = el.getAttribute('aria-labelledby');
   if (by) {
@@ -208,18 +208,4 @@ function hintOf(el) {
   return el.id || el.getAttribute('name') ||
     (icon && String(icon.className.baseVal ?? icon.className)) || String(el.className.baseVal ?? el.className) ||
     getComputedStyle(el).backgroundImage.match(/([^"/?#]+)(?:[?#][^"]*)?"\)/)?.[1];
-}
-
-// isSecret: what the field holds must not be shown. A list to search in is no password,
-// though pages call it one to keep the browser from offering addresses.
-function isSecret(el) {
-  if (secrets.has(el)) return true;
-  let auto = el.getAttribute('autocomplete') || '';
-  if (el.getAttribute('role') === 'combobox' && /list|both/.test(el.getAttribute('aria-autocomplete'))) auto = auto.replace('new-password', '');
-  if (el.type === 'password' || /(current|new)-password|one-time-code|cc-(number|csc)/.test(auto) ||
-      (el.tagName === 'INPUT' && !['', 'none'].includes(getComputedStyle(el).webkitTextSecurity || ''))) {
-    secrets.add(el);
-    return true;
-  }
-  return false;
 }
