@@ -1,5 +1,6 @@
 // Package metrics counts and measures, and writes what it has in the text form
-// that Prometheus and its relatives read (exposition format 0.0.4).
+// that Prometheus and its relatives read (exposition format 0.0.4), with the memory,
+// descriptors and goroutines of the process.
 //
 // Promises: counting takes no memory once a series exists, and never fails; a
 // page that is read while others count is whole; names and labels come out
