@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/metrics"
 )
 
 // newFront makes the HTTP door with the certificate that Options ask for.
@@ -36,7 +37,16 @@ func (g *Gateway) newFront() (_ *front.Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return front.New(front.Options{Addr: o.HTTP, Tokens: g.Tokens, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Log: g.log})
+	return front.New(front.Options{Addr: o.HTTP, Tokens: g.Tokens, Certificate: g.cert, Proxies: o.Proxies, Hosts: hosts, Connections: connections(), Log: g.log})
+}
+
+// connections leaves half of the process's descriptors to nodes, files and children; 0
+// where that is no bound.
+func connections() int {
+	if most := metrics.Descriptors() / 2; most < front.MaxConnections {
+		return most
+	}
+	return 0
 }
 
 // Certificate is what HTTPS is served with; nil: it is HTTP.

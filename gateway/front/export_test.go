@@ -28,3 +28,6 @@ func LoadCertificateOf(roots *x509.CertPool, certFile, keyFile string, log *slog
 
 // SetBodyTime changes how long a client may take to send a body; before Run.
 func SetBodyTime(s *Server, d time.Duration) { s.bodyTime = d }
+
+// SetStrangerIdle changes how long a connection without a token may say nothing; before Run.
+func SetStrangerIdle(s *Server, d time.Duration) { s.idle = d }

@@ -13,18 +13,16 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
 const (
-	maxConnections = 4096
-	maxHeader      = 32 << 10
-	headerTime     = 10 * time.Second
-	idleTime       = 3 * time.Minute
-	drainTime      = 5 * time.Second
+	maxHeader  = 32 << 10
+	headerTime = 10 * time.Second
+	idleTime   = 3 * time.Minute
+	drainTime  = 5 * time.Second
 	// strangerTime is how long who has shown no token may take to read an answer.
 	strangerTime = 30 * time.Second
 )
@@ -61,8 +59,10 @@ type Options struct {
 	Proxies []netip.Prefix
 	Hosts   []string // names besides loopback ones by which clients may call; default: none
 	Origins []string // web origins besides our own that may call; default: none
-	Log     *slog.Logger
-	Now     func() time.Time // default time.Now
+	// Connections is how many may be open at once, at least 64; default 4096.
+	Connections int
+	Log         *slog.Logger
+	Now         func() time.Time // default time.Now
 }
 
 // Server is the gateway's HTTP server. Mount surfaces with Handle, then Listen,
@@ -78,6 +78,7 @@ type Server struct {
 	refused  failures // bounds the log only
 	listener net.Listener
 	bodyTime time.Duration // how long a client may take to send a body
+	idle     time.Duration // how long who has shown no token may say nothing
 	draining chan struct{}
 	drain    sync.Once
 }
@@ -93,13 +94,17 @@ func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Connections == 0 {
+		o.Connections = MaxConnections
+	}
+	o.Connections = max(o.Connections, minConnections)
 	s := &Server{
 		opts: o, mux: http.NewServeMux(),
 		hosts: map[string]bool{"localhost": true}, origins: map[string]bool{},
 		failed:   failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		attempts: failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
 		refused:  failures{now: o.Now, byAddr: make(map[netip.Prefix]*rate.Limiter)},
-		bodyTime: bodyTime, draining: make(chan struct{}),
+		bodyTime: bodyTime, idle: strangerIdle, draining: make(chan struct{}),
 	}
 	for _, h := range o.Hosts {
 		s.hosts[hostname(h)] = true
@@ -127,6 +132,7 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 				return
 			}
 			v.who = who
+			known(r, who)
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // answers may rightly take long now
 		}
 		s.admitted(w, r, v, h)
@@ -237,12 +243,14 @@ func (s *Server) Run(ctx context.Context) error {
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
+		ConnState:         turned,
+		ConnContext:       withConnection,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
 	}
 	if s.opts.Certificate != nil {
 		server.TLSConfig = s.opts.Certificate.config()
 	}
-	listener := netutil.LimitListener(s.listener, maxConnections)
+	listener := listen(s.listener, s.opts.Connections, s.idle, s.trusted)
 	done := make(chan error, 1)
 	go func() {
 		if s.opts.Certificate != nil {

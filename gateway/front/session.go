@@ -61,6 +61,7 @@ func (s *Server) HandleSession(pattern string, signedOut, h http.Handler) {
 			return
 		}
 		v.who, v.csrf = who, csrfOf(cookie)
+		known(r, who)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		s.admitted(w, r, v, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := checkForgery(r, v.csrf); err != nil {
