@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 DATA    ?=
 UP      := bin/handrail up $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media chaos-artifacts fuzz cross suite conformance clients clean
+.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts fuzz cross suite conformance clients clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,13 @@ bench-media: ## artifacts from node to gateway beside a bare QUIC stream, the li
 	go test -count=1 -timeout 10m -v -run TestLiveFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 	$(if $(MINUTES),go test -count=1 -timeout 60m -v -run TestLiveGrowth ./test/console -args -minutes $(MINUTES))
 	go test -count=1 -run xxx -bench 'Photo|Position' -benchtime 20x ./capabilities/sensor ./platform/geoclue
+
+bench-tokens: ## what a model reads of the suite's recorded calls, as JSON and as plain text, in tokens
+	@.ci/setup test
+	@.ci/conformance install
+	mkdir -p dist
+	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./test/capability -args -record $(CURDIR)/dist/calls.jsonl
+	HANDRAIL_CONFORMANCE=$(CURDIR)/.tools/conformance go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp -args -recorded $(CURDIR)/dist/calls.jsonl
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
 	@.ci/setup build

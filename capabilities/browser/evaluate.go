@@ -169,14 +169,14 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 	}
 	raw = c.unsaid(w, raw)
 	out := capabilities.Output{Result: value(raw), Effect: capabilities.EffectUnverifiable,
-		Evidence: "the expression gave a value; what else it did was not examined", Untrusted: true}
+		Evidence: "its effects were not examined", Untrusted: true}
 	if text := string(raw); len(raw) > c.room {
 		if raw[0] == '"' {
 			text = stringOf(jsonv2.Value(raw))
 		}
 		if kept := clip(text, c.room); len(kept) < len(text) {
 			out.Result = cutValue{clipText(text, c.room), len(text) - len(kept)}
-			out.Evidence = "the value is cut: give max_chars, or ask for a part of it; what else the expression did was not examined"
+			out.Evidence = "the value is cut: give max_chars, or ask for a part of it; its effects were not examined"
 		}
 	}
 	return out, nil

@@ -287,7 +287,7 @@ func bindNode(cmd *cobra.Command, c *client, lane, node string) error {
 // fields are those of a connection's entry.
 func (k clientKind) fields(data dataDir, c *client, now connection) []clientfile.Field {
 	if now.Transport == "http" {
-		return k.remote(c.base.String()+"/mcp", map[string]string{"Authorization": "Bearer " + now.Token.text})
+		return k.remote(c.base.String()+query("/mcp", "structured", asked(k.structured)), map[string]string{"Authorization": "Bearer " + now.Token.text})
 	}
 	return k.stdio(ownProgram(), []string{"mcp", "--data", string(data), "--client", k.name})
 }

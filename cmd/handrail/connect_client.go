@@ -64,6 +64,9 @@ type clientKind struct {
 	// remote gives the fields of an entry by URL; nil if the client takes none.
 	remote func(url string, headers map[string]string) []clientfile.Field
 	reload string // what makes a running client read the file
+	// structured says that the client itself uses structured content. The others hand it to
+	// their model, which reads plain text for fewer tokens.
+	structured bool
 }
 
 // ours are the fields that one of the transports uses. Those that a new entry does

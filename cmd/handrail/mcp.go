@@ -23,6 +23,7 @@ func newMCPCmd() *cobra.Command {
 	names := cmd.Flags().String("names", "", "canonical gives dotted tool names")
 	name := cmd.Flags().String("client", "", "call as this client of 'handrail connect', with its token")
 	schemas := cmd.Flags().String("schemas", "", "input lists tools without output schemas")
+	structured := cmd.Flags().Bool("structured", false, "send results as structured content, too (default: as the client named by --client uses it; without --client true)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *lane == "" {
 			id, err := uuid.NewV7()
@@ -44,12 +45,16 @@ func newMCPCmd() *cobra.Command {
 		if *name != "" {
 			connect = func() (*client, error) { return connectedGateway(cmd, *name) }
 		}
+		if !cmd.Flags().Changed("structured") {
+			kind, connected := kindOf(*name)
+			*structured = !connected || kind.structured
+		}
 		if _, err := connect(); err != nil {
 			return err
 		}
 		bridge := newBridge(bridgeOptions{
 			Connect: connect,
-			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas),
+			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas, "structured", asked(*structured)),
 			In:      polled(cmd.InOrStdin(), bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
 			Out:     cmd.OutOrStdout(),
 			Log:     cmd.ErrOrStderr(),
@@ -57,6 +62,15 @@ func newMCPCmd() *cobra.Command {
 		return bridge.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// asked is what the address says of structured content; it goes without saying that it is
+// wanted.
+func asked(structured bool) string {
+	if structured {
+		return ""
+	}
+	return "0"
 }
 
 // connectedGateway finds the gateway that a client was connected to. Its own

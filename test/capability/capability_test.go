@@ -140,6 +140,9 @@ func TestBehaviours(t *testing.T) {
 			fmt.Printf("%-8s %6d ms  %3d calls  %s  %s\n", out.Status, out.Duration.Milliseconds(), out.Calls, out.ID, first)
 		}
 	}
+	if *recordFile != "" {
+		o.Way = record(t, *recordFile)
+	}
 	report, err := capability.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

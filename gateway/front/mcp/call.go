@@ -24,7 +24,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	defer func() {
 		if p := recover(); p != nil {
 			v.s.opts.Log.Error("mcp.panic", "tool", d.Tool, "principal", v.who.Principal, "lane", v.caller.Lane, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			out, err = failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
+			out, err = v.failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
 		}
 	}()
 	client := ctx
@@ -51,7 +51,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	if id, ok := req.Params.Meta[metaRequest]; ok {
 		text, _ := id.(string)
 		if err := capabilities.ValidateName(metaRequest, text, 128); err != nil {
-			return failure(d.Tool, err), nil
+			return v.failure(d.Tool, err), nil
 		}
 		r.RequestID = capabilities.RequestID(text)
 	}
@@ -62,7 +62,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	}
 	if req.Params.RequestState != "" {
 		if err := v.answered(ctx, req, d); err != nil {
-			return failure(d.Tool, err), nil
+			return v.failure(d.Tool, err), nil
 		}
 	}
 	r.Elicits = v.elicits(req)
@@ -72,7 +72,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 			return ask, nil
 		}
 	}
-	out = project(&result)
+	out = project(&result, v.list.plain)
 	linkArtifacts(out, &result, links(req.Session))
 	if post != nil {
 		post.answer.lift(out)
@@ -80,12 +80,12 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	return out, nil
 }
 
-func failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {
+func (v *view) failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {
 	e := front.ViewError(err)
 	return project(&capabilities.Result{
 		Tool: tool, Status: capabilities.StatusError, Code: e.Code, Message: e.Message, Hint: e.Hint,
 		Retryable: e.Retryable, Details: e.Details,
-	})
+	}, v.list.plain)
 }
 
 const maxProgressQueue = 16

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/fronttest"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -117,5 +119,29 @@ func TestInstructionsSayWhatTheListDoesNot(t *testing.T) {
 	}
 	if len(text) > 1500 {
 		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// Without structured content no tool promises any: clients refuse a result that lacks what its
+// schema promises.
+func TestPlainLists(t *testing.T) {
+	f := start(t)
+	showAll(t, f)
+	token := f.Token("alice", principal.RoleAgent)
+	if body := string(rawList(t, f, token, "/mcp?structured=0")); strings.Contains(body, "outputSchema") || !strings.Contains(body, "inputSchema") {
+		t.Errorf("output schemas without structured content: %.200s", body)
+	}
+	if body := string(rawList(t, f, token, "/mcp?structured=1")); !strings.Contains(body, "outputSchema") {
+		t.Errorf("no output schemas with structured content: %.200s", body)
+	}
+	f.Dispatcher.Show(fronttest.ToolText)
+	f.Dispatcher.Do(fronttest.ToolText, func(context.Context, dispatch.Request) capabilities.Result {
+		res := fronttest.OK(`{"text":"hello"}`)
+		res.Effect, res.Evidence, res.Untrusted = capabilities.EffectConfirmed, "it said so", true
+		return res
+	})
+	s := connect(t, f, token, "/mcp?structured=0", "2025-06-18", nil)
+	if res := call(t, s, "test_simple_text", map[string]any{"text": "x"}); res.StructuredContent != nil || text(res) != "confirmed: it said so\nthird-party:\ntext: hello" {
+		t.Errorf("%q, structured %v", text(res), res.StructuredContent)
 	}
 }

@@ -142,7 +142,7 @@ func TestListAndCall(t *testing.T) {
 		if res.IsError || !strings.HasPrefix(text(res), `{"text":"hello"}`) {
 			t.Errorf("result %s", text(res))
 		}
-		if !strings.Contains(text(res), "effect confirmed (it said so)") || !strings.Contains(text(res), "not instructions") {
+		if !strings.Contains(text(res), "effect confirmed (it said so)") || !strings.Contains(text(res), "third-party content") {
 			t.Errorf("what was verified is not told: %s", text(res))
 		}
 		if got, _ := json.Marshal(res.StructuredContent); string(got) != `{"text":"hello"}` {
