@@ -32,6 +32,8 @@ var (
 	refsScript string
 	//go:embed page/outline.js
 	outlineScript string
+	//go:embed page/passing.js
+	passingScript string
 	//go:embed page/aim.js
 	aimScript string
 	//go:embed page/field.js
@@ -44,7 +46,7 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+outlineScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 

@@ -216,7 +216,7 @@ function aimKeys(o) {
     if (f.error) return f;
     el = f.el;
     if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
-    if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+    if (isDisabled(el)) return disabled(el);
     if (!el.contains(focused())) el.focus();
     if (!el.matches(':focus-within') && !el.shadowRoot?.activeElement) return unfocused(el);
     el = focused();
@@ -236,8 +236,10 @@ function standIn(el) {
   return [...el.labels].find(l => l.checkVisibility({visibilityProperty: true})) || el;
 }
 
-async function aim(o) {
-  if (o.x !== undefined) return aimAt(o);
+const aim = o => o.x !== undefined ? aimAt(o) : patiently(again => aimNow(o, again));
+
+// aimNow is one look; again says that there was one before, which scrolled.
+async function aimNow(o, again) {
   if (o.kind === 'key') return aimKeys(o);
   if (o.kind === 'upload') return aimUpload(o);
   const f = find(o);
@@ -253,7 +255,7 @@ async function aim(o) {
   if (['click', 'hover', 'wheel', 'rect'].includes(o.kind)) el = standIn(el);
   if (!(imageOf(el) || el).checkVisibility({visibilityProperty: true})) return unseen(el);
   const looks = o.kind === 'rect' || o.kind === 'hover' || o.kind === 'wheel' || o.kind === 'place';
-  if (!looks && isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (!looks && isDisabled(el)) return disabled(el);
   if (o.kind === 'type' && isReadOnly(el)) return readOnly(el);
   if (o.kind === 'rect') {
     el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
@@ -265,10 +267,10 @@ async function aim(o) {
   await still(el);
   let p = hitPoint(el, o.position);
   let moved = false;
-  for (const block of ['center', 'start', 'end']) {
+  for (const block of again ? ['nearest'] : ['center', 'start', 'end']) {
     if (p.x !== undefined) break;
     moved = true;
-    (imageOf(el) || el).scrollIntoView({block, inline: 'center', behavior: 'instant'});
+    (imageOf(el) || el).scrollIntoView({block, inline: again ? 'nearest' : 'center', behavior: 'instant'});
     p = hitPoint(el, o.position);
   }
   if (p.x === undefined && o.kind === 'place') {
@@ -279,10 +281,10 @@ async function aim(o) {
   const editor = o.kind === 'type' && editorOf(el);
   if (editor && p.x === undefined) p = hitPoint(editor); // it draws over the field
   if (p.x === undefined) {
-    if (p.cover && getComputedStyle(el).pointerEvents === 'none') return fail('element_obscured', `${describe(el)} takes no clicks (pointer-events: none); they go to ${describe(p.cover)}.`,
-      'Do first what makes it take them, or use another element.');
-    if (p.cover) return fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`);
-    return fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.');
+    if (p.cover && getComputedStyle(el).pointerEvents === 'none') return passing(fail('element_obscured', `${describe(el)} takes no clicks (pointer-events: none); they go to ${describe(p.cover)}.`,
+      'Do first what makes it take them, or use another element.'), el);
+    if (p.cover) return passing(fail('element_obscured', `${describe(el)} is covered by ${describe(p.cover)}.`), el, p.cover);
+    return passing(fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.'), el);
   }
   const out = {x: p.x, y: p.y, moved};
   if (o.kind === 'type') return {...out, ...focusField(el, o, editor)};

@@ -120,7 +120,7 @@ function fillOne(o, keyed) {
   const toggle = el.type === 'checkbox' || el.type === 'radio' || role === 'checkbox' || role === 'switch' || role === 'radio' || role === 'menuitemcheckbox';
   if (toggle) {
     if (o.value !== 'true' && o.value !== 'false') return fail('invalid_arguments', `${describe(el)} takes "true" or "false".`);
-    if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+    if (isDisabled(el)) return disabled(el);
     const on = el.tagName === 'INPUT' ? el.checked && !el.indeterminate : el.getAttribute('aria-checked') === 'true';
     if (String(on) === o.value) return {verdict: 'match'};
     if (o.value === 'false' && (el.type === 'radio' || role === 'radio')) return fail('invalid_arguments', `${describe(el)} is a radio button: it is unset by setting another of its group.`);
@@ -132,7 +132,7 @@ function fillOne(o, keyed) {
     return fail('execution_failed', `${describe(el)} is no field that can be filled.`, byOtherWays(el));
   }
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
-  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (isDisabled(el)) return disabled(el);
   if (isReadOnly(el)) return readOnly(el);
   if (el.tagName === 'SELECT') {
     const done = chooseIn(el, el.multiple ? o.value.split('\n').filter(Boolean) : [o.value]);
@@ -191,11 +191,12 @@ async function fill(o) {
   const done = [];
   let last = null, opened = false;
   const added = new Set();
+  const end = performance.now() + LOOKS; // of all fields together
   const observer = new MutationObserver(all => { for (const r of all) { opened ||= !!r.attributeName; r.addedNodes.forEach(x => added.add(x)); } });
   observer.observe(document, {subtree: true, childList: true, attributeFilter: ['aria-expanded']});
   for (let i = 0; i < o.fields.length; i++) {
     let r;
-    try { r = fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
+    try { r = await patiently(() => fillOne(o.fields[i], keyed[i] || !!o.fields[i].keys), end); } catch { r = fail('execution_failed', 'The field could not be filled.'); }
     last = r.text || last;
     done.push(r);
     await null;
@@ -259,7 +260,9 @@ function chooseIn(el, wanted, byKey) {
 }
 
 // choose carries out select-option.
-function choose(o) {
+const choose = o => patiently(() => chooseNow(o));
+
+function chooseNow(o) {
   const f = find(o);
   if (f.error) return f;
   let el = f.el;
@@ -269,7 +272,7 @@ function choose(o) {
     return byOtherWays(el) === OPEN_LIST ? fail('execution_failed', custom(el), OPEN_LIST) : fail('execution_failed', `${describe(el)} is no list of options.`);
   }
   if (!el.checkVisibility({visibilityProperty: true})) return unseen(el);
-  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (isDisabled(el)) return disabled(el);
   el.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
   return chooseIn(el, o.values, o.button === 'key');
 }
@@ -289,7 +292,7 @@ function aimUpload(o) {
     if (inner.length === 1) el = inner[0];
   }
   if (!isFile(el)) return aimDrop(f.el, o);
-  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (isDisabled(el)) return disabled(el);
   if (el.webkitdirectory) return fail('not_supported', `${describe(el)} takes a whole folder, which can not be given.`, 'Give files to another input, or drop them on what is marked [dropzone].');
   if (o.count > 1 && !el.multiple) return fail('invalid_arguments', 'The file input takes one file.');
   upload = el;

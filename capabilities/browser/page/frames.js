@@ -108,10 +108,12 @@ function placeOfFrames(o) {
 
 // lift brings a point of a foreign frame's viewport into view here, and gives it in
 // the viewport of this script's own window. It refuses what is covered.
-async function lift(o) {
+const lift = o => patiently(() => liftNow(o));
+
+async function liftNow(o) {
   const owner = ownerOf.get(o.frame)?.deref();
   if (!attached(owner)) return fail('stale_ref', 'The frame of the element is gone from the page.');
-  if (!owner.checkVisibility({visibilityProperty: true})) return fail('element_not_found', 'The frame of the element is not visible.');
+  if (!owner.checkVisibility({visibilityProperty: true})) return passing(fail('element_not_found', 'The frame of the element is not visible.'), owner);
   if (!o.rect) await still(owner);
   if (o.moved) await settled(owner); // the scrolling of a frame goes on in those around it
   for (let moved = false; ; moved = true) {
@@ -125,7 +127,7 @@ async function lift(o) {
     if (!at.out) {
       return {x: at.x, y: at.y, scroll_x: scrollX, scroll_y: scrollY, moved};
     }
-    if (moved && at.cover) return fail('element_obscured', `The frame of the element is covered by ${describe(at.cover)}.`);
+    if (moved && at.cover) return passing(fail('element_obscured', `The frame of the element is covered by ${describe(at.cover)}.`), owner, at.cover);
     if (moved) return fail('element_not_found', 'The element has no part in view that could be hit.');
     bring(owner, o.x, o.y, !!at.cover);
   }

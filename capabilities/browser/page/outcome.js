@@ -114,6 +114,7 @@ function watch(el, o) {
       if (now.size > 50) break;
     }
   });
+  for (const r of roots) heed(r);
   for (const r of roots) observer.observe(r, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
   stops.push(() => observer.disconnect());
   on(win, 'input', () => w.evidence('a value changed'));

@@ -49,8 +49,8 @@ function everyRoot(root, f) {
 const fail = (code, message, hint) => ({error: code, message, hint});
 const NOT_CSS = 'Selectors are CSS, and CSS knows no texts: act on a ref from a snapshot, and wait for words with text.';
 
-const unseen = el => fail('element_not_found', `${describe(el)} is in the page but not visible.`,
-  'Do first what shows it, such as opening its menu; a snapshot holds what is visible.');
+const unseen = el => passing(fail('element_not_found', `${describe(el)} is in the page but not visible.`,
+  'Do first what shows it, such as opening its menu; a snapshot holds what is visible.'), el);
 
 const unfocused = el => fail('execution_failed', `${describe(el)} did not take the focus.`, 'Click it first, or choose another element.');
 

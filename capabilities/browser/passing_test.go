@@ -1,0 +1,87 @@
+//go:build linux
+
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// What stands in the way for some tenths of a second is waited out: calls follow each other
+// at once here, as in a script.
+func TestWhatPassesIsWaitedOut(t *testing.T) {
+	const next = `<button id=next style="position:fixed;left:20px;top:100px" onclick="document.title='next'">Next</button>`
+	const cover = `const d=document.createElement('div');d.id='cover';d.textContent='Saved!';d.style='position:fixed;inset:0;background:#cfc';document.body.append(d);`
+	pages := map[string]string{
+		"/toast": html(next + `<button id=b onclick="` + cover + `setTimeout(()=>d.remove(),800)">Save</button>`),
+		"/fade": html(`<style>#cover{transition:opacity .4s;opacity:1}</style>` + next + `<button id=b onclick="` + cover +
+			`d.onclick=()=>{d.style.opacity=0;d.ontransitionend=()=>d.remove()};this.onclick=()=>0;b.remove()">Open</button>`),
+		"/enabled": html(`<label>Name <input id=name oninput="setTimeout(()=>{next.disabled=!this.value},400)"></label>` + next + `<script>next.disabled=true</script>`),
+		"/loaded":  html(next + `<script>next.disabled=true;addEventListener('load',()=>setTimeout(()=>{next.disabled=false},400))</script>`),
+		"/scrolls": html(`<div id=list style="height:200px;overflow:auto"><div id=in style="height:2000px"><div style="height:300px"></div>` + strings.Replace(next, "position:fixed;", "", 1) + `</div></div>
+<script>let t;list.onscroll=()=>{list.firstElementChild.style.pointerEvents='none';clearTimeout(t);t=setTimeout(()=>{list.firstElementChild.style.pointerEvents=''},300)}</script>`),
+		"/opens": html(`<style>@keyframes open{from{transform:scale(0)}60%{transform:scale(0)}}#menu{display:none;animation:open .6s}</style>
+<button id=b onclick="menu.style.display='block'">Menu</button><div id=menu><button id=next onclick="document.title='next'">Next</button></div>`),
+		"/view":  html(`<style>::view-transition-group(root){animation-duration:.6s}</style><button id=b onclick="document.startViewTransition(()=>{o.innerHTML='<button id=next onclick=document.title=&quot;next&quot;>Next</button>'})">Swap</button><div id=o></div>`),
+		"/field": html(`<button id=b onclick="setTimeout(()=>{f.disabled=false},400);this.textContent='Wait'">Go</button><input id=f disabled aria-label=F oninput="document.title='next'">`),
+	}
+	s := newSite(t, pages)
+	n := newNode(t, s.URL)
+	for _, tc := range []struct {
+		path  string
+		first func(n *node)
+		tool  string
+		args  obj
+	}{
+		{"/toast", func(n *node) { n.must("click", obj{"selector": "#b"}) }, "click", obj{"selector": "#next"}},
+		{"/fade", func(n *node) {
+			n.must("click", obj{"selector": "#b"})
+			n.must("click", obj{"selector": "#cover"})
+		}, "click", obj{"selector": "#next"}},
+		{"/enabled", func(n *node) { n.must("fill-form", obj{"selector": "#name", "value": "Ann"}) }, "click", obj{"selector": "#next"}},
+		{"/loaded", func(*node) {}, "click", obj{"selector": "#next"}},
+		{"/scrolls", func(n *node) { n.must("hover", obj{"selector": "#list", "wheel_y": 100}) }, "click", obj{"selector": "#next"}},
+		{"/opens", func(n *node) { n.must("click", obj{"selector": "#b"}) }, "click", obj{"selector": "#next"}},
+		{"/view", func(n *node) {
+			n.must("click", obj{"selector": "#b"})
+			n.must("wait-for", obj{"selector": "#next", "state": "attached"})
+		}, "click", obj{"selector": "#next"}},
+		{"/field", func(n *node) { n.must("click", obj{"selector": "#b"}) }, "fill-form", obj{"selector": "#f", "value": "x"}},
+		{"/field", func(n *node) { n.must("click", obj{"selector": "#b"}) }, "type", obj{"selector": "#f", "text": "x"}},
+	} {
+		t.Run(tc.path[1:]+" "+tc.tool, func(t *testing.T) {
+			n := *n
+			n.t = t
+			n.goTo(s.URL + tc.path)
+			tc.first(&n)
+			if a := n.must(tc.tool, tc.args); n.eval("document.title") != "next" {
+				t.Errorf("%s (%s): title %v", a.Effect, a.Evidence, n.eval("document.title"))
+			}
+		})
+	}
+}
+
+// A cover that stays is named, whether something moves or not; what does not move is looked
+// at no longer than it takes to see that.
+func TestWhatStaysIsRefused(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div style="height:3000px"></div><button id=b onclick="document.title='pressed'">B</button><div id=cover style="position:fixed;inset:0"></div>
+<button id=moves style="position:fixed;top:0" onclick="setInterval(()=>{this.dataset.n=Math.random()},16)">M</button>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	look := func() float64 {
+		t.Helper()
+		before := n.eval("performance.now()").(float64)
+		if err := n.refused(capabilities.CodeElementObscured, "click", obj{"selector": "#b"}); !strings.Contains(err.Message, "cover") {
+			t.Error(err)
+		}
+		return n.eval("performance.now()").(float64) - before
+	}
+	rest := look()
+	n.must("click", obj{"selector": "#moves"})
+	moves := look()
+	if rest >= moves || n.eval("document.title") == "pressed" {
+		t.Errorf("at rest %.0f ms, while something moves %.0f ms", rest, moves)
+	}
+}
