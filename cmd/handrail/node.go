@@ -97,7 +97,7 @@ func newLog(cmd *cobra.Command, verbose bool) *slog.Logger {
 		o.Level = slog.LevelDebug
 	}
 	if commonOf(cmd).json {
-		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), o))
+		return slog.New(newQuiet(slog.NewJSONHandler(cmd.ErrOrStderr(), o)))
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), o))
+	return slog.New(newQuiet(slog.NewTextHandler(cmd.ErrOrStderr(), o)))
 }

@@ -332,7 +332,7 @@ func TestLateWordMeetsTheRow(t *testing.T) {
 				must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
 			}
 			for range 2 { // the second time there is nothing left to say
-				h.reconcile(t.Context(), r, c.end)
+				h.reconcile(t.Context(), r, c.end, 0)
 			}
 			h.wantKinds("c1", c.kinds...)
 			if got := h.state("c1"); got != c.after {
@@ -347,7 +347,7 @@ func TestNoDigestWithoutAKey(t *testing.T) {
 	h := newHouse(t, newFakeNodes("n1"), nil)
 	r := row{call: "c1", principal: "agent-1", lane: "main", tool: toolEvaluate, node: "n1", argsMAC: []byte{1}, state: rowUnknown, created: time.Now().AddDate(-1, 0, 0)}
 	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
-	h.reconcile(t.Context(), r, end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}})
+	h.reconcile(t.Context(), r, end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}}, 0)
 	h.wantKinds("c1", "reconciled")
 	if b := h.body(h.packets("c1")[0]); b.Digest != "" {
 		t.Errorf("digest %s", b.Digest)

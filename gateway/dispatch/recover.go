@@ -97,10 +97,10 @@ func (d *Dispatcher) reborn(r row) *call {
 
 // reconcile records the late word of a node on a call whose caller was told
 // "unknown outcome" (DESIGN section 4, "After a crash").
-func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
+func (d *Dispatcher) reconcile(ctx context.Context, r row, e end, pause time.Duration) {
 	c := d.reborn(r)
 	if len(e.answer.Artifacts) == 0 || !d.begin() {
-		d.reconciled(ctx, c, e)
+		d.reconciled(ctx, c, e, pause)
 		return
 	}
 	// Files take their time, and other calls wait to be settled.
@@ -108,12 +108,12 @@ func (d *Dispatcher) reconcile(ctx context.Context, r row, e end) {
 		defer d.background.Done()
 		d.collect(context.Background(), c, &e, nil)
 		if !e.leaveOpen {
-			d.reconciled(context.Background(), c, e)
+			d.reconciled(context.Background(), c, e, pause)
 		}
 	}()
 }
 
-func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end) {
+func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end, pause time.Duration) {
 	r := c.row
 	result := c.conclude(e)
 	body := c.endBody(&result, &e)
@@ -140,8 +140,10 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end) {
 		return
 	}
 	if err != nil {
-		d.opts.Log.Error("tools.dispatch.unrecorded", "call", r.call, "err", err)
-		d.settler.watch(r)
+		if pause == 0 && ctx.Err() == nil { // later failures are the same one
+			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "reconcile", "call", r.call, "err", err)
+		}
+		d.settler.again(r, pause)
 		return
 	}
 	d.opts.Log.Info("tools.dispatch.reconciled", "call", r.call, "tool", r.tool, "node", r.node, "status", result.Status)

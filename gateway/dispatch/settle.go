@@ -21,6 +21,10 @@ const (
 	askEvery = 250 * time.Millisecond
 	// askWithin bounds one question to a node.
 	askWithin = 5 * time.Second
+	// leastPause and mostPause bound how long a call waits to be asked about again after
+	// its end could not be recorded: a full disk stays full for a while.
+	leastPause = time.Second
+	mostPause  = 10 * time.Second
 )
 
 // end is how an ordered call ended: an answer of the node, or an error here.
@@ -41,14 +45,18 @@ type unsettled struct {
 	until time.Time // when waiting ends in "unknown outcome"
 	told  chan end  // takes the end, once; nil when nobody waits any more
 	asked time.Time // last time the node was asked
+	// pause is how long not to ask after that; askEvery at least.
+	pause time.Duration
 	node  capabilities.NodeID
 }
 
 // settler asks nodes, when they are there, about the calls that a lost
 // connection or a crash left open (DESIGN section 4, "After a crash").
 type settler struct {
-	nodes     Nodes
-	reconcile func(ctx context.Context, r row, e end) // a late answer to a call told unknown
+	nodes Nodes
+	// reconcile takes a late answer to a call told unknown, and the pause after the last
+	// time that it could not be recorded.
+	reconcile func(ctx context.Context, r row, e end, pause time.Duration)
 
 	mu     sync.Mutex
 	closed bool
@@ -56,7 +64,7 @@ type settler struct {
 	wake   chan struct{}
 }
 
-func newSettler(nodes Nodes, reconcile func(context.Context, row, end)) *settler {
+func newSettler(nodes Nodes, reconcile func(context.Context, row, end, time.Duration)) *settler {
 	return &settler{nodes: nodes, reconcile: reconcile, open: map[capabilities.CallID]*unsettled{}, wake: make(chan struct{}, 1)}
 }
 
@@ -71,6 +79,14 @@ func (s *settler) add(r row, until time.Time) <-chan end {
 // watch hands over a call whose caller has its answer already: "unknown", or one
 // that could not be recorded.
 func (s *settler) watch(r row) { s.put(&unsettled{row: r, node: r.node}) }
+
+// again hands over a call whose end its node told and could not be recorded, the pause
+// after the last failure being given. It gives the pause this time.
+func (s *settler) again(r row, last time.Duration) time.Duration {
+	pause := min(max(leastPause, 2*last), mostPause)
+	s.put(&unsettled{row: r, node: r.node, asked: time.Now(), pause: pause})
+	return pause
+}
 
 func (s *settler) put(u *unsettled) {
 	s.mu.Lock()
@@ -158,7 +174,7 @@ func (s *settler) round(ctx context.Context) {
 			delete(s.open, id)
 			continue
 		}
-		if now.Sub(u.asked) >= askEvery && len(byNode[u.node]) < wire.MaxJournal {
+		if now.Sub(u.asked) >= max(askEvery, u.pause) && len(byNode[u.node]) < wire.MaxJournal {
 			byNode[u.node] = append(byNode[u.node], id)
 		}
 	}
@@ -213,7 +229,7 @@ func (s *settler) ask(ctx context.Context, node capabilities.NodeID, calls []cap
 		if told != nil {
 			told <- e
 		} else {
-			s.reconcile(ctx, u.row, e)
+			s.reconcile(ctx, u.row, e, u.pause)
 		}
 	}
 }

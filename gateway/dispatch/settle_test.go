@@ -141,7 +141,7 @@ func settling(t *testing.T, nodes *fakeNodes, test func(t *testing.T, s *settler
 		nodes.change(func() {}) // its channel belongs to the bubble from here on
 		nodes.changed = make(chan struct{})
 		reconciled := make(chan end, 10)
-		s := newSettler(nodes, func(_ context.Context, _ row, e end) { reconciled <- e })
+		s := newSettler(nodes, func(_ context.Context, _ row, e end, _ time.Duration) { reconciled <- e })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); s.run(ctx) }()
@@ -357,4 +357,38 @@ func TestWhatTheJournalSays(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, final, code)
 		}
 	}
+}
+
+// A call whose end cannot be recorded, for a full disk takes nothing, is asked about
+// again and again, but at leisure.
+func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	nodes.ask = finishedState(`{}`)
+	synctest.Test(t, func(t *testing.T) {
+		nodes.changed = make(chan struct{}) // its channel belongs to the bubble from here on
+		full, tries := true, 0
+		var s *settler
+		s = newSettler(nodes, func(_ context.Context, r row, _ end, pause time.Duration) {
+			if tries++; full {
+				s.again(r, pause)
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		defer func() { cancel(); <-done; s.close() }()
+		s.watch(openRow("c1"))
+		time.Sleep(time.Minute)
+		if tries < 6 || tries > 12 {
+			t.Errorf("tried %d times in a minute", tries)
+		}
+		if asked := nodes.questions(); asked != tries {
+			t.Errorf("asked %d times for %d tries", asked, tries)
+		}
+		full = false
+		time.Sleep(mostPause + askEvery)
+		if s.count() != 0 {
+			t.Error("never recorded")
+		}
+	})
 }

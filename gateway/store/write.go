@@ -210,7 +210,7 @@ func (s *Store) runGroup(group []*job) {
 				j.err = unavailable(err)
 			}
 		}
-		s.log.Error("store.disk.full", "err", err, "terminal", len(terminal))
+		s.log.Error("store.disk.full", "err", unavailable(err), "cause", err, "terminal", len(terminal))
 		if group = terminal; len(group) == 0 {
 			return
 		}
