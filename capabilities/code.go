@@ -248,6 +248,9 @@ type Error struct {
 	Message string // empty: the code's own message
 	Hint    string // empty: the code's own hint
 	Details any    // bounded JSON value, public; shape given by Code
+	// Passing says that what refused it may be over by itself, although that is not so
+	// of every error with this code.
+	Passing bool
 	cause   error
 }
 
@@ -307,6 +310,9 @@ func (e *Error) PublicHint() string {
 	}
 	return e.Code.Info().Hint
 }
+
+// Retryable reports whether the same call may succeed later without a change.
+func (e *Error) Retryable() bool { return e.Passing || e.Code.Info().Retryable }
 
 // AsError gives err as an *Error: itself if it is one, CodeInternal with err as
 // the private cause otherwise, nil for nil.

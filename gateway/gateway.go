@@ -263,7 +263,8 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
+		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, AwaitNodes: true,
+		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reading]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {

@@ -116,19 +116,16 @@ func unreached(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// noNodeExit gives the exit code where no single node was selected: to be denied on
-// every node is a refusal, to be ready on none is that, and several nodes of which
-// none was named are a plain failure.
+// noNodeExit gives the exit code where no node was selected: to be denied on every node
+// is a refusal; several of which none was named are a plain failure; else none is there
+// that could do it now.
 func noNodeExit(details any) int {
 	d, _ := details.(map[string]any)
-	candidates, _ := d["candidates"].([]any)
-	if d["detail"] != "no_eligible_node" || len(candidates) == 0 {
-		return exitFailed
+	switch d["reason"] {
+	case "denied_by_policy":
+		return exitDenied
+	case "no_node", "not_ready", "mixed":
+		return exitUnreachable
 	}
-	for _, c := range candidates {
-		if m, _ := c.(map[string]any); m["code"] != string(capabilities.CodeNodeDeniedByPolicy) {
-			return exitUnreachable
-		}
-	}
-	return exitDenied
+	return exitFailed
 }

@@ -26,9 +26,11 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", capabilities.Errorf(capabilities.CodeDeniedByNode, "x")), exitDenied},
 		{capabilities.Errorf(capabilities.CodeLedgerCorrupt, "x"), exitIntegrity},
 		{&exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeNotFound, "x")}, exitUnreachable},
-		{noNode("several_eligible_nodes", ""), exitFailed},
-		{noNode("no_eligible_node", capabilities.CodeNodeNotReady), exitUnreachable},
-		{noNode("no_eligible_node", capabilities.CodeNodeDeniedByPolicy), exitDenied},
+		{noNode("several"), exitFailed},
+		{noNode("no_node"), exitUnreachable},
+		{noNode("not_ready"), exitUnreachable},
+		{noNode("denied_by_policy"), exitDenied},
+		{noNode("mixed"), exitUnreachable},
 		{context.Canceled, exitInterrupted},
 	} {
 		if got := exitCode(c.err); got != c.want {
@@ -37,10 +39,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func noNode(detail string, code capabilities.Code) error {
-	return &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: map[string]any{
-		"detail": detail, "candidates": []any{map[string]any{"node_id": "n1", "code": string(code)}},
-	}}
+func noNode(reason string) error {
+	return &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: map[string]any{"reason": reason}}
 }
 
 func TestDefaultDataDir(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -75,28 +77,61 @@ func (d *Dispatcher) place(c *call) *capabilities.Error {
 	if capability == "" {
 		return nil
 	}
-	roster := d.opts.Nodes.Snapshot()
-	selection, err := route.Select(route.Input{
-		Requested: c.args.NodeID, Attached: d.opts.Lanes.Attached(c.req.Lane), Capability: capability,
-		Implicit: c.d.Routing.Implicit, Nodes: roster,
-		PolicyDenied: func(id capabilities.NodeID) bool {
-			n := nodeByID(roster, id)
-			c.judgeOn(n)
-			return c.verdict.Effect == policy.Deny
-		},
-	})
-	if err != nil {
+	var roster []route.Node
+	var selection route.Selection
+	for {
+		changed := d.opts.Nodes.Changed()
+		roster = d.opts.Nodes.Snapshot()
+		var err *capabilities.Error
+		selection, err = route.Select(route.Input{
+			Requested: c.args.NodeID, Attached: d.opts.Lanes.Attached(c.req.Lane), Capability: capability,
+			Implicit: c.d.Routing.Implicit, Nodes: roster,
+			PolicyDenied: func(id capabilities.NodeID) bool {
+				n := nodeByID(roster, id)
+				c.judgeOn(n)
+				return c.verdict.Effect == policy.Deny
+			},
+		})
+		if err == nil {
+			break
+		}
 		refusal := c.placeError(err)
-		if c.node = d.earlier(c, roster); c.node == nil {
+		if c.node = d.earlier(c, roster); c.node != nil {
+			c.astray = refusal
+			return nil
+		}
+		if !route.Away(err) || !d.mayComeBack(c, changed) {
 			return refusal
 		}
-		c.astray = refusal
-		return nil
 	}
 	c.node = nodeByID(roster, selection.Node)
 	c.ready = c.node.Readiness[capability]
 	c.routing = selection.Routing(c.args.NodeID)
 	return nil
+}
+
+// A gateway that has just started waits for its nodes before it says that they are
+// away: they come back within moments.
+const (
+	justStarted = 5 * time.Second
+	comeBack    = time.Second
+)
+
+// mayComeBack waits for a change of the roster, for as long as c may wait for nodes
+// that a start has cut off. False: it may not, or not any longer.
+func (d *Dispatcher) mayComeBack(c *call, changed <-chan struct{}) bool {
+	if !d.opts.AwaitNodes || c.began.Sub(d.served) > justStarted {
+		return false
+	}
+	wait := time.NewTimer(time.Until(c.began.Add(comeBack)))
+	defer wait.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-wait.C:
+	case <-c.ctx.Done():
+	}
+	return false
 }
 
 // earlier gives the node that a call of c's request ID went to. A retry is about
@@ -129,6 +164,7 @@ func (d *Dispatcher) earlier(c *call, roster []route.Node) *route.Node {
 
 // placeError makes a refusal by policy say what policy said.
 func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
+	err = c.nameRules(err)
 	denied := err.Code == capabilities.CodeNodeDeniedByPolicy
 	ambiguity, _ := err.Details.(route.Ambiguity)
 	// Nodes are there and ready, and every one of them is denied this call.
@@ -143,8 +179,13 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 	out := *err
 	if denied {
 		out.Message = "Policy denies this tool on that node: " + c.verdict.Reason
+	} else if len(ambiguity.Candidates) == 1 {
+		out.Message = "Policy denies this call: " + c.verdict.Reason
 	} else {
 		out.Message = "Policy denies this call on every node that could do it: " + c.verdict.Reason
+	}
+	if hint := c.ruleHint(); hint != "" {
+		out.Hint = hint
 	}
 	if c.verdict.Code == capabilities.CodeIsolationUnavailable {
 		out.Code, out.Message = capabilities.CodeIsolationUnavailable, c.verdict.Reason
@@ -153,6 +194,75 @@ func (c *call) placeError(err *capabilities.Error) *capabilities.Error {
 	}
 	return &out
 }
+
+// nameRules puts into a refused selection how to see the rules in the way, for callers
+// who may see them.
+func (c *call) nameRules(err *capabilities.Error) *capabilities.Error {
+	if !readsPolicy(c.req.Role) {
+		return err
+	}
+	out := *err
+	switch about := err.Details.(type) {
+	case route.Candidate:
+		if about.Reason == capabilities.ReasonHiddenByPolicy {
+			about.Fix = ruleFix(c.d.Tool, about.Node)
+			out.Details, out.Hint = about, about.Fix
+		}
+	case route.Ambiguity:
+		for i, n := range about.Candidates {
+			if n.Reason == capabilities.ReasonHiddenByPolicy {
+				about.Candidates[i].Fix = ruleFix(c.d.Tool, n.Node) // the list is this refusal's own
+			}
+		}
+	}
+	return &out
+}
+
+// ruleFix says how to see the rule that denies a tool on a node.
+func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) string {
+	return "'handrail policy explain " + string(tool) + " --node " + string(node) + "' shows the rule."
+}
+
+// readsPolicy reports whether callers of a role may see the rules.
+func readsPolicy(role string) bool {
+	return principal.Allow(principal.Role(role), principal.ActReadPolicy)
+}
+
+// policyError is a refusal by the verdict on c.
+func (c *call) policyError() *capabilities.Error {
+	e := capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+	e.Hint = c.ruleHint()
+	return e
+}
+
+// ruleHint tells callers who may read the policy which rule denies c, and how to look
+// at it: nobody is told to ask the admin who is the admin. Nothing for others.
+func (c *call) ruleHint() string {
+	if !readsPolicy(c.req.Role) {
+		return ""
+	}
+	how := "'handrail policy explain " + string(c.req.Tool) + "' shows what policy looks at."
+	switch rules := c.verdict.Determining; len(rules) {
+	case 0:
+		return "No rule permits it; " + how
+	case 1:
+		return "The rule is " + rules[0] + "; " + how
+	default:
+		return "The rules are " + strings.Join(rules[:min(len(rules), maxRulesNamed)], ", ") + "; " + how
+	}
+}
+
+// unasked has the refusal of a call that nobody could be asked about name the rule that
+// asks, for callers who may see it.
+func (c *call) unasked(e *capabilities.Error) *capabilities.Error {
+	if e.Code == capabilities.CodeConsentUnavailable && e.Hint == "" && readsPolicy(c.req.Role) {
+		return e.WithHint("Permit it by policy: 'handrail policy explain " + string(c.req.Tool) + "' names the rule that asks.")
+	}
+	return e
+}
+
+// maxRulesNamed bounds how many rules a hint names.
+const maxRulesNamed = 8
 
 // closedAddress is what to do about an address that no shipped rule opens: one on this
 // machine or in a local network, or one that is none of the web. Nothing for others.
@@ -241,7 +351,7 @@ func (d *Dispatcher) decide(c *call) *capabilities.Error {
 		// is no envelope for what does not run.
 		c.decided = true
 		if c.verdict.Effect == policy.Deny {
-			return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+			return c.policyError()
 		}
 		return nil
 	}
@@ -250,7 +360,7 @@ func (d *Dispatcher) decide(c *call) *capabilities.Error {
 	}
 	c.decided = true
 	if c.verdict.Effect == policy.Deny {
-		return capabilities.Errorf(c.verdict.Code, "%s", c.verdict.Reason)
+		return c.policyError()
 	}
 	c.accepts = c.node != nil && (c.ready.Degraded != "" || c.ready.Isolation.Rank() < c.sealed.Isolation.Rank())
 	return nil
@@ -285,7 +395,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 		return nil
 	}
 	if d.opts.Consent == nil {
-		return &capabilities.Error{Code: capabilities.CodeConsentUnavailable}
+		return c.unasked(&capabilities.Error{Code: capabilities.CodeConsentUnavailable})
 	}
 	request := c.policyRequest(c.node)
 	asked := time.Now()
@@ -297,7 +407,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 		if e.Code == capabilities.CodeApprovalPending {
 			return d.keepTask(ctx, c, question.Defer, e)
 		}
-		return e
+		return c.unasked(e)
 	}
 	request.Consented, request.Time = true, c.began.Add(c.waited)
 	granted := c.engine.Decide(request)

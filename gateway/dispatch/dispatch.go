@@ -131,6 +131,9 @@ type Options struct {
 	// ReserveWait is how long a call waits for a node that a person keeps to
 	// themselves. Default: 45 s, which clients bear.
 	ReserveWait time.Duration
+	// AwaitNodes has calls of the first seconds wait a second for nodes that are away:
+	// those that a restart cut off come back.
+	AwaitNodes bool
 	// MaxRunning bounds the calls in flight; default 4,096, of which one principal
 	// may have a quarter. One more is refused with CodeOverloaded.
 	MaxRunning int
@@ -157,6 +160,7 @@ type Dispatcher struct {
 	fetching  chan struct{} // one per artifact on its way
 	open      openCalls
 	recovered map[capabilities.CallID]*flight // what Recover took up, until Run has looked at it
+	served    time.Time                       // when Recover was called: calls come from then on
 	closing   chan struct{}                   // closed when Run ends
 	close     func()                          // closes it, once
 
@@ -426,7 +430,7 @@ func (c *call) failure(e *capabilities.Error) capabilities.Result {
 	}
 	r := c.result(status)
 	r.Code, r.Message, r.Hint = e.Code, e.PublicMessage(), e.PublicHint()
-	r.Retryable, r.Details = e.Code.Info().Retryable, e.Details
+	r.Retryable, r.Details = e.Retryable(), e.Details
 	return r
 }
 

@@ -22,6 +22,7 @@ const lastWord = 5 * time.Second
 // anything is served: a retry of one of them then joins it instead of starting a
 // second execution.
 func (d *Dispatcher) Recover(ctx context.Context) error {
+	d.served = time.Now()
 	rows, err := d.leftOpen(ctx)
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)

@@ -23,7 +23,7 @@ func ViewError(err error) ErrorView {
 	if !code.Known() {
 		code = capabilities.CodeInternal
 	}
-	return ErrorView{Code: code, Message: e.PublicMessage(), Hint: e.PublicHint(), Retryable: code.Info().Retryable, Details: e.Details}
+	return ErrorView{Code: code, Message: e.PublicMessage(), Hint: e.PublicHint(), Retryable: e.Passing || code.Info().Retryable, Details: e.Details}
 }
 
 // WriteError answers with {"error":{…}} and the code's HTTP status. A response

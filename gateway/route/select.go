@@ -56,14 +56,52 @@ type Candidate struct {
 	Fix      string              `json:"fix,omitempty"`
 }
 
+// Why says what the candidates of a refused selection have in common.
+type Why string
+
+// The reasons of a refused selection.
+const (
+	WhySeveral  Why = "several"          // more than one could, and none was named; or the tool wants it named
+	WhyNoNode   Why = "no_node"          // none is paired that offers it
+	WhyNotReady Why = "not_ready"        // none is ready now: this may pass by itself
+	WhyDenied   Why = "denied_by_policy" // policy or the admin's allowlist denies it on each
+	WhyMixed    Why = "mixed"            // each has a reason of its own
+)
+
+// why gives the reason that a candidate's code stands for.
+func why(code capabilities.Code) Why {
+	switch code {
+	case capabilities.CodeNodeNotReady:
+		return WhyNotReady
+	case capabilities.CodeNodeDeniedByPolicy, capabilities.CodeCapabilityNotAllowlisted:
+		return WhyDenied
+	}
+	return WhyNoNode
+}
+
 // Ambiguity is the Details of CodeAmbiguousNode.
 type Ambiguity struct {
 	Detail     string      `json:"detail"`
+	Reason     Why         `json:"reason"`
 	Candidates []Candidate `json:"candidates"`     // by node ID, at most MaxCandidates
 	More       bool        `json:"more,omitempty"` // there are others
 }
 
-// Select picks the node or says exactly why it can not.
+// Away reports whether a refusal of Select may be over once a node that is away now
+// comes back.
+func Away(e *capabilities.Error) bool {
+	switch about := e.Details.(type) {
+	case Candidate:
+		return about.Reason == capabilities.ReasonNodeOffline
+	case Ambiguity:
+		return about.Detail == DetailNone && slices.ContainsFunc(about.Candidates, func(c Candidate) bool {
+			return c.Reason == capabilities.ReasonNodeOffline
+		})
+	}
+	return false
+}
+
+// Select picks the node or says exactly why it cannot.
 func Select(in Input) (Selection, *capabilities.Error) {
 	if in.Requested != "" {
 		return explicit(in)
@@ -134,9 +172,10 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 	}
 	slices.SortFunc(byID, func(a, b *Node) int { return strings.Compare(string(a.ID), string(b.ID)) })
 
-	a := Ambiguity{Detail: DetailSeveral, Candidates: []Candidate{}}
+	a := Ambiguity{Detail: DetailSeveral, Reason: WhySeveral, Candidates: []Candidate{}}
+	passing := false
 	if eligible == 0 {
-		a.Detail = DetailNone
+		a.Detail, a.Reason = DetailNone, WhyNoNode
 	}
 	for _, n := range byID {
 		// Nodes that were turned away for good are nothing to repair.
@@ -151,9 +190,17 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 			a.More = true
 			break
 		}
+		if !v.Eligible() {
+			passing = passing || why(v.Code) == WhyNotReady
+			if len(a.Candidates) == 0 {
+				a.Reason = why(v.Code)
+			} else if a.Reason != why(v.Code) {
+				a.Reason = WhyMixed
+			}
+		}
 		a.Candidates = append(a.Candidates, candidate(n, v))
 	}
-	err := &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: a}
+	err := &capabilities.Error{Code: capabilities.CodeAmbiguousNode, Details: a, Passing: passing}
 	switch {
 	case eligible > 1:
 		err.Message = "Several nodes could do this, and none was named."
@@ -169,8 +216,14 @@ func ambiguous(in Input, eligible int) *capabilities.Error {
 		err.Message = "There is no node yet."
 		err.Hint = "Pair one: 'handrail pair' on the gateway, then 'handrail node join' on the device."
 	case len(a.Candidates) == 1:
-		err.Message = "The only node can not do this now: " + string(a.Candidates[0].Reason) + "."
+		err.Message = "The only node cannot do this now: " + string(a.Candidates[0].Reason) + "."
 		err.Hint = cmp.Or(a.Candidates[0].Fix, a.Candidates[0].Code.Info().Hint)
+	case a.Reason == WhyNotReady:
+		err.Message = "No node is ready for this now."
+		err.Hint = "See the reason and the fix of each candidate."
+	case a.Reason == WhyDenied:
+		err.Message = "No node may do this."
+		err.Hint = "See the reason and the fix of each candidate."
 	default:
 		err.Message = "No node can do this now."
 		err.Hint = "See the reason and the fix of each candidate."

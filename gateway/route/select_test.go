@@ -212,11 +212,45 @@ func TestAmbiguityIsBounded(t *testing.T) {
 	}
 }
 
-// The details are part of the contract: {"detail","candidates":[{"node_id",…}]}.
+// The reason is what the candidates have in common, and only readiness passes by itself.
+func TestWhyNoNode(t *testing.T) {
+	denied := func(n *Node) { n.Denied = true }
+	broken := func(id capabilities.NodeID) Node { return with(good(id), notReady) }
+	pending := func(id capabilities.NodeID) Node { return with(good(id), func(n *Node) { n.Paired = StatePending }) }
+	revoked := func(id capabilities.NodeID) Node { return with(good(id), func(n *Node) { n.Revoked = true }) }
+	for name, c := range map[string]struct {
+		nodes   []Node
+		why     Why
+		passing bool
+		away    bool
+	}{
+		"none at all":                {nil, WhyNoNode, false, false},
+		"only revoked":               {[]Node{revoked("n1")}, WhyNoNode, false, false},
+		"pending":                    {[]Node{pending("n1")}, WhyNoNode, false, false},
+		"pending, and one without":   {[]Node{pending("n1"), with(good("n2"), func(n *Node) { n.Readiness = nil })}, WhyNoNode, false, false},
+		"two that could":             {[]Node{good("n1"), good("n2"), broken("n3")}, WhySeveral, false, false},
+		"the only one is away":       {[]Node{with(good("n1"), func(n *Node) { n.Connected = false })}, WhyNotReady, true, true},
+		"the only one lacks a thing": {[]Node{broken("n1")}, WhyNotReady, true, false},
+		"denied on the only one":     {[]Node{with(good("n1"), denied)}, WhyDenied, false, false},
+		"not allowlisted":            {[]Node{with(good("n1"), func(n *Node) { n.Allow = nil })}, WhyDenied, false, false},
+		"denied on one, one broken":  {[]Node{with(good("n1"), denied), broken("n2")}, WhyMixed, true, false},
+		"denied on one, one pending": {[]Node{with(good("n1"), denied), pending("n2")}, WhyMixed, false, false},
+	} {
+		_, err := Select(Input{Capability: click, Implicit: bothModes, Nodes: c.nodes})
+		if err == nil || err.Code != capabilities.CodeAmbiguousNode {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if a := err.Details.(Ambiguity); a.Reason != c.why || err.Retryable() != c.passing || Away(err) != c.away {
+			t.Errorf("%s: %s, retryable %v, away %v; want %s, %v, %v", name, a.Reason, err.Retryable(), Away(err), c.why, c.passing, c.away)
+		}
+	}
+}
+
+// The details are part of the contract: {"detail","reason","candidates":[{"node_id",…}]}.
 func TestAmbiguityJSON(t *testing.T) {
 	_, err := Select(Input{Capability: click, Implicit: bothModes, Nodes: []Node{with(good("n1"), notReady)}})
 	got, _ := json.Marshal(err.Details)
-	want := `{"detail":"no_eligible_node","candidates":[{"node_id":"n1","label":"label of n1","platform":"linux","code":"node_not_ready","reason":"backend_missing","fix":"Install chromium."}]}`
+	want := `{"detail":"no_eligible_node","reason":"not_ready","candidates":[{"node_id":"n1","label":"label of n1","platform":"linux","code":"node_not_ready","reason":"backend_missing","fix":"Install chromium."}]}`
 	if string(got) != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}

@@ -142,6 +142,10 @@ Every refusal and failure has one of these codes, on every surface: ` + "`error.
 result and in the ledger. The list only grows. A message may say more than the cause given here, and a hint may be more exact than the fix. "Again" says that the same
 call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result.
 
+` + "`ambiguous_node_selection`" + ` says in ` + "`details.reason`" + ` why no node was selected: ` + "`several`" + ` (several could, and none was named), ` + "`no_node`" + ` (none is paired that offers it), ` + "`not_ready`" + ` (this
+may pass by itself, and the refusal is retryable), ` + "`denied_by_policy`" + ` (policy or the admin's allowlist; an admin is told the rule), or ` + "`mixed`" + ` (each candidate has a
+reason of its own). ` + "`details.detail`" + ` and ` + "`details.candidates`" + ` say the rest.
+
 This page is made from the code: ` + "`go test ./test/tooldoc -run Errors -update`" + `.
 `)
 	for _, name := range names {
