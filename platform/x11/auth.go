@@ -52,21 +52,53 @@ func parseDisplay(s string) (address, error) {
 	return a, nil
 }
 
-// dial connects the socket. The abstract one comes first: it is there even where
-// /tmp is a private one.
-func (a address) dial(ctx context.Context) (net.Conn, error) {
+// dial connects the socket. The abstract one comes last: it is there even where /tmp is a
+// private one, but any account can take its name where the server has none. Neither is
+// spoken to before it is known whose the server is: with the cookie goes the desktop.
+func (a address) dial(ctx context.Context, authority string) (net.Conn, error) {
 	var d net.Dialer
 	if a.host != "" {
 		return d.DialContext(ctx, "tcp", net.JoinHostPort(a.host, strconv.Itoa(6000+a.number)))
 	}
-	path := a.socket
-	if path == "" {
-		path = "/tmp/.X11-unix/X" + strconv.Itoa(a.number)
-		if c, err := d.DialContext(ctx, "unix", "@"+path); err == nil {
-			return c, nil
+	paths := []string{a.socket}
+	if a.socket == "" {
+		path := "/tmp/.X11-unix/X" + strconv.Itoa(a.number)
+		paths = []string{path, "@" + path}
+	}
+	var first error
+	for _, path := range paths {
+		c, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			if err = ours(c.(*net.UnixConn), authority); err == nil {
+				return c, nil
+			}
+			_ = c.Close()
+		}
+		if _, foreign := errors.AsType[*foreignError](err); first == nil || foreign {
+			first = err
 		}
 	}
-	return d.DialContext(ctx, "unix", path)
+	return nil, first
+}
+
+// foreignError is a server that runs as an account which has nothing to do with this one.
+type foreignError struct{ uid uint32 }
+
+func (e *foreignError) Error() string {
+	return "it runs as another account (uid " + strconv.FormatUint(uint64(e.uid), 10) + ")"
+}
+
+// ours gives an error unless the server at the other end runs as root, as this process, or
+// as the owner of the authority file, who knows the cookie already.
+func ours(c *net.UnixConn, authority string) error {
+	uid, err := peer(c)
+	if err != nil {
+		return err
+	}
+	if uid == 0 || uid == uint32(os.Geteuid()) || owns(uid, authority) {
+		return nil
+	}
+	return &foreignError{uid}
 }
 
 // setupRequest is the first thing a client says:
@@ -88,20 +120,26 @@ func setupRequest(name string, data []byte) []byte {
 	return b
 }
 
+// authorityFile is where the cookie is; "" where that is not known.
+func authorityFile(named string) string {
+	if named != "" {
+		return named
+	}
+	if named = os.Getenv("XAUTHORITY"); named != "" {
+		return named
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".Xauthority")
+}
+
 const magicCookie = "MIT-MAGIC-COOKIE-1"
 
 // authority finds the cookie for a in the file; none is no error: many servers
 // know their users by the socket.
 func (a address) authority(file string) (name string, data []byte) {
-	if file == "" {
-		if file = os.Getenv("XAUTHORITY"); file == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", nil
-			}
-			file = filepath.Join(home, ".Xauthority")
-		}
-	}
 	raw, err := os.ReadFile(file)
 	if err != nil || len(raw) > 1<<20 {
 		return "", nil

@@ -97,10 +97,15 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 		return nil, &platform.MissingError{What: fmt.Sprintf("DISPLAY is %q, which is %v.", name, err),
 			Fix: "Set DISPLAY to the session's display, such as DISPLAY=:0."}
 	}
-	raw, err := a.dial(ctx)
+	authority := authorityFile(o.Authority)
+	raw, err := a.dial(ctx, authority)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if _, foreign := errors.AsType[*foreignError](err); foreign {
+			return nil, &platform.MissingError{What: fmt.Sprintf("The X server of DISPLAY=%s is not this session's: %v.", name, err),
+				Fix: "Start the node as the session's user, or set XAUTHORITY to the file of the account that the X server runs as.", Permission: true}
 		}
 		return nil, &platform.MissingError{What: fmt.Sprintf("The X server of DISPLAY=%s does not answer: %v.", name, err),
 			Fix: "Start the session, or set DISPLAY to the display that it has."}
@@ -108,7 +113,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	c := &Conn{Name: name, lost: make(chan struct{}),
 		ext: map[string]Extension{}, atoms: map[string]xproto.Atom{}, names: map[xproto.Atom]string{}}
 	c.hooks.Store(&[]*hook{})
-	c.wire = newWire(raw, setupRequest(a.authority(o.Authority)), c.dispatch)
+	c.wire = newWire(raw, setupRequest(a.authority(authority)), c.dispatch)
 
 	// A server that accepts and says nothing (stopped, or full) must not hold us.
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
