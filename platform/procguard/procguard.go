@@ -183,7 +183,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	}
 
 	p := &process{
-		cmd: cmd, life: lifeW, in: inW, out: outPipeR, scratch: scratch, user: c.User,
+		cmd: cmd, life: lifeW, in: inW, out: &output{f: outPipeR}, scratch: scratch, user: c.User,
 		done: make(chan struct{}), log: l.log,
 	}
 	started := make(chan status, 1)
@@ -227,7 +227,8 @@ func placeHandles(args []string, handles [2]uintptr) []string {
 type process struct {
 	cmd     *exec.Cmd
 	life    *os.File // the guard lives as long as this end is open
-	in, out *os.File
+	in      *os.File
+	out     *output
 	pid     int
 	scratch string
 	user    *platform.User
@@ -258,11 +259,12 @@ func (p *process) Output() string {
 // watch reads what guard and child say until both are gone, then closes done.
 func (p *process) watch(statusR, outR *os.File, started chan<- status) {
 	var readers sync.WaitGroup
+	said := &output{f: outR}
 	readers.Go(func() {
 		defer outR.Close()
 		buf := make([]byte, 4096)
 		for {
-			n, err := outR.Read(buf)
+			n, err := said.Read(buf)
 			p.keep(buf[:n])
 			if err != nil {
 				return
@@ -298,11 +300,9 @@ func (p *process) watch(statusR, outR *os.File, started chan<- status) {
 		killOrphans(p.pid, p.scratch)
 		removeAll(p.scratch)
 	}
-	// What is left in the pipe is read at once; nobody alive may hold it, but a
-	// process that slipped away must not hold us up.
-	outR.SetReadDeadline(time.Now().Add(time.Second))
+	said.end()
+	p.out.end() // its reader closes it, at its end or with Close
 	p.in.Close()
-	p.out.Close()
 	p.life.Close()
 	readers.Wait()
 	select {
@@ -330,6 +330,7 @@ func (p *process) Close() error {
 	defer timer.Stop()
 	select {
 	case <-p.done:
+		p.out.f.Close()
 		return nil
 	case <-timer.C:
 	}
@@ -337,6 +338,7 @@ func (p *process) Close() error {
 	timer.Reset(closeTimeout)
 	select {
 	case <-p.done:
+		p.out.f.Close()
 		return nil
 	case <-timer.C:
 		return errors.New("the guarded child did not end in time")

@@ -238,3 +238,56 @@ func hasProc() bool {
 	_, err := os.Stat("/proc/self/environ")
 	return err == nil
 }
+
+// What a child said last is read whole, however late its reader comes: also where it was
+// more than a reader takes at once, and where the child was killed.
+func TestLastWordsAreRead(t *testing.T) {
+	for name, script := range map[string]string{
+		"a line":         "printf '%s\\n' done >&4",
+		"a full pipe":    "head -c 60000 /dev/zero | tr '\\0' x >&4; printf '%s\\n' done >&4",
+		"a killed child": "printf '%s\\n' done >&4; kill -9 $$",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := command(t.TempDir())
+			c.Build = func(string) ([]string, []string) {
+				return []string{"-c", script, platform.PipeHandles}, []string{"PATH=/usr/bin:/bin"}
+			}
+			p, err := New(Options{}).Start(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			<-p.Done()
+			p.(*process).out.f.SetReadDeadline(time.Unix(1, 0)) // as if it came a minute later
+			said, err := io.ReadAll(p.Out())
+			if err != nil || !strings.HasSuffix(string(said), "done\n") {
+				t.Errorf("%.20q…, %v", said, err)
+			}
+			if _, err := p.Out().Read(make([]byte, 1)); err == nil {
+				t.Error("there is more after the end")
+			}
+		})
+	}
+}
+
+// A reader that waits when the child ends is let go, also where a process that slipped
+// away holds the pipe.
+func TestAReaderIsLetGo(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close() // it stays open
+	o := &output{f: r}
+	got := make(chan error, 1)
+	go func() { _, err := o.Read(make([]byte, 1)); got <- err }()
+	o.end()
+	select {
+	case err := <-got:
+		if err != io.EOF {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits on")
+	}
+}

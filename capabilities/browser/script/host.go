@@ -238,8 +238,12 @@ func (g *guest) died(err error) error {
 	if errors.Is(err, errLine) {
 		return capabilities.Errorf(capabilities.CodeResultTooLarge, "The script passed on more than %d bytes at once.", maxLine)
 	}
+	hint := "Try again with a simpler script."
+	if g.result.Steps > 0 {
+		hint = "Steps of it were carried out: look at the page before you do them again."
+	}
 	return capabilities.Wrap(capabilities.CodeExecutionFailed, errors.Join(err, errors.New(g.proc.Output())), "The script's process ended unexpectedly.").
-		WithHint("Try again with a simpler script.")
+		WithHint(hint)
 }
 
 func (g *guest) log(text string) {
