@@ -128,10 +128,8 @@ func TestAtHome(t *testing.T) {
 	d.says("tool.fixture.press", "By helper", "Elevated", "privileged.input.inject", "allowed by a grant", "in one commit")
 
 	// And everything is stopped.
-	d.tabTo(`nav a[href="/console/stop"]`)
-	d.key("Enter")
-	d.await(`location.pathname === "/console/stop" && document.readyState === "complete"`)
-	d.tabTo(`button.big`)
+	d.key("s")
+	d.await(`document.activeElement.id === "stop"`)
 	d.key("Enter")
 	if got := d.result(running); got.Status == capabilities.StatusOK {
 		t.Errorf("%+v", got)

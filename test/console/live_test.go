@@ -318,3 +318,20 @@ func TestWatchInTheConsole(t *testing.T) {
 	w.says("Recorded ended by the viewer", "Answered ended by the viewer")
 	w.quiet()
 }
+
+// A device that was stopped at the device does not look live: the last picture is dimmed and says so.
+func TestAStoppedDeviceDoesNotLookLive(t *testing.T) {
+	w := startWatched(t, "800x608")
+	w.screen.Xterm()
+	w.enter(principal.RoleOperator)
+	w.Grant("ann", w.node, "tool.live.screen")
+	w.goTo("/console/live/" + string(w.node.ID))
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("screen").videoWidth === 800 && document.getElementById("watch-state").textContent === "Live."`)
+	w.node.Halt("the owner had enough")
+	w.await(`document.getElementById("gone").textContent === "Stopped at the device" && document.getElementById("surface").classList.contains("dim")`)
+	if got := w.value(`document.getElementById("watch-state").textContent`); got == "Live." {
+		t.Error("it still says that it is live")
+	}
+	w.shots("live-stopped")
+}

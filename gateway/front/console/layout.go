@@ -22,7 +22,7 @@ type page struct {
 	fault   error
 	remedy  html     // beside fault: what the visitor can do about it here
 	modules []string // beside those of every page
-	stage   html     // below body; the page does not ask for it again by itself
+	stage   html     // above body; the page does not ask for it again by itself
 }
 
 // place is an entry of the menu, shown to whom the REST surface would show it.
@@ -37,7 +37,6 @@ var places = []place{
 	{"Secrets", "/console/secrets", "GET /v1/secrets"},
 	{"Agents", "/console/tokens", "GET /v1/tokens"},
 	{"Ledger", "/console/ledger", "GET /v1/ledger/packets"},
-	{"Stop", "/console/stop", "GET /v1/stop"},
 }
 
 // outcomes are what a page says after something was done. The address names one of
@@ -107,6 +106,7 @@ func (c *Console) frame(v *visit, pg page) html {
 					el("a", attrs{"class", "me", "href", "/console/account"}, span("name", text(string(v.who.Principal))), span("role", text(string(v.who.Role)))),
 					v.form("/console/logout", attrs{"class", "inline"}, button("quiet", "Sign out")),
 				),
+				el("div", attrs{"id", "switch", "class", "switchbar"}, v.stopButton(stopped)),
 			),
 			el("div", attrs{"id", "stopped", "class", "stopped" + iff(!stopped, " none"), "role", "status"}, when(stopped, group(
 				el("strong", nil, text("Everything is stopped.")), text(" No call runs until somebody resumes. "), link("/console/stop", text("Go to Stop"))))),
@@ -114,13 +114,23 @@ func (c *Console) frame(v *visit, pg page) html {
 				el("h1", nil, text(pg.title)),
 				when(pg.lead.s != "", el("p", class("lead"), pg.lead)),
 				el("div", attrs{"id", "outcome", "role", "status"}, v.outcome(pg)),
-				el("div", attrs{"id", "live"}, pg.body),
 				pg.stage,
+				el("div", attrs{"id", "live"}, pg.body),
 			),
 			el("div", attrs{"id", "announce", "class", "hidden", "role", "status", "aria-live", "polite"}),
 			el("div", attrs{"id", "ending", "class", "ending none", "role", "alert"}),
-			el("footer", nil, textf("Site %s", c.opts.Site), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
+			el("footer", nil, textf("Site %s", c.opts.Site), v.way("GET /v1/stop", "/console/stop", nil, text("Stop switch")), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
 		))
+}
+
+// stopButton is on every page, at the right of the bar: it stops everything at once. The key s
+// leads to it.
+func (v *visit) stopButton(stopped bool) html {
+	if stopped {
+		return v.way("POST /v1/resume", "/console/stop", attrs{"class", "button", "id", "stop"}, text("Resume"))
+	}
+	return v.control("POST /v1/stop", "/console/stop", attrs{"class", "inline"},
+		button("danger solid", "Stop", "id", "stop", "title", "Stop everything now (key: s, then Enter)", "aria-keyshortcuts", "s"))
 }
 
 func (c *Console) head(title string, modules ...string) html {

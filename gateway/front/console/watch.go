@@ -15,9 +15,9 @@ type source struct {
 
 // sources are all there are; a page shows the first unless it is asked for another.
 var sources = []source{
-	{"screen", "Watch its screen", "The screen of ", "This device does not offer its screen.", "tyrum.live.screen"},
-	{"camera", "See its camera", "The camera of ", "This device does not offer a camera.", "tyrum.live.camera"},
-	{"microphone", "Hear its microphone", "The microphone of ", "This device does not offer a microphone.", "tyrum.live.microphone"},
+	{"screen", "View screen", "The screen of ", "This device does not offer its screen.", "tyrum.live.screen"},
+	{"camera", "View camera", "The camera of ", "This device does not offer a camera.", "tyrum.live.camera"},
+	{"microphone", "Listen to microphone", "The microphone of ", "This device does not offer a microphone.", "tyrum.live.microphone"},
 }
 
 const watchRoute = "POST /v1/live/{node}/{source}/whep"
@@ -32,8 +32,7 @@ func (c *Console) watchPage(v *visit) {
 		return
 	}
 	name := orElse(d.Label, d.Host)
-	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node",
-		lead: text("The person there sees that you watch, and can end it. So can Stop.")}
+	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node approval"}
 	one := sources[0]
 	for _, other := range sources {
 		if v.r.URL.Query().Get("source") == other.name {
@@ -46,7 +45,7 @@ func (c *Console) watchPage(v *visit) {
 	case !v.offers(watchRoute):
 		pg.body = empty("You may not watch", text("It needs the role operator."))
 	case !ready:
-		pg.body = empty("Nothing to watch", text(why))
+		pg.body = el("div", attrs{"data-gone", d.absence()}, empty("Nothing to watch", text(why)))
 	default:
 		pg.modules = []string{"watch"}
 		takes := html{}
@@ -64,25 +63,41 @@ func (c *Console) watchPage(v *visit) {
 			does, player = "Watch", el("div", attrs{"id", "surface", "class", "frame"},
 				div("picture", el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
 					el("div", attrs{"id", "marks", "aria-hidden", "true"})),
+				el("div", attrs{"id", "gone", "class", "gone none", "role", "status"}),
 				el("div", attrs{"id", "call", "class", "call none"}))
 		}
+		full := html{}
+		if one.name != "microphone" {
+			full = el("button", attrs{"id", "full", "class", "plain", "type", "button"}, text("Full screen"))
+		}
 		pg.stage = el("section", attrs{"id", "stage", "class", "stage", "data-node", string(d.ID), "data-source", one.name, "aria-label", one.of + name},
-			v.watchLinks(d, one.name),
-			div("buttons", el("button", attrs{"id", "watch", "class", "main", "type", "button", "data-does", watchRoute}, text(does)), takes,
-				v.control("POST /v1/stop", "/console/stop", attrs{"class", "inline", "data-whole", ""}, button("danger", "Stop everything now"))),
-			el("p", attrs{"id", "watch-state", "role", "status"}),
-			el("p", attrs{"id", "take-state", "role", "status"}),
-			recorder,
+			div("buttons bar", el("button", attrs{"id", "watch", "class", "main", "type", "button", "data-does", watchRoute}, text(does)), takes, full,
+				el("p", attrs{"id", "watch-state", "role", "status"}),
+				el("p", attrs{"id", "take-state", "role", "status"})),
 			player,
+			el("p", class("faint"), text("The person at the device sees that you are watching and can end it.")),
+			recorder,
 			el("dl", class("facts"),
 				el("div", nil, el("dt", nil, text("Delay")), el("dd", attrs{"id", "delay"}, text("–"))),
 				el("div", nil, el("dt", nil, text("Network")), el("dd", attrs{"id", "network"}, text("–"))),
 				el("div", nil, el("dt", nil, text("Watching")), el("dd", attrs{"id", "watching"}, text("–"))),
 				when(screen, group(
 					el("div", nil, el("dt", nil, text("In control")), el("dd", attrs{"id", "taken"}, text("–"))),
-					el("div", nil, el("dt", nil, text("Latest call")), el("dd", attrs{"id", "latest"}, text("–")))))))
+					el("div", nil, el("dt", nil, text("Latest call")), el("dd", attrs{"id", "latest"}, text("–")))))),
+			v.watchLinks(d, one.name))
 	}
 	v.show(pg)
+}
+
+// absence says why a device cannot be watched, as it is written over the last picture.
+func (d device) absence() string {
+	switch {
+	case d.Stopped:
+		return "Stopped at the device"
+	case !d.Connected:
+		return "The device is away"
+	}
+	return "Not available now"
 }
 
 // watchLinks leads to what the device can show live, but for one; nothing for who may
@@ -106,7 +121,7 @@ func (v *visit) watchLinks(d device, but string) html {
 
 // offersHands reports whether the device's mouse and keyboard can be had from afar.
 func (d device) offersHands() (ready bool, why string) {
-	return d.can("tyrum.live.control", "This device can not be taken over.")
+	return d.can("tyrum.live.control", "This device cannot be taken over.")
 }
 
 func (d device) can(id capabilities.CapabilityID, otherwise string) (ready bool, why string) {
@@ -118,7 +133,7 @@ func (d device) can(id capabilities.CapabilityID, otherwise string) (ready bool,
 	return false, otherwise
 }
 
-// recorder has a lane that works on the device recorded; nothing where that can not be.
+// recorder has a lane that works on the device recorded; nothing where that cannot be.
 func (v *visit) recorder(d device, pg *page) html {
 	ready, _ := d.can("tyrum.live.record", "")
 	if !ready || !v.offers("POST /v1/recordings") {

@@ -4,6 +4,7 @@ const questions = () => [...document.querySelectorAll("[data-question]")];
 
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.altKey || e.metaKey || e.repeat || e.target.closest?.("input,textarea,select,[contenteditable]")) return;
+  if (e.key === "s" && !e.target.closest?.(".taken")) { document.getElementById("stop")?.focus(); return; }
   const all = questions(), here = e.target.closest?.("[data-question]");
   if (!all.length) return;
   const at = all.indexOf(here);

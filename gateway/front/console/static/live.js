@@ -35,6 +35,7 @@ function take(doc, sent) {
   body.dataset.expires = doc.body.dataset.expires ?? "";
   swap("waiting", doc);
   swap("stopped", doc);
+  swap("switch", doc);
   if (sent) swap("outcome", doc);
   const old = byID("live"), fresh = doc.getElementById("live");
   if (!fresh || !old) return;

@@ -85,16 +85,17 @@ function tell(here, to, tag, offer) {
   };
 }
 
-function end(why) {
+function end(why, keepsPicture) {
   const was = pc;
   pc = null;
   clearInterval(timer);
   // The gateway hears it first: a device that notices that its viewer has gone ends the
   // session itself, and then there is none to end.
-  const told = at && fetch(at, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
+  const told = at && !keepsPicture && fetch(at, { method: "DELETE", headers: guard, keepalive: true }).catch(() => {});
   Promise.race([told, new Promise((go) => setTimeout(go, 2000))]).then(() => was?.close());
   at = null;
-  video.srcObject = null;
+  // A device that is stopped or away has ended the session itself.
+  if (keepsPicture) video.pause?.(); else video.srcObject = null;
   document.dispatchEvent(new Event("unwatched"));
   button.textContent = does;
   button.disabled = false;
@@ -130,6 +131,24 @@ async function measure() {
   byID("watching").textContent = who.watching.filter((w) => w.source === source).map((w) => w.principal).join(", ") || "nobody";
   if (source === "screen") byID("taken").textContent = who.taken.map((t) => t.principal + (t.paused ? " (agents are paused)" : "")).join(", ") || "nobody";
 }
+
+// What the device cannot show any more is not shown as if it were live: the last picture is
+// dimmed and says so. live.js brings the page's own word on it.
+const gone = byID("gone"), surface = byID("surface");
+function absent() {
+  const why = document.querySelector("#live [data-gone]")?.dataset.gone ?? "";
+  if (why && pc) end(why + ".", true);
+  surface?.classList.toggle("dim", Boolean(why));
+  gone?.classList.toggle("none", !why);
+  if (gone && gone.textContent !== why) gone.textContent = why;
+  button.disabled = Boolean(why);
+}
+new MutationObserver(absent).observe(byID("main"), { childList: true });
+
+byID("full")?.addEventListener("click", () => {
+  if (document.fullscreenElement) document.exitFullscreen(); else byID("stage").requestFullscreen();
+});
+document.addEventListener("fullscreenchange", () => { byID("full").textContent = document.fullscreenElement ? "Leave full screen" : "Full screen"; });
 
 button.addEventListener("click", () => { if (pc) end(sound ? "You stopped listening." : "You stopped watching."); else begin(); });
 window.addEventListener("pagehide", () => { if (pc) end(""); });
