@@ -210,7 +210,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 	d.goTo("/console/tokens")
 	d.says("No agent has a token", "People", "Signed-in browsers")
 	d.fill("t-who", "helper")
-	d.click("Make it")
+	d.click("Create token")
 	d.await(`document.querySelector("[data-secret]")`)
 	token := d.value(`document.querySelector("[data-secret]").textContent`)
 	who, err := d.Tokens.Authenticate(token)

@@ -129,7 +129,7 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 	must(t, d.run(standIn, nil))
 	d.fill("push-name", "phone")
 	press()
-	d.await(`document.getElementById("outcome").textContent.includes("This browser tells you")`)
+	d.await(`document.getElementById("outcome").textContent.includes("Notifications are on")`)
 	d.says("phone", "through "+service.Host())
 	first, _ := service.Next(b)
 	w := d.worker()
@@ -154,7 +154,7 @@ func TestABrowserTellsWhatWaits(t *testing.T) {
 
 	// And no more, once it is removed.
 	must(t, d.run(`document.querySelector("form[action^='/console/account/push/'] button").click()`, nil))
-	d.await(`document.getElementById("outcome").textContent.includes("told no more")`)
+	d.await(`document.getElementById("outcome").textContent.includes("Notifications are off")`)
 	if list := d.Push.List("ann"); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}

@@ -30,7 +30,7 @@ func TestCameraAndMicrophoneInTheConsole(t *testing.T) {
 	if n := w.value(`document.querySelectorAll('a[href="` + page + `"]').length`); n != "0" {
 		t.Errorf("it has no screen, and %s links to it", n)
 	}
-	w.click("See its camera")
+	w.click("View camera")
 	w.await(`document.getElementById("stage")?.dataset.source === "camera" && document.readyState === "complete"`)
 	if n := w.value(`document.querySelectorAll("#take, #pause, #record, #taken, #latest").length`); n != "0" {
 		t.Errorf("%s parts of the screen's page", n)
@@ -43,7 +43,7 @@ func TestCameraAndMicrophoneInTheConsole(t *testing.T) {
 	w.click("Stop watching")
 	x.Await(t, "the view to end", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
 
-	w.click("Hear its microphone")
+	w.click("Listen to microphone")
 	w.await(`document.getElementById("stage")?.dataset.source === "microphone" && document.readyState === "complete"`)
 	w.click("Listen")
 	w.await(`document.getElementById("watch-state").textContent === "Live."`)

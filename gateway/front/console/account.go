@@ -60,7 +60,7 @@ func (v *visit) passkeys(a account, fresh bool) html {
 }
 
 func (v *visit) password(a account, fresh bool) html {
-	said := "You have no password. One is for browsers without passkeys."
+	said := "No password set. You only need one in browsers without passkeys."
 	label := "Set the password"
 	if a.Password {
 		said, label = "You have a password.", "Change the password"

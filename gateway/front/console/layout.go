@@ -46,7 +46,8 @@ var outcomes = map[string]string{
 	"denied":   "Denied. The agent was told.",
 	"resumed":  "Calls may run again. What was granted before stays revoked.",
 	"stopped":  "Everything is stopped.",
-	"changed":  "Changed.",
+	"changed":  "Saved.",
+	"approved": "Approved. Run handrail node on the device now; it appears below as connected.",
 	"taken":    "Taken back. The next such call asks again.",
 	"extended": "You stay signed in.",
 
@@ -59,8 +60,8 @@ var outcomes = map[string]string{
 	"passkey":   "The passkey is registered.",
 	"removed":   "The passkey is removed.",
 	"ended":     "That session ended.",
-	"told":      "This browser tells you from now on. It has just shown a first notice.",
-	"untold":    "That browser is told no more.",
+	"told":      "Notifications are on in this browser. It has just shown a first one.",
+	"untold":    "Notifications are off in that browser.",
 }
 
 // show sends a page in its frame.

@@ -79,16 +79,16 @@ func (v *visit) showNodes(problem error, paste html) {
 		}
 	}
 	v.show(page{title: "Devices", here: "/console/nodes", live: "node", fault: problem,
-		lead: text("What agents can use here, and what keeps them from the rest."),
+		lead: text("Devices agents can use, and what is not available on each."),
 		body: group(
 			paste,
 			when(len(waiting) > 0, group(el("h2", class("part"), text("Wants to join")), div("cards", each(waiting, v.newcomer)))),
 			when(paired > 0, el("h2", class("part"), text("Paired"))), groups(labels, label, paired),
 			div("cards", each(in, v.device)),
 			when(len(in) == 0 && paired > 0, empty("No device has that label", link("/console/nodes", text("Show all devices")))),
-			when(paired+len(waiting) == 0, empty("No device is paired", text("Pair one: make a paste here, and give it to the device you want agents to use."))),
+			when(paired+len(waiting) == 0, empty("No device is paired", text("Create a pairing code here, and enter it on the device that you want agents to use."))),
 			v.pairing(),
-			when(len(out) > 0, el("details", attrs{"id", "out"}, el("summary", nil, text(count(len(out), "device that was put out", "devices that were put out"))), el("ul", class("plainlist"), each(out, func(d device) html {
+			when(len(out) > 0, el("details", attrs{"id", "out"}, el("summary", nil, text(count(len(out), "removed device", "removed devices"))), el("ul", class("plainlist"), each(out, func(d device) html {
 				return el("li", nil, text(orElse(d.Label, d.Host)), text(" "), code(string(d.ID)), text(" "), text(string(d.State)), when(d.Reason != "", textf(": %s", d.Reason)))
 			}))))),
 	})
@@ -120,9 +120,9 @@ func (v *visit) newcomer(d device) html {
 			fact{"Host", text(d.Host)}, fact{"System", text(strings.TrimSpace(d.Platform + " " + d.Arch))}, fact{"Key", code(d.Fingerprint)}, fact{"Joined", ago(d.JoinedAt)},
 			fact{"Offers", text(count(len(d.Offers), "capability", "capabilities"))},
 		),
-		el("p", class("faint"), text("Compare the key with what the device shows before you let it in.")),
+		el("p", class("faint"), text("Compare the key with what the device shows before you approve it.")),
 		div("buttons",
-			v.control("POST /v1/nodes/{node}/approve", at("nodes", string(d.ID)), attrs{"class", "inline"}, button("main", "Let it in", "name", "do", "value", "approve")),
+			v.control("POST /v1/nodes/{node}/approve", at("nodes", string(d.ID)), attrs{"class", "inline"}, button("main", "Approve device", "name", "do", "value", "approve")),
 			v.control("POST /v1/nodes/{node}/deny", at("nodes", string(d.ID)), attrs{"class", "inline"}, button("danger", "Refuse", "name", "do", "value", "deny"))))
 }
 
@@ -146,6 +146,7 @@ func (v *visit) device(d device) html {
 		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(orElse(d.Label, d.Host))), span("state "+mood, text(state))),
 		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
 		when(len(d.Labels) > 0, el("p", nil, each(d.Labels, func(l string) html { return span("tag", text(l)) }))),
+		when(!d.Connected && len(d.Capabilities) == 0, el("p", class("why"), text("Next, run "), code("handrail node"), text(" on the device."))),
 		when(d.CatalogSkew, el("p", class("why"), text("It runs another version than this gateway; some tools may differ."))),
 		v.watchLinks(d, ""),
 		v.difference(d),
@@ -163,11 +164,11 @@ func (v *visit) device(d device) html {
 			v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), attrs{"class", "stack"},
 				input(id+"-label", "label", "Name", d.Label, "maxlength", "64"),
 				input(id+"-labels", "labels", "Labels, separated by spaces; devices with the same one are a group", strings.Join(d.Labels, " ")),
-				area(id+"-allow", "allow", "Allowed capabilities, one a line; * is all", strings.Join(d.Allow, "\n"), "rows", "4", "class", "mono"),
+				area(id+"-allow", "allow", "Allowed tools, one a line; * is all", strings.Join(toolNames(d.Allow), "\n"), "rows", "4", "class", "mono"),
 				button("main", "Save", "name", "do", "value", "save")))),
-		when(v.offers("POST /v1/nodes/{node}/revoke"), el("details", attrs{"id", id + "-revoke"}, el("summary", nil, text("Put it out")),
+		when(v.offers("POST /v1/nodes/{node}/revoke"), el("details", attrs{"id", id + "-revoke"}, el("summary", nil, text("Remove device")),
 			el("p", nil, text("Ends its connection and every call on it at once, for good. It has to be paired anew.")),
-			v.control("POST /v1/nodes/{node}/revoke", at("nodes", string(d.ID)), attrs{"class", "stack"}, input(id+"-why", "reason", "Reason (optional, recorded)", "", "maxlength", "500"), button("danger", "Put it out now", "name", "do", "value", "revoke")))))
+			v.control("POST /v1/nodes/{node}/revoke", at("nodes", string(d.ID)), attrs{"class", "stack"}, input(id+"-why", "reason", "Reason (optional, recorded)", "", "maxlength", "500"), button("danger", "Remove device", "name", "do", "value", "revoke")))))
 }
 
 // difference is what a device offers beside what it may, for who edits the list: more
@@ -190,12 +191,14 @@ func (v *visit) difference(d device) html {
 		when(len(d.Wants) > 0, group(
 			el("h3", nil, text("It offers more than it may")),
 			v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), nil, el("fieldset", class("diff"), el("legend", class("hidden"), text("Allow these too")), each(d.Wants, func(w capabilities.CapabilityID) html {
-				return el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "want", "value", string(w), "id", id + "-w-" + string(w)}), el("ins", nil, text("+ "+string(w))))
+				return el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "want", "value", string(w), "id", id + "-w-" + string(w)}), el("ins", nil, text("+ "+toolName(string(w)))))
 			})), button("plain", "Allow what is ticked", "name", "do", "value", "widen")),
-			when(!v.offers("PATCH /v1/nodes/{node}"), el("ul", class("diff"), each(d.Wants, func(w capabilities.CapabilityID) html { return el("li", nil, el("ins", nil, text("+ "+string(w)))) }))))),
+			when(!v.offers("PATCH /v1/nodes/{node}"), el("ul", class("diff"), each(d.Wants, func(w capabilities.CapabilityID) html {
+				return el("li", nil, el("ins", nil, text("+ "+toolName(string(w)))))
+			}))))),
 		when(len(idle) > 0, group(
 			el("h3", nil, text("It may more than it offers")),
-			el("ul", class("diff"), each(idle, func(a string) html { return el("li", nil, el("del", nil, text("− "+a))) })))))
+			el("ul", class("diff"), each(idle, func(a string) html { return el("li", nil, el("del", nil, text("− "+toolName(a)))) })))))
 }
 
 // pairing makes a paste.
@@ -205,8 +208,8 @@ func (v *visit) pairing() html {
 	}
 	return div("card",
 		el("h2", nil, text("Pair a device")),
-		el("p", nil, text("On the device, run "), code("handrail node join"), text(" and give it a paste. A paste is good once, for ten minutes, and shown once.")),
-		v.control("POST /v1/invites", "/console/pair", nil, button("main", "Make a paste")))
+		el("p", nil, text("On the device, run "), code("handrail node join"), text(" and enter a pairing code. A code works once, for ten minutes, and is shown once.")),
+		v.control("POST /v1/invites", "/console/pair", nil, button("main", "Create pairing code")))
 }
 
 func (c *Console) pair(v *visit) {
@@ -223,10 +226,10 @@ func (c *Console) pair(v *visit) {
 	}
 	_ = v.get(api("status"), &site) // without it the paste is as good
 	v.showNodes(nil, el("section", attrs{"class", "card paste", "data-once", "", "aria-labelledby", "paste-h"},
-		el("h2", attrs{"id", "paste-h"}, text("The paste")),
+		el("h2", attrs{"id", "paste-h"}, text("Pairing code")),
 		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and give it this. Good until "), moment(made.Expires), text("; it is not shown again.")),
-		el("pre", attrs{"tabindex", "0", "aria-label", "The paste"}, el("code", nil, text(made.Paste))),
-		when(site.Fingerprint != "", p(text("The paste carries this page's certificate, so that clients on that device know it. For a browser there, compare it: "), code(site.Fingerprint))),
+		el("pre", attrs{"tabindex", "0", "aria-label", "Pairing code"}, el("code", nil, text(made.Paste))),
+		when(site.Fingerprint != "", p(text("The code carries this page's certificate, so that clients on that device know it. For a browser there, compare it: "), code(site.Fingerprint))),
 		qrOf(strings.ToUpper(made.Paste)))) // a QR code packs capitals denser; case does not matter
 }
 
@@ -245,7 +248,7 @@ func qrOf(s string) html {
 		}
 	}
 	side := itoa(q.Size + 8)
-	return el("svg", attrs{"class", "qr", "viewBox", "0 0 " + side + " " + side, "role", "img", "aria-label", "The paste as a QR code", "shape-rendering", "crispEdges"},
+	return el("svg", attrs{"class", "qr", "viewBox", "0 0 " + side + " " + side, "role", "img", "aria-label", "The pairing code as a QR code", "shape-rendering", "crispEdges"},
 		el("rect", attrs{"width", side, "height", side, "fill", "#fff"}), el("path", attrs{"d", path.String(), "fill", "#000"}))
 }
 
@@ -271,7 +274,7 @@ func (c *Console) changeNode(v *visit) {
 		}
 	case "save":
 		err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{
-			"label": form.Get("label"), "labels": fields(form.Get("labels")), "allow": fields(form.Get("allow")),
+			"label": form.Get("label"), "labels": fields(form.Get("labels")), "allow": allowList(form.Get("allow")),
 		}, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
@@ -280,7 +283,45 @@ func (c *Console) changeNode(v *visit) {
 		v.showNodes(err, html{})
 		return
 	}
+	if form.Get("do") == "approve" {
+		v.seeOther("/console/nodes", "approved")
+		return
+	}
 	v.seeOther("/console/nodes", "changed")
+}
+
+// People read and write the names of tools everywhere; an allowlist holds the capabilities that
+// stand behind them (S0-01).
+const (
+	toolPrefix       = "tool."
+	capabilityPrefix = "tyrum."
+)
+
+// toolName is the tool, or the pattern of tools, that an entry of an allowlist permits.
+func toolName(entry string) string {
+	if rest, ok := strings.CutPrefix(entry, capabilityPrefix); ok {
+		return toolPrefix + rest
+	}
+	return entry
+}
+
+func toolNames(entries []string) []string {
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = toolName(e)
+	}
+	return names
+}
+
+// allowList is what a person typed, as an allowlist holds it.
+func allowList(typed string) []string {
+	entries := fields(typed)
+	for i, e := range entries {
+		if rest, ok := strings.CutPrefix(e, toolPrefix); ok {
+			entries[i] = capabilityPrefix + rest
+		}
+	}
+	return entries
 }
 
 // fields splits what a person typed; never nil, which would mean no change.

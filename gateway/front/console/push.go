@@ -27,13 +27,13 @@ func (v *visit) notices() html {
 				el("strong", nil, text(s.Name)), text(" "), span("faint", textf("through %s, since ", s.Service), moment(s.CreatedAt)), text(" "),
 				button("plain", "Remove", "aria-label", "Remove: "+s.Name)))
 		}))),
-		when(len(b.Subscriptions) == 0, el("p", class("faint"), text("No browser of yours is told yet."))),
+		when(len(b.Subscriptions) == 0, el("p", class("faint"), text("Notifications are off."))),
 		v.form("/console/account/push", attrs{"class", "fields", "data-push", b.Key},
 			el("label", attrs{"for", "push-name"}, text("Name of this browser")),
 			void("input", attrs{"id", "push-name", "name", "name", "required", "", "maxlength", "60", "value", "", "placeholder", "such as: phone", "autocomplete", "off"}),
 			each([]string{"endpoint", "p256dh", "auth"}, func(name string) html { return void("input", attrs{"type", "hidden", "name", name}) }),
 			el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-			button("plain", "Tell me in this browser")))
+			button("plain", "Turn on for this browser")))
 }
 
 // subscribe passes on what push.js put into the form.

@@ -90,9 +90,9 @@ func (v *visit) newToken() html {
 		v.control("POST /v1/tokens", "/console/tokens", attrs{"class", "grid"},
 			input("t-who", "principal", "Name of the agent or person", "", "maxlength", "128", "required", ""),
 			choice("t-role", "role", "Role", "agent", "agent", "agent: calls tools", "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
-			input("t-lane", "lane", "Lane (empty: named like them)", "", "maxlength", "128"),
+			input("t-lane", "lane", "Lane (default: the name)", "", "maxlength", "128"),
 			choice("t-days", "days", "Good for", "30", "1", "a day", "7", "a week", "30", "30 days", "365", "a year", "0", "until it is revoked"),
-			button("main", "Make it")))
+			button("main", "Create token")))
 }
 
 func (c *Console) newTokenMade(v *visit) {
