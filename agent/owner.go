@@ -107,8 +107,3 @@ func (a *Agent) refused(t *wire.Ticket, e *capabilities.Error) {
 		a.runs.ended(t.Call, &wire.Answer{Status: capabilities.StatusDenied, Code: e.Code})
 	}
 }
-
-// Step is what the owner's file says about one step of a script; nil: it may go on.
-func (a *Agent) Step(tool capabilities.ToolID, args []byte) *capabilities.Error {
-	return a.rules.Step(tool, args)
-}

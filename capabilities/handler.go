@@ -59,6 +59,7 @@ const (
 	ReasonLocationNoFix    Reason = "location_no_fix"
 	ReasonDeviceMissing    Reason = "device_missing" // a camera, say, is not connected
 	ReasonDeviceBusy       Reason = "device_busy"    // another program has it
+	ReasonNodeOutdated     Reason = "node_outdated"  // its program is too old for this capability
 )
 
 // Readiness is the one truth about a capability on a node (DESIGN section 5).
@@ -125,6 +126,12 @@ type Invocation struct {
 	// Spool takes the call's artifacts; nil where the node keeps none. CreateArtifact
 	// is how handlers use it.
 	Spool ArtifactSpool
+	// Step makes another call inside this one and gives what it gave; nil for calls whose
+	// descriptor takes no steps. Result is JSON then. Safe from any goroutine, until
+	// Handle returns.
+	Step func(ctx context.Context, s StepCall) (Output, error)
+	// StepTools are the tools that Step takes here, in the catalog's order.
+	StepTools []ToolID
 	// Progress reports how far the call is; never nil, safe from any goroutine.
 	Progress func(Progress)
 	// Observe reports what really happened, as a capability key with a short

@@ -222,6 +222,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
 		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, Log: g.log,
+		TakesSteps: func(c capabilities.CapabilityID) bool {
+			d, ok := g.opts.Catalog.ByCapability(c)
+			return ok && d.TakesSteps()
+		},
 	})
 	return err
 }

@@ -41,7 +41,8 @@ const (
 	// KindWithdrawn: call. A held one that will never run.
 	KindWithdrawn = "call.withdrawn"
 	// KindStarted: call, tool, lane, sequence (uint64 BE), SHA-256 of the envelope,
-	// keyed digest of the arguments, principal, the gateway's grant of a person's.
+	// keyed digest of the arguments, principal, the gateway's grant of a person's; of a
+	// step the call that took it.
 	KindStarted = "call.started"
 	// KindFinished: call, status, code, effect, keyed digest of the output.
 	KindFinished = "call.finished"
@@ -366,7 +367,11 @@ func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error 
 		b = chain.AppendField(b, envelope[:])
 		b = chain.AppendField(b, args)
 		b = chain.AppendField(b, principal)
-		return chain.AppendField(b, grant)
+		b = chain.AppendField(b, grant)
+		if t.Parent != "" {
+			b = chain.AppendField(b, t.Parent)
+		}
+		return b
 	})
 	if err != nil {
 		j.mu.Unlock()
@@ -401,7 +406,11 @@ func (j *Journal) Withdrawn(call capabilities.CallID) error {
 // with the next sync, at most a second later while Run runs. A copy of the answer
 // is kept in memory for a while, if it is one that can be sent.
 func (j *Journal) Finished(call capabilities.CallID, answer *wire.Answer) error {
-	output := j.mac.digest(call, "output", answer.Output)
+	given := answer.Output
+	if len(given) == 0 {
+		given = answer.OutputSum // of a step
+	}
+	output := j.mac.digest(call, "output", given)
 	frame, _ := wire.Encode(answer)
 	j.mu.Lock()
 	defer j.mu.Unlock()

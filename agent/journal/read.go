@@ -29,6 +29,7 @@ type Record struct {
 	Lane      capabilities.LaneID      `json:"lane,omitempty"`
 	Grant     string                   `json:"grant,omitempty"`         // the gateway's, of a person's
 	Envelope  string                   `json:"envelope_hash,omitempty"` // hex
+	Parent    capabilities.CallID      `json:"parent_call_id,omitempty"`
 	Status    capabilities.Status      `json:"status,omitempty"`
 	Code      capabilities.Code        `json:"code,omitempty"`
 	Effect    capabilities.Effect      `json:"effect,omitempty"`
@@ -184,6 +185,7 @@ func recordOf(e chain.Entry, hash chain.Hash) Record {
 	case KindStarted, KindHeld:
 		r.Call, r.Tool, r.Lane = capabilities.CallID(text(0)), capabilities.ToolID(text(1)), capabilities.LaneID(text(2))
 		r.Envelope, r.Principal, r.Grant = hex.EncodeToString([]byte(text(4))), capabilities.PrincipalID(text(6)), text(7)
+		r.Parent = capabilities.CallID(text(8))
 	case KindFinished:
 		r.Call, r.Status, r.Code, r.Effect = capabilities.CallID(text(0)), capabilities.Status(text(1)), capabilities.Code(text(2)), capabilities.Effect(text(3))
 	case KindWithdrawn:

@@ -131,10 +131,11 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
-	}, before: func() { unwatch() }, unhold: leave}
+	}, before: func() { unwatch() }, unhold: leave, steps: t.Steps}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.
 	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)
+	sink.endSteps()
 }
 
 // givenUp tells "nobody wants this call any more" from "the network failed".
@@ -154,10 +155,13 @@ type sink struct {
 	log    func(error)
 	before func() // runs before the answer: the stream's end is ours from then on
 	unhold func() // runs when a held ticket waits no longer
+	steps  bool   // the call may ask for steps
 
 	mu       sync.Mutex
 	answered bool
 	accepted bool
+	numbered uint32  // steps that were asked for
+	orders   *orders // of steps, once one was asked for
 	last     time.Time
 }
 

@@ -30,6 +30,10 @@ type Sink interface {
 	// Accept sends the node's key for a secret and waits for what the gateway seals
 	// to it. At most once, before anything else.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
+	// Step asks the gateway for a step of a call whose ticket says Steps, and waits for
+	// its order; it numbers the steps; StepEnded says how one that was ordered ended. Before Answer.
+	Step(ctx context.Context, m wire.Step) (*wire.StepOrder, error)
+	StepEnded(m wire.StepEnd)
 	// Answer sends the end. blobs are the bytes that a.Blobs announces, in order.
 	Answer(a wire.Answer, blobs [][]byte)
 }
@@ -256,7 +260,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node, h.Holds = wire.Version, wire.MinVersion, l.id.Node, true
+	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps = wire.Version, wire.MinVersion, l.id.Node, true, true
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn
 	if err := wire.Write(control, &h); err != nil {

@@ -3,6 +3,7 @@ package owner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,4 +183,36 @@ func TestMoreIsStricter(t *testing.T) {
 			}
 		}
 	})
+}
+
+// judge reads the file without Cedar: the second opinion that the rules are held
+// against.
+func (f *File) judge(cat *catalog.Catalog, tool capabilities.ToolID, args []byte, now time.Time, roots []string) Mode {
+	d, ok := cat.Get(tool)
+	if !ok {
+		return ModeNever
+	}
+	x := f.factsOf(d, args, now, roots)
+	m := stricter(stricter(f.Mode(tool), x.app), x.folder)
+	for i := range f.QuietHours {
+		if x.quiet&(1<<i) != 0 && f.QuietHours[i].covers(tool) {
+			m = stricter(m, f.QuietHours[i].Mode)
+		}
+	}
+	if !slices.Contains(d.Evidence.Args, "/url") || f.Domains.empty() {
+		return m
+	}
+	dest := policy.Destination{Address: policy.AddressNone}
+	if url, ok := stringArg(args, "url"); ok {
+		dest = policy.ClassifyURL(url)
+	}
+	is := func(entry string) bool {
+		base, below := strings.CutPrefix(entry, "*.")
+		return dest.Host == base || below && strings.HasSuffix(dest.Host, "."+base)
+	}
+	limits := f.Domains
+	if dest.Address == policy.AddressNone {
+		limits.Only = nil // a page without a host is nobody's
+	}
+	return stricter(m, limits.mode(is))
 }

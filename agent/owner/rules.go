@@ -254,24 +254,6 @@ func (f *File) words(ids []string) string {
 	return ""
 }
 
-// Step judges one step of a script by the file alone: whose script it is, the
-// node's rules for the script as a whole have judged. nil: it may go on. Nobody is
-// asked in the middle of a script.
-func (r *Rules) Step(tool capabilities.ToolID, args []byte) *capabilities.Error {
-	r.mu.Lock()
-	file := r.file
-	r.mu.Unlock()
-	m := file.judge(r.opts.Catalog, tool, args, r.opts.Now().Local(), r.opts.Roots)
-	switch m {
-	case ModeNever:
-		return capabilities.Errorf(capabilities.CodeDeniedByNode, "the device's owner does not allow %s with these arguments", tool)
-	case ModeAsk:
-		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "the device's owner wants to be asked about %s, which a script can not wait for", tool).
-			WithHint("Call " + string(tool) + " by itself instead of in a script.")
-	}
-	return nil
-}
-
 // Setting is what the file says about a capability now, whatever its arguments, and
 // why in plain words if it is not allowed.
 func (r *Rules) Setting(tool capabilities.ToolID) (Mode, string) {
@@ -306,36 +288,4 @@ func (r *Rules) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("sha256:%x", r.sum)
-}
-
-// judge reads the file without Cedar: for steps of scripts, and as the second
-// opinion that tests hold the rules against.
-func (f *File) judge(cat *catalog.Catalog, tool capabilities.ToolID, args []byte, now time.Time, roots []string) Mode {
-	d, ok := cat.Get(tool)
-	if !ok {
-		return ModeNever
-	}
-	x := f.factsOf(d, args, now, roots)
-	m := stricter(stricter(f.Mode(tool), x.app), x.folder)
-	for i := range f.QuietHours {
-		if x.quiet&(1<<i) != 0 && f.QuietHours[i].covers(tool) {
-			m = stricter(m, f.QuietHours[i].Mode)
-		}
-	}
-	if !slices.Contains(d.Evidence.Args, "/url") || f.Domains.empty() {
-		return m
-	}
-	dest := policy.Destination{Address: policy.AddressNone}
-	if url, ok := stringArg(args, "url"); ok {
-		dest = policy.ClassifyURL(url)
-	}
-	is := func(entry string) bool {
-		base, below := strings.CutPrefix(entry, "*.")
-		return dest.Host == base || below && strings.HasSuffix(dest.Host, "."+base)
-	}
-	limits := f.Domains
-	if dest.Address == policy.AddressNone {
-		limits.Only = nil // a page without a host is nobody's
-	}
-	return stricter(m, limits.mode(is))
 }

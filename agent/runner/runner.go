@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/handrail-dev/handrail/agent/observe"
 	"github.com/handrail-dev/handrail/agent/spool"
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
@@ -56,6 +53,10 @@ type Sink interface {
 	// Accept says that the call will be carried out and gives what the gateway then
 	// sealed to the key. At most once, before Progress and Answer.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
+	// Step asks the gateway for a step of a call whose ticket says Steps, and waits for
+	// its order; it numbers the steps. StepEnded says how one that was ordered ended.
+	Step(ctx context.Context, m wire.Step) (*wire.StepOrder, error)
+	StepEnded(m wire.StepEnd)
 	// Answer sends the end. blobs are the bytes that the answer's Blobs announce.
 	Answer(a wire.Answer, blobs [][]byte)
 }
@@ -138,6 +139,9 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, began *time.Time, si
 		return refusal(&capabilities.Error{Code: capabilities.CodeTicketReplayed}), nil
 	}
 	defer r.leave(t.Call)
+	if t.Parent != "" {
+		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "no call of this node asked for that step")), nil
+	}
 	if t.Held {
 		if err := r.opts.Journal.Held(ctx, t); err != nil {
 			log().Warn("call.unheld", "hop", "journal", "err", err) // Started says what it means
@@ -155,130 +159,36 @@ func (r *Runner) serve(ctx context.Context, t *wire.Ticket, began *time.Time, si
 		}
 		*began = time.Now()
 	}
-	handler, ok := r.handlers[t.Capability]
-	if !ok {
-		return refusal(capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not offer %s", t.Capability)), nil
-	}
-	ready := r.readyFor.of(ctx, handler, t.Capability)
-	asked := time.Now()
-	no := r.opts.Guard.Check(ctx, t, ready)
-	waited := time.Since(asked) // for a person: that is no time lost on the way, but the call's own
-	arrived = arrived.Add(waited)
+	run, no := r.admit(ctx, t, arrived, log, cancel)
 	if no != nil {
-		log().Warn("call.refused", "hop", "guard", "code", no.Code, "err", no)
-		if r.opts.Refused != nil {
-			r.opts.Refused(t, no)
-		}
 		return refusal(no), nil
 	}
-	// A mirrored tool has the capability itself; a composed one is carried out by it.
-	descriptor, ok := r.opts.Catalog.Get(t.Tool)
-	if !ok || descriptor.NodeCapability() != t.Capability {
-		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "tool and capability do not belong together")), nil
-	}
-	// Args came canonical and validated; the node trusts its own reading only.
-	if _, violations, err := descriptor.SplitArgs(t.Args); err != nil || len(violations) > 0 {
-		return refusal(capabilities.Wrap(capabilities.CodeTicketInvalid, err, "The arguments do not fit this node's schema.")), nil
-	}
-
-	seen := r.withhold.Enter(principalOf(t))
-	defer seen.Leave()
-	if err := withheld(seen, descriptor); err != nil {
-		log().Info("call.refused", "hop", "runner", "code", err.Code)
-		return refusal(err), nil
-	}
-
-	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond-waited, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
-	defer stopTimer()
-	if err := r.opts.Journal.Started(ctx, t); err != nil {
-		log().Error("call.refused", "hop", "journal", "err", err)
-		return refusal(capabilities.AsError(err)), nil
-	}
-
-	// A slow disk or probe may have used the ticket's life up: what the gateway may
-	// have given up by now must not begin.
-	if time.Since(arrived) > time.Duration(t.LifetimeMS)*time.Millisecond {
-		log().Warn("call.refused", "hop", "runner", "code", capabilities.CodeTicketExpired)
-		answer := refusal(&capabilities.Error{Code: capabilities.CodeTicketExpired})
-		r.finished(log, t.Call, &answer)
-		return answer, nil
-	}
-
-	var drift atomic.Pointer[capabilities.Error]
-	recorder := observe.NewRecorder(t.Grants, func(key string) {
-		e := capabilities.Errorf(capabilities.CodeDeniedByNode, "the call did something it was never granted (%s) and was ended", key)
-		drift.CompareAndSwap(nil, e)
-		cancel(e)
-	})
-	inv := capabilities.Invocation{
-		Call: t.Call, Capability: t.Capability, Lane: t.Lane, Args: t.Args, Grants: t.Grants,
-		Progress: func(p capabilities.Progress) {
-			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: seen.Text(p.Message), Data: p.Data}
-			wp.Clip()
-			sink.Progress(wp)
-		},
-		Observe: recorder.Observe,
-	}
-	if descriptor.Delivery != nil {
-		if err := r.receive(ctx, t, descriptor, seen, sink, &inv); err != nil {
+	defer run.leave()
+	inv := run.invocation(sink)
+	if run.tool.Delivery != nil {
+		if err := r.receive(run.ctx, t, run.tool, run.seen, sink, &inv); err != nil {
 			log().Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
-			answer, _ := conclude(ctx, capabilities.Output{}, err)
+			answer, _ := conclude(run.ctx, capabilities.Output{}, err)
 			r.finished(log, t.Call, &answer)
 			return answer, nil
 		}
 	}
 	var left *spool.Call
 	if r.opts.Spool != nil {
-		left = r.opts.Spool.For(t.Call, descriptor.Limits.MaxArtifactBytes)
+		left = r.opts.Spool.For(t.Call, run.tool.Limits.MaxArtifactBytes)
 		inv.Spool = left
 	}
-	output, failed := r.handle(ctx, handler, inv, seen)
-	if failed == nil && descriptor.Delivery != nil {
-		output = acknowledged(descriptor, t, output)
+	if t.Steps {
+		inv.Step, inv.StepTools = r.stepsOf(run, sink, &inv).take, r.stepTools(run.tool)
 	}
-	if clean, refused := seen.Blobs(output.Blobs); failed == nil && refused != nil {
-		failed = refused
-	} else {
-		output.Blobs = clean
-	}
-	if failed == nil && len(output.Artifacts) > 0 {
-		failed = heldBack(seen, descriptor)
-	}
-	answer, blobs := conclude(ctx, output, failed)
-	if e := drift.Load(); e != nil { // whatever the handler makes of it
-		answer, blobs = refusal(e), nil
-		if answer.Effect = output.Effect; answer.Effect == "" {
-			answer.Effect = capabilities.EffectUnverifiable
-		}
-	}
-	answer.Isolation = ready.Isolation
-	observations, _ := recorder.Observations()
-	for _, o := range observations {
-		answer.Observed = append(answer.Observed, wire.Observation{Key: o.Key, Detail: o.Detail, Count: o.Count})
-	}
-	if seen.Answer(&answer) {
-		refit(descriptor, &answer)
-		if answer.Status != capabilities.StatusOK {
-			blobs = nil
-		}
-	}
-	answer.Clip()
-	if len(answer.Output) > descriptor.Limits.MaxResultBytes {
-		answer.Status, answer.Code, answer.Output = capabilities.StatusError, capabilities.CodeResultTooLarge, nil
-		answer.Blobs, blobs = nil, nil
-	}
-	if answer.Status == capabilities.StatusOK {
-		if bad := descriptor.ValidateResult(answer.Output); len(bad) > 0 {
-			log().Error("call.result_invalid", "violations", bad)
-			answer.Status, answer.Code = capabilities.StatusError, capabilities.CodeInternal
-			answer.Message = "The tool gave a result that does not fit its own schema."
-			answer.Output, answer.Blobs, blobs = nil, nil, nil
-		}
+	output, answer, blobs := run.carryOut(run.handler.Handle, inv)
+	if !run.fits(&answer) {
+		blobs = nil
 	}
 	if e := settle(left, &answer, output.Artifacts); e != nil {
 		log().Error("call.artifacts", "err", e)
 		answer, blobs = refusal(e), nil
-		answer.Effect, answer.Isolation = output.Effect, ready.Isolation
+		answer.Effect, answer.Isolation = output.Effect, run.ready.Isolation
 	}
 	r.finished(log, t.Call, &answer)
 	if r.opts.Log.Enabled(ctx, slog.LevelInfo) {
@@ -293,17 +203,6 @@ func (r *Runner) finished(log func() *slog.Logger, call capabilities.CallID, ans
 	if err := r.opts.Journal.Finished(call, answer); err != nil {
 		log().Error("call.journal", "err", err)
 	}
-}
-
-// handle runs the handler; a panic becomes an internal error of this call alone.
-func (r *Runner) handle(ctx context.Context, h capabilities.Handler, inv capabilities.Invocation, seen *withhold.Call) (out capabilities.Output, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.opts.Log.Error("call.panic", "call", inv.Call, "panic", seen.Text(fmt.Sprint(p)), "stack", string(debug.Stack()))
-			out, err = capabilities.Output{}, capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")
-		}
-	}()
-	return h.Handle(ctx, inv)
 }
 
 // conclude makes the answer of what a handler gave. Why its context ended wins

@@ -85,9 +85,26 @@ type sink struct {
 	blobs    [][]byte
 	seal     func(key []byte) (*wire.Sealed, error)
 	word     func(ctx context.Context) error // what Go waits for
+	order    func(wire.Step) (*wire.StepOrder, error)
+	asked    []wire.Step
+	ends     []wire.StepEnd
 }
 
 func (s *sink) Go(ctx context.Context) error { return s.word(ctx) }
+
+func (s *sink) Step(_ context.Context, m wire.Step) (*wire.StepOrder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, m)
+	m.Number = uint32(len(s.asked))
+	return s.order(m)
+}
+
+func (s *sink) StepEnded(m wire.StepEnd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(s.ends, m)
+}
 
 func (s *sink) Progress(p wire.Progress) {
 	s.mu.Lock()

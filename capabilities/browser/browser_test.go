@@ -82,7 +82,6 @@ func (s *sharedHandler) give(t testing.TB, origins []string) {
 	}
 	if s.h == nil {
 		o := logging(t, &s.log)
-		o.CheckArgs = schemas(t)
 		h, err := New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -267,10 +266,10 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	out, err := n.h.Handle(ctx, capabilities.Invocation{
+	out, err := n.h.Handle(ctx, withSteps(n.t, capabilities.Invocation{
 		Grants: []string{"ui.session.persist_state"},
 		Call:   "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
-	})
+	}))
 	if err != nil {
 		return answer{}, capabilities.AsError(err)
 	}

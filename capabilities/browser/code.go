@@ -9,21 +9,15 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 )
 
-// A script takes the same steps as calls do: the same tools, the same checks of
-// their arguments, the same way out to the network, in the turn of its call. It
-// runs in a process of its own that can do nothing else (see script).
+// A script takes steps, which are calls (capabilities.StepCall): gateway and owner judge
+// each, and it is carried out in the turn of the script's own call. The script runs in a
+// process of its own that can do nothing else (see script).
 
-// apart are the tools that no script gets: policy decides about them by
-// themselves, since they let a person's data in or out, or they would end the
-// browser under the script.
-var apart = map[capabilities.CapabilityID]bool{
-	"tyrum.browser.launch": true, "tyrum.browser.close": true, "tyrum.browser.upload-file": true, "tyrum.browser.run-code": true,
-}
-
-const capabilityPrefix = "tyrum.browser."
+const toolPrefix = "tool.browser."
 
 // runCode carries out tyrum.browser.run-code.
 func runCode(c *call) (capabilities.Output, error) {
@@ -33,18 +27,18 @@ func runCode(c *call) (capabilities.Output, error) {
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
-	if c.h.o.CheckArgs == nil {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node runs no scripts.").
-			WithHint("Make the calls one by one.")
+	if c.inv.Step == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This gateway is too old to judge the steps of a script.").
+			WithHint("Update the gateway, or make the calls one by one.")
 	}
 	b, err := c.h.o.Finder.Find(c.ctx)
 	if err != nil {
 		return capabilities.Output{}, missingBrowser(err)
 	}
 	o := script.Options{Launcher: c.h.o.Launcher, User: b.RunAs, Dir: c.h.o.Dir, Code: args.Code}
-	for _, id := range order {
-		if !apart[id] {
-			o.Tools = append(o.Tools, strings.TrimPrefix(string(id), capabilityPrefix))
+	for _, tool := range c.inv.StepTools {
+		if name, mine := strings.CutPrefix(string(tool), toolPrefix); mine {
+			o.Tools = append(o.Tools, name)
 		}
 	}
 	var seen effects
@@ -54,7 +48,7 @@ func runCode(c *call) (capabilities.Output, error) {
 		last = s.Tool
 		seen.steps++
 		c.inv.Progress(capabilities.Progress{Done: float64(seen.steps), Message: s.Tool})
-		out, err := c.step(ctx, capabilities.CapabilityID(capabilityPrefix+s.Tool), s.Args)
+		out, err := c.inv.Step(ctx, capabilities.StepCall{Tool: capabilities.ToolID(toolPrefix + s.Tool), Args: s.Args, Run: c.step})
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +58,7 @@ func runCode(c *call) (capabilities.Output, error) {
 		}
 		return stepResult(out)
 	}
+	o.Ends = capabilities.EndsParent
 	res, err := script.Run(c.ctx, o)
 	if err != nil {
 		return capabilities.Output{}, c.scriptEnded(err, res.Log, seen, last)
@@ -111,6 +106,8 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken %d steps, the last was %s.", seen.steps, last)
 	case errors.Is(c.ctx.Err(), context.DeadlineExceeded):
 		e = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The script did not finish in time; it had taken no step.")
+	case c.ctx.Err() == nil && capabilities.EndsParent(err):
+		e = endedAt(err, last, seen)
 	case seen.steps+len(log) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
 		return err
 	case seen.done == 0:
@@ -131,23 +128,56 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 		Act     int      `json:"act"`
 		Log     []string `json:"log,omitempty"`
 		Omitted int      `json:"log_omitted,omitempty"` // its first entries
-	}{seen.done, seen.acted, log[from:], from})
+		Waits   *waiting `json:"waits,omitempty"`
+	}{seen.done, seen.acted, log[from:], from, waitsFor(err, last)})
 }
 
-// step carries out one call of a script, in the script's own turn.
-func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.RawMessage) (capabilities.Output, error) {
-	args, bound, err := c.h.o.CheckArgs(id, raw)
-	if err != nil {
-		return capabilities.Output{}, err
+// waiting is the step that a person has to answer about.
+type waiting struct {
+	Tool     string `json:"tool_id"`
+	Approval string `json:"approval,omitempty"` // empty: it is asked on the device
+}
+
+func waitsFor(err error, tool string) *waiting {
+	if capabilities.CodeOf(err) != capabilities.CodeApprovalPending {
+		return nil
 	}
-	if bound <= 0 {
-		bound = defaultTimeout
+	w := &waiting{Tool: toolPrefix + tool}
+	if raw, ok := capabilities.AsError(err).Details.(json.RawMessage); ok {
+		_ = json.Unmarshal(raw, w) // what is missing stays empty
+		w.Tool = toolPrefix + tool
 	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	inv := c.inv
-	inv.Capability, inv.Args = id, args
-	inv.Progress = func(capabilities.Progress) {} // the script's own steps are what is told
+	return w
+}
+
+// endedAt words the end of a script at a step that was not taken.
+func endedAt(err error, last string, seen effects) *capabilities.Error {
+	e := capabilities.AsError(err)
+	done := "No step was done."
+	if seen.done > 0 {
+		done = fmt.Sprintf("Steps done before: %d, of them act: %d.", seen.done, seen.acted)
+	}
+	said := capabilities.Wrap(e.Code, e, fmt.Sprintf("The script ended at %s: %s %s", last, e.PublicMessage(), done)).WithHint(e.PublicHint())
+	switch e.Code {
+	case capabilities.CodeApprovalPending:
+		return said.WithHint("Call again once a person has answered. The script then starts from its beginning: what it has done it does again, unless it looks first.")
+	case capabilities.CodeNodeDisconnected: // which says that nothing was done
+		said.Code = capabilities.CodeExecutionFailed
+		return said.WithHint("Look at the page before calling again: what the script has done stays done.")
+	}
+	return said
+}
+
+// step carries out a step of a script, in the script's own turn.
+func (c *call) step(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	defer c.lane.observeStep(inv.Observe, inv.Grants)()
+	if hosts := egress.Granted(inv.Grants); hosts != nil {
+		whole := c.lane.granted()
+		if err := c.lane.narrow(egress.Both(whole, hosts)); err != nil {
+			return capabilities.Output{}, err
+		}
+		defer c.lane.narrow(whole)
+	}
 	free := make(chan struct{})
 	in := newCall(ctx, c.h, c.lane, inv, func() { close(free) })
 	in.script = true
@@ -159,7 +189,7 @@ func (c *call) step(ctx context.Context, id capabilities.CapabilityID, raw json.
 		}
 		<-free // a page that hangs is freed before the next step
 	}()
-	return in.carryOut(c.h.tools[id])
+	return in.carryOut(c.h.tools[inv.Capability])
 }
 
 // stepResult gives a step's result with what was seen of its effect. Captured

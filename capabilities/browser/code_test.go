@@ -16,20 +16,39 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
-// schemas checks the steps of scripts by the real catalog.
-func schemas(t testing.TB) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
+// withSteps lets a call take steps as a node's runner does under a gateway that permits
+// everything: arguments are held to the real catalog.
+func withSteps(t testing.TB, inv capabilities.Invocation) capabilities.Invocation {
 	tools, err := catalog.Embedded()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
-		d, _ := tools.ByCapability(id)
-		args, bad, err := d.SplitArgs(raw)
-		if err == nil && len(bad) > 0 {
-			err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
+	parent, _ := tools.ByCapability(inv.Capability)
+	for _, d := range tools.All() {
+		if parent != nil && parent.Takes(d) {
+			inv.StepTools = append(inv.StepTools, d.Tool)
 		}
-		return args.Canonical, args.Timeout, err
 	}
+	if len(inv.StepTools) == 0 {
+		return inv
+	}
+	base := inv
+	inv.Step = func(ctx context.Context, c capabilities.StepCall) (capabilities.Output, error) {
+		d, _ := tools.Get(c.Tool)
+		args, bad, err := d.SplitArgs(c.Args)
+		switch {
+		case err != nil:
+			return capabilities.Output{}, err
+		case len(bad) > 0:
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
+		}
+		step := base
+		step.Capability, step.Args, step.Progress, step.Observe = d.Capability, args.Canonical, func(capabilities.Progress) {}, func(string, string) {}
+		ctx, cancel := context.WithTimeout(ctx, max(args.Timeout, time.Millisecond))
+		defer cancel()
+		return c.Run(ctx, step)
+	}
+	return inv
 }
 
 func (n *node) code(code string) answer {
@@ -122,8 +141,11 @@ func TestRunCodeRules(t *testing.T) {
 	if strings.Contains(err.Message+err.Hint+n.log.String(), "hunter2") {
 		t.Error("typed text leaked:", err)
 	}
-	// A node that can not check a script's steps runs none.
-	newNodeAlone(t).refused(capabilities.CodeNotSupported, "run-code", obj{"code": "return 1"})
+	// Where nobody judges a script's steps none runs.
+	_, alone := n.h.Handle(t.Context(), capabilities.Invocation{Capability: "tyrum.browser.run-code", Lane: n.lane, Args: []byte(`{"code":"return 1"}`)})
+	if capabilities.CodeOf(alone) != capabilities.CodeNotSupported {
+		t.Error(alone)
+	}
 }
 
 // A script that fails tells what it had done until then.
@@ -196,14 +218,14 @@ func TestRunCodeEnds(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	raw, _ := json.Marshal(obj{"code": "page.snapshot(); page.evaluate('document.title=1'); for (;;);"})
-	_, err := n.h.Handle(ctx, capabilities.Invocation{Capability: "tyrum.browser.run-code", Lane: n.lane, Args: raw, Progress: func(p capabilities.Progress) {
+	_, err := n.h.Handle(ctx, withSteps(t, capabilities.Invocation{Capability: "tyrum.browser.run-code", Lane: n.lane, Args: raw, Progress: func(p capabilities.Progress) {
 		mu.Lock()
 		told = append(told, p.Message)
 		mu.Unlock()
 		if p.Message == "evaluate" {
 			cancel()
 		}
-	}})
+	}}))
 	if capabilities.CodeOf(err) != capabilities.CodeCancelled || strings.Join(told, " ") != "snapshot evaluate" {
 		t.Fatal(err, told)
 	}

@@ -69,10 +69,6 @@ type Options struct {
 	// "http://127.0.0.1:9222", which calls may attach to. Default: none, attaching
 	// is refused.
 	Attach string
-	// CheckArgs validates the arguments of a step that a script takes, as the
-	// gateway does a call's: it gives them canonical and how long the step may take.
-	// Default: none, run-code is refused.
-	CheckArgs func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error)
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
 	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the

@@ -73,6 +73,29 @@ func (l *lane) observeInto(observe func(key, detail string), grants []string) (d
 	}
 }
 
+// observeStep is observeInto for a step of a call: what the step has no part in is its
+// call's.
+func (l *lane) observeStep(observe func(key, detail string), grants []string) (done func()) {
+	o := &observer{observe: observe, grants: grants}
+	l.mu.Lock()
+	before := l.observer
+	l.observer = o
+	l.mu.Unlock()
+	return func() {
+		l.mu.Lock()
+		if l.observer == o {
+			l.observer = before
+		}
+		waiting := l.unseen
+		l.unseen = nil
+		l.mu.Unlock()
+		o.end()
+		for _, saw := range waiting {
+			l.saw(saw[0], saw[1])
+		}
+	}
+}
+
 // sawHost reports a host that the lane's pages really connected to.
 func (l *lane) sawHost(host string) { l.saw(observedKey, host) }
 

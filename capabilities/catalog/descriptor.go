@@ -51,6 +51,12 @@ type Descriptor struct {
 	// Exclusive is true for calls during which the node is one person's alone: the tools
 	// of everybody else wait there until it has ended.
 	Exclusive bool `json:"exclusive,omitempty"`
+	// Steps are the tools and families ("browser") whose calls this tool's calls may make
+	// as steps of their own, each judged and recorded as any; empty: none.
+	Steps []string `json:"steps,omitempty"`
+	// Step is true for tools whose calls may be steps of others. A tool that ends what
+	// its parent works with, or that lets a person's files in or out, is none.
+	Step bool `json:"step,omitempty"`
 	// Delivery is set for tools that hand the node a secret; nil for all others.
 	Delivery *Delivery `json:"delivery,omitempty"`
 
@@ -178,6 +184,14 @@ func (d *Descriptor) OnDesk() bool {
 	return slices.Contains(d.Manifest.Privileged, "input.inject") || slices.ContainsFunc(d.Manifest.Data, func(key string) bool {
 		return key == "read.screen" || strings.HasSuffix(key, ".clipboard")
 	})
+}
+
+// TakesSteps reports whether calls of d make calls of their own.
+func (d *Descriptor) TakesSteps() bool { return len(d.Steps) > 0 }
+
+// Takes reports whether a call of tool may be a step of a call of d.
+func (d *Descriptor) Takes(tool *Descriptor) bool {
+	return tool.Step && (slices.Contains(d.Steps, string(tool.Tool)) || slices.Contains(d.Steps, tool.Tool.Family()))
 }
 
 // Idempotency says what a repeated call may do. A retry under the same request

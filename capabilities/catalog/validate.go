@@ -231,6 +231,10 @@ func (d *Descriptor) validateManifest() error {
 		return refuse(d, "consent %q", d.Consent)
 	case len(d.Manifest.Privileged) > 0 && d.Defaults.CacheEligible: // S1-23
 		return refuse(d, "a privileged tool is not cacheable")
+	case d.Step && (d.TakesSteps() || d.Delivery != nil || d.Exclusive || !d.ModelFacing):
+		return refuse(d, "a step takes no steps, delivers nothing, keeps no node and is model-facing")
+	case d.TakesSteps() && (d.Delivery != nil || d.Exclusive):
+		return refuse(d, "a tool that takes steps delivers nothing and keeps no node")
 	case d.Annotations.ReadOnly && d.SideEffects != EffectsNone:
 		return refuse(d, "annotations.read_only with side_effects %s", d.SideEffects)
 	case d.Annotations.ReadOnly && d.Annotations.Destructive:

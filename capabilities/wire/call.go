@@ -39,6 +39,12 @@ type Ticket struct {
 	// same stream, ten seconds later at most. Only for nodes whose hello says Holds; its
 	// Args have at most MaxHeld bytes, and it delivers no secret.
 	Held bool `cbor:"21,keyasint,omitempty"`
+	// Steps: the call may take steps, so the gateway's direction of the stream stays open
+	// for their orders. Only for nodes whose hello says Steps.
+	Steps bool `cbor:"22,keyasint,omitempty"`
+	// Parent and Step are set in the ticket of a step: whose, and which.
+	Parent capabilities.CallID `cbor:"23,keyasint,omitempty"`
+	Step   uint32              `cbor:"24,keyasint,omitempty"`
 }
 
 // Go lets a held ticket run: its call is durable now. Whatever ends the stream
@@ -88,6 +94,8 @@ type Answer struct {
 	DurationUS uint64                      `cbor:"13,keyasint,omitempty"`
 	// Artifacts wait in the node's spool until the gateway asks for them.
 	Artifacts []ArtifactHead `cbor:"14,keyasint,omitempty"`
+	// OutputSum is SHA-256 of the output of a step, which is not here; of no other call.
+	OutputSum []byte `cbor:"15,keyasint,omitempty"`
 }
 
 // JournalAsk asks what became of calls, after a crash or a lost connection.
@@ -143,6 +151,8 @@ func (t *Ticket) check() error {
 		return errors.New("call is missing")
 	case t.Tool == "" || t.Capability == "" || t.Node == "":
 		return errors.New("tool, capability and node must be given")
+	case (t.Parent == "") != (t.Step == 0) || t.Step > MaxSteps || len(t.Parent) > maxName:
+		return errors.New("parent and step do not fit")
 	case len(t.Call) > maxName || len(t.Tool) > maxName || len(t.Capability) > maxName || len(t.Lane) > maxName || len(t.Node) > maxName:
 		return fmt.Errorf("an identifier is longer than %d bytes", maxName)
 	case len(t.Args) == 0 || len(t.Args) > MaxArgs:
@@ -190,6 +200,8 @@ func (a *Answer) check() error {
 		return fmt.Errorf("details are larger than %d bytes", MaxDetails)
 	case len(a.Output) > MaxOutput:
 		return fmt.Errorf("output is larger than %d bytes", MaxOutput)
+	case len(a.OutputSum) != 0 && len(a.OutputSum) != 32:
+		return errors.New("the sum of an output has 32 bytes or none")
 	case len(a.Blobs) > MaxBlobs:
 		return fmt.Errorf("more than %d blobs", MaxBlobs)
 	case len(a.Observed) > maxObserved:

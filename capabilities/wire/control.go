@@ -35,6 +35,7 @@ type Hello struct {
 	SiteEpoch   uint64              `cbor:"13,keyasint,omitempty"` // of the site's stop switch, as the node knows it
 	SiteStopped bool                `cbor:"14,keyasint,omitempty"`
 	Holds       bool                `cbor:"15,keyasint,omitempty"` // takes held tickets
+	Steps       bool                `cbor:"16,keyasint,omitempty"` // asks for each step of a call
 }
 
 // HelloAck makes the connection usable.

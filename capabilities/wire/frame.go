@@ -46,7 +46,8 @@ type Kind uint8
 // RotateAnswer, Stop, LaneClosed. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
 // JournalState for each call that was asked about. A held Ticket is followed by the
-// gateway's Go, or by nothing. Where a secret is delivered, the
+// gateway's Go, or by nothing. After a Ticket with Steps the node's Step and StepEnd come
+// between Progress, and the gateway's StepOrder for each Step. Where a secret is delivered, the
 // node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact
 // stream, opened by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom;
 // Chunk* from the node; ArtifactDone.
@@ -75,6 +76,9 @@ const (
 	KindArtifactFrom Kind = 42
 	KindArtifactDone Kind = 43
 	KindGo           Kind = 44
+	KindStep         Kind = 45
+	KindStepOrder    Kind = 46
+	KindStepEnd      Kind = 47
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -119,6 +123,9 @@ var kinds = map[Kind]kindInfo{
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
 	KindGo:           {"go", 8, func() Message { return new(Go) }},
+	KindStep:         {"step", MaxArgs + 1<<10, func() Message { return new(Step) }},
+	KindStepOrder:    {"step-order", MaxArgs + MaxEnvelope + 64<<10, func() Message { return new(StepOrder) }},
+	KindStepEnd:      {"step-end", 256 << 10, func() Message { return new(StepEnd) }},
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindChunk:        {"chunk", MaxChunk, nil},
@@ -198,7 +205,7 @@ func Decode(kind Kind, body []byte) (Message, error) {
 	}
 	m := info.make()
 	mode := decMode
-	if kind == KindTicket {
+	if kind == KindTicket || kind == KindStepOrder {
 		mode = strictMode
 	}
 	if err := mode.Unmarshal(body, m); err != nil {

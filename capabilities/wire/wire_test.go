@@ -30,7 +30,7 @@ func samples() []Message {
 	failed := Answer{Status: capabilities.StatusError, Code: capabilities.CodeElementNotFound, Message: "no", Hint: "snap", Details: []byte(`{}`)}
 	args := []byte(`{"url":"about:blank"}`)
 	return []Message{
-		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Holds: true},
+		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Holds: true, Steps: true},
 		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head},
 		&HeartbeatAck{Seq: 1, Head: head},
@@ -44,6 +44,10 @@ func samples() []Message {
 		&Ticket{Call: "c1", Tool: "tool.browser.navigate", Capability: "tyrum.browser.navigate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Envelope: []byte(`{"v":1}`), Grants: []string{"network.browser.session"}, Sequence: 5, LifetimeMS: 5000, DeadlineMS: 30000, StopEpoch: 2},
 		&Ticket{Call: "c2", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 6, LifetimeMS: 5000, DeadlineMS: 30000, Held: true},
 		&Go{},
+		&Step{Number: 1, Tool: "tool.browser.click", Args: args},
+		&StepOrder{Number: 2, Code: capabilities.CodeDeniedByPolicy, Message: "no", Hint: "ask", Details: []byte(`{}`)},
+		&StepOrder{Number: 3, Ticket: &Ticket{Call: "c3", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 7, Parent: "c1", Step: 3}},
+		&StepEnd{Number: 3, Answer: Answer{Status: capabilities.StatusOK, OutputSum: bytes.Repeat([]byte{6}, 32), Blobs: answer.Blobs}},
 		&Progress{Done: 0.5, Total: 1, Message: "half"},
 		&answer,
 		&failed,
@@ -188,7 +192,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// A ticket with a field this side does not know is refused, because the field
+// A ticket, a step's too, with a field this side does not know is refused, because the field
 // may be a limit; other frames ignore it.
 func TestUnknownFields(t *testing.T) {
 	extra := func(m Message) []byte {
@@ -209,7 +213,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 	for _, m := range samples() {
 		_, err := Decode(m.Kind(), extra(m))
-		if wantErr := m.Kind() == KindTicket; (err != nil) != wantErr {
+		if wantErr := m.Kind() == KindTicket || m.Kind() == KindStepOrder; (err != nil) != wantErr {
 			t.Errorf("%s with an unknown field: %v", m.Kind(), err)
 		}
 	}

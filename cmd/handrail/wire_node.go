@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -33,8 +30,6 @@ type nodeConfig struct {
 	// Location is what calls may learn of where this device is.
 	Location locationConfig `json:"location"`
 
-	// step is what the owner's file says about one step of a script; nil: nothing.
-	step func(capabilities.ToolID, []byte) *capabilities.Error
 	// sensors is what the flags say about camera and microphone.
 	sensors sensorConfig
 }
@@ -169,16 +164,12 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 // OS implementations behind them.
 func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string, stop func(reason string), log *slog.Logger) ([]capabilities.Handler, error) {
 	c := config.Browser
-	tools, err := catalog.Embedded()
-	if err != nil {
-		return nil, err
-	}
 	launcher := procguard.New(procguard.Options{Log: log})
 	b, err := browser.New(browser.Options{
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
-		CheckArgs: checkArgs(tools, config.step), Log: log,
+		Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -201,33 +192,6 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 		all = append(all, l)
 	}
 	return append(all, s), nil
-}
-
-// checkArgs validates the steps of scripts, which the gateway does not see, by
-// the schemas that it would use, and by the owner's file.
-func checkArgs(tools *catalog.Catalog, step func(capabilities.ToolID, []byte) *capabilities.Error) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
-	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
-		d, ok := tools.ByCapability(id)
-		if !ok {
-			return nil, 0, &capabilities.Error{Code: capabilities.CodeUnknownTool}
-		}
-		args, bad, err := d.SplitArgs(raw)
-		switch {
-		case err != nil:
-			return nil, 0, err
-		case len(bad) > 0:
-			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", strings.TrimPrefix(bad[0].Path, "/"), bad[0].Message).
-				WithHint("Correct the arguments of this step; they are those of " + string(d.Tool) + ".")
-		case args.NodeID != "":
-			return nil, 0, capabilities.Errorf(capabilities.CodeInvalidArguments, "node_id: a script runs on one node").WithHint("Leave it out.")
-		}
-		if step != nil {
-			if err := step(d.Tool, args.Canonical); err != nil {
-				return nil, 0, err
-			}
-		}
-		return args.Canonical, args.Timeout, nil
-	}
 }
 
 // offered lists what a device with the default configuration could do.
@@ -260,12 +224,6 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState 
 		if a := node.Load(); a != nil {
 			a.Halt(reason)
 		}
-	}
-	config.step = func(tool capabilities.ToolID, args []byte) *capabilities.Error {
-		if a := node.Load(); a != nil {
-			return a.Step(tool, args)
-		}
-		return nil // before there is a node, there is no script
 	}
 	if err := ownerHosts(data, &config.Browser); err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ type Ask struct {
 	// Defer is for how long the question stays open although nobody holds the line;
 	// 0: for 10 min, and not at all where nobody is asked.
 	Defer time.Duration
+	// Within is how long the call can wait for the answer, where it cannot come back for
+	// it; 0: as long as calls do.
+	Within time.Duration
 	// Task is the deferred call that the question is asked for anew; else empty.
 	Task string
 	// Longest is the longest that a person may grant it for.
@@ -151,8 +154,11 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
 	a.Args = nil
 	patience := max(c.opts.Wait, 0)
-	if a.Quick {
+	switch {
+	case a.Quick:
 		patience = 0
+	case a.Within > 0 && c.opts.Wait >= 0:
+		patience = a.Within
 	}
 	wait := time.NewTimer(patience)
 	defer wait.Stop()

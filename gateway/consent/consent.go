@@ -387,6 +387,18 @@ type Permit struct {
 	Domains []string
 }
 
+// Stands reports whether what a call went on with was not taken back and is not over. Of
+// what was granted for that one call nothing is kept, so it stands.
+func (c *Consent) Stands(p Permit) bool {
+	if p.Kind == KindCall {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.grants[p.Grant]
+	return g != nil && c.opts.Now().Before(g.Expires)
+}
+
 // SpendIn takes one use of a lease or session grant as part of tx, which then
 // fails with CodeConsentDenied if there is none left: of any number of callers,
 // exactly as many go on as there are uses. A call-bound one was taken by Await.

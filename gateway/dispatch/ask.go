@@ -13,6 +13,15 @@ import (
 // question is what a person is asked about this call (S0-25: it stands on the
 // tool's ID; S0-30: nothing of the arguments but what may be recorded).
 func (c *call) question(node policy.Node) consent.Ask {
+	ask := c.questionOf(node)
+	if c.isStep() {
+		// Its parent cannot come back for an answer: it is within its time, or not at all.
+		ask.Quick, ask.Defer, ask.Within = false, 0, c.within
+	}
+	return ask
+}
+
+func (c *call) questionOf(node policy.Node) consent.Ask {
 	profile := c.engine.Profile(c.d.Tool)
 	advice := c.engine.Advice(c.verdict.Determining, profile.Privileged)
 	return consent.Ask{

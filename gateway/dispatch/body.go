@@ -32,9 +32,18 @@ func encode(b body) any {
 	return ledger.Body(o.b)
 }
 
+// under names the call that a step was taken by, in each of its packets.
+type under struct {
+	Parent capabilities.CallID `json:"parent_call_id,omitempty"`
+}
+
+func (u *under) setParent(call capabilities.CallID) { u.Parent = call }
+
 // requestBody is the body of tool.call.request: digests and the descriptor's
 // evidence allowlist, never the payload (S0-31).
 type requestBody struct {
+	under
+	Step      uint32                 `json:"step,omitempty"` // which of its parent's
 	Surface   string                 `json:"surface,omitempty"`
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
 	Requested capabilities.NodeID    `json:"requested_node_id,omitempty"`
@@ -46,6 +55,7 @@ type requestBody struct {
 // decisionBody is the body of tool.call.decision. The envelope is kept whole: it
 // holds no payload, and it is what reports and verifiers link to (S1-59).
 type decisionBody struct {
+	under
 	Effect       policy.Effect         `json:"effect"`
 	Code         capabilities.Code     `json:"code,omitempty"`
 	Policies     []string              `json:"policies,omitempty"`
@@ -67,6 +77,7 @@ type decisionBody struct {
 
 // dispatchBody is the body of tool.call.dispatch, the intent.
 type dispatchBody struct {
+	under
 	Target     string                      `json:"target"`
 	Grants     []string                    `json:"grants"`
 	Isolation  capabilities.IsolationClass `json:"isolation_class"`
@@ -77,6 +88,7 @@ type dispatchBody struct {
 // endBody is the body of tool.call.result, tool.call.failed and
 // tool.call.reconciled.
 type endBody struct {
+	under
 	Status     capabilities.Status         `json:"status"`
 	Code       capabilities.Code           `json:"code,omitempty"`
 	Effect     capabilities.Effect         `json:"effect,omitempty"`
@@ -102,7 +114,7 @@ type blobRecord struct {
 	Field  string `json:"field"`
 	MIME   string `json:"mime"`
 	Size   int    `json:"size"`
-	Digest string `json:"digest"` // keyed, like the output's
+	Digest string `json:"digest,omitempty"` // keyed, like the output's; empty of a step: its parent's packet has it
 }
 
 type observed struct {
@@ -116,8 +128,12 @@ func (r *requestBody) append(o *object) bool {
 	if len(r.Evidence) > 0 && !o.value("evidence", r.Evidence) {
 		return false
 	}
+	o.text("parent_call_id", string(r.Parent))
 	o.text("request_id", string(r.RequestID))
 	o.text("requested_node_id", string(r.Requested))
+	if r.Step != 0 {
+		o.number("step", float64(r.Step))
+	}
 	o.text("surface", r.Surface)
 	if r.TimeoutMS != 0 {
 		o.number("timeout_ms", float64(r.TimeoutMS))
@@ -138,6 +154,7 @@ func (d *decisionBody) append(o *object) bool {
 	o.text("isolation_given", string(d.Given))
 	o.texts("labels", d.Labels)
 	o.texts("log_only", d.LogOnly)
+	o.text("parent_call_id", string(d.Parent))
 	o.texts("policies", d.Policies)
 	o.texts("policy_errors", d.Errors)
 	o.text("policy_snapshot_id", d.Snapshot)
@@ -167,6 +184,7 @@ func (d *dispatchBody) append(o *object) bool {
 	o.list(d.Grants)
 	o.must("isolation_class", string(d.Isolation))
 	o.text("isolation_given", string(d.Given))
+	o.text("parent_call_id", string(d.Parent))
 	o.must("target", d.Target)
 	return true
 }
@@ -194,6 +212,7 @@ func (e *endBody) append(o *object) bool {
 		return false
 	}
 	o.text("output_digest", e.Digest)
+	o.text("parent_call_id", string(e.Parent))
 	o.must("status", string(e.Status))
 	o.text("task", e.Task)
 	return true

@@ -31,7 +31,8 @@ CREATE TABLE calls (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
-`}, {Room: "dispatch", Version: 2, SQL: taintMigration}, {Room: "dispatch", Version: 3, SQL: markMigration}}
+`}, {Room: "dispatch", Version: 2, SQL: taintMigration}, {Room: "dispatch", Version: 3, SQL: markMigration},
+	{Room: "dispatch", Version: 4, SQL: `ALTER TABLE calls ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}}
 
 // The states of a row. unknown means that the caller was told "unknown outcome"
 // and that the node may still say what became of it (tool.call.reconciled).
@@ -63,14 +64,15 @@ type row struct {
 	argsMAC   []byte
 	state     string
 	created   time.Time
+	parent    capabilities.CallID // of a step
 }
 
-const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms`
+const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent`
 
 func scanRow(scan func(...any) error) (row, error) {
 	var r row
 	var ms int64
-	err := scan(&r.call, &r.principal, &r.request, &r.lane, &r.tool, &r.requested, &r.node, &r.argsMAC, &r.state, &ms)
+	err := scan(&r.call, &r.principal, &r.request, &r.lane, &r.tool, &r.requested, &r.node, &r.argsMAC, &r.state, &ms, &r.parent)
 	r.created = time.UnixMilli(ms)
 	return r, err
 }
@@ -84,10 +86,10 @@ func insertRow(tx *store.Tx, r *row) error {
 	if mac == nil {
 		mac = []byte{} // what SQLite gives back of an empty one
 	}
-	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		string(r.call), string(r.principal), request, string(r.lane), string(r.tool), string(r.requested), string(r.node),
-		mac, r.state, r.created.UnixMilli(), r.created.Add(unknownMemory).UnixMilli())
+		mac, r.state, r.created.UnixMilli(), r.created.Add(unknownMemory).UnixMilli(), string(r.parent))
 	return err
 }
 

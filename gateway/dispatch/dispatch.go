@@ -56,6 +56,8 @@ type Consent interface {
 	Await(context.Context, consent.Ask) (consent.Permit, error)
 	// Ended says that the call which went on with a grant is over.
 	Ended(consent.Permit)
+	// Stands reports whether what a call went on with is still granted.
+	Stands(consent.Permit) bool
 	// SpendIn takes one use of it in the commit that records the call.
 	SpendIn(*store.Tx, consent.Permit) error
 	// Approval gives a question that waits or was answered lately.
@@ -261,7 +263,14 @@ type call struct {
 	// The ticket that went ahead of the commit; nil: none did, or it is done with.
 	word     func(context.Context, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
 	withdraw func()
-	here     func() // the execution, if the caller's goroutine is to run it
+	// Of a step alone (step.go).
+	parent     capabilities.CallID
+	step       uint32
+	within     time.Duration            // for a person's answer; 0: as any
+	along      func(tx *store.Tx) error // more for hop 7's commit
+	over       func()                   // frees what the step holds
+	unrecorded bool                     // its refusal has no packets of its own
+	here       func()                   // the execution, if the caller's goroutine is to run it
 }
 
 // Call carries one call through the hops of DESIGN section 4 and always gives a

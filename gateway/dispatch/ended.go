@@ -39,7 +39,7 @@ func (d *Dispatcher) endedBy(c *call, code capabilities.Code) Ender {
 	switch {
 	case errors.As(cause, &on):
 		return on.By
-	case errors.As(cause, &other), !errors.Is(cause, context.Canceled), c.req.task != "":
+	case errors.As(cause, &other), !errors.Is(cause, context.Canceled), c.req.task != "", c.isStep():
 		return "" // what ended it says why, or it was the gateway that waited
 	}
 	select {

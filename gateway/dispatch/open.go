@@ -232,7 +232,7 @@ func (d *Dispatcher) since(ctx context.Context, seq uint64) (came map[capabiliti
 		case p.Kind == ledger.KindCallDispatch && p.Call == of && asked.RequestID == "":
 			came[p.Call] = &row{
 				call: p.Call, principal: p.Principal, lane: p.Lane, tool: p.Tool, requested: asked.Requested, node: p.Node,
-				state: rowOpen, created: beganAt(p),
+				state: rowOpen, created: beganAt(p), parent: asked.Parent,
 			}
 		case p.Kind.Terminal():
 			delete(came, p.Call)

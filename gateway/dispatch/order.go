@@ -57,6 +57,9 @@ func (d *Dispatcher) send(ctx context.Context, c *call, progress func(capabiliti
 		c.word, c.withdraw = nil, nil
 		return word(ctx, progress)
 	}
+	if c.d.TakesSteps() {
+		return d.conduct(ctx, c, d.ticket(c), progress)
+	}
 	if c.d.Delivery != nil {
 		return d.deliver(ctx, c, d.ticket(c), progress)
 	}
@@ -80,7 +83,7 @@ func (d *Dispatcher) ticket(c *call) *wire.Ticket {
 // is durable. A busy store means that others wait for the processors, too. What needs
 // more from the node before it runs goes the usual way.
 func (d *Dispatcher) hold(ctx context.Context, c *call) {
-	if c.node == nil || c.d.Delivery != nil || c.d.Exclusive || !d.opts.Store.Idle() {
+	if c.node == nil || c.d.Delivery != nil || c.d.Exclusive || c.d.TakesSteps() || !d.opts.Store.Idle() {
 		return
 	}
 	if c.word, c.withdraw = d.opts.Nodes.Hold(ctx, c.node.ID, d.ticket(c)); c.word != nil {

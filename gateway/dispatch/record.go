@@ -20,6 +20,9 @@ import (
 // draft encodes the body here, so that the one writer does not spend its time on
 // it.
 func (c *call) draft(kind ledger.Kind, b body) ledger.Draft {
+	if u, ok := b.(interface{ setParent(capabilities.CallID) }); ok {
+		u.setParent(c.parent)
+	}
 	return ledger.Draft{
 		Kind: kind, Call: c.id, Tool: c.req.Tool, Principal: c.req.Principal, Lane: c.req.Lane,
 		Node: c.selected(), Body: encode(b),
@@ -35,7 +38,7 @@ func (c *call) selected() capabilities.NodeID {
 
 func (c *call) requestDraft() ledger.Draft {
 	body := requestBody{
-		Surface: c.req.Surface, RequestID: c.req.RequestID, Requested: c.args.NodeID, TimeoutMS: c.args.Timeout.Milliseconds(),
+		Step: c.step, Surface: c.req.Surface, RequestID: c.req.RequestID, Requested: c.args.NodeID, TimeoutMS: c.args.Timeout.Milliseconds(),
 	}
 	if c.d != nil && c.args.Canonical != nil {
 		body.Digest = c.digest
@@ -108,6 +111,7 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 	c.row = row{
 		call: c.id, principal: c.req.Principal, request: c.req.RequestID, lane: c.req.Lane, tool: c.req.Tool,
 		requested: c.args.NodeID, node: c.selected(), argsMAC: c.argsMAC[:], state: rowOpen, created: c.began,
+		parent: c.parent,
 	}
 	drafts := []ledger.Draft{
 		c.requestDraft(),
@@ -125,6 +129,11 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 		}
 		if c.req.task != "" {
 			if err := d.startTaskIn(tx, c.req.task, c.id); err != nil {
+				return err
+			}
+		}
+		if c.along != nil {
+			if err := c.along(tx); err != nil {
 				return err
 			}
 		}
@@ -237,6 +246,13 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 		}
 		return r
 	}
+	if c.isStep() {
+		if len(a.OutputSum) == 0 {
+			return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node did not sum up what the step gave"))
+		}
+		r.Untrusted = a.Untrusted
+		return r
+	}
 	size := 0
 	for _, b := range e.blobs {
 		size += len(b.Bytes)
@@ -265,11 +281,20 @@ func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 	// A digest without a key could be guessed from; the key of a call of long ago is
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {
-		mac := c.key.MAC(r.Output)
+		given := []byte(r.Output)
+		if c.isStep() {
+			given = e.answer.OutputSum // all that the gateway has of it
+		}
+		mac := c.key.MAC(given)
 		body.Digest = hex.EncodeToString(mac[:])
 		for _, b := range r.Blobs {
 			mac := c.key.MAC(b.Bytes)
 			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
+		}
+	}
+	if c.isStep() {
+		for _, b := range e.answer.Blobs {
+			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
 		}
 	}
 	body.Artifacts = artifactRecords(r.Artifacts)

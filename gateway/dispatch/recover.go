@@ -89,7 +89,7 @@ func (d *Dispatcher) takeOver(r row) {
 func (d *Dispatcher) reborn(r row) *call {
 	c := &call{
 		req: Request{Caller: Caller{Principal: r.principal, Lane: r.lane}, Tool: r.tool, RequestID: r.request},
-		id:  r.call, began: r.created, ctx: context.Background(), row: r,
+		id:  r.call, began: r.created, ctx: context.Background(), row: r, parent: r.parent,
 	}
 	c.d, _ = d.opts.Registry.Get(r.tool)
 	c.key, _ = d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created) // without one nothing is digested

@@ -260,6 +260,7 @@ func (yes) Await(context.Context, consent.Ask) (consent.Permit, error) {
 	return consent.Permit{Grant: "g-1", Kind: consent.KindLease}, nil
 }
 func (yes) Ended(consent.Permit)                      {}
+func (yes) Stands(consent.Permit) bool                { return true }
 func (yes) SpendIn(*store.Tx, consent.Permit) error   { return nil }
 func (yes) Approval(string) (consent.Approval, error) { return consent.Approval{}, nil }
 func (yes) Changed() <-chan struct{}                  { return nil }

@@ -32,29 +32,39 @@ func (n *Nodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.T
 	if s == nil {
 		return wire.Answer{}, nil, disconnected(nil)
 	}
+	c, err := n.start(ctx, s, t)
+	if err != nil {
+		return wire.Answer{}, nil, err
+	}
+	defer c.end()
+	return c.await(ctx, progress, seal)
+}
+
+// start sends a ticket on a stream of its own.
+func (n *Nodes) start(ctx context.Context, s *session, t *wire.Ticket) (*exchange, error) {
 	if t.Sequence == 0 {
 		t.Sequence = n.sequence.Add(1)
 	}
 	t.StopEpoch = max(t.StopEpoch, s.stopEpoch.Load())
 	c, err := open(ctx, s.conn)
 	if err != nil {
-		return wire.Answer{}, nil, err
+		return nil, err
 	}
-	defer c.end()
 	if err := wire.Write(c, t); err != nil {
+		defer c.end()
 		if ended := ending(ctx); ended != nil {
-			return wire.Answer{}, nil, ended
+			return nil, ended
 		}
 		var refused *capabilities.Error
 		if errors.As(err, &refused) {
-			return wire.Answer{}, nil, err // not a ticket that a frame can carry
+			return nil, err // not a ticket that a frame can carry
 		}
 		if !c.whole {
-			return wire.Answer{}, nil, disconnected(err) // a part of a ticket starts nothing
+			return nil, disconnected(err) // a part of a ticket starts nothing
 		}
-		return wire.Answer{}, nil, c.lost(ctx, err)
+		return nil, c.lost(ctx, err)
 	}
-	return c.await(ctx, progress, seal)
+	return c, nil
 }
 
 // await reads what the node says about a ticket that may run, up to its answer.

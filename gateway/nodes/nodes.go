@@ -34,6 +34,9 @@ type Options struct {
 	Advertise func() []string
 	// CatalogHash is compared with the nodes'; a difference is told, not refused.
 	CatalogHash [32]byte
+	// TakesSteps reports whether calls of a capability take steps: a node that does not
+	// ask for each of them is not ready for it. Default: none does.
+	TakesSteps func(capabilities.CapabilityID) bool
 	// Record writes a packet in the same transaction as a change of the roster;
 	// default: none.
 	Record func(tx *store.Tx, kind string, node capabilities.NodeID, body any) error

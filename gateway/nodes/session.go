@@ -44,6 +44,7 @@ type session struct {
 	stopEpoch atomic.Uint64
 	holds     bool         // the node takes held tickets
 	held      atomic.Int32 // those that wait for their Go
+	steps     bool         // the node asks for each step of a call
 
 	writing sync.Mutex
 	control *quic.Stream
@@ -159,7 +160,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps}
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return greeting{}, code
@@ -366,6 +367,7 @@ const maxShared = 256
 
 func (n *Nodes) setReadiness(s *session, m *wire.Readiness) {
 	makePlain(m)
+	n.outdate(s, m)
 	sort.Slice(m.Capabilities, func(i, j int) bool { return m.Capabilities[i].Capability < m.Capabilities[j].Capability })
 	frame, err := wire.Encode(m)
 	if err != nil {

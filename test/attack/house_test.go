@@ -14,9 +14,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -25,7 +27,8 @@ import (
 var cleanUp = func() {}
 
 func TestMain(m *testing.M) {
-	procguard.Main() // of the Chromes that tests start
+	script.Main(confine.Self) // of the scripts that tests run
+	procguard.Main()          // of the Chromes that tests start
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.Cleanup(func(code int) { cleanUp(); os.Exit(code) }))
 }

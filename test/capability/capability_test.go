@@ -2,7 +2,6 @@ package capability_test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -11,15 +10,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -70,24 +66,9 @@ func start(t testing.TB) capability.Options {
 	pages, open := freePorts(t)
 	finder := chrome.New(chrome.Options{})
 	log := slog.New(slog.DiscardHandler)
-	tools, err := catalog.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
 	uploads := t.TempDir()
 	o := browser.Options{
 		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), Log: log, UploadRoots: []string{uploads}, StateDir: t.TempDir(),
-		CheckArgs: func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
-			d, ok := tools.ByCapability(id)
-			if !ok {
-				return nil, 0, &capabilities.Error{Code: capabilities.CodeUnknownTool}
-			}
-			args, bad, err := d.SplitArgs(raw)
-			if err == nil && len(bad) > 0 {
-				err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
-			}
-			return args.Canonical, args.Timeout, err
-		},
 	}
 	rules := site.Rules + uploadRule
 	for _, p := range pages {

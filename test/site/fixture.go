@@ -28,6 +28,8 @@ const (
 	ToolCapture capabilities.ToolID = "tool.fixture.capture"
 	ToolFail    capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
 	ToolPress   capabilities.ToolID = "tool.fixture.press" // has privileged keys
+	// ToolConduct makes other calls as its steps, and gives the code of each; "ok".
+	ToolConduct capabilities.ToolID = "tool.fixture.conduct"
 )
 
 // Catalog is the embedded catalog with the fixture family.
@@ -63,6 +65,13 @@ type args struct {
 	Size int               `json:"size"`
 	Code capabilities.Code `json:"code"`
 	MIME string            `json:"mime"`
+
+	Parallel bool `json:"parallel"`
+	Times    int  `json:"times"`
+	Steps    []struct {
+		Tool capabilities.ToolID `json:"tool"`
+		Args string              `json:"args"` // JSON
+	} `json:"steps"`
 }
 
 // Content gives the bytes that a capture with that text gives, as they are read.
@@ -72,7 +81,7 @@ func Content(text string, size int64) io.Reader {
 
 // Capabilities lists the fixture family.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.capture", "tyrum.fixture.fail", "tyrum.fixture.press"}
+	return []capabilities.CapabilityID{"tyrum.fixture.echo", "tyrum.fixture.slow", "tyrum.fixture.image", "tyrum.fixture.capture", "tyrum.fixture.fail", "tyrum.fixture.press", "tyrum.fixture.conduct"}
 }
 
 // SetDegrade sets Degrade for a handler in use.
@@ -124,6 +133,12 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		}
 	case "image":
 		out.Blobs = []capabilities.Blob{{Field: "bytesBase64", MIME: "image/png", Bytes: make([]byte, a.Size)}}
+	case "conduct":
+		codes, err := conduct(ctx, inv, a)
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		out.Result = map[string]any{"text": a.Text, "codes": codes}
 	case "capture":
 		kept, err := capture(inv, a)
 		if err != nil {
@@ -137,6 +152,40 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 		return capabilities.Output{}, capabilities.Errorf(a.Code, "the fixture failed as told")
 	}
 	return out, nil
+}
+
+// conduct makes the calls that it was given, one after the other or all at once, and
+// goes on after a refusal as long as it may.
+func conduct(ctx context.Context, inv capabilities.Invocation, a args) ([]string, error) {
+	if inv.Step == nil {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "no steps are taken here")
+	}
+	n := len(a.Steps) * max(a.Times, 1)
+	codes, errs := make([]string, n), make([]error, n)
+	take := func(i int) {
+		s := a.Steps[i%len(a.Steps)]
+		_, errs[i] = inv.Step(ctx, capabilities.StepCall{Tool: s.Tool, Args: json.RawMessage(s.Args)})
+		if codes[i] = "ok"; errs[i] != nil {
+			codes[i] = string(capabilities.CodeOf(errs[i]))
+		}
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		if a.Parallel {
+			all.Go(func() { take(i) })
+			continue
+		}
+		if take(i); errs[i] != nil && capabilities.EndsParent(errs[i]) {
+			return nil, errs[i]
+		}
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil && capabilities.EndsParent(err) {
+			return nil, err
+		}
+	}
+	return codes, nil
 }
 
 func capture(inv capabilities.Invocation, a args) (capabilities.Artifact, error) {

@@ -12,11 +12,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -110,7 +108,7 @@ func open(t *testing.T) *place {
 	log := slog.New(slog.DiscardHandler)
 	o := browser.Options{
 		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), AllowOrigins: []string{p.web.URL}, Log: log,
-		CheckArgs: checkArgs(t), UploadRoots: []string{drawings}, DownloadDir: folder("/home/ada/downloads"), StateDir: folder("/home/ada/state"),
+		UploadRoots: []string{drawings}, DownloadDir: folder("/home/ada/downloads"), StateDir: folder("/home/ada/state"),
 	}
 	origin, err := policy.OriginPermit(p.web.URL, "The shop of the examples.")
 	if err != nil {
@@ -130,21 +128,6 @@ func open(t *testing.T) *place {
 	p.site.AddNode("desk", h)
 	p.token = p.site.MustToken("ada", principal.RoleAgent)
 	return p
-}
-
-// checkArgs holds the steps of scripts to the catalog, as the node does.
-func checkArgs(t *testing.T) func(capabilities.CapabilityID, json.RawMessage) (json.RawMessage, time.Duration, error) {
-	return func(id capabilities.CapabilityID, raw json.RawMessage) (json.RawMessage, time.Duration, error) {
-		d, ok := tools(t).ByCapability(id)
-		if !ok {
-			return nil, 0, capabilities.Errorf(capabilities.CodeUnknownTool, "There is no %s.", id)
-		}
-		args, bad, err := d.SplitArgs(raw)
-		if err == nil && len(bad) > 0 {
-			err = capabilities.Errorf(capabilities.CodeInvalidArguments, "%s: %s", bad[0].Path, bad[0].Message)
-		}
-		return args.Canonical, args.Timeout, err
-	}
 }
 
 // talk is one conversation, in a lane of its own.

@@ -3,6 +3,7 @@ package egress
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -71,4 +72,37 @@ func Granted(grants []string) (d Domains) {
 		}
 	}
 	return d
+}
+
+// Both gives the hosts that are on both lists; nil is every host.
+func Both(a, b Domains) Domains {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	both := Domains{}
+	for _, pair := range [][2]Domains{{a, b}, {b, a}} {
+		for _, entry := range pair[0] {
+			if pair[1].covers(entry) && !slices.Contains(both, entry) {
+				both = append(both, entry)
+			}
+		}
+	}
+	return both
+}
+
+// covers reports whether d has every host of an entry.
+func (d Domains) covers(entry string) bool {
+	base, wild := strings.CutPrefix(entry, "*.")
+	if !wild {
+		return d.match(entry)
+	}
+	for _, e := range d {
+		if above, all := strings.CutPrefix(e, "*."); all && (base == above || strings.HasSuffix(base, "."+above)) {
+			return true
+		}
+	}
+	return false
 }

@@ -32,6 +32,9 @@ type Options struct {
 	// Do carries out one step; its error is thrown in the script. Steps come one
 	// after the other. Required.
 	Do func(ctx context.Context, c Call) (json.RawMessage, error)
+	// Ends reports whether a step's error ends the script instead of being thrown in it.
+	// Default: none does.
+	Ends func(error) bool
 }
 
 // Result is what a script gave.
@@ -175,8 +178,11 @@ func (g *guest) step(ctx context.Context, c Call) (answer, error) {
 	}
 	g.result.Steps++
 	value, err := g.o.Do(ctx, c)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return answer{}, ctx.Err()
+	case err != nil && g.o.Ends != nil && g.o.Ends(err):
+		return answer{}, err
 	}
 	if err == nil && len(value) > maxLine/2 {
 		err = &capabilities.Error{Code: capabilities.CodeResultTooLarge}
