@@ -15,8 +15,8 @@ import (
 const taken = "activeElement addEventListener assignedSlot attributes baseURI body checkVisibility childElementCount childNodes children className clientHeight clientWidth " +
 	"cloneNode closest compareDocumentPosition contains contentType createRange createTreeWalker defaultView dispatchEvent documentElement editContext elementFromPoint execCommand " +
 	"firstChild firstElementChild focus getAnimations getAttribute getBoundingClientRect getClientRects getElementById getElementsByTagName getRootNode " +
-	"hasAttribute hasAttributes hasChildNodes id inert innerText isConnected isContentEditable matches nodeType offsetHeight offsetWidth outerHTML ownerDocument parentElement " +
-	"parentNode querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
+	"hasAttribute hasAttributes hasChildNodes id inert innerText isConnected isContentEditable matches nextElementSibling nodeType offsetHeight offsetWidth outerHTML ownerDocument parentElement " +
+	"parentNode previousElementSibling querySelector querySelectorAll readyState removeEventListener scrollHeight scrollIntoView scrollLeft scrollTop scrollWidth scrollingElement shadowRoot " +
 	"tabIndex tagName textContent title"
 
 var takenNames = regexp.MustCompile(`\.(` + strings.ReplaceAll(taken, " ", "|") + `)\b`)

@@ -30,6 +30,8 @@ var (
 	framesScript string
 	//go:embed page/refs.js
 	refsScript string
+	//go:embed page/rows.js
+	rowsScript string
 	//go:embed page/outline.js
 	outlineScript string
 	//go:embed page/passing.js
@@ -46,7 +48,7 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 

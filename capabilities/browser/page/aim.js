@@ -220,6 +220,7 @@ function aimKeys(o) {
     if (!el.contains(focused())) el.focus();
     if (!el.matches(':focus-within') && !el.shadowRoot?.activeElement) return unfocused(el);
     el = focused();
+    acted = o.ref;
   }
   watch(el, o);
   return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
@@ -287,6 +288,7 @@ async function aimNow(o, again) {
     return passing(fail('element_not_found', `${describe(el)} has no visible part that could be hit.`, 'Scroll or resize so that it shows, or use another element.'), el);
   }
   const out = {x: p.x, y: p.y, moved};
+  if (!looks) acted = o.ref;
   if (o.kind === 'type') return {...out, ...focusField(el, o, editor)};
   await painted();
   if (o.kind !== 'place') watch(el, o);

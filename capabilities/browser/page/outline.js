@@ -265,10 +265,11 @@ function outline(root, o) {
     if (used > MAX_TEXT || lines.length > MAX_LINES) omitted += text.length + 1;
     else { used += text.length + 1; lines.push(text); }
   }
-  function rowText(row) {
-    if (!rows.has(row)) rows.set(row, textOfRow(row));
+  function rowText(row, most) {
+    if (!rows.has(row)) rows.set(row, textOfRow(row, most));
     return rows.get(row);
   }
+  const partOf = el => rowText(partAround(el), MAX_PART_TEXT);
   function print(list, pad) {
     for (const n of list) {
       if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
@@ -277,7 +278,7 @@ function outline(root, o) {
       if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(unsaid(n.el, n.hint)), 50))}]`;
       for (const a of n.attrs) s += ` [${plain(a)}]`;
       const head = s.length;
-      const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole)}]`;
+      const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole, n.row ? undefined : partOf(n.el))}]`;
       if (n.ref) { s += ref(); if (o.collect) nodes.push(n); }
       if (o.boxes && n.ref) s += box(n.el);
       if (n.target) s += ' -> ' + clean(n.target);
@@ -504,7 +505,7 @@ async function snapshot(o) {
   hid = false;
   let root = document.body || document.documentElement;
   if (o.ref || o.selector) {
-    const f = find(o);
+    const f = find({...o, read: true});
     if (f.error) return f;
     root = f.el;
   }

@@ -1,14 +1,14 @@
 // ---- refs, and finding elements --------------------------------------------------
 
-// "e12" -> {el: WeakRef, role, name, row, first, last, whole}: the text of the row or item
-// of a list that it stands in, the first and the last outline that showed it, and whether
-// one of them was of all of the document.
+// "e12" -> {el: WeakRef, role, name, row, part, first, last, whole}: the text of the row or
+// item of a list that it stands in, that of one of several parts alike (rows.js), the first
+// and the last outline that showed it, and whether one of them was of all of the document.
 const refs = new Map();
 const ids = new WeakMap();     // element -> "e12"
 let next = 1;
 let turn = 0;                  // the outline that is made
 
-function refOf(el, role, name, row, whole) {
+function refOf(el, role, name, row, whole, part) {
   let id = ids.get(el);
   if (!id) {
     id = prefix + 'e' + next++;
@@ -16,7 +16,7 @@ function refOf(el, role, name, row, whole) {
   }
   let known = refs.get(id);
   if (known?.el.deref() !== el) refs.set(id, known = {el: new WeakRef(el), first: turn});
-  Object.assign(known, {role, name, last: turn, row: row ?? known.row, whole: known.whole || whole});
+  Object.assign(known, {role, name, last: turn, row: row ?? known.row, part: part ?? known.part, whole: known.whole || whole});
   return id;
 }
 
@@ -61,36 +61,8 @@ const shorten = (name, role) => name.length <= MAX_NAME || !FROM_CONTENT.has(rol
 
 const shownName = (el, role) => shorten(nameOf(el, role), role);
 
-const ROWS = new Set(['row', 'listitem', 'article', 'treeitem']);
-
-function rowAround(el) {
-  while (el && !ROWS.has(roleOf(el))) el = above(el);
-  return el;
-}
-
-// textOfRow gives what tells a row from others; '': nothing does.
-function textOfRow(row) {
-  const s = row ? squeeze(row.textContent) : '';
-  return s.length > 2000 ? '' : s;
-}
-
-// twin finds the one visible element that a ref stands for now: with its role and name,
-// where no other of both was ever shown beside it, else in a row of the same text, where
-// no other such row was. Of a row that went, the ref must never mean the next one.
-function twin(ref, known) {
-  const {role, name, row} = known, same = [];
-  const beside = [...refs].filter(([id, x]) => id !== ref && x.role === role && x.name === name && x.first <= known.last && x.last >= known.first);
-  const byRow = beside.length > 0 || row && !known.whole;
-  if (byRow && (!row || beside.some(([, x]) => x.row === row))) return null;
-  if (name) everyRoot(document, root => {
-    for (const x of root.querySelectorAll('*')) {
-      if (same.length > 1) return;
-      const is = role === 'clickable' ? !ACTIVE.has(roleOf(x)) && isClickable(x, roleOf(x), getComputedStyle(x), underPointer(x)) : roleOf(x) === role;
-      if (is && x.checkVisibility() && shownName(x, role) === name && !(byRow && textOfRow(rowAround(x)) !== row)) same.push(x);
-    }
-  });
-  return same.length === 1 ? same[0] : null;
-}
+// ours: what a ref stands for was made sure of when the action began, or is only read.
+const ours = o => o.read || o.again || o.check || o.keys || o.kind === 'place' && current?.kind === 'drag';
 
 // find resolves a ref or a selector to one element, or says why it can not.
 function find(o) {
@@ -101,14 +73,15 @@ function find(o) {
     // The node remembers what a ref of an earlier document of this address was.
     const known = refs.get(ref) || o.was;
     if (!known) return fail('stale_ref', `The ref ${quote(cut(ref, 20))} does not belong to the page shown now.`);
-    const el = known.el?.deref();
-    if (attached(el)) return {el};
-    const same = twin(ref, known); // it was rendered anew
+    const el = known.el?.deref(), there = attached(el);
+    if (there && (ours(o) || !isReused(ref, known, el))) return {el};
+    const same = there ? moved(ref, known, el) : twin(ref, known); // it was rendered anew
     if (same) {
       if (!ids.has(same)) ids.set(same, ref);
       refs.set(ref, {first: turn, last: turn, ...known, el: new WeakRef(same)});
       return {el: same};
     }
+    if (there) return fail('stale_ref', `${describe(el)}, which ${ref} stood for, is used for other data now: it stood ${saidOf(known)}.`, 'Take a new snapshot and act on the ref that is there now.');
     return fail('stale_ref', `The element behind ${ref}${known.name ? ` (${known.role} ${quote(cut(known.name, 60))})` : ''} is gone from the page.`);
   }
   let all = [];
