@@ -120,6 +120,16 @@ type site struct {
 	mu   sync.Mutex
 	hits map[string]int
 	last map[string]string // path -> last query or body
+
+	served map[string]string // by path
+}
+
+// pages serves a page from now on.
+func (s *site) pages(t testing.TB, path, page string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served[path] = page
 }
 
 func (s *site) count(path string) int {
@@ -129,13 +139,15 @@ func (s *site) count(path string) int {
 }
 
 func newSite(t testing.TB, pages map[string]string) *site {
-	s := &site{hits: map[string]int{}, last: map[string]string{}}
+	s := &site{hits: map[string]int{}, last: map[string]string{}, served: pages}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.hits[r.URL.Path]++
 		s.last[r.URL.Path] = r.URL.RawQuery
 		s.mu.Unlock()
+		s.mu.Lock()
 		body, ok := pages[r.URL.Path]
+		s.mu.Unlock()
 		switch {
 		case r.URL.Path == "/hang":
 			<-r.Context().Done()

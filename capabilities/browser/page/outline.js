@@ -17,7 +17,7 @@ function outline(root, o) {
     const aria = n => el.getAttribute('aria-' + n);
     const state = (n, native) => { const v = native ?? aria(n); if (v === true || v === 'true') a.push(n); else if (v === 'mixed') a.push(n + '=mixed'); };
     if (role === 'heading') a.push('level=' + (aria('level') || el.tagName[1] || 2));
-    state('checked', el.tagName === 'INPUT' && (role === 'checkbox' || role === 'radio' || role === 'switch') ? el.indeterminate ? 'mixed' : el.checked : undefined);
+    state('checked', el.tagName === 'INPUT' && (el.type === 'checkbox' || el.type === 'radio') ? el.indeterminate ? 'mixed' : el.checked : undefined);
     state('disabled', el.matches(':disabled') || aria('disabled') === 'true' || undefined);
     if (aria('expanded')) a.push(aria('expanded') === 'true' ? 'expanded' : 'collapsed');
     else if (el.tagName === 'SUMMARY' && el.parentElement?.tagName === 'DETAILS') a.push(el.parentElement.open ? 'expanded' : 'collapsed');

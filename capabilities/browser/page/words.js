@@ -38,13 +38,36 @@ function imageOf(el) {
 }
 
 function roleOf(el) {
-  const given = el.getAttribute('role');
-  if (given) {
+  const given = el.getAttribute('role'), own = ownRole(el);
+  if (given && own !== 'iframe') {
     for (const r of given.toLowerCase().split(/\s+/)) {
-      if (ROLES.has(r)) return r;
-      if (r === 'none' || r === 'presentation') return '';
+      if (ROLES.has(r)) return contradicts(el, own, r) ? own : r;
+      if (r === 'none' || r === 'presentation') return isHeld(own) || el.hasAttribute('tabindex') ? own : '';
     }
   }
+  return own;
+}
+
+// An author's role counts unless it contradicts what the element is: one that takes the
+// focus, has a value or holds a document does so whatever it is called.
+const VALUES = new Set(['progressbar', 'meter', 'video', 'audio']);
+const TICKED = new Set(['checkbox', 'radio', 'switch', 'menuitemcheckbox', 'menuitemradio', 'option', 'treeitem', 'tab']);
+const WRITTEN = new Set(['textbox', 'searchbox', 'combobox', 'spinbutton', 'listbox', 'slider']);
+
+const isHeld = own => ACTIVE.has(own) || VALUES.has(own);
+
+function contradicts(el, own, given) {
+  if (!isHeld(own)) return false;
+  if (VALUES.has(own) || own === 'file' || own === 'color') return true;
+  if (own === 'checkbox' || own === 'radio') return !TICKED.has(given) && !(given === 'button' && el.hasAttribute('aria-pressed'));
+  if (own === 'button' || own === 'link' || own === 'option') return !ACTIVE.has(given) || given === 'textbox' || given === 'searchbox';
+  return !WRITTEN.has(given);
+}
+
+// ownRole gives what an element is by itself.
+function ownRole(el) {
+  if (isFrame(el)) return 'iframe';
+  if (editingHost(el)) return 'textbox';
   switch (el.tagName) {
     case 'A': case 'AREA': return el.hasAttribute('href') ? 'link' : '';
     case 'a': return el.hasAttribute('href') || el.hasAttribute('xlink:href') ? 'link' : ''; // SVG's
@@ -53,7 +76,7 @@ function roleOf(el) {
     case 'SECTION': return el.hasAttribute('aria-label') || el.hasAttribute('aria-labelledby') ? 'region' : '';
     case 'svg': return el.hasAttribute('aria-label') || el.querySelector(':scope > title') ? 'img' : '';
   }
-  return TAGS[el.tagName] || (editingHost(el) ? 'textbox' : '');
+  return TAGS[el.tagName] || '';
 }
 
 function editingHost(el) {
