@@ -60,6 +60,8 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 			v.evidence += "; a script of the page threw an exception"
 		}
 	}
+	late := c.lateTabs()
+	a.Opened, v.evidence = append(a.Opened, late...), joined(v.evidence, saidOfTabs(late))
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
 }
 

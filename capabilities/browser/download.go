@@ -371,7 +371,12 @@ func (l *lane) tellDownloads(ctx context.Context) []downloaded {
 		}
 		ds.mu.Lock()
 	}
-	var list []downloaded
+	return ds.untoldLocked()
+}
+
+// untoldLocked gives the downloads whose state no call has reported yet, and takes them
+// for reported.
+func (ds *downloads) untoldLocked() (list []downloaded) {
 	for _, d := range ds.list {
 		if d.told == d.state || len(list) == 64 {
 			continue

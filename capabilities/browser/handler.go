@@ -351,6 +351,9 @@ func (c *call) carryOut(run tool) (capabilities.Output, error) {
 		out, err = c.cutShort(err)
 	}
 	if err == nil {
+		if !c.script {
+			c.tellNews(&out)
+		}
 		c.hide(&out)
 		return out, nil
 	}

@@ -485,6 +485,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 	for i, t := range all {
 		if c.opened(t) {
 			c.settleOpened(t)
+			t.announce()
 			e, _ := t.entry(c.whole, i, t.where(c.whole))
 			opened = append(opened, e)
 		}
@@ -520,9 +521,11 @@ func (t *tab) openedBy(from *tab) (did bool) {
 
 // settleOpened waits, bounded, until a tab that a page only just opened has its
 // address, or turned out to get none.
-func (c *call) settleOpened(t *tab) {
+func (c *call) settleOpened(t *tab) { c.settleUntil(t, t.born.Add(firstDocument)) }
+
+// settleUntil is settleOpened with an end of its own.
+func (c *call) settleUntil(t *tab, end time.Time) {
 	now, _ := t.look()
-	end := t.born.Add(firstDocument)
 	if t.opener == "" || now.documents > 0 && now.navigating == "" || time.Now().After(end) {
 		return
 	}
@@ -580,6 +583,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		case errors.Is(err, errConnClosed):
 			return capabilities.Output{}, err
 		}
+		all[i].announce()
 		result.Tabs = append(result.Tabs, entry)
 	}
 	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil

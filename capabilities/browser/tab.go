@@ -49,6 +49,7 @@ type tab struct {
 	changed  chan struct{} // closed and replaced at every change of state
 	crashed  bool
 	told     bool  // the crash was reported to a caller
+	known    bool  // a caller was told that the tab is there
 	world    world // of the document shown; zero: not made yet
 	frames   frames
 	placed   placed

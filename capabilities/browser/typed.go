@@ -97,10 +97,7 @@ func (c *call) hide(out *capabilities.Output) {
 	if len(c.hid) == 0 {
 		return
 	}
-	if out.Evidence != "" {
-		out.Evidence += "; "
-	}
-	out.Evidence += "what was typed in secret is hidden in: " + strings.Join(c.hid, ", ")
+	out.Evidence = joined(out.Evidence, "what was typed in secret is hidden in: "+strings.Join(c.hid, ", "))
 }
 
 // unsaid takes short secrets out of an expression's value, where w's document still has

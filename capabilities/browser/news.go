@@ -1,0 +1,128 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// What comes later than the action that it belongs to, such as a file that is made first
+// or a window after a request, is told by whatever call comes next: an agent that waits
+// for it looks, and does not act.
+
+// news is what no call has told yet. The catalog has its fields in the results of all tools but
+// withoutNews.
+type news struct {
+	Downloads []downloaded `json:"downloads,omitempty"`
+	Opened    []tabEntry   `json:"opened_tabs,omitempty"`
+}
+
+// withoutNews are the tools that begin or end all of it.
+var withoutNews = map[capabilities.CapabilityID]bool{"tyrum.browser.launch": true, "tyrum.browser.close": true}
+
+// newsWait bounds the wait for the address of a tab that came.
+const newsWait = time.Second
+
+// announce notes that a caller is told of the tab; it reports whether one was before.
+func (t *tab) announce() (before bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, t.known = t.known, true
+	return before
+}
+
+// lateTabs gives the tabs that pages opened and no call has told of.
+func (c *call) lateTabs() (late []tabEntry) {
+	all, _ := c.lane.list()
+	for i, t := range all {
+		if t.opener == "" || t == c.tab || t.announce() {
+			continue
+		}
+		c.settleUntil(t, time.Now().Add(newsWait))
+		e, _ := t.entry(c.whole, i, t.where(c.whole))
+		late = append(late, e)
+	}
+	return late
+}
+
+// saidOfTabs words that tabs came, without their addresses: those are pages' words.
+func saidOfTabs(late []tabEntry) (said string) {
+	for _, t := range late {
+		said = joined(said, fmt.Sprintf("tab %d was opened by a page since the last call told of its tabs", t.Index))
+	}
+	return said
+}
+
+// tellNews adds to an answer what came since calls last told, as far as it has room.
+func (c *call) tellNews(out *capabilities.Output) {
+	ds := &c.lane.downloads
+	ds.mu.Lock()
+	pending := false
+	for _, d := range ds.list {
+		pending = pending || d.told != d.state
+	}
+	ds.mu.Unlock()
+	all, _ := c.lane.list()
+	for _, t := range all {
+		t.mu.Lock()
+		pending = pending || t.opener != "" && t != c.tab && !t.known
+		t.mu.Unlock()
+	}
+	if !pending || withoutNews[c.inv.Capability] {
+		return
+	}
+	raw, err := json.Marshal(out.Result)
+	var has map[string]json.RawMessage
+	if err != nil || json.Unmarshal(raw, &has) != nil {
+		return
+	}
+	var n news
+	if _, told := has["opened_tabs"]; !told {
+		n.Opened = c.lateTabs()
+		out.Evidence = joined(out.Evidence, saidOfTabs(n.Opened))
+	}
+	if _, told := has["downloads"]; !told {
+		ds.mu.Lock()
+		n.Downloads = ds.untoldLocked()
+		ds.mu.Unlock()
+		for _, d := range n.Downloads {
+			out.Evidence = joined(out.Evidence, fmt.Sprintf("download %s, which an earlier action started: %s", d.ID, d.State))
+		}
+	}
+	if len(n.Downloads)+len(n.Opened) == 0 {
+		return
+	}
+	out.Result, out.Untrusted = withNews{out.Result, n}, true
+}
+
+// withNews is a result with news in it.
+type withNews struct {
+	Result any
+	News   news
+}
+
+// MarshalJSON gives one object of both.
+func (w withNews) MarshalJSON() ([]byte, error) {
+	head, err := json.Marshal(w.Result)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := json.Marshal(w.News)
+	if err != nil || len(head) < 2 || head[0] != '{' {
+		return head, err
+	}
+	if string(head) == "{}" {
+		return tail, nil
+	}
+	return append(append(head[:len(head)-1], ','), tail[1:]...), nil
+}
+
+// joined puts two sayings into one line.
+func joined(said, more string) string {
+	if said == "" || more == "" {
+		return said + more
+	}
+	return said + "; " + more
+}
