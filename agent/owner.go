@@ -107,3 +107,6 @@ func (a *Agent) refused(t *wire.Ticket, e *capabilities.Error) {
 		a.runs.ended(t.Call, &wire.Answer{Status: capabilities.StatusDenied, Code: e.Code})
 	}
 }
+
+// Read is what the owner's file says about a page's reading that file; nil: it may.
+func (a *Agent) Read(path string) *capabilities.Error { return a.rules.Read(path) }

@@ -2,10 +2,12 @@ package owner
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities/address"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
@@ -48,8 +50,8 @@ func (f *File) factsOf(d *catalog.Descriptor, args []byte, now time.Time, roots 
 				x.folder = stricter(x.folder, f.folder(item.Str, roots))
 			}
 		case "url":
-			if path, ok := filePath(v.Str); ok {
-				x.folder = stricter(x.folder, f.folder(path, roots))
+			if path, ok := address.File(v.Str, runtime.GOOS); ok {
+				x.folder = stricter(x.folder, f.folder(filepath.FromSlash(path), roots))
 			}
 		}
 	}
@@ -84,9 +86,11 @@ func (f *File) folder(path string, roots []string) Mode {
 		return ModeAllow
 	}
 	var places []string
-	if filepath.IsAbs(path) {
+	switch {
+	case path == "": // an address of a file that leads nowhere here
+	case filepath.IsAbs(path):
 		places = append(places, filepath.Clean(path))
-	} else {
+	default:
 		for _, root := range roots {
 			places = append(places, filepath.Join(root, path))
 		}
@@ -97,7 +101,7 @@ func (f *File) folder(path string, roots []string) Mode {
 	}
 	for _, place := range places {
 		m = stricter(m, f.Folders.mode(func(entry string) bool { return within(entry, place) }))
-		if real, err := filepath.EvalSymlinks(place); err == nil && real != place {
+		if real, err := filepath.EvalSymlinks(place); err == nil {
 			m = stricter(m, f.Folders.mode(func(entry string) bool {
 				if behind, err := filepath.EvalSymlinks(entry); err == nil {
 					entry = behind
@@ -112,56 +116,6 @@ func (f *File) folder(path string, roots []string) Mode {
 func within(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// filePath gives the path of a file: address.
-func filePath(url string) (string, bool) {
-	url = strings.Map(func(r rune) rune {
-		if r <= 0x20 {
-			return -1 // browsers skip them
-		}
-		return r
-	}, url)
-	if len(url) < 5 || !strings.EqualFold(url[:5], "file:") {
-		return "", false
-	}
-	path := unescape(strings.ReplaceAll(url[5:], `\`, "/"))
-	if rest, ok := strings.CutPrefix(path, "//"); ok {
-		_, rest, _ = strings.Cut(rest, "/")
-		path = "/" + rest
-	}
-	if len(path) > 2 && path[2] == ':' { // /C:/
-		path = path[1:]
-	}
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		path = path[:i]
-	}
-	return filepath.FromSlash(path), true
-}
-
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			hi, lo := strings.IndexByte(digits, lower(s[i+1])), strings.IndexByte(digits, lower(s[i+2]))
-			if hi >= 0 && lo >= 0 {
-				b.WriteByte(byte(hi<<4 | lo))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-const digits = "0123456789abcdef"
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'F' {
-		return c + 'a' - 'A'
-	}
-	return c
 }
 
 func stringArg(args []byte, name string) (string, bool) {

@@ -254,6 +254,22 @@ func (f *File) words(ids []string) string {
 	return ""
 }
 
+// Read judges the reading of one file by a page, whichever way it came to ask for it. nil:
+// it may. Nobody is asked in the middle of a page.
+func (r *Rules) Read(path string) *capabilities.Error {
+	r.mu.Lock()
+	file := r.file
+	r.mu.Unlock()
+	switch file.folder(path, nil) {
+	case ModeNever:
+		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The device's owner does not allow files of that folder.")
+	case ModeAsk:
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a page can not wait for.").
+			WithHint("Open the file itself with tool.browser.navigate.")
+	}
+	return nil
+}
+
 // Setting is what the file says about a capability now, whatever its arguments, and
 // why in plain words if it is not allowed.
 func (r *Rules) Setting(tool capabilities.ToolID) (Mode, string) {

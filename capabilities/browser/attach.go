@@ -56,7 +56,7 @@ func (l *lane) attached(ctx context.Context) (*chrome, error) {
 	l.mu.Lock()
 	ended := l.ended
 	if !ended {
-		l.chrome, l.context, l.egress = c, "", nil
+		l.chrome, l.context, l.egress, l.files = c, "", nil, nil
 	}
 	l.mu.Unlock()
 	if ended {

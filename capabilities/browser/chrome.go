@@ -251,6 +251,7 @@ func (c *chrome) onEvent(method string, params []byte) {
 				BrowserContextID cdp.BrowserContextID `json:"browserContextId"`
 				OpenerID         target.ID            `json:"openerId"`
 				Type             string               `json:"type"`
+				URL              string               `json:"url"`
 			} `json:"targetInfo"`
 		}
 		switch {
@@ -258,7 +259,7 @@ func (c *chrome) onEvent(method string, params []byte) {
 		case e.TargetInfo.Type == "shared_worker" || e.TargetInfo.Type == "service_worker":
 			c.meetWorker(e.SessionID)
 		default:
-			c.adopt(e.SessionID, e.TargetInfo.TargetID, e.TargetInfo.BrowserContextID, e.TargetInfo.OpenerID)
+			c.adopt(e.SessionID, e.TargetInfo.TargetID, e.TargetInfo.BrowserContextID, e.TargetInfo.OpenerID, isFileDocument(e.TargetInfo.URL))
 		}
 	case "Target.detachedFromTarget":
 		var e struct {
@@ -278,8 +279,9 @@ func decodeEvent(params []byte, into any) bool {
 	return jsonv2.Unmarshal(params, into, jsonv2.AllowInvalidUTF8(true)) == nil
 }
 
-// adopt takes a new page into its lane and sets it up, off this goroutine.
-func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContextID, opener target.ID) {
+// adopt takes a new page into its lane and sets it up, off this goroutine; one that shows a
+// file is closed instead.
+func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContextID, opener target.ID, file bool) {
 	c.mu.Lock()
 	l := c.contexts[context]
 	if c.own {
@@ -302,7 +304,13 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 	close(c.arrived)
 	c.arrived = make(chan struct{})
 	c.mu.Unlock()
-	added := l.add(t, c.h.o.MaxTabs)
+	if file {
+		t.end(errFileShown)
+	}
+	added := !file && l.add(t, c.h.o.MaxTabs)
+	if file {
+		by = nil // it is not the limit that closes it
+	}
 	if !added {
 		c.h.wg.Go(func() { t.turnAway(by) })
 		return

@@ -93,12 +93,14 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		Where     string      `json:"disposition"`
 		Frame     struct {
 			ID     cdp.FrameID `json:"id"`
+			URL    string      `json:"url"`
 			Origin string      `json:"securityOrigin"`
 			Failed string      `json:"unreachableUrl"`
 		} `json:"frame"`
 		TargetInfo struct {
 			TargetID target.ID `json:"targetId"`
 			Type     string    `json:"type"`
+			URL      string    `json:"url"`
 		} `json:"targetInfo"`
 	}
 	switch method {
@@ -108,6 +110,10 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		}
 		switch e.TargetInfo.Type {
 		case "iframe":
+			if isFileDocument(e.TargetInfo.URL) {
+				t.closeUnread()
+				return true
+			}
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
 		case "worker":
 			t.adoptWorker(s, e.SessionID)
@@ -120,6 +126,10 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		return true
 	case "Page.frameNavigated":
 		if !decodeEvent(params, &e) {
+			return true
+		}
+		if isFileDocument(e.Frame.URL) {
+			t.closeUnread()
 			return true
 		}
 		t.lane.visited(e.Frame.Origin)

@@ -52,6 +52,10 @@ type Options struct {
 	// AllowSchemes are schemes that may be opened besides http, https, data and
 	// about:blank. Default: none. Known: "file", below UploadRoots only.
 	AllowSchemes []string
+	// CheckFile says what the owner's rules have against a page's getting the file at that
+	// absolute path; nil: nothing. CodeConsentUnavailable: the owner wants to be asked
+	// first. It is called for every request. Default: nothing is against any.
+	CheckFile func(path string) *capabilities.Error
 	// UploadRoots are the folders whose files may be handed to pages. Default:
 	// none, uploads are refused.
 	UploadRoots []string

@@ -28,6 +28,7 @@ type lane struct {
 	chrome   *chrome // nil: no context yet
 	context  cdp.BrowserContextID
 	egress   *egress.Proxy
+	files    *folders       // that egress serves; nil: none
 	hosts    egress.Domains // what the latest call's grants leave of the network; nil: all
 	tabs     []*tab         // in the order of their opening
 	active   *tab
@@ -176,6 +177,13 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 // openEgress opens the lane's way out; which Chrome it is for is said to it later.
 func (l *lane) openEgress() (*egress.Proxy, error) {
 	out, err := egress.New(l.h.rules, l.h.log, l.sawHost, l.granted)
+	if err == nil && l.h.rules.File != nil {
+		files := l.newFolders()
+		out.ServeFiles(files.serve)
+		l.mu.Lock()
+		l.files = files
+		l.mu.Unlock()
+	}
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not open the browser's way to the network.").
 			WithHint("Try again; if it stays so, run 'handrail doctor' on the node.")

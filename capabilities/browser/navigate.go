@@ -47,6 +47,11 @@ type loaded struct {
 // failure.
 func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	t := c.tab
+	address, done, err := c.served(address)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	defer done()
 	t.leave(true)
 	defer t.leave(false)
 	left, err := c.declined()

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -21,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 )
 
 // A storage state is the cookies of a lane and the localStorage of the origins
@@ -71,7 +73,7 @@ func (h *Handler) statePath(name string) string {
 
 // visited notes an origin that the lane had a document of.
 func (l *lane) visited(origin string) {
-	if len(origin) > 300 || !isWebOrigin(origin) {
+	if len(origin) > 300 || !isWebOrigin(origin) || strings.HasSuffix(origin, "."+egress.FilesDomain) {
 		return
 	}
 	l.mu.Lock()

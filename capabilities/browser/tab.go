@@ -171,7 +171,6 @@ func (t *tab) setUp() {
 		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
-	steps = append(steps, t.guardFiles(ctx)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	t.chrome.h.holdIfPaused(ctx, t.s)
 	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
@@ -186,6 +185,9 @@ func (t *tab) setUp() {
 	}
 	if now, _ := t.look(); t.opener != "" && now.documents == 0 {
 		t.catchUp(ctx)
+	}
+	if errors.Is(context.Cause(t.life), errFileShown) {
+		return
 	}
 	close(t.ready)
 }
@@ -203,6 +205,10 @@ func (t *tab) catchUp(ctx context.Context) {
 		return
 	}
 	f := tree.FrameTree.Frame
+	if isFileDocument(f.URL) {
+		t.closeUnread()
+		return
+	}
 	t.change(func(s *tabState) {
 		if s.documents == 0 && strings.Contains(f.URL, "//") {
 			t.commitLocked(f.LoaderID, true, f.Failed, f.URL+f.Fragment)
@@ -319,8 +325,6 @@ func (t *tab) onEvent(method string, params []byte) {
 		return
 	}
 	switch method {
-	case "Fetch.requestPaused":
-		t.serveFile(params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`
@@ -474,7 +478,7 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 		t.mu.Unlock()
 	}
 	url, title = place(h)
-	return url, title, err
+	return t.lane.fileAddress(url), title, err
 }
 
 // shownLocked gives the entry of the document that is shown: while one of the history is

@@ -30,6 +30,8 @@ type nodeConfig struct {
 	// Location is what calls may learn of where this device is.
 	Location locationConfig `json:"location"`
 
+	// read is what the owner's file says about a page's reading a file; nil: nothing.
+	read func(path string) *capabilities.Error
 	// sensors is what the flags say about camera and microphone.
 	sensors sensorConfig
 }
@@ -169,7 +171,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
 		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
-		Log: log,
+		CheckFile: config.read, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -224,6 +226,12 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState 
 		if a := node.Load(); a != nil {
 			a.Halt(reason)
 		}
+	}
+	config.read = func(path string) *capabilities.Error {
+		if a := node.Load(); a != nil {
+			return a.Read(path)
+		}
+		return &capabilities.Error{Code: capabilities.CodeDeniedByNode}
 	}
 	if err := ownerHosts(data, &config.Browser); err != nil {
 		return nil, err

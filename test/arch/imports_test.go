@@ -10,6 +10,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
+	"capabilities/address",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -45,9 +46,10 @@ var rooms = []room{
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node (DESIGN section 6)"},
-	{dir: "capabilities/browser/egress", may: []string{"capabilities", "platform"}, std: true,
+	{dir: "capabilities/address", why: "whoever decides by an address reads it here, so it pulls nothing in"},
+	{dir: "capabilities/browser/egress", may: []string{"capabilities", "capabilities/address", "platform"}, std: true,
 		why: "what decides where pages may connect is small, and read by auditors; it knows nothing of pages"},
-	{dir: "capabilities/browser/**", may: []string{"capabilities", "capabilities/browser/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog"},
+	{dir: "capabilities/browser/**", may: []string{"capabilities", "capabilities/address", "capabilities/browser/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog"},
 		why: "a family may have rooms of its own; its tests check the steps of scripts by the real schemas"},
 	{dir: "capabilities/desktop/picture", why: "it knows pixels only, so that every family that has some can use it"},
 	{dir: "capabilities/desktop/**", may: []string{"capabilities", "capabilities/desktop/**", "platform"}, tests: []string{"platform/**", "capabilities/catalog", "test/desk"},

@@ -29,6 +29,7 @@ type Proxy struct {
 	log       *slog.Logger
 	onHost    func(host string)
 	granted   func() Domains // what the lane's latest call was granted
+	files     Files          // what is served at FilesDomain; nil: nothing is
 	listener  net.Listener
 	server    *http.Server
 	transport *http.Transport
@@ -83,6 +84,12 @@ func (p *Proxy) Use(process platform.Process) {
 	p.process = process
 	close(p.known)
 }
+
+// Files answers a request for a file of the owner's, or writes nothing and says why not.
+type Files func(http.ResponseWriter, *http.Request) error
+
+// ServeFiles has the proxy answer for FilesDomain itself. It is called before Use.
+func (p *Proxy) ServeFiles(files Files) { p.files = files }
 
 // guarded passes on connections of the proxy's own Chrome only.
 type guarded struct {
@@ -147,7 +154,8 @@ type failed struct {
 }
 
 // Failure gives why the latest connection to a web address failed, nil if it
-// did not, or not since then. The error is one of url_blocked and navigation_failed.
+// did not, or not since then. The error is one of url_blocked and navigation_failed,
+// or what the owner's rules have against a file.
 func (p *Proxy) Failure(raw string, since time.Time) error {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -168,7 +176,7 @@ func (p *Proxy) Refuses(ctx context.Context, raw string, since time.Time) error 
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return nil
 	}
-	if err := p.Failure(raw, since); err != nil {
+	if err := p.Failure(raw, since); err != nil || p.files != nil && inFiles(u.Hostname()) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
@@ -246,6 +254,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer done()
 	switch {
+	case r.Method != http.MethodConnect && p.files != nil && r.URL.Scheme == "http" && inFiles(r.URL.Host):
+		err := p.files(w, r)
+		if p.note(hostPort(r.URL), err); err != nil {
+			panic(http.ErrAbortHandler) // see forward
+		}
 	case r.Method == http.MethodConnect:
 		p.tunnel(w, r)
 	case r.URL.Scheme == "http" && r.URL.Host != "":

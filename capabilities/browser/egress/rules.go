@@ -6,11 +6,13 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/address"
 )
 
 // Rules decide where a page may connect: public addresses, and what the
@@ -27,7 +29,7 @@ type Rules struct {
 	proxies map[*Proxy]bool // that are open
 
 	// File decides on addresses of files; nil: none may be opened.
-	File func(*url.URL) error
+	File func(raw string) error
 	// Lookup resolves a name; the system's resolver by default. Both are set before
 	// the first use.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -44,7 +46,11 @@ func NewRules(origins []string) (*Rules, error) {
 			(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
 			return nil, fmt.Errorf("browser: origin %q: want scheme://host or scheme://host:port with http or https", origin)
 		}
-		r.named[hostPort(u)] = true
+		to := address.Classify(origin)
+		if to.Host == "" {
+			return nil, fmt.Errorf("browser: origin %q: no browser takes such a host", origin)
+		}
+		r.named[net.JoinHostPort(to.Host, strconv.Itoa(to.Port))] = true
 	}
 	return r, nil
 }
@@ -94,6 +100,8 @@ func (r *Rules) Held() bool { return r.gate.shut() }
 func (r *Rules) checkHost(host, port string, granted Domains) error {
 	host = plainHost(host)
 	switch {
+	case inFiles(host):
+		return errFilesDomain
 	case r.block.match(host):
 		return capabilities.Errorf(capabilities.CodeURLBlocked, "%.253s may not be reached: the node's owner blocks it.", host).
 			WithHint("Ask the owner of the node, or do without it.")
@@ -106,6 +114,19 @@ func (r *Rules) checkHost(host, port string, granted Domains) error {
 	}
 	return nil
 }
+
+// FilesDomain is where a lane's proxy serves files of the owner's: a name that nobody can
+// have (RFC 2606), so that nothing is ever asked for it beyond the proxy.
+const FilesDomain = "files.handrail.invalid"
+
+// inFiles reports whether a host is FilesDomain or below it, in any spelling.
+func inFiles(host string) bool {
+	host = plainHost(host)
+	return host == FilesDomain || strings.HasSuffix(host, "."+FilesDomain)
+}
+
+var errFilesDomain = capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses below %s are this node's own.", FilesDomain).
+	WithHint("Use the file: address of the file.")
 
 // hostPort gives "host:port" of a web address, in one spelling.
 func hostPort(u *url.URL) string {
@@ -126,39 +147,39 @@ func portOf(u *url.URL) string {
 // sees it: only web pages, blank and inline ones; never files or Chrome's own
 // pages. Names are resolved later, by the proxy.
 func (r *Rules) CheckURL(raw string) error {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The url is not well formed.")
-	}
-	switch strings.ToLower(u.Scheme) {
+	to := address.Classify(raw)
+	switch to.Scheme {
 	case "data":
 		return nil
 	case "about":
-		if strings.EqualFold(u.Opaque, "blank") {
+		if to.Address == address.None {
 			return nil
 		}
 	case "file":
 		if r.File != nil {
-			return r.File(u)
+			return r.File(raw)
 		}
 	case "http", "https":
-		if u.Hostname() == "" {
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The url names no host.")
+		if to.Host == "" {
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The url is not well formed, or names no host.")
 		}
-		if r.named[hostPort(u)] {
+		if inFiles(to.Host) {
+			return errFilesDomain
+		}
+		if r.named[net.JoinHostPort(to.Host, strconv.Itoa(to.Port))] {
 			return nil
 		}
-		if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if addr, err := netip.ParseAddr(to.Host); err == nil {
 			if why := notPublic(addr); why != "" {
-				return blocked(u.Hostname(), why)
+				return blocked(to.Host, why)
 			}
 		}
-		if IsLocalhost(u.Hostname()) {
-			return blocked(u.Hostname(), "loopback")
+		if IsLocalhost(to.Host) {
+			return blocked(to.Host, "loopback")
 		}
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses of the scheme %.40q may not be opened.", u.Scheme).
+	return capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses of the scheme %.40q may not be opened.", to.Scheme).
 		WithHint("Use an http or https address, with http:// or https:// in front.")
 }
 
