@@ -18,6 +18,7 @@ const (
 	CodeBodyTooLarge     Code = "body_too_large"
 	CodeUnauthenticated  Code = "unauthenticated"
 	CodeForbidden        Code = "forbidden"
+	CodeHandsElsewhere   Code = "hands_elsewhere"
 	CodeOriginRefused    Code = "origin_refused"
 	CodeNotFound         Code = "not_found"
 	CodeConflict         Code = "conflict"
@@ -126,6 +127,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413},
 	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401},
 	CodeForbidden:        {"This principal may not do that.", "Use a token whose role allows it.", false, 403},
+	CodeHandsElsewhere:   {"An agent can use mouse, keyboard or browser of a device, and this request may come from there.", "Do it from another device, confirm it with a passkey, or wait until the time that details name.", true, 403},
 	CodeOriginRefused:    {"The request came from a web origin or host that is not allowed.", "Call the gateway directly by its own address.", false, 403},
 	CodeNotFound:         {"There is no such thing.", "Check the name or ID.", false, 404},
 	CodeConflict:         {"The request conflicts with the present state.", "Read the present state and try again.", false, 409},

@@ -3,7 +3,8 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
+	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -15,54 +16,66 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
 )
 
-// elsewhere refuses requests from a device whose mouse and keyboard an agent holds
-// now (DESIGN section 6): whatever is typed there may be the agent's. Where it can
-// not be told where a request comes from, it comes from there. But is a device that
-// the request is itself about to take from the agent, or has; "" for none.
+// elsewhere refuses requests of which it is not known that they come from another device
+// than those on which an agent has its hands now (DESIGN section 6): whatever is typed
+// there may be the agent's. But is a device that the request is itself about to take from
+// the agent, or has; "" for none.
 func (g *Gateway) elsewhere(r *http.Request, but capabilities.NodeID) error {
-	held := slices.DeleteFunc(g.Consent.HandsOn(), func(n capabilities.NodeID) bool { return n == but })
-	if len(held) == 0 {
+	hands := g.Consent.Hands()
+	if !slices.ContainsFunc(hands, func(h consent.Hands) bool { return h.Node != but }) {
 		return nil
 	}
-	from, known := origin(r)
-	for _, node := range held {
-		at, connected := g.Nodes.Peer(node)
-		if known && connected && from != at && !(here(from) && here(at)) {
+	from, net := origin(r), ownNetwork()
+	for _, h := range hands {
+		if h.Node == but {
 			continue
 		}
-		name := string(node)
-		if v, err := g.Nodes.View(node); err == nil && v.Label != "" {
-			name = v.Label
+		if at, connected := g.Nodes.Peer(h.Node); connected && net.apart(from, at) {
+			continue
 		}
-		if until := g.Consent.HandsUntil(); time.Until(until) <= consent.CallGrace {
-			return capabilities.Errorf(capabilities.CodeForbidden, "an agent used mouse or keyboard of %s a moment ago, and this request may come from there", name).
-				WithHint("Repeat it in five seconds, or do it from another device. Denying and revoking work at once.")
-		}
-		return capabilities.Errorf(capabilities.CodeForbidden, "an agent holds mouse or keyboard of %s, and this request may come from there", name).
-			WithHint("Do it from another device, confirm an approval with a passkey in the console, or end that ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. Denying and revoking work from anywhere.")
+		return g.handsElsewhere(h)
 	}
 	return nil
 }
 
-// origin is where a request comes from, as the front found it out; behind a trusted
-// proxy that is the client which the proxy names.
-func origin(r *http.Request) (netip.Addr, bool) {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	return at.Addr().Unmap().WithZone(""), err == nil && front.Told(r)
+// handsElsewhere says whose hands are where, until when, and what would do instead.
+func (g *Gateway) handsElsewhere(h consent.Hands) error {
+	name := string(h.Node)
+	if v, err := g.Nodes.View(h.Node); err == nil && v.Label != "" {
+		name = v.Label
+	}
+	details := map[string]any{"node_id": h.Node, "node": name, "principal": h.By}
+	left := time.Until(h.Until)
+	if !h.Until.IsZero() {
+		details["until"], details["seconds"] = h.Until.UTC().Format(time.RFC3339), int64(math.Ceil(left.Seconds()))
+	}
+	refused := func(format string, args ...any) *capabilities.Error {
+		return capabilities.Errorf(capabilities.CodeHandsElsewhere, format, args...).WithDetails(details)
+	}
+	switch {
+	case h.Until.IsZero():
+		return refused("%s is using mouse, keyboard or browser of %s in a call that runs now, and this request may come from there", h.By, name).
+			WithHint("Repeat it when the call has ended, or do it from another device or with a passkey. Denying, revoking and stopping work at once.")
+	case h.Over:
+		return refused("%s used mouse, keyboard or browser of %s a moment ago, and this request may come from there", h.By, name).
+			WithHint(fmt.Sprintf("Repeat it in %d seconds. Denying, revoking and stopping work at once.", details["seconds"]))
+	}
+	return refused("%s may use mouse, keyboard or browser of %s until %s, and this request may come from there", h.By, name, h.Until.UTC().Format("15:04:05 MST")).
+		WithHint("Do it from another device, confirm it with a passkey in the console where that is offered, or revoke the grant ('handrail grant list', 'handrail grant revoke') and wait 15 seconds. " +
+			"Denying, revoking and stopping work at once.")
 }
 
-// here reports whether an address is one of this host's own.
-func here(addr netip.Addr) bool {
-	if addr.IsLoopback() {
-		return true
+// origin is where a request comes from, as the front found it out; behind a trusted
+// proxy that is the client which the proxy names. Not valid: nobody knows.
+func origin(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !front.Told(r) {
+		return netip.Addr{}
 	}
-	own, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
-		p, err := netip.ParsePrefix(a.String())
-		return err == nil && p.Addr().Unmap().WithZone("") == addr
-	})
+	return at.Addr().Unmap().WithZone("")
 }
 
 // known reports whether a principal has a valid token of that role.
@@ -87,17 +100,32 @@ func manifests(cat *catalog.Catalog) func(string) string {
 	}
 }
 
-// movesInput says of a tool or a family whether it moves the mouse or types.
-func movesInput(cat *catalog.Catalog) func(string) bool {
-	var tools []capabilities.ToolID
-	for _, d := range cat.All() {
-		if slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") }) {
-			tools = append(tools, d.Tool)
+// movesInput says of a tool or a family whether it is hands on a node: it moves the mouse
+// or types, or it acts in pages of a browser that belongs to the person's session there,
+// who may be signed in to the console in it.
+func (g *Gateway) movesInput() func(string, capabilities.NodeID) bool {
+	var types, acts []*catalog.Descriptor
+	for _, d := range g.opts.Catalog.All() {
+		switch {
+		case slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") }):
+			types = append(types, d)
+		case d.SideEffects == catalog.EffectsExternal && slices.Contains(d.Manifest.Network, "browser.session"):
+			acts = append(acts, d)
 		}
 	}
-	return func(pattern string) bool {
-		return slices.ContainsFunc(tools, func(t capabilities.ToolID) bool { return consent.Names(pattern, t) })
+	return func(pattern string, node capabilities.NodeID) bool {
+		named := func(d *catalog.Descriptor) bool { return consent.Names(pattern, d.Tool) }
+		return slices.ContainsFunc(types, named) ||
+			slices.ContainsFunc(acts, func(d *catalog.Descriptor) bool { return named(d) && g.ofPerson(node, d.Capability) })
 	}
+}
+
+// ofPerson reports whether what a node does by a capability happens in the person's own
+// session, as far as it is known: a node that has said nothing yet may be such a one.
+func (g *Gateway) ofPerson(id capabilities.NodeID, c capabilities.CapabilityID) bool {
+	nodes := g.Nodes.Snapshot()
+	at := slices.IndexFunc(nodes, func(n route.Node) bool { return n.ID == id })
+	return at >= 0 && (nodes[at].Readiness == nil || nodes[at].Readiness[c].Isolation == capabilities.ClassSession)
 }
 
 // callBound says of a tool, or of every tool of a family, whether a person is asked at

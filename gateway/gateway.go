@@ -249,7 +249,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		wait = -1
 	}
 	g.Consent, err = consent.New(consent.Options{
-		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: movesInput(g.opts.Catalog),
+		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
 		Manifest: manifests(g.opts.Catalog), Bound: callBound(g.opts.Catalog), Log: g.log,
 	})
 	if err != nil {

@@ -261,12 +261,13 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
 	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps = wire.Version, wire.MinVersion, l.id.Node, true, true
+	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn
 	if err := wire.Write(control, &h); err != nil {
 		return nil, err
 	}
-	s := &session{l: l, conn: conn, control: control, reader: wire.NewReader(control, wire.KindHelloAck), told: stopped}
+	s := &session{l: l, conn: conn, control: control, reader: wire.NewReader(control, wire.KindHelloAck), told: stopped, addrs: h.Addrs}
 	m, err := s.reader.Next()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -24,7 +25,6 @@ type session struct {
 	ack     *wire.HelloAck
 
 	// Owned by the main goroutine.
-	beat     uint64
 	acked    time.Time
 	sent     []capabilities.Readiness // last readiness that was sent
 	sentAny  bool
@@ -35,6 +35,11 @@ type session struct {
 
 	telling sync.Mutex // the order in which stops are told; taken before writing
 	told    wire.Stop  // the stop switches as the gateway knows them
+
+	placing sync.Mutex // the order in which addresses are told; taken before writing
+	addrs   [][]byte   // the device's, as the gateway knows them
+	looked  time.Time  // when they were looked at last
+	beat    uint64     // the latest heartbeat
 }
 
 // minHeartbeat bounds what a gateway can ask of a node.
@@ -125,7 +130,7 @@ func (s *session) main(ctx context.Context, frames <-chan wire.Message) error {
 			}
 			err = errors.Join(s.sendBeat(), s.rotateIfDue())
 		case <-ready.C:
-			err = s.sendReadiness(ctx)
+			err = errors.Join(s.moved(), s.sendReadiness(ctx))
 		case <-l.opts.ReadinessChanged:
 			err = s.sendReadiness(ctx)
 		case <-stopChanged:
@@ -182,10 +187,40 @@ func (s *session) send(m wire.Message) error {
 }
 
 func (s *session) sendBeat() error {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	return s.beatLocked(nil)
+}
+
+func (s *session) beatLocked(addrs [][]byte) error {
 	s.beat++
 	return s.send(&wire.Heartbeat{
-		Seq: s.beat, Active: uint32(s.l.active.Load()), UptimeS: uint64(time.Since(s.l.started).Seconds()), Head: s.l.opts.Head(),
+		Seq: s.beat, Active: uint32(s.l.active.Load()), UptimeS: uint64(time.Since(s.l.started).Seconds()), Head: s.l.opts.Head(), Addrs: addrs,
 	})
+}
+
+// addrsAge is how old the look at the device's addresses may be when a call begins.
+const addrsAge = 200 * time.Millisecond
+
+// moved tells the gateway if the device has other addresses than it had: at every call,
+// so that nothing an agent does reaches the gateway from a new one first, and from time
+// to time.
+func (s *session) moved() error {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	if time.Since(s.looked) < addrsAge {
+		return nil
+	}
+	s.looked = time.Now()
+	now := deviceAddrs()
+	if slices.EqualFunc(now, s.addrs, bytes.Equal) {
+		return nil
+	}
+	s.addrs = now
+	if len(now) == 0 {
+		now = [][]byte{{0, 0, 0, 0}} // none that could be told; nothing is known from here on
+	}
+	return s.beatLocked(now)
 }
 
 func (s *session) sendReadiness(ctx context.Context) error {
@@ -233,6 +268,9 @@ func (s *session) accept(ctx, runCtx context.Context) error {
 	for {
 		stream, err := s.conn.AcceptStream(ctx)
 		if err != nil {
+			return err
+		}
+		if err := s.moved(); err != nil {
 			return err
 		}
 		s.l.hand(job{runCtx, s.conn, stream})

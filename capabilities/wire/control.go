@@ -36,6 +36,9 @@ type Hello struct {
 	SiteStopped bool                `cbor:"14,keyasint,omitempty"`
 	Holds       bool                `cbor:"15,keyasint,omitempty"` // takes held tickets
 	Steps       bool                `cbor:"16,keyasint,omitempty"` // asks for each step of a call
+	// Addrs are the addresses of the device's interfaces, 4 or 16 bytes each; none: the
+	// node does not say.
+	Addrs [][]byte `cbor:"17,keyasint,omitempty"`
 }
 
 // HelloAck makes the connection usable.
@@ -63,6 +66,8 @@ type Heartbeat struct {
 	Active  uint32 `cbor:"2,keyasint,omitempty"` // calls running
 	UptimeS uint64 `cbor:"3,keyasint,omitempty"`
 	Head    *Head  `cbor:"4,keyasint,omitempty"`
+	// Addrs are those of Hello, where they have changed since they were last said.
+	Addrs [][]byte `cbor:"5,keyasint,omitempty"`
 }
 
 // HeartbeatAck answers a Heartbeat with its sequence.
@@ -184,7 +189,22 @@ func (h *Hello) check() error {
 	if err := names("a name", maxName, string(h.Node), h.Agent, h.Platform, h.Arch, h.Host); err != nil {
 		return err
 	}
+	if err := addresses(h.Addrs); err != nil {
+		return err
+	}
 	return h.LogHead.check()
+}
+
+func addresses(list [][]byte) error {
+	if len(list) > MaxAddrs {
+		return fmt.Errorf("more than %d addresses", MaxAddrs)
+	}
+	for _, a := range list {
+		if len(a) != 4 && len(a) != 16 {
+			return errors.New("an address has 4 or 16 bytes")
+		}
+	}
+	return nil
 }
 
 func (h *HelloAck) check() error {
@@ -206,7 +226,7 @@ func (h *HelloAck) check() error {
 	return h.GatewayHead.check()
 }
 
-func (h *Heartbeat) check() error    { return h.Head.check() }
+func (h *Heartbeat) check() error    { return errors.Join(addresses(h.Addrs), h.Head.check()) }
 func (h *HeartbeatAck) check() error { return h.Head.check() }
 
 func (r *Readiness) check() error {

@@ -93,6 +93,7 @@ const (
 	MaxBlobBytes = 64 << 20  // all blobs of one answer together
 	MaxBlobs     = 16
 	MaxJournal   = 256 // calls asked about at once
+	MaxAddrs     = 128 // of a device
 	maxGrants    = 128
 	maxEntries   = 512 // capabilities in Readiness and Allowlist
 	maxObserved  = 256

@@ -76,6 +76,7 @@ var exitCodes = map[capabilities.Code]int{
 
 	capabilities.CodeUnauthenticated: exitForbidden,
 	capabilities.CodeForbidden:       exitForbidden,
+	capabilities.CodeHandsElsewhere:  exitForbidden,
 	capabilities.CodeOriginRefused:   exitForbidden,
 
 	capabilities.CodeApprovalPending: exitPending,

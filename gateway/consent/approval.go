@@ -194,8 +194,8 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 	if g := c.coverLocked(a, args); g != nil {
 		if g.Kind == KindCall {
 			delete(c.grants, g.ID)
-			if g.Node != "" && c.opts.Input(string(a.Tool)) {
-				c.calls[g.ID] = g.Node
+			if g.Node != "" {
+				c.calls[g.ID] = held{Hands{Node: g.Node, By: g.Principal}, []string{string(a.Tool)}}
 			}
 		}
 		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil

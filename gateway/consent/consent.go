@@ -48,8 +48,9 @@ type Options struct {
 	// Default 45 s; negative: nobody is ever asked (S2-32).
 	Wait time.Duration
 	// Input reports whether a tool, or any of a family ("tool.desktop.*"), moves the
-	// mouse or types on the device. Default: none does.
-	Input func(tool string) bool
+	// mouse or types on that node, or acts in the person's own browser there. Default:
+	// none does. It is called without locks.
+	Input func(tool string, node capabilities.NodeID) bool
 	// Manifest digests what a tool, or all of a family, declares that it does. A grant
 	// is good only for what its tools were when it was given. Default: nothing.
 	Manifest func(tool string) string
@@ -73,12 +74,12 @@ type Consent struct {
 	mu      sync.Mutex
 	halts   int // how often everything was stopped
 	grants  map[string]*Grant
-	pending map[string]*approval              // by ID
-	changed chan struct{}                     // closed at the next question or answer; nil: nobody waits for it
-	settled *shelf                            // what was answered lately
-	denied  map[string]time.Time              // questions that a person denied, by key, until when
-	hands   map[capabilities.NodeID]time.Time // where input ended, until when it counts
-	calls   map[string]capabilities.NodeID    // where a call that was allowed once moves mouse or types now, by grant
+	pending map[string]*approval // by ID
+	changed chan struct{}        // closed at the next question or answer; nil: nobody waits for it
+	settled *shelf               // what was answered lately
+	denied  map[string]time.Time // questions that a person denied, by key, until when
+	ended   []held               // hands that ended lately
+	calls   map[string]held      // of calls that run now and that nobody leased, by grant
 	prompts map[capabilities.PrincipalID]*rate.Limiter
 }
 
@@ -107,7 +108,7 @@ func New(o Options) (*Consent, error) {
 		o.Wait = defaultWait
 	}
 	if o.Input == nil {
-		o.Input = func(string) bool { return false }
+		o.Input = func(string, capabilities.NodeID) bool { return false }
 	}
 	if o.Manifest == nil {
 		o.Manifest = func(string) string { return "" }
@@ -123,7 +124,7 @@ func New(o Options) (*Consent, error) {
 	}
 	c := &Consent{
 		opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, settled: newShelf(), denied: map[string]time.Time{},
-		hands: map[capabilities.NodeID]time.Time{}, calls: map[string]capabilities.NodeID{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
+		calls: map[string]held{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
 	}
 	rand.Read(c.key[:]) // never fails
 	return c, nil
@@ -351,7 +352,7 @@ func (c *Consent) Grants() []Grant {
 	for id, g := range c.grants {
 		if g.live(now) {
 			all = append(all, *g)
-		} else if !now.Before(g.Expires.Add(handsGrace)) {
+		} else if !now.Before(g.Expires.Add(HandsGrace)) {
 			delete(c.grants, id)
 		}
 	}

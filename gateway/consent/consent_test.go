@@ -48,7 +48,7 @@ func openWith(t testing.TB, path string, wait time.Duration, manifest func(strin
 	t.Cleanup(func() { _ = db.Close() })
 	r := &room{t: t, db: db, now: time.Now(), snapshot: "p1"}
 	r.Consent, err = consent.New(consent.Options{
-		Store: db, Wait: wait, Manifest: manifest, Input: func(tool string) bool { return strings.HasPrefix(tool, "tool.desktop.") },
+		Store: db, Wait: wait, Manifest: manifest, Input: func(tool string, _ capabilities.NodeID) bool { return strings.HasPrefix(tool, "tool.desktop.") },
 		Snapshot: func() string { r.mu.Lock(); defer r.mu.Unlock(); return r.snapshot },
 		Now:      func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return r.now },
 		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {

@@ -58,6 +58,8 @@ type Consent interface {
 	Ended(consent.Permit)
 	// Stands reports whether what a call went on with is still granted.
 	Stands(consent.Permit) bool
+	// Uses is told a call that goes on without a permit; over ends it.
+	Uses(tool capabilities.ToolID, node capabilities.NodeID, by capabilities.PrincipalID) (over func())
 	// SpendIn takes one use of it in the commit that records the call.
 	SpendIn(*store.Tx, consent.Permit) error
 	// Approval gives a question that waits or was answered lately.
@@ -335,6 +337,8 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	err := d.consent(ctx, c) // 6
 	if c.permit.Grant != "" {
 		defer d.opts.Consent.Ended(c.permit)
+	} else if err == nil && d.opts.Consent != nil && c.node != nil {
+		defer d.opts.Consent.Uses(c.d.Tool, c.node.ID, c.req.Principal)()
 	}
 	if err != nil {
 		return d.refuse(c, because(ctx, err))

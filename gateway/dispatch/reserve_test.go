@@ -259,8 +259,11 @@ type yes struct{}
 func (yes) Await(context.Context, consent.Ask) (consent.Permit, error) {
 	return consent.Permit{Grant: "g-1", Kind: consent.KindLease}, nil
 }
-func (yes) Ended(consent.Permit)                      {}
-func (yes) Stands(consent.Permit) bool                { return true }
+func (yes) Ended(consent.Permit)       {}
+func (yes) Stands(consent.Permit) bool { return true }
+func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.PrincipalID) func() {
+	return func() {}
+}
 func (yes) SpendIn(*store.Tx, consent.Permit) error   { return nil }
 func (yes) Approval(string) (consent.Approval, error) { return consent.Approval{}, nil }
 func (yes) Changed() <-chan struct{}                  { return nil }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
+	"net/netip"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -42,9 +43,10 @@ type session struct {
 	floor uint64 // tickets of this session have a higher sequence
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
-	holds     bool         // the node takes held tickets
-	held      atomic.Int32 // those that wait for their Go
-	steps     bool         // the node asks for each step of a call
+	holds     bool                         // the node takes held tickets
+	held      atomic.Int32                 // those that wait for their Go
+	steps     bool                         // the node asks for each step of a call
+	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 
 	writing sync.Mutex
 	control *quic.Stream
@@ -161,6 +163,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		return greeting{}, wire.CloseInternal
 	}
 	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps}
+	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
 		return greeting{}, code
@@ -328,6 +331,9 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 	}
 	switch m := m.(type) {
 	case *wire.Heartbeat:
+		if len(m.Addrs) > 0 {
+			s.placed(m.Addrs)
+		}
 		if m.Head != nil {
 			n.opts.OnNodeHead(s.node, logKey, *m.Head)
 		}

@@ -268,7 +268,7 @@ func approveItself(t *testing.T, on func(*testing.T) stage, without, all, slow i
 	try(true, without, all)
 
 	// What it typed did run, and was refused: the ground truth of the terminal.
-	if said := a.output(); strings.Count(said, "an agent holds mouse or keyboard") < 8 {
+	if said := a.output(); strings.Count(said, "hands_elsewhere") < 8 {
 		t.Errorf("the terminal ran too little of it:\n%s", said)
 	}
 	if got, err := a.Consent.Approval(w.ID); err != nil || got.State != consent.StatePending {

@@ -14,28 +14,35 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// uploads stands for a browser that gives files to pages, and counts how often: a
-// person is asked at each call.
-type uploads struct{ gave atomic.Int64 }
-
-func (u *uploads) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{"tyrum.browser.upload-file"}
+// pages stands for one tool of a browser, and counts its calls.
+type pages struct {
+	tool  capabilities.CapabilityID
+	class capabilities.IsolationClass
+	runs  atomic.Int64
 }
 
-func (u *uploads) Readiness(context.Context) []capabilities.Readiness {
-	return []capabilities.Readiness{{Capability: "tyrum.browser.upload-file", Isolation: capabilities.ClassSession, Backend: "fixture"}}
+func (b *pages) Capabilities() []capabilities.CapabilityID {
+	return []capabilities.CapabilityID{b.tool}
 }
 
-func (u *uploads) Handle(context.Context, capabilities.Invocation) (capabilities.Output, error) {
-	u.gave.Add(1)
-	return capabilities.Output{Result: map[string]any{"uploaded": 1}, Effect: capabilities.EffectConfirmed}, nil
+func (b *pages) Readiness(context.Context) []capabilities.Readiness {
+	return []capabilities.Readiness{{Capability: b.tool, Isolation: b.class, Backend: "fixture"}}
+}
+
+func (b *pages) Handle(context.Context, capabilities.Invocation) (capabilities.Output, error) {
+	b.runs.Add(1)
+	result := map[string]any{"uploaded": 1}
+	if b.tool != "tyrum.browser.upload-file" {
+		result = map[string]any{}
+	}
+	return capabilities.Output{Result: result, Effect: capabilities.EffectConfirmed}, nil
 }
 
 // CloseLane has nothing to free.
-func (*uploads) CloseLane(capabilities.LaneID) {}
+func (*pages) CloseLane(capabilities.LaneID) {}
 
 // Close has nothing to end.
-func (*uploads) Close() error { return nil }
+func (*pages) Close() error { return nil }
 
 // A grant made ahead of any call gives no more than an answer would: nobody grants
 // themselves, whatever they may grant others.
@@ -71,7 +78,7 @@ func TestNobodyGrantsThemselves(t *testing.T) {
 // name, not by its family, and not by an answer to another question of the family.
 func TestACallBoundToolIsNeverLeased(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
-	up := &uploads{}
+	up := &pages{tool: "tyrum.browser.upload-file", class: capabilities.ClassSession}
 	desk := a.AddNode("uploads", up)
 	give := func(path string) capabilities.Result {
 		return a.Dispatcher.Call(context.Background(), dispatch.Request{
@@ -89,8 +96,8 @@ func TestACallBoundToolIsNeverLeased(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	for _, path := range []string{"/srv/one", "/srv/two"} {
-		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.gave.Load() != 0 {
-			t.Errorf("%s: %+v, given %d times", path, r, up.gave.Load())
+		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.runs.Load() != 0 {
+			t.Errorf("%s: %+v, given %d times", path, r, up.runs.Load())
 		}
 	}
 	all := a.Consent.Approvals()
@@ -107,12 +114,57 @@ func TestACallBoundToolIsNeverLeased(t *testing.T) {
 	if _, err := a.Consent.Answer(t.Context(), all[0].ID, consent.Answer{Allow: true, By: "anna"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := give("/srv/one"); r.Status != capabilities.StatusOK || up.gave.Load() != 1 {
-		t.Errorf("the control: %+v, given %d times", r, up.gave.Load())
+	if r := give("/srv/one"); r.Status != capabilities.StatusOK || up.runs.Load() != 1 {
+		t.Errorf("the control: %+v, given %d times", r, up.runs.Load())
 	}
 	for _, path := range []string{"/srv/one", "/srv/two"} {
-		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.gave.Load() != 1 {
-			t.Errorf("again %s: %+v, given %d times", path, r, up.gave.Load())
+		if r := give(path); r.Code != capabilities.CodeApprovalPending || up.runs.Load() != 1 {
+			t.Errorf("again %s: %+v, given %d times", path, r, up.runs.Load())
 		}
+	}
+}
+
+// An agent in the person's own Chrome is hands on that device: it could press the
+// console's buttons, where the person is signed in. In a Chrome of its own it is not.
+func TestAnAttachedBrowserIsHands(t *testing.T) {
+	const click = "tyrum.browser.click"
+	for _, c := range []struct {
+		what  string
+		class capabilities.IsolationClass
+		rules string // beside the fixture's
+		lent  bool
+		held  bool
+	}{
+		{"lent, in the person's Chrome", capabilities.ClassSession, "", true, true},
+		{"lent, in its own", capabilities.ClassT2, "", true, false},
+		{"used by a rule, in the person's Chrome", capabilities.ClassSession, `@id("open") permit (principal, action == Action::"tool.browser.click", resource);`, false, true},
+		{"used by a rule, in its own", capabilities.ClassT2, "", false, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a := enter(t, site.Options{ApprovalWait: time.Millisecond, Rules: site.Rules + c.rules})
+			chrome := &pages{tool: click, class: c.class}
+			desk := a.AddNode("chrome", chrome)
+			if r := a.press(caller("agent", "agent"), fmt.Sprintf(`{"text":"wanted","node_id":%q}`, a.node.ID)); r.Code != capabilities.CodeApprovalPending {
+				t.Fatalf("%+v", r)
+			}
+			question := a.waiting().ID
+			if c.lent {
+				a.Grant("agent", desk, "tool.browser.*")
+			}
+			r := a.Dispatcher.Call(context.Background(), dispatch.Request{
+				Caller: caller("agent", "agent"), Tool: "tool.browser.click", Args: fmt.Appendf(nil, `{"selector":"#allow","node_id":%q}`, desk.ID), Surface: "test",
+			})
+			if r.Status != capabilities.StatusOK || chrome.runs.Load() != 1 {
+				t.Fatalf("the click: %+v", r)
+			}
+			want := 200
+			if c.held {
+				want = 403
+			}
+			status, answer := a.do(a.operator, "POST", "/v1/approvals/"+question, `{"answer":"allow"}`)
+			if status != want || c.held != strings.Contains(answer, `"hands_elsewhere"`) {
+				t.Errorf("%d %s", status, answer)
+			}
+		})
 	}
 }

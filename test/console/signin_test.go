@@ -130,7 +130,7 @@ func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	allow()
 	notRun("a press")
 	said := d.value(`document.querySelector("#outcome .fault").innerText`)
-	for _, want := range []string{"An agent holds mouse or keyboard", "from another device", "forbidden"} {
+	for _, want := range []string{"Robot may use mouse, keyboard or browser", "from another device", "hands_elsewhere"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the refusal does not say %q: %s", want, said)
 		}
@@ -178,14 +178,14 @@ func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	must(t, d.run(`document.getElementById("passkey-name").focus()`, nil))
 	d.typed("another")
 	d.key("Enter")
-	d.await(`document.querySelector("[data-problem]").textContent.includes("an agent holds mouse or keyboard")`)
+	d.await(`document.querySelector("[data-problem]").textContent.includes("may use mouse, keyboard or browser")`)
 	if u, err := d.Tokens.User("ann"); err != nil || len(u.Passkeys) != 1 {
 		t.Errorf("%+v %v", u, err)
 	}
 	// What it says stays while the page is brought up to date with what happens elsewhere.
 	unwanted := d.call("helper", string(site.ToolPress), `{"text":"unwanted"}`)
 	d.await(`document.getElementById("waiting").textContent.startsWith("1")`)
-	if got := d.value(`document.querySelector("[data-problem]").textContent`); !strings.Contains(got, "an agent holds mouse or keyboard") {
+	if got := d.value(`document.querySelector("[data-problem]").textContent`); !strings.Contains(got, "may use mouse, keyboard or browser") {
 		t.Errorf("what the form was told is gone after a refresh: %q", got)
 	}
 	d.open(d.named() + "/console/approvals")

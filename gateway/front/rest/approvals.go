@@ -67,8 +67,10 @@ func (s *Server) mayAllow(c *visit, in answerBody) (consent.Via, error) {
 			return consent.ViaAPI, nil
 		}
 		err := s.opts.Elsewhere(c.r, "")
-		if e := (*capabilities.Error)(nil); errors.As(err, &e) && e.Details == nil {
-			return "", e.WithDetails(map[string]any{"passkey": true}) // one would do
+		if e := (*capabilities.Error)(nil); errors.As(err, &e) && s.hasPasskey(c) {
+			if d, ok := e.Details.(map[string]any); ok {
+				d["passkey"] = true // one would do
+			}
 		}
 		return consent.ViaAPI, err
 	}
@@ -81,6 +83,16 @@ func (s *Server) mayAllow(c *visit, in answerBody) (consent.Via, error) {
 		return "", err
 	}
 	return consent.ViaPasskey, s.opts.Passkeys.Approve(c.r.Context(), c.who, at, what, in.Passkey)
+}
+
+// hasPasskey reports whether the visitor could confirm with a passkey here.
+func (s *Server) hasPasskey(c *visit) bool {
+	at, err := passkey.At(front.Origin(c.r))
+	if err != nil || s.opts.Passkeys == nil {
+		return false
+	}
+	_, err = s.opts.Passkeys.BeginApprove(c.who, at, nil)
+	return err == nil
 }
 
 type grantList struct {
