@@ -105,7 +105,7 @@ func TestNoTransportFields(t *testing.T) {
 		if strings.HasSuffix(string(d.Tool), ".inspect") || strings.HasSuffix(string(d.Tool), ".dispatch") {
 			t.Errorf("%s exists", d.Tool)
 		}
-		text := string(d.ModelInput()) + string(d.Input)
+		text := string(d.ModelInput(false)) + string(d.Input)
 		for _, field := range []string{"capability", "action_name", "op"} {
 			if strings.Contains(text, `"`+field+`":`) {
 				t.Errorf("%s takes %s", d.Tool, field)
@@ -134,11 +134,11 @@ func TestSchemasAreClosedAndBounded(t *testing.T) {
 			AdditionalProperties *bool
 			Properties           map[string]any
 		}
-		if err := json.Unmarshal(d.ModelInput(), &model); err != nil || model.Type != "object" ||
+		if err := json.Unmarshal(d.ModelInput(false), &model); err != nil || model.Type != "object" ||
 			model.AdditionalProperties == nil || *model.AdditionalProperties {
 			t.Errorf("%s: the model's input is not a closed object: %v", d.Tool, err)
 		}
-		for _, text := range []string{string(d.ModelInput()), string(d.ModelResult())} {
+		for _, text := range []string{string(d.ModelInput(false)), string(d.ModelResult())} {
 			if strings.Contains(text, "$ref") || strings.Contains(text, "bytesBase64") {
 				t.Errorf("%s: a listed schema holds a reference or bytes", d.Tool)
 			}
@@ -209,7 +209,7 @@ func TestWireNames(t *testing.T) {
 func TestTextIsPlain(t *testing.T) {
 	ascii := regexp.MustCompile(`^[ -~]+$`)
 	for _, d := range embeddedCatalog(t).All() {
-		for _, text := range []string{d.Title, d.Description, string(d.ModelInput()), string(d.ModelResult())} {
+		for _, text := range []string{d.Title, d.Description, string(d.ModelInput(false)), string(d.ModelResult())} {
 			if !ascii.MatchString(text) {
 				t.Errorf("%s: %q", d.Tool, text)
 			}

@@ -35,7 +35,7 @@ func TestVerdictsAgreeWithJSONSchemaGo(t *testing.T) {
 		pairs = append(pairs, pair{name, doc, ours, theirs, resolve(t, name, listed)})
 	}
 	for _, d := range embeddedCatalog(t).All() {
-		add(string(d.Tool)+" input", d.FullInput(), d.ModelInput(), d.compiled.input)
+		add(string(d.Tool)+" input", d.FullInput(true), d.ModelInput(true), d.compiled.input)
 		add(string(d.Tool)+" result", d.Result, d.ModelResult(), d.compiled.result)
 	}
 	fits, misfits := 0, 0

@@ -30,7 +30,7 @@ func TestListedSchemasAreTrue(t *testing.T) {
 		if err := resolve(t, string(d.Tool)+" result", d.ModelResult()).Validate(failure); err != nil {
 			t.Errorf("%s: a failure does not fit: %v", d.Tool, err)
 		}
-		input := resolve(t, string(d.Tool)+" input", d.ModelInput())
+		input := resolve(t, string(d.Tool)+" input", d.ModelInput(false))
 		for _, e := range d.Examples {
 			var args any
 			if err := json.Unmarshal(e.Args, &args); err != nil || input.Validate(args) != nil {
@@ -64,7 +64,7 @@ func TestListedPropertiesHaveTypes(t *testing.T) {
 	}
 	for _, d := range embeddedCatalog(t).All() {
 		var doc any
-		if err := json.Unmarshal(d.ModelInput(), &doc); err != nil {
+		if err := json.Unmarshal(d.ModelInput(false), &doc); err != nil {
 			t.Fatal(err)
 		}
 		walk(string(d.Tool), doc)
@@ -74,7 +74,7 @@ func TestListedPropertiesHaveTypes(t *testing.T) {
 // The list names every field there is, but for the captured bytes.
 func TestListedSchemasNameEveryField(t *testing.T) {
 	for _, d := range embeddedCatalog(t).All() {
-		for _, pair := range [][2]json.RawMessage{{d.FullInput(), d.ModelInput()}, {d.Result, d.ModelResult()}} {
+		for _, pair := range [][2]json.RawMessage{{d.FullInput(false), d.ModelInput(false)}, {d.Result, d.ModelResult()}} {
 			var full, listed struct{ Properties map[string]any }
 			if json.Unmarshal(pair[0], &full) != nil || json.Unmarshal(pair[1], &listed) != nil {
 				t.Fatal(d.Tool)

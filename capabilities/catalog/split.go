@@ -18,6 +18,9 @@ type Args struct {
 	Canonical []byte
 	// NodeID is empty if the caller named none.
 	NodeID capabilities.NodeID
+	// Purpose is why the caller says that it calls: its claim, for the person who is asked,
+	// at most 200 characters. It is no part of Canonical, so policy and digests never see it.
+	Purpose string
 	// Timeout bounds the dispatch; always positive and at most the descriptor's
 	// maximum. It is what the caller gave, or else the default, stretched to what
 	// the call itself says it will take (a recording's duration).
@@ -36,23 +39,31 @@ type Violation struct {
 const maxViolations = 32
 
 // FullInput is what SplitArgs enforces: Input and the routing fields (S0-04),
-// with every bound. The bytes are shared; do not change them.
-func (d *Descriptor) FullInput() json.RawMessage {
+// with every bound. SplitArgs takes purpose beside them from everybody; asks puts it into
+// the schema, for callers whose calls of this tool a person is asked about. The bytes are
+// shared; do not change them.
+func (d *Descriptor) FullInput(asks bool) json.RawMessage {
 	c, err := d.schemas()
-	if err != nil {
+	switch {
+	case err != nil:
 		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	case asks:
+		return c.fullAsking
 	}
 	return c.full
 }
 
 // ModelInput is the part of FullInput that a model needs to write a call, in a
 // form every known client accepts: closed, no references, no combinator at the
-// root, no bounds of text and lists (see shown). The bytes are shared; do not
-// change them.
-func (d *Descriptor) ModelInput() json.RawMessage {
+// root, no bounds of text and lists (see shown). asks is as in FullInput. The bytes are
+// shared; do not change them.
+func (d *Descriptor) ModelInput(asks bool) json.RawMessage {
 	c, err := d.schemas()
-	if err != nil {
+	switch {
+	case err != nil:
 		return json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	case asks:
+		return c.modelAsking
 	}
 	return c.model
 }
@@ -101,6 +112,8 @@ func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
 			switch {
 			case m.Key == nodeField:
 				args.NodeID = capabilities.NodeID(m.Value.Str)
+			case m.Key == purposeField:
+				args.Purpose = m.Value.Str
 			case m.Key == d.Routing.TimeoutArg:
 				args.Timeout, args.TimeoutGiven = milliseconds(m.Value.Num), true
 			default:

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +67,7 @@ func TestEveryViolationIsNamed(t *testing.T) {
 			[]string{
 				`/button must be one of "left", "right", "middle"`, `/count must be at most 3`, `/modifiers/1 is given twice`,
 				`/modifiers/2 must be one of "Alt", "Control", "Meta", "Shift"`,
-				`/op unknown field; known: action, button, count, hold_ms, modifiers, node_id, position, ref, selector, snapshot, timeout_ms, x, y`,
+				`/op unknown field; known: action, button, count, hold_ms, modifiers, node_id, position, purpose, ref, selector, snapshot, timeout_ms, x, y`,
 				`/position/y is required`, `/position/x must be a number, not string`, `/ref must not be empty`,
 			},
 		},
@@ -76,11 +78,11 @@ func TestEveryViolationIsNamed(t *testing.T) {
 			"/node_id must match the pattern ^[^:]+$", "/timeout_ms must be at most 600000",
 		}},
 		{"tool.browser.click", `{"ref":"e1","timeout_ms":1.5}`, []string{"/timeout_ms must be an integer, not number"}},
-		{"tool.browser.close", `{"x":1}`, []string{"/x unknown field; known: node_id, save_storage_state, timeout_ms"}},
-		{"tool.browser.wait-for", `{"dispatch_timeout_ms":5}`, []string{"/dispatch_timeout_ms unknown field; known: function, load_state, node_id, selector, state, text, text_gone, timeout_ms, url"}},
+		{"tool.browser.close", `{"x":1}`, []string{"/x unknown field; known: node_id, purpose, save_storage_state, timeout_ms"}},
+		{"tool.browser.wait-for", `{"dispatch_timeout_ms":5}`, []string{"/dispatch_timeout_ms unknown field; known: function, load_state, node_id, purpose, selector, state, text, text_gone, timeout_ms, url"}},
 		{"tool.secret.copy-to-node-clipboard", `{}`, []string{" give exactly one of: secret_ref_id, secret_alias"}},
 		{"tool.secret.copy-to-node-clipboard", `{"secret_ref_id":"a","secret_alias":"b"}`, []string{" give exactly one of: secret_ref_id, secret_alias"}},
-		{"tool.node.list", `{"node_id":"n1"}`, []string{"/node_id unknown field; known: dispatchable_only, key, tool_id"}},
+		{"tool.node.list", `{"node_id":"n1"}`, []string{"/node_id unknown field; known: dispatchable_only, key, purpose, tool_id"}},
 		{"tool.desktop.query", `{"selector":{"kind":"a11y","text":"x"}}`, []string{"/selector/text unknown field; known: kind, name, role, states"}},
 		{"tool.desktop.query", `{"selector":{"kind":"xpath"}}`, []string{
 			`/selector must be one of the allowed forms: {"kind":"ref", …}, or {"kind":"a11y", …}, or {"kind":"ocr", …}`,
@@ -147,11 +149,11 @@ func TestRoutingFields(t *testing.T) {
 		if d.Routing.TimeoutArg != want {
 			t.Errorf("%s: the routing timeout is %q, want %q", d.Tool, d.Routing.TimeoutArg, want)
 		}
-		v, err := canonical.Decode(d.FullInput(), canonical.Limits{})
+		v, err := canonical.Decode(d.FullInput(false), canonical.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown, err := canonical.Decode(d.ModelInput(), canonical.Limits{})
+		shown, err := canonical.Decode(d.ModelInput(false), canonical.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +258,7 @@ func TestHandMadeDescriptor(t *testing.T) {
 	if _, _, err := d.SplitArgs(nil); err == nil {
 		t.Error("no error")
 	}
-	if d.ValidateResult([]byte(`{}`)) == nil || len(d.ModelInput()) == 0 || len(d.ModelResult()) == 0 {
+	if d.ValidateResult([]byte(`{}`)) == nil || len(d.ModelInput(false)) == 0 || len(d.ModelResult()) == 0 {
 		t.Error("it validates")
 	}
 	if d.Validate() == nil {
@@ -293,6 +295,30 @@ func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		if _, err := Load(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A purpose travels beside the arguments and is no part of them: not of what is digested,
+// nor of what policy and ledger read. It stands in a schema only where it is asked for.
+func TestPurposeIsNoArgument(t *testing.T) {
+	d := mustGet(t, "tool.desktop.keyboard")
+	plain, _, err := d.SplitArgs([]byte(`{"action":"type","text":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, bad, err := d.SplitArgs([]byte(`{"action":"type","purpose":"to answer Ann","text":"x"}`))
+	if err != nil || bad != nil || said.Purpose != "to answer Ann" || !bytes.Equal(said.Canonical, plain.Canonical) {
+		t.Errorf("purpose %q, arguments %s instead of %s: %v %v", said.Purpose, said.Canonical, plain.Canonical, bad, err)
+	}
+	if _, bad, _ := d.SplitArgs([]byte(`{"action":"type","purpose":"` + strings.Repeat("é", 201) + `"}`)); len(bad) == 0 || bad[0].Path != "/purpose" {
+		t.Errorf("201 characters: %v", bad)
+	}
+	for _, asks := range []bool{false, true} {
+		for _, schema := range []json.RawMessage{d.FullInput(asks), d.ModelInput(asks)} {
+			if strings.Contains(string(schema), `"purpose"`) != asks {
+				t.Errorf("asks %v: %s", asks, schema)
+			}
 		}
 	}
 }

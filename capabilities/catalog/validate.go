@@ -15,9 +15,11 @@ import (
 // The routing fields of the model-facing schema (S0-04).
 const (
 	nodeField       = "node_id"
+	purposeField    = "purpose"
 	bytesField      = "bytesBase64"
 	nodeSchema      = `{"type":"string","minLength":1,"maxLength":128,"pattern":"^[^:]+$"}`
 	timeoutSchema   = `{"type":"integer","minimum":1,"maximum":600000}`
+	purposeSchema   = `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`
 	maxDescription  = 500
 	maxTitle        = 60
 	maxWireName     = 64 // the shortest limit among clients
@@ -40,6 +42,8 @@ type compiled struct {
 	result *schema
 	full   json.RawMessage
 	model  json.RawMessage
+	// The same with purpose, for callers whose calls a person is asked about.
+	fullAsking, modelAsking json.RawMessage
 	// modelResult is result as a model or its client may read it.
 	modelResult json.RawMessage
 	routing     bool // there are routing fields to split off
@@ -62,11 +66,15 @@ func (d *Descriptor) compile() (*compiled, error) {
 		return nil, refuse(d, "result: %v", err)
 	}
 	c := &compiled{}
-	full, err := d.withRouting(input, c)
+	full, err := d.withRouting(input, c, false)
 	if err != nil {
 		return nil, refuse(d, "input: %v", err)
 	}
-	if c.input, err = compileSchema(full, false); err != nil {
+	asking, err := d.withRouting(input, c, true)
+	if err != nil {
+		return nil, refuse(d, "input: %v", err)
+	}
+	if c.input, err = compileSchema(asking, false); err != nil {
 		return nil, refuse(d, "input: %v", err)
 	}
 	if c.result, err = compileSchema(result, true); err != nil {
@@ -74,18 +82,23 @@ func (d *Descriptor) compile() (*compiled, error) {
 	}
 	c.full = full.Append(nil)
 	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
+	c.fullAsking = asking.Append(nil)
+	c.modelAsking = shownInput(asking, d.Routing.TimeoutArg).Append(nil)
 	c.modelResult = shownResult(withoutBytes(result), 0).Append(nil)
 	return c, nil
 }
 
-// withRouting adds the routing fields to the input schema.
-func (d *Descriptor) withRouting(input canonical.Value, c *compiled) (canonical.Value, error) {
+// withRouting adds the routing fields to the input schema; asking: purpose, too.
+func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool) (canonical.Value, error) {
 	add := map[string]any{}
 	if d.NodeCapability() != "" {
 		add[nodeField] = json.RawMessage(nodeSchema)
 	}
 	if d.Routing.TimeoutArg != "" {
 		add[d.Routing.TimeoutArg] = json.RawMessage(timeoutSchema)
+	}
+	if asking {
+		add[purposeField] = json.RawMessage(purposeSchema)
 	}
 	if len(add) == 0 {
 		return input, nil

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -15,38 +16,66 @@ import (
 // dispatch would allow is always visible (DESIGN section 6). The list is shared;
 // do not change it.
 func (d *Dispatcher) Visible(_ context.Context, caller Caller) []*catalog.Descriptor {
+	return d.listed(caller, d.seenBy(caller).list)
+}
+
+// Asks reports whether policy has a person asked about this caller's calls of a tool,
+// whatever their arguments: on the first node that could carry one out.
+func (d *Dispatcher) Asks(_ context.Context, caller Caller, tool capabilities.ToolID) bool {
+	return d.seenBy(caller).asks[tool]
+}
+
+// seenBy gives what Visible and Asks stand on.
+func (d *Dispatcher) seenBy(caller Caller) visibleEntry {
 	engine := d.opts.Policy()
 	// The snapshot is taken after the signal, so that a change in between makes the
 	// entry stale instead of wrong.
 	changed := d.opts.Nodes.Changed()
-	return d.listed(caller, d.visible.get(caller, engine, changed, func() []*catalog.Descriptor {
+	return d.visible.get(caller, engine, changed, func() (list []*catalog.Descriptor, asks map[capabilities.ToolID]bool) {
 		roster := d.opts.Nodes.Snapshot()
-		var list []*catalog.Descriptor
+		asks = map[capabilities.ToolID]bool{}
 		for _, desc := range d.opts.Registry.List(nil, "") {
-			if desc.ModelFacing && d.usable(engine, caller, desc, roster) {
+			if !desc.ModelFacing {
+				continue
+			}
+			effect := d.usable(engine, caller, desc, roster)
+			if effect != policy.Deny {
 				list = append(list, desc)
 			}
+			if effect == policy.Ask {
+				asks[desc.Tool] = true
+			}
 		}
-		return list
-	}))
+		return list, asks
+	})
 }
 
 // usable is S1-33 for a tool: the catalog declares it for models, policy may allow it
-// for this caller, and something here can carry it out.
-func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) bool {
+// for this caller, and something here can carry it out. It gives policy's word, Deny
+// where one of them is not so.
+func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) policy.Effect {
 	capability := desc.NodeCapability()
 	if capability == "" {
 		_, provided := d.providers[desc.Tool]
-		return policy.Visible(desc.ModelFacing, provided && engine.Possible(d.policyRequest(caller, desc, nil)).Effect != policy.Deny, provided)
+		if !provided {
+			return policy.Deny
+		}
+		effect := engine.Possible(d.policyRequest(caller, desc, nil)).Effect
+		if !policy.Visible(desc.ModelFacing, effect != policy.Deny, provided) {
+			return policy.Deny
+		}
+		return effect
 	}
 	for i := range roster {
 		n := &roster[i]
-		mapped := route.Check(n, capability, nil).Eligible() // first: policy is only asked about what could run
-		if policy.Visible(desc.ModelFacing, mapped && engine.Possible(d.policyRequest(caller, desc, n)).Effect != policy.Deny, mapped) {
-			return true
+		if !route.Check(n, capability, nil).Eligible() { // first: policy is only asked about what could run
+			continue
+		}
+		if effect := engine.Possible(d.policyRequest(caller, desc, n)).Effect; policy.Visible(desc.ModelFacing, effect != policy.Deny, true) {
+			return effect
 		}
 	}
-	return false
+	return policy.Deny
 }
 
 // Changed is closed when what Visible gives may have changed.
@@ -71,21 +100,23 @@ type visibleEntry struct {
 	changed <-chan struct{}
 	made    time.Time
 	list    []*catalog.Descriptor
+	asks    map[capabilities.ToolID]bool // those that a person is asked about
 }
 
-func (v *visibleCache) get(caller Caller, engine *policy.Engine, changed <-chan struct{}, build func() []*catalog.Descriptor) []*catalog.Descriptor {
+func (v *visibleCache) get(caller Caller, engine *policy.Engine, changed <-chan struct{}, build func() ([]*catalog.Descriptor, map[capabilities.ToolID]bool)) visibleEntry {
 	v.mu.Lock()
 	e, ok := v.lists[caller]
 	v.mu.Unlock()
 	if ok && e.engine == engine && e.changed == changed && time.Since(e.made) < visibleAge {
-		return e.list
+		return e
 	}
-	list := build()
+	list, asks := build()
+	e = visibleEntry{engine: engine, changed: changed, made: time.Now(), list: list, asks: asks}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.lists == nil || len(v.lists) >= maxVisible {
 		v.lists = make(map[Caller]visibleEntry)
 	}
-	v.lists[caller] = visibleEntry{engine: engine, changed: changed, made: time.Now(), list: list}
-	return list
+	v.lists[caller] = e
+	return e
 }

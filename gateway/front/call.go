@@ -17,6 +17,8 @@ type Dispatcher interface {
 	// Visible gives the tools the caller may use now, sorted by tool ID; shared,
 	// read only.
 	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor
+	// Asks reports whether a person is asked about the caller's calls of a tool.
+	Asks(ctx context.Context, c dispatch.Caller, tool capabilities.ToolID) bool
 	// Changed is closed when what Visible gives may have changed; ask again for
 	// the next change.
 	Changed() <-chan struct{}

@@ -138,7 +138,7 @@ func (r *Registry) Def(id capabilities.ToolID) (ToolDef, bool) {
 		return ToolDef{}, false
 	}
 	return ToolDef{
-		Name: d.Tool, Description: d.Description, Tags: slices.Clone(d.Tags), ArgsSchema: d.ModelInput(),
+		Name: d.Tool, Description: d.Description, Tags: slices.Clone(d.Tags), ArgsSchema: d.ModelInput(false),
 		SideEffects: d.SideEffects, Risk: policy.DeriveRisk(d.Manifest.Keys()),
 	}, true
 }

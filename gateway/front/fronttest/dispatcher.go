@@ -77,6 +77,9 @@ func (d *Dispatcher) Visible(context.Context, dispatch.Caller) []*catalog.Descri
 	return slices.Clone(d.visible)
 }
 
+// Asks implements the surfaces' Dispatcher: nobody is asked here.
+func (d *Dispatcher) Asks(context.Context, dispatch.Caller, capabilities.ToolID) bool { return false }
+
 // Changed implements the surfaces' Dispatcher.
 func (d *Dispatcher) Changed() <-chan struct{} {
 	d.mu.RLock()

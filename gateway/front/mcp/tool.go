@@ -21,22 +21,23 @@ type toolKey struct {
 	d         *catalog.Descriptor
 	dotted    bool
 	inputOnly bool
+	asks      bool // with purpose
 }
 
 // tool gives the MCP form of a descriptor, made once and shared by all views.
-func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly bool) (*sdk.Tool, error) {
-	key := toolKey{d, dotted, inputOnly}
+func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly, asks bool) (*sdk.Tool, error) {
+	key := toolKey{d, dotted, inputOnly, asks}
 	if t, ok := s.tools.Load(key); ok {
 		return t.(*sdk.Tool), nil
 	}
 	made := &sdk.Tool{
 		Name: d.Tool.WireName(), Description: d.Description,
-		InputSchema: d.ModelInput(), Annotations: hints(d.Annotations),
+		InputSchema: d.ModelInput(asks), Annotations: hints(d.Annotations),
 	}
 	if dotted {
 		made.Name = string(d.Tool)
 	}
-	schemas := []json.RawMessage{d.ModelInput()}
+	schemas := []json.RawMessage{d.ModelInput(asks)}
 	if !inputOnly {
 		made.Title = d.Title // for people; who wants inputs only shows the list to a model
 		// True of failures as well: clients check their structured content, too.

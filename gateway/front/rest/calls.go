@@ -111,6 +111,7 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 		return toolList{}, err
 	}
 	var list []*catalog.Descriptor
+	asks := func(capabilities.ToolID) bool { return false }
 	if all {
 		if err := c.who.Require(principal.ActReadAllTools); err != nil {
 			return toolList{}, err
@@ -124,13 +125,15 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 		if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
 			return toolList{}, err
 		}
-		list = s.opts.Dispatcher.Visible(c.r.Context(), front.Caller(c.who, lane))
+		caller := front.Caller(c.who, lane)
+		list = s.opts.Dispatcher.Visible(c.r.Context(), caller)
+		asks = func(tool capabilities.ToolID) bool { return s.opts.Dispatcher.Asks(c.r.Context(), caller, tool) }
 	}
 	out := toolList{Tools: make([]toolView, 0, len(list))}
 	for _, d := range list {
 		out.Tools = append(out.Tools, toolView{
 			Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
-			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.FullInput(), Result: d.Result, Annotations: d.Annotations,
+			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.FullInput(asks(d.Tool)), Result: d.Result, Annotations: d.Annotations,
 			Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
 		})
 	}
