@@ -250,7 +250,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.Consent, err = consent.New(consent.Options{
 		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
-		Manifest: manifests(g.opts.Catalog), Bound: callBound(g.opts.Catalog), Log: g.log,
+		Manifest: manifests(g.opts.Catalog), Bound: callBound(g.opts.Catalog), Valid: g.Tokens.Valid, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -258,6 +258,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Consent.Load(ctx); err != nil {
 		return err
 	}
+	g.Tokens.OnRevoke(func(token string) { go g.Consent.TokenRevoked(token) }) // it must not block
 	if err := g.loadHooks(); err != nil {
 		return err
 	}

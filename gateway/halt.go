@@ -123,6 +123,7 @@ func (g *Gateway) keepTurns(ctx context.Context) error {
 func (g *Gateway) laneClosed(l capabilities.LaneID, node capabilities.NodeID) {
 	if node == "" {
 		g.Nodes.EndLane(l)
+		g.Consent.LaneEnded(l)
 		return
 	}
 	g.Nodes.CloseLane(node, l)

@@ -4,12 +4,17 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front/console"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/passkey"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -23,7 +28,7 @@ func (g *Gateway) mountREST() error {
 	}
 	api, err := rest.New(rest.Options{
 		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
-		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Artifacts: g.files, Running: g.Dispatcher, Drift: drifts{g}, NodeLogs: g.opts.NodeLogs, Secrets: g.Secrets, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
+		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Artifacts: g.files, Running: g.Dispatcher, Drift: drifts{g}, NodeLogs: g.opts.NodeLogs, Secrets: g.Secrets, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: g.metrics, Log: g.log,
 	})
 	if err != nil {
@@ -36,6 +41,25 @@ func (g *Gateway) mountREST() error {
 	}
 	pages.Mount(g.Front)
 	return nil
+}
+
+// sees reports whether somebody may watch a node's screen now: policy permits it to them
+// without asking, or a person did who was asked.
+func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
+	const screen = capabilities.ToolID("tool.live.screen")
+	if !principal.Allow(who.Role, principal.ActWatch) {
+		return false
+	}
+	switch g.Dispatcher.Permits(dispatch.Caller{Principal: who.Principal, Role: string(who.Role), Lane: who.Lane}, screen, node) {
+	case policy.Allow:
+		return true
+	case policy.Ask:
+		return slices.ContainsFunc(g.Consent.Grants(), func(grant consent.Grant) bool {
+			return grant.Principal == who.Principal && grant.Node == node && (grant.Lane == "" || grant.Lane == who.Lane) &&
+				slices.ContainsFunc(grant.Tools, func(t string) bool { return consent.Names(t, screen) })
+		})
+	}
+	return false
 }
 
 func (g *Gateway) describe() rest.Site {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,11 @@ type approvalView struct {
 	Longest   string         `json:"longest"`
 	Created   time.Time      `json:"created_at"`
 	Expires   time.Time      `json:"expires_at"`
+	State     string         `json:"state"`
+	Closed    string         `json:"closed_because"`
+	Waiting   int            `json:"waiting"`
+	MayReturn bool           `json:"may_return"`
+	Question  *api.Told      `json:"question"`
 	Overrides []struct {
 		Effect string `json:"effect"`
 		Cedar  string `json:"cedar"`
@@ -50,10 +56,18 @@ func newApprovalsCmd() *cobra.Command {
 	}
 	watch := cmd.Flags().BoolP("watch", "w", false, "stay, and print each new one as it comes")
 	rules := cmd.Flags().Bool("rules", false, "print the Cedar rule that would answer each of them for good")
+	show := cmd.Flags().String("show", "", "print this one whole, with scripts and long texts")
+	cmd.MarkFlagsMutuallyExclusive("show", "watch")
+	_ = cmd.RegisterFlagCompletionFunc("show", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeApprovals(cmd, nil, typed)
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := newClient(cmd)
 		if err != nil {
 			return err
+		}
+		if *show != "" {
+			return showApproval(cmd, c, *show, *rules)
 		}
 		seen := map[string]bool{}
 		if !*watch {
@@ -62,6 +76,29 @@ func newApprovalsCmd() *cobra.Command {
 		return watchApprovals(cmd, c, func() error { return printApprovals(cmd, c, seen, *rules) })
 	}
 	return cmd
+}
+
+// showApproval prints one question whole.
+func showApproval(cmd *cobra.Command, c *client, text string, rules bool) error {
+	id, err := text, error(nil)
+	if len(text) < approvalIDLength {
+		if id, err = c.listedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
+			return err
+		}
+	}
+	var raw json.RawMessage
+	if err := c.get(cmd.Context(), query(path("approvals", id), "args", "1"), &raw); err != nil {
+		return err
+	}
+	if commonOf(cmd).json {
+		return printJSON(cmd.OutOrStdout(), raw)
+	}
+	var a approvalView
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
+	}
+	a.print(cmd.OutOrStdout(), rules, true)
+	return nil
 }
 
 // printApprovals prints those that wait and were not printed before.
@@ -75,8 +112,12 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 	if err != nil {
 		return err
 	}
+	together(all, raw)
 	out := cmd.OutOrStdout()
 	for i := range all {
+		if i > 0 && all[i].task() == all[i-1].task() && !seen[all[i].ID] && !commonOf(cmd).json {
+			fmt.Fprintf(out, "-- of the same task as %s\n", plain(all[i-1].ID))
+		}
 		if seen[all[i].ID] {
 			continue
 		}
@@ -87,23 +128,65 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 			}
 			continue
 		}
-		all[i].print(out, rules)
+		all[i].print(out, rules, false)
 	}
 	if len(all) == 0 && first && !commonOf(cmd).json {
-		fmt.Fprintln(out, "Nothing waits.")
+		fmt.Fprintln(out, "No approvals pending.")
 	}
 	return nil
 }
 
+// task is what questions have in common that one answer may be for.
+func (a *approvalView) task() string { return a.Principal + "\x00" + a.Lane }
+
+// together puts the questions of one caller in one lane together, the oldest first; raw goes
+// with them.
+func together(all []approvalView, raw []json.RawMessage) {
+	first := map[string]time.Time{}
+	for _, a := range all {
+		if t, known := first[a.task()]; !known || a.Created.Before(t) {
+			first[a.task()] = a.Created
+		}
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := &all[i], &all[j]
+		return cmp.Or(first[a.task()].Compare(first[b.task()]), cmp.Compare(a.task(), b.task()), a.Created.Compare(b.Created))
+	})
+	was, had := slices.Clone(all), slices.Clone(raw)
+	for i, at := range order {
+		all[i], raw[i] = was[at], had[at]
+	}
+}
+
 // print writes what a person needs to decide, the risk first. The gateway has
 // escaped what came from the agent; plain does it once more for this terminal.
-func (a *approvalView) print(out io.Writer, rules bool) {
+func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(a.Principal), plain(a.Tool), plain(a.Title))
 	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(time.TimeOnly))
-	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
-		fmt.Fprintf(out, "    %s: %s\n", plain(k), plain(fmt.Sprint(a.Arguments[k])))
+	if a.State != "" && a.State != "pending" {
+		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
+		return
 	}
+	for _, line := range toldLines(a.Question, whole) {
+		fmt.Fprintf(out, "    %s\n", line)
+	}
+	told := map[string]bool{}
+	if a.Question != nil {
+		for _, f := range a.Question.Fields {
+			told[strings.ReplaceAll(f.Name, ".", "_")] = true
+		}
+	}
+	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
+		if !told[k] {
+			fmt.Fprintf(out, "    %s: %s\n", plain(k), plain(fmt.Sprint(a.Arguments[k])))
+		}
+	}
+	fmt.Fprintf(out, "    %s\n", waits(a.Waiting, a.MayReturn))
 	for _, part := range []struct {
 		name string
 		list []string

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // scopeFlags narrow a grant beyond its tools, node and lane.
@@ -85,13 +87,14 @@ func completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, c
 
 func newApproveCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "approve APPROVAL",
+		Use:   "approve APPROVAL…",
 		Short: "Let a waiting call go on",
 		Long: "Allows the call once, with exactly its arguments; with --for the tool on that node in that lane for some\n" +
 			"minutes; with --session, where the tool is safe enough, until you revoke it; with --always for as long as the\n" +
 			"present policy is in force. 'handrail approvals' shows which of them the question offers: some tools are asked\n" +
-			"about at each call. What lasts can be narrowed further. The first answer counts.",
-		Args:              cobra.ExactArgs(1),
+			"about at each call. What lasts can be narrowed further. The first answer counts. Several questions of one caller in one\n" +
+			"lane can be answered at once, but for those that are asked about at each call.",
+		Args:              cobra.RangeArgs(1, 8),
 		ValidArgsFunction: completeApprovals,
 	}
 	lasts := cmd.Flags().Duration("for", 0, "allow the tool for so long, at most 1h")
@@ -124,49 +127,97 @@ func newApproveCmd() *cobra.Command {
 		if narrow.into(request) && kind == "call" {
 			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
-		terms := map[string]string{"call": "once", "lease": "for " + lasts.String(), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
-		return answerApproval(cmd, args[0], request, "allowed", terms)
+		terms := map[string]string{"call": "once", "lease": "for " + spoken(*lasts), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
+		return answerApproval(cmd, args, request, "allowed", terms)
 	}
 	return cmd
 }
 
 func newDenyCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "deny APPROVAL",
+		Use:               "deny APPROVAL…",
 		Short:             "Refuse a waiting call",
-		Args:              cobra.ExactArgs(1),
+		Args:              cobra.RangeArgs(1, 8),
 		ValidArgsFunction: completeApprovals,
 	}
 	reason := cmd.Flags().String("reason", "", "why; the agent is told")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return answerApproval(cmd, args[0], body("answer", "deny", "reason", *reason), "denied", "")
+		return answerApproval(cmd, args, body("answer", "deny", "reason", *reason), "denied", "")
 	}
 	return cmd
 }
 
-// answerApproval answers a question, and says what it was about.
-func answerApproval(cmd *cobra.Command, id string, request map[string]any, done, terms string) error {
+// answerApproval answers questions, and says what they were about.
+func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, done, terms string) error {
 	c, err := newClient(cmd)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.do(cmd.Context(), http.MethodPost, path("approvals", id), request, &raw); err != nil {
-		return err
+	var ids []string
+	for _, text := range texts {
+		id := text
+		if len(text) < approvalIDLength { // a whole one may be of a question that is closed: the gateway says so
+			if id, err = c.listedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
+				return err
+			}
+		}
+		ids = append(ids, id)
 	}
-	about := ""
-	var a approvalView
-	if json.Unmarshal(raw, &a) == nil && a.Tool != "" {
-		about = ": " + a.Principal + ", " + a.Tool
+	about := func(raw json.RawMessage) string {
+		var a approvalView
+		if json.Unmarshal(raw, &a) != nil || a.Tool == "" {
+			return ""
+		}
+		what := a.Tool
+		if family := strings.SplitN(a.Tool, ".", 3); request["family"] == true && len(family) == 3 {
+			what = "every " + family[0] + "." + family[1] + " tool"
+		}
+		text := ": " + a.Principal + ", " + what
 		if node := cmp.Or(a.NodeLabel, a.Node); node != "" {
-			about += " on " + node
+			text += " on " + node
 		}
 		if terms != "" {
-			about += ", " + terms
+			text += ", " + terms
+		}
+		return text
+	}
+	if len(ids) == 1 {
+		var raw json.RawMessage
+		if err := c.do(cmd.Context(), http.MethodPost, path("approvals", ids[0]), request, &raw); err != nil {
+			return err
+		}
+		return confirmed(cmd, raw, "%s %s%s", done, ids[0], about(raw))
+	}
+	request["approvals"] = ids
+	var answer struct {
+		Approvals []json.RawMessage `json:"approvals"`
+		Failed    []struct {
+			Approval string `json:"approval"`
+			Error    struct {
+				Code    capabilities.Code `json:"code"`
+				Message string            `json:"message"`
+				Hint    string            `json:"hint"`
+			} `json:"error"`
+		} `json:"failed"`
+	}
+	if err := c.do(cmd.Context(), http.MethodPost, path("approvals"), request, &answer); err != nil {
+		return err
+	}
+	for _, raw := range answer.Approvals {
+		var a approvalView
+		_ = json.Unmarshal(raw, &a)
+		if err := confirmed(cmd, raw, "%s %s%s", done, a.ID, about(raw)); err != nil {
+			return err
 		}
 	}
-	return confirmed(cmd, raw, "%s %s%s", done, id, about)
+	for _, f := range answer.Failed {
+		return capabilities.Errorf(f.Error.Code, "%s: %s", f.Approval, f.Error.Message).WithHint(f.Error.Hint)
+	}
+	return nil
 }
+
+// approvalIDLength is that of a whole ID: a- and 16 digits.
+const approvalIDLength = 18
 
 func newGrantCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -249,15 +300,14 @@ func newGrantGiveCmd() *cobra.Command {
 			"this long, under the present policy. A tool is an ID, or a family such as 'tool.desktop.*'.",
 		Args: cobra.MinimumNArgs(2),
 	}
-	node := cmd.Flags().String("node", "", "the node (required)")
-	lane := cmd.Flags().String("lane", "", "the lane (default: the caller's own)")
+	node := cmd.Flags().String("node", "", "the node (default: the only one)")
+	lane := cmd.Flags().String("lane", "", "the lane (default: the one its token works in)")
 	anyLane := cmd.Flags().Bool("any-lane", false, "every lane of the caller's")
 	lasts := cmd.Flags().Duration("for", 5*time.Minute, "how long, at most 1h")
 	narrow := addScopeFlags(cmd)
 	starts := cmd.Flags().Duration("in", 0, "begin after so long, at most 24h (default: at once)")
 	reason := cmd.Flags().String("reason", "", "why; it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("lane", "any-lane")
-	_ = cmd.MarkFlagRequired("node")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *lasts < time.Second {
 			return errShort("--for")
@@ -266,7 +316,14 @@ func newGrantGiveCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := body("principal", args[0], "node", *node, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
+		on, err := c.nodeID(cmd, *node)
+		if err == nil && on == "" {
+			on, err = c.soleNode(cmd)
+		}
+		if err != nil {
+			return err
+		}
+		request := body("principal", args[0], "node", on, "lane", *lane, "seconds", int(lasts.Seconds()), "reason", *reason)
 		request["tools"] = args[1:]
 		narrow.into(request)
 		if *starts > 0 {
@@ -285,14 +342,64 @@ func newGrantGiveCmd() *cobra.Command {
 			return err
 		}
 		var made struct {
-			ID string `json:"grant"`
+			ID   string `json:"grant"`
+			Lane string `json:"lane"`
 		}
 		if err := json.Unmarshal(raw, &made); err != nil {
 			return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)
 		}
-		return confirmed(cmd, raw, "grant %s: %s may use %s on %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), *node, lasts.String())
+		where := "in any lane"
+		if made.Lane != "" {
+			where = "in lane " + made.Lane
+		}
+		if err := confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.nodeNames(cmd)[on], on), where, spoken(*lasts)); err != nil {
+			return err
+		}
+		if made.Lane != "" && *lane == "" {
+			c.noteOtherLane(cmd, args[0], made.Lane)
+		}
+		return nil
 	}
 	return cmd
+}
+
+// noteOtherLane says where a principal works now, if that is not the lane of a grant that
+// was made for it: a client that 'handrail connect' set up has a lane of its own each time.
+func (c *client) noteOtherLane(cmd *cobra.Command, principal, lane string) {
+	var answer struct {
+		Lanes []struct {
+			Lane      string    `json:"lane"`
+			Principal string    `json:"principal"`
+			LastUsed  time.Time `json:"last_used"`
+		} `json:"lanes"`
+	}
+	if c.get(cmd.Context(), path("lanes"), &answer) != nil {
+		return
+	}
+	latest, at := "", time.Time{}
+	for _, l := range answer.Lanes {
+		if l.Principal == principal && l.LastUsed.After(at) {
+			latest, at = l.Lane, l.LastUsed
+		}
+	}
+	if latest != "" && latest != lane {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", plain(principal), plain(latest))
+	}
+}
+
+// spoken is a duration in words.
+func spoken(d time.Duration) string {
+	d = d.Round(time.Second)
+	var parts []string
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / u.unit); n > 0 {
+			parts, d = append(parts, count(n, u.name)), d%u.unit
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func newGrantRevokeCmd() *cobra.Command {
@@ -301,7 +408,15 @@ func newGrantRevokeCmd() *cobra.Command {
 		Short: "End a grant at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("grants", args[0]), nil, "grant %s has ended", args[0])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := c.listedID(cmd, "grant", args[0], "grants", "grants", "grant")
+			if err != nil {
+				return err
+			}
+			return c.change(cmd, http.MethodDelete, path("grants", id), nil, "grant %s has ended", id)
 		},
 	}
 }

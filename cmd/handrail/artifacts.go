@@ -78,7 +78,11 @@ func newArtifactsGetCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id := capabilities.ArtifactID(args[0])
+		name, err := c.fileID(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		id := capabilities.ArtifactID(name)
 		file := *out
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
 			file = filepath.Join(file, filepath.Base(string(id))+".bin")
@@ -93,6 +97,14 @@ func newArtifactsGetCmd() *cobra.Command {
 		return confirmed(cmd, raw, "saved as %s", file)
 	}
 	return cmd
+}
+
+// fileID gives the ID of the file that a person means: whole, its beginning, or its name.
+func (c *client) fileID(cmd *cobra.Command, text string) (string, error) {
+	if len(text) == 64 { // a SHA-256: the list need not have it
+		return text, nil
+	}
+	return c.listedID(cmd, "file", text, "artifacts", "artifacts", "artifact_id", "name")
 }
 
 // saveArtifact writes a file that is whole or not there.
@@ -123,7 +135,15 @@ func newArtifactsRemoveCmd() *cobra.Command {
 		Short:   "Remove a file before its time",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("artifacts", args[0]), nil, "%s is removed", args[0])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := c.fileID(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return c.change(cmd, http.MethodDelete, path("artifacts", id), nil, "%s is removed", id)
 		},
 	}
 }

@@ -46,6 +46,7 @@ func newCallCmd() *cobra.Command {
 	f.StringVar(&o.requestID, "request-id", "", "makes a retry recognisable: the same ID is never carried out twice")
 	f.StringVar(&o.out, "out", "", "directory to save images and other captured bytes in; made if it is not there")
 	f.BoolVar(&o.agent, "agent", false, "call as an agent does, with the token in gateway/agent.token")
+	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			if o.args != "" {
@@ -84,7 +85,7 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 	if err != nil {
 		return err
 	}
-	return printResult(cmd, c, raw, o.out)
+	return c.likeTool(cmd, tool, printResult(cmd, c, raw, o.out))
 }
 
 // arguments merges --args and --arg into one object. It stays raw JSON where the
@@ -136,6 +137,11 @@ func (o callOptions) arguments(cmd *cobra.Command, c *client, tool string) (json
 		merged[name] = typed
 	}
 	if o.node != "" {
+		id, err := c.nodeID(cmd, o.node)
+		if err != nil {
+			return nil, err
+		}
+		o.node = id
 		if _, twice := merged["node_id"]; twice {
 			return nil, usageError("node_id is given twice")
 		}

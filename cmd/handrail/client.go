@@ -145,6 +145,10 @@ func change(cmd *cobra.Command, method, path string, in any, format string, args
 	if err != nil {
 		return err
 	}
+	return c.change(cmd, method, path, in, format, args...)
+}
+
+func (c *client) change(cmd *cobra.Command, method, path string, in any, format string, args ...any) error {
 	var raw json.RawMessage
 	if err := c.do(cmd.Context(), method, path, in, &raw); err != nil {
 		return err

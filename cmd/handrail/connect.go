@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,6 +126,12 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 			return fileProblem(kind, file, err)
 		}
 	}
+	if o.node, err = c.nodeID(cmd, o.node); err != nil {
+		return err
+	}
+	if o.print {
+		return printEntry(cmd, data, c, kind, o, file, old, had)
+	}
 	now, fresh, err := authorise(cmd, data, c, kind, o, old, had)
 	if err != nil {
 		return err
@@ -140,12 +147,6 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 		now.Transport = "http"
 	}
 	fields := kind.fields(data, c, now)
-	if o.print {
-		if err := data.saveConnection(now); err != nil {
-			return err
-		}
-		return printEntry(cmd, data, kind, o, file, now, fields)
-	}
 	now.File = file
 	if err := data.saveConnection(now); err != nil {
 		return err
@@ -314,12 +315,28 @@ func ownProgram() string {
 	return self
 }
 
-// printEntry shows what would be written. The token is shown on demand only.
-func printEntry(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions, file string, now connection, fields []clientfile.Field) error {
+// printEntry shows what would be written, and writes nothing: no file, no token, no lane. The
+// token is shown on demand only, if there is one.
+func printEntry(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o connectOptions, file string, now connection, had bool) error {
+	if now.Principal == "" || o.as != "" {
+		now.Principal = cmp.Or(o.as, kind.name)
+	}
+	now.Transport = "stdio"
+	if o.remote {
+		now.Transport = "http"
+	}
+	if o.show && !had {
+		return capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", kind.title).
+			WithHint("'handrail token create " + now.Principal + "' makes one and prints it; put it where TOKEN stands.")
+	}
+	fields := kind.fields(data, c, now)
 	hidden := o.remote && !o.show
 	if hidden {
 		fields = kind.remote(fields[slices.IndexFunc(fields, func(f clientfile.Field) bool { return strings.HasSuffix(strings.ToLower(f.Name), "url") })].Value.(string),
 			map[string]string{"Authorization": "Bearer TOKEN"})
+	}
+	if !o.remote && !had { // its own token is not there, so it calls with the agents'
+		fields = kind.stdio(ownProgram(), []string{"mcp", "--data", string(data)})
 	}
 	text, err := clientfile.Put(kind.format, nil, kind.path, fields, nil)
 	if err != nil {
@@ -327,17 +344,26 @@ func printEntry(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpti
 	}
 	out := cmd.OutOrStdout()
 	if commonOf(cmd).json {
-		return printJSON(out, map[string]any{
-			"client": kind.name, "file": file, "path": kind.path, "text": string(text), "principal": now.Principal, "token_id": now.TokenID,
-			"token_file": data.connectionPath(kind.name),
-		})
+		said := map[string]any{"client": kind.name, "file": file, "path": kind.path, "text": string(text), "principal": now.Principal}
+		if had {
+			said["token_id"], said["token_file"] = now.TokenID, data.connectionPath(kind.name)
+		}
+		return printJSON(out, said)
 	}
 	// The entry alone goes to standard output, so that it can be put into a file.
 	note := cmd.ErrOrStderr()
 	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.title, plain(file))
 	fmt.Fprint(out, string(text))
-	if hidden {
+	switch {
+	case hidden && had:
 		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", plain(data.connectionPath(kind.name)))
+	case hidden:
+		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n", plain(now.Principal), plain(now.Principal))
+	case !had:
+		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.name, kind.title)
+	}
+	if o.node != "" {
+		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", plain(now.Principal), plain(o.node))
 	}
 	return nil
 }

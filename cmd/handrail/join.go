@@ -92,7 +92,7 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 			_ = printJSON(out, map[string]any{"event": "pending", "node_id": s.Node, "key_fingerprint": s.Fingerprint})
 			return
 		}
-		fmt.Fprintf(out, "The gateway took the paste. Waiting for its admin to let this device in.\n  node  %s\n  key   %s\n", s.Node, s.Fingerprint)
+		fmt.Fprintf(out, "Code accepted. Waiting for the admin to approve this device.\n  node  %s\n  key   %s\n", s.Node, s.Fingerprint)
 	}
 }
 

@@ -69,7 +69,15 @@ func newLaneNodeCmd(verb, short, method, done string) *cobra.Command {
 			return completeNodes(2)(cmd, args, toComplete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, method, path("lanes", args[0], "nodes", args[1]), nil, done, args[1], args[0])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := c.nodeID(cmd, args[1])
+			if err != nil {
+				return err
+			}
+			return c.change(cmd, method, path("lanes", args[0], "nodes", id), nil, done, id, args[0])
 		},
 	}
 }

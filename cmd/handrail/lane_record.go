@@ -51,7 +51,11 @@ func newLaneRecordCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		order := body("lane", args[0], "node_id", *node, "display", *display)
+		on, err := c.nodeID(cmd, *node)
+		if err != nil {
+			return err
+		}
+		order := body("lane", args[0], "node_id", on, "display", *display)
 		order["duration_ms"] = length.Milliseconds()
 		stop := showWaiting(cmd, "waiting for the first picture, or a person's word")
 		var film filmView

@@ -107,7 +107,12 @@ func newRootCmd() *cobra.Command {
 	}
 	root.PersistentFlags().String("data", "", "data directory (default: handrail below the user's state directory)")
 	root.PersistentFlags().Bool("json", false, "print one JSON object a line instead of text")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%s", err.Error()) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if text, _, isTime := strings.Cut(err.Error(), ": time: "); isTime {
+			return usageHint("Write a time as 90s, 5m or 1h30m.", "%s", text)
+		}
+		return usageError("%s", err.Error())
+	})
 
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
@@ -122,7 +127,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newDoctorCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)
@@ -188,7 +193,7 @@ func wrongArgs(cmd *cobra.Command, args []string, check cobra.PositionalArgs) er
 	case len(args) == 0:
 		return usageHint("Usage: "+cmd.UseLine(), "an argument is missing")
 	}
-	for n := range args {
+	for n := len(args) - 1; n >= 0; n-- {
 		if check(cmd, args[:n]) == nil {
 			return usageHint("Usage: "+cmd.UseLine(), "more arguments than it takes: %s", strings.Join(args[n:], " "))
 		}

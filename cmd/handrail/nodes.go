@@ -194,6 +194,9 @@ func showNode(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
+	if id, err = c.nodeID(cmd, id); err != nil {
+		return err
+	}
 	var raw json.RawMessage
 	if err := c.get(cmd.Context(), path("nodes", id), &raw); err != nil {
 		return err
@@ -214,14 +217,14 @@ func printNode(cmd *cobra.Command, n nodeView) {
 	for _, line := range [][2]string{
 		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust},
 		{"host", n.Host}, {"platform", n.system()}, {"key", n.Fingerprint}, {"version", n.Version},
-		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", strings.Join(n.Allow, ", ")}, {"wants", strings.Join(n.Wants, ", ")},
+		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", asTools(n.Allow)}, {"wants", asTools(n.Wants)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "%-9s %s\n", line[0], plain(line[1]))
 		}
 	}
 	if len(n.Wants) > 0 {
-		fmt.Fprintf(out, "          It offers more than it may do here: 'handrail node allow %s CAPABILITY…' allows it.\n", plain(string(n.ID)))
+		fmt.Fprintf(out, "          It offers more than it may do here: 'handrail node allow %s TOOL…' allows it.\n", plain(string(n.ID)))
 	}
 	if len(n.Capabilities) == 0 {
 		return
@@ -277,19 +280,20 @@ func addNodeAdminCmds(parent *cobra.Command) {
 	list.Aliases = []string{"show"}
 
 	approve := &cobra.Command{Use: "approve NODE", Short: "Let a pending node in"}
-	approveAllow := approve.Flags().StringSlice("allow", nil, "capabilities it may use (default: those of its invite)")
+	approveAllow := approve.Flags().StringSlice("allow", nil, "tools it may use (default: those of its invite)")
 	approveTrust := approve.Flags().String("trust", "", "trust level")
 	approveLabel := approve.Flags().String("label", "", "name for people")
-	nodeAction(approve, "approve", "is let in", func() map[string]any {
-		return body("allow", *approveAllow, "trust", *approveTrust, "label", *approveLabel)
+	nodeAction(approve, "approve", "is approved", func() (map[string]any, error) {
+		allow, err := checkAllow(*approveAllow)
+		return body("allow", allow, "trust", *approveTrust, "label", *approveLabel), err
 	})
 
 	deny := &cobra.Command{Use: "deny NODE", Short: "Turn a pending node away"}
-	nodeAction(deny, "deny", "is turned away", func() map[string]any { return body() })
+	nodeAction(deny, "deny", "is turned away", func() (map[string]any, error) { return body(), nil })
 
 	revoke := &cobra.Command{Use: "revoke NODE", Short: "End a node's pairing at once and for good"}
 	reason := revoke.Flags().String("reason", "", "why, for the record")
-	nodeAction(revoke, "revoke", "is revoked; its connection is closed", func() map[string]any { return body("reason", *reason) })
+	nodeAction(revoke, "revoke", "is revoked; its connection is closed", func() (map[string]any, error) { return body("reason", *reason), nil })
 
 	parent.AddCommand(list, approve, deny, revoke, newNodeAllowCmd(),
 		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label"),
@@ -326,11 +330,23 @@ func body(pairs ...any) map[string]any {
 }
 
 // nodeAction completes cmd as POST /v1/nodes/{id}/{action}.
-func nodeAction(cmd *cobra.Command, action, done string, request func() map[string]any) {
+func nodeAction(cmd *cobra.Command, action, done string, request func() (map[string]any, error)) {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = completeNodes(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return change(cmd, http.MethodPost, path("nodes", args[0], action), request(), "node %s %s", args[0], done)
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := c.nodeID(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		in, err := request()
+		if err != nil {
+			return err
+		}
+		return c.change(cmd, http.MethodPost, path("nodes", id, action), in, "node %s %s", id, done)
 	}
 }
 
@@ -341,66 +357,17 @@ func newNodePatchCmd(use, short, field string) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeNodes(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodPatch, path("nodes", args[0]), map[string]any{field: args[1]}, "node %s: %s is now %q", args[0], field, args[1])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := c.nodeID(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field, args[1])
 		},
 	}
-}
-
-func newNodeAllowCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "allow NODE [CAPABILITY…]",
-		Short: "Change which capabilities a node may use here",
-		Long: "Adds the named capabilities to the node's allowlist; with --remove takes them away, with --set makes them the whole list.\n" +
-			"Without a capability, prints the list.",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeNodes(1),
-	}
-	remove := cmd.Flags().Bool("remove", false, "take the named capabilities away")
-	set := cmd.Flags().Bool("set", false, "make the named capabilities the whole list")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *remove && *set {
-			return usageError("--remove and --set exclude each other")
-		}
-		c, err := newClient(cmd)
-		if err != nil {
-			return err
-		}
-		id, named := args[0], args[1:]
-		var node nodeView
-		if err := c.get(cmd.Context(), path("nodes", id), &node); err != nil {
-			return err
-		}
-		if len(named) == 0 && !*set {
-			if commonOf(cmd).json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"node_id": node.ID, "allow": node.Allow})
-			}
-			for _, a := range node.Allow {
-				fmt.Fprintln(cmd.OutOrStdout(), plain(a))
-			}
-			return nil
-		}
-		allow := changeList(node.Allow, named, *remove, *set)
-		return change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, strings.Join(allow, ", "))
-	}
-	return cmd
-}
-
-// changeList gives the sorted list after adding, removing or setting named.
-func changeList(have, named []string, remove, set bool) []string {
-	list := slices.Clone(have)
-	switch {
-	case set:
-		list = slices.Clone(named)
-	case remove:
-		list = slices.DeleteFunc(list, func(s string) bool { return slices.Contains(named, s) })
-	default:
-		list = append(list, named...)
-	}
-	slices.Sort(list)
-	if list = slices.Compact(list); list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // completeNodes completes the first limit arguments with node IDs of a running

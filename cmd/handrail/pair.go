@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -30,15 +32,16 @@ func newPairCmd() *cobra.Command {
 	var o pairOptions
 	cmd := &cobra.Command{
 		Use:   "pair",
-		Short: "Let a device in: print a one-time paste for it and confirm who joined",
-		Long: "Prints a paste and a QR code. Give it to 'handrail node join' on the device, within its time.\n" +
-			"Then shows who joined and asks once whether to let it in. Ctrl-C withdraws a paste nobody used.",
+		Short: "Let a device in: print a one-time code for it and confirm who joined",
+		Long: "Prints a pairing code and its QR code. Give it to 'handrail node join' on the device, within its time. Into a file or\n" +
+			"a pipe goes the code alone, as 'handrail node join' reads it.\n" +
+			"Then shows who joined and asks once whether to let it in. Ctrl-C withdraws a code nobody used.",
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.label, "label", "", "name of the device for people")
 	f.StringVar(&o.trust, "trust", "", "trust level of the device")
-	f.StringSliceVar(&o.allow, "allow", nil, "capabilities it may use here, or families such as tyrum.browser.* (default: all it offers)")
+	f.StringSliceVar(&o.allow, "allow", nil, "tools it may use here, or families such as tool.browser.* (default: all it offers)")
 	f.StringSliceVar(&o.tags, "labels", nil, "labels that policy can refer to")
 	f.BoolVar(&o.yes, "yes", false, "let in whoever proves the paste, without asking")
 	f.BoolVar(&o.noWait, "no-wait", false, "print the paste and end")
@@ -73,27 +76,39 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	}
 	ctx := cmd.Context()
 	var invite inviteView
+	if o.allow, err = checkAllow(o.allow); err != nil {
+		return err
+	}
 	request := body("label", o.label, "trust", o.trust, "allow", o.allow, "labels", o.tags,
 		"auto_approve", o.yes, "ttl_s", int(o.ttl.Seconds()), "uses", o.uses)
 	if err := c.do(ctx, http.MethodPost, path("invites"), request, &invite); err != nil {
 		return err
 	}
-	out, asJSON := cmd.OutOrStdout(), commonOf(cmd).json
-	if asJSON {
-		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.pin.String()}); err != nil {
+	out, asJSON, local := cmd.OutOrStdout(), commonOf(cmd).json, onlyHere(invite.Paste)
+	said := out // what is told beside the paste
+	switch {
+	case asJSON:
+		if err := printJSON(out, map[string]any{"event": "paste", "invite_id": invite.ID, "paste": invite.Paste, "expires_at": invite.ExpiresAt, "uses": invite.Uses, "fingerprint": c.pin.String(), "this_machine_only": local}); err != nil {
 			return err
 		}
-	} else {
-		printInvite(out, invite, !o.noQR && isTerminal(out))
+	default:
+		if !isTerminal(out) { // a file or a pipe is to hold what 'handrail node join' takes
+			said = cmd.ErrOrStderr()
+		}
+		printInvite(out, said, invite, !o.noQR && isTerminal(out))
 		if !c.pin.IsZero() {
-			fmt.Fprintf(out, "The paste carries the gateway's certificate to clients on the device. For a browser there, compare it:\n%s\n\n", c.pin)
+			fmt.Fprintf(said, "The code carries the gateway's certificate to clients on the device. For a browser there, check that it matches:\n%s\n\n", c.pin)
+		}
+		if local {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Only this machine can use this code: the gateway takes devices on 127.0.0.1 alone.\n"+
+				"  -> For another device start it with 'handrail up --quic :7443' or 'handrail gateway'.")
 		}
 	}
 	if o.noWait {
 		return nil
 	}
 
-	p := admission{cmd: cmd, client: c, answers: bufio.NewReader(cmd.InOrStdin()), yes: o.yes}
+	p := admission{cmd: cmd, client: c, said: said, answers: bufio.NewReader(cmd.InOrStdin()), yes: o.yes}
 	joined, err := p.wait(ctx, invite, o.uses)
 	if ctx.Err() != nil && joined < o.uses {
 		return p.withdraw(invite, ctx.Err())
@@ -101,9 +116,25 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 	return err
 }
 
-func printInvite(w io.Writer, invite inviteView, qr bool) {
-	fmt.Fprintf(w, "On the device, run 'handrail node join' and give it this paste (valid until %s):\n\n%s\n\n",
-		invite.ExpiresAt.Local().Format(time.TimeOnly), plain(invite.Paste))
+// onlyHere reports whether a paste names no address that another machine can reach.
+func onlyHere(text string) bool {
+	paste, err := pairing.ParsePaste(text)
+	if err != nil || len(paste.Addrs) == 0 {
+		return false
+	}
+	for _, addr := range paste.Addrs {
+		host, _, err := net.SplitHostPort(addr)
+		if ip, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !ip.Unmap().IsLoopback()) {
+			return false
+		}
+	}
+	return true
+}
+
+func printInvite(w, said io.Writer, invite inviteView, qr bool) {
+	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(time.TimeOnly))
+	fmt.Fprintln(w, plain(invite.Paste))
+	fmt.Fprintln(said)
 	if qr {
 		code := invite.Paste
 		if paste, err := pairing.ParsePaste(code); err == nil {
@@ -121,6 +152,7 @@ func printInvite(w io.Writer, invite inviteView, qr bool) {
 // admission is one run of the pair command after its invite exists.
 type admission struct {
 	cmd     *cobra.Command
+	said    io.Writer // where a person is told how it goes
 	client  *client
 	answers *bufio.Reader
 	yes     bool
@@ -201,7 +233,7 @@ func (p admission) meet(ctx context.Context, id string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n  offers    %s\n",
+		fmt.Fprintf(p.said, "Joined: %s\n  host      %s\n  platform  %s\n  key       %s\n  offers    %s\n",
 			plain(id), plain(n.Host), plain(n.system()), plain(n.Fingerprint), plain(byFamily(n.Offers)))
 	}
 	if n.State != "pending" {
@@ -234,7 +266,7 @@ func (p admission) settled(id, state string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "Node %s is %s.\n", plain(id), plain(state))
+		fmt.Fprintf(p.said, "Node %s is %s.\n", plain(id), plain(state))
 	}
 	if state != "approved" {
 		return &exitError{code: exitDenied, silent: true, err: capabilities.Errorf(capabilities.CodePairingDenied, "node %s is %s", id, state)}

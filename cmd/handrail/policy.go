@@ -207,6 +207,7 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 
 func newPolicyExplainCmd() *cobra.Command {
 	var who, role, node, lane string
+	var pairs []string
 	cmd := &cobra.Command{
 		Use:   "explain TOOL [ARGS]",
 		Short: "Say whether a call would pass, and by which rule",
@@ -219,16 +220,26 @@ func newPolicyExplainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := map[string]any{"principal": who, "role": role, "tool": args[0], "node": node, "lane": lane}
-			if len(args) > 1 {
-				if !json.Valid([]byte(args[1])) {
-					return usageError("ARGS is not JSON")
+			if node, err = c.nodeID(cmd, node); err != nil {
+				return err
+			}
+			tool := c.toolName(cmd, args[0])
+			in := map[string]any{"principal": who, "role": role, "tool": tool, "node": node, "lane": lane}
+			if len(args) > 1 && !json.Valid([]byte(args[1])) {
+				return usageError("ARGS is not JSON")
+			}
+			if len(args) > 1 || len(pairs) > 0 {
+				o := callOptions{pairs: pairs}
+				if len(args) > 1 {
+					o.args = args[1]
 				}
-				in["args"] = json.RawMessage(args[1])
+				if in["args"], err = o.arguments(cmd, c, tool); err != nil {
+					return err
+				}
 			}
 			var x policy.Explanation
 			if err := c.do(cmd.Context(), http.MethodPost, "/v1/policy/explain", in, &x); err != nil {
-				return err
+				return c.likeTool(cmd, args[0], err)
 			}
 			out := cmd.OutOrStdout()
 			if commonOf(cmd).json {
@@ -248,6 +259,8 @@ func newPolicyExplainCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&who, "principal", "agent", "who would call")
+	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "one argument as name=value, typed by the tool's schema (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("arg", completeArguments)
 	cmd.Flags().StringVar(&role, "role", policy.RoleAgent, "the role of their token: agent, viewer, operator or admin")
 	cmd.Flags().StringVar(&node, "node", "", "the node it would run on (default: the one a call would go to)")
 	cmd.Flags().StringVar(&lane, "lane", "", "the lane (default: the principal's)")

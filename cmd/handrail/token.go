@@ -115,7 +115,15 @@ func newTokenRevokeCmd() *cobra.Command {
 		Short: "Make a token worthless at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("tokens", args[0]), nil, "token %s is revoked", args[0])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := c.listedID(cmd, "token", args[0], "tokens", "tokens", "token_id")
+			if err != nil {
+				return err
+			}
+			return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked", id)
 		},
 	}
 }

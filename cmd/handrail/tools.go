@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +60,11 @@ func newToolsCmd() *cobra.Command {
 				}
 				return t.print(cmd)
 			}
-			return capabilities.Errorf(capabilities.CodeUnknownTool, "no tool %q for this token", args[0]).
-				WithHint("'handrail tools' lists those it may call, 'handrail nodes NODE' says what keeps others from being ready.")
+			hint := "'handrail tools' lists those it may call, 'handrail nodes NODE' says what keeps others from being ready."
+			if near := nearTool(args[0], tools); near != "" {
+				hint = "Did you mean " + near + "?"
+			}
+			return capabilities.Errorf(capabilities.CodeUnknownTool, "no tool %q for this token", args[0]).WithHint(hint)
 		}
 		if asJSON {
 			return printItems(out, raw)
@@ -105,6 +111,86 @@ func (c *client) tool(cmd *cobra.Command, lane, name string) (toolView, bool, er
 		}
 	}
 	return toolView{}, false, err
+}
+
+// nearTool gives the tool that text was likely meant to name: one whose ID ends with it, or
+// differs little.
+func nearTool(text string, tools []toolView) string {
+	var ends []string
+	for _, t := range tools {
+		if strings.HasSuffix(string(t.ID), "."+strings.TrimPrefix(text, ".")) {
+			ends = append(ends, string(t.ID))
+		}
+	}
+	if len(ends) > 0 {
+		return strings.Join(ends[:min(len(ends), 3)], " or ")
+	}
+	return nearest(text, func(yield func(string)) {
+		for _, t := range tools {
+			yield(string(t.ID))
+			yield(t.WireName)
+		}
+	})
+}
+
+// toolName gives the ID of the tool that a person wrote by its wire name.
+func (c *client) toolName(cmd *cobra.Command, name string) string {
+	if t, ok, _ := c.tool(cmd, "", name); ok {
+		return string(t.ID)
+	}
+	return name
+}
+
+// likeTool adds to an error about an unknown tool which one was likely meant.
+func (c *client) likeTool(cmd *cobra.Command, name string, err error) error {
+	if capabilities.CodeOf(err) != capabilities.CodeUnknownTool {
+		return err
+	}
+	raw, failed := c.list(cmd, path("tools"), "tools")
+	if failed != nil {
+		return err
+	}
+	tools, failed := decodeAll[toolView](raw)
+	near := nearTool(name, tools)
+	if failed != nil || near == "" {
+		return err
+	}
+	return capabilities.AsError(err).WithHint("Did you mean " + near + "?")
+}
+
+// completeArguments completes the name of an argument of the tool that the line names.
+func completeArguments(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	none := cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 || strings.Contains(typed, "=") {
+		return nil, none
+	}
+	c, err := newClient(cmd)
+	if err != nil {
+		return nil, none
+	}
+	t, found, err := c.tool(cmd, "", args[0])
+	if err != nil || !found {
+		return nil, none
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Description string `json:"description"`
+			Enum        []any  `json:"enum"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(t.Input, &schema) != nil {
+		return nil, none
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		p := schema.Properties[name]
+		about := p.Description
+		if about == "" && len(p.Enum) > 0 {
+			about = strings.Trim(strings.Join(strings.Fields(fmt.Sprint(p.Enum)), ", "), "[]")
+		}
+		names = append(names, cobra.CompletionWithDesc(name+"=", about))
+	}
+	return names, none | cobra.ShellCompDirectiveNoSpace
 }
 
 func completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -188,9 +188,9 @@ func (b *board) frame(now time.Time, width, height int) []string {
 
 func waiting(n int) string {
 	if n == 0 {
-		return "nothing waits for you"
+		return "no approvals pending"
 	}
-	return fmt.Sprintf("%d wait for you", n)
+	return fmt.Sprintf("%d waiting for you", n)
 }
 
 func running(calls []api.CallView) string {
@@ -234,8 +234,12 @@ func (b *board) lists(now time.Time, room int) []string {
 	var first, second []string
 	for _, a := range b.approvals {
 		where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
-		first = append(first, fmt.Sprintf("%s %-8s risk  %s wants %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
-			plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(where), ago(now, a.Created)))
+		wants := "wants " + string(a.Tool)
+		if a.Question != nil && a.Question.Does != "" {
+			wants = a.Question.Does + into(a.Question.Where)
+		}
+		first = append(first, fmt.Sprintf("%s %-8s risk  %s %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
+			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), ago(now, a.Created)))
 	}
 	if len(first) == 0 {
 		first = []string{"  Nothing. A call that policy wants you to confirm appears here."}
@@ -303,9 +307,15 @@ func (b *board) question(now time.Time, a api.Approval, width int) []string {
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
 		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), ago(now, a.Created), a.Expires.Local().Format(time.TimeOnly)),
 	}
-	for _, k := range slices.Sorted(keysOf(a.Arguments)) {
-		lines = append(lines, folded("  "+plain(k)+": "+plain(fmt.Sprint(a.Arguments[k])), width)...)
+	for _, line := range toldLines(a.Question, false) {
+		lines = append(lines, folded("  "+line, width)...)
 	}
+	if a.Question == nil || len(a.Question.Fields) == 0 {
+		for _, k := range slices.Sorted(keysOf(a.Arguments)) {
+			lines = append(lines, folded("  "+plain(k)+": "+plain(fmt.Sprint(a.Arguments[k])), width)...)
+		}
+	}
+	lines = append(lines, folded("  "+waits(a.Waiting, a.MayReturn), width)...)
 	for _, part := range []struct {
 		name string
 		list []string

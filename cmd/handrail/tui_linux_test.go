@@ -159,10 +159,10 @@ func TestTUI(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.await("RUNNING")
-	x.await("nothing waits for you")
+	x.await("no approvals pending")
 
 	first := call("first\x1b[2J") // what an agent writes never drives the terminal
-	f := x.await("1 wait for you")
+	f := x.await("1 waiting for you")
 	if !strings.Contains(f, " risk  bot wants tool.fixture.echo on desk") {
 		t.Errorf("the question is shown as\n%s", f)
 	}
@@ -176,14 +176,14 @@ func TestTUI(t *testing.T) {
 	if r := <-first; r.Status != capabilities.StatusOK {
 		t.Errorf("what was allowed: %+v", r)
 	}
-	x.await("nothing waits for you")
+	x.await("no approvals pending")
 	x.press("\t")
 	x.await("CALLS (keys are here)\n> ok ") // the list may be drawn before the call is in it
 	x.press("\r")
 	x.await("handrail ledger show --call")
 	x.press("\x1b[A\t")
 	second := call("second")
-	x.await("1 wait for you")
+	x.await("1 waiting for you")
 	x.press("d")
 	if r := <-second; r.Code != capabilities.CodeConsentDenied {
 		t.Errorf("what was denied: %+v", r)

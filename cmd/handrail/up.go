@@ -366,7 +366,7 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}
-	s.line("What waits for your word: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
+	s.line("Waiting for you: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.

@@ -37,6 +37,48 @@ type Approval struct {
 	By        capabilities.PrincipalID `json:"answered_by"`
 	Reason    string                   `json:"reason"`
 	Answered  time.Time                `json:"answered_at"`
+	Closed    string                   `json:"closed_because"` // of state closed: cancelled, lane_ended or token_revoked
+	Waiting   int                      `json:"waiting"`        // callers that wait for the answer now
+	MayReturn bool                     `json:"may_return"`     // one was told to come back for it
+	Question  *Told                    `json:"question"`       // for those who may answer, while it is open
+}
+
+// Told is what a call would do, for those who may answer. Texts are safe to look at.
+type Told struct {
+	Does    string  `json:"does"`    // such as "types 36 characters"
+	Purpose string  `json:"purpose"` // the agent's claim
+	Where   *Where  `json:"where"`   // nil: the device did not say
+	Fields  []Field `json:"fields"`
+	Frame   *Frame  `json:"frame"` // nil: it quotes no picture
+	TooLong bool    `json:"too_long"`
+}
+
+// Where is what a call meets on its device.
+type Where struct {
+	App      string `json:"app"`
+	Window   string `json:"window"`
+	Field    string `json:"field"`
+	Password bool   `json:"password"`
+	Terminal bool   `json:"terminal"`
+}
+
+// Field is one argument of a call.
+type Field struct {
+	Name   string `json:"name"`
+	Text   string `json:"text"`
+	More   int    `json:"more"` // characters that were left out
+	Script bool   `json:"script"`
+	Hidden bool   `json:"hidden"` // a password
+}
+
+// Frame is the picture that a call points into.
+type Frame struct {
+	ID        string `json:"frame_id"`
+	Available bool   `json:"available"` // GET /v1/approvals/ID/frame gives the part of it
+	Spots     []struct {
+		X float64 `json:"x"`
+		Y float64 `json:"y"`
+	} `json:"spots"`
 }
 
 // Override is a Cedar rule that would make the question unnecessary.

@@ -77,7 +77,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		}
 		// Denied first, written down then: nothing may run because a disk is full.
 		c.settle(p, StateDenied, no)
-		return p.Approval, c.opts.Store.Write(ctx, answered(StateDenied))
+		return c.ended(p), c.opts.Store.Write(ctx, answered(StateDenied))
 	}
 	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
 		c.mu.Lock()
@@ -86,7 +86,16 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		return Approval{}, err
 	}
 	c.settle(p, StateAllowed, nil)
-	return p.Approval, nil
+	return c.ended(p), nil
+}
+
+// ended gives a question as it stands: callers that waited for it may be leaving.
+func (c *Consent) ended(p *approval) Approval {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := p.Approval
+	at.Waiting = 0
+	return at
 }
 
 // mayAnswer says why this answer does not count.
@@ -125,6 +134,9 @@ func (c *Consent) late(ctx context.Context, id string, a Answer) error {
 	})
 	if err != nil {
 		return err
+	}
+	if first.State == StateClosed {
+		return capabilities.Errorf(capabilities.CodeConflict, "nobody wants an answer any more: %s; yours is recorded", first.Closed.words()).WithHint("If the agent still wants it, it calls again.")
 	}
 	if first.State == StateExpired {
 		return capabilities.Errorf(capabilities.CodeConflict, "nobody answered in time; your answer is recorded").WithHint("Let the agent call again.")

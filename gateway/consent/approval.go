@@ -27,7 +27,7 @@ type Ask struct {
 	Node       capabilities.NodeID
 	NodeLabel  string
 	Lane       capabilities.LaneID
-	Args       []byte         // canonical; only a keyed digest of them is kept
+	Args       []byte         // canonical; a keyed digest of them is kept, and they while the question is open
 	Evidence   map[string]any // those arguments that may be recorded
 	Risk       string
 	Snapshot   string
@@ -54,6 +54,17 @@ type Ask struct {
 	Task string
 	// Longest is the longest that a person may grant it for.
 	Longest Kind
+	// Token is what the caller called with: when it is revoked, the question is closed.
+	Token string
+	// Purpose is what the caller says that it calls for.
+	Purpose string
+	// Look finds out what else those who may answer are told: what the call meets on its
+	// device, and the picture that it quotes. It is called once for each question, beside
+	// it, and ends with its context. nil: nothing more is known.
+	Look func(context.Context) (*Where, []byte)
+	// Left says whether a caller that is gone is so on purpose, and not because the gateway
+	// ends. Default: it is.
+	Left func() bool
 
 	at time.Time // when it is asked
 }
@@ -67,6 +78,17 @@ const (
 	StateAllowed State = "allowed"
 	StateDenied  State = "denied"
 	StateExpired State = "expired"
+	StateClosed  State = "closed" // nobody wants an answer any more; Closed says why
+)
+
+// Closure is why nobody wants an answer any more.
+type Closure string
+
+// The closures.
+const (
+	ClosedCancelled Closure = "cancelled"     // its caller, or a person, ended the call
+	ClosedLane      Closure = "lane_ended"    // its lane is over
+	ClosedToken     Closure = "token_revoked" // its caller has no token any more
 )
 
 // Approval is a question as people see it.
@@ -102,9 +124,14 @@ type Approval struct {
 	Task    string    `json:"task,omitempty"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at"`
-	// By, Reason and Answered say how it ended; empty while it is pending.
+	// Waiting is how many callers wait for the answer now. MayReturn says that one was told
+	// to come back for it.
+	Waiting   int  `json:"waiting"`
+	MayReturn bool `json:"may_return,omitempty"`
+	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
 	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
 	Reason   string                   `json:"reason,omitempty"`
+	Closed   Closure                  `json:"closed_because,omitempty"`
 	Answered time.Time                `json:"answered_at,omitzero"`
 }
 
@@ -112,6 +139,7 @@ type Approval struct {
 // said to is bound by it.
 func (a Approval) Digest() string {
 	a.State, a.By, a.Reason, a.Answered, a.Expires = "", "", "", time.Time{}, time.Time{}
+	a.Waiting, a.MayReturn, a.Risk = 0, false, "" // they change while it is open
 	text, err := json.Marshal(a)
 	if err != nil { // arguments are JSON already
 		return ""
@@ -130,6 +158,14 @@ type approval struct {
 	done    chan struct{} // closed with the answer
 	// no is why it was not allowed; valid once done is closed.
 	no *capabilities.Error
+
+	// What only those who may answer are told. It goes with the question.
+	raw     []byte // the canonical arguments; nil: too long to be kept
+	purpose string
+	where   *Where
+	picture []byte
+	looked  func()          // ends Look
+	tokens  map[string]bool // of the callers that wait, or were told to come back
 }
 
 // Bounds of what waits: a person can not read a thousand questions, and an agent
@@ -152,7 +188,6 @@ func (a *Ask) key(args []byte) string {
 // where nobody is asked.
 func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
-	a.Args = nil
 	patience := max(c.opts.Wait, 0)
 	switch {
 	case a.Quick:
@@ -174,13 +209,19 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 		}
 		select {
 		case <-waiting.done:
+			c.leave(waiting, false)
 			if waiting.no != nil {
 				return Permit{}, waiting.no
 			}
 		case <-wait.C:
+			c.leave(waiting, true)
 			return Permit{}, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s).", waiting.ID).
 				WithDetails(map[string]any{"approval": waiting.ID})
 		case <-ctx.Done():
+			c.leave(waiting, false)
+			if a.Left == nil || a.Left() {
+				c.abandoned(waiting, a.Token)
+			}
 			return Permit{}, capabilities.Wrap(capabilities.CodeCancelled, ctx.Err(), "")
 		}
 	}
@@ -217,6 +258,8 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	each := 0
 	for _, p := range c.pending {
 		if p.key == key {
+			p.enterLocked(a.Token)
+			c.tellLocked()
 			c.mu.Unlock()
 			return p, nil
 		}
@@ -234,18 +277,21 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 			WithHint("Wait some seconds before asking for something new; repeating a call that waits costs nothing.")
 	}
 	life := max(a.Defer, approvalLife)
-	p := &approval{key: key, args: args, done: make(chan struct{}), Approval: Approval{
+	p := &approval{key: key, args: args, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
 		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
 		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p
+	p.enterLocked(a.Token)
+	c.look(p, a.Look)
 	c.tellLocked()
 	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
-	err := c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	// Whoever leaves meanwhile closes it then: what was shown to people is written down.
+	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{
 			"approval": asked.ID, "call": a.Call, "tool": a.Tool, "node": a.Node, "lane": a.Lane, "arguments": asked.Arguments, "risk": a.Risk, "expires_at": asked.Expires,
 			"policy_snapshot_id": a.Snapshot,
@@ -260,14 +306,10 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 
 // expireLocked denies what nobody answered, and forgets old denials.
 func (c *Consent) expireLocked(now time.Time) {
-	for id, p := range c.pending {
+	for _, p := range c.pending {
 		if !p.claimed && !now.Before(p.Expires) {
-			delete(c.pending, id)
-			p.State, p.Answered = StateExpired, now
-			c.settled.put(p.Approval)
-			c.tellLocked()
 			p.no = capabilities.Errorf(capabilities.CodeConsentDenied, "nobody answered in time")
-			close(p.done)
+			c.endLocked(p, StateExpired, now)
 		}
 	}
 	for key, until := range c.denied {
@@ -284,15 +326,27 @@ func (c *Consent) settle(p *approval, s State, no *capabilities.Error) bool {
 	if c.pending[p.ID] != p {
 		return false
 	}
-	delete(c.pending, p.ID)
 	if s == StateDenied {
 		c.denied[p.key] = c.opts.Now().Add(denialRemembers)
 	}
-	p.State, p.no, p.Answered = s, no, c.opts.Now()
-	c.settled.put(p.Approval)
+	p.no = no
+	c.endLocked(p, s, c.opts.Now())
+	return true
+}
+
+// endLocked takes a question away, with what was told of it.
+func (c *Consent) endLocked(p *approval, s State, now time.Time) {
+	delete(c.pending, p.ID)
+	p.State, p.Answered = s, now
+	p.raw, p.purpose, p.where, p.picture = nil, "", nil, nil
+	if p.looked != nil {
+		p.looked()
+	}
+	at := p.Approval
+	at.Waiting = 0
+	c.settled.put(at)
 	close(p.done)
 	c.tellLocked()
-	return true
 }
 
 // promptLocked counts one more question of a principal; false if it asks too
@@ -360,5 +414,5 @@ func (c *Consent) Approval(id string) (Approval, error) {
 	if a, ok := c.settled.get(id); ok {
 		return a, nil
 	}
-	return Approval{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no such approval, or it was answered long ago")
+	return Approval{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no such question: it was answered long ago, or the gateway has started anew since, which forgets what waits")
 }

@@ -57,6 +57,8 @@ type Options struct {
 	// Bound reports whether a person is to be asked at each call of a tool, or of every
 	// tool of a family: nothing that lasts is granted for it. Default: of none.
 	Bound func(tool string) bool
+	// Valid says whether a token is still one. Default: it is.
+	Valid func(token string) bool
 	// PromptEvery is how often one principal may put a new question, PromptBurst how
 	// many at once; a question that is joined is none. Defaults 10 s and 8.
 	PromptEvery time.Duration
@@ -115,6 +117,9 @@ func New(o Options) (*Consent, error) {
 	}
 	if o.Bound == nil {
 		o.Bound = func(string) bool { return false }
+	}
+	if o.Valid == nil {
+		o.Valid = func(string) bool { return true }
 	}
 	if o.PromptEvery <= 0 {
 		o.PromptEvery = defaultPromptEvery

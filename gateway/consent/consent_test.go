@@ -30,6 +30,14 @@ type room struct {
 	now      time.Time
 	snapshot string
 	records  []string
+	valid    func(token string) bool // nil: every token is
+}
+
+// openAs is a room with a minute's patience, where these tokens are good.
+func openAs(t testing.TB, valid func(token string) bool) *room {
+	r := fresh(t, time.Minute)
+	r.valid = valid
+	return r
 }
 
 func (r *room) advance(d time.Duration) { r.mu.Lock(); r.now = r.now.Add(d); r.mu.Unlock() }
@@ -48,7 +56,7 @@ func openWith(t testing.TB, path string, wait time.Duration, manifest func(strin
 	t.Cleanup(func() { _ = db.Close() })
 	r := &room{t: t, db: db, now: time.Now(), snapshot: "p1"}
 	r.Consent, err = consent.New(consent.Options{
-		Store: db, Wait: wait, Manifest: manifest, Input: func(tool string, _ capabilities.NodeID) bool { return strings.HasPrefix(tool, "tool.desktop.") },
+		Store: db, Wait: wait, Manifest: manifest, Valid: func(token string) bool { return r.valid == nil || r.valid(token) }, Input: func(tool string, _ capabilities.NodeID) bool { return strings.HasPrefix(tool, "tool.desktop.") },
 		Snapshot: func() string { r.mu.Lock(); defer r.mu.Unlock(); return r.snapshot },
 		Now:      func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return r.now },
 		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {

@@ -3,15 +3,18 @@
 //
 // The story in the order of reading: grant.go (what a grant is and what it
 // covers), scope.go (how far it reaches), consent.go (the live grants and their
-// spending), approval.go (asking and waiting), answer.go (answering), hands.go
-// (where an agent holds mouse and keyboard), shown.go (what a person is shown).
+// spending), approval.go (asking and waiting), answer.go (answering), close.go (what
+// nobody wants an answer to any more), hands.go (where an agent holds mouse and
+// keyboard), shown.go (what everybody may see of a question), told.go (what those who
+// may answer are told besides).
 //
 // Promises: what a person said once is good for once, exactly those arguments, and
 // for nothing that came later: another principal, tool, node, lane or policy
 // snapshot asks anew; a use is spent in the commit that records the call, so that
 // no number of callers gets one more; the first answer counts; silence denies;
-// arguments are kept as keyed digests and as what the descriptor lets be recorded;
-// a restart forgets what waits and what was good for one call.
+// arguments are kept as keyed digests and as what the descriptor lets be recorded, and
+// whole only in memory, while a question is open, for those who may answer it; a
+// restart forgets what waits and what was good for one call.
 //
 // It must never import a surface (gateway/front), the dispatcher or anything of
 // the node plane: they ask it, and who may answer is theirs to check with

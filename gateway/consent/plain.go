@@ -15,16 +15,33 @@ const maxPlain = 300
 // too, and what is too long is cut with a note. It never grows past a few times
 // maxPlain.
 func Plain(s string) string {
-	cut := 0
-	if len(s) > maxPlain {
-		at := maxPlain
-		for at > 0 && !utf8.RuneStart(s[at]) {
-			at--
-		}
-		s, cut = s[:at], len(s)-at
+	s, cut := cutAt(s, maxPlain)
+	text := plainWith(s, nil)
+	if cut > 0 {
+		text += fmt.Sprintf(" … (%d bytes more)", cut)
 	}
+	return text
+}
+
+// cutAt gives the first most bytes of s, at a character's edge, and how many are left.
+func cutAt(s string, most int) (head string, left int) {
+	if len(s) <= most {
+		return s, 0
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most], len(s) - most
+}
+
+// plainWith is Plain without a bound. The characters of as are written as it says.
+func plainWith(s string, as map[rune]string) string {
 	var b strings.Builder
 	for i, r := range s {
+		if text, ok := as[r]; ok {
+			b.WriteString(text)
+			continue
+		}
 		switch {
 		case r == utf8.RuneError:
 			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
@@ -37,9 +54,6 @@ func Plain(s string) string {
 		default:
 			b.WriteRune(r)
 		}
-	}
-	if cut > 0 {
-		fmt.Fprintf(&b, " … (%d bytes more)", cut)
 	}
 	return b.String()
 }

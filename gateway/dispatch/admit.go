@@ -400,6 +400,15 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	request := c.policyRequest(c.node)
 	asked := time.Now()
 	question := c.question(request.Node)
+	question.Look = d.meets(c)
+	question.Left = func() bool {
+		select {
+		case <-d.closing: // so does every call with the gateway
+			return false
+		default:
+			return c.req.task == ""
+		}
+	}
 	permit, err := d.opts.Consent.Await(ctx, question)
 	c.waited += time.Since(asked)
 	if err != nil {

@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -26,10 +29,46 @@ func (c *call) questionOf(node policy.Node) consent.Ask {
 	advice := c.engine.Advice(c.verdict.Determining, profile.Privileged)
 	return consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
-		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(profile.Risk),
+		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(risk(c.d, profile)),
 		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer, Task: c.req.task,
+		Token: c.req.Token, Purpose: c.args.Purpose,
 		Keys: c.keysWithYes(profile), Escalated: c.verdict.Escalated, Envelope: c.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
 	}
+}
+
+// risk is what a person is told of a call: where a tool only looks at what the person at
+// the device sees, it is less than what moves their mouse and types.
+func risk(d *catalog.Descriptor, p *policy.Profile) policy.Risk {
+	if d.OnDesk() && d.Annotations.ReadOnly && p.Risk == policy.RiskHigh {
+		return policy.RiskMedium
+	}
+	return p.Risk
+}
+
+// meets finds out what a person is told of c beyond its arguments: the picture that it
+// points into, if the gateway has it.
+func (d *Dispatcher) meets(c *call) func(context.Context) (*consent.Where, []byte) {
+	node, args := c.selected(), c.args.Canonical
+	if node == "" {
+		return nil
+	}
+	return func(context.Context) (*consent.Where, []byte) {
+		var picture []byte
+		if id := consent.Quotes(args); id != "" {
+			picture = d.frames.get(node, id, time.Now())
+		}
+		return nil, picture
+	}
+}
+
+// Permits is policy's word on a caller's use of a tool on a node, whatever its arguments.
+func (d *Dispatcher) Permits(caller Caller, tool capabilities.ToolID, node capabilities.NodeID) policy.Effect {
+	desc, ok := d.opts.Registry.Get(tool)
+	n := nodeByID(d.opts.Nodes.Snapshot(), node)
+	if !ok || n == nil {
+		return policy.Deny
+	}
+	return d.opts.Policy().Possible(d.policyRequest(caller, desc, n)).Effect
 }
 
 // keysWithYes are the keys that the call has if the answer is yes: all but those

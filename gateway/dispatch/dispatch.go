@@ -62,6 +62,8 @@ type Consent interface {
 	Uses(tool capabilities.ToolID, node capabilities.NodeID, by capabilities.PrincipalID) (over func())
 	// SpendIn takes one use of it in the commit that records the call.
 	SpendIn(*store.Tx, consent.Permit) error
+	// Withdraw closes a question whose call nobody wants any more.
+	Withdraw(approval string)
 	// Approval gives a question that waits or was answered lately.
 	Approval(id string) (consent.Approval, error)
 	// Changed is closed at the next question or answer.
@@ -96,6 +98,7 @@ type Request struct {
 	// RequestID makes a retry recognisable; empty means that there is none.
 	RequestID capabilities.RequestID
 	Surface   string                      // "mcp", "rest": for the ledger
+	Token     string                      // the ID of the token it came with; empty: none did
 	Progress  func(capabilities.Progress) // nil: not wanted
 	// Elicits says that the surface can put a question to the person at the client,
 	// and will do so itself when it is told that one waits.
@@ -160,6 +163,7 @@ type Dispatcher struct {
 	notes     notes
 	taints    *taints
 	reserved  *reserved
+	frames    frames
 	crew      *crew         // runs executions
 	fetching  chan struct{} // one per artifact on its way
 	open      openCalls

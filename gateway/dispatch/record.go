@@ -179,6 +179,7 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	if c.row.node != "" && (err != nil || r.Code == capabilities.CodeUnknownOutcome) {
 		d.settler.watch(c.row) // the node may still tell
 	}
+	d.frames.keep(c.selected(), &r, time.Now())
 	d.finished(c, &r)
 	return r
 }

@@ -265,5 +265,6 @@ func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.Principal
 	return func() {}
 }
 func (yes) SpendIn(*store.Tx, consent.Permit) error   { return nil }
+func (yes) Withdraw(string)                           {}
 func (yes) Approval(string) (consent.Approval, error) { return consent.Approval{}, nil }
 func (yes) Changed() <-chan struct{}                  { return nil }

@@ -282,7 +282,13 @@ func (d *Dispatcher) DropTask(ctx context.Context, principal capabilities.Princi
 	if at < 0 {
 		return capabilities.Errorf(capabilities.CodeNotFound, "there is no such task")
 	}
-	return d.endTask(ctx, &all[at], by, "gateway.task.dropped")
+	if err := d.endTask(ctx, &all[at], by, "gateway.task.dropped"); err != nil {
+		return err
+	}
+	if all[at].State == TaskWaiting && d.opts.Consent != nil {
+		d.opts.Consent.Withdraw(all[at].Approval)
+	}
+	return nil
 }
 
 // endTask forgets a task with all that was kept for it.
@@ -397,6 +403,7 @@ func (d *Dispatcher) runTasks(ctx context.Context) {
 		case <-answered:
 		case <-roster:
 		case now := <-tick.C:
+			d.frames.drop(now)
 			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
 				_, err := tx.Exec(`DELETE FROM tasks WHERE expires_ms <= $1`, now.UnixMilli())
 				return err
@@ -500,6 +507,8 @@ func (d *Dispatcher) look(ctx context.Context, t *Task, asks map[string]*again, 
 		return
 	case a.State == consent.StateDenied:
 		refusal = capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call.")
+	case a.State == consent.StateClosed:
+		refusal = capabilities.Errorf(capabilities.CodeConsentDenied, "the question was closed before anybody answered it")
 	case a.State == consent.StateExpired:
 		refusal = capabilities.Errorf(capabilities.CodeConsentDenied, "nobody answered in time")
 	}

@@ -44,7 +44,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	if post != nil && post.gone != nil {
 		defer endsWith(post.gone)()
 	}
-	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp"}
+	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp", Token: v.who.TokenID}
 	if len(r.Args) == 0 {
 		r.Args = json.RawMessage(`{}`)
 	}

@@ -3,23 +3,59 @@ package rest
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/passkey"
+	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 type approvalList struct {
-	Approvals []consent.Approval `json:"approvals"`
+	Approvals []approvalView `json:"approvals"`
 }
 
-func (s *Server) approvals(*visit, none) (approvalList, error) {
-	return approvalList{s.opts.Consent.Approvals()}, nil
+// approvalView is a question, and what those who may answer are told of it.
+type approvalView struct {
+	consent.Approval
+	// Question is there for those who may answer, while it is open.
+	Question *consent.Told `json:"question,omitempty"`
 }
 
-func (s *Server) approval(c *visit, _ none) (consent.Approval, error) {
-	return s.opts.Consent.Approval(c.r.PathValue("approval"))
+// told adds what c's caller may know of a question; whole: with texts as long as they are.
+func (s *Server) told(c *visit, a consent.Approval, whole bool) approvalView {
+	v := approvalView{Approval: a}
+	if a.State == consent.StatePending && principal.Allow(c.who.Role, principal.ActApprove) {
+		if t, ok := s.opts.Consent.Told(a.ID, whole); ok {
+			if t.Frame != nil {
+				t.Frame.Mine = t.Frame.Mine && s.opts.Sees != nil && s.opts.Sees(c.who, a.Node)
+			}
+			v.Question = &t
+		}
+	}
+	return v
+}
+
+func (s *Server) approvals(c *visit, _ none) (approvalList, error) {
+	list := approvalList{Approvals: []approvalView{}}
+	for _, a := range s.opts.Consent.Approvals() {
+		list.Approvals = append(list.Approvals, s.told(c, a, false))
+	}
+	return list, nil
+}
+
+func (s *Server) approval(c *visit, _ none) (approvalView, error) {
+	whole, err := c.flag("args")
+	if err != nil {
+		return approvalView{}, err
+	}
+	a, err := s.opts.Consent.Approval(c.r.PathValue("approval"))
+	if err != nil {
+		return approvalView{}, err
+	}
+	return s.told(c, a, whole), nil
 }
 
 // answerBody is a person's answer. Answer is allow or deny.
@@ -53,6 +89,72 @@ func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
 	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), consent.Answer{
 		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal, Via: via,
 	})
+}
+
+// severalBody is one answer to several questions of one task.
+type severalBody struct {
+	Approvals []string `json:"approvals"` // of one principal in one lane
+	answerBody
+}
+
+// severalView says which of them were answered, and why another was not.
+type severalView struct {
+	Approvals []consent.Approval `json:"approvals"`
+	Failed    []failedAnswer     `json:"failed,omitempty"`
+}
+
+type failedAnswer struct {
+	Approval string          `json:"approval"`
+	Error    front.ErrorView `json:"error"`
+}
+
+// maxTogether is how many questions one answer is for; an agent has no more open.
+const maxTogether = 8
+
+// answerSeveral gives one answer to the questions of one caller in one lane. What is asked
+// about at each call (S1-23) is answered by itself.
+func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
+	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" || in.Passkey != nil {
+		return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, answer must be allow or deny, and a passkey confirms one answer alone", maxTogether)
+	}
+	lasts, err := seconds("seconds", in.Seconds)
+	if err != nil {
+		return severalView{}, err
+	}
+	var first consent.Approval
+	for i, id := range in.Approvals {
+		a, err := s.opts.Consent.Approval(id)
+		if err != nil {
+			return severalView{}, err
+		}
+		if i == 0 {
+			first = a
+		}
+		if a.Principal != first.Principal || a.Lane != first.Lane {
+			return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "one answer is for the questions of one caller in one lane")
+		}
+		if in.Answer == "allow" && a.Longest == consent.KindCall {
+			return severalView{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
+		}
+	}
+	via := consent.ViaAPI
+	if in.Answer == "allow" {
+		if via, err = s.mayAllow(c, in.answerBody); err != nil { // once, before the first answer lends hands
+			return severalView{}, err
+		}
+	}
+	out := severalView{Approvals: []consent.Approval{}}
+	for _, id := range in.Approvals {
+		a, err := s.opts.Consent.Answer(c.r.Context(), id, consent.Answer{
+			Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal, Via: via,
+		})
+		if err != nil {
+			out.Failed = append(out.Failed, failedAnswer{id, front.ViewError(err)})
+			continue
+		}
+		out.Approvals = append(out.Approvals, a)
+	}
+	return out, nil
 }
 
 func (s *Server) extendApproval(c *visit, _ none) (consent.Approval, error) {
@@ -107,7 +209,7 @@ type grantBody struct {
 	Principal capabilities.PrincipalID `json:"principal"`
 	Tools     []string                 `json:"tools"` // tool IDs, or families as tool.desktop.*
 	Node      capabilities.NodeID      `json:"node"`
-	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the principal's own
+	Lane      capabilities.LaneID      `json:"lane,omitempty"`     // default: the one that its token works in
 	AnyLane   bool                     `json:"any_lane,omitempty"` // instead of lane: any of the principal's
 	Seconds   int64                    `json:"seconds,omitempty"`
 	Scope     consent.Scope            `json:"scope,omitzero"`
@@ -121,7 +223,9 @@ func (s *Server) grant(c *visit, in grantBody) (consent.Grant, error) {
 		return consent.Grant{}, err
 	}
 	if in.Lane == "" && !in.AnyLane {
-		in.Lane = capabilities.LaneID(in.Principal)
+		if in.Lane, err = s.laneOf(in.Principal); err != nil {
+			return consent.Grant{}, err
+		}
 	}
 	// A grant for a node that does not exist would wait for one that gets its ID.
 	if _, err := s.opts.Roster.View(in.Node); err != nil {
@@ -131,6 +235,26 @@ func (s *Server) grant(c *visit, in grantBody) (consent.Grant, error) {
 		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope, MaxUses: in.MaxUses,
 		Reason: in.Reason, Approver: c.who.Principal,
 	})
+}
+
+// laneOf gives the lane that a principal's tokens work in when they name none: its own, if
+// it has no token yet. Where its tokens work in several, nobody chooses.
+func (s *Server) laneOf(who capabilities.PrincipalID) (capabilities.LaneID, error) {
+	var lanes []string
+	for _, t := range s.opts.Tokens.List() {
+		if t.Principal == who && t.Parent == "" && s.opts.Tokens.Valid(t.ID) {
+			lanes = append(lanes, string(t.Lane))
+		}
+	}
+	slices.Sort(lanes)
+	switch lanes = slices.Compact(lanes); len(lanes) {
+	case 0:
+		return capabilities.LaneID(who), nil
+	case 1:
+		return capabilities.LaneID(lanes[0]), nil
+	}
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the tokens of %s work in several lanes: %s", who, strings.Join(lanes[:min(len(lanes), 16)], ", ")).
+		WithHint("Name one as lane, or any_lane for every lane of the caller.")
 }
 
 type revokedView struct {

@@ -50,7 +50,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	ctx, release := s.held.hold(c.r.Context(), c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
-		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Waits: true,
+		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID, Waits: true,
 	})
 	result.Output = fill(result.Output, result.Blobs)
 	return result, nil

@@ -42,6 +42,7 @@ var harmless = map[string]bool{
 	"POST /v1/policy/drafts":                   true, // in force only by an activation
 	"POST /v1/approvals/{approval}/extend":     true, // time, and no answer
 	"POST /v1/approvals/{approval}":            true, // denying is; answer asks for allowing
+	"POST /v1/approvals":                       true, // the same
 	// It only asks; what the passkey says counts above.
 	"POST /v1/approvals/{approval}/passkey": true,
 	"DELETE /v1/users/{user}":               true,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
@@ -94,7 +95,39 @@ type approveBody struct {
 	Label string   `json:"label,omitempty"`
 }
 
+// checkAllow refuses a name that no tool of this gateway has, and that the node does not
+// offer either: whoever withholds or allows it means something by it.
+func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
+	var offers []string
+	if node != "" {
+		if v, err := s.opts.Roster.View(node); err == nil {
+			offers = slices.Clone(v.Allow)
+			for _, c := range v.Offers {
+				offers = append(offers, string(c))
+			}
+		}
+	}
+	for _, name := range allow {
+		name := name
+		if rest, ok := strings.CutPrefix(name, "tool."); ok {
+			name = "tyrum." + rest
+		}
+		family, isFamily := strings.CutSuffix(name, ".*")
+		named := func(c string) bool { return c == name || isFamily && strings.HasPrefix(c, family+".") }
+		if name == "*" || slices.ContainsFunc(offers, named) ||
+			slices.ContainsFunc(s.opts.Tools.All(), func(d *catalog.Descriptor) bool { return d.Capability != "" && named(string(d.Capability)) }) {
+			continue
+		}
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: there is no tool %.128q", name).
+			WithHint("Write a tool as tool.browser.click, or a family as tool.browser.*; 'handrail tools --all' lists them.")
+	}
+	return nil
+}
+
 func (s *Server) approve(c *visit, in approveBody) (nodeView, error) {
+	if err := s.checkAllow(in.Allow, nodeOf(c)); err != nil {
+		return nodeView{}, err
+	}
 	return s.shown(s.opts.Roster.Approve(c.r.Context(), nodeOf(c), nodes.Approval{
 		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow,
 	}))
@@ -120,6 +153,11 @@ type changeBody struct {
 }
 
 func (s *Server) change(c *visit, in changeBody) (nodeView, error) {
+	if in.Allow != nil {
+		if err := s.checkAllow(*in.Allow, nodeOf(c)); err != nil {
+			return nodeView{}, err
+		}
+	}
 	return s.shown(s.opts.Roster.Change(c.r.Context(), nodeOf(c), nodes.Edit{
 		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels,
 	}))
@@ -142,6 +180,9 @@ type madeInvite struct {
 
 func (s *Server) invite(c *visit, in inviteBody) (madeInvite, error) {
 	ttl, err := seconds("ttl_s", in.TTLSeconds)
+	if err == nil {
+		err = s.checkAllow(in.Allow, "")
+	}
 	if err != nil {
 		return madeInvite{}, err
 	}

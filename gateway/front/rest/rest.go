@@ -73,6 +73,8 @@ type Lanes interface {
 type Consent interface {
 	Approvals() []consent.Approval
 	Approval(id string) (consent.Approval, error)
+	Told(id string, whole bool) (consent.Told, bool)
+	Picture(id string) ([]byte, []consent.Spot, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
 	Extend(ctx context.Context, id string, by capabilities.PrincipalID) (consent.Approval, error)
 	Grants() []consent.Grant
@@ -119,13 +121,16 @@ type Options struct {
 	// Elsewhere refuses a request that comes from a device whose mouse and keyboard
 	// an agent holds, other than but ("": none). Default: none does.
 	Elsewhere func(r *http.Request, but capabilities.NodeID) error
-	Brake     Brake
-	Policy    func() *policy.Engine // the active engine
-	Rules     Rules                 // policy sets, staged, in force and past
-	Site      func() Site
-	Metrics   http.Handler // default: /metrics answers not_found
-	Log       *slog.Logger // default: discards
-	Now       func() time.Time
+	// Sees says whether somebody may watch a node's screen, without asking anybody else.
+	// Default: nobody may.
+	Sees    func(who principal.Identity, node capabilities.NodeID) bool
+	Brake   Brake
+	Policy  func() *policy.Engine // the active engine
+	Rules   Rules                 // policy sets, staged, in force and past
+	Site    func() Site
+	Metrics http.Handler // default: /metrics answers not_found
+	Log     *slog.Logger // default: discards
+	Now     func() time.Time
 }
 
 // Server is the REST surface.
@@ -138,6 +143,7 @@ type Server struct {
 	streams streams
 	held    held
 	drifted drifted
+	drawing chan struct{} // one place: a picture takes its pixels' memory
 	looking chan struct{} // one place: a verification reads the whole ledger
 }
 
@@ -161,7 +167,7 @@ func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{opts: o, streams: streams{each: map[string]int{}}, looking: make(chan struct{}, 1)}
+	s := &Server{opts: o, streams: streams{each: map[string]int{}}, looking: make(chan struct{}, 1), drawing: make(chan struct{}, 1)}
 	s.routes, s.within = s.table(), http.NewServeMux()
 	for _, e := range s.routes {
 		s.within.Handle(e.method+" "+e.path, s.serve(e))

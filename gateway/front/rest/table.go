@@ -76,7 +76,12 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
 
 		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActReadApprovals, summary: "Calls that wait for a person"}, s.approvals),
-		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActReadApprovals, summary: "One of them, also for a while after it was answered"}, s.approval),
+		serveJSON(endpoint{method: get, path: "/v1/approvals/{approval}", action: principal.ActReadApprovals, summary: "One of them, also for a while after it was answered; with its arguments for those who may answer, while it is open",
+			query: []param{{"args", "1: arguments as long as they are", "boolean"}}}, s.approval),
+		s.raw(endpoint{method: get, path: "/v1/approvals/{approval}/frame", action: principal.ActApprove, media: "image/png",
+			summary: "The part of the picture that a question quotes, its places marked; for those who may watch that screen"}, s.picture),
+		serveJSON(endpoint{method: post, path: "/v1/approvals", action: principal.ActApprove,
+			summary: "Answer several questions of one caller in one lane at once; none that is asked at each call"}, s.answerSeveral),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}", action: principal.ActApprove,
 			summary: "Answer one: allow (call, lease, session or always) or deny; the first answer counts, later ones are recorded"}, s.answer),
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/extend", action: principal.ActApprove, summary: "Take more time for one: ten minutes from now, an hour in all"}, s.extendApproval),

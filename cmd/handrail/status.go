@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// statusView is what 'handrail status --json' prints. A field is there only if the token
+// may know it.
+type statusView struct {
+	Up       bool      `json:"up"`
+	Why      string    `json:"why,omitempty"` // it is not
+	Address  string    `json:"address,omitempty"`
+	Site     string    `json:"site_id,omitempty"`
+	Version  string    `json:"version"`                   // of this program
+	Gateway  string    `json:"gateway_version,omitempty"` // of the one that answers
+	Since    time.Time `json:"started_at,omitzero"`
+	Stopped  string    `json:"stopped,omitempty"` // by whom and since when; "" if nothing is
+	Waiting  int       `json:"waiting"`           // questions
+	Running  int       `json:"running"`           // calls
+	Devices  []device  `json:"devices"`
+	Clients  []peer    `json:"clients"`
+	QUIC     string    `json:"quic_address,omitempty"`
+	Problems []string  `json:"problems,omitempty"` // what could not be asked
+}
+
+type device struct {
+	Node    string `json:"node_id"`
+	Label   string `json:"label,omitempty"`
+	State   string `json:"state"` // connected, stopped, away, pending
+	Ready   int    `json:"ready"`
+	Tools   int    `json:"tools"`
+	Version string `json:"version,omitempty"`
+}
+
+// peer is a principal with a token that works.
+type peer struct {
+	Principal string    `json:"principal"`
+	Role      string    `json:"role"`
+	LastUsed  time.Time `json:"last_used,omitzero"`
+}
+
+func newStatusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Say on one screen how things stand",
+		Long: "Says whether a gateway runs, which devices and clients it has, what waits for a person, whether something is stopped,\n" +
+			"and the versions. Ends with 4 if no gateway runs. 'handrail doctor' says how to mend what does not work.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readStatus(cmd)
+			if commonOf(cmd).json {
+				if printed := printJSON(cmd.OutOrStdout(), s); printed != nil {
+					return printed
+				}
+				if err != nil {
+					return &exitError{code: exitCode(err), err: err, silent: true}
+				}
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			s.print(cmd)
+			return nil
+		},
+	}
+}
+
+// readStatus asks the gateway. The error says that none answers.
+func readStatus(cmd *cobra.Command) (statusView, error) {
+	s := statusView{Version: programVersion(), Devices: []device{}, Clients: []peer{}}
+	c, err := newClient(cmd)
+	var status struct {
+		Site    string    `json:"site_id"`
+		Version string    `json:"version"`
+		Started time.Time `json:"started_at"`
+		QUIC    string    `json:"quic_addr"`
+	}
+	if err == nil {
+		err = c.get(cmd.Context(), path("status"), &status)
+	}
+	if err != nil {
+		s.Why = capabilities.AsError(err).PublicMessage()
+		return s, err
+	}
+	s.Up, s.Address, s.Site, s.Gateway, s.Since, s.QUIC = true, c.base.String(), status.Site, status.Version, status.Started, status.QUIC
+	s.Stopped = stoppedNow(cmd, c)
+	note := func(what string, err error) bool {
+		if err != nil {
+			s.Problems = append(s.Problems, what+": "+capabilities.AsError(err).PublicMessage())
+		}
+		return err == nil
+	}
+	var nodes struct {
+		Nodes []nodeView `json:"nodes"`
+	}
+	if note("devices", c.get(cmd.Context(), path("nodes"), &nodes)) {
+		for _, n := range nodes.Nodes {
+			if d, in := deviceOf(n); in {
+				s.Devices = append(s.Devices, d)
+			}
+		}
+	}
+	var waiting struct {
+		Approvals []struct{} `json:"approvals"`
+	}
+	if note("approvals", c.get(cmd.Context(), path("approvals"), &waiting)) {
+		s.Waiting = len(waiting.Approvals)
+	}
+	var running struct {
+		Calls []struct{} `json:"calls"`
+	}
+	if note("calls", c.get(cmd.Context(), query(path("calls"), "state", "running", "limit", "200"), &running)) {
+		s.Running = len(running.Calls)
+	}
+	var tokens struct {
+		Tokens []struct {
+			Principal string    `json:"principal"`
+			Role      string    `json:"role"`
+			ExpiresAt time.Time `json:"expires_at"`
+			RevokedAt time.Time `json:"revoked_at"`
+			Session   string    `json:"session_of"`
+		} `json:"tokens"`
+	}
+	if note("clients", c.get(cmd.Context(), path("tokens"), &tokens)) {
+		at := map[string]bool{}
+		for _, t := range tokens.Tokens {
+			if t.Session != "" || !t.RevokedAt.IsZero() || !t.ExpiresAt.IsZero() && t.ExpiresAt.Before(time.Now()) {
+				continue
+			}
+			if key := t.Principal + " " + t.Role; !at[key] {
+				at[key] = true
+				s.Clients = append(s.Clients, peer{Principal: t.Principal, Role: t.Role})
+			}
+		}
+	}
+	var lanes struct {
+		Lanes []struct {
+			Principal string    `json:"principal"`
+			LastUsed  time.Time `json:"last_used"`
+		} `json:"lanes"`
+	}
+	if note("lanes", c.get(cmd.Context(), path("lanes"), &lanes)) {
+		for _, l := range lanes.Lanes {
+			for i := range s.Clients {
+				if p := &s.Clients[i]; p.Principal == l.Principal && l.LastUsed.After(p.LastUsed) {
+					p.LastUsed = l.LastUsed
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+// deviceOf gives a node as the status shows it; false if it is none of this site any more.
+func deviceOf(n nodeView) (device, bool) {
+	d := device{Node: string(n.ID), Label: n.Label, State: "away", Tools: len(n.Capabilities), Version: n.Version}
+	switch {
+	case n.State == "pending":
+		d.State = "pending"
+	case n.State != "approved":
+		return d, false
+	case n.Connected && n.Stopped:
+		d.State = "stopped"
+	case n.Connected:
+		d.State = "connected"
+	}
+	for _, c := range n.Capabilities {
+		if c.Available {
+			d.Ready++
+		}
+	}
+	return d, true
+}
+
+func (s *statusView) print(cmd *cobra.Command) {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "Up at %s since %s, version %s", plain(s.Address), s.Since.Local().Format(time.DateTime), plain(s.Gateway))
+	if s.Gateway != s.Version {
+		fmt.Fprintf(out, " (this program: %s)", plain(s.Version))
+	}
+	fmt.Fprintln(out, ".")
+	if s.Stopped != "" {
+		fmt.Fprintf(out, "%s %s\n", plain(s.Stopped), resumeFix)
+	}
+	waiting := "No approvals pending"
+	if s.Waiting > 0 {
+		waiting = count(s.Waiting, "question") + " for you ('handrail approvals')"
+	}
+	fmt.Fprintf(out, "%s; %s running.\n\n", waiting, count(s.Running, "call"))
+	if len(s.Devices) == 0 {
+		fmt.Fprintln(out, "No devices yet. 'handrail pair' lets one in.")
+	} else {
+		t := newTable(out, "DEVICE", "NODE", "STATE", "TOOLS READY", "VERSION")
+		for _, d := range s.Devices {
+			t.row(d.Label, d.Node, d.State, fmt.Sprintf("%d of %d", d.Ready, d.Tools), d.Version)
+		}
+		t.flush()
+	}
+	if len(s.Clients) > 0 {
+		fmt.Fprintln(out)
+		t := newTable(out, "CLIENT", "ROLE", "LAST USED")
+		for _, p := range s.Clients {
+			t.row(p.Principal, p.Role, ago(time.Now(), p.LastUsed))
+		}
+		t.flush()
+	}
+	for _, p := range s.Problems {
+		fmt.Fprintf(out, "\nNot known: %s\n", plain(p))
+	}
+}

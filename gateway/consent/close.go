@@ -1,0 +1,127 @@
+package consent
+
+import (
+	"context"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// lookWithin bounds how long a device is asked what a call would meet there.
+const lookWithin = 3 * time.Second
+
+// look has the rest of what is told of a question found out, beside it.
+func (c *Consent) look(p *approval, find func(context.Context) (*Where, []byte)) {
+	if find == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	p.looked = cancel
+	go func() {
+		defer cancel()
+		where, picture := find(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.pending[p.ID] != p || where == nil && picture == nil {
+			return
+		}
+		p.where, p.picture = where, picture
+		if where != nil && where.Terminal && p.Risk != "" {
+			p.Risk = riskOfCommands
+		}
+		c.tellLocked()
+	}()
+}
+
+// riskOfCommands is what a person is told of typing where commands are taken, whatever the
+// tool's keys derive to: it is never lower.
+const riskOfCommands = "critical"
+
+// enterLocked counts one more caller that waits.
+func (p *approval) enterLocked(token string) {
+	p.Waiting++
+	if token != "" {
+		if p.tokens == nil {
+			p.tokens = map[string]bool{}
+		}
+		p.tokens[token] = true
+	}
+}
+
+// leave counts one caller less; told: it was told to come back.
+func (c *Consent) leave(p *approval, told bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.Waiting--
+	p.MayReturn = p.MayReturn || told
+	if c.pending[p.ID] == p {
+		c.tellLocked()
+	}
+}
+
+// abandoned closes a question whose call was cancelled, unless others wait with it.
+func (c *Consent) abandoned(p *approval, token string) {
+	why := ClosedCancelled
+	if token != "" && !c.opts.Valid(token) {
+		why = ClosedToken
+	}
+	c.close(why, func(q *approval) bool { return q == p && q.Waiting == 0 })
+}
+
+// Withdraw closes a question whose call nobody wants any more.
+func (c *Consent) Withdraw(id string) {
+	c.close(ClosedCancelled, func(p *approval) bool { return p.ID == id })
+}
+
+// LaneEnded closes the questions of a lane that is over.
+func (c *Consent) LaneEnded(lane capabilities.LaneID) {
+	c.close(ClosedLane, func(p *approval) bool { return p.Lane == lane })
+}
+
+// TokenRevoked closes the questions that were asked with a token alone.
+func (c *Consent) TokenRevoked(token string) {
+	c.close(ClosedToken, func(p *approval) bool {
+		if !p.tokens[token] {
+			return false
+		}
+		delete(p.tokens, token)
+		return len(p.tokens) == 0
+	})
+}
+
+// close ends the questions that nobody wants an answer to, and writes that down. An answer
+// that came first counts, as ever.
+func (c *Consent) close(why Closure, gone func(*approval) bool) {
+	var closed []Approval
+	c.mu.Lock()
+	for _, p := range c.pending {
+		if p.claimed || !gone(p) {
+			continue
+		}
+		p.Closed = why
+		p.no = capabilities.Errorf(capabilities.CodeCancelled, "Nobody is asked any more: %s.", why.words())
+		c.endLocked(p, StateClosed, c.opts.Now())
+		closed = append(closed, p.Approval)
+	}
+	c.mu.Unlock()
+	for _, a := range closed {
+		err := c.opts.Store.Write(context.Background(), func(tx *store.Tx) error {
+			return c.opts.Record(tx, "gateway.approval.closed", a.Principal, map[string]any{"approval": a.ID, "reason": string(why)})
+		})
+		if err != nil { // it is closed all the same: nothing was allowed by it
+			c.opts.Log.Warn("consent.close_unrecorded", "approval", a.ID, "err", err)
+		}
+	}
+}
+
+// words says a closure in a sentence.
+func (w Closure) words() string {
+	switch w {
+	case ClosedLane:
+		return "its lane has ended"
+	case ClosedToken:
+		return "the token of its caller was revoked"
+	}
+	return "its call was cancelled"
+}
