@@ -77,7 +77,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		}
 		// Denied first, written down then: nothing may run because a disk is full.
 		c.settle(p, StateDenied, no)
-		return c.ended(p), c.opts.Store.Write(ctx, answered(StateDenied))
+		return c.asEnded(p), c.opts.Store.Write(ctx, answered(StateDenied))
 	}
 	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
 		c.mu.Lock()
@@ -86,11 +86,11 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		return Approval{}, err
 	}
 	c.settle(p, StateAllowed, nil)
-	return c.ended(p), nil
+	return c.asEnded(p), nil
 }
 
-// ended gives a question as it stands: callers that waited for it may be leaving.
-func (c *Consent) ended(p *approval) Approval {
+// asEnded gives a question as it stands: callers that waited for it may be leaving.
+func (c *Consent) asEnded(p *approval) Approval {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := p.Approval
