@@ -260,3 +260,40 @@ func TestSettingSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// What 'handrail node rules' shows has what owner.cedar says in it.
+func TestSays(t *testing.T) {
+	dir := t.TempDir()
+	cedar := string(policy.DefaultOwnerSource()) + `
+@id("mine") forbid (principal, action == Action::"tool.browser.evaluate", resource);
+@id("ask-me") forbid (principal, action == Action::"tool.browser.click", resource) unless { context.consent };
+@id("no-wiki") forbid (principal, action == Action::"tool.browser.navigate", resource) when { context.args has host && context.args.host == "wiki" };
+@id("not-bob") forbid (principal == Agent::"bob", action == Action::"tool.browser.hover", resource);
+`
+	for name, text := range map[string]string{CedarName: cedar, FileName: `{"version":1,"capabilities":{"browser.type":"never","browser.hover":"ask"}}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open(Options{Dir: dir, Catalog: mustCatalog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		tool capabilities.ToolID
+		mode Mode
+		why  string
+	}{
+		{"tool.browser.evaluate", ModeNever, "owner.cedar: mine"},
+		{"tool.browser.click", ModeAsk, "owner.cedar: ask-me"},
+		{"tool.browser.navigate", ModeAllow, "of some calls owner.cedar: no-wiki"},
+		{"tool.browser.hover", ModeAsk, "the owner is asked each time; of some calls owner.cedar: not-bob"},
+		{"tool.browser.type", ModeNever, "the owner has switched it off"},
+		{"tool.browser.snapshot", ModeAllow, ""},
+		{"tool.desktop.mouse", ModeAllow, ""},
+	} {
+		if m, why := r.Says(tt.tool); m != tt.mode || why != tt.why {
+			t.Errorf("%s: %s %q, want %s %q", tt.tool, m, why, tt.mode, tt.why)
+		}
+	}
+}

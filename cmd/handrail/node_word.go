@@ -163,8 +163,8 @@ func newNodeRulesCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
 		Short: "Show what the owner of this device allows, asks about or never allows",
-		Long: "Shows what owner.json says about every capability now, and checks the owner's files: a mistake is named with its\n" +
-			"place. A node that runs takes a changed file over within two seconds, and keeps its rules when there is a mistake.",
+		Long: "Shows what owner.json and owner.cedar say about every capability now, and checks the owner's files: a mistake is\n" +
+			"named with its place. A rule of owner.cedar that is about some calls only is named beside the answer. A node that runs takes a changed file over within two seconds, and keeps its rules when there is a mistake.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := dataDirOf(cmd)
@@ -188,7 +188,7 @@ func newNodeRulesCmd() *cobra.Command {
 					if d.NodeCapability() == "" {
 						continue
 					}
-					m, why := rules.Setting(d.Tool)
+					m, why := rules.Says(d.Tool)
 					if err := printJSON(out, map[string]any{"tool_id": d.Tool, "mode": m, "why": why}); err != nil {
 						return err
 					}
@@ -198,7 +198,7 @@ func newNodeRulesCmd() *cobra.Command {
 			t := newTable(out, "TOOL", "OWNER SAYS", "WHY")
 			for _, d := range cat.All() {
 				if d.NodeCapability() != "" {
-					m, why := rules.Setting(d.Tool)
+					m, why := rules.Says(d.Tool)
 					t.row(string(d.Tool), string(m), why)
 				}
 			}
