@@ -21,6 +21,9 @@ type Query struct {
 	Principal capabilities.PrincipalID
 	Lane      capabilities.LaneID
 	Node      capabilities.NodeID
+	// Parent is the call whose steps it is about; Whole leaves out all steps.
+	Parent capabilities.CallID
+	Whole  bool
 	// Text stands somewhere in tool, principal, lane, node, call or body, whatever the
 	// case of its Latin letters. No index helps: bound it by After and Before.
 	Text string
@@ -58,6 +61,13 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 		if f.value != "" {
 			add(f.cond, f.value)
 		}
+	}
+	// A body is canonical JSON, so no text in it can look like a member of it.
+	if q.Parent != "" {
+		add("instr(body, $%d) > 0", `"parent_call_id":"`+string(q.Parent)+`"`)
+	}
+	if q.Whole {
+		add("instr(body, $%d) = 0", `"parent_call_id":`)
 	}
 	if q.Text != "" {
 		add("instr(lower(tool_id || ' ' || principal || ' ' || lane || ' ' || node_id || ' ' || call_id || ' ' || body), lower($%d)) > 0", q.Text)

@@ -130,6 +130,39 @@ func TestStepsAreJudged(t *testing.T) {
 	}
 }
 
+// The list of calls has steps below their call only, each with its outcome.
+func TestStepsAreListedUnderTheirCall(t *testing.T) {
+	a := enter(t, site.Options{Rules: stepRules})
+	r := a.conduct(t.Context(), steps(step(site.ToolEcho, obj{"text": "one"}), step(site.ToolFail, obj{"text": "two", "code": "internal"})))
+	codesOf(t, r)
+	type view struct {
+		Call    capabilities.CallID `json:"call_id"`
+		Parent  capabilities.CallID `json:"parent_call_id"`
+		Step    int                 `json:"step"`
+		Outcome string              `json:"outcome"`
+	}
+	list := func(query string) (out []view) {
+		_, body := a.do(a.operator, "GET", "/v1/calls"+query, "")
+		var page struct {
+			Calls []view `json:"calls"`
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err, body)
+		}
+		return page.Calls
+	}
+	if all := list(""); len(all) != 1 || all[0].Call != r.Call || all[0].Parent != "" {
+		t.Errorf("all calls: %+v", all)
+	}
+	under := list("?parent=" + string(r.Call))
+	if len(under) != 2 || under[0].Step != 2 || under[0].Outcome != "denied" || under[1].Step != 1 || under[1].Outcome != "done" || under[0].Parent != r.Call {
+		t.Errorf("its steps: %+v", under)
+	}
+	if status, _ := a.do(a.operator, "GET", "/v1/calls?parent=a%22b", ""); status != 400 {
+		t.Errorf("a name that is none: %d", status)
+	}
+}
+
 // A step that policy asks about waits for its answer within the parent's time.
 func TestStepsAsk(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Minute})

@@ -20,6 +20,8 @@ type told struct {
 	request, decision, dispatch, end *ledger.Packet
 	req                              struct {
 		Surface  string         `json:"surface"`
+		Parent   string         `json:"parent_call_id"`
+		Step     int            `json:"step"`
 		Digest   string         `json:"args_digest"`
 		Evidence map[string]any `json:"evidence"`
 	}
@@ -123,7 +125,7 @@ func (v *visit) showCall(problem error) {
 	first := &list.Packets[0]
 	v.show(page{title: string(first.Tool), here: "/console/calls", live: "call", fault: problem,
 		lead: group(text("By "), text(string(first.Principal)), text(" in lane "), code(string(first.Lane)), when(t.device() != "", text(" on "+t.device())), text(", "), moment(first.Time()), text(".")),
-		body: group(v.running(t, first), t.signals(first.Call), t.hops(), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
+		body: group(t.under(), v.running(t, first), t.signals(first.Call), t.hops(), v.stepsOf(first.Call), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
 }
 
 // running says that a call runs, and ends it for whoever waits.

@@ -29,6 +29,7 @@ type call struct {
 	Effect    capabilities.Effect      `json:"effect"`
 	Duration  float64                  `json:"duration_ms"`
 	FirstSeq  uint64                   `json:"first_seq"`
+	Step      int                      `json:"step"`
 }
 
 // mood is the class of its word.

@@ -156,6 +156,8 @@ type callView struct {
 	Node       capabilities.NodeID      `json:"node_id,omitempty"`
 	NodeLabel  string                   `json:"node_label,omitempty"` // what people called the node then
 	Surface    string                   `json:"surface,omitempty"`
+	Parent     capabilities.CallID      `json:"parent_call_id,omitempty"` // of a step: the call that took it
+	Step       uint32                   `json:"step,omitempty"`           // which of its steps
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
 	State      string                   `json:"state"`              // requested, dispatched, pending or ended
@@ -177,6 +179,7 @@ type callView struct {
 const (
 	maxCalls  = 200
 	maxSearch = 200 // bytes
+	maxCallID = 128
 	// maxLookBack is how many packets one filtered request looks through: what is
 	// rare in a long ledger must not cost a scan of all of it.
 	maxLookBack = 50_000
@@ -190,8 +193,14 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	q := ledger.Query{
 		Kind: "tool.call.", Newest: true,
 		Lane: capabilities.LaneID(c.param("lane")), Tool: capabilities.ToolID(c.param("tool")), Principal: capabilities.PrincipalID(c.param("principal")),
-		Node: capabilities.NodeID(c.param("node")), Text: c.param("q"),
+		Node: capabilities.NodeID(c.param("node")), Text: c.param("q"), Parent: capabilities.CallID(c.param("parent")),
 	}
+	if q.Parent != "" {
+		if err := capabilities.ValidateName("parent", string(q.Parent), maxCallID); err != nil {
+			return callList{}, err
+		}
+	}
+	q.Whole = q.Parent == "" && q.Text == "" // steps are listed below their call, and found by what they say
 	if q.Before, err = c.number("before", 0, math.MaxInt64); err != nil {
 		return callList{}, err
 	}
@@ -202,7 +211,7 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
 	}
-	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Text != "" || state != "" {
+	if tip, _ := s.opts.Ledger.Tip(); q.Lane != "" || q.Tool != "" || q.Principal != "" || q.Node != "" || q.Parent != "" || q.Text != "" || state != "" {
 		if q.Before > 0 {
 			tip = min(tip, q.Before)
 		}
@@ -395,6 +404,8 @@ func fold(packets []ledger.Packet) []*callView {
 		}
 		var body struct {
 			Surface    string              `json:"surface"`
+			Parent     capabilities.CallID `json:"parent_call_id"`
+			Step       uint32              `json:"step"`
 			Effect     string              `json:"effect"`
 			Status     capabilities.Status `json:"status"`
 			Code       capabilities.Code   `json:"code"`
@@ -411,7 +422,7 @@ func fold(packets []ledger.Packet) []*callView {
 		_ = json.Unmarshal(p.Body, &body) // what is missing stays empty
 		switch {
 		case p.Kind == ledger.KindCallRequest:
-			v.StartedAt, v.Surface = p.Time(), body.Surface
+			v.StartedAt, v.Surface, v.Parent, v.Step = p.Time(), body.Surface, body.Parent, body.Step
 		case p.Kind == ledger.KindCallDecision:
 			v.Decision, v.Code, v.NodeLabel = body.Effect, body.Code, body.Routing.Node.Label
 			v.Envelope = summary(p.Body)
