@@ -367,6 +367,7 @@ func (c *call) arrive(before tabState, v verdict) (verdict, error) {
 		return left, err
 	}
 	c.arrived(navigationWait)
+	c.awaitNew(before)
 	if err := c.ctx.Err(); err != nil && c.stopped() == nil {
 		return v, err
 	}

@@ -18,13 +18,14 @@ import (
 
 // acted is the result of actions.
 type acted struct {
-	URL       string       `json:"url,omitempty"`
-	Title     string       `json:"title,omitempty"`
-	Snapshot  string       `json:"snapshot,omitempty"`
-	Dialog    *dialog      `json:"dialog,omitempty"`
-	Downloads []downloaded `json:"downloads,omitempty"`
-	Opened    []tabEntry   `json:"opened_tabs,omitempty"`
-	Exception string       `json:"exception,omitempty"`
+	URL       string        `json:"url,omitempty"`
+	Title     string        `json:"title,omitempty"`
+	Snapshot  string        `json:"snapshot,omitempty"`
+	Dialog    *dialog       `json:"dialog,omitempty"`
+	Downloads []downloaded  `json:"downloads,omitempty"`
+	Opened    []tabEntry    `json:"opened_tabs,omitempty"`
+	Exception string        `json:"exception,omitempty"`
+	StillOpen []openRequest `json:"still_open,omitempty"`
 }
 
 // result gives an action's output with the address the tab has now.
@@ -34,7 +35,7 @@ func (c *call) result(v verdict) (capabilities.Output, error) {
 
 // resultWith is result for tools that have more to say than acted.
 func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
-	a := acted{Opened: c.openedTabs()}
+	a := acted{Opened: c.openedTabs(), StillOpen: c.standing.open}
 	var err error
 	if p := c.place; p != nil {
 		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
@@ -62,7 +63,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	}
 	late := c.lateTabs()
 	a.Opened, v.evidence = append(a.Opened, late...), joined(v.evidence, saidOfTabs(late))
-	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence + c.standing.words(), Untrusted: true}, nil
 }
 
 // with adds the tabs that the action opened. Their addresses are the page's words.

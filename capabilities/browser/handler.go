@@ -270,27 +270,28 @@ func (h *Handler) Warm(ctx context.Context) {
 
 // call is one invocation on its way.
 type call struct {
-	ctx     context.Context // ends with the deadline, the tab, or a dialog that holds the page up
-	whole   context.Context // without the dialog: for what only Chrome itself has to answer
-	outer   context.Context // without the tab
-	h       *Handler
-	lane    *lane
-	inv     capabilities.Invocation
-	tab     *tab     // once the tool chose it
-	in      *session // of the document that the action is in
-	began   time.Time
-	before  tabState        // when the input was fired
-	place   *there          // where the page said it was by its evidence; nil: Chrome is asked
-	logged  int64           // the console's last entry then
-	fired   bool            // input was sent: what follows is its outcome, never a refusal
-	shape   func(acted) any // makes the result of an action that was cut short; nil: as it is
-	wants   string          // the snapshot the caller wants with the result: "", none, delta or full
-	probe   *pending        // answered when the page has done the call's synchronous part
-	unbind  func()          // ends the bond of ctx to the tab
-	release func()          // gives the lane's order to the next call; idempotent
-	room    int             // how much of an expression's value is given, in characters
-	script  bool            // a step of a caller's script, which reads what it gives
-	hid     []string        // parts of the answer that something typed in secret was in
+	ctx      context.Context // ends with the deadline, the tab, or a dialog that holds the page up
+	whole    context.Context // without the dialog: for what only Chrome itself has to answer
+	outer    context.Context // without the tab
+	h        *Handler
+	lane     *lane
+	inv      capabilities.Invocation
+	tab      *tab     // once the tool chose it
+	in       *session // of the document that the action is in
+	began    time.Time
+	before   tabState        // when the input was fired
+	place    *there          // where the page said it was by its evidence; nil: Chrome is asked
+	logged   int64           // the console's last entry then
+	fired    bool            // input was sent: what follows is its outcome, never a refusal
+	shape    func(acted) any // makes the result of an action that was cut short; nil: as it is
+	wants    string          // the snapshot the caller wants with the result: "", none, delta or full
+	probe    *pending        // answered when the page has done the call's synchronous part
+	unbind   func()          // ends the bond of ctx to the tab
+	release  func()          // gives the lane's order to the next call; idempotent
+	standing standing        // what was still open when a page, or what the action began, was no longer waited for
+	room     int             // how much of an expression's value is given, in characters
+	script   bool            // a step of a caller's script, which reads what it gives
+	hid      []string        // parts of the answer that something typed in secret was in
 }
 
 func newCall(ctx context.Context, h *Handler, l *lane, inv capabilities.Invocation, leave func()) *call {

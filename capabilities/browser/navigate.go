@@ -150,7 +150,9 @@ func (c *call) opening(before tabState, wait, evidence string, err error) (capab
 			return c.notOpened(err)
 		}
 		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
-		if now, _ := c.tab.look(); now.restless(before, true) {
+		if c.standing.capped {
+			v.evidence = evidence + ", but was still not ready 5 s after it could be read"
+		} else if now, _ := c.tab.look(); now.restless(before, true) {
 			v.evidence = evidence + ", but replaces itself again and again"
 		} else if wait == "network_quiet" {
 			v.evidence = evidence + ", but its network was not quiet when time ran out"
@@ -166,6 +168,7 @@ func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error
 		v.evidence += "; " + opened(now)
 	}
 	r := loaded{Status: now.status}
+	r.StillOpen = c.standing.open
 	var err error
 	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
 		return capabilities.Output{}, err
@@ -176,7 +179,7 @@ func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error
 	if now.status >= 400 && now.documents != before.documents {
 		v = verdict{capabilities.EffectPartial, "the server answered with an error status"}
 	}
-	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: r, Effect: v.effect, Evidence: v.evidence + c.standing.words(), Untrusted: true}, nil
 }
 
 // navigateBack carries out tyrum.browser.navigate-back: through the tab's history,
@@ -266,21 +269,27 @@ func (c *call) awaitDocument(before tabState, loader cdp.LoaderID, wait string) 
 		if !came {
 			came, displaced = s.came(loader, before)
 		}
-		switch {
-		case displaced:
+		if displaced {
 			unlike = errDisplaced
-		case !came:
-			return false
-		case wait == "none":
-		case s.restless(before, false):
-			unlike = errNotComplete
-		case wait == "domcontentloaded":
-			return s.domReady
-		default:
-			return s.loaded && s.navigating == ""
 		}
-		return true
+		return came || displaced
 	})
+	if err == nil && unlike == nil && came && wait != "none" {
+		c.standing, err = c.tab.awaitPage(soft, func(s tabState) bool {
+			switch {
+			case s.holdsUp-before.holdsUp >= maxInsists:
+				unlike = errNotLeft
+			case s.restless(before, false):
+				unlike = errNotComplete
+			default:
+				return wait == "domcontentloaded" && !s.progress.parsed.IsZero()
+			}
+			return true
+		})
+		if err == nil && c.standing.capped {
+			unlike = errNotComplete
+		}
+	}
 	if err == nil && unlike != nil {
 		return unlike
 	}
@@ -490,6 +499,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 	for i, t := range all {
 		if c.opened(t) {
 			c.settleOpened(t)
+			c.awaitOpened(t)
 			t.announce()
 			e, _ := t.entry(c.whole, i, t.where(c.whole))
 			opened = append(opened, e)

@@ -32,6 +32,7 @@ type networkRecord struct {
 	detail int                 // bytes of headers and bodies held
 	oldest int64               // no request up to this number still has them
 	before int64               // the last request that is older than the document
+	tab    string              // the main frame's ID
 	open   map[string]*request // in flight, but for sockets and streams
 	// quiet is when the last request in flight ended; zero while one is.
 	quiet time.Time
@@ -47,7 +48,10 @@ type request struct {
 	status       int64
 	contentType  string
 	bytes        int64
-	began, ended float64 // seconds of Chrome's clock
+	began, ended float64   // seconds of Chrome's clock
+	told, over   time.Time // on this machine's, as it was heard of
+	main         bool      // for the tab's own document
+	stream       bool      // it may never end
 	failure      string
 	download     string // its ID, where the answer became one
 	errorText    string // Chrome's own word for it
@@ -63,8 +67,9 @@ type request struct {
 // rawHeaders are headers as Chrome worded them: a JSON object.
 type rawHeaders = json.RawMessage
 
-func newNetworkRecord() networkRecord {
+func newNetworkRecord(tab string) networkRecord {
 	return networkRecord{
+		tab:  tab,
 		ring: ring[*request]{max: maxRequests}, byID: map[string]*request{}, open: map[string]*request{}, quiet: time.Now(),
 	}
 }
@@ -158,7 +163,7 @@ func (t *tab) onNetwork(s *session, method string, params []byte) {
 			}
 			s.statuses[e.LoaderID] = int(e.Response.Status)
 		})
-	case turned:
+	case turned, method == "Network.loadingFinished", method == "Network.loadingFailed": // see ready.go
 		t.change(func(*tabState) {})
 	}
 }
@@ -227,21 +232,21 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 		}
 		if q != nil && e.RedirectResponse != nil {
 			q.respond(e.RedirectResponse)
-			q.ended, q.done = e.Timestamp, true
+			q.end(e.Timestamp)
 			r.weigh(q)
 		} else if q != nil && !q.done {
 			return // told again: by the frame's own session
 		}
 		q = &request{
 			id: e.RequestID, s: s, method: e.Request.Method, url: plainURL(e.Request.URL), kind: requestKind(e.Type), loader: e.LoaderID,
-			began: e.Timestamp, at: time.UnixMilli(int64(e.WallTime * 1000)), sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
+			began: e.Timestamp, told: time.Now(), main: e.Type == "Document" && e.FrameID == r.tab, at: time.UnixMilli(int64(e.WallTime * 1000)), sent: clone(e.Request.Headers), post: e.Request.PostData, hasPost: e.Request.HasPost, from: e.from,
 		}
 		r.push(q)
-		if e.Type != "EventSource" && e.Type != "Ping" {
+		if q.stream = e.Type == "EventSource" || e.Type == "Ping"; !q.stream {
 			r.open[q.id] = q
 		}
 	case "Network.webSocketCreated":
-		r.push(&request{id: e.RequestID, s: s, method: "GET", url: plainURL(e.URL), kind: "websocket", at: time.Now()})
+		r.push(&request{id: e.RequestID, s: s, method: "GET", url: plainURL(e.URL), kind: "websocket", at: time.Now(), told: time.Now(), stream: true})
 	case "Network.requestWillBeSentExtraInfo":
 		// What really went out, cookies and all.
 		if q != nil && len(e.Headers) > 0 && !q.done {
@@ -258,7 +263,8 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 			q.kind = requestKind(e.Type)
 		}
 		if q.kind == "media" || q.contentType == "text/event-stream" || strings.HasPrefix(q.contentType, "multipart/x-mixed-replace") {
-			delete(r.open, q.id) // a stream: it may never end
+			q.stream = true
+			delete(r.open, q.id)
 		}
 	case "Network.requestServedFromCache":
 		if q != nil {
@@ -353,7 +359,7 @@ func (r *networkRecord) newDocument(loader cdp.LoaderID) {
 		if q.loader != loader {
 			delete(r.open, id)
 			if !q.done {
-				q.done, q.failure = true, "cancelled: the page left"
+				q.done, q.over, q.failure = true, time.Now(), "cancelled: the page left"
 			}
 		}
 	}
@@ -411,7 +417,7 @@ func (q *request) respond(p *responseHead) {
 	q.cached = q.cached || p.Disk || p.Prefetch
 }
 
-func (q *request) end(at float64) { q.ended, q.done = at, true }
+func (q *request) end(at float64) { q.ended, q.done, q.over = at, true, time.Now() }
 
 func clone(b []byte) []byte { return append([]byte(nil), b...) }
 

@@ -24,7 +24,7 @@ func TestWhatPassesIsWaitedOut(t *testing.T) {
 <script>let t;list.onscroll=()=>{list.firstElementChild.style.pointerEvents='none';clearTimeout(t);t=setTimeout(()=>{list.firstElementChild.style.pointerEvents=''},300)}</script>`),
 		"/opens": html(`<style>@keyframes open{from{transform:scale(0)}60%{transform:scale(0)}}#menu{display:none;animation:open .6s}</style>
 <button id=b onclick="menu.style.display='block'">Menu</button><div id=menu><button id=next onclick="document.title='next'">Next</button></div>`),
-		"/view":  html(`<style>::view-transition-group(root){animation-duration:.6s}</style><button id=b onclick="document.startViewTransition(()=>{o.innerHTML='<button id=next onclick=document.title=&quot;next&quot;>Next</button>'})">Swap</button><div id=o></div>`),
+		"/view":  html(`<style>::view-transition-group(root){animation-duration:.3s}</style><button id=b onclick="document.startViewTransition(()=>{o.innerHTML='<button id=next onclick=document.title=&quot;next&quot;>Next</button>'})">Swap</button><div id=o></div>`),
 		"/field": html(`<button id=b onclick="setTimeout(()=>{f.disabled=false},400);this.textContent='Wait'">Go</button><input id=f disabled aria-label=F oninput="document.title='next'">`),
 	}
 	s := newSite(t, pages)

@@ -69,10 +69,11 @@ type tabState struct {
 	navigating cdp.LoaderID // of a document on its way, else empty
 	domReady   bool
 	loaded     bool
-	unparsed   int    // which of the documents was waited for in vain to be parsed
-	status     int    // HTTP status of the document shown, 0 if it has none
-	url        string // as the page has it now
-	failed     string // the address that did not load, if an error page is shown instead
+	unparsed   int      // which of the documents was waited for in vain to be parsed
+	progress   progress // how far it has come: ready.go
+	status     int      // HTTP status of the document shown, 0 if it has none
+	url        string   // as the page has it now
+	failed     string   // the address that did not load, if an error page is shown instead
 
 	documents      int    // documents that were committed
 	frameDocuments int    // documents that were committed in frames
@@ -124,7 +125,7 @@ func newTab(l *lane, c *chrome, id, opener target.ID) *tab {
 	free, block := context.WithCancelCause(life)
 	return &tab{
 		lane: l, chrome: c, id: id, opener: opener, born: time.Now(),
-		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(), frames: newFrames(),
+		ready: make(chan struct{}), life: life, kill: kill, free: free, block: block, changed: make(chan struct{}), network: newNetworkRecord(string(id)), frames: newFrames(),
 		// The first document is about:blank and there at once.
 		placed: placed{url: "about:blank"},
 		state:  tabState{url: "about:blank", domReady: true, loaded: true, statuses: map[cdp.LoaderID]int{}},
@@ -387,13 +388,8 @@ func (t *tab) onEvent(method string, params []byte) {
 			LoaderID cdp.LoaderID `json:"loaderId"`
 			Name     string       `json:"name"`
 		}
-		if decodeEvent(params, &e) && e.FrameID == t.id && (e.Name == "DOMContentLoaded" || e.Name == "load") {
-			t.change(func(s *tabState) {
-				if e.LoaderID == s.loader {
-					s.domReady = true
-					s.loaded = s.loaded || e.Name == "load"
-				}
-			})
+		if decodeEvent(params, &e) && e.FrameID == t.id {
+			t.cameTo(e.LoaderID, e.Name)
 		}
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
 		t.console.take(method, params)
@@ -428,6 +424,10 @@ func (t *tab) committed(loader cdp.LoaderID, whole bool, failed, url string) {
 func (t *tab) commitLocked(loader cdp.LoaderID, whole bool, failed, url string) {
 	s := &t.state
 	s.loader, s.domReady, s.loaded = loader, whole, whole
+	s.progress = progress{committed: time.Now()}
+	if whole {
+		s.progress.parsed, s.progress.drawn, s.progress.loaded = s.progress.committed, s.progress.committed, s.progress.committed
+	}
 	s.status, s.failed, s.url = s.statuses[loader], failed, url
 	s.statuses = map[cdp.LoaderID]int{}
 	if s.navigating == loader || whole {

@@ -44,17 +44,19 @@ var (
 	editorScript string
 	//go:embed page/outcome.js
 	outcomeScript string
+	//go:embed page/ready.js
+	readyScript string
 	//go:embed page/wait.js
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
 const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, uploadTo, setClipboard, secretsAmong, repeated, typed, typeIn, setField, paste, takesDrop, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear"
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"

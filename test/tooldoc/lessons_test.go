@@ -47,7 +47,7 @@ var lessons = []lesson{
 		tool: "navigate",
 		rows: []row{
 			{"url", "with its scheme"},
-			{"wait_until", "`load` (default), `domcontentloaded`, `network_quiet` (nothing loads any more), or `none` (waits a second for the server, no longer)"},
+			{"wait_until", "`load` (default: until the page can be worked with), `domcontentloaded`, `network_quiet` (nothing loads any more), or `none` (waits a second for the server, no longer)"},
 			{"snapshot", after},
 		},
 		args: `{"url": "https://shop.example/", "snapshot": "full"}`,

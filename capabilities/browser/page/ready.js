@@ -1,0 +1,20 @@
+// ---- ready: what only the page knows of how far it has come (ready.go) ----------------
+
+// drawn answers when what the page shows has been drawn.
+async function drawn() {
+  for (let n = 0; n < 2; n++) await new Promise(done => requestAnimationFrame(done));
+  return {};
+}
+
+// streams answers when a document that is still being received has got no new element for
+// a while, or is parsed.
+async function streams(o) {
+  const count = () => document.getElementsByTagName('*').length;
+  const step = () => new Promise(done => later(done, 25));
+  for (let n = count(), since = performance.now(); document.readyState === 'loading' && performance.now() - since < o.still; ) {
+    await step();
+    const now = count();
+    if (now !== n) { n = now; since = performance.now(); }
+  }
+  return {};
+}

@@ -1,0 +1,238 @@
+//go:build linux
+
+package browser
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// The rule, to the millisecond.
+func TestWhenAPageIsReady(t *testing.T) {
+	const page, site = "http://a.example/x", "http://api.a.example/y"
+	zero := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
+	open := func(kind string, began int) transfer {
+		return transfer{seq: 1, kind: kind, url: site, began: at(began)}
+	}
+	ended := func(q transfer, ms int) transfer { q.ended = at(ms); return q }
+	parsed := progress{committed: zero, parsed: at(50), drawn: at(80)}
+	loaded := progress{committed: zero, parsed: at(50), drawn: at(80), loaded: at(100), asked: 1}
+	streams := progress{committed: zero, shown: at(100)}
+	for name, tc := range map[string]struct {
+		p    progress
+		own  []transfer
+		now  int
+		want readiness
+	}{
+		"nothing yet":                          {progress{committed: zero}, nil, 9000, readiness{}},
+		"load":                                 {loaded, nil, 100, readiness{ready: true}},
+		"load, an image is open":               {loaded, []transfer{open("image", 10)}, 100, readiness{ready: true}},
+		"load, a fetch is open":                {loaded, []transfer{open("fetch", 10)}, 150, readiness{left: 250 * time.Millisecond}},
+		"load, a fetch is open too long":       {loaded, []transfer{open("fetch", 10)}, 400, readiness{ready: true}},
+		"load, a fetch gets old":               {progress{committed: zero, loaded: at(900), asked: 1}, []transfer{open("xhr", 10)}, 950, readiness{left: 60 * time.Millisecond}},
+		"load, a long poll":                    {progress{committed: zero, loaded: at(1100), asked: 1}, []transfer{open("fetch", 10)}, 1100, readiness{ready: true}},
+		"load, a fetch that came after it":     {loaded, []transfer{{seq: 2, kind: "fetch", url: site, began: at(101)}}, 110, readiness{ready: true}},
+		"load, another site's fetch":           {loaded, []transfer{{seq: 1, kind: "fetch", url: "http://b.example/", began: at(10)}}, 110, readiness{ready: true}},
+		"load, a fetch that streams":           {loaded, []transfer{{seq: 1, kind: "fetch", url: site, began: at(10), stream: true}}, 110, readiness{ready: true}},
+		"load, a fetch that ended":             {loaded, []transfer{ended(open("fetch", 10), 200)}, 200, readiness{ready: true, drawn: true, left: 200 * time.Millisecond}},
+		"load, a fetch that ended before":      {loaded, []transfer{ended(open("fetch", 10), 90)}, 100, readiness{ready: true}},
+		"parsed, quiet from the start":         {parsed, nil, 100, readiness{left: 50 * time.Millisecond}},
+		"parsed, quiet for 150 ms":             {parsed, nil, 150, readiness{ready: true}},
+		"parsed, not drawn":                    {progress{committed: zero, parsed: at(50)}, nil, 250, readiness{left: 4800 * time.Millisecond}},
+		"parsed, a script is open":             {parsed, []transfer{open("script", 10)}, 2050, readiness{left: 3 * time.Second}},
+		"parsed, a script ended":               {parsed, []transfer{ended(open("script", 10), 300)}, 400, readiness{left: 50 * time.Millisecond}},
+		"parsed, a script that began late":     {parsed, []transfer{open("script", 1000)}, 1001, readiness{ready: true}},
+		"parsed, a frame is open":              {parsed, []transfer{open("document", 999)}, 1050, readiness{left: 4 * time.Second}},
+		"parsed, the document itself":          {parsed, []transfer{{seq: 1, kind: "document", url: page, main: true, began: at(-50)}}, 150, readiness{ready: true}},
+		"parsed, a fetch is open":              {parsed, []transfer{open("fetch", 10)}, 500, readiness{left: 510 * time.Millisecond}},
+		"parsed, a fetch is older than 1 s":    {parsed, []transfer{open("fetch", 10)}, 1010, readiness{ready: true}},
+		"parsed, one ended after more":         {parsed, []transfer{ended(open("fetch", 10), 1500)}, 1510, readiness{ready: true}},
+		"parsed, an image, a font, a beacon":   {parsed, []transfer{open("image", 10), open("font", 10), open("other", 10), open("media", 10)}, 150, readiness{ready: true}},
+		"parsed, 5 s ago":                      {parsed, []transfer{open("script", 10)}, 5050, readiness{ready: true, capped: true}},
+		"goes on getting elements":             {streams, nil, 1100, readiness{left: 4 * time.Second}},
+		"goes on getting elements for 5 s":     {streams, nil, 5100, readiness{ready: true, capped: true}},
+		"shows something and counts as parsed": {progress{committed: zero, shown: at(100), parsed: at(350), drawn: at(350)}, nil, 350, readiness{ready: true}},
+	} {
+		if got := tc.p.judge(at(tc.now), page, tc.own); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		}
+	}
+}
+
+func TestSameSite(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"http://a.example/", "https://api.a.example:8080/x"}: true,
+		{"http://a.example/", "http://b.example/"}:            false,
+		{"http://www.a.co.uk/", "http://api.a.co.uk/"}:        true,
+		{"http://a.co.uk/", "http://b.co.uk/"}:                false,
+		{"http://127.0.0.1:1/", "http://127.0.0.1:2/"}:        true,
+		{"http://127.0.0.1/", "http://126.0.0.1/"}:            false,
+		{"http://localhost:1/", "http://localhost/"}:          true,
+		{"about:blank", "about:blank"}:                        false,
+	} {
+		if got := sameSite(pair[0], pair[1]); got != want {
+			t.Errorf("%v: %v", pair, got)
+		}
+	}
+}
+
+// slowSite serves pages with parts that never come, or come late.
+func slowSite(t *testing.T, pages map[string]string) *site {
+	s := newSite(t, pages)
+	rest := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		say := func(text string) {
+			_, _ = w.Write([]byte(text))
+			w.(http.Flusher).Flush()
+		}
+		pause := func(d time.Duration) bool {
+			select {
+			case <-time.After(d):
+				return true
+			case <-r.Context().Done():
+				return false
+			}
+		}
+		switch r.URL.Path {
+		case "/slow": // an answer after a while
+			pause(200 * time.Millisecond)
+			say("slow")
+		case "/slow.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			pause(600 * time.Millisecond)
+			say("document.title='script'")
+		case "/slow.css":
+			w.Header().Set("Content-Type", "text/css")
+			pause(600 * time.Millisecond)
+			say("p{color:red}")
+		case "/events":
+			w.Header().Set("Content-Type", "text/event-stream")
+			for say("data: 1\n\n"); pause(100 * time.Millisecond); {
+				say("data: 1\n\n")
+			}
+		case "/stream", "/elements": // a document that never ends
+			w.Header().Set("Content-Type", "text/html")
+			say("<!doctype html><title>T</title><p>here</p><button onclick=\"document.title='pressed'\">Press</button>" + strings.Repeat("<i></i>", 200))
+			for pause(50 * time.Millisecond) {
+				if say("."); r.URL.Path == "/elements" {
+					say("<b>more</b>")
+				}
+			}
+		default:
+			rest.ServeHTTP(w, r)
+		}
+	})
+	return s
+}
+
+// What never ends does not hold a page, and the result says what it was. What makes the
+// page is waited for.
+func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
+	const fetches = `<p id=p>before</p><script>fetch('/slow').then(r=>r.text()).then(x=>{p.textContent=x})</script>`
+	s := slowSite(t, map[string]string{
+		"/image":    html(`<p>here</p><img src=/hang>`),
+		"/never":    html(`<p>here</p><script>fetch('/hang')</script>`),
+		"/both":     html(`<p>here</p><img src=/hang><script>fetch('/hang')</script>`),
+		"/sse":      html(`<p>here</p><img src=/hang><script>new EventSource('/events')</script>`),
+		"/fetch":    html(fetches),
+		"/held":     html(fetches + `<img src=/hang>`),
+		"/scripts":  html(`<p>here</p><img src=/hang><script>const s=document.createElement('script');s.src='/slow.js';document.body.append(s)</script>`),
+		"/styles":   html(`<p id=p>here</p><img src=/hang><link rel=stylesheet href=/slow.css>`),
+		"/frame":    html(`<img src=/hang><iframe src=/slow></iframe>`),
+		"/font":     html(`<style>@font-face{font-family:f;src:url(/hang)}p{font-family:f}</style><p>here</p>`),
+		"/start":    html(`<a id=held href=/held>H</a><a id=image href=/image>I</a><a id=tab target=_blank href=/held>T</a>`),
+		"/quiet":    html(`<p>here</p>`),
+		"/nothing":  html(``),
+		"/chunks":   html(`<p>here</p>`),
+		"/redirect": "",
+	})
+	n := newNode(t, s.URL)
+	for path, tc := range map[string]struct {
+		shows string // an expression that is true
+		open  string // what the evidence says
+	}{
+		"/image":    {"document.readyState == 'interactive'", "1 image"},
+		"/never":    {"document.readyState == 'complete'", "1 fetch"},
+		"/both":     {"document.readyState == 'interactive'", "1 fetch, 1 image"},
+		"/sse":      {"document.readyState == 'interactive'", "1 image"},
+		"/fetch":    {"p.textContent == 'slow'", ""},
+		"/held":     {"p.textContent == 'slow'", "1 image"},
+		"/scripts":  {"document.title == 'script'", "1 image"},
+		"/styles":   {"getComputedStyle(p).color == 'rgb(255, 0, 0)'", "1 image"},
+		"/frame":    {"frames[0].document.body.textContent == 'slow'", "1 image"},
+		"/font":     {"true", "1 font"},
+		"/stream":   {"document.readyState == 'loading'", "1 document"},
+		"/elements": {"document.readyState == 'loading'", "1 document"},
+		"/quiet":    {"true", ""},
+		"/nothing":  {"true", ""},
+	} {
+		t.Run(path[1:], func(t *testing.T) {
+			n := *n
+			n.t = t
+			a := n.goTo(s.URL + path)
+			want := verdict{capabilities.EffectConfirmed, "the document was opened"}
+			if path == "/elements" {
+				want = verdict{capabilities.EffectPartial, want.evidence + ", but was still not ready 5 s after it could be read"}
+			}
+			if tc.open != "" {
+				want.evidence += "; still open: " + tc.open
+			}
+			if a.Effect != want.effect || a.Evidence != want.evidence || strings.Contains(a.json, "still_open") != (tc.open != "") {
+				t.Errorf("%s (%s) %s; want %s", a.Effect, a.Evidence, a.json, want.evidence)
+			}
+			if n.eval(tc.shows) != true {
+				t.Errorf("not yet: %s", tc.shows)
+			}
+		})
+	}
+	for name, open := range map[string]func(n *node) answer{
+		"click":   func(n *node) answer { n.goTo(s.URL + "/start"); return n.must("click", obj{"selector": "#held"}) },
+		"new tab": func(n *node) answer { return n.must("tabs", obj{"action": "new", "url": s.URL + "/held"}) },
+		"back": func(n *node) answer {
+			n.goTo(s.URL + "/held")
+			n.goTo(s.URL + "/start")
+			return n.must("navigate-back", obj{})
+		},
+		"reload": func(n *node) answer {
+			n.goTo(s.URL + "/held")
+			return n.must("navigate-back", obj{"direction": "reload"})
+		},
+		"a link's tab": func(n *node) answer {
+			n.goTo(s.URL + "/start")
+			a := n.must("click", obj{"selector": "#tab"})
+			n.must("tabs", obj{"action": "select", "index": 1})
+			return a
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := n.on(capabilities.LaneID(name))
+			n.t = t
+			a := open(n)
+			if shows := n.eval("p.textContent"); shows != "slow" || a.Effect != capabilities.EffectConfirmed {
+				t.Errorf("%s (%s) %s; shows %v", a.Effect, a.Evidence, a.json, shows)
+			}
+			if (name == "click" || name == "reload") && !strings.HasSuffix(a.Evidence, "; still open: 1 image") {
+				t.Error(a.Evidence)
+			}
+			n.must("close", obj{})
+		})
+	}
+}
+
+// A page that goes on is worked with at once, and not waited for by the calls that follow.
+func TestPagesThatStreamCanBeWorkedWith(t *testing.T) {
+	s := slowSite(t, nil)
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/stream")
+	ctx, cancel := context.WithTimeout(t.Context(), settleWait-time.Second)
+	defer cancel()
+	if a, err := n.within(ctx, "click", obj{"selector": "button"}); err != nil || n.eval("document.title") != "pressed" {
+		t.Errorf("%v %s (%s)", err, a.Effect, a.Evidence)
+	}
+}
