@@ -28,7 +28,8 @@ import (
 //     event's own tasks has to be one that does not come again, decision 102), while
 //     conclude watches for what only Chrome can tell (navigation, request, dialog, new
 //     tab, download, file chooser). If nothing shows for quietWait after the event was
-//     seen, the action is a suspected no-op. Nothing is slept through.
+//     seen, the action is a suspected no-op. Nothing is slept through. Requests that the
+//     action began are waited for with what they change (follows.go).
 //
 // What comes out is a verdict: confirmed with its evidence; suspected_noop; partial
 // where less happened than asked; unverifiable where the page took the event and kept
@@ -98,11 +99,9 @@ type aimed struct {
 	Fields   []filled `json:"fields"`   // fill: of each field
 }
 
-// Bounds of part 3: how long the page may take to report the input event, and
-// how long after it something may still show.
+// Bounds of part 3: how long the page may take to report the input event.
 const (
 	eventWait = 1500 * time.Millisecond
-	quietWait = 50 * time.Millisecond
 	// boundToCome bounds the wait for what Chrome has every reason to report next:
 	// it takes so long only on a machine that has no time for it.
 	boundToCome = 3 * time.Second
@@ -195,6 +194,9 @@ func (c *call) perform(a aimArgs, fire func(ctx context.Context, at aimed) ([]*p
 func (c *call) input() context.Context {
 	c.before, _ = c.tab.look()
 	c.logged = c.tab.console.last()
+	if !c.fired {
+		c.sent, c.polls = c.tab.network.last(), c.tab.network.inFlight()
+	}
 	c.fired = true
 	c.tab.chrome.touched(c.lane)
 	return c.ctx
@@ -213,10 +215,16 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	if len(sent) > 0 {
 		acknowledged = sent[len(sent)-1].done
 	}
+	looked := false // at what else the page's task did
 	for done := false; !done; {
 		now, changed := c.tab.look()
-		// After a dialog that was answered beforehand the page goes on at once.
-		if v, ok := c.reported(before, now); ok && (now.dialogs == before.dialogs || now.open != nil) {
+		// After a dialog that was answered beforehand the page goes on at once. What sends
+		// requests may send more in the same task.
+		if v, ok := c.reported(before, now); ok && (v.evidence == sentRequest || v.evidence == newAddress) && !looked {
+			looked = true
+			w.put(c.ctx, "tasks", struct{}{}).get(c.ctx, nil)
+			continue
+		} else if ok && (now.dialogs == before.dialogs || now.open != nil) {
 			v, err = c.arrive(before, v)
 			return v, false, err
 		}
@@ -343,9 +351,9 @@ func (c *call) reported(before, now tabState) (verdict, bool) {
 	case now.choosers != before.choosers:
 		return confirmed("a file chooser was opened, which upload-file can answer"), true
 	case now.inPage != before.inPage:
-		return confirmed("the address changed"), true
+		return confirmed(newAddress), true
 	case now.requests != before.requests:
-		return confirmed("the page sent a request"), true
+		return confirmed(sentRequest), true
 	}
 	return verdict{}, false
 }
@@ -354,6 +362,7 @@ const (
 	newDocument      = "a new document was opened"
 	newFrameDocument = "a frame shows a new document"
 	openedTab        = "a new tab was opened"
+	newAddress       = "the address changed"
 )
 
 var startedDownload = confirmed("a download started")

@@ -35,8 +35,12 @@ func (c *call) result(v verdict) (capabilities.Output, error) {
 
 // resultWith is result for tools that have more to say than acted.
 func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output, error) {
+	v, err := c.awaitRequests(v)
+	if err != nil {
+		c.shape = with
+		return capabilities.Output{}, err // see cutShort
+	}
 	a := acted{Opened: c.openedTabs(), StillOpen: c.standing.open}
-	var err error
 	if p := c.place; p != nil {
 		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
 	} else {

@@ -3,7 +3,8 @@
 //
 // The story in the order of reading: handler.go (what is offered), lane.go (one
 // conversation's context and tabs) with observer.go (whose call is told what really
-// happened), act.go (how an action is performed: aim, input, outcome) with acted.go (what it answers), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
+// happened), act.go (how an action is performed: aim, input, outcome) with acted.go (what it
+// answers) and follows.go (what it waits for first), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
 // fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with ready.go (when a page can
 // be worked with) and restless.go (pages
 // that would not be left), snapshot.go (with

@@ -288,6 +288,9 @@ type call struct {
 	probe    *pending        // answered when the page has done the call's synchronous part
 	unbind   func()          // ends the bond of ctx to the tab
 	release  func()          // gives the lane's order to the next call; idempotent
+	sent     int64           // the last request before the input
+	polls    []transfer      // those that were open then
+	followed bool            // what the action's requests led to was waited for
 	standing standing        // what was still open when a page, or what the action began, was no longer waited for
 	room     int             // how much of an expression's value is given, in characters
 	script   bool            // a step of a caller's script, which reads what it gives

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -366,6 +367,11 @@ func (r *networkRecord) newDocument(loader cdp.LoaderID) {
 	if len(r.open) == 0 {
 		r.quiet = time.Now() // the new document has yet to ask for something
 	}
+}
+
+// inFlight gives the requests that are open, wherever they belong to.
+func (r *networkRecord) inFlight() []transfer {
+	return slices.DeleteFunc(r.since(0), func(q transfer) bool { return !q.ended.IsZero() })
 }
 
 // quietSince gives since when nothing is in flight; zero while something is.

@@ -121,8 +121,7 @@ var (
 // standing is what a wait for a page ended with.
 type standing struct {
 	open   []openRequest
-	parsed bool
-	capped bool
+	capped bool // it was given up
 }
 
 // openRequest is a request that was not answered in full.
@@ -167,19 +166,20 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 	}
 }
 
+// listed names requests, bounded.
+func listed(all []transfer) (open []openRequest) {
+	for _, q := range all[:min(len(all), maxOpen)] {
+		open = append(open, openRequest{q.kind, clipText(q.url, maxOpenURL)})
+	}
+	return open
+}
+
 // standing says what is open: before load all that is, from load on what was waited for.
 func (s *tabState) standing(at readiness, own []transfer) standing {
-	end := standing{capped: at.capped, parsed: s.domReady}
-	for _, q := range own {
-		loaded := !s.progress.loaded.IsZero()
-		if !q.ended.IsZero() || q.stream || loaded && !(isFetch[q.kind] && q.seq <= s.progress.asked && sameSite(s.url, q.url)) {
-			continue
-		}
-		if len(end.open) < maxOpen {
-			end.open = append(end.open, openRequest{q.kind, clipText(q.url, maxOpenURL)})
-		}
-	}
-	return end
+	loaded := !s.progress.loaded.IsZero()
+	return standing{capped: at.capped, open: listed(slices.DeleteFunc(own, func(q transfer) bool {
+		return !q.ended.IsZero() || q.stream || loaded && !(isFetch[q.kind] && q.seq <= s.progress.asked && sameSite(s.url, q.url))
+	}))}
 }
 
 // Bounds of what a result says of requests that are open.

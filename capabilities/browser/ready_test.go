@@ -83,7 +83,7 @@ func TestSameSite(t *testing.T) {
 }
 
 // slowSite serves pages with parts that never come, or come late.
-func slowSite(t *testing.T, pages map[string]string) *site {
+func slowSite(t testing.TB, pages map[string]string) *site {
 	s := newSite(t, pages)
 	rest := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -80,7 +80,7 @@ var lessons = []lesson{
 	},
 	{
 		tool: "click",
-		says: "Real input: the element is scrolled into view, tested for being covered or disabled, and clicked. The answer comes at the first thing that happened; if nothing did, its effect is `suspected_noop`.",
+		says: "Real input: the element is scrolled into view, tested for being covered or disabled, and clicked. The answer comes at the first thing that happened, or with what the requests that the click began brought (`still_open` names what had not come after 2 s); if nothing happened for 250 ms, its effect is `suspected_noop`.",
 		rows: []row{
 			{"ref, selector", target},
 			{"x, y", "instead: a point of the viewport in CSS pixels, for canvas and the like"},

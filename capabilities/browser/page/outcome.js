@@ -18,7 +18,8 @@ const INPUT = ('pointerover pointermove mouseover mousemove pointerdown mousedow
 const DRAGS = ['dragstart', 'dragenter', 'dragover', 'dragleave', 'drop', 'dragend'];
 
 // What changes later may be the page's own doing: a clock, a spinner. It is if the same
-// place changes in the same way once more within AGAIN, in milliseconds, and a frame.
+// place changes in the same way once more within AGAIN, in milliseconds, and a frame, or did
+// so in a beat before, while no action was watched (passing.js).
 const AGAIN = 60;
 
 // watch arms observers before the input: the first evidence of what it started
@@ -104,12 +105,15 @@ function watch(el, o) {
     for (const r of records) {
       if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
       if (w.handles?.eventPhase) { w.evidence('the page changed'); return; }
-      // Those that a page makes in turns, as the dots of a spinner, are one place.
-      const node = r.type === 'childList' ? r.target : r.target.parentNode || r.target, what = r.attributeName || r.type;
+      const {node, what} = placeOf(r);
       let c = w.later.find(x => x.node === node && x.what === what);
       if (c) c.again = c.again || !now.has(c);
       else if (w.closed || w.later.length > 200) continue;
-      else w.later.push(c = {node, what, at: performance.now(), before: !w.pressed, again: false});
+      else {
+        const again = beating(node, what);
+        w.later.push(c = {node, what, at: performance.now(), before: again || !w.pressed, again});
+        wake();
+      }
       now.add(c);
       if (now.size > 50) break;
     }
@@ -183,12 +187,14 @@ async function outcome(o) {
   const quiet = () => w.swallowed || w.kind === 'hover' ? 0 : w.kind === 'wheel' || SCROLLS.test(w.event?.key) ? Math.max(o.quiet, 150) : o.quiet;
   while (!w.event && !w.missed && !w.found && performance.now() < stop) await until(stop - performance.now());
   // A timer of the page's that is due before ours has run by then, however late both are.
-  while (w.event && !w.found && performance.now() < w.at + quiet()) await until(w.at + quiet() - performance.now());
-  w.closed = true;
-  for (let lone; w.event && !w.found && w.kind !== 'hover' && (lone = w.later.find(c => !c.again && !c.before && c.node.isConnected));) {
-    const now = performance.now();
-    lone.end ||= Math.max(lone.at + AGAIN, now + 1);
-    if (now < lone.end) await until(lone.end - now);
+  while (w.event && !w.found) {
+    const now = performance.now(), left = w.at + quiet() - now;
+    w.closed = left <= 0;
+    const lone = w.kind !== 'hover' && w.later.find(c => !c.again && !c.before && c.node.isConnected);
+    if (!lone && w.closed) break;
+    if (lone) lone.end ||= Math.max(lone.at + AGAIN, now + 1);
+    if (!lone) await until(left);
+    else if (now < lone.end) await until(lone.end - now);
     else if (!lone.framed) lone.framed = await frame(window, 1000) || true;
     else w.found = 'the page changed';
   }

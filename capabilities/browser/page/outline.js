@@ -467,12 +467,16 @@ const underPointer = el => { const up = above(el); return !!up && getComputedSty
 
 // rest waits until nothing has changed for a frame or two, at most a quarter of a
 // second: what an action started is then mostly done. While a curtain rises or falls over the
-// page, twice as long: what it is for comes after it.
+// page, twice as long: what it is for comes after it, some frames later.
 async function rest() {
-  let changed = true;
+  let changed = true, calm = 0, wanted = 1;
   const observer = new MutationObserver(() => { changed = true; });
   observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-  for (const start = performance.now(); performance.now() < start + (changed ? 250 : 500) && (changed || curtain()); ) {
+  for (const start = performance.now(); performance.now() < start + (changed ? 250 : 500); ) {
+    const falls = curtain();
+    if (falls) wanted = 4;
+    if (changed || falls) calm = 0;
+    else if (++calm >= wanted) break;
     changed = false;
     await frame(window);
   }
@@ -498,7 +502,7 @@ const curtain = () => document.getAnimations().some(({playState, effect}) => {
 
 async function snapshot(o) {
   await styled();
-  if (o.rest) await rest();
+  if (o.rest || curtain()) await rest();
   next = Math.max(next, o.base);
   suspects = [];
   strangers = [];

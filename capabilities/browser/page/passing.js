@@ -23,7 +23,39 @@ let stirred = -Infinity; // when something last changed
 let looking = 0;          // looks that scroll, whose scrolling is no change
 const observed = new WeakSet();
 const stir = e => { if (e.type !== 'scroll' || !looking) stirred = performance.now(); };
-const stirring = new MutationObserver(stir);
+
+// placeOf is where a record's change is. Those that a page makes in turns, as the dots of a
+// spinner, are one place.
+const placeOf = r => ({node: r.type === 'childList' ? r.target : r.target.parentNode || r.target, what: r.attributeName || r.type});
+
+// beats: node -> what -> {n, last, gap} of changes while no action was watched: how many, the
+// latest, and the shortest time between two.
+const beats = new WeakMap();
+
+const stirring = new MutationObserver(records => {
+  const now = stirred = performance.now();
+  if (current) return;
+  const seen = new Set();
+  for (const r of records) {
+    const {node, what} = placeOf(r);
+    let all = beats.get(node);
+    if (!all) beats.set(node, all = new Map());
+    let b = all.get(what);
+    if (!b) all.set(what, b = {n: 0, last: -Infinity, gap: Infinity});
+    if (seen.has(b)) continue;
+    seen.add(b);
+    b.gap = Math.min(b.gap, Math.max(now - b.last, 1));
+    b.n++;
+    b.last = now;
+    if (seen.size > 50) break;
+  }
+});
+
+// beating reports that a place changes again and again by itself, as a clock does.
+function beating(node, what) {
+  const b = beats.get(node)?.get(what);
+  return !!b && b.n >= 3 && performance.now() - b.last < 2.5 * b.gap + 50;
+}
 
 // heed has changes below a document or shadow root told. That costs a page that is at rest
 // nothing.

@@ -18,3 +18,16 @@ async function streams(o) {
   }
   return {};
 }
+
+// tasks answers when what the page's present task began has had its turn.
+async function tasks() {
+  for (let n = 0; n < 2; n++) await reacted();
+  return {};
+}
+
+// pictures tells which of some addresses an element shows.
+function pictures(o) {
+  const shown = new Set();
+  everyRoot(document, root => { for (const i of root.querySelectorAll('img')) shown.add((i.currentSrc || i.src).split('#')[0]); });
+  return {shown: o.urls.filter(u => shown.has(u))};
+}

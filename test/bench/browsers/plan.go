@@ -49,7 +49,7 @@ func pause(i int) time.Duration {
 var goals = []goal{
 	{op: opNavigate},
 	{op: opClick, small: 30, large: 35},
-	{op: opNothing, small: 90, large: 90},
+	{op: opNothing, small: 280, large: 280},
 	{op: opType, small: 14, large: 16},
 	{op: opFill, small: 30, large: 35},
 	{op: opHover, small: 42, large: 44},

@@ -1,0 +1,123 @@
+//go:build linux
+
+package browser
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// An answer shows what the action did: what the response to its request changed, where its
+// timer led, and what is open still.
+func TestAnswersShowWhatTheActionDid(t *testing.T) {
+	const ask = `fetch('/slow').then(r=>r.text()).then(x=>{out.textContent=x})`
+	s := slowSite(t, map[string]string{
+		"/": html(`<p id=out>before</p><input id=name><input id=mail><select id=s><option>One<option>Two</select>
+<button id=dead>Dead</button>
+<button id=ask onclick="` + ask + `">Ask</button>
+<button id=spin onclick="out.textContent='…';` + ask + `">Spin</button>
+<button id=chain onclick="fetch('/slow').then(()=>` + ask + `)">Chain</button>
+<button id=route onclick="history.pushState(0,'','/x');` + ask + `">Route</button>
+<button id=script onclick="const e=document.createElement('script');e.src='/slow.js';document.body.append(e)">Script</button>
+<button id=lead onclick="fetch('/slow').then(()=>{location='/2'})">Lead</button>
+<button id=change onclick="setTimeout(()=>{out.textContent='changed'},100)">Change</button>
+<button id=go onclick="setTimeout(()=>{location='/2'},100)">Go</button>
+<button id=beacon onclick="navigator.sendBeacon('/hang')">Beacon</button>
+<button id=both onclick="navigator.sendBeacon('/hang');` + ask + `">Both</button>
+<button id=pixel onclick="new Image().src='/hang';out.textContent='at once'">Pixel</button>
+<button id=events onclick="new EventSource('/events');out.textContent='at once'">Events</button>
+<button id=poll onclick="poll();out.textContent='at once'">Poll</button>
+<button id=hang onclick="fetch('/hang');out.textContent='at once'">Hang</button>
+<button id=image onclick="const i=new Image();i.src='/hang';document.body.append(i)">Image</button>
+<script>function poll(){fetch('/hang?poll')}mail.onchange=()=>{` + ask + `};s.onchange=()=>{` + ask + `};document.getElementById('name').onkeydown=e=>{if(e.key=='Enter'){` + ask + `}}</script>`),
+		"/2": html(`two`),
+	})
+	n := newNode(t, s.URL)
+	for name, tc := range map[string]struct {
+		tool     string
+		args     obj
+		evidence string
+		shows    string
+		open     string
+	}{
+		"ask":    {"click", obj{"selector": "#ask"}, "the page sent a request", "slow", ""},
+		"spin":   {"click", obj{"selector": "#spin"}, "", "slow", ""},
+		"chain":  {"click", obj{"selector": "#chain"}, "the page sent a request", "slow", ""},
+		"route":  {"click", obj{"selector": "#route"}, "the address changed", "slow", ""},
+		"lead":   {"click", obj{"selector": "#lead"}, "a new document was opened", "two", ""},
+		"change": {"click", obj{"selector": "#change"}, "the page changed", "changed", ""},
+		"go":     {"click", obj{"selector": "#go"}, "a new document was opened", "two", ""},
+		"beacon": {"click", obj{"selector": "#beacon"}, "the page sent a request", "before", ""},
+		"both":   {"click", obj{"selector": "#both"}, "the page sent a request", "slow", ""},
+		"pixel":  {"click", obj{"selector": "#pixel"}, "", "at once", ""},
+		"events": {"click", obj{"selector": "#events"}, "", "at once", ""},
+		"poll":   {"click", obj{"selector": "#poll"}, "", "at once", ""},
+		"hang":   {"click", obj{"selector": "#hang"}, "", "at once", "1 fetch"},
+		"image":  {"click", obj{"selector": "#image"}, "", "before", "1 image"},
+		"key":    {"press-key", obj{"selector": "#name", "key": "Enter"}, "", "slow", ""},
+		"type":   {"type", obj{"selector": "#name", "text": "x", "submit": true}, "", "slow", ""},
+		"fill":   {"fill-form", obj{"selector": "#mail", "value": "x"}, "", "slow", ""},
+		"choose": {"select-option", obj{"selector": "#s", "values": []string{"Two"}}, "", "slow", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := n.on(capabilities.LaneID("follows-" + name))
+			n.t = t
+			n.goTo(s.URL + "/")
+			if name == "poll" {
+				n.eval("poll()")
+			}
+			a := n.must(tc.tool, tc.args)
+			if a.Effect != capabilities.EffectConfirmed || !strings.HasPrefix(a.Evidence, tc.evidence) {
+				t.Errorf("%s (%s)", a.Effect, a.Evidence)
+			}
+			if shows := n.eval("(document.getElementById('out')??document.body).textContent"); shows != tc.shows {
+				t.Errorf("shows %v, want %s (%s)", shows, tc.shows, a.Evidence)
+			}
+			if _, told := a.m["still_open"]; told != (tc.open != "") || told && !strings.HasSuffix(a.Evidence, "; still open: "+tc.open) {
+				t.Errorf("%s %s", a.Evidence, a.json)
+			}
+			n.must("close", obj{})
+		})
+	}
+}
+
+// What was open before is a poll.
+func TestPolls(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		before, after transfer
+		want          bool
+	}{
+		"the same address":               {transfer{url: "http://a/p?x", began: now}, transfer{url: "http://a/p?x"}, true},
+		"another query at once":          {transfer{url: "http://a/p?x", began: now}, transfer{url: "http://a/p?y"}, false},
+		"another query after more":       {transfer{url: "http://a/p?x", began: now.Add(-pollAge)}, transfer{url: "http://a/p?y"}, true},
+		"another path":                   {transfer{url: "http://a/p", began: now.Add(-pollAge)}, transfer{url: "http://a/q"}, false},
+		"the same address, other method": {transfer{url: "http://a/p", method: "GET"}, transfer{url: "http://a/p", method: "POST"}, false},
+	} {
+		if got := tc.before.polls(tc.after, now); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A clock that was seen to go is no evidence, however slowly it goes.
+func TestSlowClocksAreNoEvidence(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<p id=clock>0</p><button id=dead>Dead</button><button id=late onclick="setTimeout(()=>{document.title='late'},50)">Late</button>
+<script>let n=0;setInterval(()=>{clock.textContent=++n},150)</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.snap()
+	n.must("wait-for", obj{"function": "n > 8"})
+	for range 3 {
+		if a := n.must("click", obj{"selector": "#dead"}); a.Effect != capabilities.EffectSuspectNoop {
+			t.Errorf("%s (%s)", a.Effect, a.Evidence)
+		}
+		n.must("wait-for", obj{"function": n.eval("'n > ' + (n + 8)")})
+	}
+	if a := n.must("click", obj{"selector": "#late"}); a.Effect != capabilities.EffectConfirmed {
+		t.Errorf("%s (%s)", a.Effect, a.Evidence)
+	}
+}
