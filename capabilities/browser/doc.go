@@ -5,7 +5,7 @@
 // conversation's context and tabs) with observer.go (whose call is told what really
 // happened), act.go (how an action is performed: aim, input, outcome) with acted.go (what it
 // answers) and follows.go (what it waits for first), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
-// fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with ready.go (when a page can
+// fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with await.go and ready.go (when a page can
 // be worked with) and restless.go (pages
 // that would not be left), snapshot.go (with
 // compose.go, delta.go, recall.go, marks.go and listeners.go) and the other tools that look
