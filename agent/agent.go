@@ -144,7 +144,7 @@ func (a *Agent) linkOptions() link.Options {
 			d, known := o.Catalog.Get(tool)
 			return known && d.Attached
 		},
-		Journal: a.runner.States, Artifacts: spooled{a.spool},
+		Journal: a.runner.States, Artifacts: spooled{a.spool}, Scene: a.scene,
 		Hello: func() wire.Hello {
 			return wire.Hello{
 				CatalogHash: o.Catalog.Hash(), Agent: o.Version,

@@ -154,6 +154,21 @@ type Output struct {
 	Untrusted bool
 }
 
+// Scene is what a call would meet on a device: names as the device has them.
+type Scene struct {
+	App    string
+	Window string // its title
+	Field  string // the name of what has the focus
+	// Password says that what is typed there is not shown.
+	Password bool
+}
+
+// Describer is a Handler that can say what a call would meet, for the person who is asked
+// about it. It carries nothing out and takes no picture. Safe for concurrent use.
+type Describer interface {
+	Describe(ctx context.Context, inv Invocation) (Scene, error)
+}
+
 // ClipboardKeeper is a Handler whose capabilities let callers read a clipboard that
 // the device's applications share.
 type ClipboardKeeper interface {

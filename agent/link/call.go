@@ -67,7 +67,7 @@ func (l *Link) hand(j job) {
 func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) {
 	_ = stream.SetReadDeadline(time.Now().Add(ticketTimeout))
 	in := &ending{Reader: stream}
-	reader := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk, wire.KindArtifactAsk)
+	reader := wire.NewReader(in, wire.KindTicket, wire.KindJournalAsk, wire.KindArtifactAsk, wire.KindSceneAsk)
 	m, err := reader.Next()
 	if err != nil {
 		code := quic.StreamErrorCode(wire.ResetRefused)
@@ -83,6 +83,8 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 	switch m := m.(type) {
 	case *wire.JournalAsk:
 		l.tell(ctx, stream, m.Calls)
+	case *wire.SceneAsk:
+		l.describe(ctx, stream, m)
 	case *wire.ArtifactAsk:
 		l.give(stream, reader, m)
 	case *wire.Ticket:
@@ -98,6 +100,26 @@ func (l *Link) tell(ctx context.Context, stream *quic.Stream, calls []capabiliti
 			stream.CancelWrite(wire.ResetProtocol)
 			return
 		}
+	}
+	_ = stream.Close()
+}
+
+// sceneTimeout bounds how long a device may take to say what a call would meet.
+const sceneTimeout = 2 * time.Second
+
+// describe says what a call would meet here.
+func (l *Link) describe(ctx context.Context, stream *quic.Stream, ask *wire.SceneAsk) {
+	ctx, cancel := context.WithTimeout(ctx, sceneTimeout)
+	defer cancel()
+	scene := wire.Scene{}
+	if l.opts.Scene != nil {
+		scene = l.opts.Scene(ctx, ask)
+	}
+	scene.Clip()
+	_ = stream.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if err := wire.Write(stream, &scene); err != nil {
+		stream.CancelWrite(wire.ResetProtocol)
+		return
 	}
 	_ = stream.Close()
 }

@@ -50,6 +50,9 @@ type Options struct {
 	Attached func(capabilities.ToolID) bool
 	// Journal tells what became of calls, one state for each in the same order.
 	Journal func(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
+	// Scene says what a call would meet here, for the person who is asked about it;
+	// default: nothing is said.
+	Scene func(ctx context.Context, ask *wire.SceneAsk) wire.Scene
 	// Artifacts are what calls left for the gateway to fetch; default: none.
 	Artifacts Artifacts
 	// Hello gives what the hello says beside identity and version: CatalogHash,

@@ -79,6 +79,8 @@ const (
 	KindStep         Kind = 45
 	KindStepOrder    Kind = 46
 	KindStepEnd      Kind = 47
+	KindSceneAsk     Kind = 48
+	KindScene        Kind = 49
 )
 
 // Bounds on parts of frames, in bytes or entries.
@@ -93,6 +95,7 @@ const (
 	MaxBlobBytes = 64 << 20  // all blobs of one answer together
 	MaxBlobs     = 16
 	MaxJournal   = 256 // calls asked about at once
+	MaxSceneArgs = 256 << 10
 	MaxAddrs     = 128 // of a device
 	maxGrants    = 128
 	maxEntries   = 512 // capabilities in Readiness and Allowlist
@@ -129,6 +132,8 @@ var kinds = map[Kind]kindInfo{
 	KindStepEnd:      {"step-end", 256 << 10, func() Message { return new(StepEnd) }},
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
+	KindSceneAsk:     {"scene-ask", MaxSceneArgs + 2<<10, func() Message { return new(SceneAsk) }},
+	KindScene:        {"scene", 4 << 10, func() Message { return new(Scene) }},
 	KindChunk:        {"chunk", MaxChunk, nil},
 	KindJournalAsk:   {"journal-ask", 64 << 10, func() Message { return new(JournalAsk) }},
 	KindAccept:       {"accept", 1 << 10, func() Message { return new(Accept) }},

@@ -285,11 +285,12 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	}}
 	c.pending[p.ID] = p
 	p.enterLocked(a.Token)
-	c.look(p, a.Look)
+	looked := c.look(p, a.Look)
 	c.tellLocked()
 	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
 	c.opts.Log.Info("consent.asked", "approval", p.ID, "call", a.Call, "tool", a.Tool, "principal", a.Principal, "node", a.Node, "lane", a.Lane)
+	<-looked // who is told of the question now sees all of it
 	// Whoever leaves meanwhile closes it then: what was shown to people is written down.
 	err := c.opts.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return c.opts.Record(tx, "gateway.approval.asked", a.Principal, map[string]any{

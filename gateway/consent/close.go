@@ -9,16 +9,20 @@ import (
 )
 
 // lookWithin bounds how long a device is asked what a call would meet there.
-const lookWithin = 3 * time.Second
+const lookWithin = time.Second
 
-// look has the rest of what is told of a question found out, beside it.
-func (c *Consent) look(p *approval, find func(context.Context) (*Where, []byte)) {
+// look has the rest of what is told of a question found out; done is closed when that is
+// over, after lookWithin at the latest.
+func (c *Consent) look(p *approval, find func(context.Context) (*Where, []byte)) (done <-chan struct{}) {
+	over := make(chan struct{})
 	if find == nil {
-		return
+		close(over)
+		return over
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	p.looked = cancel
 	go func() {
+		defer close(over)
 		defer cancel()
 		where, picture := find(ctx)
 		c.mu.Lock()
@@ -32,6 +36,7 @@ func (c *Consent) look(p *approval, find func(context.Context) (*Where, []byte))
 		}
 		c.tellLocked()
 	}()
+	return over
 }
 
 // riskOfCommands is what a person is told of typing where commands are taken, whatever the

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -52,13 +53,27 @@ func (d *Dispatcher) meets(c *call) func(context.Context) (*consent.Where, []byt
 	if node == "" {
 		return nil
 	}
-	return func(context.Context) (*consent.Where, []byte) {
+	ask := wire.SceneAsk{Tool: c.d.Tool, Capability: c.d.Capability, Lane: c.req.Lane, Args: args, Principal: c.req.Principal, Role: c.req.Role}
+	return func(ctx context.Context) (*consent.Where, []byte) {
 		var picture []byte
 		if id := consent.Quotes(args); id != "" {
 			picture = d.frames.get(node, id, time.Now())
 		}
-		return nil, picture
+		nodes, can := d.opts.Nodes.(Describer)
+		if !can || ask.Capability == "" || len(args) > wire.MaxSceneArgs {
+			return nil, picture
+		}
+		s, err := nodes.Scene(ctx, node, ask)
+		if err != nil || s == (wire.Scene{}) {
+			return nil, picture
+		}
+		return &consent.Where{App: s.App, Window: s.Window, Field: s.Field, Password: s.Password, Terminal: consent.IsTerminal(s.App)}, picture
 	}
+}
+
+// Describer is a Nodes that can ask a node what a call would meet there.
+type Describer interface {
+	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 }
 
 // Permits is policy's word on a caller's use of a tool on a node, whatever its arguments.

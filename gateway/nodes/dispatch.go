@@ -144,6 +144,30 @@ func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, calls []capab
 	return states, nil
 }
 
+// Scene asks a node what a call would meet there; the zero value where it does not say.
+func (n *Nodes) Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error) {
+	s := n.session(node)
+	if s == nil {
+		return wire.Scene{}, disconnected(nil)
+	}
+	c, err := open(ctx, s.conn)
+	if err != nil {
+		return wire.Scene{}, err
+	}
+	defer c.end()
+	if err := wire.Write(c, &ask); err != nil {
+		return wire.Scene{}, err
+	}
+	_ = c.stream.Close()
+	c.reader.Accept(wire.KindScene)
+	m, err := c.reader.Next()
+	if err != nil {
+		return wire.Scene{}, err // a node that is older than the question, say
+	}
+	c.done = true
+	return *m.(*wire.Scene), nil
+}
+
 // exchange is one call stream, seen from the gateway.
 type exchange struct {
 	stream *quic.Stream

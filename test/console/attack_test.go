@@ -258,7 +258,7 @@ func TestStreamsOfASessionAreCapped(t *testing.T) {
 	if held != 32 {
 		t.Errorf("%d streams were opened", held)
 	}
-	if page := read(t, d.URL()+"/console/approvals", me); !strings.Contains(page, "Nothing waits for you") {
+	if page := read(t, d.URL()+"/console/approvals", me); !strings.Contains(page, "No approvals pending") {
 		t.Errorf("the page is gone: %.300s", page)
 	}
 }

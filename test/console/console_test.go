@@ -184,7 +184,7 @@ func TestApproveWithOneKey(t *testing.T) {
 	if got := d.result(d.call("robot", "tool.fixture.echo", `{"text":"before"}`)); got.Status != capabilities.StatusOK {
 		t.Fatalf("%+v", got)
 	}
-	first := d.call("robot", "tool.fixture.press", `{"text":"the first"}`)
+	first := d.call("robot", "tool.fixture.press", `{"text":"the first","purpose":"to answer Ann"}`)
 	d.waiting(1)
 	d.await(`document.querySelectorAll("[data-question]").length === 1`) // without a reload
 	d.await(`document.title.startsWith("(1)")`)
@@ -192,7 +192,8 @@ func TestApproveWithOneKey(t *testing.T) {
 	d.waiting(2)
 	d.await(`document.querySelectorAll("[data-question]").length === 2`)
 	page := d.value("document.getElementById('main').innerText")
-	for _, want := range []string{"robot", "tool.fixture.press", "study", "the first", "it moves the mouse of a person", "So far in this lane", "tool.fixture.echo", "done", "high risk"} {
+	for _, want := range []string{"robot", "tool.fixture.press", "study", "the first", "it moves the mouse of a person", "So far in this lane", "tool.fixture.echo", "done", "high risk", "Types 9 characters", "robot says why", "to answer Ann",
+		"the caller is waiting", "asks 2 questions", "Allow these 2 once"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}
@@ -220,7 +221,7 @@ func TestApproveWithOneKey(t *testing.T) {
 	if got := d.result(second); got.Code != capabilities.CodeConsentDenied {
 		t.Fatalf("%+v", got)
 	}
-	d.await(`document.getElementById("live").textContent.includes("Nothing waits for you")`)
+	d.await(`document.getElementById("live").textContent.includes("No approvals pending")`)
 	if d.handler.Runs("the first") != 1 || d.handler.Runs("the second") != 0 {
 		t.Errorf("ran: first %d, second %d", d.handler.Runs("the first"), d.handler.Runs("the second"))
 	}

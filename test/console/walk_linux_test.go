@@ -118,7 +118,7 @@ func TestFromABareMachine(t *testing.T) {
 	w.browser = startChrome(t)
 	w.look(390, 844, false)
 	w.open(link)
-	w.await(`location.pathname === "/console/approvals" && document.body.innerText.includes("Nothing waits for you")`)
+	w.await(`location.pathname === "/console/approvals" && document.body.innerText.includes("No approvals pending")`)
 	w.shot("signed-in")
 
 	// Pair a node.

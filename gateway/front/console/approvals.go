@@ -22,58 +22,29 @@ func (c *Console) approvals(v *visit) { v.showApprovals(nil) }
 
 func (v *visit) showApprovals(problem error) {
 	var list struct {
-		Approvals []consent.Approval `json:"approvals"`
+		Approvals []question `json:"approvals"`
 	}
 	if err := v.get(api("approvals"), &list); err != nil {
 		v.show(page{title: "Approvals", here: "/console/approvals", fault: err})
 		return
 	}
-	body := empty("Nothing waits for you", text("When an agent asks for something that policy wants a person to decide, it appears here at once. You can leave this page open."))
+	body := empty("No approvals pending", text("When an agent asks for something that policy wants a person to decide, it appears here at once. You can leave this page open."))
 	if len(list.Approvals) > 0 {
 		body = group(
 			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
-			el("div", attrs{"class", "cards", "id", "questions"}, each(list.Approvals, v.question)))
+			el("div", attrs{"class", "cards", "id", "questions"}, each(tasks(list.Approvals), v.task)))
 	}
 	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
-		lead: text("What agents want to do now and may not without you. No answer is a no."), body: body})
-}
-
-// question is one approval with its answers.
-func (v *visit) question(a consent.Approval) html {
-	id := "q-" + a.ID
-	where := html{}
-	if a.Node != "" {
-		where = group(text(" on "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))))
-	}
-	return el("article", attrs{"class", "card question", "id", id, "tabindex", "0", "aria-labelledby", id + "-h", "data-question", ""},
-		el("header", nil,
-			el("h2", attrs{"id", id + "-h"}, text(orElse(a.Title, string(a.Tool)))),
-			risk(a.Risk)),
-		el("p", class("asks"), el("strong", nil, text(string(a.Principal))), text(" wants to use "), code(string(a.Tool)), where, text(".")),
-		each(a.Why, func(why string) html { return el("p", class("why"), text(why)) }),
-		argumentsOf(a.Arguments),
-		facts(
-			fact{"Reaches", joined(a.Hosts)},
-			fact{"Files", joined(a.Paths)},
-			fact{"Touches", joined(a.Keys)},
-			fact{"Lane", code(string(a.Lane))},
-			fact{"Asked", ago(a.Created)},
-			fact{"Denied by itself", group(ago(a.Expires), v.control("POST /v1/approvals/{approval}/extend", at("approvals", a.ID, "extend"), attrs{"class", "inline"}, button("quiet", "More time", "aria-label", "More time for the question of "+string(a.Principal))))},
-		),
-		v.signalsOf(a),
-		v.answers(a),
-		v.soFar(a),
-		v.overrides(a),
-	)
+		lead: text("What agents may do only if you allow it. A question that nobody answers expires and is denied."), body: body})
 }
 
 // signalsOf warns of what the answer lets happen, by the keys that a yes gives.
 func (v *visit) signalsOf(a consent.Approval) html {
 	s := front.Surface(a.Keys, a.Keys)
 	return group(
-		when(s.Banner, el("p", class("banner"), text("With a yes a secret is put into the clipboard of this device. What an application shows of it is outside anybody's hands."))),
+		when(s.Banner, el("p", class("banner"), text("If you allow it, a secret is put into the clipboard of this device. What an application then shows of it, nobody can control."))),
 		when(s.Confirm, el("p", class("banner"), text("It may destroy something. Read the arguments before you allow it."))),
-		when(s.Mood == front.MoodElevated, el("p", class("small"), el("strong", nil, moodOf(s.Mood)), text(": it has privileged keys. Your yes is bound to this question and written into the ledger."))),
+		when(s.Mood == front.MoodElevated, el("p", class("small"), el("strong", nil, moodOf(s.Mood)), text(": it can control what is yours on this device. Your approval covers this request only and is recorded."))),
 		when(s.LongRun, el("p", class("small faint"), text("It may run long. You can end it on Calls while it does."))))
 }
 
@@ -83,7 +54,7 @@ func (v *visit) overrides(a consent.Approval) html {
 		return html{}
 	}
 	id := "q-" + a.ID
-	return el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Answer it for good with a rule")),
+	return el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Always allow or block…")),
 		el("p", class("faint"), text("A rule is policy. Staging shows what it would change; activating it is a privileged call of its own. This question still waits for its answer.")),
 		each(a.Overrides, func(o consent.Override) html {
 			name := map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]
@@ -113,7 +84,7 @@ func (v *visit) answers(a consent.Approval) html {
 				return answerButton(style, string(ch.Kind), label, key)
 			}),
 			answerButton("danger", "deny", "Deny", "d")),
-		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More about the answer")),
+		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More options")),
 			when(slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease }), div("fields",
 				el("label", attrs{"for", "m-" + a.ID}, text("Minutes, if for a while")),
 				void("input", attrs{"id", "m-" + a.ID, "name", "minutes", "type", "number", "min", "1", "max", "60", "value", "5"}),
