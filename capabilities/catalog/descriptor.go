@@ -21,8 +21,9 @@ type Descriptor struct {
 	// Tool is the canonical ID; for a capability it is Capability.Tool() (S0-01).
 	Tool        capabilities.ToolID `json:"tool"`
 	Title       string              `json:"title"`
-	Description string              `json:"description"` // what a model reads: what it does and when to use it
-	Version     string              `json:"version"`     // semver
+	Phrase      Phrase              `json:"phrase,omitzero"` // what a call of it does, for people
+	Description string              `json:"description"`     // what a model reads: what it does and when to use it
+	Version     string              `json:"version"`         // semver
 	Tags        []string            `json:"tags"`
 	SideEffects SideEffects         `json:"side_effects"`
 	ModelFacing bool                `json:"model_facing"` // false: never listed to or callable by agents

@@ -323,6 +323,9 @@ func (d *Descriptor) validateSchemas() error {
 			return refuse(d, "evidence would record the secret %s", pointer)
 		}
 	}
+	if err := d.validatePhrase(); err != nil {
+		return err
+	}
 	if arg := d.Limits.DurationArg; arg != "" && !c.input.has(strings.Split(strings.TrimPrefix(arg, "/"), "/")) {
 		return refuse(d, "limits.duration_arg names %s, which the input does not have", arg)
 	}

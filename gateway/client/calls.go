@@ -120,6 +120,7 @@ type CallView struct {
 	EndedBy    string                   `json:"ended_by"` // caller or person, if they ended it on purpose
 	Effect     capabilities.Effect      `json:"effect"`
 	DurationMS float64                  `json:"duration_ms"`
+	Phrase     string                   `json:"phrase"` // what was done, in a few words
 	FirstSeq   uint64                   `json:"first_seq"`
 	LastSeq    uint64                   `json:"last_seq"`
 }

@@ -19,6 +19,7 @@ type call struct {
 	Node      capabilities.NodeID      `json:"node_id"`
 	NodeLabel string                   `json:"node_label"`
 	Surface   string                   `json:"surface"`
+	Phrase    string                   `json:"phrase"`
 	Started   time.Time                `json:"started_at"`
 	Decision  string                   `json:"decision"`
 	State     string                   `json:"state"`
@@ -90,7 +91,7 @@ func (v *visit) showCalls(problem error) {
 	for _, c := range list.Calls {
 		rows = append(rows, []html{
 			group(span("state "+c.mood(), text(c.Outcome)), when(c.EndedBy != "" || c.Code != "", el("div", class("faint small"), text(orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)))))),
-			link(at("calls", string(c.Call)), text(string(c.Tool))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), text(string(c.Lane)),
+			group(link(at("calls", string(c.Call)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), text(string(c.Lane)),
 			text(took(c.Duration)), ago(c.Started), v.ending(c),
 		})
 	}
@@ -108,7 +109,7 @@ func (v *visit) showCalls(problem error) {
 				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device"), field("lane", "Lane")))),
 			when(len(rows) == 0 && err == nil && narrowed > 0, empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
 			when(len(rows) == 0 && err == nil && narrowed == 0, empty("No calls yet", group(text("Connect an agent with "), code("handrail connect"), text(". Each call appears here as it happens.")))),
-			when(len(rows) > 0, table("Calls, newest first", []column{{name: "State"}, {name: "Tool"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Change"}}, rows)),
+			when(len(rows) > 0, table("Calls, newest first", []column{{name: "State"}, {name: "What"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Action"}}, rows)),
 			when(list.Before > 0, p(link("/console/calls?"+olderCalls(in, list.Before), text("Older calls")))))})
 }
 

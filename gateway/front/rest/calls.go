@@ -172,6 +172,10 @@ type callView struct {
 	Envelope *policy.Summary `json:"envelope,omitempty"`
 	FirstSeq uint64          `json:"first_seq"`
 	LastSeq  uint64          `json:"last_seq"`
+	// Phrase says in a few words what was done, or was to be done.
+	Phrase string `json:"phrase,omitempty"`
+
+	evidence map[string]any // of the arguments
 
 	approval, task string // what a pending call waits for
 }
@@ -356,6 +360,9 @@ func (v *callView) outcome() string {
 func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
 	var waiting map[string]bool // tasks, once they are needed
 	for _, v := range calls {
+		if d, ok := s.opts.Tools.Get(v.Tool); ok {
+			v.Phrase = d.Say(v.evidence, v.Outcome == "done")
+		}
 		switch {
 		case v.State != "pending":
 		case v.task != "":
@@ -406,6 +413,7 @@ func fold(packets []ledger.Packet) []*callView {
 			Surface    string              `json:"surface"`
 			Parent     capabilities.CallID `json:"parent_call_id"`
 			Step       uint32              `json:"step"`
+			Evidence   map[string]any      `json:"evidence"`
 			Effect     string              `json:"effect"`
 			Status     capabilities.Status `json:"status"`
 			Code       capabilities.Code   `json:"code"`
@@ -422,7 +430,8 @@ func fold(packets []ledger.Packet) []*callView {
 		_ = json.Unmarshal(p.Body, &body) // what is missing stays empty
 		switch {
 		case p.Kind == ledger.KindCallRequest:
-			v.StartedAt, v.Surface, v.Parent, v.Step = p.Time(), body.Surface, body.Parent, body.Step
+			v.StartedAt, v.Surface, v.evidence = p.Time(), body.Surface, body.Evidence
+			v.Parent, v.Step = body.Parent, body.Step
 		case p.Kind == ledger.KindCallDecision:
 			v.Decision, v.Code, v.NodeLabel = body.Effect, body.Code, body.Routing.Node.Label
 			v.Envelope = summary(p.Body)

@@ -1,0 +1,106 @@
+package catalog
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Phrase says in a few words what a call does, for lists that people read. {name} stands for a
+// recorded argument (EvidenceArgs) and is left out where the call does not have it; what is in
+// [brackets] is left out with it. Of an address the host is shown.
+type Phrase struct {
+	Do   string `json:"do"`   // "open {url}"
+	Done string `json:"done"` // "opened {url}"
+}
+
+// maxPhraseValue bounds one argument within a phrase, in characters.
+const maxPhraseValue = 60
+
+// Say words a call with these recorded arguments: Done of one that ended well, else Do. It is
+// Title where the descriptor has no phrase.
+func (d *Descriptor) Say(evidence map[string]any, done bool) string {
+	text := d.Phrase.Do
+	if done {
+		text = d.Phrase.Done
+	}
+	if text == "" {
+		return d.Title
+	}
+	var b strings.Builder
+	for text != "" {
+		open := strings.IndexByte(text, '[')
+		if open < 0 {
+			part, _ := fill(text, evidence)
+			b.WriteString(part)
+			break
+		}
+		part, _ := fill(text[:open], evidence)
+		b.WriteString(part)
+		optional, rest, _ := strings.Cut(text[open+1:], "]")
+		if part, whole := fill(optional, evidence); whole {
+			b.WriteString(part)
+		}
+		text = rest
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// fill puts arguments into a part; whole says that all of them are there.
+func fill(part string, evidence map[string]any) (filled string, whole bool) {
+	var b strings.Builder
+	whole = true
+	for {
+		before, rest, ok := strings.Cut(part, "{")
+		b.WriteString(before)
+		if !ok {
+			return b.String(), whole
+		}
+		name, after, _ := strings.Cut(rest, "}")
+		value := said(name, evidence[name])
+		whole = whole && value != ""
+		b.WriteString(value)
+		part = after
+	}
+}
+
+// said is a recorded argument in words; empty where there is none.
+func said(name string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		if name == "url" {
+			if u, err := url.Parse(v); err == nil && u.Host != "" {
+				v = u.Host
+			}
+		}
+		return cut(strings.Join(strings.Fields(v), " "), maxPhraseValue)
+	default:
+		raw, _ := json.Marshal(v)
+		return cut(string(raw), maxPhraseValue)
+	}
+}
+
+// validatePhrase refuses a phrase that names what is not recorded.
+func (d *Descriptor) validatePhrase() error {
+	if (d.Phrase.Do == "") != (d.Phrase.Done == "") {
+		return refuse(d, "a phrase says what is done and what was done")
+	}
+	var known []string
+	for _, pointer := range d.Evidence.Args {
+		known = append(known, evidenceName(pointer))
+	}
+	for _, text := range []string{d.Phrase.Do, d.Phrase.Done} {
+		if strings.Count(text, "[") != strings.Count(text, "]") || strings.Count(text, "{") != strings.Count(text, "}") {
+			return refuse(d, "the phrase %q has a bracket without its other half", text)
+		}
+		for part := range strings.SplitSeq(text, "{") {
+			if name, _, ok := strings.Cut(part, "}"); ok && !slices.Contains(known, name) {
+				return refuse(d, "the phrase %q names %s, which is not recorded", text, name)
+			}
+		}
+	}
+	return nil
+}
