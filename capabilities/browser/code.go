@@ -110,10 +110,8 @@ func (c *call) scriptEnded(err error, log []string, seen effects, last string) e
 		e = endedAt(err, last, seen)
 	case seen.steps+len(log) == 0 || c.ctx.Err() != nil || !errors.As(err, &e):
 		return err
-	case seen.done == 0:
-		e = capabilities.Wrap(e.Code, e, e.PublicMessage()+" No step was done.").WithHint(e.PublicHint())
 	default:
-		e = capabilities.Wrap(e.Code, e, fmt.Sprintf("%s Steps done before: %d, of them act: %d.", e.PublicMessage(), seen.done, seen.acted)).WithHint(e.PublicHint())
+		e = capabilities.Wrap(e.Code, e, sentence(e.PublicMessage())+" "+seen.before()).WithHint(e.PublicHint())
 	}
 	from, size := len(log), 0 // its end tells the most
 	for ; from > 0; from-- {
@@ -153,11 +151,7 @@ func waitsFor(err error, tool string) *waiting {
 // endedAt words the end of a script at a step that was not taken.
 func endedAt(err error, last string, seen effects) *capabilities.Error {
 	e := capabilities.AsError(err)
-	done := "No step was done."
-	if seen.done > 0 {
-		done = fmt.Sprintf("Steps done before: %d, of them act: %d.", seen.done, seen.acted)
-	}
-	said := capabilities.Wrap(e.Code, e, fmt.Sprintf("The script ended at %s: %s %s", last, e.PublicMessage(), done)).WithHint(e.PublicHint())
+	said := capabilities.Wrap(e.Code, e, fmt.Sprintf("The script ended at %s: %s %s", last, sentence(e.PublicMessage()), seen.before())).WithHint(e.PublicHint())
 	switch e.Code {
 	case capabilities.CodeApprovalPending:
 		return said.WithHint("Call again once a person has answered. The script then starts from its beginning: what it has done it does again, unless it looks first.")
@@ -166,6 +160,14 @@ func endedAt(err error, last string, seen effects) *capabilities.Error {
 		return said.WithHint("Look at the page before calling again: what the script has done stays done.")
 	}
 	return said
+}
+
+// sentence ends a text that another sentence follows.
+func sentence(s string) string {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
 }
 
 // step carries out a step of a script, in the script's own turn.
@@ -235,6 +237,14 @@ func (e *effects) add(effect capabilities.Effect) {
 		e.doubtful++
 	}
 	e.acted++
+}
+
+// before says what was done before a script ended.
+func (e *effects) before() string {
+	if e.done == 0 {
+		return "No step was done."
+	}
+	return fmt.Sprintf("Steps done before: %d, of them act: %d.", e.done, e.acted)
 }
 
 func (e *effects) sum() (capabilities.Effect, string) {
