@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,6 +69,7 @@ type Agent struct {
 	desk     *owner.Desk
 	// stoppedBy is whose switch stopped the node last; the switch calls one at a time.
 	stoppedBy string
+	made      time.Time
 	journal   *journal.Journal
 	spool     *spool.Spool
 	link      *link.Link
@@ -89,7 +91,7 @@ func New(o Options) (a *Agent, err error) {
 			return nil, err
 		}
 	}
-	a = &Agent{opts: o, runs: watchersOf(o)}
+	a = &Agent{opts: o, runs: watchersOf(o), made: time.Now()}
 	a.board = a.openBoard()
 	a.identity, err = link.LoadIdentity(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -110,6 +110,7 @@ type Invocation struct {
 	Call       CallID
 	Capability CapabilityID
 	Lane       LaneID
+	Principal  PrincipalID // whom it is carried out for, as the envelope says
 	// Args is the canonical JSON object, valid against the descriptor's input
 	// schema, without routing fields.
 	Args json.RawMessage

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
@@ -100,7 +101,7 @@ func (w *run) leave() {
 // invocation is the ticket as its handler sees it.
 func (w *run) invocation(sink Sink) capabilities.Invocation {
 	return capabilities.Invocation{
-		Call: w.t.Call, Capability: w.t.Capability, Lane: w.t.Lane, Args: w.t.Args, Grants: w.t.Grants,
+		Call: w.t.Call, Capability: w.t.Capability, Lane: w.t.Lane, Principal: policy.PrincipalIn(w.t.Envelope), Args: w.t.Args, Grants: w.t.Grants,
 		Progress: func(p capabilities.Progress) {
 			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: w.seen.Text(p.Message), Data: p.Data}
 			wp.Clip()

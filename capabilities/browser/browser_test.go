@@ -187,6 +187,7 @@ type node struct {
 	t    testing.TB
 	h    *Handler
 	lane capabilities.LaneID
+	who  capabilities.PrincipalID
 	log  *syncBuffer
 }
 
@@ -259,6 +260,13 @@ func newNodeAlone(t testing.TB, origins ...string) *node {
 // on gives the same node seen from another lane.
 func (n *node) on(lane capabilities.LaneID) *node { c := *n; c.lane = lane; return &c }
 
+// as gives the same node seen by another principal, in a lane of its own.
+func (n *node) as(who capabilities.PrincipalID) *node {
+	c := *n
+	c.who, c.lane = who, capabilities.LaneID(who)
+	return &c
+}
+
 type answer struct {
 	capabilities.Output
 	json string
@@ -279,8 +287,8 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 		n.t.Fatal(err)
 	}
 	out, err := n.h.Handle(ctx, withSteps(n.t, capabilities.Invocation{
-		Grants: []string{"ui.session.persist_state"},
-		Call:   "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
+		Grants: []string{"ui.session.persist_state"}, Principal: n.who,
+		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
 	}))
 	if err != nil {
 		return answer{}, capabilities.AsError(err)

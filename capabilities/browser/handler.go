@@ -69,6 +69,13 @@ type Options struct {
 	// StateDir holds named profiles and storage states, for this account only.
 	// Default: none, both are refused.
 	StateDir string
+	// Shared are names of profiles and storage states that several principals have
+	// together, and which ones. Default: none, each has its own.
+	Shared map[string][]capabilities.PrincipalID
+	// SoleUser gives the only principal that had launched or closed a browser on this node
+	// before it started: what was kept before names belonged to principals is that one's.
+	// false: there were several, or it is not known. Default: it is not known.
+	SoleUser func() (capabilities.PrincipalID, bool)
 	// Attach is the debugging address of a Chrome that the person runs, such as
 	// "http://127.0.0.1:9222", which calls may attach to. Default: none, attaching
 	// is refused.
@@ -105,6 +112,9 @@ type Handler struct {
 	life     context.Context // ends with Close
 	kill     context.CancelFunc
 
+	adopting sync.Mutex // held while kept files are looked for and moved
+	adopted  bool       // it was tried; guarded by adopting
+
 	pausing sync.Mutex // taken before mu: Pause, and what is attached meanwhile
 
 	mu      sync.Mutex
@@ -112,7 +122,7 @@ type Handler struct {
 	lanes   map[capabilities.LaneID]*lane
 	chromes map[bool]*chrome   // by headless
 	running map[*chrome]bool   // all that live, but a person's own
-	homes   map[string]*chrome // by profile: the latest that had it
+	homes   map[string]*chrome // by a profile's folder: the latest that had it
 	keeping bool               // a secret lies in the clipboard; see keep.go
 	idle    *time.Timer
 	expiry  *time.Timer // ends lanes that nobody uses
@@ -179,6 +189,9 @@ func New(o Options) (*Handler, error) {
 	}
 	rules, err := egress.NewRules(o.AllowOrigins)
 	if err != nil {
+		return nil, err
+	}
+	if err := readShared(o.Shared); err != nil {
 		return nil, err
 	}
 	if err := rules.Narrow(o.AllowDomains, o.BlockDomains); err != nil {

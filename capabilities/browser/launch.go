@@ -10,6 +10,7 @@ import (
 type way struct {
 	headless bool
 	profile  string
+	home     string // the profile's folder
 	attach   bool
 }
 
@@ -35,7 +36,7 @@ func launch(c *call) (capabilities.Output, error) {
 		want.headless = *args.Headless
 	}
 	if args.Profile != "" {
-		want.profile, want.attach = args.Profile, false
+		want.profile, want.home, want.attach = args.Profile, "", false
 	}
 	if args.Attach {
 		want = way{attach: true}
@@ -43,10 +44,20 @@ func launch(c *call) (capabilities.Output, error) {
 	if err := c.h.allowed(want, args.Profile, args.State); err != nil {
 		return capabilities.Output{}, err
 	}
+	if want.profile != "" {
+		home, err := c.h.kept(profiles, c.inv.Principal, want.profile)
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		want.home = home
+	}
 	var state *storageState
 	if args.State != "" {
-		var err error
-		if state, err = c.h.loadState(args.State); err != nil {
+		path, err := c.h.kept(states, c.inv.Principal, args.State)
+		if err == nil {
+			state, err = loadState(path, args.State)
+		}
+		if err != nil {
 			return capabilities.Output{}, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// A profile lasts below Options.StateDir. A lane that asked for one gets a Chrome
+// A profile lasts below Options.StateDir; see kept.go. A lane that asked for one gets a Chrome
 // of its own, which works on a copy in its scratch folder: the launcher brings it
 // in and takes it home when that Chrome has ended, even if this process was
 // killed. So it lies nowhere in use by two, and never half written.
@@ -34,7 +33,7 @@ var caches = []string{
 // withProfile gives the lane a Chrome of its own with its profile.
 func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	l.h.mu.Lock()
-	before := l.h.homes[w.profile]
+	before := l.h.homes[w.home]
 	l.h.mu.Unlock()
 	if before != nil && (before.leaving.Load() || !before.alive()) { // it is on its way home
 		select {
@@ -43,16 +42,12 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 			return nil, ctx.Err()
 		}
 	}
-	home, err := filepath.Abs(filepath.Join(l.h.o.StateDir, "profiles", w.profile))
-	if err != nil {
-		return nil, err
-	}
 	out, err := l.openEgress()
 	if err != nil {
 		return nil, err
 	}
 	c, err := l.h.startChrome(ctx, chromeStart{headless: w.headless, own: l, proxy: out.Addr(), lend: &platform.Lend{
-		Home: home, Name: profileDir, Leave: caches,
+		Home: w.home, Name: profileDir, Leave: caches,
 		Note: fmt.Sprintf("conversation %s, process %d, since %s", l.id, os.Getpid(), time.Now().UTC().Format(time.RFC3339)),
 	}})
 	if err != nil {
@@ -61,7 +56,7 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	}
 	out.Use(c.proc)
 	l.h.mu.Lock()
-	l.h.homes[w.profile] = c
+	l.h.homes[w.home] = c
 	l.h.mu.Unlock()
 	l.mu.Lock()
 	ended := l.ended

@@ -124,7 +124,7 @@ func TestProfile(t *testing.T) {
 	}
 	// At home it is for this account only, without caches.
 	n.must("close", obj{})
-	filepath.WalkDir(filepath.Join(dir, "profiles"), func(path string, d os.DirEntry, err error) error {
+	filepath.WalkDir(filepath.Join(n.h.home(""), "profiles"), func(path string, d os.DirEntry, err error) error {
 		info, _ := d.Info()
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v", path, info.Mode())
@@ -237,7 +237,7 @@ func TestStorageState(t *testing.T) {
 	if now := s.count("/") + two.count("/") + framed.count("/"); now != hits {
 		t.Error("saving asked the sites")
 	}
-	path := filepath.Join(dir, "states", "shop.json")
+	path := filepath.Join(n.h.home(""), "states", "shop.json")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatal(info, err)
@@ -269,7 +269,7 @@ func TestStorageState(t *testing.T) {
 	}
 	// What was loaded is saved again, visited or not.
 	fresh.must("close", obj{"save_storage_state": "again"})
-	again, _ := os.ReadFile(filepath.Join(dir, "states", "again.json"))
+	again, _ := os.ReadFile(filepath.Join(n.h.home(""), "states", "again.json"))
 	if !bytes.Contains(again, []byte("zwei")) || !bytes.Contains(again, []byte("quoted")) {
 		t.Error("a state that was loaded is not saved whole")
 	}

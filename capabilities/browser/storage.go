@@ -67,10 +67,6 @@ type cookie struct {
 	PartitionKey json.RawMessage `json:"partitionKey,omitzero"`
 }
 
-func (h *Handler) statePath(name string) string {
-	return filepath.Join(h.o.StateDir, "states", name+".json")
-}
-
 // visited notes an origin that the lane had a document of.
 func (l *lane) visited(origin string) {
 	if len(origin) > 300 || !isWebOrigin(origin) || strings.HasSuffix(origin, "."+egress.FilesDomain) {
@@ -102,6 +98,10 @@ func (c *call) saveState(name string) error {
 	case !stateName.MatchString(name):
 		return errStateName
 	}
+	path, err := c.h.kept(states, c.inv.Principal, name)
+	if err != nil {
+		return err
+	}
 	l := c.lane
 	l.mu.Lock()
 	chrome, id, origins := l.chrome, l.context, append([]string(nil), l.origins...)
@@ -130,7 +130,6 @@ func (c *call) saveState(name string) error {
 		return err
 	}
 	// Last, because what a page has just set is on its way to Chrome's store still.
-	var err error
 	if state.Cookies, err = readCookies(c.ctx, chrome, id); err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (c *call) saveState(name string) error {
 		return capabilities.Errorf(capabilities.CodeResultTooLarge, "The pages store more than the %d MiB that a state may have.", maxState>>20).
 			WithHint("Launch with a profile, which keeps everything.")
 	}
-	if err := writePrivate(c.h.statePath(name), data); err != nil {
+	if err := writePrivate(path, data); err != nil {
 		return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The storage state could not be written.").
 			WithHint("The owner should look at the node's data directory.")
 	}
@@ -172,8 +171,8 @@ func writePrivate(path string, data []byte) error {
 }
 
 // loadState reads a kept state.
-func (h *Handler) loadState(name string) (*storageState, error) {
-	f, err := os.Open(h.statePath(name))
+func loadState(path, name string) (*storageState, error) {
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, capabilities.Errorf(capabilities.CodeNotFound, "There is no storage state %q on this node.", name).
 			WithHint("Save one first: tool.browser.close with save_storage_state.")

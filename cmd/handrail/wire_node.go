@@ -32,6 +32,8 @@ type nodeConfig struct {
 
 	// read is what the owner's file says about a page's reading a file; nil: nothing.
 	read func(path string) *capabilities.Error
+	// sole is the only principal that ever used the browser here; nil: not known.
+	sole func() (capabilities.PrincipalID, bool)
 	// sensors is what the flags say about camera and microphone.
 	sensors sensorConfig
 }
@@ -54,6 +56,9 @@ type browserConfig struct {
 	UploadRoots []string `json:"upload_roots,omitempty"`
 	// DownloadDir keeps finished downloads; empty: they go with the browser.
 	DownloadDir string `json:"download_dir,omitempty"`
+	// Shared are names of profiles and storage states that several principals have
+	// together, and which ones; every other name is each principal's own.
+	Shared map[string][]capabilities.PrincipalID `json:"shared_profiles,omitempty"`
 	// Attach is the debugging address of the person's own Chrome, such as
 	// "http://127.0.0.1:9222"; empty: it is not touched.
 	Attach string `json:"attach,omitempty"`
@@ -170,7 +175,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 	b, err := browser.New(browser.Options{
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
-		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Attach: c.Attach,
+		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared, SoleUser: config.sole, Attach: c.Attach,
 		CheckFile: config.read, Log: log,
 	})
 	if err != nil {
@@ -232,6 +237,12 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState 
 			return a.Read(path)
 		}
 		return &capabilities.Error{Code: capabilities.CodeDeniedByNode}
+	}
+	config.sole = func() (capabilities.PrincipalID, bool) {
+		if a := node.Load(); a != nil {
+			return a.SoleUser("tool.browser.launch", "tool.browser.close")
+		}
+		return "", false
 	}
 	if err := ownerHosts(data, &config.Browser); err != nil {
 		return nil, err
