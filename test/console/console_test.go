@@ -193,7 +193,7 @@ func TestApproveWithOneKey(t *testing.T) {
 	d.await(`document.querySelectorAll("[data-question]").length === 2`)
 	page := d.value("document.getElementById('main').innerText")
 	for _, want := range []string{"robot", "tool.fixture.press", "study", "the first", "it moves the mouse of a person", "So far in this lane", "tool.fixture.echo", "done", "high risk", "Types 9 characters", "robot says why", "to answer Ann",
-		"the caller is waiting", "asks 2 questions", "Allow these 2 once"} {
+		"the caller is waiting", "asks 2 questions", "Allow 2 once"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

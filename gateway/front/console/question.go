@@ -50,9 +50,9 @@ func (v *visit) task(list []question) html {
 		ids,
 		div("buttons",
 			when(!bound, group(
-				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindCall)}, text("Allow these "+n+" once")),
-				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindLease)}, text("Allow these "+n+" for 5 minutes")))),
-			el("button", attrs{"class", "danger", "type", "submit", "name", "answer", "value", "deny"}, text("Deny these "+n))),
+				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindCall)}, text("Allow "+n+" once")),
+				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindLease)}, text("Allow "+n+" for 5 min")))),
+			el("button", attrs{"class", "danger", "type", "submit", "name", "answer", "value", "deny"}, text("Deny "+n))),
 		when(bound, el("p", class("small faint"), text("One of them is asked about at each call, so they are allowed one by one."))))
 	return el("section", attrs{"class", "task", "id", "t-" + first.ID, "aria-label", n + " questions of " + string(first.Principal)},
 		el("p", class("asks"), el("strong", nil, text(string(first.Principal))), text(" asks "+n+" questions in lane "), code(string(first.Lane)), text(".")),
