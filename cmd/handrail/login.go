@@ -3,13 +3,72 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
 	"github.com/mdp/qrterminal/v3"
 	"github.com/spf13/cobra"
 )
+
+// fromElsewhere gives the address by which another device reaches the gateway: the one that
+// this command does, if that leads beyond this machine, else this machine's own address,
+// where the gateway listens on all of them.
+func (c *client) fromElsewhere(cmd *cobra.Command) (string, error) {
+	host := c.base.Hostname()
+	if ip, err := netip.ParseAddr(host); c.away || host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+		return c.base.String(), nil
+	}
+	var status struct {
+		HTTP string `json:"http_addr"`
+	}
+	if err := c.get(cmd.Context(), path("status"), &status); err != nil {
+		return "", err
+	}
+	at, port, err := net.SplitHostPort(status.HTTP)
+	listens, bad := netip.ParseAddr(at)
+	if err != nil || bad != nil {
+		return c.base.String(), nil
+	}
+	if listens.IsLoopback() {
+		return "", usageHint("Start the gateway with an --http that other devices reach, such as 'handrail gateway --http :7480 --tls-generated', or name its address with --url.",
+			"a phone cannot reach this gateway: it listens on %s alone", at)
+	}
+	if listens.IsUnspecified() {
+		own, err := net.InterfaceAddrs()
+		if err != nil {
+			return "", err
+		}
+		if at = reachable(own); at == "" {
+			return "", usageHint("Connect this machine to a network, or name an address with --url.", "this machine has no address that a phone could reach")
+		}
+	}
+	u := *c.base
+	u.Host = net.JoinHostPort(at, port)
+	return u.String(), nil
+}
+
+// reachable gives the address of this machine that others most likely reach: of IPv4 first, as
+// people's networks have it.
+func reachable(own []net.Addr) string {
+	best := ""
+	for _, a := range own {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		switch ip := p.Addr().Unmap(); {
+		case ip.IsLoopback() || ip.IsLinkLocalUnicast():
+		case ip.Is4():
+			return ip.String()
+		case best == "":
+			best = ip.String()
+		}
+	}
+	return best
+}
 
 func newLoginCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,6 +91,12 @@ func newLoginCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		elsewhere := ""
+		if *qr { // before a code is made that no phone could use
+			if elsewhere, err = c.fromElsewhere(cmd); err != nil {
+				return err
+			}
+		}
 		var raw json.RawMessage
 		if err := c.do(cmd.Context(), http.MethodPost, path("logins"), body("role", *role), &raw); err != nil {
 			return err
@@ -47,15 +112,18 @@ func newLoginCmd() *cobra.Command {
 		// The address that the gateway was given for other devices, or the one by which
 		// this command reached it.
 		at := c.base.String()
-		if made.Public != "" {
+		switch {
+		case made.Public != "":
 			at = made.Public
+		case elsewhere != "":
+			at = elsewhere
 		}
 		link := at + "/console/login#" + made.Code
 		if commonOf(cmd).json {
 			return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires, "fingerprint": c.pin.String()})
 		}
 		if !c.pin.IsZero() {
-			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, look that it is this one:\n%s\n", c.pin)
+			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, check that it matches:\n%s\n", c.pin)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(time.TimeOnly))
 		fmt.Fprintln(cmd.OutOrStdout(), plain(link))
