@@ -107,7 +107,7 @@ func (s *steps) call(ctx context.Context, m *wire.Step) *call {
 	now, p := time.Now(), s.parent
 	return &call{
 		id: newCallID(now), began: now, ctx: ctx, parent: p.id, step: m.Number,
-		req: Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface},
+		req: Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token},
 	}
 }
 
@@ -165,6 +165,9 @@ func (s *steps) fits(c *call) *capabilities.Error {
 	}
 	c.args.NodeID = p.args.NodeID // as the parent was asked for
 	c.args.Timeout = min(c.args.Timeout, s.left())
+	if c.args.Purpose == "" {
+		c.args.Purpose = p.args.Purpose
+	}
 	return nil
 }
 

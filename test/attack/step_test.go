@@ -292,3 +292,30 @@ func TestStepsUnderARevokedGrant(t *testing.T) {
 		}
 	}
 }
+
+// The question about a step carries what the caller said the whole call is for, and is
+// closed when nobody waits for the answer any more.
+func TestAStepsQuestionEndsWithItsCall(t *testing.T) {
+	a := enter(t, site.Options{ApprovalWait: time.Minute})
+	args := steps(step(site.ToolPress, obj{"text": "asked"}))
+	args["purpose"] = "to press once"
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan capabilities.Result, 1)
+	go func() { done <- a.conduct(ctx, args) }()
+	q := a.waiting()
+	if told, ok := a.Consent.Told(q.ID, true); !ok || told.Purpose != "to press once" || q.Tool != site.ToolPress {
+		t.Errorf("%+v %+v", q, told)
+	}
+	cancel()
+	if r := <-done; r.Code != capabilities.CodeCancelled {
+		t.Errorf("%s", r.Code)
+	}
+	for end := time.Now().Add(site.Within); len(a.Consent.Approvals()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the question outlived its call")
+		}
+	}
+	if a.h.Runs("asked") != 0 {
+		t.Error("it ran")
+	}
+}
