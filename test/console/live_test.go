@@ -65,7 +65,8 @@ type watched struct {
 	token  string
 }
 
-const watchRules = `@id("live") permit (principal, action in Action::"family:live", resource) when { context.consent };`
+const watchRules = `@id("live") permit (principal, action in Action::"family:live", resource) when { context.consent };
+@id("ask") permit (principal, action == Action::"tool.fixture.press", resource) when { context.consent };`
 
 func startWatched(t *testing.T, size string) *watched { return startWatchedBy(t, size, nil) }
 
@@ -81,7 +82,7 @@ func startWatchedBy(t *testing.T, size string, change func(*gateway.Options)) *w
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	w := &watched{desk: &desk{Site: s, t: t, ctx: ctx}, screen: screen, opener: opener}
-	w.node = s.AddNode("study", h)
+	w.node = s.AddNode("study", h, site.NewHandler())
 	w.node.AwaitReady("tyrum.live.screen")
 	w.token = s.MustToken("ann", principal.RoleOperator)
 	return w
@@ -316,6 +317,31 @@ func TestWatchInTheConsole(t *testing.T) {
 	must(t, w.run(`document.querySelector("tbody a").click(); 1`, nil))
 	w.await(`location.pathname.startsWith("/console/calls/") && document.readyState === "complete"`)
 	w.says("Recorded ended by the viewer", "Answered ended by the viewer")
+	w.quiet()
+}
+
+// What waits for a person about a device is answered where the device is watched.
+func TestQuestionsAreAnsweredOnTheLivePage(t *testing.T) {
+	w := startWatched(t, "800x608")
+	w.enter(principal.RoleOperator)
+	w.Grant("ann", w.node, "tool.live.screen")
+	w.goTo("/console/live/" + string(w.node.ID))
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("watch-state").textContent === "Live."`)
+	asked := w.call("robot", string(site.ToolPress), `{"text":"x"}`)
+	w.await(`document.querySelectorAll("#live [data-question]").length === 1`)
+	w.shots("live-question")
+	must(t, w.run(`document.querySelector("#live [data-question] button[value=deny]").click()`, nil))
+	if got := w.result(asked); got.Status == capabilities.StatusOK {
+		t.Errorf("%+v", got)
+	}
+	w.await(`document.getElementById("outcome").textContent.includes("Denied") && document.querySelectorAll("#live [data-question]").length === 0`)
+	if at := w.value(`location.pathname`); at != "/console/live/"+string(w.node.ID) {
+		t.Errorf("the answer leads to %s", at)
+	}
+	if got := w.value(`document.getElementById("watch-state").textContent`); got != "Live." {
+		t.Errorf("the view ended: %q", got)
+	}
 	w.quiet()
 }
 

@@ -65,7 +65,7 @@ func (v *visit) overrides(a consent.Approval) html {
 
 // answers are the buttons, the narrowest first; deny stands beside it.
 func (v *visit) answers(a consent.Approval) html {
-	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"},
+	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"}, v.returns(),
 		div("buttons",
 			each(a.Choices, func(ch consent.Choice) html {
 				label, key, style := "", "", "plain"
@@ -158,11 +158,7 @@ func (c *Console) answer(v *visit) {
 	if err == nil {
 		err = v.ask(http.MethodPost, api("approvals", v.r.PathValue("approval")), in, nil)
 	}
-	if err != nil {
-		v.showApprovals(err)
-		return
-	}
-	v.seeOther("/console/approvals", map[bool]string{true: "denied", false: "allowed"}[in["answer"] == "deny"])
+	v.answered(err, in["answer"] == "deny")
 }
 
 // moreTime keeps a question open for who needs longer to read it.

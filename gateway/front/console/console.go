@@ -219,6 +219,8 @@ type visit struct {
 	who  principal.Identity
 	csrf string
 	con  *Console
+	// watched is the device whose live page is shown; "" on other pages.
+	watched capabilities.NodeID
 }
 
 func (c *Console) visited(page func(*visit)) http.Handler {

@@ -47,7 +47,7 @@ func (v *visit) task(list []question) html {
 		bound = bound || q.Longest == consent.KindCall
 	}
 	answers := v.control("POST /v1/approvals", "/console/approvals", attrs{"class", "together"},
-		ids,
+		v.returns(), ids,
 		div("buttons",
 			when(!bound, group(
 				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindCall)}, text("Allow "+n+" once")),
@@ -214,9 +214,44 @@ func (c *Console) answerTogether(v *visit) {
 			err = &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
 		}
 	}
-	if err != nil {
-		v.showApprovals(err)
-		return
+	v.answered(err, in["answer"] == "deny")
+}
+
+// answered goes on to the page that the answer was given on.
+func (v *visit) answered(problem error, denied bool) {
+	node := capabilities.NodeID(v.r.PostForm.Get("live"))
+	switch {
+	case problem != nil && node != "":
+		v.showWatch(node, problem)
+	case problem != nil:
+		v.showApprovals(problem)
+	case node != "":
+		v.seeOther(at("live", string(node)), map[bool]string{true: "denied", false: "allowed"}[denied])
+	default:
+		v.seeOther("/console/approvals", map[bool]string{true: "denied", false: "allowed"}[denied])
 	}
-	v.seeOther("/console/approvals", map[bool]string{true: "denied", false: "allowed"}[in["answer"] == "deny"])
+}
+
+// returns has an answer that is given on a device's live page lead back to it.
+func (v *visit) returns() html {
+	if v.watched == "" {
+		return html{}
+	}
+	return hiddenField("live", string(v.watched))
+}
+
+// waitingOn is what waits for a person about a device, answerable where it is watched.
+func (v *visit) waitingOn(node capabilities.NodeID) html {
+	var list struct {
+		Approvals []question `json:"approvals"`
+	}
+	if v.get(api("approvals"), &list) != nil {
+		return html{}
+	}
+	here := slices.DeleteFunc(list.Approvals, func(q question) bool { return q.Node != node })
+	if len(here) == 0 {
+		return html{}
+	}
+	return el("section", attrs{"aria-label", "Waiting for you on this device"}, el("h2", class("part"), text("Waiting for you on this device")),
+		el("div", attrs{"class", "cards", "id", "questions"}, each(tasks(here), v.task)))
 }

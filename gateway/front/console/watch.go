@@ -25,14 +25,17 @@ const watchRoute = "POST /v1/live/{node}/{source}/whep"
 // watchPage shows one device's screen or camera, or has its microphone heard, live. The
 // picture is no part of what the page keeps true by asking for itself again: its module
 // does that.
-func (c *Console) watchPage(v *visit) {
+func (c *Console) watchPage(v *visit) { v.showWatch(capabilities.NodeID(v.r.PathValue("node")), nil) }
+
+func (v *visit) showWatch(node capabilities.NodeID, problem error) {
 	var d device
-	if err := v.get(api("nodes", v.r.PathValue("node")), &d); err != nil {
+	if err := v.get(api("nodes", string(node)), &d); err != nil {
 		v.show(page{title: "Live", here: "/console/nodes", fault: err})
 		return
 	}
+	v.watched = d.ID
 	name := orElse(d.Label, d.Host)
-	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node approval"}
+	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node approval", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"}, body: v.waitingOn(d.ID)}
 	one := sources[0]
 	for _, other := range sources {
 		if v.r.URL.Query().Get("source") == other.name {
@@ -47,7 +50,7 @@ func (c *Console) watchPage(v *visit) {
 	case !ready:
 		pg.body = el("div", attrs{"data-gone", d.absence()}, empty("Nothing to watch", text(why)))
 	default:
-		pg.modules = []string{"watch"}
+		pg.modules = append(pg.modules, "watch")
 		takes := html{}
 		if ready, _ := d.offersHands(); screen && ready && v.offers("POST /v1/control/{node}") {
 			pg.modules = append(pg.modules, "takeover")
