@@ -152,10 +152,10 @@ var codeTable = map[Code]CodeInfo{
 	CodeLedgerUnavailable: {"The ledger could not record the call, so it was not carried out.", "The admin should look at the gateway's disk.", true, 503},
 	CodeNodeDisconnected:  {"The node went away before it started the call; nothing was executed.", "Try again when the node is back.", true, 503},
 	CodeUnknownOutcome:    {"The connection to the node was lost and it is not known whether the call finished.", "Look at the device's state before repeating the call.", false, 502},
-	CodeDeadlineExceeded:  {"The call did not finish in time.", "Give a larger timeout_ms, or do less at once.", true, 504},
-	CodeCancelled:         {"The caller cancelled the call.", "Call again if it is still wanted.", false, 499},
+	CodeDeadlineExceeded:  {"The call did not finish in time.", "Look at what it did so far before repeating it; then give a larger timeout_ms, or do less at once.", true, 504},
+	CodeCancelled:         {"The caller cancelled the call.", "It may have started: look at what it did before repeating it.", false, 499},
 	CodeResultTooLarge:    {"The result is larger than the tool may give.", "Ask for less.", false, 502},
-	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Make a new request with a new request ID.", false, 410},
+	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. What only reads can be asked again with a new request ID.", false, 410},
 
 	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403},
 	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502},

@@ -36,6 +36,7 @@ const (
 	// are repeated in headers, and closing its response stream cancels it.
 	revisionStateless = "2026-07-28"
 	metaProtocol      = "io.modelcontextprotocol/protocolVersion"
+	metaRequestID     = "dev.handrail/request_id"
 )
 
 type bridgeOptions struct {
@@ -59,6 +60,7 @@ type bridge struct {
 	mu          sync.Mutex // guards what follows
 	client      *client
 	running     map[string]context.CancelFunc // by request ID as JSON
+	named       map[string]string             // of those, Handrail's own request IDs
 	version     string                        // negotiated; "" before initialize
 	session     string
 	initialize  []byte // the client's own initialize, to open the session anew
@@ -67,7 +69,7 @@ type bridge struct {
 }
 
 func newBridge(o bridgeOptions) *bridge {
-	return &bridge{o: o, running: map[string]context.CancelFunc{}}
+	return &bridge{o: o, running: map[string]context.CancelFunc{}, named: map[string]string{}}
 }
 
 // message is what the bridge reads of a JSON-RPC message.
@@ -89,6 +91,13 @@ func (m message) version() string {
 	var v string
 	_ = json.Unmarshal(m.Params.Meta[metaProtocol], &v)
 	return v
+}
+
+// named is the request ID by which a call is known to Handrail, if it has one.
+func (m message) named() string {
+	var id string
+	_ = json.Unmarshal(m.Params.Meta[metaRequestID], &id)
+	return id
 }
 
 // Run relays until standard input ends or ctx does.
@@ -217,6 +226,9 @@ func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.R
 	if !full {
 		for _, id := range ids {
 			b.running[string(id)] = cancel
+			if named := m.named(); named != "" {
+				b.named[string(id)] = named
+			}
 		}
 	}
 	b.mu.Unlock()
@@ -232,6 +244,7 @@ func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.R
 		defer b.mu.Unlock()
 		for _, id := range ids {
 			delete(b.running, string(id))
+			delete(b.named, string(id))
 		}
 	})
 }
@@ -242,6 +255,8 @@ func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.R
 func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
 	b.mu.Lock()
 	cancel, known := b.running[string(m.Params.RequestID)]
+	named := b.named[string(m.Params.RequestID)]
+	c := b.client
 	sessions := b.session != ""
 	b.mu.Unlock()
 	if sessions {
@@ -249,6 +264,14 @@ func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
 	}
 	if known {
 		cancel()
+	}
+	if known && !sessions && named != "" && c != nil {
+		// A call with a request ID outlives its connection, which says nothing then.
+		b.work.Go(func() {
+			if err := c.do(ctx, http.MethodDelete, path("calls", "request", named), nil, nil); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
+				fmt.Fprintf(b.o.Log, "handrail mcp: a call could not be cancelled: %v\n", err)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,9 +85,22 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 	err = c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw)
 	stop()
 	if err != nil {
+		if o.requestID != "" && cmd.Context().Err() != nil {
+			cancelRequest(cmd, c, o.requestID)
+		}
 		return err
 	}
 	return c.likeTool(cmd, tool, printResult(cmd, c, raw, o.out))
+}
+
+// cancelRequest cancels a call on purpose: one with a request ID outlives the connection.
+func cancelRequest(cmd *cobra.Command, c *client, id string) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(cmd.Context()), 5*time.Second)
+	defer done()
+	err := c.do(ctx, http.MethodDelete, path("calls", "request", id), nil, nil)
+	if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound { // it has ended
+		fmt.Fprintf(cmd.ErrOrStderr(), "The call could not be cancelled and may go on: %v\n", err)
+	}
 }
 
 // arguments merges --args and --arg into one object. It stays raw JSON where the

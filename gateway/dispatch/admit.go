@@ -403,7 +403,7 @@ func (d *Dispatcher) consent(ctx context.Context, c *call) *capabilities.Error {
 	question.Look = d.meets(c)
 	question.Left = func() bool {
 		select {
-		case <-d.closing: // so does every call with the gateway
+		case <-d.serving.Done(): // so does every call with the gateway
 			return false
 		default:
 			return c.req.task == ""

@@ -94,7 +94,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 		defer func() { <-d.fetching }()
 	case <-ctx.Done():
 		return because(ctx, &capabilities.Error{Code: capabilities.CodeCancelled})
-	case <-d.closing:
+	case <-d.serving.Done():
 		return errGatewayEnds
 	}
 	node := c.selected()
@@ -117,7 +117,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 		defer tick.Stop()
 		for {
 			select {
-			case <-d.closing:
+			case <-d.serving.Done():
 				cancel()
 				return
 			case <-ends:
@@ -135,7 +135,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 			break
 		}
 		select {
-		case <-d.closing:
+		case <-d.serving.Done():
 			leave = true
 			return errGatewayEnds
 		default:
@@ -157,7 +157,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 		case <-changed:
 		case <-again.C:
 		case <-ctx.Done():
-		case <-d.closing:
+		case <-d.serving.Done():
 		}
 		again.Stop()
 	}

@@ -125,6 +125,16 @@ func (d *Dispatcher) endRow(tx *store.Tx, r *row, from string, now time.Time) er
 	return nil
 }
 
+// freeRow forgets a call that was in state from and never started: its request ID may
+// be used again.
+func (d *Dispatcher) freeRow(tx *store.Tx, r *row, from string) error {
+	if r.request == "" {
+		return d.endRow(tx, r, from, time.Now())
+	}
+	_, err := tx.Exec(`DELETE FROM calls WHERE state = $1 AND call_id = $2`, from, string(r.call))
+	return err
+}
+
 // markUnknown keeps an open call's row for a late word of its node.
 func (d *Dispatcher) markUnknown(tx *store.Tx, r *row) error {
 	if r.request != "" {

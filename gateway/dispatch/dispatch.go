@@ -151,6 +151,7 @@ type Dispatcher struct {
 	opts      Options
 	flights   *flights
 	settler   *settler
+	late      late
 	airborne  airborne
 	tasks     tasks
 	refusals  refusals
@@ -169,8 +170,8 @@ type Dispatcher struct {
 	open      openCalls
 	recovered map[capabilities.CallID]*flight // what Recover took up, until Run has looked at it
 	served    time.Time                       // when Recover was called: calls come from then on
-	closing   chan struct{}                   // closed when Run ends
-	close     func()                          // closes it, once
+	serving   context.Context                 // until Run ends
+	close     func()                          // ends it
 
 	mu         sync.Mutex
 	ending     bool           // Run waits for background: nothing new begins
@@ -220,11 +221,11 @@ func New(o Options) *Dispatcher {
 		o.ReserveWait = defaultReserveWait
 	}
 	d := &Dispatcher{
-		opts: o, reserved: newReserved(), flights: newFlights(), slots: make(chan struct{}, o.MaxRunning),
+		opts: o, reserved: newReserved(), flights: newFlights(), late: newLate(), slots: make(chan struct{}, o.MaxRunning),
 		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
-		fetching: make(chan struct{}, maxFetching), closing: make(chan struct{}), open: openCalls{rows: map[capabilities.CallID]*row{}},
+		fetching: make(chan struct{}, maxFetching), open: openCalls{rows: map[capabilities.CallID]*row{}},
 	}
-	d.close = sync.OnceFunc(func() { close(d.closing) })
+	d.serving, d.close = context.WithCancel(context.Background())
 	d.settler = newSettler(o.Nodes, d.reconcile)
 	d.providers["tool.node.list"] = nodeList{d}
 	for id, p := range o.Providers {
@@ -330,27 +331,31 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	if err := d.halted(c); err != nil { // again: StopAll may have missed it before
 		return d.refuse(c, err)
 	}
-	if r, err := d.joinTask(ctx, c); err != nil {
-		return d.refuse(c, because(ctx, err))
+	// What has not begun ends with the gateway; what runs goes on at its node, and the
+	// next process asks there.
+	waits, stop := d.whileServing(ctx)
+	defer stop()
+	if r, err := d.joinTask(waits, c); err != nil {
+		return d.refuse(c, because(waits, err))
 	} else if r != nil {
 		return *r
 	}
-	if err := d.yield(ctx, c, f); err != nil {
-		return d.refuse(c, because(ctx, err))
+	if err := d.yield(waits, c, f); err != nil {
+		return d.refuse(c, because(waits, err))
 	}
-	err := d.consent(ctx, c) // 6
+	err := d.consent(waits, c) // 6
 	if c.permit.Grant != "" {
 		defer d.opts.Consent.Ended(c.permit)
 	} else if err == nil && d.opts.Consent != nil && c.node != nil {
 		defer d.opts.Consent.Uses(c.d.Tool, c.node.ID, c.req.Principal)()
 	}
 	if err != nil {
-		return d.refuse(c, because(ctx, err))
+		return d.refuse(c, because(waits, err))
 	}
-	leave, err := d.occupy(ctx, c, f)
+	leave, err := d.occupy(waits, c, f)
 	defer leave()
 	if err != nil {
-		return d.refuse(c, because(ctx, err))
+		return d.refuse(c, because(waits, err))
 	}
 	c.ended(6)
 	d.hold(ctx, c)
@@ -360,7 +365,7 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 		if err.Code == capabilities.CodeConsentDenied || err.Code == capabilities.CodeNotFound {
 			return d.refuse(c, err) // another call used the grant up, or the kept call was dropped
 		}
-		return c.failure(because(ctx, err))
+		return c.failure(beforeStart(because(ctx, err)))
 	}
 	c.ended(7)
 	if c.d.Exclusive && c.node != nil {
@@ -369,6 +374,15 @@ func (d *Dispatcher) execute(ctx context.Context, c *call, f *flight) capabiliti
 	end := d.order(ctx, c, f.report) // 8 to 10: the transport, the node, its answer
 	d.collect(ctx, c, &end, f.report)
 	return d.record(c, end) // 11 and 12
+}
+
+// whileServing gives a context that ends with ctx or with the gateway.
+func (d *Dispatcher) whileServing(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(d.serving, func() {
+		cancel(capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending."))
+	})
+	return ctx, func() { forget(); cancel(nil) }
 }
 
 // hopTimes are when the hops of a call ended, by their numbers, in µs since it came in;

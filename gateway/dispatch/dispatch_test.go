@@ -162,6 +162,18 @@ func TestLostCallIsSettled(t *testing.T) {
 			h.wantKinds(r.Call, "request", "decision", "dispatch", c.last)
 			again := h.evaluate("r1")
 			want(t, again, c.status, c.code)
+			if c.code == capabilities.CodeNodeDisconnected {
+				// It never ran: the request ID is free, and the ledger has both calls.
+				h.wantKinds(again.Call, "request", "decision", "dispatch", c.last)
+				if again.Call == r.Call || !r.Retryable || nodes.sent() != 2 {
+					t.Errorf("%+v, %d tickets", again, nodes.sent())
+				}
+				nodes.mu.Lock()
+				nodes.dispatch = answering(`{"result":3}`)
+				nodes.mu.Unlock()
+				want(t, h.evaluate("r1"), capabilities.StatusOK, "")
+				return
+			}
 			if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
 				t.Errorf("%+v, %d tickets for one request", again, nodes.sent())
 			}

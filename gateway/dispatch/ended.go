@@ -43,7 +43,7 @@ func (d *Dispatcher) endedBy(c *call, code capabilities.Code) Ender {
 		return "" // what ended it says why, or it was the gateway that waited
 	}
 	select {
-	case <-d.closing: // so does every request with the gateway
+	case <-d.serving.Done(): // so does every request with the gateway
 		return ""
 	default:
 		return ByCaller

@@ -153,27 +153,23 @@ func (d *Dispatcher) replay(c *call) (*capabilities.Result, *capabilities.Error)
 	if r.tool != c.req.Tool || r.lane != c.req.Lane || r.requested != c.args.NodeID || (known && !same) {
 		return nil, &capabilities.Error{Code: capabilities.CodeRequestIDConflict}
 	}
-	var result *capabilities.Result
-	switch {
-	case r.state != rowEnded: // without a flight: it may have run, and its end is not written down
-		err = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
-	case !known: // the key that could compare the arguments has expired, and so has the result
-		err = &capabilities.Error{Code: capabilities.CodeResultExpired}
-	default:
-		result, err = d.keptResult(ctx, r.call)
+	// The result is that of the earlier call, whatever it is: it is what its caller must
+	// find in the ledger, and there is no second call.
+	if known {
+		result, err := d.keptResult(ctx, r.call)
+		if err == nil {
+			return result, nil
+		}
+		if e := capabilities.AsError(err); e.Code != capabilities.CodeResultExpired {
+			return nil, e
+		}
 	}
-	if err == nil {
-		return result, nil
-	}
-	e := capabilities.AsError(err)
-	switch e.Code {
-	case capabilities.CodeUnknownOutcome, capabilities.CodeResultExpired:
-		// About the earlier call, like any other replay: it is what its caller must find
-		// in the ledger, and there is no second call.
-		about := d.reborn(r).failure(e)
+	if r.state != rowEnded { // without a flight: it may have run, and its end is not written down
+		about := d.reborn(r).failure(capabilities.Errorf(capabilities.CodeUnknownOutcome, "It is not known yet whether that call finished."))
 		return &about, nil
 	}
-	return nil, e
+	// The key that could compare the arguments may have expired, and so has the result.
+	return d.told(ctx, r), nil
 }
 
 // sameArgs compares the arguments of c with those of an earlier call under that

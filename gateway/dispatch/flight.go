@@ -141,6 +141,20 @@ func (fs *flights) claim(key requestKey, k *keyed) (holder *keyed, mine bool) {
 	return k, true
 }
 
+// hold has k stand under key, whoever did before: what waits for the disk is known here.
+func (fs *flights) hold(key requestKey, k *keyed) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.byKey[key] = k
+}
+
+// get gives the flight under key.
+func (fs *flights) get(key requestKey) *keyed {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.byKey[key]
+}
+
 // node gives where the flight under key goes.
 func (fs *flights) node(key requestKey) (id capabilities.NodeID, found bool) {
 	fs.mu.Lock()

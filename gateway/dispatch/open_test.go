@@ -38,7 +38,11 @@ func TestWhoStartsNextFindsWhatIsOpen(t *testing.T) {
 				return c, nil
 			}
 			end := func(tx *store.Tx, c *call, r *capabilities.Result) error {
-				return h.endIn(tx, c, rowOpen, c.draft(terminalKind(r), &endBody{Status: r.Status, Code: r.Code}), r)
+				f := fateEnded
+				if r.Code != "" {
+					f = fateUnknown
+				}
+				return h.endIn(tx, c, rowOpen, c.draft(terminalKind(r.Status), &endBody{Status: r.Status, Code: r.Code}), r, f)
 			}
 			for range 3 + random.IntN(30) {
 				// One group of the store, as its functions of several callers would be.

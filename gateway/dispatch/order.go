@@ -40,7 +40,7 @@ func (d *Dispatcher) order(ctx context.Context, c *call, progress func(capabilit
 	// A node that stays silent past the deadline and the grace has not said that the
 	// deadline passed: it may be cut off, and may have finished in time.
 	if e.Code != capabilities.CodeUnknownOutcome && context.Cause(ctx) != error(silent) {
-		return end{err: e}
+		return end{err: e, cut: ctx.Err() != nil && e.Code != capabilities.CodeNodeDisconnected}
 	}
 	// The node may have run it: only its journal knows.
 	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", c.id, "tool", c.req.Tool, "node", c.node.ID, "err", err)
@@ -128,7 +128,7 @@ func (d *Dispatcher) provide(ctx context.Context, c *call) (e end) {
 	defer cancel()
 	out, err := p.Execute(ctx, Order{Caller: c.req.Caller, Call: c.id, Args: c.args.Canonical})
 	if err != nil {
-		return end{err: capabilities.AsError(err)}
+		return end{err: capabilities.AsError(err), cut: ctx.Err() != nil}
 	}
 	body, err := canonical.Marshal(out.Result)
 	if err != nil {

@@ -71,6 +71,7 @@ func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledge
 // refuse ends a call that did not run: request, decision(deny, code) and failed
 // in one commit. A refusal stands even if it could not be recorded; nothing ran.
 func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result {
+	e = beforeStart(e)
 	r := c.failure(e)
 	d.refusals.count(c.req.Principal, time.Now())
 	log := d.opts.Log.With("call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane)
@@ -165,35 +166,49 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	if e.leaveOpen {
 		return r
 	}
+	f := c.fateOf(&r, &e)
 	body := c.endBody(&r, &e)
 	body.EndedBy = d.endedBy(c, r.Code)
-	last := c.draft(terminalKind(&r), body)
+	last := c.draft(terminalKind(body.Status), body)
+	reserved := false
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
-		return d.endIn(tx, c, rowOpen, last, &r)
+		reserved = tx.Reserved()
+		return d.endIn(tx, c, rowOpen, last, &r, f)
 	})
-	if err != nil {
-		// It ran, and the caller must know; the call stays open, so that the end is
-		// recorded from the node's journal when the store works again.
+	one := &lateCall{c: c, result: r, fate: f, last: last, unsaid: err != nil}
+	switch {
+	case err != nil:
+		// It ran, and the caller must know; the call stays open, and its end is recorded
+		// when the store works again.
 		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.req.Tool, "err", err)
+		d.keepLate(one)
+	case reserved && one.keeps():
+		d.keepLate(one)
 	}
-	if c.row.node != "" && (err != nil || r.Code == capabilities.CodeUnknownOutcome) {
-		d.settler.watch(c.row) // the node may still tell
+	if err == nil {
+		d.watched(c, f)
 	}
 	d.frames.keep(c.selected(), &r, time.Now())
 	d.finished(c, &r)
 	return r
 }
 
-func terminalKind(r *capabilities.Result) ledger.Kind {
-	if r.Status == capabilities.StatusOK {
+// watched has the node asked about a recorded call on which it may still have a word.
+func (d *Dispatcher) watched(c *call, f fate) {
+	if c.row.node != "" && (f == fateUnknown || f == fateCut) {
+		d.settler.watch(c.row)
+	}
+}
+
+func terminalKind(s capabilities.Status) ledger.Kind {
+	if s == capabilities.StatusOK {
 		return ledger.KindCallResult
 	}
 	return ledger.KindCallFailed
 }
 
-// endIn writes the end of c, which was in state from, keeps the result for retries and
-// closes the row; an unknown outcome keeps it.
-func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft, r *capabilities.Result) error {
+// endIn writes the end of c, which was in state from, and what its fate leaves of it.
+func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft, r *capabilities.Result, f fate) error {
 	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
 	}
@@ -202,15 +217,7 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft
 			return err
 		}
 	}
-	if r.Code == capabilities.CodeUnknownOutcome {
-		return d.markUnknown(tx, &c.row)
-	}
-	if c.row.request != "" || c.req.task != "" { // a crash may come before the task has it
-		if err := d.keepResult(tx, c.id, r); err != nil {
-			return err
-		}
-	}
-	return d.endRow(tx, &c.row, from, time.Now())
+	return d.keepEnd(tx, c, from, r, f)
 }
 
 // conclude turns an end into a result, trusting nothing a node says about shape
@@ -223,13 +230,18 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 		}
 	}()
 	if e.err != nil {
+		if e.cut {
+			return c.failure(c.afterStart(e.err))
+		}
 		return c.failure(e.err)
 	}
 	a := &e.answer
-	if c.d == nil {
-		// A call of an earlier process whose tool is no longer in the catalog: its
-		// result can not be checked, so it is not given out.
-		return c.failure(&capabilities.Error{Code: capabilities.CodeResultExpired})
+	// The result of a tool that is no longer in the catalog cannot be checked, so it is
+	// not given out.
+	if a.Status == capabilities.StatusOK && (e.gone || c.d == nil) {
+		r = c.failure(gone())
+		r.Effect, r.Evidence = a.Effect, a.Evidence
+		return r
 	}
 	r = c.result(a.Status)
 	r.Effect, r.Evidence = a.Effect, a.Evidence
@@ -279,6 +291,9 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 	c.ended(11)
 	body := &endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
+	if r.Code == capabilities.CodeResultExpired && e.err == nil {
+		body.Status = e.answer.Status // it ended well, and only the result is gone
+	}
 	// A digest without a key could be guessed from; the key of a call of long ago is
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"crypto/hmac"
 	"fmt"
 	"sync"
 	"time"
@@ -52,10 +51,7 @@ func (d *Dispatcher) takeOver(r row) {
 	f.join(nil) // the ledger is the waiter that never leaves
 	d.recovered[r.call] = f
 	key := requestKey{r.principal, r.request}
-	k := &keyed{flight: f, call: r.call, node: r.node, recovered: func(other *keyed) bool {
-		mac := c.key.MAC(other.canonical)
-		return r.tool == other.tool && r.lane == other.lane && r.requested == other.target && hmac.Equal(mac[:], r.argsMAC)
-	}}
+	k := d.remembered(c, f)
 	if r.request != "" {
 		d.flights.claim(key, k)
 	}
@@ -117,26 +113,32 @@ func (d *Dispatcher) reconcile(ctx context.Context, r row, e end, pause time.Dur
 func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end, pause time.Duration) {
 	r := c.row
 	result := c.conclude(e)
+	f := c.fateOf(&result, &e)
 	body := c.endBody(&result, &e)
+	before, _, err := d.recordedEnd(ctx, r.call)
 	recorded := false
-	err := d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
-		recorded = false
-		state, err := d.stateIn(tx, &r)
-		switch {
-		case err != nil:
-			return err
-		case state == rowOpen: // its end could not be written when it came: this is it
-			recorded = true
-			return d.endIn(tx, c, state, c.draft(terminalKind(&result), body), &result)
-		case state == rowUnknown && result.Code != capabilities.CodeUnknownOutcome:
-			recorded = true
-			return d.endIn(tx, c, state, c.draft(ledger.KindCallReconciled, body), &result)
-		case state == rowUnknown && r.request == "":
-			// The node can not tell either, and no retry can ask.
-			return d.endRow(tx, &c.row, state, time.Now())
-		}
-		return nil // ended after all, or unknown for good
-	})
+	if err == nil {
+		err = d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
+			recorded = false
+			state, err := d.stateIn(tx, &r)
+			switch {
+			case err != nil:
+				return err
+			case state == rowOpen: // its end could not be written when it came: this is it
+				recorded = true
+				return d.endIn(tx, c, state, c.draft(terminalKind(body.Status), body), &result, f)
+			case state == rowUnknown && confirms(before, &result) && f != fateUnknown:
+				return d.endRow(tx, &c.row, state, time.Now()) // nothing is to be put right
+			case state == rowUnknown && f != fateUnknown:
+				recorded = true
+				return d.endIn(tx, c, state, c.draft(ledger.KindCallReconciled, body), &result, f)
+			case state == rowUnknown && r.request == "":
+				// The node can not tell either, and no retry can ask.
+				return d.endRow(tx, &c.row, state, time.Now())
+			}
+			return nil // ended after all, or unknown for good
+		})
+	}
 	if err == nil && !recorded {
 		return
 	}
@@ -159,6 +161,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		var tasks sync.WaitGroup
 		defer tasks.Wait()
 		tasks.Go(func() { d.runTasks(ctx) })
+		tasks.Go(func() { d.runLate(ctx) })
 		d.settler.run(ctx)
 	}()
 	tick, marks := time.NewTicker(sweepEvery), time.NewTicker(markEvery)
@@ -174,6 +177,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 			defer cancel()
 			d.recordMuted(last)
+			d.writeLate(last)
 			return nil
 		case <-marks.C:
 			if err := d.mark(ctx); err != nil && ctx.Err() == nil {

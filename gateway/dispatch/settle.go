@@ -34,6 +34,12 @@ type end struct {
 	// artifacts are those of the answer, each there or with why not.
 	artifacts []capabilities.Artifact
 	err       *capabilities.Error // set: answer counts for nothing
+	// cut: err ended it here after its ticket had left, and the node may have run it.
+	cut bool
+	// gone: the node says that it ended well, and what it gave is no longer there.
+	gone bool
+	// started: the node's journal has it started.
+	started bool
 	// leaveOpen: this process ends before the node told. Nothing is recorded; the
 	// next process takes the open call up.
 	leaveOpen bool
@@ -242,11 +248,15 @@ func settled(st wire.JournalState) (e end, final bool) {
 	case wire.StateNeverStarted:
 		return end{err: &capabilities.Error{Code: capabilities.CodeNodeDisconnected}}, true
 	case wire.StateFinished:
-		if st.Answer == nil || len(st.Answer.Blobs) > 0 {
-			// It ran; what it gave, or the bytes that belong to it, is gone.
-			return end{err: &capabilities.Error{Code: capabilities.CodeResultExpired}}, true
+		// It ran; what it gave, or the bytes that belong to it, may be gone. Of a failure
+		// the node's journal keeps all that there is.
+		if st.Answer == nil {
+			return end{answer: wire.Answer{Status: capabilities.StatusOK}, gone: true, started: true}, true
 		}
-		return end{answer: *st.Answer}, true
+		if len(st.Answer.Blobs) > 0 {
+			return end{answer: *st.Answer, gone: true, started: true}, true
+		}
+		return end{answer: *st.Answer, started: true}, true
 	}
 	return end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}, true
 }

@@ -349,6 +349,12 @@ func TestWhatTheJournalSays(t *testing.T) {
 		"finished, bytes not at hand": {wire.JournalState{State: wire.StateFinished, Answer: blobs}, true, capabilities.CodeResultExpired},
 	} {
 		e, final := settled(c.state)
+		if e.gone {
+			if e.answer.Status != capabilities.StatusOK {
+				t.Errorf("%s: what is gone ended as %q", name, e.answer.Status)
+			}
+			e.err = gone()
+		}
 		code := capabilities.Code("")
 		if e.err != nil {
 			code = e.err.Code

@@ -279,7 +279,7 @@ func (s *steps) ended(m *wire.StepEnd) {
 	c.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends = append(s.ends, stepEnd{c, r, c.draft(terminalKind(&r), body)})
+	s.ends = append(s.ends, stepEnd{c, r, c.draft(terminalKind(body.Status), body)})
 	if s.flush == nil && !s.off {
 		s.flush = time.AfterFunc(endsWait, s.writeEnds)
 	}
@@ -308,7 +308,11 @@ func (s *steps) giveBack(ends []stepEnd) {
 
 func (s *steps) endIn(tx *store.Tx, ends []stepEnd) error {
 	for i := range ends {
-		if err := s.d.endIn(tx, ends[i].c, rowOpen, ends[i].last, &ends[i].r); err != nil {
+		f := fateEnded // no retry asks for a step
+		if ends[i].r.Code == capabilities.CodeUnknownOutcome {
+			f = fateUnknown
+		}
+		if err := s.d.endIn(tx, ends[i].c, rowOpen, ends[i].last, &ends[i].r, f); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,28 @@ func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by ca
 	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})
 }
 
+// CancelRequest ends the running call of a request ID for its own principal, as a caller
+// who cancels. CodeNotFound if none runs here.
+func (d *Dispatcher) CancelRequest(ctx context.Context, by capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error) {
+	k := d.flights.get(requestKey{by, request})
+	if k == nil || !d.airborne.cancel(k.flight, &Ended{By: ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
+		return "", capabilities.Errorf(capabilities.CodeNotFound, "no call with this request ID runs now").WithHint("It may have ended meanwhile: the same call with the same request ID tells.")
+	}
+	d.opts.Log.Info("tools.dispatch.cancelled", "call", k.call, "by", by)
+	return k.call, d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: k.call, Principal: by, Body: map[string]any{"reason": ""}})
+}
+
+// cancel ends one execution, if it runs.
+func (a *airborne) cancel(f *flight, cause error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, runs := a.all[f]
+	if runs {
+		f.cancel(cause)
+	}
+	return runs
+}
+
 // halted refuses everything while the stop switch is on.
 func (d *Dispatcher) halted(*call) *capabilities.Error {
 	if _, on := d.opts.Stop(); on {

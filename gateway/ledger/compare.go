@@ -341,6 +341,8 @@ func (c *comparer) both(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 		c.out.Unsettled++
 	case !g.ended:
 		c.note("Call %s: the node says that it ended (%s); the gateway's ledger has no end of it yet.", id, orNothing(string(n.end.Status)))
+	case n.end.Status == capabilities.StatusOK && n.end.Status == g.end.Status && g.end.Code == capabilities.CodeResultExpired:
+		// The gateway was told that it ended well when the rest was no longer known.
 	case n.end.Status == g.end.Status && n.end.Code == g.end.Code:
 		if n.end.Effect != g.end.Effect && g.end.Status == capabilities.StatusOK {
 			c.differ(DiffersOutcome, id, "The gateway says effect %s, the node %s.", orNothing(string(g.end.Effect)), orNothing(string(n.end.Effect)))

@@ -216,13 +216,15 @@ func TestBodyTooLarge(t *testing.T) {
 }
 
 // session opens an MCP session.
-func (h *house) session(token string) *sdk.ClientSession {
+func (h *house) session(token string) *sdk.ClientSession { return h.sessionOf(token, nil) }
+
+func (h *house) sessionOf(token string, o *sdk.ClientSessionOptions) *sdk.ClientSession {
 	h.t.Helper()
 	c := newClient(h.t, h.URL(), token)
 	mcp, err := sdk.NewClient(&sdk.Implementation{Name: "e2e", Version: "1"}, nil).Connect(ctx(), &sdk.StreamableClientTransport{
 		Endpoint: h.URL() + "/mcp", MaxRetries: -1, DisableStandaloneSSE: true,
 		HTTPClient: &http.Client{Transport: bearer{c}},
-	}, nil)
+	}, o)
 	must(h.t, err)
 	h.t.Cleanup(func() { _ = mcp.Close() })
 	return mcp

@@ -139,8 +139,8 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	handler.Finish("slow")
 	done := await(t, "the call that ran", running)
 	want(t, done, capabilities.StatusOK, "")
-	// A retry is not carried out again; what became of it can not be shown yet.
-	if r := s.result(site.ToolSlow, "slow", "slow"); r.Status == capabilities.StatusOK && r.Call != done.Call {
+	// A retry is not carried out again; memory has what became of it.
+	if r := s.result(site.ToolSlow, "slow", "slow"); r.Status != capabilities.StatusOK || r.Call != done.Call || !r.Deduplicated {
 		t.Errorf("%+v", r)
 	}
 	limitFiles(t, s.child, unix.RLIM_INFINITY)
@@ -149,11 +149,8 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	if end == nil || !end.has("result") {
 		t.Fatalf("the call that ran has no end: %+v", end)
 	}
-	// Packets may use the reserve, results may not: what it gave may be lost, that it
-	// ran is not.
 	again := s.result(site.ToolSlow, "slow", "slow")
-	known := again.Status == capabilities.StatusOK || again.Code == capabilities.CodeResultExpired
-	if !known || again.Call != done.Call || handler.Runs("slow") != 1 {
+	if again.Status != capabilities.StatusOK || again.Call != done.Call || handler.Runs("slow") != 1 {
 		t.Errorf("%+v, ran %d times", again, handler.Runs("slow"))
 	}
 	// What was refused unheard may be asked again, and then runs once.
@@ -210,8 +207,17 @@ func TestDiskFull(t *testing.T) {
 	if end := s.read()[done.Call]; end == nil || !end.has("result") {
 		t.Errorf("its end is not recorded: %+v", end)
 	}
-	must(t, os.Remove(hog))
-	s.awaitService()
+	// Packets may use the reserve, results may not: memory has what it gave, until there
+	// is room.
+	for _, when := range []string{"full", "with room again"} {
+		if again := s.result(site.ToolSlow, "slow", "slow"); again.Status != capabilities.StatusOK && when == "full" || again.Call != done.Call || handler.Runs("slow") != 1 {
+			t.Errorf("%s: %+v, ran %d times", when, again, handler.Runs("slow"))
+		}
+		if when == "full" {
+			must(t, os.Remove(hog))
+			s.awaitService()
+		}
+	}
 	s.check()
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
-// call hands one tools/call to the dispatcher. Its context ends when the client
-// cancels, and here also when the client goes away or the token is revoked.
+// call hands one tools/call to the dispatcher.
 func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor) (out *sdk.CallToolResult, err error) {
 	// The SDK runs calls on goroutines of its own, where net/http catches nothing:
 	// a defect that one caller's input meets must not end everybody's gateway.
@@ -27,33 +26,19 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 			out, err = v.failure(d.Tool, &capabilities.Error{Code: capabilities.CodeInternal}), nil
 		}
 	}()
-	client := ctx
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
-	defer cancel(nil)
-	endsWith := func(one context.Context) (forget func() bool) {
-		return context.AfterFunc(one, func() {
-			if v.ctx.Err() != nil { // then that is why the client's is over, too
-				one = v.ctx
-			}
-			cancel(context.Cause(one))
-		})
-	}
-	defer endsWith(client)()
-	defer endsWith(v.ctx)()
-	post := v.s.visitOf(req.Extra)
-	if post != nil && post.gone != nil {
-		defer endsWith(post.gone)()
-	}
 	r := dispatch.Request{Caller: v.caller, Tool: d.Tool, Args: req.Params.Arguments, Surface: "mcp", Token: v.who.TokenID}
-	if len(r.Args) == 0 {
-		r.Args = json.RawMessage(`{}`)
-	}
 	if id, ok := req.Params.Meta[metaRequest]; ok {
 		text, _ := id.(string)
 		if err := capabilities.ValidateName(metaRequest, text, 128); err != nil {
 			return v.failure(d.Tool, err), nil
 		}
 		r.RequestID = capabilities.RequestID(text)
+	}
+	post := v.s.visitOf(req.Extra)
+	ctx, cancel := v.lifeOf(ctx, post, r.RequestID != "")
+	defer cancel()
+	if len(r.Args) == 0 {
+		r.Args = json.RawMessage(`{}`)
 	}
 	if token := req.Params.GetProgressToken(); token != nil {
 		p := startProgress(ctx, req.Session, token)
@@ -78,6 +63,40 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		post.answer.lift(out)
 	}
 	return out, nil
+}
+
+// lifeOf gives the context of a call: it ends when the client cancels, with its session
+// and with its token. A client that goes away has cancelled, too, unless it can ask again
+// for the result (asks): a lost connection is then no word of its own.
+func (v *view) lifeOf(client context.Context, post *visit, asks bool) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	var forget []func() bool
+	endsWith := func(one context.Context) {
+		forget = append(forget, context.AfterFunc(one, func() {
+			cause := context.Cause(one)
+			if v.ctx.Err() != nil { // then that is why the client's is over, too
+				cause = context.Cause(v.ctx)
+			}
+			if asks && cause == errEnding {
+				return // the call goes on at its node, and the next process asks there
+			}
+			cancel(cause)
+		}))
+	}
+	endsWith(v.ctx)
+	// Without a session the end of the request is all that tells of the client.
+	if post == nil || !post.alone || !asks {
+		endsWith(client)
+	}
+	if post != nil && post.gone != nil && !asks {
+		endsWith(post.gone)
+	}
+	return ctx, func() {
+		for _, f := range forget {
+			f()
+		}
+		cancel(nil)
+	}
 }
 
 func (v *view) failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {

@@ -39,6 +39,7 @@ type lifted struct {
 type visit struct {
 	gone   context.Context // ends with the request; nil: the SDK sees to it
 	answer *answer
+	alone  bool // it belongs to no session
 }
 
 // visitOf gives the POST that a request of the SDK came with; nil if it has none.

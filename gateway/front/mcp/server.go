@@ -142,10 +142,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a := &answer{ResponseWriter: w}
 		defer a.end()
 		w = a
-		post := &visit{answer: a}
+		post := &visit{answer: a, alone: stateless}
 		if !stateless {
 			// A session's calls outlive their requests in the SDK. An answer that
-			// nobody waits for can not be delivered later (nothing is replayed), so a client that goes away cancels its call.
+			// nobody waits for can not be delivered later (nothing is replayed), so a client
+			// that goes away cancels its call, unless a request ID lets it ask again.
 			post.gone = r.Context()
 		}
 		id := strconv.FormatUint(s.nextVisit.Add(1), 36)
@@ -179,7 +180,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.refresh()
 		select {
 		case <-ctx.Done():
-			s.drop(func(*view) bool { return true }, capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending."))
+			s.drop(func(*view) bool { return true }, errEnding)
 			ended := make(chan struct{})
 			go func() { s.closers.Wait(); close(ended) }()
 			select {
@@ -193,6 +194,9 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// errEnding is why calls end with the gateway.
+var errEnding error = capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending.")
 
 // withdrawn is why the calls of a token end that is good no longer.
 var withdrawn = capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller is good no longer.")

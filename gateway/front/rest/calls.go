@@ -47,7 +47,12 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	if len(in.Args) == 0 {
 		in.Args = json.RawMessage(`{}`)
 	}
-	ctx, release := s.held.hold(c.r.Context(), c.who.TokenID, s.opts.Tokens.Valid)
+	ctx := c.r.Context()
+	if in.RequestID != "" {
+		// Who can ask again for the result has not cancelled by losing the connection.
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID, Waits: true,

@@ -10,6 +10,8 @@ import (
 type Running interface {
 	// Cancel ends one; CodeNotFound if it does not run.
 	Cancel(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error
+	// CancelRequest ends one's own by its request ID; CodeNotFound if it does not run.
+	CancelRequest(ctx context.Context, by capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error)
 }
 
 type cancelledView struct {
@@ -20,4 +22,15 @@ type cancelledView struct {
 func (s *Server) cancel(c *visit, in reasonBody) (cancelledView, error) {
 	id := capabilities.CallID(c.r.PathValue("call"))
 	return cancelledView{id}, s.opts.Running.Cancel(c.r.Context(), id, c.who.Principal, in.Reason)
+}
+
+// cancelRequest ends one's own call: who lost the connection to it knows no more of it
+// than its request ID.
+func (s *Server) cancelRequest(c *visit, _ none) (cancelledView, error) {
+	id := c.r.PathValue("request")
+	if err := capabilities.ValidateName("request_id", id, 128); err != nil {
+		return cancelledView{}, err
+	}
+	call, err := s.opts.Running.CancelRequest(c.r.Context(), c.who.Principal, capabilities.RequestID(id))
+	return cancelledView{call}, err
 }

@@ -37,6 +37,8 @@ func (s *Server) table() []*endpoint {
 				{"lane", "of this lane", "string"}, {"tool", "of this tool", "string"}, {"principal", "of this principal; for operators", "string"},
 				{"node", "of this node", "string"}, {"parent", "the steps of this call; without it and q, no steps are listed", "string"}, {"state", "waits, over, running, done, ended, failed or denied; over: what it waited for ended without it; ended: by its caller or a person, on purpose", "string"}, {"q", "with this text in what is recorded of them", "string"}}}, s.calls),
 		serveJSON(endpoint{method: remove, path: "/v1/calls/{call}", action: principal.ActCancelCalls, summary: "End a running call; what it did so far is done"}, s.cancel),
+		serveJSON(endpoint{method: remove, path: "/v1/calls/request/{request}", action: principal.ActCall,
+			summary: "End one's own running call by its request ID; what it did so far is done"}, s.cancelRequest),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
 			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: the whole catalog, for admins", "boolean"}}}, s.tools),
 		serveJSON(endpoint{method: post, path: "/v1/tools/select", action: principal.ActReadTools,

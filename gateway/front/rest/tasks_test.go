@@ -46,6 +46,13 @@ func TestTasks(t *testing.T) {
 }
 
 // Cancel ends the one call that runs.
+func (deferred) CancelRequest(_ context.Context, _ capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error) {
+	if request != "q1" {
+		return "", &capabilities.Error{Code: capabilities.CodeNotFound}
+	}
+	return "c1", nil
+}
+
 func (deferred) Cancel(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
 	if call != "c1" {
 		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now")
