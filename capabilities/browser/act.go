@@ -80,6 +80,7 @@ type aimed struct {
 	Height    float64  `json:"height"`
 	Secret    bool     `json:"secret"`    // a password or code: nothing of it may be shown
 	Names     []string `json:"names"`     // of such a field: what a form calls it
+	Bare      bool     `json:"bare"`      // no field has the focus: the text goes in as keys
 	Direct    bool     `json:"direct"`    // a date, colour or slider: set, not typed
 	End       bool     `json:"end"`       // the caret has to be moved to the end by key
 	Empty     bool     `json:"empty"`     // the field holds nothing

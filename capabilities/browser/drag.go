@@ -47,6 +47,16 @@ func drag(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	v, err := d.run(source, goal)
+	if err == nil && v.effect == capabilities.EffectSuspectNoop && len(args.Path) == 0 && d.data == nil {
+		// Some lists begin a drag only after the pointer rested on what is dragged.
+		first := d.w
+		d = &dragging{c: c, m: d.m, spread: d.spread, hold: holdFor}
+		first.put(c.ctx, "unselect", struct{}{}).get(c.ctx, nil)
+		v, err = d.run(source, goal)
+		if err == nil && v.effect == capabilities.EffectConfirmed {
+			v.evidence += ", after the pointer was held still before the drag"
+		}
+	}
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -60,6 +70,7 @@ type dragging struct {
 	w      world // of the source's document
 	spread time.Duration
 	path   []position
+	hold   time.Duration // between the press and the first move
 
 	at    position
 	moved float64 // how far from where it was pressed, at most
@@ -71,6 +82,9 @@ type dragging struct {
 
 // A drag begins for the browser after some pixels, at most so many (a link's).
 const hysteresis = 48
+
+// holdFor is longer than lists wait until a press begins a drag.
+const holdFor = 700 * time.Millisecond
 
 func (d *dragging) run(source, goal which) (verdict, error) {
 	c := d.c
@@ -98,6 +112,9 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 		if _, err = p.wait(ctx); err != nil {
 			break
 		}
+	}
+	if err == nil && d.hold > 0 {
+		err = c.pause(d.hold)
 	}
 	if err == nil {
 		err = d.carry(goal)
@@ -132,21 +149,66 @@ func (d *dragging) carry(goal which) error {
 				}
 			}
 		}
-		_, to, err := d.c.aim(goal.aim("place"))
-		if err != nil {
-			return naming("target", err)
-		}
-		end := position{to.X, to.Y}
-		for _, f := range []float64{0.15, 0.6, 1} {
-			d.path = append(d.path, position{d.from.X + (end.X-d.from.X)*f, d.from.Y + (end.Y-d.from.Y)*f})
-		}
-		// The target's own reaction to the first arrival may move it.
-		d.path = append(d.path, end)
-	} else {
-		d.path = d.path[1:]
+		return d.toGoal(goal)
 	}
-	pause := d.spread / time.Duration(len(d.path))
-	for _, p := range d.path {
+	return d.along(d.path[1:], d.spread)
+}
+
+// toGoal leaves, comes near and arrives. On the way lists make room, which may move the
+// goal, and while they do they hear nothing: so it is aimed at anew where they came to
+// rest, and told of the arrival once more.
+func (d *dragging) toGoal(goal which) error {
+	_, to, err := d.c.aim(goal.aim("place"))
+	if err != nil {
+		return naming("target", err)
+	}
+	part := func(f float64) position {
+		return position{d.from.X + (to.X-d.from.X)*f, d.from.Y + (to.Y-d.from.Y)*f}
+	}
+	if err := d.along([]position{part(0.15), part(0.6)}, d.spread/2); err != nil {
+		return err
+	}
+	end := position{to.X, to.Y}
+	taken, err := d.rest(&end)
+	if err != nil {
+		return err
+	}
+	if _, again, err := d.c.aim(goal.aim("place")); err == nil && !taken {
+		end = position{again.X, again.Y}
+	}
+	if err := d.along([]position{end}, d.spread/4); err != nil {
+		return err
+	}
+	if _, err := d.rest(nil); err != nil {
+		return err
+	}
+	if err := d.along([]position{end}, d.spread/4); err != nil {
+		return err
+	}
+	_, err = d.rest(nil)
+	return err
+}
+
+// rest waits until the page has done what the drag made it do; it reports whether what is
+// dragged stands at a place then.
+func (d *dragging) rest(place *position) (own bool, err error) {
+	question := map[string]float64{}
+	if place != nil {
+		question["x"], question["y"] = place.X, place.Y
+	}
+	var answer struct {
+		Own bool `json:"own"`
+	}
+	if err := d.w.put(d.c.ctx, "comeToRest", question).get(d.c.ctx, &answer); err != nil && !contextLost(err) {
+		return false, err
+	}
+	return answer.Own, nil
+}
+
+// along moves from point to point, in the time given.
+func (d *dragging) along(path []position, spread time.Duration) error {
+	pause := spread / time.Duration(len(path))
+	for _, p := range path {
 		began := time.Now()
 		if err := d.moveTo(p); err != nil {
 			return err

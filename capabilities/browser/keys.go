@@ -371,6 +371,15 @@ func (b keyboard) empty(ctx context.Context, sent []*pending) []*pending {
 	return b.press(ctx, sent, namedKeys["Backspace"])
 }
 
+// toEnd takes the caret of an editor to the end of what it holds.
+func (b keyboard) toEnd(ctx context.Context, sent []*pending) []*pending {
+	control, end := modifierKeys["Control"], namedKeys["End"]
+	if b.mac {
+		control, end = modifierKeys["Meta"], namedKeys["ArrowDown"]
+	}
+	return append(sent, b.down(ctx, control.key, control.bit), b.down(ctx, end, control.bit), b.up(ctx, end, control.bit), b.up(ctx, control.key, 0))
+}
+
 // entry says how a text goes in.
 type entry struct {
 	keys      bool // key by key, else in one piece

@@ -42,7 +42,15 @@ func typeText(c *call) (capabilities.Output, error) {
 	if at.Secret {
 		c.noteTyped(args.Text, at.Names)
 	}
-	v, err := c.enterText(w, at, typing{args.Text, args.Clear, args.Submit, args.Slowly})
+	t := typing{args.Text, args.Clear, args.Submit, args.Slowly}
+	if at.Bare {
+		v, err := c.enterBare(w, t)
+		if err != nil {
+			return capabilities.Output{}, err
+		}
+		return c.result(v)
+	}
+	v, err := c.enterText(w, at, t)
 	if err == nil && args.Submit {
 		v, err = c.submit(w, v)
 	}
@@ -83,7 +91,7 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		return verdict{}, err
 	}
 	ctx, b := c.input(), c.keyboard()
-	if way == "" && !at.End && !at.Rich && !strings.ContainsFunc(text, unicode.IsControl) {
+	if way == "" && !at.End && !at.Rich && !at.Drawn && !strings.ContainsFunc(text, unicode.IsControl) {
 		switch err := w.put(ctx, "typeIn", question).get(ctx, &answer); {
 		case contextLost(err):
 			return c.arrive(c.before, confirmed(newDocument))
@@ -98,6 +106,8 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 	switch {
 	case t.clear && at.Drawn:
 		sent = b.empty(ctx, sent)
+	case at.Drawn:
+		sent = b.toEnd(ctx, sent) // its caret is its own
 	case t.clear && !at.Empty && (text == "" || at.Rich): // what is selected, some editors put in brackets
 		sent = b.press(ctx, sent, namedKeys["Backspace"]) // everything is selected
 	}
@@ -112,6 +122,26 @@ func (c *call) enterText(w world, at aimed, t typing) (verdict, error) {
 		return verdict{}, err
 	}
 	return judge(answer.Verdict, "the field holds the text"), nil
+}
+
+// enterBare puts text in as keys where no field has the focus: what takes it there is the
+// page's own matter, and shows it or not.
+func (c *call) enterBare(w world, t typing) (verdict, error) {
+	ctx, b := c.input(), c.keyboard()
+	var sent []*pending
+	if t.clear {
+		sent = b.empty(ctx, sent)
+	}
+	if err := b.enter(ctx, sent, t.text, entry{keys: true, multiline: true}); err != nil {
+		return verdict{}, err
+	}
+	sent = nil
+	if t.submit {
+		sent = b.press(ctx, sent, namedKeys["Enter"])
+	}
+	v, _, err := c.conclude(w, sent)
+	v.evidence = joined("no field has the focus, and the text went in as keys", v.evidence)
+	return v, err
 }
 
 // judge words what the page script found in the field.

@@ -169,6 +169,7 @@ const OPEN_LIST = 'Click it to open it, take a snapshot, and click the option.';
 function byOtherWays(el) {
   const role = roleOf(el);
   if (el.tagName === 'SELECT') return 'Use tool.browser.select-option.';
+  if (el.tagName === 'CANVAS') return 'Click the place in it where the text is to go, then call type without ref or selector.';
   if (role === 'combobox' || role === 'listbox' || el.getAttribute('aria-haspopup') === 'listbox') return OPEN_LIST;
   if (role === 'slider') return 'Give press-key its ref and ArrowRight, ArrowLeft, Home or End, with a count; or drag it.';
   return undefined;
@@ -226,6 +227,21 @@ function aimKeys(o) {
   return {x: 0, y: 0, foreign: isFrame(el) && isForeign(el)};
 }
 
+// aimFocus is aim for text that goes where the focus is: into a field as such, and as keys
+// to anything else, as an editor that draws on a canvas.
+function aimFocus(o) {
+  const el = focused();
+  if (isFrame(el) && isForeign(el)) return {x: 0, y: 0, foreign: true};
+  const takes = el.tagName === 'INPUT' ? TEXT_INPUTS.has(el.type) || SET_INPUTS.has(el.type) : el.tagName === 'TEXTAREA' || el.isContentEditable || el.editContext;
+  if (!takes) {
+    watch(el, {...o, kind: 'key'});
+    return {x: 0, y: 0, bare: true};
+  }
+  if (isDisabled(el)) return fail('element_disabled', `${describe(el)} is disabled.`);
+  if (isReadOnly(el)) return readOnly(el);
+  return {x: 0, y: 0, ...focusField(el, o, editorOf(el))};
+}
+
 // standIn gives the label in place of a box that its page hides to draw its own, and the
 // editor in place of the field that catches its keys.
 function standIn(el) {
@@ -242,6 +258,7 @@ const aim = o => o.x !== undefined ? aimAt(o) : patiently(again => aimNow(o, aga
 // aimNow is one look; again says that there was one before, which scrolled.
 async function aimNow(o, again) {
   if (o.kind === 'key') return aimKeys(o);
+  if (o.kind === 'type' && !o.ref && !o.selector) return aimFocus(o);
   if (o.kind === 'upload') return aimUpload(o);
   const f = find(o);
   if (f.error) return f;

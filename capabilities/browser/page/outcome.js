@@ -123,7 +123,7 @@ function watch(el, o) {
   stops.push(() => observer.disconnect());
   on(win, 'input', () => w.evidence('a value changed'));
   if (o.kind !== 'type') on(win, 'change', () => w.evidence('a value changed')); // Enter commits the field anyway
-  if (o.kind === 'key' || o.kind === 'drag') on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
+  if (o.kind === 'key' || o.kind === 'drag' && o.point) on(el.ownerDocument, 'selectionchange', () => w.evidence('the selection changed'));
   if (o.kind === 'key') for (const type of ['copy', 'cut', 'paste']) on(win, type, e => {
     if (type !== 'paste' && e.isTrusted) w.copied = selectedText().slice(0, 1 << 20);
     w.evidence(type === 'paste' ? 'something was pasted' : 'something was copied');
@@ -257,4 +257,29 @@ function setClipboard(text) {
 // dragging tells whether the page began a drag of its own, and let it be.
 function dragging() {
   return {started: !!current?.drag, refused: !!current?.drag?.defaultPrevented};
+}
+
+// comeToRest waits until nothing around a drag moves or changes: lists do not hear of it
+// while they make room.
+async function comeToRest(o) {
+  let changed = true;
+  const observer = new MutationObserver(() => { changed = true; });
+  observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+  const moves = () => document.getAnimations().some(a => a.playState === 'running' && a.effect?.getComputedTiming().endTime < 2000);
+  let quiet = 0;
+  for (const stop = performance.now() + 800; performance.now() < stop && quiet < 3; ) {
+    quiet = changed || moves() ? 0 : quiet + 1;
+    changed = false;
+    await frame(window);
+  }
+  observer.disconnect();
+  const there = o.x !== undefined && at(o.x, o.y).el;
+  return {own: !!there && !!current && within(current.el, there)}; // what is dragged took that place already
+}
+
+// unselect takes back what a drag that began nothing selected on its way.
+function unselect() {
+  const {activeElement: a} = document;
+  if (!a?.isContentEditable && a?.tagName !== 'INPUT' && a?.tagName !== 'TEXTAREA') getSelection()?.removeAllRanges();
+  return {};
 }

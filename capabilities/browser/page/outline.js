@@ -7,7 +7,7 @@
 function outline(root, o) {
   const focused = (() => { let a = document.activeElement; while (a) { const inner = rootOf(a) ? rootOf(a).activeElement : isFrame(a) && frameDocument(a)?.activeElement; if (!inner) break; a = inner; } return a; })();
   const active = focused?.getAttribute('aria-activedescendant') && focused.getRootNode().getElementById?.(focused.getAttribute('aria-activedescendant')); // what Enter takes
-  const slots = [], nodes = [], modals = [], rows = new Map(), whole = root === (document.body || document.documentElement);
+  const slots = [], nodes = [], modals = [], rows = new Map(), wordy = new Map(), whole = root === (document.body || document.documentElement);
   turn++;
 
   function attrsOf(el, role) {
@@ -105,6 +105,16 @@ function outline(root, o) {
     return `(the modal ${role}${name && ' ' + quote(name)} [ref=${refOf(top, role, name)}] is open: nothing outside of it can be used)`;
   }
 
+  // each visits what is in a node, and what style sheets put around that.
+  function each(node, list, out, mute, pointing) {
+    const tree = node.getRootNode();
+    if (!wordy.has(tree)) wordy.set(tree, generates(tree));
+    const put = at => { const s = wordy.get(tree) && !mute && !veiled ? generated(node, at) : ''; if (/[\p{L}\p{N}]/u.test(s)) out.push(s); };
+    put('::before');
+    for (const k of list) visit(k, out, mute, pointing);
+    put('::after');
+  }
+
   // visit appends what node shows to out. mute drops text that a name already
   // holds; pointing says that an ancestor is clickable already.
   let deep = 0, row = whole ? null : rowAround(root), veiled = null, struck = false; // veiled: what hides the texts that are visited
@@ -133,8 +143,9 @@ function outline(root, o) {
       const to = node.control, shown = to.checkVisibility({visibilityProperty: true}) && !to.closest('[aria-hidden=true]');
       const standsIn = !role && !shown && (to.type === 'checkbox' || to.type === 'radio' || to.type === 'file');
       if (standsIn) role = roleOf(to);
-      mute ||= shown || standsIn; // it is the control's name
+      mute ||= (shown || standsIn) && (!isCustom(to) || !!(roleOf(to) || innerField(to))); // it is the control's name
     }
+    if (mute && isCustom(node) && node.closest('label')?.control === node) mute = false; // what it shows itself is no label
     const invisible = style.visibility !== 'visible';
     const pointer = style.cursor === 'pointer';
     const clickable = !invisible && isClickable(node, role, style, pointing);
@@ -155,7 +166,7 @@ function outline(root, o) {
     if (deep > MAX_DEEP) {
       out.push('(nested too deep to be read)');
     } else if (!role || invisible || veiled && !(role === 'iframe' || ACTIVE.has(role) && !unreachable(node, veiled))) {
-      for (const k of shut ? [] : kids(node)) if (!(invisible && k.nodeType === 3)) visit(k, out, mute, pointing || pointer);
+      each(node, shut ? [] : [...kids(node)].filter(k => !(invisible && k.nodeType === 3)), out, mute, pointing || pointer);
     } else {
       place(node, role, out, mute, pointing || pointer || clickable, shut, clickable, takes);
     }
@@ -190,7 +201,7 @@ function outline(root, o) {
           const s = el.querySelector(':scope > summary');
           if (s) visit(s, n.kids, quiet, pointing);
         } else {
-          for (const k of shut ? [] : kids(el)) visit(k, n.kids, quiet, pointing);
+          each(el, shut ? [] : kids(el), n.kids, quiet, pointing);
           // A picture whose words are in the name says nothing more.
           const told = k => k?.role === 'img' && !k.active && k.name && n.name.includes(k.name);
           if (quiet && !mute) { n.told = n.kids.filter(told).map(k => k.name); n.kids = n.kids.filter(k => !told(k)); }
@@ -442,7 +453,7 @@ function veilOf(el, style) {
   const box = () => el.getBoundingClientRect(), win = el.ownerDocument.defaultView;
   if (style.opacity < 0.02) {
     const r = box();
-    return r.bottom > 0 && r.right > 0 && r.top < win.innerHeight && r.left < win.innerWidth && !el.getAnimations().some(a => a.playState === 'running') ? {} : null;
+    return r.bottom > 0 && r.right > 0 && r.top < win.innerHeight && r.left < win.innerWidth && !el.getAnimations().some(isUnfinished) ? {} : null;
   }
   const veil = {still: style.position === 'static', cut: true};
   if (style.overflowY !== 'visible' && style.display !== 'inline' && style.display !== 'contents' && el !== el.ownerDocument.body && el.offsetWidth !== undefined && !(el.clientWidth && el.clientHeight)) return veil;
@@ -457,6 +468,10 @@ function veilOf(el, style) {
 // unreachable: in what is cut to nothing, only what the browser itself makes a control, or
 // takes the focus, can be worked with. The options there are a copy to be read aloud.
 const unreachable = (el, veil) => veil.cut && el.tabIndex < 0 && !/^(INPUT|SELECT|TEXTAREA|BUTTON|OPTION)$/.test(el.tagName);
+
+// isUnfinished: the animation goes on, or is paused before its end, as libraries prepare
+// what they are about to show.
+const isUnfinished = a => a.playState === 'running' || a.playState === 'paused';
 
 const FAR = -500;
 

@@ -166,6 +166,22 @@ function labelsById(root) {
   return by;
 }
 
+const isCustom = el => el.tagName.includes('-');
+const labelOf = el => el ? squeeze(labelsOf(el).map(l => textOf(l, 200)).join(' ')) : '';
+
+// outerOf gives the custom element whose one field el is: labels name that, and not what
+// is in its shadow.
+function outerOf(el) {
+  const root = el.getRootNode();
+  return isShadow(root) && isCustom(root.host) && innerField(root.host) === el ? root.host : null;
+}
+
+// innerField gives the one field within a custom element.
+function innerField(host) {
+  const all = rootOf(host)?.querySelectorAll('input:not([type=hidden]), textarea, select, button') ?? [];
+  return all.length === 1 ? all[0] : null;
+}
+
 const nameOf = (el, role) => unsaid(el, givenName(el, role));
 
 function givenName(el, role) {
@@ -178,8 +194,8 @@ function givenName(el, role) {
   }
   const label = squeeze(el.getAttribute('aria-label') || '');
   if (label) return label;
-  if (LABELABLE.has(el.tagName)) {
-    const s = squeeze(labelsOf(el).map(l => textOf(l, 200)).join(' '));
+  if (LABELABLE.has(el.tagName) || isCustom(el)) {
+    const s = labelOf(el) || LABELABLE.has(el.tagName) && labelOf(outerOf(el));
     if (s) return s;
   }
   switch (el.tagName) {
@@ -204,17 +220,27 @@ function givenName(el, role) {
 // for reading aloud, where there are such, and not the signs of icon fonts.
 function written(el) {
   let out = '';
-  for (const x of [el, ...el.querySelectorAll('*')].slice(0, 6)) {
-    for (const at of ['::before', '::after']) {
-      const {content, display} = getComputedStyle(x, at);
-      let s = '';
-      for (const [, words, attribute, slash] of display === 'none' ? [] : content.matchAll(/url\("[^"]*"\)|"((?:[^"\\]|\\.)*)"|attr\(([\w-]+)\)|(\/)/g)) {
-        s = slash ? '' : s + (words ? words.replace(/\\(.)/g, '$1') : attribute && x.getAttribute(attribute) || '');
-      }
-      out += s + ' ';
-    }
+  for (const x of [el, ...el.querySelectorAll('*')].slice(0, 6)) out += generated(x, '::before') + ' ' + generated(x, '::after') + ' ';
+  return squeeze(out);
+}
+
+// generated gives what a style sheet puts before or after what is in an element.
+function generated(x, at) {
+  const {content, display, visibility} = getComputedStyle(x, at);
+  let s = '';
+  for (const [, words, attribute, slash] of display === 'none' || visibility !== 'visible' ? [] : content.matchAll(/url\("[^"]*"\)|"((?:[^"\\]|\\.)*)"|attr\(([\w-]+)\)|(\/)/g)) {
+    s = slash ? '' : s + (words ? words.replace(/\\(.)/g, '$1') : attribute && x.getAttribute(attribute) || '');
   }
-  return squeeze(out.replace(/\p{Co}/gu, ''));
+  return s.replace(/\p{Co}/gu, '');
+}
+
+// generates: a style sheet of that tree puts words before or after what is in elements.
+// What cannot be read of them might.
+function generates(root) {
+  let left = 20000;
+  const inRules = rules => [...rules].some(r => --left < 0 || (/:(before|after)\b/.test(r.selectorText || '') && /["'(].*[\p{L}\p{N}]/u.test((r.style?.content || '').replace(/\p{Co}/gu, ''))) || (r.cssRules && inRules(r.cssRules)) || (r.styleSheet && inSheet(r.styleSheet)));
+  const inSheet = sheet => { try { return inRules(sheet.cssRules); } catch { return true; } };
+  return [...root.styleSheets ?? [], ...root.adoptedStyleSheets ?? []].some(inSheet);
 }
 
 // hintOf tells an unnamed control apart: how tests find it, its icon, or how the page's
