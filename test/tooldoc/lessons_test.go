@@ -100,7 +100,7 @@ var lessons = []lesson{
 		tool: "type",
 		says: "Text goes in at once where nothing listens to keys, and key by key where something does. It is in no answer, log or ledger.",
 		rows: []row{
-			{"ref, selector", target},
+			{"ref, selector", target + "; without, the text goes where the focus is"},
 			{"text", "what to type"},
 			{"clear", "empties the field first"},
 			{"submit", "presses Enter after"},
