@@ -213,20 +213,21 @@ func (l *lane) fileAddress(shown string) string {
 	return shown
 }
 
-// isFileDocument reports whether Chrome shows a file by itself, which it must not.
-func isFileDocument(shown string) bool {
-	return len(shown) >= 5 && strings.EqualFold(shown[:5], "file:")
-}
-
-// closeUnread ends a tab that shows a file, or has a frame that does: nobody reads it.
-func (t *tab) closeUnread() {
-	t.end(errFileShown)
+// closeUnread ends a tab that shows what it must not, or has a frame that does: nobody
+// reads it.
+func (t *tab) closeUnread(why error) {
+	t.end(why)
 	t.lane.remove(t)
 	t.chrome.h.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), settleWait)
 		defer cancel()
 		do(ctx, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 	})
+}
+
+// isFileDocument reports whether Chrome shows a file by itself, which it must not.
+func isFileDocument(shown string) bool {
+	return len(shown) >= 5 && strings.EqualFold(shown[:5], "file:")
 }
 
 var errFileShown = capabilities.Errorf(capabilities.CodeURLBlocked, "The tab had come to show a file by itself, and was closed unread.").

@@ -110,8 +110,8 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		}
 		switch e.TargetInfo.Type {
 		case "iframe":
-			if isFileDocument(e.TargetInfo.URL) {
-				t.closeUnread()
+			if why := t.forbids(e.TargetInfo.URL); why != nil {
+				t.closeUnread(why)
 				return true
 			}
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
@@ -128,8 +128,8 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 		if !decodeEvent(params, &e) {
 			return true
 		}
-		if isFileDocument(e.Frame.URL) {
-			t.closeUnread()
+		if why := t.forbids(e.Frame.URL); why != nil {
+			t.closeUnread(why)
 			return true
 		}
 		t.lane.visited(e.Frame.Origin)
@@ -217,6 +217,7 @@ func (t *tab) setUpFrame(f *frameSession) {
 		start(ctx, f.session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, f.session)...)
+	steps = append(steps, t.guardGateway(ctx, f.session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.session, false)...)
 	t.chrome.h.holdIfPaused(ctx, f.session)
 	steps = append(steps, start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending)
@@ -237,6 +238,8 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 		t.frameCrashed(f, true)
 	case method == "Inspector.targetReloadedAfterCrash":
 		t.frameCrashed(f, false)
+	case method == "Fetch.requestPaused":
+		t.serveNothing(f.session, params)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):

@@ -80,6 +80,9 @@ type Options struct {
 	// "http://127.0.0.1:9222", which calls may attach to. Default: none, attaching
 	// is refused.
 	Attach string
+	// Gateway are the origins of the gateway, such as "http://127.0.0.1:7480", which no
+	// attached lane loads anything of. Default: none.
+	Gateway []string
 	// MaxTabs bounds the tabs of one lane. Default: 20.
 	MaxTabs int
 	// MaxLanes bounds the lanes that hold a browser context. Default: 32. At the
@@ -102,9 +105,10 @@ type Handler struct {
 	o     Options
 	rules *egress.Rules
 	// attach is where the person's Chrome answers; nil: there is no attaching.
-	attach *url.URL
-	tools  map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
-	log    *slog.Logger
+	attach  *url.URL
+	gateway gatewayAt
+	tools   map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
+	log     *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
 	sweep    sync.Once       // of the owner's folder for downloads
@@ -197,6 +201,10 @@ func New(o Options) (*Handler, error) {
 	if err := rules.Narrow(o.AllowDomains, o.BlockDomains); err != nil {
 		return nil, err
 	}
+	gateway, err := readGateway(o.Gateway)
+	if err != nil {
+		return nil, err
+	}
 	attach, err := readAttach(o.Attach)
 	if err != nil {
 		return nil, err
@@ -221,7 +229,7 @@ func New(o Options) (*Handler, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
-		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
+		o: o, rules: rules, attach: attach, gateway: gateway, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
 	if err := h.allowSchemes(); err != nil {

@@ -47,6 +47,9 @@ type loaded struct {
 // failure.
 func (c *call) goTo(address, wait string) (capabilities.Output, error) {
 	t := c.tab
+	if why := t.forbids(address); why != nil && !isFileDocument(address) {
+		return capabilities.Output{}, why
+	}
 	address, done, err := c.served(address)
 	if err != nil {
 		return capabilities.Output{}, err

@@ -172,6 +172,7 @@ func (t *tab) setUp() {
 		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
+	steps = append(steps, t.guardGateway(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	t.chrome.h.holdIfPaused(ctx, t.s)
 	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
@@ -187,8 +188,8 @@ func (t *tab) setUp() {
 	if now, _ := t.look(); t.opener != "" && now.documents == 0 {
 		t.catchUp(ctx)
 	}
-	if errors.Is(context.Cause(t.life), errFileShown) {
-		return
+	if t.life.Err() != nil {
+		return // what it shows is not to be read
 	}
 	close(t.ready)
 }
@@ -206,8 +207,8 @@ func (t *tab) catchUp(ctx context.Context) {
 		return
 	}
 	f := tree.FrameTree.Frame
-	if isFileDocument(f.URL) {
-		t.closeUnread()
+	if why := t.forbids(f.URL); why != nil {
+		t.closeUnread(why)
 		return
 	}
 	t.change(func(s *tabState) {
@@ -326,6 +327,8 @@ func (t *tab) onEvent(method string, params []byte) {
 		return
 	}
 	switch method {
+	case "Fetch.requestPaused":
+		t.serveNothing(t.s, params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`

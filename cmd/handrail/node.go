@@ -30,7 +30,7 @@ func newNodeCmd() *cobra.Command {
 			return err
 		}
 		log := newLog(cmd, *verbose)
-		a, err := openNode(data, flags, *addrs, false, nodeStates(cmd), log)
+		a, err := openNode(data, flags, *addrs, []string{"http://" + defaultHTTP}, false, nodeStates(cmd), log)
 		if err != nil {
 			return err
 		}

@@ -233,7 +233,11 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		return err
 	}
 	ready := make(chan struct{}, 1)
-	a, err := openNode(data, o.flags, []string{running.QUIC}, true, func(s link.State) {
+	origins := []string{running.HTTP}
+	if running.URL != "" {
+		origins = append(origins, running.URL)
+	}
+	a, err := openNode(data, o.flags, []string{running.QUIC}, origins, true, func(s link.State) {
 		if s.Connected {
 			select {
 			case ready <- struct{}{}:

@@ -32,6 +32,8 @@ type nodeConfig struct {
 
 	// read is what the owner's file says about a page's reading a file; nil: nothing.
 	read func(path string) *capabilities.Error
+	// gateway are the gateway's origins, as far as they are known here.
+	gateway []string
 	// sole is the only principal that ever used the browser here; nil: not known.
 	sole func() (capabilities.PrincipalID, bool)
 	// sensors is what the flags say about camera and microphone.
@@ -175,7 +177,7 @@ func handlers(config nodeConfig, finder platform.BrowserFinder, stateDir string,
 	b, err := browser.New(browser.Options{
 		Finder: finder, Launcher: launcher,
 		Sandbox: c.Sandbox, AllowOrigins: c.AllowOrigins, AllowDomains: c.AllowDomains, BlockDomains: c.BlockDomains,
-		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared, SoleUser: config.sole, Attach: c.Attach,
+		AllowSchemes: c.AllowSchemes, UploadRoots: c.UploadRoots, DownloadDir: c.DownloadDir, StateDir: stateDir, Shared: c.Shared, SoleUser: config.sole, Attach: c.Attach, Gateway: config.gateway,
 		CheckFile: config.read, Log: log,
 	})
 	if err != nil {
@@ -211,7 +213,7 @@ func offered() []capabilities.CapabilityID {
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
-func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
+func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool, onState func(link.State), log *slog.Logger) (*agent.Agent, error) {
 	if err := data.make(data.node()); err != nil {
 		return nil, err
 	}
@@ -238,6 +240,7 @@ func openNode(data dataDir, flags nodeFlags, addrs []string, warm bool, onState 
 		}
 		return &capabilities.Error{Code: capabilities.CodeDeniedByNode}
 	}
+	config.gateway = gateway
 	config.sole = func() (capabilities.PrincipalID, bool) {
 		if a := node.Load(); a != nil {
 			return a.SoleUser("tool.browser.launch", "tool.browser.close")
