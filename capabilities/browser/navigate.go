@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -538,4 +539,10 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		result.Tabs = append(result.Tabs, entry)
 	}
 	return capabilities.Output{Result: result, Effect: v.effect, Evidence: v.evidence, Untrusted: true}, nil
+}
+
+// isOutside reports whether Chrome would open another program for an address.
+func isOutside(address string) bool {
+	scheme, _, ok := strings.Cut(strings.ToLower(address), ":")
+	return ok && !slices.Contains([]string{"http", "https", "about", "blob", "data", "javascript", "file", "filesystem", "chrome", "chrome-error", "chrome-extension", "devtools", "view-source"}, scheme)
 }

@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -313,12 +312,6 @@ func (t *tab) settle(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// isOutside reports whether Chrome would open another program for an address.
-func isOutside(address string) bool {
-	scheme, _, ok := strings.Cut(strings.ToLower(address), ":")
-	return ok && !slices.Contains([]string{"http", "https", "about", "blob", "data", "javascript", "file", "filesystem", "chrome", "chrome-error", "chrome-extension", "devtools", "view-source"}, scheme)
 }
 
 // onEvent runs on the connection's reading goroutine.
