@@ -154,7 +154,7 @@ func (a *Agent) linkOptions() link.Options {
 			}
 		},
 		Readiness: a.readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
-		OnLaneClosed: a.runner.CloseLane, OnFloor: a.guard.Connected, Head: a.head,
+		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnFloor: a.guard.Connected, Head: a.head,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
 	}

@@ -197,7 +197,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502},
 
 	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503},
-	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409},
+	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen, scripts and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409},
 
 	CodePasteInvalid:   {"This is not a valid pairing paste.", "Copy the whole line that 'handrail pair' printed.", false, 400},
 	CodePasteExpired:   {"The pairing paste has expired.", "Run 'handrail pair' again.", false, 410},

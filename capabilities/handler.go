@@ -124,6 +124,10 @@ type Invocation struct {
 	// it, or never was; nil unless there is a Secret. Until it is called, results are
 	// kept free of the value. Idempotent, safe from any goroutine, also after Handle.
 	Cleared func()
+	// Pasting and Looking are behind BeforePaste and BeforeLook; nil where no secret is
+	// ever delivered.
+	Pasting func(where func() Place) error
+	Looking func() error
 	// Spool takes the call's artifacts; nil where the node keeps none. CreateArtifact
 	// is how handlers use it.
 	Spool ArtifactSpool
@@ -138,6 +142,25 @@ type Invocation struct {
 	// Observe reports what really happened, as a capability key with a short
 	// detail (such as a host); never nil, safe from any goroutine.
 	Observe func(key, detail string)
+}
+
+// BeforePaste is to be called right before what may paste from the device's clipboard.
+// where tells where that goes, and is asked only if it matters; the error says that it
+// must not be.
+func (i *Invocation) BeforePaste(where func() Place) error {
+	if i.Pasting == nil {
+		return nil
+	}
+	return i.Pasting(where)
+}
+
+// BeforeLook is to be called before what lets a caller look closer than a text does, where
+// the descriptor does not say so already.
+func (i *Invocation) BeforeLook() error {
+	if i.Looking == nil {
+		return nil
+	}
+	return i.Looking()
 }
 
 // Output is what a handler gives back.
@@ -176,6 +199,19 @@ type ClipboardKeeper interface {
 	// KeepClipboard says from now on whether clipboard reads are refused, because a
 	// secret lies there. It returns once they are.
 	KeepClipboard(ctx context.Context, keep bool) error
+}
+
+// Place is where a secret was pasted: a document, or a window. Places are comparable.
+type Place interface {
+	// Here reports whether it is still there: not left, and not closed.
+	Here() bool
+}
+
+// Shower is a Handler whose pictures and scripts show places.
+type Shower interface {
+	// Shows reports whether what a lane can look at by this handler may show a place, also
+	// one of another handler's.
+	Shows(lane LaneID, p Place) bool
 }
 
 // CallWatcher is a Handler that is told of the calls that its node carries out. What

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -41,4 +43,21 @@ func (g *Gateway) openSecrets(ctx context.Context) error {
 		return err
 	}
 	return g.Secrets.Load(ctx)
+}
+
+// secrets is the vault, and what nodes keep of what was delivered.
+type secrets struct {
+	*secret.Vault
+	g *Gateway
+}
+
+// Done writes a person's word down, and has the nodes show again what a lane pasted into.
+func (s secrets) Done(ctx context.Context, by capabilities.PrincipalID, lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error) {
+	if err := s.g.Store.Write(ctx, func(tx *store.Tx) error {
+		return s.g.recordBy(tx, "secret.done", by, map[string]any{"lane": lane})
+	}); err != nil {
+		return 0, nil, err
+	}
+	told, left = s.g.Nodes.SecretsDone(lane)
+	return told, left, nil
 }

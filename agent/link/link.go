@@ -71,10 +71,11 @@ type Options struct {
 	// before any ticket and at each change; the gateway is told that it is obeyed once
 	// OnStop returns. Calls may be concurrent. Default: dropped.
 	OnStop func(epoch uint64, on bool)
-	// OnAllow, OnLaneClosed and OnGatewayHead take what else the gateway says.
+	// OnAllow, OnLaneClosed, OnSecretsDone and OnGatewayHead take what else the gateway says.
 	// Default: dropped. They must not block.
 	OnAllow       func(allow []string)
 	OnLaneClosed  func(lane capabilities.LaneID)
+	OnSecretsDone func(lane capabilities.LaneID)
 	OnGatewayHead func(gateway ed25519.PublicKey, head wire.Head)
 	// OnKey is told, before each hello, the key this node shows from now on: it
 	// rotates.
@@ -149,6 +150,9 @@ func New(o Options) (*Link, error) {
 	}
 	if o.OnLaneClosed == nil {
 		o.OnLaneClosed = func(capabilities.LaneID) {}
+	}
+	if o.OnSecretsDone == nil {
+		o.OnSecretsDone = func(capabilities.LaneID) {}
 	}
 	if o.OnKey == nil {
 		o.OnKey = func(ed25519.PrivateKey) {}
@@ -263,7 +267,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps = wire.Version, wire.MinVersion, l.id.Node, true, true
+	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps, h.TakesDone = wire.Version, wire.MinVersion, l.id.Node, true, true, true
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

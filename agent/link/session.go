@@ -77,7 +77,7 @@ func (s *session) run(runCtx context.Context) error {
 
 // read passes the control stream's frames to the main goroutine.
 func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
-	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed)
+	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed, wire.KindSecretsDone)
 	for {
 		m, err := s.reader.Next()
 		if err != nil {
@@ -160,6 +160,8 @@ func (s *session) handle(m wire.Message) error {
 		l.opts.OnAllow(m.Capabilities)
 	case *wire.LaneClosed:
 		l.opts.OnLaneClosed(m.Lane)
+	case *wire.SecretsDone:
+		l.opts.OnSecretsDone(m.Lane)
 	case *wire.RotateAnswer:
 		if s.rotating == nil {
 			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway answered a rotation nobody asked for")

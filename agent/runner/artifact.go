@@ -14,18 +14,17 @@ import (
 // the clipboard is in none of it.
 var sensors = []string{"data.capture.camera", "data.capture.audio"}
 
+func sensing(d *catalog.Descriptor) bool {
+	return slices.ContainsFunc(d.Manifest.Keys(), func(key string) bool { return slices.Contains(sensors, key) })
+}
+
 // heldBack says that no file may leave: a secret lies where the tool looks, and files
 // are read by nobody here.
-func heldBack(seen *withhold.Call, d *catalog.Descriptor) error {
-	for _, key := range d.Manifest.Keys() {
-		if slices.Contains(sensors, key) {
-			return nil
-		}
+func heldBack(seen *withhold.Call, d *catalog.Descriptor, shown func(capabilities.Place) bool) error {
+	if sensing(d) {
+		return nil
 	}
-	if err := seen.Refuses(); err != nil {
-		return err
-	}
-	return nil
+	return coded(seen.Refuses(shown))
 }
 
 // settle keeps what an answer names in the spool and drops all else. Only a call that

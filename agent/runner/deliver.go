@@ -27,13 +27,39 @@ func principalOf(t *wire.Ticket) func() capabilities.PrincipalID {
 // shows is the tag of tools whose result is nothing but a picture of the screen.
 const shows = "screenshot"
 
-// withheld gives why a call may not even look: a picture would show what texts are
-// kept free of.
-func withheld(seen *withhold.Call, d *catalog.Descriptor) *capabilities.Error {
-	if (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) {
-		return seen.Refuses()
+// computes is the key of tools whose result is whatever a script makes of a page.
+const computes = "execution.browser.script"
+
+// looks reports whether a tool gives more of a place than its texts.
+func looks(d *catalog.Descriptor) bool {
+	return (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) || slices.Contains(d.Manifest.Keys(), computes)
+}
+
+// withheld gives why a call may not even look: a picture or a script would show what texts
+// are kept free of.
+func withheld(seen *withhold.Call, d *catalog.Descriptor, shown func(capabilities.Place) bool) *capabilities.Error {
+	if looks(d) {
+		return seen.Refuses(shown)
 	}
 	return nil
+}
+
+// shownBy gives what a lane can look at by a tool of a handler: everything, unless it says
+// or looks at the room.
+func shownBy(h capabilities.Handler, d *catalog.Descriptor, lane capabilities.LaneID) func(capabilities.Place) bool {
+	if sensing(d) {
+		return func(capabilities.Place) bool { return false }
+	}
+	s, tells := h.(capabilities.Shower)
+	return func(p capabilities.Place) bool { return !tells || s.Shows(lane, p) }
+}
+
+// coded makes an error of a handler's what a nil one is, too.
+func coded(e *capabilities.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // receive gets the secret of a call that the guard has accepted and the journal has
@@ -92,13 +118,25 @@ func acknowledged(d *catalog.Descriptor, t *wire.Ticket, out capabilities.Output
 	return out
 }
 
-// refit makes an answer whose result does not fit its schema any more, because a
-// value was taken out of it, one that says so.
-func refit(d *catalog.Descriptor, a *wire.Answer) {
-	if a.Status != capabilities.StatusOK || len(d.ValidateResult(a.Output)) == 0 {
+// refit makes an answer whose result does not fit its schema any more, because a value
+// was taken out of it, one that does: words of closed lists are put back, else it says so.
+func refit(d *catalog.Descriptor, a *wire.Answer, seen *withhold.Call, original []byte) {
+	if a.Status != capabilities.StatusOK {
 		return
 	}
-	e := capabilities.Errorf(capabilities.CodeSecretHeld, "The result holds a secret that lies in that device's clipboard, and can not be given without it.")
+	bad := d.ValidateResult(a.Output)
+	if len(bad) == 0 {
+		return
+	}
+	paths := make([]string, len(bad))
+	for i, v := range bad {
+		paths[i] = v.Path
+	}
+	if clean := seen.Restore(original, a.Output, paths); len(d.ValidateResult(clean)) == 0 {
+		a.Output = clean
+		return
+	}
+	e := capabilities.Errorf(capabilities.CodeSecretHeld, "The result holds a secret that was delivered to that device, and cannot be given without it.")
 	*a = wire.Answer{
 		Status: statusOf(e.Code), Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint(),
 		Effect: a.Effect, Isolation: a.Isolation, Observed: a.Observed, DurationUS: a.DurationUS,

@@ -24,6 +24,7 @@ type run struct {
 	handler capabilities.Handler
 	ready   capabilities.Readiness
 	seen    *withhold.Call
+	shown   func(capabilities.Place) bool // what it can look at
 	log     func() *slog.Logger
 	ctx     context.Context         // has the deadline
 	cancel  context.CancelCauseFunc // of all that belongs to it
@@ -62,14 +63,14 @@ func (r *Runner) admit(ctx context.Context, t *wire.Ticket, arrived time.Time, l
 		return nil, capabilities.Wrap(capabilities.CodeTicketInvalid, err, "The arguments do not fit this node's schema.")
 	}
 
-	seen := r.withhold.Enter(principalOf(t))
-	if err := withheld(seen, tool); err != nil {
+	seen, shown := r.withhold.Enter(t.Lane, principalOf(t)), shownBy(handler, tool, t.Lane)
+	if err := withheld(seen, tool, shown); err != nil {
 		seen.Leave()
 		log().Info("call.refused", "hop", "runner", "code", err.Code)
 		return nil, err
 	}
 	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond-waited, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
-	w := &run{r: r, t: t, tool: tool, handler: handler, ready: ready, seen: seen, log: log, ctx: ctx, cancel: cancel, stop: stopTimer}
+	w := &run{r: r, t: t, tool: tool, handler: handler, ready: ready, seen: seen, shown: shown, log: log, ctx: ctx, cancel: cancel, stop: stopTimer}
 	if err := r.opts.Journal.Started(ctx, t); err != nil {
 		w.leave()
 		log().Error("call.refused", "hop", "journal", "err", err)
@@ -108,6 +109,8 @@ func (w *run) invocation(sink Sink) capabilities.Invocation {
 			sink.Progress(wp)
 		},
 		Observe: w.recorder.Observe,
+		Pasting: func(where func() capabilities.Place) error { return coded(w.seen.Pasting(where)) },
+		Looking: func() error { return coded(w.seen.Refuses(w.shown)) },
 	}
 }
 
@@ -117,13 +120,16 @@ func (w *run) carryOut(handle func(context.Context, capabilities.Invocation) (ca
 	if failed == nil && w.tool.Delivery != nil {
 		output = acknowledged(w.tool, w.t, output)
 	}
-	if clean, refused := w.seen.Blobs(output.Blobs); failed == nil && refused != nil {
+	if failed == nil {
+		failed = coded(withheld(w.seen, w.tool, w.shown)) // it may have been pasted meanwhile
+	}
+	if clean, refused := w.seen.Blobs(output.Blobs, w.shown); failed == nil && refused != nil {
 		failed = refused
 	} else {
 		output.Blobs = clean
 	}
 	if failed == nil && len(output.Artifacts) > 0 {
-		failed = heldBack(w.seen, w.tool)
+		failed = heldBack(w.seen, w.tool, w.shown)
 	}
 	answer, blobs := conclude(w.ctx, output, failed)
 	if e := w.drift.Load(); e != nil { // whatever the handler makes of it
@@ -137,8 +143,8 @@ func (w *run) carryOut(handle func(context.Context, capabilities.Invocation) (ca
 	for _, o := range observations {
 		answer.Observed = append(answer.Observed, wire.Observation{Key: o.Key, Detail: o.Detail, Count: o.Count})
 	}
-	if w.seen.Answer(&answer) {
-		refit(w.tool, &answer)
+	if original := answer.Output; w.seen.Answer(&answer) {
+		refit(w.tool, &answer, w.seen, original)
 		if answer.Status != capabilities.StatusOK {
 			blobs = nil
 		}

@@ -365,7 +365,11 @@ func (r *Runner) CloseLane(lane capabilities.LaneID) {
 	for _, h := range r.opts.Handlers {
 		h.CloseLane(lane)
 	}
+	r.withhold.CloseLane(lane)
 }
+
+// SecretsDone takes a person's word that nothing of what a lane pasted is to be seen.
+func (r *Runner) SecretsDone(lane capabilities.LaneID) { r.withhold.Done(lane) }
 
 // Readiness gives the present truth of every capability, for the gateway and for
 // doctor.

@@ -7,39 +7,63 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// Book knows the secrets that lie on this device and the calls that could see them.
-// The zero value is ready. All methods are safe for concurrent use.
+// Book knows the secrets that were delivered to this device, where they were pasted, and
+// the calls that could see them. The zero value is ready. All methods are safe for
+// concurrent use.
 type Book struct {
-	mu    sync.Mutex
-	clock uint64 // counts what begins and ends
-	holds []*hold
-	calls map[*Call]struct{}
+	mu     sync.Mutex
+	clock  uint64 // counts what begins and ends
+	holds  []*hold
+	pasted []pasted
+	calls  map[*Call]struct{}
 }
 
-// hold is one secret from before it is on the device until it is gone.
+// hold is one secret from before it is on the device until it is gone from the clipboard
+// and the lane that it was delivered to has ended.
 type hold struct {
 	principal capabilities.PrincipalID
-	forms     forms
-	gone      uint64 // the clock when it was cleared; 0: it is still there
+	lane      capabilities.LaneID
+	forms     *forms
+	cleared   uint64 // the clock when it left the clipboard; 0: it is still there
+	ended     uint64 // the clock when its lane ended; 0: it has not
 }
+
+// gone is the clock since which nothing of it is kept back; 0: it still is.
+func (h *hold) gone() uint64 {
+	if h.cleared == 0 || h.ended == 0 {
+		return 0
+	}
+	return max(h.cleared, h.ended)
+}
+
+// pasted is a place that a secret may be in.
+type pasted struct {
+	principal capabilities.PrincipalID
+	lane      capabilities.LaneID
+	place     capabilities.Place
+}
+
+// maxPasted bounds the places that are remembered; the oldest go first.
+const maxPasted = 256
 
 // Call is one call on this node, from before it may look until its answer left.
 type Call struct {
 	book      *Book
 	began     uint64
+	lane      capabilities.LaneID
 	principal func() capabilities.PrincipalID
 }
 
-// Enter notes that a call begins. principal is asked only if there is a secret. The
-// caller calls Leave.
-func (b *Book) Enter(principal func() capabilities.PrincipalID) *Call {
+// Enter notes that a call of a lane begins. principal is asked only if there is a secret.
+// The caller calls Leave.
+func (b *Book) Enter(lane capabilities.LaneID, principal func() capabilities.PrincipalID) *Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.calls == nil {
 		b.calls = map[*Call]struct{}{}
 	}
 	b.clock++
-	c := &Call{book: b, began: b.clock, principal: sync.OnceValue(principal)}
+	c := &Call{book: b, began: b.clock, lane: lane, principal: sync.OnceValue(principal)}
 	b.calls[c] = struct{}{}
 	return c
 }
@@ -55,11 +79,12 @@ func (c *Call) Leave() {
 // forgetLocked drops secrets that are gone and that no running call can have seen.
 func (b *Book) forgetLocked() {
 	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool {
-		if h.gone == 0 {
+		gone := h.gone()
+		if gone == 0 {
 			return false
 		}
 		for c := range b.calls {
-			if c.began < h.gone {
+			if c.began < gone {
 				return false
 			}
 		}
@@ -68,32 +93,58 @@ func (b *Book) forgetLocked() {
 	})
 }
 
-// Hold keeps s back from the call's principal from now on; release says that it is
-// nowhere on the device any more. release is idempotent.
+// Hold keeps s back from the call's principal from now on, until its lane ends; release
+// says that it is not in the clipboard any more. release is idempotent.
 func (c *Call) Hold(s capabilities.Secret) (release func()) {
-	h := &hold{principal: c.principal(), forms: formsOf(s)}
+	h := &hold{principal: c.principal(), lane: c.lane, forms: formsOf(s)}
 	b := c.book
 	b.mu.Lock()
+	// The same once more in the same lane replaces the one before.
+	b.holds = slices.DeleteFunc(b.holds, func(o *hold) bool {
+		return o.cleared != 0 && o.ended == 0 && o.principal == h.principal && o.lane == h.lane && o.forms.same(h.forms)
+	})
 	b.holds = append(b.holds, h)
 	b.mu.Unlock()
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if h.gone == 0 {
+		if h.cleared == 0 {
 			b.clock++
-			h.gone = b.clock
+			h.cleared = b.clock
 			b.forgetLocked()
 		}
 	}
 }
 
-// seen gives the secrets of the call's principal that it may have seen.
-func (c *Call) seen() []*hold {
+// CloseLane notes that a lane has ended: what was delivered to it is kept back no longer
+// than it lies in the clipboard.
+func (b *Book) CloseLane(lane capabilities.LaneID) {
+	b.Done(lane)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range b.holds {
+		if h.lane == lane && h.ended == 0 {
+			b.clock++
+			h.ended = b.clock
+		}
+	}
+	b.forgetLocked()
+}
+
+// Done takes a person's word that nothing of what a lane pasted is to be seen any more.
+func (b *Book) Done(lane capabilities.LaneID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pasted = slices.DeleteFunc(b.pasted, func(p pasted) bool { return p.lane == lane })
+}
+
+// seen gives the secrets of the call's principal for which want holds.
+func (c *Call) seen(want func(*hold) bool) []*hold {
 	b := c.book
 	b.mu.Lock()
 	var maybe []*hold
 	for _, h := range b.holds {
-		if h.gone == 0 || h.gone > c.began {
+		if want(h) {
 			maybe = append(maybe, h)
 		}
 	}
@@ -106,21 +157,70 @@ func (c *Call) seen() []*hold {
 	return slices.DeleteFunc(maybe, func(h *hold) bool { return h.principal != who })
 }
 
-// Refuses gives why the call may get no picture, or nil.
-func (c *Call) Refuses() *capabilities.Error {
-	if len(c.seen()) == 0 {
-		return nil
-	}
-	return &capabilities.Error{Code: capabilities.CodeSecretHeld}
+// kept gives the secrets that the call's texts are kept free of.
+func (c *Call) kept() []*hold {
+	return c.seen(func(h *hold) bool { gone := h.gone(); return gone == 0 || gone > c.began })
 }
 
-// Held is how many secrets lie on the device now.
+// Refuses gives why the call may not look at what shows tells of, or nil: a secret lies in
+// the clipboard, or was pasted there.
+func (c *Call) Refuses(shows func(capabilities.Place) bool) *capabilities.Error {
+	if len(c.seen(func(h *hold) bool { return h.cleared == 0 || h.cleared > c.began })) > 0 {
+		return &capabilities.Error{Code: capabilities.CodeSecretHeld}
+	}
+	b := c.book
+	b.mu.Lock()
+	all := slices.Clone(b.pasted)
+	b.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
+	who := c.principal()
+	for _, p := range all {
+		// One that was left may come back, as by a tab's history.
+		if p.principal == who && shows(p.place) && p.place.Here() {
+			return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was pasted into what this call looks at, so pictures and scripts are refused there.").
+				WithHint("Read it with a snapshot, or go on to another page or close the window. A person can say that it is done: 'handrail secret done " + string(c.lane) + "'.")
+		}
+	}
+	return nil
+}
+
+// Pasting is asked before a paste, and notes where it goes if a secret of the call's
+// principal lies in the clipboard. It gives an error where that is somebody else's.
+func (c *Call) Pasting(where func() capabilities.Place) *capabilities.Error {
+	b := c.book
+	b.mu.Lock()
+	there := slices.DeleteFunc(slices.Clone(b.holds), func(h *hold) bool { return h.cleared != 0 })
+	b.mu.Unlock()
+	if len(there) == 0 {
+		return nil
+	}
+	who := c.principal()
+	if !slices.ContainsFunc(there, func(h *hold) bool { return h.principal == who }) {
+		return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret for somebody else lies in that device's clipboard, so nothing is pasted.").
+			WithHint("Try again in a minute, or type the text.")
+	}
+	p := pasted{principal: who, lane: c.lane, place: where()}
+	if p.place == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(b.pasted, p) {
+		b.pasted = append(b.pasted, p)
+		b.pasted = b.pasted[max(0, len(b.pasted)-maxPasted):]
+	}
+	return nil
+}
+
+// Held is how many secrets lie in the clipboard now.
 func (b *Book) Held() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
 	for _, h := range b.holds {
-		if h.gone == 0 {
+		if h.cleared == 0 {
 			n++
 		}
 	}

@@ -2,6 +2,7 @@ package withhold
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -15,64 +16,130 @@ import (
 // Mark stands where a value was.
 const Mark = "[secret]"
 
-// forms is the ways a value is written, the longest first.
-type forms [][]byte
+// forms is the ways a value is written.
+type forms struct {
+	whole  [][]byte
+	pieces []*pieces
+}
 
-// formsOf gives the value itself and the common encodings of the whole of it.
-func formsOf(s capabilities.Secret) forms {
+// Parts of a value count from leastPiece characters on; of its encodings from leastCoded,
+// which stand for about as many. Long values have no parts of encodings: they would cost
+// more memory than they are worth.
+const (
+	leastPiece = 4
+	leastCoded = 8
+	maxCoded   = 1 << 10
+)
+
+// formsOf gives the value itself and its common encodings.
+func formsOf(s capabilities.Secret) *forms {
 	v := s.Reveal()
 	text := string(v)
 	lower := []byte(hex.EncodeToString(v))
-	f := forms{
-		bytes.Clone(v), lower, bytes.ToUpper(lower),
+	coded := [][]byte{
+		lower, bytes.ToUpper(lower),
 		base64.RawStdEncoding.AppendEncode(nil, v), base64.RawURLEncoding.AppendEncode(nil, v),
 		[]byte(url.QueryEscape(text)), []byte(url.PathEscape(text)),
 	}
 	if quoted := quote(text); len(quoted) > 2 {
-		f = append(f, quoted[1:len(quoted)-1]) // JSON inside of a text
+		coded = append(coded, quoted[1:len(quoted)-1]) // JSON inside of a text
 	}
+	f := &forms{whole: append([][]byte{bytes.Clone(v)}, coded...), pieces: []*pieces{piecesOf(v, leastPiece)}}
 	// A browser cuts the blanks at the ends of what it shows.
 	if cut := bytes.TrimSpace(v); len(cut) > 0 {
-		f = append(f, bytes.Clone(cut))
+		f.whole = append(f.whole, bytes.Clone(cut))
 	}
-	slices.SortFunc(f, func(a, b []byte) int {
-		if d := len(b) - len(a); d != 0 {
-			return d
+	slices.SortFunc(f.whole, bytes.Compare)
+	f.whole = slices.CompactFunc(f.whole, bytes.Equal)
+	for _, form := range f.whole {
+		if len(v) <= maxCoded && !bytes.Equal(form, v) {
+			f.pieces = append(f.pieces, piecesOf(form, leastCoded))
 		}
-		return bytes.Compare(a, b)
-	})
-	return slices.CompactFunc(f, bytes.Equal)
+	}
+	return f
 }
 
-func (f forms) wipe() {
-	for _, form := range f {
+func (f *forms) wipe() {
+	for _, form := range f.whole {
 		clear(form)
 	}
+	for _, p := range f.pieces {
+		p.wipe()
+	}
 }
 
-// replace gives data with every form replaced; data itself if none is in it.
-func (f forms) replace(data []byte) []byte {
-	for _, form := range f {
-		if len(form) > 0 && bytes.Contains(data, form) {
-			data = bytes.ReplaceAll(data, form, []byte(Mark))
+// same reports whether both are of one value.
+func (f *forms) same(o *forms) bool { return slices.EqualFunc(f.whole, o.whole, bytes.Equal) }
+
+// holds reports whether a whole value is in data.
+func (f *forms) holds(data []byte) bool {
+	return slices.ContainsFunc(f.whole, func(form []byte) bool { return bytes.Contains(data, form) })
+}
+
+// span is a part of a text.
+type span struct{ begin, end int }
+
+// replace gives data with every form and every piece of one replaced; data itself if none
+// is in it.
+func (f *forms) replace(data []byte) []byte {
+	found := f.wholes(data)
+	for _, p := range f.pieces {
+		p.spans(data, func(begin, end int) { found = append(found, span{begin, end}) })
+	}
+	return mark(data, found)
+}
+
+// replaceWhole does so with whole forms only.
+func (f *forms) replaceWhole(data []byte) []byte { return mark(data, f.wholes(data)) }
+
+func (f *forms) wholes(data []byte) (found []span) {
+	for _, form := range f.whole {
+		for at := 0; len(form) > 0; at += len(form) {
+			i := bytes.Index(data[at:], form)
+			if i < 0 {
+				break
+			}
+			at += i
+			found = append(found, span{at, at + len(form)})
 		}
 	}
-	return data
+	return found
 }
 
-// replaceJSON does so in a JSON text: in strings and keys as they mean, in numbers
-// as a whole. What is no JSON is replaced as bytes.
-func (f forms) replaceJSON(data []byte) []byte {
+// mark puts Mark in the place of each of the spans, and of those that overlap once.
+func mark(data []byte, found []span) []byte {
+	if len(found) == 0 {
+		return data
+	}
+	slices.SortFunc(found, func(a, b span) int { return cmp.Or(a.begin-b.begin, b.end-a.end) })
+	out := make([]byte, 0, len(data))
+	end := 0
+	for _, s := range found {
+		if s.begin >= end {
+			out = append(append(out, data[end:s.begin]...), Mark...)
+		}
+		end = max(end, s.end)
+	}
+	return append(out, data[end:]...)
+}
+
+// replaceJSON replaces in a JSON text: in strings as they mean, in keys whole forms only,
+// because a piece may be the name of a field, and in numbers as a whole. What is no JSON is
+// replaced as bytes.
+func (f *forms) replaceJSON(data []byte) []byte {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {
 		switch ch := data[i]; {
 		case ch == '"':
 			end := stringEnd(data, i)
-			token := data[i:end]
+			token, replace := data[i:end], f.replace
+			if isKey(data[end:]) {
+				replace = f.replaceWhole
+			}
 			var text string
 			if json.Unmarshal(token, &text) != nil {
-				out = append(out, f.replace(token)...)
-			} else if clean := f.replace([]byte(text)); string(clean) != text {
+				out = append(out, replace(token)...)
+			} else if clean := replace([]byte(text)); string(clean) != text {
 				out = append(out, quote(string(clean))...)
 			} else {
 				out = append(out, token...)
@@ -83,7 +150,7 @@ func (f forms) replaceJSON(data []byte) []byte {
 			for end < len(data) && strings.IndexByte("0123456789+-.eE", data[end]) >= 0 {
 				end++
 			}
-			if token := data[i:end]; slices.ContainsFunc(f, func(form []byte) bool { return bytes.Equal(form, token) }) {
+			if token := data[i:end]; slices.ContainsFunc(f.whole, func(form []byte) bool { return bytes.Equal(form, token) }) {
 				out = append(out, `"`+Mark+`"`...)
 			} else {
 				out = append(out, token...)
@@ -96,6 +163,9 @@ func (f forms) replaceJSON(data []byte) []byte {
 	}
 	return out
 }
+
+// isKey reports whether what stands before rest is a key.
+func isKey(rest []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) }
 
 // stringEnd gives the index behind the JSON string that begins at i.
 func stringEnd(data []byte, i int) int {

@@ -2,6 +2,9 @@ package withhold
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -10,7 +13,7 @@ import (
 
 // Text gives s without the values that are kept back from this call.
 func (c *Call) Text(s string) string {
-	for _, h := range c.seen() {
+	for _, h := range c.kept() {
 		s = string(h.forms.replace([]byte(s)))
 	}
 	return s
@@ -19,7 +22,7 @@ func (c *Call) Text(s string) string {
 // Answer takes the values out of every text of a. It reports whether it changed
 // what the tool gave.
 func (c *Call) Answer(a *wire.Answer) (changed bool) {
-	for _, h := range c.seen() {
+	for _, h := range c.kept() {
 		text := func(s *string) { *s = string(h.forms.replace([]byte(*s))) }
 		text(&a.Message)
 		text(&a.Hint)
@@ -39,23 +42,91 @@ func (c *Call) Answer(a *wire.Answer) (changed bool) {
 	return changed
 }
 
-// Blobs gives what of a call's bytes may leave: no picture, and texts without the
-// values. The error says why nothing may.
-func (c *Call) Blobs(blobs []capabilities.Blob) ([]capabilities.Blob, *capabilities.Error) {
+// Restore gives clean with the strings at paths as they were in original where no whole
+// value is in them: a word of a closed list that happens to be a piece of a value.
+func (c *Call) Restore(original, clean []byte, paths []string) []byte {
+	var was, is any
+	if unmarshal(original, &was) != nil || unmarshal(clean, &is) != nil {
+		return clean
+	}
+	kept := c.kept()
+	for _, path := range paths {
+		word, ok := at(was, path).(string)
+		if !ok || len(word) > maxWord || slices.ContainsFunc(kept, func(h *hold) bool { return h.forms.holds([]byte(word)) }) {
+			return clean
+		}
+		put(is, path, word)
+	}
+	out, err := json.Marshal(is)
+	if err != nil {
+		return clean
+	}
+	return out
+}
+
+// maxWord is how long a word of a closed list is at most.
+const maxWord = 32
+
+func unmarshal(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// at gives the value at a JSON pointer, or nil.
+func at(v any, path string) any {
+	for _, step := range strings.Split(path, "/")[1:] {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[unescape.Replace(step)]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func put(v any, path, word string) {
+	cut := strings.LastIndexByte(path, '/')
+	if cut < 0 {
+		return
+	}
+	switch in := at(v, path[:cut]).(type) {
+	case map[string]any:
+		in[unescape.Replace(path[cut+1:])] = word
+	case []any:
+		if i, err := strconv.Atoi(path[cut+1:]); err == nil && i >= 0 && i < len(in) {
+			in[i] = word
+		}
+	}
+}
+
+// Blobs gives what of a call's bytes may leave: no picture of what shows tells of, and
+// texts without the values. The error says why nothing may.
+func (c *Call) Blobs(blobs []capabilities.Blob, shows func(capabilities.Place) bool) ([]capabilities.Blob, *capabilities.Error) {
 	if len(blobs) == 0 {
 		return blobs, nil
 	}
-	seen := c.seen()
-	if len(seen) == 0 {
-		return blobs, nil
-	}
+	kept := c.kept()
 	out := make([]capabilities.Blob, len(blobs))
 	for i, b := range blobs {
 		// Nobody reads a picture here, so none leaves; nor does what is packed.
 		if kind, _, _ := strings.Cut(b.MIME, "/"); kind == "image" || kind == "video" || strings.HasPrefix(b.MIME, "application/pdf") {
-			return nil, &capabilities.Error{Code: capabilities.CodeSecretHeld}
+			if err := c.Refuses(shows); err != nil {
+				return nil, err
+			}
+			out[i] = b
+			continue
 		}
-		for _, h := range seen {
+		for _, h := range kept {
 			b.Bytes = h.forms.replace(b.Bytes)
 		}
 		out[i] = b

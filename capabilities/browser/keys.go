@@ -467,6 +467,9 @@ func pressKey(c *call) (capabilities.Output, error) {
 	}
 	c.wants = args.Snapshot
 	if what.pastes() {
+		if err := c.inv.BeforePaste(c.shownPage); err != nil {
+			return capabilities.Output{}, err
+		}
 		if err := c.ownClipboard(); err != nil {
 			return capabilities.Output{}, err
 		}

@@ -48,6 +48,11 @@ func waitFor(c *call) (capabilities.Output, error) {
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
+	if args.Function != "" {
+		if err := c.inv.BeforeLook(); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
 	if args.Text+args.Gone+args.Selector+args.URL+args.LoadState+args.Function == "" {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments,
 			"Give at least one of: text, text_gone, selector, url, load_state, function.")

@@ -35,6 +35,11 @@ func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (ca
 	if err != nil {
 		return capabilities.Output{}, err
 	}
+	if pastes(keys) {
+		if err := inv.BeforePaste(func() capabilities.Place { return h.focused(ctx) }); err != nil {
+			return capabilities.Output{}, err
+		}
+	}
 	result := keyboardResult{Action: args.Action}
 	typed := 0
 	out := capabilities.Output{}

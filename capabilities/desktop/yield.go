@@ -81,8 +81,15 @@ func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in pla
 		return err
 	}
 	observe(ctx, keyInput, "")
+	inv, _ := ctx.Value(callKey{}).(*capabilities.Invocation)
+	if inv != nil {
+		h.noteFocus(ctx, inv)
+	}
 	err = fn(run, d.Input)
 	h.hands.end()
+	if inv != nil {
+		h.noteFocus(context.WithoutCancel(ctx), inv) // it may be another window now
+	}
 	if cause := context.Cause(run); run.Err() != nil && ctx.Err() == nil && cause != nil {
 		var coded *capabilities.Error
 		if errors.As(cause, &coded) {

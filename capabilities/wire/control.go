@@ -38,7 +38,8 @@ type Hello struct {
 	Steps       bool                `cbor:"16,keyasint,omitempty"` // asks for each step of a call
 	// Addrs are the addresses of the device's interfaces, 4 or 16 bytes each; none: the
 	// node does not say.
-	Addrs [][]byte `cbor:"17,keyasint,omitempty"`
+	Addrs     [][]byte `cbor:"17,keyasint,omitempty"`
+	TakesDone bool     `cbor:"18,keyasint,omitempty"` // takes SecretsDone
 }
 
 // HelloAck makes the connection usable.
@@ -124,6 +125,12 @@ type LaneClosed struct {
 	Lane capabilities.LaneID `cbor:"1,keyasint"`
 }
 
+// SecretsDone is a person's word that nothing of the secrets which a lane pasted is to be
+// seen any more. Only for nodes whose hello says TakesDone.
+type SecretsDone struct {
+	Lane capabilities.LaneID `cbor:"1,keyasint"`
+}
+
 // Kind is KindHello.
 func (*Hello) Kind() Kind { return KindHello }
 
@@ -156,6 +163,9 @@ func (*RotateAnswer) Kind() Kind { return KindRotateAnswer }
 
 // Kind is KindLaneClosed.
 func (*LaneClosed) Kind() Kind { return KindLaneClosed }
+
+// Kind is KindSecretsDone.
+func (*SecretsDone) Kind() Kind { return KindSecretsDone }
 
 func (h *Head) check() error {
 	if h != nil && len(h.Sig) != 0 && len(h.Sig) != 64 {
@@ -320,6 +330,13 @@ func (r *RotateAnswer) check() error {
 
 func (l *LaneClosed) check() error {
 	if l.Lane == "" || len(l.Lane) > maxName {
+		return fmt.Errorf("lane must be 1 to %d bytes", maxName)
+	}
+	return nil
+}
+
+func (d *SecretsDone) check() error {
+	if d.Lane == "" || len(d.Lane) > maxName {
 		return fmt.Errorf("lane must be 1 to %d bytes", maxName)
 	}
 	return nil

@@ -43,7 +43,7 @@ type Kind uint8
 
 // Control stream, node to gateway: Hello, Heartbeat, Readiness, Rotate, Stop.
 // Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
-// RotateAnswer, Stop, LaneClosed. Call stream, gateway to node: one Ticket or one
+// RotateAnswer, Stop, LaneClosed, SecretsDone. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
 // JournalState for each call that was asked about. A held Ticket is followed by the
 // gateway's Go, or by nothing. After a Ticket with Steps the node's Step and StepEnd come
@@ -63,6 +63,7 @@ const (
 	KindRotate       Kind = 9
 	KindRotateAnswer Kind = 10
 	KindLaneClosed   Kind = 11
+	KindSecretsDone  Kind = 12
 	KindTicket       Kind = 32
 	KindProgress     Kind = 33
 	KindAnswer       Kind = 34
@@ -125,6 +126,7 @@ var kinds = map[Kind]kindInfo{
 	KindRotate:       {"rotate", 1 << 10, func() Message { return new(Rotate) }},
 	KindRotateAnswer: {"rotate-answer", 16 << 10, func() Message { return new(RotateAnswer) }},
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
+	KindSecretsDone:  {"secrets-done", 512, func() Message { return new(SecretsDone) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
 	KindGo:           {"go", 8, func() Message { return new(Go) }},
 	KindStep:         {"step", MaxArgs + 1<<10, func() Message { return new(Step) }},

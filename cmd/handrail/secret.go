@@ -23,7 +23,7 @@ func newSecretCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSecretSetCmd(), newSecretListCmd(), newSecretAllowCmd(), newSecretRmCmd())
+	cmd.AddCommand(newSecretSetCmd(), newSecretListCmd(), newSecretAllowCmd(), newSecretRmCmd(), newSecretDoneCmd())
 	return cmd
 }
 
@@ -150,6 +150,19 @@ func newSecretRmCmd() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return change(cmd, http.MethodDelete, path("secrets", args[0]), nil, "%s is removed", args[0])
+		},
+	}
+}
+
+func newSecretDoneCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "done LANE",
+		Short: "Let an agent look again at where it pasted secrets",
+		Long: "After an agent pasted a secret, pictures of that page or window, and scripts in it, are refused to it until it has left\n" +
+			"or closed it. With this a person says that nothing of the secret is to be seen there any more.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return change(cmd, http.MethodPost, path("lanes", args[0], "secrets-done"), nil, "lane %s may look again", args[0])
 		},
 	}
 }

@@ -47,6 +47,7 @@ type session struct {
 	held      atomic.Int32                 // those that wait for their Go
 	steps     bool                         // the node asks for each step of a call
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
+	takesDone bool                         // the node takes a person's word on secrets
 
 	writing sync.Mutex
 	control *quic.Stream
@@ -162,7 +163,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps, takesDone: hello.TakesDone}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {

@@ -2,8 +2,10 @@ package rest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
 
@@ -13,6 +15,9 @@ type Secrets interface {
 	List(context.Context) ([]secret.Entry, error)
 	Allow(ctx context.Context, by capabilities.PrincipalID, s secret.Spec) (secret.Reference, error)
 	Remove(ctx context.Context, by capabilities.PrincipalID, what string) error
+	// Done takes a person's word that nothing of the secrets which a lane pasted is to be
+	// seen; left are the nodes that could not be told.
+	Done(ctx context.Context, by capabilities.PrincipalID, lane capabilities.LaneID) (told int, left []capabilities.NodeID, err error)
 }
 
 type secretList struct {
@@ -69,4 +74,20 @@ func (s *Server) allowSecret(c *visit, in referenceBody) (secret.Reference, erro
 func (s *Server) removeSecret(c *visit, _ none) (secretDone, error) {
 	what := c.r.PathValue("secret")
 	return secretDone{what, "removed"}, s.opts.Secrets.Remove(c.r.Context(), c.who.Principal, what)
+}
+
+type lookAgain struct {
+	Lane   capabilities.LaneID   `json:"lane_id"`
+	Status string                `json:"status"`
+	Nodes  int                   `json:"nodes"`
+	Left   []capabilities.NodeID `json:"not_told,omitempty"`
+}
+
+func (s *Server) secretsDone(c *visit, _ none) (lookAgain, error) {
+	name := capabilities.LaneID(c.r.PathValue("lane"))
+	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == name }) {
+		return lookAgain{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", name).WithHint("GET /v1/lanes lists the lanes there are.")
+	}
+	told, left, err := s.opts.Secrets.Done(c.r.Context(), c.who.Principal, name)
+	return lookAgain{name, "done", told, left}, err
 }

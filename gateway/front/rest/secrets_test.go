@@ -18,3 +18,7 @@ func (noSecrets) Allow(context.Context, capabilities.PrincipalID, secret.Spec) (
 	return secret.Reference{}, nil
 }
 func (noSecrets) Remove(context.Context, capabilities.PrincipalID, string) error { return nil }
+
+func (noSecrets) Done(context.Context, capabilities.PrincipalID, capabilities.LaneID) (int, []capabilities.NodeID, error) {
+	return 1, nil, nil
+}

@@ -75,6 +75,7 @@ func (s *Server) table() []*endpoint {
 
 		serveJSON(endpoint{method: get, path: "/v1/lanes", action: principal.ActReadLanes, summary: "Lanes with their nodes, one's own or, for operators, all"}, s.lanes),
 		serveJSON(endpoint{method: put, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Attach a node to a lane"}, s.attach),
+		serveJSON(endpoint{method: post, path: "/v1/lanes/{lane}/secrets-done", action: principal.ActApprove, summary: "Say that nothing of the secrets which a lane pasted is to be seen any more, so that it may look again"}, s.secretsDone),
 		serveJSON(endpoint{method: remove, path: "/v1/lanes/{lane}/nodes/{node}", action: principal.ActManageLanes, summary: "Detach a node from a lane"}, s.detach),
 
 		serveJSON(endpoint{method: get, path: "/v1/approvals", action: principal.ActReadApprovals, summary: "Calls that wait for a person"}, s.approvals),

@@ -1,0 +1,53 @@
+package browser
+
+import (
+	"github.com/chromedp/cdproto/cdp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+var _ capabilities.Shower = (*Handler)(nil)
+
+// pastedPage is a page that somebody pasted into, as long as its tab shows it.
+type pastedPage struct {
+	tab    *tab
+	loader cdp.LoaderID
+}
+
+// Here reports whether the tab still shows that page.
+func (d pastedPage) Here() bool {
+	if d.tab.life.Err() != nil {
+		return false
+	}
+	d.tab.mu.Lock()
+	defer d.tab.mu.Unlock()
+	return d.tab.state.loader == d.loader
+}
+
+// OnScreen reports whether the page is in a window of the desktop.
+func (d pastedPage) OnScreen() bool { return !d.tab.chrome.headless }
+
+// shownPage is the page that the call works with.
+func (c *call) shownPage() capabilities.Place {
+	c.tab.mu.Lock()
+	defer c.tab.mu.Unlock()
+	return pastedPage{c.tab, c.tab.state.loader}
+}
+
+// Shows reports whether a lane can look at p: its own tabs can reach each other, and what
+// was pasted into a window of the desktop may be its browser's.
+func (h *Handler) Shows(id capabilities.LaneID, p capabilities.Place) bool {
+	d, ours := p.(pastedPage)
+	if ours {
+		return d.tab.lane.id == id
+	}
+	h.mu.Lock()
+	l := h.lanes[id]
+	h.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.chrome != nil && !l.chrome.headless
+}

@@ -1,0 +1,130 @@
+package attack
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	session "github.com/handrail-dev/handrail/platform/desktop"
+	"github.com/handrail-dev/handrail/test/desk"
+	"github.com/handrail-dev/handrail/test/site"
+)
+
+// The agent that a secret was delivered for pastes it into a field that shows it, types a
+// letter into its middle, waits until the clipboard was cleared, and looks: no piece of the
+// value comes back, and no picture, until a person says that it is done.
+func TestADeliveredSecretIsNotReadBack(t *testing.T) {
+	const value, rules = "Zq7-Hunter-Kx42", `@id("desk") permit (principal, action in Action::"family:desktop", resource);`
+	d := desk.StartX(t, desk.Options{})
+	for _, e := range d.Env {
+		if name, v, _ := strings.Cut(e, "="); name != "TMPDIR" {
+			t.Setenv(name, v)
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+	opener := session.New(session.Options{Log: log})
+	t.Cleanup(func() { _ = opener.Close() })
+	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hands.Close() })
+	a := &arena{Site: site.Start(t, site.Options{Rules: rules, ApprovalWait: time.Millisecond}), t: t, client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(a.client.CloseIdleConnections)
+	a.node = a.AddNode("desk", hands)
+	a.node.AwaitReady("tyrum.desktop.keyboard", "tyrum.desktop.screenshot", "tyrum.desktop.snapshot", "tyrum.desktop.clipboard-write")
+	a.agent, a.operator = a.MustToken("agent", principal.RoleAgent), a.MustToken("anna", principal.RoleOperator)
+	admin := a.MustToken("root", principal.RoleAdmin)
+	for _, ask := range [][3]string{
+		{"PUT", "/v1/secrets/mail", `{"value":"` + value + `"}`},
+		{"POST", "/v1/secrets/mail/references", `{"principal":"agent","secret_alias":"mail"}`},
+	} {
+		if status, body := a.do(admin, ask[0], ask[1], ask[2]); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if err := a.Lanes.Claim(t.Context(), "agent", "main"); err != nil {
+		t.Fatal(err)
+	}
+	call := func(tool capabilities.ToolID, args string) capabilities.Result {
+		t.Helper()
+		for range 100 {
+			r := a.call(tool, args)
+			if r.Code == capabilities.CodeApprovalPending {
+				if _, err := a.Consent.Answer(t.Context(), a.waiting().ID, consent.Answer{By: "anna", Allow: true}); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			return r
+		}
+		t.Fatalf("%s waits for ever", tool)
+		return capabilities.Result{}
+	}
+	do := func(tool capabilities.ToolID, args string) {
+		t.Helper()
+		if r := call(tool, args); r.Status != capabilities.StatusOK {
+			t.Fatalf("%s: %s %s", tool, r.Code, r.Message)
+		}
+	}
+	f := d.Fixture(desk.GTK3, 1)
+	in := func(text string) {
+		f.Await(text, func(e desk.Event) bool { return e.Kind == "text" && e.Widget == "entry" && e.Text == text })
+	}
+	pieces := func(when string) {
+		t.Helper()
+		r := call("tool.desktop.snapshot", `{"include_tree":true}`)
+		all, _ := json.Marshal(r)
+		if r.Status != capabilities.StatusOK {
+			t.Errorf("%s: the desk cannot be read: %s %s", when, r.Code, r.Message)
+		}
+		for i := range len(value) - 3 {
+			if strings.Contains(string(all), value[i:i+4]) {
+				t.Errorf("%s: %q came back", when, value[i:i+4])
+			}
+		}
+	}
+	pictures := func(when string, want capabilities.Code) {
+		t.Helper()
+		if r := call("tool.desktop.screenshot", `{"display":"primary"}`); r.Code != want {
+			t.Errorf("%s: a picture gives %q (%s), want %q", when, r.Code, r.Message, want)
+		}
+	}
+	pictures("before", "")
+	d.Activate(f.Window.ID)
+	do("tool.secret.copy-to-node-clipboard", `{"secret_alias":"mail"}`)
+	do("tool.desktop.keyboard", `{"action":"press","key":"Control+V"}`)
+	in(value)
+	pieces("pasted")
+	pictures("pasted", capabilities.CodeSecretHeld)
+	do("tool.desktop.keyboard", `{"action":"press","key":"Home"}`)
+	do("tool.desktop.keyboard", `{"action":"press","key":"Right","count":5}`)
+	do("tool.desktop.keyboard", `{"action":"type","text":"_"}`)
+	in("Zq7-H_unter-Kx42")
+	pieces("a letter in its middle")
+	// Somebody else's copy ends it in the clipboard as its minute does.
+	d.Run("sh", "-c", "printf other | xclip -selection clipboard -i >/dev/null 2>&1")
+	cleared := time.Now().Add(2 * time.Minute)
+	for r := call("tool.desktop.screenshot", `{"display":"primary"}`); !strings.Contains(r.Message, "pasted"); r = call("tool.desktop.screenshot", `{"display":"primary"}`) {
+		if time.Now().After(cleared) {
+			t.Fatalf("the clipboard is not cleared: %s %s", r.Code, r.Message)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	pieces("cleared")
+	pictures("cleared", capabilities.CodeSecretHeld)
+	for token, want := range map[string]int{a.agent: 403, a.operator: 200} {
+		if status, body := a.do(token, "POST", "/v1/lanes/main/secrets-done", "{}"); status != want {
+			t.Fatalf("%d %s, want %d", status, body, want)
+		}
+	}
+	a.Await("the word to arrive", func() bool { return call("tool.desktop.screenshot", `{"display":"primary"}`).Code == "" })
+	pieces("done")
+}
