@@ -222,7 +222,7 @@ func shownResult(schema canonical.Value, depth int) canonical.Value {
 	kind, _ := schema.Get("type")
 	if properties, ok := schema.Get("properties"); ok && (depth == 0 || kind.Str == "object") {
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{
-			{Key: "properties", Value: mapped(properties, func(p canonical.Value) canonical.Value { return shownResult(p, depth+1) })},
+			{Key: "properties", Value: shownFields(properties, depth)},
 			{Key: "type", Value: text("object")},
 		}}
 	}
@@ -243,6 +243,23 @@ func shownResult(schema canonical.Value, depth int) canonical.Value {
 		return canonical.Value{Kind: canonical.Object, Members: []canonical.Member{{Key: "type", Value: kind}}}
 	}
 	return canonical.Value{Kind: canonical.Object} // a union, or any JSON
+}
+
+// carried are fields that almost every tool of a family may carry, with what happened since the
+// call before. They are told by name and type alone: their parts name themselves.
+var carried = []string{"downloads", "opened_tabs", "still_open"}
+
+func shownFields(properties canonical.Value, depth int) canonical.Value {
+	out := canonical.Value{Kind: canonical.Object}
+	for _, m := range properties.Members {
+		if slices.Contains(carried, m.Key) {
+			m.Value = typed("array")
+		} else {
+			m.Value = shownResult(m.Value, depth+1)
+		}
+		out.Members = append(out.Members, m)
+	}
+	return out
 }
 
 func allText(list canonical.Value) bool {
