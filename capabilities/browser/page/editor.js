@@ -14,10 +14,10 @@ function editorOf(el) {
   return null;
 }
 
-// drawn tells whether an editor shows each line of a text, in their order, and, if that
+// drawnText tells whether an editor shows each line of a text, in their order, and, if that
 // is to be all, nothing else but numbers of lines. It draws a frame or two after it was
 // told, or when a server answers.
-async function drawn(editor, text, all) {
+async function drawnText(editor, text, all) {
   const lines = text.split('\n').map(bare).filter(Boolean);
   for (const stop = performance.now() + 150; ; ) {
     await frame(editor.ownerDocument.defaultView);

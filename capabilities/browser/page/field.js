@@ -63,7 +63,7 @@ async function typed(o) {
   const el = field.el;
   if (o.arm) watch(el, {kind: 'type'});
   if (!attached(el)) return {verdict: 'gone'};
-  if (field.editor) return {verdict: await drawn(field.editor, o.text, field.clear)};
+  if (field.editor) return {verdict: await drawnText(field.editor, o.text, field.clear)};
   const now = el.isContentEditable ? el.innerText : el.value;
   let want = (field.clear || SET_INPUTS.has(el.type) ? '' : field.before) + o.text;
   if (el.isContentEditable) return {verdict: squeeze(now).includes(squeeze(o.text)) && (!field.clear || squeeze(now) === squeeze(want)) ? 'match' : now === field.before ? 'unchanged' : 'other'};
@@ -158,7 +158,7 @@ function fillOne(o, keyed) {
   const holder = el.getRootNode().activeElement;
   if (!holder || !(el === holder || el.contains(holder))) return unfocused(el);
   const names = namesOf(el) || [], secret = isSecret(el), editor = editorOf(el);
-  if (editor) return o.check ? {judge: () => drawn(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, secret, names};
+  if (editor) return o.check ? {judge: () => drawnText(editor, want, true), secret, names} : {keys: true, keyed: true, multiline: true, drawn: true, secret, names};
   if (o.check) return {judge: () => judgeText(el, o.empty ? '' : null, want), secret, names};
   if (before === want) return {verdict: 'match', secret, names};
   if (keyed || el.isContentEditable || el.getRootNode() !== document) {
