@@ -32,6 +32,7 @@ type approvalView struct {
 	Why       []string       `json:"why"`
 	Policies  []string       `json:"policies"`
 	Longest   string         `json:"longest"`
+	Hands     bool           `json:"hands"`
 	Created   time.Time      `json:"created_at"`
 	Expires   time.Time      `json:"expires_at"`
 	State     string         `json:"state"`
@@ -196,12 +197,15 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		}
 	}
 	choices := "once"
-	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"session", "--session"}, {"always", "--always"}} {
+	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(a.Tool) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
 		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
 			choices += ", " + c.text
 		}
 	}
 	fmt.Fprintf(out, "    handrail approve %s (%s) | handrail deny %s\n", plain(a.ID), choices, plain(a.ID))
+	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
+		fmt.Fprintf(out, "    %s\n", plain(text))
+	}
 	if !rules {
 		return
 	}
@@ -214,6 +218,23 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 			fmt.Fprintf(out, "      %s\n", plain(strings.TrimRight(line, "\n")))
 		}
 	}
+}
+
+// lending says, before a person answers, what an answer that lasts takes from the device.
+func lending(hands bool, device string) string {
+	if !hands {
+		return ""
+	}
+	return "An answer that lasts lends mouse and keyboard: until 15 seconds after it, nothing else can be allowed from " + device +
+		" itself, except with a passkey. Allow the whole family at once, or answer from another device."
+}
+
+// familyOf is the second part of a tool's name.
+func familyOf(tool string) string {
+	if parts := strings.SplitN(tool, ".", 3); len(parts) == 3 {
+		return parts[1]
+	}
+	return tool
 }
 
 // watchApprovals calls show at once and after each event about approvals, until

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -93,7 +94,24 @@ func (r runningGateway) page() string {
 	if r.URL != "" {
 		return r.URL
 	}
-	return r.HTTP
+	return forBrowser(r.HTTP)
+}
+
+// forBrowser gives an address for this machine's own browser: browsers keep passkeys for
+// names, and this machine's name is localhost.
+func forBrowser(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" {
+		return base
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err != nil || ip != netip.AddrFrom4([4]byte{127, 0, 0, 1}) && ip != netip.IPv6Loopback() {
+		return base
+	}
+	port := u.Port()
+	if u.Host = "localhost"; port != "" {
+		u.Host += ":" + port
+	}
+	return u.String()
 }
 
 // fingerprint is that of the certificate, as browsers show it; empty without one.

@@ -111,7 +111,7 @@ func newLoginCmd() *cobra.Command {
 		}
 		// The address that the gateway was given for other devices, or the one by which
 		// this command reached it.
-		at := c.base.String()
+		at := forBrowser(c.base.String())
 		switch {
 		case made.Public != "":
 			at = made.Public

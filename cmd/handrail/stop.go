@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // haltedView is what a turn of the gateway's stop switch did.
@@ -66,10 +69,43 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h haltedView, raw js
 	if err != nil {
 		return h, nil, err
 	}
-	if err := c.do(cmd.Context(), http.MethodPost, path(action), body("reason", reason), &raw); err != nil {
+	for began := time.Now(); ; {
+		err = c.do(cmd.Context(), http.MethodPost, path(action), body("reason", reason), &raw)
+		left := handsOver(err)
+		if left <= 0 || time.Since(began) > 2*graceAfterStop {
+			break
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "An agent had its hands on this device when everything was stopped; waiting %s until that is over.\n", count(int(left.Seconds()), "second"))
+		if err := sleepOr(cmd.Context(), left); err != nil {
+			return h, nil, err
+		}
+	}
+	if err != nil {
 		return h, nil, err
 	}
 	return h, raw, json.Unmarshal(raw, &h)
+}
+
+// graceAfterStop is how long the gateway takes nothing from a device that an agent had in
+// its hands when everything was stopped.
+const graceAfterStop = 15 * time.Second
+
+// handsOver gives how long is left until hands that have been revoked are over; 0: err is
+// of another kind, or the hands are still lent.
+func handsOver(err error) time.Duration {
+	var e *capabilities.Error
+	if !errors.As(err, &e) || e.Code != capabilities.CodeHandsElsewhere {
+		return 0
+	}
+	about, _ := e.Details.(map[string]any)
+	seconds, known := about["seconds"].(float64)
+	switch left := time.Duration(seconds) * time.Second; {
+	case !known:
+		return time.Second // a call is about to end
+	case left <= graceAfterStop:
+		return max(left, time.Second)
+	}
+	return 0
 }
 
 const resumeFix = "Run 'handrail resume' to let calls run again."

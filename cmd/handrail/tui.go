@@ -140,6 +140,9 @@ func (d *deed) do(ctx context.Context, c *client) string {
 	case "lease":
 		done = "allowed " + string(d.approval.Tool) + " for five minutes"
 		_, err = c.Answer(ctx, d.approval.ID, api.Answer{Allow: true, Kind: "lease", For: 5 * time.Minute})
+	case "family":
+		done = "allowed all " + familyOf(string(d.approval.Tool)) + " tools for five minutes"
+		_, err = c.Answer(ctx, d.approval.ID, api.Answer{Allow: true, Kind: "lease", Family: true, For: 5 * time.Minute})
 	case "deny":
 		done = "denied " + d.approval.ID
 		_, err = c.Answer(ctx, d.approval.ID, api.Answer{})

@@ -31,7 +31,7 @@ type board struct {
 
 // deed is what a key asks the gateway for.
 type deed struct {
-	what     string // allow, lease, deny, stop, resume or quit
+	what     string // allow, lease, family, deny, stop, resume or quit
 	approval api.Approval
 }
 
@@ -119,7 +119,7 @@ func (b *board) key(name string) *deed {
 		b.ask = "stop"
 	case "r":
 		b.ask = "resume"
-	case "a", "5", "d":
+	case "a", "5", "g", "d":
 		if b.pane != 0 || a == nil {
 			b.notice = "nothing is selected that waits"
 			return nil
@@ -132,13 +132,16 @@ func (b *board) key(name string) *deed {
 			b.notice = "look at it first: Enter shows the whole question"
 			return nil
 		}
-		if name == "5" && a.Longest == "call" {
+		if (name == "5" || name == "g") && a.Longest == "call" {
 			b.notice = "this can be allowed once only"
 			return nil
 		}
 		b.open = false
 		if name == "5" {
 			return &deed{"lease", *a}
+		}
+		if name == "g" {
+			return &deed{"family", *a}
 		}
 		return &deed{"allow", *a}
 	}
@@ -212,7 +215,7 @@ func (b *board) footer() string {
 	case b.notice != "":
 		return plain(b.notice)
 	case b.open && b.pane == 0:
-		return "a allow once  5 allow five minutes  d deny  Esc back  s stop everything"
+		return "a allow once  5 five minutes  g all its family, five minutes  d deny  Esc back  s stop everything"
 	}
 	return "Up/Down choose  Enter look  d deny  Tab other  s stop  r resume  ? help  q quit"
 }
@@ -222,6 +225,7 @@ Tab               between what waits and the calls
 Enter             look at it whole; again or Esc: back
 a                 allow this call, once (while it is shown whole)
 5                 allow the tool on that node in that lane for five minutes
+g                 allow all tools of its family there, for five minutes
 d                 deny it
 s, then y         stop everything: calls end, grants are revoked
 r, then y         let calls run again
@@ -323,6 +327,9 @@ func (b *board) question(now time.Time, a api.Approval, width int) []string {
 		if text := strings.Join(part.list, ", "); text != "" {
 			lines = append(lines, folded("  "+part.name+": "+plain(text), width)...)
 		}
+	}
+	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
+		lines = append(lines, folded("  "+plain(text), width)...)
 	}
 	lines = append(lines, "", "before, in this lane:")
 	shown := 0

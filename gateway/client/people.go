@@ -27,6 +27,7 @@ type Approval struct {
 	Keys      []string                 `json:"capabilities"`
 	Why       []string                 `json:"why"`
 	Longest   string                   `json:"longest"` // the longest kind of answer: call, lease, session or always
+	Hands     bool                     `json:"hands"`   // an answer that lasts lends the device: nothing else is allowed from there meanwhile
 	Overrides []Override               `json:"overrides"`
 	Policies  []string                 `json:"policies"`
 	Snapshot  string                   `json:"policy_snapshot_id"`

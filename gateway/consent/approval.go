@@ -114,10 +114,13 @@ type Approval struct {
 	Envelope  *policy.Summary `json:"envelope,omitempty"`
 	Why       []string        `json:"why,omitempty"`
 	Longest   Kind            `json:"longest"`
-	Choices   []Choice        `json:"choices"`
-	Overrides []Override      `json:"overrides,omitempty"`
-	Policies  []string        `json:"policies,omitempty"`
-	Snapshot  string          `json:"policy_snapshot_id"`
+	// Hands says that an answer which lasts lends the device: for so long nothing else is
+	// allowed from there (see Hands).
+	Hands     bool       `json:"hands,omitempty"`
+	Choices   []Choice   `json:"choices"`
+	Overrides []Override `json:"overrides,omitempty"`
+	Policies  []string   `json:"policies,omitempty"`
+	Snapshot  string     `json:"policy_snapshot_id"`
 	// User says that the person at the MCP client may answer, too.
 	User bool `json:"user,omitempty"`
 	// Task is the deferred call that it is asked for, after a restart; else empty.
@@ -253,6 +256,7 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 // open gives the approval of a question, joining the one that waits.
 func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, error) {
 	key, now := a.key(args), c.opts.Now()
+	lends := a.Node != "" && c.opts.Input(string(a.Tool), a.Node) // without the lock
 	c.mu.Lock()
 	c.expireLocked(now)
 	each := 0
@@ -280,7 +284,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	p := &approval{key: key, args: args, done: make(chan struct{}), raw: keepArgs(a.Args), purpose: a.Purpose, Approval: Approval{
 		ID: newID("a-"), State: StatePending, Principal: a.Principal, Role: a.Role, Tool: a.Tool, Title: a.Title, Node: a.Node, NodeLabel: a.NodeLabel,
 		Lane: a.Lane, Arguments: shown(a.Evidence), Hosts: plainAll(a.Reach.Hosts), Paths: plainAll(a.Reach.Paths), Risk: a.Risk, Keys: a.Keys, Escalated: a.Escalated, Envelope: a.Envelope,
-		Why: plainAll(a.Why), Longest: a.Longest, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
+		Why: plainAll(a.Why), Longest: a.Longest, Hands: lends, Choices: choices(a.Longest), Overrides: overrides(a), Policies: a.Policies, Snapshot: a.Snapshot, User: a.User, Task: a.Task,
 		Created: now, Expires: now.Add(life),
 	}}
 	c.pending[p.ID] = p

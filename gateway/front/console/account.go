@@ -51,12 +51,26 @@ func (v *visit) passkeys(a account, fresh bool) html {
 				button("plain", "Remove", "aria-label", "Remove the passkey "+k.Name)))
 		}))),
 		when(len(a.Passkeys) == 0, el("p", class("faint"), text("You have none yet."))),
-		when(fresh, v.form("/console/account/passkeys", attrs{"class", "fields", "data-passkey", "/console/account/passkeys/options", "data-make", ""},
+		noPasskeys(v.r),
+		when(fresh && passkeysAt(v.r) == nil, v.form("/console/account/passkeys", attrs{"class", "fields", "data-passkey", "/console/account/passkeys/options", "data-make", ""},
 			el("label", attrs{"for", "passkey-name"}, text("Name of the new passkey")),
 			void("input", attrs{"id", "passkey-name", "name", "name", "required", "", "maxlength", "60", "value", "", "placeholder", "such as: laptop", "autocomplete", "off"}),
 			void("input", attrs{"type", "hidden", "name", "credential"}),
 			el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
 			button("main", "Add a passkey"))))
+}
+
+// offerPasskey asks who has just signed in, and has no passkey yet, to make one: without
+// it nothing can be allowed from a device while an agent has its mouse and keyboard.
+func (v *visit) offerPasskey() html {
+	var a account
+	if v.who.Role == principal.RoleViewer || passkeysAt(v.r) != nil || v.get(api("account"), &a) != nil || len(a.Passkeys) > 0 || !v.con.opts.Now().Before(a.FreshUntil) {
+		return html{}
+	}
+	return el("aside", attrs{"class", "card", "aria-labelledby", "offer-h"},
+		el("h2", attrs{"id", "offer-h"}, text("Add a passkey")),
+		p(text("With one you sign in without a link, and you can allow things from this device also while an agent uses its mouse and keyboard. You have none yet.")),
+		p(el("a", attrs{"href", "/console/account#passkeys"}, text("Add a passkey"))))
 }
 
 func (v *visit) password(a account, fresh bool) html {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -35,7 +36,7 @@ func (v *visit) showApprovals(problem error) {
 			el("div", attrs{"class", "cards", "id", "questions"}, each(tasks(list.Approvals), v.task)))
 	}
 	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
-		lead: text("What agents may do only if you allow it. A question that nobody answers expires and is denied."), body: body})
+		lead: text("What agents may do only if you allow it. A question that nobody answers expires and is denied."), body: group(body, v.offerPasskey())})
 }
 
 // signalsOf warns of what the answer lets happen, by the keys that a yes gives.
@@ -65,6 +66,7 @@ func (v *visit) overrides(a consent.Approval) html {
 
 // answers are the buttons, the narrowest first; deny stands beside it.
 func (v *visit) answers(a consent.Approval) html {
+	lends := a.Hands && slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease })
 	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"}, v.returns(),
 		div("buttons",
 			each(a.Choices, func(ch consent.Choice) html {
@@ -81,9 +83,15 @@ func (v *visit) answers(a consent.Approval) html {
 				default:
 					return html{}
 				}
-				return answerButton(style, string(ch.Kind), label, key)
+				if ch.Kind != consent.KindLease {
+					return answerButton(style, string(ch.Kind), label, key)
+				}
+				return group(answerButton(style, string(ch.Kind), label, key),
+					answerButton(style, familyAnswer, "All "+familyOf(a.Tool)+" tools, "+spoken(time.Duration(ch.Seconds)*time.Second), "g"))
 			}),
 			answerButton("danger", "deny", "Deny", "d")),
+		when(lends, el("p", class("small"), text("While an answer for some minutes lasts, and 15 seconds more, nothing else can be allowed from "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))),
+			text(" itself, except with a passkey: allow all "+familyOf(a.Tool)+" tools at once, or answer from another device."))),
 		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More options")),
 			when(slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease }), div("fields",
 				el("label", attrs{"for", "m-" + a.ID}, text("Minutes, if for a while")),
@@ -93,6 +101,17 @@ func (v *visit) answers(a consent.Approval) html {
 				el("label", attrs{"for", "r-" + a.ID}, text("Reason; the agent is told")),
 				void("input", attrs{"id", "r-" + a.ID, "name", "reason", "maxlength", "500"}))),
 	)
+}
+
+// familyAnswer is the answer that leases the whole family of a tool.
+const familyAnswer = "family"
+
+// familyOf is the second part of a tool's name.
+func familyOf(tool capabilities.ToolID) string {
+	if parts := strings.SplitN(string(tool), ".", 3); len(parts) == 3 {
+		return parts[1]
+	}
+	return string(tool)
 }
 
 func answerButton(style, value, label, key string) html {
@@ -131,12 +150,12 @@ func (v *visit) answerFields() (map[string]any, error) {
 	switch kind := f.Get("answer"); kind {
 	case "deny":
 		in["answer"] = "deny"
-	case string(consent.KindLease):
+	case string(consent.KindLease), familyAnswer:
 		minutes, err := strconv.Atoi(orElse(f.Get("minutes"), "5"))
 		if err != nil || minutes < 1 || minutes > 60 {
 			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
 		}
-		in["kind"], in["seconds"], in["family"] = kind, minutes*60, f.Get("family") == "1"
+		in["kind"], in["seconds"], in["family"] = consent.KindLease, minutes*60, kind == familyAnswer || f.Get("family") == "1"
 	case string(consent.KindCall), string(consent.KindSession), string(consent.KindAlways):
 		in["kind"] = kind
 	default:

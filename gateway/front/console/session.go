@@ -28,10 +28,11 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 			el("p", class("brand"), text("Handrail")),
 			el("h1", nil, text("Sign in")),
 			fault(problem),
-			el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
+			when(passkeysAt(r) == nil, el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
 				void("input", attrs{"type", "hidden", "name", "credential"}),
 				el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-				button("main", "Use a passkey")),
+				button("main", "Use a passkey"))),
+			noPasskeys(r),
 			el("form", attrs{"id", "words", "method", "post", "action", "/console/login/password"},
 				el("label", attrs{"for", "name"}, text("Name")),
 				void("input", attrs{"id", "name", "name", "name", "required", "", "maxlength", "128", "autocomplete", "username", "spellcheck", "false", "autocapitalize", "none"}),
@@ -47,6 +48,23 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 				button("plain", "Sign in with the link")),
 			el("p", class("faint"), text("A link is good once, for five minutes.")),
 		))))
+}
+
+// passkeysAt says why no browser keeps passkeys at the address that the page was opened
+// by; nil: there can be some.
+func passkeysAt(r *http.Request) error {
+	_, err := passkey.At(front.Origin(r))
+	return err
+}
+
+// noPasskeys says so, and where there can be some.
+func noPasskeys(r *http.Request) html {
+	err := passkeysAt(r)
+	if err == nil {
+		return html{}
+	}
+	view := front.ViewError(err)
+	return el("p", class("faint"), text(sentence(view.Message)+" "+view.Hint))
 }
 
 // entering reads a form of the page for signing in.

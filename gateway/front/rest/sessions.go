@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"errors"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -21,11 +23,30 @@ type madeLogin struct {
 }
 
 func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
+	if err := s.maySignIn(c, in.Role); err != nil {
+		return madeLogin{}, err
+	}
 	code, expires, err := s.opts.Tokens.Login(c.who, in.Role)
 	if err != nil {
 		return madeLogin{}, err
 	}
 	return madeLogin{Code: code.Reveal(), URL: s.opts.Site().BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: s.opts.Site().PublicURL}, nil
+}
+
+// maySignIn refuses sessions that can widen anything from a device that an agent has in
+// its hands. A viewer's can not, and who lent a device has to be able to look on.
+func (s *Server) maySignIn(c *visit, role principal.Role) error {
+	if role == "" {
+		role = c.who.Role
+	}
+	if role == principal.RoleViewer || s.opts.Elsewhere == nil {
+		return nil
+	}
+	err := s.opts.Elsewhere(c.r, "")
+	if e := (*capabilities.Error)(nil); errors.As(err, &e) {
+		return e.WithHint(e.PublicHint() + " To look on meanwhile, sign in as a viewer: 'handrail login --role viewer'.")
+	}
+	return err
 }
 
 type whoView struct {
