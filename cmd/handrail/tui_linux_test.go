@@ -163,7 +163,7 @@ func TestTUI(t *testing.T) {
 
 	first := call("first\x1b[2J") // what an agent writes never drives the terminal
 	f := x.await("1 waiting for you")
-	if !strings.Contains(f, " risk  bot wants tool.fixture.echo on desk") {
+	if !strings.Contains(f, " risk  bot types 9 characters on desk") {
 		t.Errorf("the question is shown as\n%s", f)
 	}
 	x.press("a")
