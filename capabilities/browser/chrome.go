@@ -311,13 +311,19 @@ func (c *chrome) adopt(sessionID string, id target.ID, context cdp.BrowserContex
 	if file {
 		by = nil // it is not the limit that closes it
 	}
-	if !added {
-		c.h.wg.Go(func() { t.turnAway(by) })
-		return
-	}
 	if by != nil {
-		// Only now: who hears of it looks for the tab in the list.
-		by.change(func(s *tabState) { s.opened++ })
+		// Only now, since an action that hears of it looks for the tab in the list; and before
+		// a tab over the limit answers, since a new process may take seconds for that.
+		by.change(func(s *tabState) {
+			s.opened++
+			if !added {
+				s.overLimit++
+			}
+		})
+	}
+	if !added {
+		c.h.wg.Go(t.turnAway)
+		return
 	}
 	c.h.wg.Go(t.setUp)
 }

@@ -252,6 +252,24 @@ func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
 	}
 }
 
+// That a tab was one too many is known when Chrome shows it, whenever its process answers.
+func TestTabsOverTheLimitAreToldAtOnce(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("one")})
+	n := newNodeAlone(t, s.URL)
+	n.h.o.MaxTabs = 1
+	n.goTo(s.URL + "/")
+	from := n.activeTab()
+	from.lane.mu.Lock()
+	in := from.lane.context
+	from.lane.mu.Unlock()
+	before, _ := from.look()
+	from.chrome.adopt("silent", "silent", in, from.id, false)
+	defer from.chrome.dropSession("silent")
+	if now, _ := from.look(); now.opened != before.opened+1 || now.overLimit != before.overLimit+1 {
+		t.Errorf("%d tabs told, %d over the limit", now.opened-before.opened, now.overLimit-before.overLimit)
+	}
+}
+
 // That a tab was opened is told once the list of tabs has it.
 func TestOpenedTabsAreListedWhenTold(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("one"), "/2": html("two")})

@@ -142,15 +142,12 @@ func (t *tab) awaitReady(ctx context.Context) bool {
 	return false
 }
 
-// turnAway closes a tab over the limit that by, if any, opened. It must not be waiting for a debugger then, or
-// the page that opened it is held up for good; so it runs first, without scripts or requests.
-func (t *tab) turnAway(by *tab) {
+// turnAway closes a tab over the limit. It must not be waiting for a debugger then, or the
+// page that opened it is held up for good; so it runs first, without scripts or requests.
+func (t *tab) turnAway() {
 	start(t.life, t.s, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	start(t.life, t.s, fetch.Enable, fetch.EnableParams{})
 	_, _ = do(t.life, t.s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
-	if by != nil {
-		by.change(func(s *tabState) { s.opened++; s.overLimit++ })
-	}
 	start(t.life, t.chrome.root, target.CloseTarget, target.CloseTargetParams{TargetID: t.id})
 }
 
