@@ -264,7 +264,7 @@ func (r *Rules) Read(path string) *capabilities.Error {
 	case ModeNever:
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The device's owner does not allow files of that folder.")
 	case ModeAsk:
-		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a page can not wait for.").
+		return capabilities.Errorf(capabilities.CodeConsentUnavailable, "The device's owner wants to be asked about files of that folder, which a page cannot wait for.").
 			WithHint("Open the file itself with tool.browser.navigate.")
 	}
 	return nil

@@ -4,7 +4,7 @@
 // where it was pasted (DESIGN promise 5).
 //
 // Promises: a call gets nothing of a secret that was held at any moment while the call
-// ran; other principals' results stay as they are, so that they can not be used to guess;
+// ran; other principals' results stay as they are, so that they cannot be used to guess;
 // nothing here prints or keeps a value longer than that.
 //
 // It must never import handlers, agent/runner, gateway or platform.

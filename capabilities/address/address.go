@@ -14,7 +14,7 @@ import (
 // name: what it resolves to is checked by the node's egress proxy when it dials.
 type Class string
 
-// The classes. Other is everything that can not be judged (a scheme with
+// The classes. Other is everything that cannot be judged (a scheme with
 // its own rules, a host a browser would refuse), so a policy that lists what it
 // permits never permits it by accident.
 const (

@@ -115,7 +115,7 @@ func TestClassify(t *testing.T) {
 		{"data:text/html,hello", None, "", "null", 0},
 		{"data:," + strings.Repeat("x", maxURL+1), None, "", "null", 0},
 
-		// What can not be judged.
+		// What cannot be judged.
 		{"", Other, "", "null", 0},
 		{"example.com", Other, "", "null", 0},
 		{"//example.com", Other, "", "null", 0},

@@ -107,7 +107,7 @@ type Handler struct {
 	// attach is where the person's Chrome answers; nil: there is no attaching.
 	attach  *url.URL
 	gateway gatewayAt
-	tools   map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself can not
+	tools   map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself cannot
 	log     *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking

@@ -152,7 +152,13 @@ func (o callOptions) arguments(cmd *cobra.Command, c *client, tool string) (json
 		merged[name] = typed
 	}
 	if o.node != "" {
-		id, err := c.nodeID(cmd, o.node)
+		who := c
+		if o.agent { // agents see no names of devices; the person who types one does
+			if person, err := newClient(cmd); err == nil {
+				who = person
+			}
+		}
+		id, err := who.nodeID(cmd, o.node)
 		if err != nil {
 			return nil, err
 		}

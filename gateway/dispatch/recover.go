@@ -133,7 +133,7 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end, pause time.
 				recorded = true
 				return d.endIn(tx, c, state, c.draft(ledger.KindCallReconciled, body), &result, f)
 			case state == rowUnknown && r.request == "":
-				// The node can not tell either, and no retry can ask.
+				// The node cannot tell either, and no retry can ask.
 				return d.endRow(tx, &c.row, state, time.Now())
 			}
 			return nil // ended after all, or unknown for good

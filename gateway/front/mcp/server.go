@@ -145,7 +145,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		post := &visit{answer: a, alone: stateless}
 		if !stateless {
 			// A session's calls outlive their requests in the SDK. An answer that
-			// nobody waits for can not be delivered later (nothing is replayed), so a client
+			// nobody waits for cannot be delivered later (nothing is replayed), so a client
 			// that goes away cancels its call, unless a request ID lets it ask again.
 			post.gone = r.Context()
 		}

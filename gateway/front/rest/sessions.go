@@ -34,7 +34,7 @@ func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
 }
 
 // maySignIn refuses sessions that can widen anything from a device that an agent has in
-// its hands. A viewer's can not, and who lent a device has to be able to look on.
+// its hands. A viewer's cannot, and who lent a device has to be able to look on.
 func (s *Server) maySignIn(c *visit, role principal.Role) error {
 	if role == "" {
 		role = c.who.Role
