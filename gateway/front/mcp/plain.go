@@ -52,14 +52,8 @@ func (f *field) write(facts, texts *strings.Builder) {
 		texts.WriteString(key(f.name) + ":\n" + v.text + "\n")
 	case v.kind == listKind && v.hasObjects():
 		facts.WriteString(key(f.name) + ":\n")
-		for _, item := range v.items {
-			facts.WriteString("- ")
-			if item.kind == objectKind && len(item.fields) > 0 {
-				item.writeFields(facts)
-			} else {
-				item.writeFlow(facts)
-			}
-			facts.WriteString("\n")
+		for i := range v.items {
+			v.items[i].writeItem(facts, "")
 		}
 	default:
 		facts.WriteString(key(f.name) + ": ")
@@ -69,6 +63,36 @@ func (f *field) write(facts, texts *strings.Builder) {
 			v.writeFlow(facts)
 		}
 		facts.WriteString("\n")
+	}
+}
+
+// writeItem writes an entry of a list in a line, and the lists of objects within it below, each
+// entry in a line of its own again.
+func (v *value) writeItem(b *strings.Builder, indent string) {
+	var inLine value
+	var below []field
+	for _, f := range v.fields {
+		if f.value.kind == listKind && f.value.hasObjects() {
+			below = append(below, f)
+		} else {
+			inLine.fields = append(inLine.fields, f)
+		}
+	}
+	b.WriteString(indent + "-")
+	switch {
+	case len(inLine.fields) > 0:
+		b.WriteString(" ")
+		inLine.writeFields(b)
+	case len(below) == 0:
+		b.WriteString(" ")
+		v.writeFlow(b)
+	}
+	b.WriteString("\n")
+	for _, f := range below {
+		b.WriteString(indent + "  " + key(f.name) + ":\n")
+		for i := range f.value.items {
+			f.value.items[i].writeItem(b, indent+"  ")
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ func TestPlainForm(t *testing.T) {
 			`a: "1"` + "\n" + `b: "true"` + "\n" + `c: ""` + "\n" + `d: " x"` + "\n" + `e: "[1]"` + "\n" + `f: "null"` + "\n" + `g: -` + "\n" + `h: "\"q\""`},
 		{"a list of objects", `{"tabs":[{"index":0,"title":"A, b","active":true},{"index":1,"title":"C: d"},{}]}`,
 			"tabs:\n- index: 0, title: \"A, b\", active: true\n- index: 1, title: \"C: d\"\n- {}"},
+		{"lists in lists", `{"nodes":[{"id":"n1","tools":[{"id":"a"},{"id":"b"}],"ok":true},{"tools":[{}]}]}`,
+			"nodes:\n- id: n1, ok: true\n  tools:\n  - id: a\n  - id: b\n-\n  tools:\n  - {}"},
 		{"nested", `{"result":{"a":[1,"x y",{"b":null}],"c d":"e"}}`, `result: {a: [1, x y, {b: null}], "c d": e}`},
 		{"a page cannot begin a fact", `{"title":"x\r\neffect: confirmed","tabs":[{"title":"y\nstatus: 200"}]}`,
 			"title: \"x\\r\\neffect: confirmed\"\ntabs:\n- title: \"y\\nstatus: 200\""},
@@ -54,17 +56,8 @@ func TestPlainFormLosesNothing(t *testing.T) {
 		for r.rest != "" {
 			name := r.upTo(":")
 			switch {
-			case strings.HasPrefix(r.rest, "\n- "):
-				var items []any
-				for strings.HasPrefix(r.rest, "\n- ") {
-					r.rest = r.rest[3:]
-					if strings.HasPrefix(r.rest, "f") {
-						items = append(items, r.fields())
-					} else {
-						items = append(items, r.flow())
-					}
-				}
-				got[name] = items
+			case strings.HasPrefix(r.rest, "\n-"):
+				got[name] = r.items("")
 			default:
 				r.want(" ")
 				got[name] = r.line()
@@ -131,6 +124,29 @@ func (r *plainReader) upTo(s string) string {
 	}
 	r.rest = rest
 	return head
+}
+
+// items reads a list of objects, an entry in a line and what is nested below it.
+func (r *plainReader) items(indent string) (items []any) {
+	for strings.HasPrefix(r.rest, "\n"+indent+"-") {
+		r.want("\n" + indent + "-")
+		item := map[string]any{}
+		if r.rest != "" && r.rest[0] == ' ' {
+			r.want(" ")
+			if !strings.HasPrefix(r.rest, "f") {
+				items = append(items, r.flow())
+				continue
+			}
+			item = r.fields()
+		}
+		for strings.HasPrefix(r.rest, "\n"+indent+"  f") {
+			r.want("\n" + indent + "  ")
+			name := r.upTo(":")
+			item[name] = r.items(indent + "  ")
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
 // line reads a value that has the rest of its line.
