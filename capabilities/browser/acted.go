@@ -61,13 +61,27 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	}
 	v = c.unkept(c.unreached(v).with(a), a)
 	if c.fired && (v.effect == capabilities.EffectSuspectNoop || v.effect == capabilities.EffectUnverifiable) {
-		if a.Exception = c.tab.console.exceptionSince(c.logged); a.Exception != "" {
+		if a.Exception = c.exception(); a.Exception != "" {
 			v.evidence += "; a script of the page threw an exception"
 		}
 	}
 	late := c.lateTabs()
 	a.Opened, v.evidence = append(a.Opened, late...), joined(v.evidence, saidOfTabs(late))
 	return capabilities.Output{Result: with(a), Effect: v.effect, Evidence: v.evidence + c.standing.words(), Untrusted: true}, nil
+}
+
+// maxException bounds what an answer has of an exception.
+const maxException = 500
+
+// exception gives what the action made a script of the page throw. It is cut after it was
+// freed of secrets: of a short one nothing tells what a cut left.
+func (c *call) exception() string {
+	thrown := c.tab.console.exceptionSince(c.logged)
+	shown := clipText(c.lane.hider().text(thrown), maxException)
+	if shown != clipText(thrown, maxException) {
+		c.hidIn("exception")
+	}
+	return shown
 }
 
 // with adds the tabs that the action opened. Their addresses are the page's words.

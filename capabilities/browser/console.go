@@ -101,7 +101,6 @@ func (r *consoleRecord) exceptionSince(seq int64) (text string) {
 		}
 		if e.said != nil {
 			text, _, _ = strings.Cut(e.said.Text, "\n")
-			text = clipText(text, 500)
 		}
 	})
 	return text
