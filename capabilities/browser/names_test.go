@@ -67,10 +67,10 @@ func TestTakenIsComplete(t *testing.T) {
 		has[name.(string)] = true
 	}
 	// These are asked of elements whose kind is known, of events, or of things of our own.
-	for name := range strings.FieldsSeq("DOCUMENT_POSITION_FOLLOWING all before clear clientLeft clientTop close currentCSSZoom getSelection length location name open role scrollBy slot target translate") {
+	for name := range strings.FieldsSeq("DOCUMENT_POSITION_FOLLOWING all before clear clientLeft clientTop close currentCSSZoom getSelection length location name open part role scrollBy slot style target translate") {
 		delete(has, name)
 	}
-	script := namesScript + wordsScript + closedScript + framesScript + refsScript + outlineScript + aimScript + fieldScript + editorScript + outcomeScript + waitScript
+	script := namesScript + wordsScript + secretScript + closedScript + framesScript + refsScript + rowsScript + outlineScript + passingScript + aimScript + fieldScript + editorScript + outcomeScript + readyScript + waitScript
 	for _, found := range regexp.MustCompile(`(?m)^\s*//.*$|\.(\w+)\b`).FindAllStringSubmatch(script, -1) {
 		if name := found[1]; has[name] && !slices.Contains(strings.Fields(taken), name) {
 			t.Errorf("%s is not on the list", name)

@@ -126,3 +126,15 @@ func TestTypedPasswordIsHiddenAsAWord(t *testing.T) {
 		t.Error(snap)
 	}
 }
+
+// Every sign of a password is one that an echo is looked for with.
+func TestTypedSecretsOfAllSigns(t *testing.T) {
+	const secret = "a-b/c\\d.e*f+g?h^i$j{k}l(m)n|o[p]q&r<s>t'u\"v,w:x;y=z!0@1#2%3~4`5_6 7"
+	s := newSite(t, map[string]string{"/": html(`<form><input id=i type=password oninput="o.textContent = value"><output id=o></output></form>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("fill-form", obj{"selector": "#i", "value": secret})
+	if snap := n.snap(); strings.Contains(snap, "b/c") || !strings.Contains(snap, "(hidden)") {
+		t.Error(snap)
+	}
+}

@@ -520,8 +520,8 @@ func TestLongAddresses(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&b, `<p><a href="%s%d">Offer %d</a></p>`, long, i, i)
 	}
-	at := long[:60-len(secret)/2] // a cut without a thought would halve it
-	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><a href="` + at + secret + long + `">Half</a><a href="` + long + secret + `12345678">End</a><a href="` + long[:90] + `">Short</a><iframe src="data:text/html,` + long + `"></iframe>` + b.String())})
+	at := long[:59-len(secret)/2] + "/" // a cut without a thought would halve it
+	s := newSite(t, map[string]string{"/": html(`<input type=password id=p><a href="` + at + secret + "/" + long + `">Half</a><a href="` + long + secret + `-12345678">End</a><a href="` + long[:90] + `">Short</a><iframe src="data:text/html,` + long + `"></iframe>` + b.String())})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
 	n.must("type", obj{"selector": "#p", "text": secret})

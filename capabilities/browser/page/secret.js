@@ -64,7 +64,7 @@ function markSecret(el) {
 }
 
 // wordsOf finds a text as whole words.
-const wordsOf = text => new RegExp('(?<![\\p{L}\\p{N}])' + text.replace(/[.*+?^${}()|[\]\\\/-]/g, '\\$&') + '(?![\\p{L}\\p{N}])', 'gu');
+const wordsOf = text => new RegExp('(?<![\\p{L}\\p{N}])' + text.replace(/[.*+?^${}()|[\]\\\/]/g, '\\$&') + '(?![\\p{L}\\p{N}])', 'gu');
 
 let hid = false; // something was left out of what is told now
 
