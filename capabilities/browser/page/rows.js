@@ -97,6 +97,7 @@ function isReused(ref, known, el) {
   if (ref === acted && !changed) return false;
   const common = new Set(others.flatMap(x => wordsIn(x.was)));
   const own = all.filter(w => !common.has(w));
+  if (own.length && now.startsWith(was + ' ')) return false; // it grew
   const stays = own.filter(w => kept.includes(w));
   if (!others.length) return !all.every(w => kept.includes(w)) && figureless(was) !== figureless(now);
   if (!changed) return !stays.length;
