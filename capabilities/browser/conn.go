@@ -351,8 +351,12 @@ func (p *pending) wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		p.conn.drop(p)
-		return nil, ctx.Err()
+		select {
+		case <-p.done: // what ended the wait, a dialog say, came after the answer
+		default:
+			p.conn.drop(p)
+			return nil, ctx.Err()
+		}
 	}
 	switch {
 	case p.err != nil:
