@@ -222,7 +222,7 @@ func TestFrameMovesBetweenProcesses(t *testing.T) {
 
 // A frame whose process dies, or whose script never ends, costs only itself.
 func TestFrameCrashesAndHangs(t *testing.T) {
-	pages := map[string]string{"/in": html(`<button>Inside</button><button id=spin onclick="for(;;);">Spin</button><button id=later onclick="setTimeout(() => { for(;;); }, 600)">Later</button>`)}
+	pages := map[string]string{"/in": html(`<button>Inside</button><button id=spin onclick="for(;;);">Spin</button><button id=later onclick="setTimeout(() => { for(;;); }, 2000)">Later</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = html(`<button onclick="this.textContent='Hit'">Outside</button><iframe id=f src="` + elsewhere(s) + `/in"></iframe>`)
 	n := newNode(t, s.URL, elsewhere(s))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,10 +373,11 @@ func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
 	nodes.ask = finishedState(`{}`)
 	synctest.Test(t, func(t *testing.T) {
 		nodes.changed = make(chan struct{}) // its channel belongs to the bubble from here on
-		full, tries := true, 0
+		var room atomic.Bool                // on the disk
+		var tried atomic.Int64
 		var s *settler
 		s = newSettler(nodes, func(_ context.Context, r row, _ end, pause time.Duration) {
-			if tries++; full {
+			if tried.Add(1); !room.Load() {
 				s.again(r, pause)
 			}
 		})
@@ -385,13 +387,15 @@ func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
 		defer func() { cancel(); <-done; s.close() }()
 		s.watch(openRow("c1"))
 		time.Sleep(time.Minute)
+		synctest.Wait()
+		tries := int(tried.Load())
 		if tries < 6 || tries > 12 {
 			t.Errorf("tried %d times in a minute", tries)
 		}
 		if asked := nodes.questions(); asked != tries {
 			t.Errorf("asked %d times for %d tries", asked, tries)
 		}
-		full = false
+		room.Store(true)
 		time.Sleep(mostPause + askEvery)
 		if s.count() != 0 {
 			t.Error("never recorded")
