@@ -205,8 +205,8 @@ func stories(t *testing.T, export []byte, pins ledger.Pins) map[capabilities.Cal
 }
 
 // whole says what is wrong with a story, "" if nothing is: request, decision, for
-// what was allowed the intent, exactly one end, and after an unknown one at most
-// one reconciliation.
+// what was allowed the intent, exactly one end, and after an unknown one, or an order
+// that was ended here (cancelled, stopped, out of time), at most one reconciliation.
 func (s *story) whole() string {
 	kinds := s.kinds
 	take := func(kind string) bool {
@@ -230,8 +230,14 @@ func (s *story) whole() string {
 			return "a result without an order"
 		}
 	case take("failed"):
-		if s.end() == capabilities.CodeUnknownOutcome {
+		switch s.end() {
+		case capabilities.CodeUnknownOutcome:
 			take("reconciled")
+		case capabilities.CodeCancelled, capabilities.CodeStopped, capabilities.CodeDeadlineExceeded:
+			// What was ended after it was ordered may have happened: the node says it later.
+			if ordered {
+				take("reconciled")
+			}
 		}
 	default:
 		return "no end"
