@@ -43,3 +43,12 @@ type Locator interface {
 	// is ErrNoFix then.
 	Locate(ctx context.Context, precise bool, since time.Time) (Position, error)
 }
+
+// Fixed says how an owner tells a device where it is, for a device that nothing else tells;
+// OrFixed is the same at the end of another fix.
+const (
+	Fixed   = "Set " + fixed
+	OrFixed = "or set " + fixed
+
+	fixed = `location.fixed in node/node.json, such as "fixed": {"latitude": 48.86, "longitude": 2.35, "accuracy_m": 20}, and restart the node.`
+)

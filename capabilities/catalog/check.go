@@ -284,7 +284,7 @@ func (s *schema) checkObject(v *canonical.Value, at *step, r *report) {
 	}
 	for _, name := range s.required {
 		if _, ok := v.Get(name); !ok {
-			r.add(&step{up: at, key: name, named: true}, "is required")
+			r.add(&step{up: at, key: name, named: true}, "is required%s", s.props[name].choices())
 		}
 	}
 	for i := range v.Members {
@@ -381,6 +381,18 @@ func forms(branches []*schema) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, ", or ")
+}
+
+// choices says what a value may be where the schema lists it: `; give one of "a", "b"`.
+func (s *schema) choices() string {
+	switch {
+	case s == nil:
+	case s.enum != nil:
+		return "; give " + oneOfValues(s.enum)
+	case s.anyOf != nil:
+		return "; give " + forms(s.anyOf)
+	}
+	return ""
 }
 
 func oneOfValues(values []canonical.Value) string {

@@ -93,12 +93,12 @@ func explain(err error) (code capabilities.Code, reason capabilities.Reason, fix
 		return capabilities.CodeLocationUnavailable, capabilities.ReasonBackendMissing, missing.Fix
 	case errors.Is(err, platform.ErrNoLocationAgent):
 		return capabilities.CodeLocationUnavailable, capabilities.ReasonLocationAgent,
-			"Log in to a desktop that has a location agent (GNOME has), start /usr/libexec/geoclue-2.0/demos/agent, or set location.fixed in node.json."
+			"Log in to a desktop that has a location agent (GNOME has), start /usr/libexec/geoclue-2.0/demos/agent, " + platform.OrFixed
 	case errors.Is(err, platform.ErrNoFix):
 		return capabilities.CodeLocationTimeout, capabilities.ReasonLocationNoFix,
-			"Turn on Wi-Fi or a GPS receiver, give a larger timeout_ms, or set location.fixed in node.json."
+			"Turn on Wi-Fi or a GPS receiver, give a larger timeout_ms, " + platform.OrFixed
 	}
-	return capabilities.CodeLocationUnavailable, capabilities.ReasonBackendFailing, "See the node's log; or set location.fixed in node.json."
+	return capabilities.CodeLocationUnavailable, capabilities.ReasonBackendFailing, "See the node's log; " + platform.OrFixed
 }
 
 type args struct {

@@ -168,7 +168,7 @@ func together(all []approvalView, raw []json.RawMessage) {
 func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(a.Principal), plain(a.Tool), plain(a.Title))
-	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(time.TimeOnly))
+	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
 	if a.State != "" && a.State != "pending" {
 		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return

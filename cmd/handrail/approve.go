@@ -278,9 +278,9 @@ func newGrantListCmd() *cobra.Command {
 				}
 				only := strings.Join(slices.Concat(g.Scope.Domains, g.Scope.Apps, g.Scope.Paths), ", ")
 				if !g.Scope.Starts.IsZero() {
-					only = strings.TrimLeft(only+" from "+g.Scope.Starts.Local().Format(time.TimeOnly), " ")
+					only = strings.TrimLeft(only+" from "+g.Scope.Starts.Local().Format(clock), " ")
 				}
-				until := time.TimeOnly
+				until := clock
 				if time.Until(g.Expires) > 24*time.Hour {
 					until = time.DateOnly
 				}

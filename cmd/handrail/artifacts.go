@@ -57,7 +57,7 @@ func newArtifactsListCmd() *cobra.Command {
 		}
 		t := newTable(out, "ARTIFACT", "NAME", "TYPE", "BYTES", "TOOL", "PRINCIPAL", "UNTIL")
 		for _, v := range all {
-			t.row(v.ID, v.Name, v.MIME, fmt.Sprint(v.Size), v.Tool, v.Principal, v.Expires.Local().Format(time.DateTime))
+			t.row(v.ID, v.Name, v.MIME, fmt.Sprint(v.Size), v.Tool, v.Principal, v.Expires.Local().Format(dayClock))
 		}
 		t.flush()
 		return nil

@@ -82,7 +82,13 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 	request["args"] = args
 	var raw json.RawMessage
 	stop := showWaiting(cmd, "waiting for "+tool)
+	asker := c
+	if o.agent {
+		asker, _ = newClient(cmd)
+	}
+	quiet := showQuestions(cmd, c, asker, o, tool)
 	err = c.do(cmd.Context(), http.MethodPost, path("calls"), request, &raw)
+	quiet()
 	stop()
 	if err != nil {
 		if o.requestID != "" && cmd.Context().Err() != nil {
@@ -229,14 +235,14 @@ func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string)
 		}
 		saved = saved || file != ""
 	}
-	files, err := saveArtifacts(cmd, c, r, output, dir)
+	kept, err := saveArtifacts(cmd, c, r, output, dir)
 	if err != nil {
 		return err
 	}
 	failure := resultError(r)
 	out := cmd.OutOrStdout()
 	if commonOf(cmd).json {
-		if err := printJSON(out, withOutput(raw, output, saved, files)); err != nil {
+		if err := printJSON(out, withOutput(raw, output, saved, kept)); err != nil {
 			return err
 		}
 		if failure != nil { // the object above has said it
@@ -247,19 +253,30 @@ func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string)
 	if failure != nil {
 		return failure
 	}
+	var files []string // of the result's bytes, which people are told by what they are
 	for _, b := range r.Blobs {
-		if text, ok := output[b.Field].(string); ok && dir == "" {
-			output[b.Field] = fmt.Sprintf("(%s, %d bytes; --out DIR saves it)", b.MIME, base64.StdEncoding.DecodedLen(len(text)))
+		text, ok := output[b.Field].(string)
+		switch {
+		case !ok:
+			continue
+		case dir == "":
+			files = append(files, fmt.Sprintf("%s, %d bytes; --out DIR saves it", b.MIME, base64.StdEncoding.DecodedLen(len(text))))
+		default:
+			files = append(files, fmt.Sprintf("%s (%s)", text, b.MIME))
 		}
+		delete(output, b.Field)
 	}
 	if r.Ack && len(output) == 0 {
 		fmt.Fprintln(out, "done")
 	}
 	printValue(out, "", output)
+	for _, f := range files {
+		fmt.Fprintln(out, plain("file: "+f))
+	}
 	for i, a := range r.Artifacts {
 		where := "handrail artifacts get " + string(a.ID)
-		if files[i] != "" {
-			where = files[i]
+		if kept[i] != "" {
+			where = kept[i]
 		}
 		fmt.Fprintln(out, plain(fmt.Sprintf("file: %s (%s, %d bytes): %s", a.Name, a.MIME, a.Size, where)))
 	}

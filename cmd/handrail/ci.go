@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -56,14 +57,20 @@ func newCICmd() *cobra.Command {
 		Long: "Starts a gateway and a paired node in a temporary directory, on loopback and on free ports; runs COMMAND with\n" +
 			"their addresses in its environment; passes signals on; ends with COMMAND's exit code and leaves nothing behind.\n" +
 			"Nobody is asked anything: the isolated headless browser may be used, what needs a person is denied. Pages may\n" +
-			"reach the internet and the origins named by --allow-origin. With --data the directory is kept.",
+			"reach the internet and the origins named by --browser-allow-origin. With --data the directory is kept.",
 		Example: "  handrail ci -- handrail suite browser --report report\n" +
-			"  handrail ci --allow-origin http://127.0.0.1:3000 -- npm test",
+			"  handrail ci --browser-allow-origin http://127.0.0.1:3000 -- npm test",
 		Args: cobra.MinimumNArgs(1),
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringSliceVar(&o.origins, "allow-origin", nil, "origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
+	f.StringSliceVar(&o.origins, "browser-allow-origin", nil, "origin that pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "allow-origin" { // as it was called before; jobs have it in their files
+			name = "browser-allow-origin"
+		}
+		return pflag.NormalizedName(name)
+	})
 	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
 	f.BoolVar(&o.noSandbox, "browser-no-sandbox", false, "run Chrome without its sandbox even where the host could give it")
@@ -80,7 +87,7 @@ func runCI(cmd *cobra.Command, args []string, o ciOptions) error {
 	defer signal.Stop(signals)
 	for _, origin := range o.origins {
 		if _, err := policy.OriginPermit(origin, ""); err != nil {
-			return usageError("--allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
+			return usageError("--browser-allow-origin %s: %s", origin, capabilities.AsError(err).PublicMessage())
 		}
 	}
 	for _, given := range append(slices.Clone(o.uploads), o.browser) {

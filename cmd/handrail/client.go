@@ -26,6 +26,7 @@ type client struct {
 	token string
 	pin   api.Pin // of a gateway whose certificate is known by its fingerprint
 	away  bool    // it is not the one of the data directory
+	keeps bool    // its token is one that the gateway keeps in the data directory
 }
 
 // newClient finds the gateway: HANDRAIL_URL with HANDRAIL_TOKEN, and
@@ -91,12 +92,15 @@ func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", data.runningPath(), err)
 	}
-	if token == "" {
+	kept := token == ""
+	if kept {
 		if token, err = readToken(tokenFile(data)); err != nil {
 			return nil, err
 		}
 	}
-	return newClientAt(base, token, pin), nil
+	c := newClientAt(base, token, pin)
+	c.keeps = kept
+	return c, nil
 }
 
 func readToken(path string) (string, error) {
@@ -130,13 +134,21 @@ func (c *client) get(ctx context.Context, path string, out any) error {
 
 // do sends in (nil: no body) and decodes the answer into out (nil: discarded).
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
-	return told(c.Do(ctx, method, path, in, out))
+	return c.told(c.Do(ctx, method, path, in, out))
+}
+
+// told is the same as the function, and says where a data directory's own token comes from.
+func (c *client) told(err error) error {
+	if coded := (*capabilities.Error)(nil); c.keeps && errors.As(err, &coded) && coded.Code == capabilities.CodeUnauthenticated {
+		return coded.WithHint("The gateway makes this data directory's token anew when it starts: end 'handrail up' or 'handrail gateway' and start it again.")
+	}
+	return told(err)
 }
 
 // open sends in and gives the body of a successful answer; the caller closes it.
 func (c *client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := c.Open(ctx, method, path, in)
-	return body, told(err)
+	return body, c.told(err)
 }
 
 // change has the gateway do one thing, and says that it is done as confirmed does.

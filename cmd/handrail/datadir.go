@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	api "github.com/handrail-dev/handrail/gateway/client"
@@ -41,9 +42,41 @@ func (d dataDir) runningPath() string { return d.gateway("gateway.json") }
 // open to its owner only, and refuses one that others can enter.
 func (d dataDir) make(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		if info, bad := os.Stat(string(d)); bad == nil && !info.IsDir() {
+			return usageHint("Name a directory with --data; it is made where there is none.", "%s is a file", d)
+		}
 		return err
 	}
 	return private(dir)
+}
+
+// given is the flag that names this data directory to another command, with a space before
+// it; empty where every command takes it by itself.
+func (d dataDir) given() string {
+	if own, err := filepath.Abs(os.Getenv("HANDRAIL_DATA")); err == nil && os.Getenv("HANDRAIL_DATA") != "" && own == string(d) {
+		return ""
+	}
+	if usual, err := defaultDataDir(runtime.GOOS, os.Getenv); err == nil && usual == d && os.Getenv("HANDRAIL_DATA") == "" {
+		return ""
+	}
+	return " --data " + shellWord(string(d))
+}
+
+// shellWord quotes a word for a shell, if it has to be.
+func shellWord(word string) string {
+	if runtime.GOOS == "windows" {
+		if strings.ContainsAny(word, " &()^") {
+			return `"` + word + `"`
+		}
+		return word
+	}
+	plain := strings.IndexFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
+	}) < 0
+	if plain && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // private refuses a directory that other users can enter.

@@ -55,6 +55,9 @@ func newGatewayCmd() *cobra.Command {
 		if err := listens(*http, *quic); err != nil {
 			return err
 		}
+		if err := data.free(cmd.Context(), *http, *quic); err != nil {
+			return err
+		}
 		if *fromFiles {
 			o.PolicyFiles = rules.FilesTaken
 		}
@@ -78,8 +81,8 @@ func newGatewayCmd() *cobra.Command {
 				"token_file": data.agentTokenPath(), "site_id": g.Site(), "fingerprint": running.fingerprint(),
 			})
 		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair\nThe console: %s/console/ (sign in: handrail login)\n%s",
-				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), running.page(), running.certificateLine())
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair%s\nThe console: %s/console/ (sign in: handrail login%s)\n%s",
+				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), data.given(), running.page(), data.given(), running.certificateLine())
 		}
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func newLaneRecordCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", plain(film.Lane), plain(film.Node), film.Until.Local().Format(time.TimeOnly))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Recording %s on %s until %s; Ctrl+C stops it.\n", plain(film.Lane), plain(film.Node), film.Until.Local().Format(clock))
 		if film, err = awaitFilm(cmd.Context(), c, film); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func newLaneRecordingsCmd() *cobra.Command {
 		}
 		t := newTable(cmd.OutOrStdout(), "RECORDING", "LANE", "NODE", "BY", "STATE", "ARTIFACT")
 		for _, f := range all {
-			state, file := "until "+f.Until.Local().Format(time.TimeOnly), ""
+			state, file := "until "+f.Until.Local().Format(clock), ""
 			if f.Result != nil {
 				state = string(f.Result.Status)
 				for _, a := range f.Result.Artifacts {

@@ -110,7 +110,7 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	if !full {
 		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(time.DateTime), p.Kind, cmp.Or(p.Tool, p.named("tool")), p.Principal, cmp.Or(p.Node, p.named("node")), p.outcome(), cmp.Or(p.Call, p.named("call")))
+			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(dayClock), p.Kind, cmp.Or(p.Tool, p.named("tool")), p.Principal, cmp.Or(p.Node, p.named("node")), p.outcome(), cmp.Or(p.Call, p.named("call")))
 		}
 		t.flush()
 		return nil

@@ -70,7 +70,7 @@ func printReport(w io.Writer, r ledger.Report) {
 	if r.Pruned > 0 {
 		fmt.Fprintf(w, "  pruned   %d, with proof\n", r.Pruned)
 	}
-	fmt.Fprintf(w, "  end      signed %s by %s\n", time.UnixMilli(r.Head.Time).Local().Format(time.DateTime), r.Head.Key)
+	fmt.Fprintf(w, "  end      signed %s by %s\n", time.UnixMilli(r.Head.Time).Local().Format(dayClock), r.Head.Key)
 	if len(r.Nodes) > 0 {
 		fmt.Fprintf(w, "  nodes    %s countersigned\n", count(len(r.Nodes), "head"))
 	}

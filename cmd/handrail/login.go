@@ -125,7 +125,7 @@ func newLoginCmd() *cobra.Command {
 		if !c.pin.IsZero() {
 			fmt.Fprintf(cmd.ErrOrStderr(), "If the browser does not know the certificate, check that it matches:\n%s\n", c.pin)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(time.TimeOnly))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Open this in a browser before %s; it is good once:\n", made.Expires.Local().Format(clock))
 		fmt.Fprintln(cmd.OutOrStdout(), plain(link))
 		if *qr {
 			qrterminal.GenerateWithConfig(link, qrterminal.Config{Level: qrterminal.L, Writer: os.Stderr, HalfBlocks: true, QuietZone: 1,

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -73,7 +74,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if ctx.Err() != nil && exitCode(err) == exitFailed && !(errors.As(err, &own) && own.final) {
 			err = ctx.Err() // what fails because of ctrl-C is not a failure of its own
 		}
-		report(stderr, err, cmd != nil && commonOf(cmd).json || asksJSON(args))
+		on := ""
+		if cmd != nil && commonOf(cmd).data != "" && os.Getenv("HANDRAIL_URL") == "" {
+			if data, bad := dataDirOf(cmd); bad == nil {
+				on = data.given()
+			}
+		}
+		report(stderr, err, cmd != nil && commonOf(cmd).json || asksJSON(args), on)
 	}
 	return exitCode(err)
 }
@@ -247,8 +254,27 @@ func saysAll(message string, details any) bool {
 var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'", "List the tools", "Run 'handrail tools'",
 	"GET /v1/lanes lists them", "'handrail lane list' lists them")
 
-// report says what is wrong and what to do, on stderr; with --json as one object.
-func report(w io.Writer, err error, asJSON bool) {
+// commandNamed is a command of this program in a hint, in single quotes, and what follows.
+var commandNamed = regexp.MustCompile(`'(handrail [a-z][^']*)'( on (?:the|its|that)\b)?`)
+
+// onData adds the data directory that a command was given to the commands that its hint
+// names, but for those that are for another machine.
+func onData(hint, flag string) string {
+	if flag == "" {
+		return hint
+	}
+	return commandNamed.ReplaceAllStringFunc(hint, func(found string) string {
+		parts := commandNamed.FindStringSubmatch(found)
+		if parts[2] != "" || strings.Contains(parts[1], "--data") || strings.Contains(parts[1], "--help") || strings.HasPrefix(parts[1], "handrail node join") || strings.HasPrefix(parts[1], "handrail ci") {
+			return found
+		}
+		return "'" + parts[1] + flag + "'"
+	})
+}
+
+// report says what is wrong and what to do, on stderr; with --json as one object. on is the
+// flag that names the data directory, as it was given.
+func report(w io.Writer, err error, asJSON bool, on string) {
 	var own *exitError
 	if errors.As(err, &own) && own.silent {
 		return
@@ -273,7 +299,7 @@ func report(w io.Writer, err error, asJSON bool) {
 	case errors.Is(err, fs.ErrPermission):
 		hint = "Give another path, or run this as the account that owns it."
 	}
-	hint = forPeople.Replace(hint)
+	hint = onData(forPeople.Replace(hint), on)
 	if asJSON {
 		body := map[string]any{"code": code, "message": message}
 		if hint != "" {

@@ -102,7 +102,7 @@ func newNodeApprovalsCmd() *cobra.Command {
 func printQuestion(out io.Writer, q owner.Question) {
 	fmt.Fprintf(out, "%s  %s wants %s\n", q.ID, plain(string(q.Principal)), plain(string(q.Tool)))
 	fmt.Fprintf(out, "    why asked: %s\n    risk: %s\n    lane: %s\n    until: %s\n",
-		plain(q.Why), plain(q.Risk), plain(string(q.Lane)), q.Expires.Local().Format(time.TimeOnly))
+		plain(q.Why), plain(q.Risk), plain(string(q.Lane)), q.Expires.Local().Format(clock))
 	for _, name := range slices.Sorted(maps.Keys(q.Args)) {
 		printValue(out, "    with ", map[string]any{name: q.Args[name]})
 	}
@@ -146,7 +146,7 @@ func answerQuestion(cmd *cobra.Command, id string, approve bool, holds time.Dura
 	case taken:
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s.\n", q.ID, outcome.Outcome)
 	default:
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().Format(time.TimeOnly))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: your answer is kept for when the call is made again, until %s.\n", q.ID, q.Expires.Local().Format(clock))
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ func newNodeLogCmd() *cobra.Command {
 		}
 		t := newTable(out, "SEQ", "TIME", "WHAT", "TOOL", "WHO", "OUTCOME", "CALL")
 		for _, r := range records {
-			t.row(strconv.FormatUint(r.Seq, 10), r.Time().Local().Format(time.DateTime), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
+			t.row(strconv.FormatUint(r.Seq, 10), r.Time().Local().Format(dayClock), r.Kind, string(r.Tool), string(r.Principal), logOutcome(r), string(r.Call))
 		}
 		t.flush()
 		printWhole(out, l)
@@ -323,7 +323,7 @@ func logOutcome(r journal.Record) string {
 func printWhole(out io.Writer, l *journal.Log) {
 	fmt.Fprintf(out, "The log is whole: entries %d to %d", l.First, l.Last)
 	if l.Head.Seq > 0 {
-		fmt.Fprintf(out, ", signed up to %d on %s", l.Head.Seq, time.UnixMilli(l.Head.Time).Local().Format(time.DateTime))
+		fmt.Fprintf(out, ", signed up to %d on %s", l.Head.Seq, time.UnixMilli(l.Head.Time).Local().Format(dayClock))
 	}
 	fmt.Fprintln(out, ".")
 }

@@ -132,7 +132,7 @@ func onlyHere(text string) bool {
 }
 
 func printInvite(w, said io.Writer, invite inviteView, qr bool) {
-	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(time.TimeOnly))
+	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(clock))
 	fmt.Fprintln(w, plain(invite.Paste))
 	fmt.Fprintln(said)
 	if qr {

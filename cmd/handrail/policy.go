@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,7 +122,20 @@ type policyCase struct {
 		Trust    string   `json:"trust,omitempty"`
 		Labels   []string `json:"labels,omitempty"`
 	} `json:"node,omitzero"`
-	Expect policy.Effect `json:"expect"`
+	Expect expected `json:"expect"`
+}
+
+// expected is an effect as the author of a case writes it.
+type expected struct{ policy.Effect }
+
+// UnmarshalText reads allow, ask or deny.
+func (e *expected) UnmarshalText(text []byte) error {
+	f, err := policy.ParseEffect(string(text))
+	if err != nil {
+		return fmt.Errorf("expect is %.32q; want allow, ask or deny (a rule permits or forbids; what comes of all rules is one of these)", text)
+	}
+	e.Effect = f
+	return nil
 }
 
 func newPolicyTestCmd() *cobra.Command {
@@ -133,7 +145,8 @@ func newPolicyTestCmd() *cobra.Command {
 		Short: "Try policy files on calls whose outcome you expect",
 		Long: "CASES holds one JSON object a line: {\"tool\": \"tool.browser.navigate\", \"principal\": \"alice\",\n" +
 			"\"args\": {\"url\": \"https://example.com\"}, \"given\": \"t2\", \"expect\": \"allow\"}. Also name, role, lane, taint,\n" +
-			"degraded and node {id, label, platform, trust, labels}. expect is allow, ask or deny.",
+			"degraded and node {id, label, platform, trust, labels}. expect is allow, ask or deny. given is the isolation that\n" +
+			"the device gives: t0 to t3, walls from thin to thick, or session (default) for what works in the person's session.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := stagedEngine(cmd, files)
@@ -184,14 +197,14 @@ func runPolicyCase(cmd *cobra.Command, engine *policy.Engine, text string, line 
 	dec.DisallowUnknownFields()
 	c := policyCase{Role: policy.RoleAgent, Given: "session"}
 	if err := dec.Decode(&c); err != nil {
-		return false, usageError("line %d: %v", line, err)
+		return false, usageHint("'handrail policy test --help' shows a case.", "line %d: %s", line, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	q, err := c.request(engine)
 	if err != nil {
 		return false, usageError("line %d: %v", line, err)
 	}
 	d := engine.Decide(q)
-	ok := d.Effect == c.Expect
+	ok := d.Effect == c.Expect.Effect
 	if commonOf(cmd).json {
 		return ok, printJSON(cmd.OutOrStdout(), map[string]any{"line": line, "name": c.Name, "ok": ok, "expect": c.Expect, "decision": d})
 	}
@@ -284,7 +297,7 @@ func newPolicyHistoryCmd() *cobra.Command {
 			out := cmd.OutOrStdout()
 			t := newTable(out, "SINCE", "POLICY", "BY", "REASON")
 			for _, v := range list {
-				t.row(v.At.Local().Format(time.DateTime), rules.Short(v.Snapshot), string(v.By), v.Reason)
+				t.row(v.At.Local().Format(dayClock), rules.Short(v.Snapshot), string(v.By), v.Reason)
 			}
 			t.flush()
 			return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -126,10 +125,8 @@ func newPolicyActivateCmd() *cobra.Command {
 				if err := showDiff(cmd.ErrOrStderr(), a, b); err != nil || a.Snapshot == b.Snapshot {
 					return err
 				}
-				fmt.Fprint(cmd.ErrOrStderr(), "Activate? [y/N] ")
-				line, _ := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
-				if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-					return capabilities.Errorf(capabilities.CodeConsentDenied, "nothing was activated").WithHint("Answer y, or give --yes.")
+				if err := confirm(cmd, "Activate?", "nothing was activated"); err != nil {
+					return err
 				}
 			}
 			var v rules.Version
@@ -182,7 +179,7 @@ func newPolicyReplayCmd() *cobra.Command {
 					if by == "" {
 						by = x.Reason
 					}
-					t.row(x.At.Local().Format(time.DateTime), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), x.Instead(), by)
+					t.row(x.At.Local().Format(dayClock), string(x.Tool), string(x.Principal), string(x.Node), x.Was.String(), x.Instead(), by)
 				}
 				t.flush()
 			}

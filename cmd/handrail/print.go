@@ -175,6 +175,13 @@ func scalar(v any) string {
 	return string(data)
 }
 
+// How times are printed: with their zone, because a gateway, its devices and whoever reads
+// may be in several.
+const (
+	clock    = "15:04:05 MST"
+	dayClock = "2006-01-02 15:04:05 MST"
+)
+
 // ago says how long before now t was, roughly.
 func ago(now, t time.Time) string {
 	if t.IsZero() {

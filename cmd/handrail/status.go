@@ -180,7 +180,7 @@ func deviceOf(n nodeView) (device, bool) {
 
 func (s *statusView) print(cmd *cobra.Command) {
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "Up at %s since %s, version %s", plain(s.Address), s.Since.Local().Format(time.DateTime), plain(s.Gateway))
+	fmt.Fprintf(out, "Up at %s since %s, version %s", plain(s.Address), s.Since.Local().Format(dayClock), plain(s.Gateway))
 	if s.Gateway != s.Version {
 		fmt.Fprintf(out, " (this program: %s)", plain(s.Version))
 	}

@@ -54,7 +54,7 @@ func newTasksCmd() *cobra.Command {
 			if v.Code != "" {
 				state += " (" + v.Code + ")"
 			}
-			t.row(v.ID, state, v.Principal, v.Lane, v.Tool, v.Approval, v.Expires.Local().Format(time.DateTime))
+			t.row(v.ID, state, v.Principal, v.Lane, v.Tool, v.Approval, v.Expires.Local().Format(dayClock))
 		}
 		t.flush()
 		return nil

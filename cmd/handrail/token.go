@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 func newTokenCmd() *cobra.Command {
@@ -99,7 +104,7 @@ func newTokenListCmd() *cobra.Command {
 				case k.ExpiresAt.Before(time.Now()):
 					state = "expired"
 				default:
-					state = "valid until " + k.ExpiresAt.Local().Format(time.DateTime)
+					state = "valid until " + k.ExpiresAt.Local().Format(dayClock)
 				}
 				t.row(k.ID, k.Principal, k.Role, k.Lane, state)
 			}
@@ -110,20 +115,50 @@ func newTokenListCmd() *cobra.Command {
 }
 
 func newTokenRevokeCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "revoke TOKEN_ID",
 		Short: "Make a token worthless at once",
+		Long:  "Makes a token worthless at once. It asks first where the token is the one that this command itself uses.",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			id, err := c.listedID(cmd, "token", args[0], "tokens", "tokens", "token_id")
-			if err != nil {
-				return err
-			}
-			return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked", id)
-		},
 	}
+	yes := cmd.Flags().Bool("yes", false, "do not ask, although it is this command's own token")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := c.listedID(cmd, "token", args[0], "tokens", "tokens", "token_id")
+		if err != nil {
+			return err
+		}
+		var own struct {
+			Token string `json:"token_id"`
+			Who   string `json:"principal"`
+		}
+		if err := c.get(cmd.Context(), path("whoami"), &own); err != nil || own.Token != id {
+			return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked", id)
+		}
+		after := "Afterwards a new one has to come from another admin."
+		if c.keeps {
+			after = "Afterwards no command on this data directory works, until the gateway starts again and makes a new one."
+		}
+		if !*yes {
+			fmt.Fprintf(cmd.ErrOrStderr(), "This is the token of %s, which this command itself uses. %s\n", plain(own.Who), after)
+			if err := confirm(cmd, "Revoke it?", "nothing was revoked"); err != nil {
+				return err
+			}
+		}
+		return c.change(cmd, http.MethodDelete, path("tokens", id), nil, "token %s is revoked. %s", id, strings.Replace(after, "Afterwards", "Now", 1))
+	}
+	return cmd
+}
+
+// confirm asks a question that y answers; anything else is a refusal that says done.
+func confirm(cmd *cobra.Command, question, done string) error {
+	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
+	line, _ := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 64)).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "%s", done).WithHint("Answer y, or give --yes.")
+	}
+	return nil
 }

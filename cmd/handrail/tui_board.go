@@ -309,7 +309,7 @@ func (b *board) question(now time.Time, a api.Approval, width int) []string {
 	lines := []string{
 		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
-		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), ago(now, a.Created), a.Expires.Local().Format(time.TimeOnly)),
+		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), ago(now, a.Created), a.Expires.Local().Format(clock)),
 	}
 	for _, line := range toldLines(a.Question, false) {
 		lines = append(lines, folded("  "+line, width)...)

@@ -84,6 +84,9 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err := listens(o.http, o.quic); err != nil {
 		return err
 	}
+	if err := data.free(ctx, o.http, o.quic); err != nil {
+		return err
+	}
 	if err := data.make(data.node()); err != nil {
 		return err
 	}
@@ -157,12 +160,12 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(dir, upOriginRules)
-		if err := keepFile(path, text); err != nil {
+		if err := keepFile(filepath.Join(dir, upOriginRules), text); err != nil {
 			return err
 		}
-		say.line("policy: %s lets the browser open %s (this page's own server)", path, page.origin)
 		*o.flags.origins = append(*o.flags.origins, page.origin)
+	} else if err := keepOrRemove(filepath.Join(dir, upOriginRules), nil, false); err != nil { // of an earlier start
+		return err
 	}
 	path := filepath.Join(dir, upNoSandboxRules)
 	if *o.flags.noSandbox {
@@ -269,7 +272,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	var taskErr error
 	if page != nil && ctx.Err() == nil {
 		taskErr = firstTask(ctx, data, running, id, page, say)
-		if taskErr != nil && ctx.Err() == nil {
+		if taskErr != nil && ctx.Err() == nil && (!o.once || say.json) { // else the command ends with it
 			say.failed(taskErr)
 		}
 	}
@@ -364,13 +367,14 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	if err != nil {
 		return
 	}
-	s.line("\nConnect an MCP client: handrail connect %s", strings.Join(clientNames(), "|"))
+	on := data.given()
+	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(clientNames(), "|"))
 	s.line("Another one:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
-	s.line("The console: %s/console/ (handrail login prints a link that signs you in: %s login --data %s)", running.page(), program, data)
+	s.line("The console: %s/console/ ('handrail login%s' prints a link that signs you in)", running.page(), on)
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}
-	s.line("Waiting for you: handrail approvals --watch. Look around: handrail nodes, handrail tools, handrail ledger show. Press ctrl-C to stop.")
+	s.line("What waits for you: handrail approvals --watch%s. All of it on one screen: handrail status%s. Ctrl-C ends it.", on, on)
 }
 
 // wait is how long calls wait for a person: not at all where nobody watches.

@@ -100,7 +100,7 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, node c
 	}
 	took := time.Since(began)
 	say.event(map[string]any{"event": "task", "snapshot": outline.Snapshot, "screenshot": path, "duration_ms": took.Milliseconds()})
-	say.line("first task: opened %s, typed, clicked, looked, in %d ms\n", page.origin, took.Milliseconds())
+	say.line("first task: opened this program's own page (%s, which %s of the policy allows), typed, clicked, looked, in %d ms\n", page.origin, upOriginRules, took.Milliseconds())
 	say.line("%s", plainBlock(outline.Snapshot))
 	say.line("\nscreenshot: %s", path)
 	return nil

@@ -101,7 +101,7 @@ func newUserListCmd() *cobra.Command {
 				if u.Password {
 					password = "yes"
 				}
-				t.row(u.Principal, u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(time.DateTime))
+				t.row(u.Principal, u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(dayClock))
 			}
 			t.flush()
 			return nil

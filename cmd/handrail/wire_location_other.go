@@ -10,6 +10,6 @@ import (
 // localPosition is this system's own source of positions: none that we read.
 func localPosition() platform.Locator {
 	return location.None{Why: platform.MissingError{
-		What: "The location service of this system is not read.", Fix: "Set location.fixed in node.json to where the device is.",
+		What: "The location service of this system is not read.", Fix: platform.Fixed,
 	}}
 }

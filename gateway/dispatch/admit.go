@@ -283,7 +283,7 @@ func closedAddress(d *catalog.Descriptor, args []byte) string {
 		return "Give an address that begins with http:// or https://; others are closed, unless a rule opens them."
 	case to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate:
 		return to.Origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + to.Origin +
-			" or 'handrail ci' with --allow-origin, or see \"Opening one more origin\" in docs/policy.md."
+			" ('handrail ci' has the same flag), or see \"Opening one more origin\" in docs/policy.md."
 	}
 	return ""
 }

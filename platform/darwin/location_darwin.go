@@ -98,7 +98,7 @@ func (Locator) open() (*api, objc.Class, error) {
 
 func noLocation(err error) error {
 	return &platform.MissingError{
-		What: "This macOS has no CoreLocation: " + err.Error() + ".", Fix: "Set location.fixed in node.json to where the device is.",
+		What: "This macOS has no CoreLocation: " + err.Error() + ".", Fix: platform.Fixed,
 	}
 }
 

@@ -65,13 +65,13 @@ func (s *Source) dial(ctx context.Context) (*dbus.Conn, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (%v)", &platform.MissingError{
-			What: "There is no system bus to reach GeoClue by.", Fix: "Start D-Bus, or set location.fixed in node.json.",
+			What: "There is no system bus to reach GeoClue by.", Fix: "Start D-Bus, " + platform.OrFixed,
 		}, err)
 	}
 	return conn, nil
 }
 
-var notInstalled = platform.MissingError{What: "GeoClue is not installed.", Fix: "Install it (Debian: apt-get install geoclue-2.0), or set location.fixed in node.json."}
+var notInstalled = platform.MissingError{What: "GeoClue is not installed.", Fix: "Install it (Debian: apt-get install geoclue-2.0), " + platform.OrFixed}
 
 // Usable implements platform.Locator: whether the service is there or can be started.
 func (s *Source) Usable(ctx context.Context) error {

@@ -104,7 +104,7 @@ func locationError(what string, hr uint32) error {
 	case resultServiceOff:
 		return &platform.MissingError{
 			What: "Windows' Geolocation Service is disabled.",
-			Fix:  `Let it start (as an administrator: "sc config lfsvc start= demand"), or set location.fixed in node.json.`,
+			Fix:  `Let it start (as an administrator: "sc config lfsvc start= demand"), ` + platform.OrFixed,
 		}
 	case resultCancelled, resultTimedOut, resultWaitedLong:
 		return platform.ErrNoFix
@@ -142,7 +142,7 @@ func accessError(status int32) error {
 
 func noLocation(why string) error {
 	return &platform.MissingError{
-		What: "This Windows has no location service: " + why + ".", Fix: "Use Windows 10 or newer, or set location.fixed in node.json to where the device is.",
+		What: "This Windows has no location service: " + why + ".", Fix: "Use Windows 10 or newer, " + platform.OrFixed,
 	}
 }
 
@@ -150,7 +150,7 @@ func locationDenied() error {
 	return &platform.MissingError{
 		What: "Windows does not let this program know where the device is.",
 		Fix: `Turn on location services and "Let desktop apps access your location" in Settings, Privacy & security, Location ` +
-			`(open "ms-settings:privacy-location"), or set location.fixed in node.json.`,
+			`(open "ms-settings:privacy-location"), ` + platform.OrFixed,
 		Permission: true,
 	}
 }

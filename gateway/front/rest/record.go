@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -34,11 +35,11 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithHint("GET /v1/lanes lists them.")
 	}
 	if in.Node == "" {
-		attached := route.Standing(s.opts.Lanes.Attached(in.Lane), s.opts.Roster.Snapshot())
-		if len(attached) != 1 {
-			return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "node_id is needed: %d nodes are attached to that lane", len(attached))
+		node, err := s.screenOf(in.Lane)
+		if err != nil {
+			return live.Recording{}, err
 		}
-		in.Node = attached[0]
+		in.Node = node
 	}
 	if in.DurationMS < 0 || in.DurationMS > live.MaxFilm.Milliseconds() {
 		return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", live.MaxFilm)
@@ -50,6 +51,38 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
 	return s.opts.Live.Record(c.r.Context(), life, release, front.Caller(c.who, own),
 		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond})
+}
+
+// screenOf gives the node whose screen a lane works on: the one that is attached to it, or,
+// where none ever was, the only one there is. Several are listed and none is chosen.
+func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
+	roster := s.opts.Roster.Snapshot()
+	attached := s.opts.Lanes.Attached(of)
+	standing := route.Standing(attached, roster)
+	if len(attached) == 0 {
+		for _, n := range roster {
+			if n.Paired == route.StateApproved && !n.Revoked {
+				standing = append(standing, n.ID)
+			}
+		}
+	}
+	if len(standing) == 1 {
+		return standing[0], nil
+	}
+	var names []string
+	for _, n := range roster {
+		if slices.Contains(standing, n.ID) {
+			names = append(names, fmt.Sprintf("%s (%s)", n.ID, n.Summary.Label))
+		}
+	}
+	switch {
+	case len(names) > 0:
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "node_id is needed: the lane may work on any of %d nodes", len(names)).
+			WithHint("Name one: " + strings.Join(names[:min(len(names), 8)], ", ") + ".")
+	case len(attached) > 0:
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "the node that the lane was attached to is gone").WithHint("Attach another one, or name node_id.")
+	}
+	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "no node is paired").WithHint("'handrail pair' lets one in.")
 }
 
 type recordingList struct {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "github.com/handrail-dev/handrail/gateway/client"
+)
+
+// askEvery is how often a call that takes longer looks for what it waits for.
+const askEvery = time.Second
+
+// showQuestions writes to standard error what a call waits for as soon as a person has to
+// answer, and the command that answers it, until stop is called. It looks as asker, which
+// may not be the caller: agents see no questions. Who may not look is told nothing.
+func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, tool string) (stop func()) {
+	if commonOf(cmd).json || asker == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var who struct {
+			Principal string `json:"principal"`
+			Lane      string `json:"lane"`
+		}
+		tick := time.NewTicker(askEvery)
+		defer tick.Stop()
+		told := map[string]bool{}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if who.Principal == "" && caller.get(ctx, path("whoami"), &who) != nil {
+				return
+			}
+			all, err := asker.Approvals(ctx)
+			if err != nil {
+				return
+			}
+			for _, a := range all {
+				lane := o.lane
+				if lane == "" {
+					lane = who.Lane
+				}
+				if string(a.Principal) != who.Principal || string(a.Tool) != tool || string(a.Lane) != lane || a.Waiting == 0 || told[a.ID] {
+					continue
+				}
+				told[a.ID] = true
+				sayQuestion(cmd, a, caller == asker)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// sayQuestion names one question; own: the caller asks, who cannot answer it.
+func sayQuestion(cmd *cobra.Command, a api.Approval, own bool) {
+	w, on := cmd.ErrOrStderr(), ""
+	if data, err := dataDirOf(cmd); err == nil {
+		on = data.given()
+	}
+	clear := ""
+	if isTerminal(w) { // over the line that counts
+		clear = "\r\033[K"
+	}
+	until := a.Expires.Local().Format(clock)
+	if own {
+		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, plain(a.ID), until, plain(a.ID))
+		return
+	}
+	fmt.Fprintf(w, "%sWaiting for your answer to question %s, open until %s: handrail approve %s%s (or deny).\n", clear, plain(a.ID), until, plain(a.ID), on)
+}

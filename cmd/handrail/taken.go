@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	api "github.com/handrail-dev/handrail/gateway/client"
+)
+
+// probeFor is how long whoever listens at an address has to say who it is.
+const probeFor = time.Second
+
+// free reports why a gateway of data cannot be started at the two addresses: one is up
+// already, or something else listens there. It is asked before anything is written.
+func (d dataDir) free(ctx context.Context, http, quic string) error {
+	if err := d.up(ctx); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", http)
+	if err != nil {
+		return cannotListen(ctx, "--http", http, err)
+	}
+	_ = l.Close()
+	p, err := net.ListenPacket("udp", quic)
+	if err != nil {
+		return cannotListen(ctx, "--quic", quic, err)
+	}
+	return p.Close()
+}
+
+// up reports a gateway that runs on the data directory already: where, and which process.
+func (d dataDir) up(ctx context.Context) error {
+	r, err := d.readRunning()
+	if err != nil {
+		return nil // none, or none that says where
+	}
+	base, pin, err := r.place()
+	if err != nil || !answers(ctx, base, pin) {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(), r.PID, d).
+		WithHint("'handrail status' says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
+}
+
+// answers reports whether a Handrail gateway answers at base.
+func answers(ctx context.Context, base *url.URL, pin api.Pin) bool {
+	ctx, done := context.WithTimeout(ctx, probeFor)
+	defer done()
+	h, err := newClientAt(base, "", pin).Health(ctx)
+	return err == nil && h.SiteID != ""
+}
+
+// cannotListen says in words why an address cannot be listened at.
+func cannotListen(ctx context.Context, flag, addr string, err error) error {
+	var system *os.SyscallError
+	why := err.Error()
+	if errors.As(err, &system) {
+		why = system.Err.Error()
+	}
+	e := capabilities.Errorf(capabilities.CodeConflict, "cannot listen at %s: %s", addr, why)
+	switch {
+	case !errors.Is(err, syscall.EADDRINUSE):
+		return e.WithHint(fmt.Sprintf("Give another address with %s.", flag))
+	case flag == "--http" && handrailAt(ctx, addr):
+		return e.WithHint("Another Handrail listens there, with another data directory. Give this one another port with --http, or end that one.")
+	}
+	return e.WithHint(fmt.Sprintf("Another program listens there. Give another port with %s, or end that program.", flag))
+}
+
+// handrailAt reports whether a Handrail gateway answers at a TCP address, by plain HTTP.
+func handrailAt(ctx context.Context, addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return answers(ctx, &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, api.Pin{})
+}
