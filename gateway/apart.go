@@ -20,6 +20,8 @@ type network struct {
 	// routers are the hosts that it reaches others by: a NAT may stand there, and behind
 	// it anybody, also somebody of this very network.
 	routers []netip.Addr
+	// routed says that the routers are known: of this system it can be read which they are.
+	routed bool
 }
 
 // ownNetwork looks at this host as it is now. What cannot be found out is left out, and
@@ -41,9 +43,9 @@ func ownNetwork() network {
 			n.links = append(n.links, netip.PrefixFrom(addr, p.Bits()).Masked())
 		}
 	}
-	v4, _ := os.ReadFile("/proc/net/route")      // elsewhere than on Linux there is none,
-	v6, _ := os.ReadFile("/proc/net/ipv6_route") // and no router is known
-	n.routers = append(routers4(v4), routers6(v6)...)
+	v4, err := os.ReadFile("/proc/net/route")    // elsewhere than on Linux there is none
+	v6, _ := os.ReadFile("/proc/net/ipv6_route") // nor where IPv6 is off
+	n.routers, n.routed = append(routers4(v4), routers6(v6)...), err == nil
 	return n
 }
 
@@ -57,7 +59,7 @@ func (n network) apart(from netip.Addr, at nodes.Place) bool {
 	case !from.IsValid() || !at.Peer.IsValid():
 		return false
 	case n.here(from): // nothing of another host's comes from here, but what this one translates
-		return !n.here(at.Peer)
+		return !n.here(at.Peer) && n.stranger(at.Own)
 	}
 	addrs := slices.Clone(at.Own)
 	switch {
@@ -68,7 +70,8 @@ func (n network) apart(from netip.Addr, at nodes.Place) bool {
 	}
 	// Beyond the networks of this host everything passes routers, VPNs and NATs, by which
 	// the node's device may come as well.
-	if slices.Contains(n.routers, from) || !slices.ContainsFunc(n.links, func(p netip.Prefix) bool { return p.Contains(from) }) {
+	// Where the routers are not known, each machine may be one.
+	if !n.routed || slices.Contains(n.routers, from) || !slices.ContainsFunc(n.links, func(p netip.Prefix) bool { return p.Contains(from) }) {
 		return false
 	}
 	family := false
@@ -81,6 +84,15 @@ func (n network) apart(from netip.Addr, at nodes.Place) bool {
 		}
 	}
 	return family // else nothing is known of the node there
+}
+
+// stranger reports whether a device that says these are its addresses is another one than
+// this host: it has one that this host has not. A node of this very host may speak from
+// another's address, by a hairpin NAT or a relay.
+func (n network) stranger(own []netip.Addr) bool {
+	return slices.ContainsFunc(own, func(a netip.Addr) bool {
+		return !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.ContainsFunc(n.own, func(b netip.Addr) bool { return a.Is4() == b.Is4() && near(a, b) })
+	})
 }
 
 // near reports whether two addresses of one family may be the same device's: the same

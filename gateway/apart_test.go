@@ -18,7 +18,7 @@ func TestApart(t *testing.T) {
 		return all
 	}
 	host := network{
-		own: addrs("127.0.0.1", "::1", "10.9.0.1", "fd09::1"), routers: addrs("10.9.0.254"),
+		own: addrs("127.0.0.1", "::1", "10.9.0.1", "fd09::1"), routers: addrs("10.9.0.254"), routed: true,
 		links: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("fd09::/64")},
 	}
 	both := nodes.Place{Peer: netip.MustParseAddr("10.9.0.2"), Own: addrs("10.9.0.2", "10.9.0.3", "fd09::2")}
@@ -27,6 +27,7 @@ func TestApart(t *testing.T) {
 	old := nodes.Place{Peer: netip.MustParseAddr("10.9.0.2")}
 	behind := nodes.Place{Peer: netip.MustParseAddr("10.9.0.7"), Own: addrs("192.168.1.5", "fd99::5")}
 	remote := nodes.Place{Peer: netip.MustParseAddr("203.0.113.5"), Own: addrs("192.168.1.5")}
+	hairpin := nodes.Place{Peer: netip.MustParseAddr("10.9.0.254"), Own: addrs("10.9.0.1", "fd09::1")}
 	local := nodes.Place{Peer: netip.MustParseAddr("127.0.0.1"), Own: addrs("10.9.0.1", "fd09::1")}
 	for _, c := range []struct {
 		what string
@@ -50,7 +51,11 @@ func TestApart(t *testing.T) {
 		{"the router: hairpin NAT", "10.9.0.254", both, false},
 		{"the gateway's own machine", "127.0.0.1", both, true},
 		{"the gateway's own machine, by its address", "fd09::1", four, true},
-		{"the gateway's own machine, an older node", "::1", old, true},
+		{"the gateway's own machine, an older node", "::1", old, false},
+		{"the gateway's own machine, a node behind a NAT", "127.0.0.1", behind, true},
+		{"one machine, its node by a hairpin", "127.0.0.1", hairpin, false},
+		{"one machine, its node by a hairpin, by its address", "fd09::1", hairpin, false},
+		{"one machine, its node by a hairpin, by the router", "10.9.0.254", hairpin, false},
 		{"the gateway's own machine, a distant node", "127.0.0.1", remote, true},
 		{"one machine", "127.0.0.1", local, false},
 		{"one machine, by its address", "10.9.0.1", local, false},
@@ -65,6 +70,10 @@ func TestApart(t *testing.T) {
 	}
 	if host.apart(netip.Addr{}, both) || host.apart(netip.MustParseAddr("10.9.0.9"), nodes.Place{}) || (network{}).apart(netip.MustParseAddr("10.9.0.9"), both) {
 		t.Error("nothing is known, and it is taken for apart")
+	}
+	host.routed = false
+	if host.apart(netip.MustParseAddr("10.9.0.9"), both) {
+		t.Error("it may be the router, and is taken for apart")
 	}
 }
 

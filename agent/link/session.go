@@ -39,7 +39,9 @@ type session struct {
 	placing sync.Mutex // the order in which addresses are told; taken before writing
 	addrs   [][]byte   // the device's, as the gateway knows them
 	looked  time.Time  // when they were looked at last
-	beat    uint64     // the latest heartbeat
+	// lookAgain says that they will be looked at in a moment anyway.
+	lookAgain bool
+	beat      uint64 // the latest heartbeat
 }
 
 // minHeartbeat bounds what a gateway can ask of a node.
@@ -202,7 +204,7 @@ func (s *session) beatLocked(addrs [][]byte) error {
 }
 
 // addrsAge is how old the look at the device's addresses may be when a call begins.
-const addrsAge = 200 * time.Millisecond
+const addrsAge = 10 * time.Millisecond
 
 // moved tells the gateway if the device has other addresses than it had: at every call,
 // so that nothing an agent does reaches the gateway from a new one first, and from time
@@ -210,7 +212,16 @@ const addrsAge = 200 * time.Millisecond
 func (s *session) moved() error {
 	s.placing.Lock()
 	defer s.placing.Unlock()
-	if time.Since(s.looked) < addrsAge {
+	if age := time.Since(s.looked); age < addrsAge {
+		if !s.lookAgain { // else an address that is taken right now is told with some later call
+			s.lookAgain = true
+			time.AfterFunc(addrsAge-age, func() {
+				s.placing.Lock()
+				s.lookAgain = false
+				s.placing.Unlock()
+				_ = s.moved() // a connection that has ended tells nobody
+			})
+		}
 		return nil
 	}
 	s.looked = time.Now()

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,7 +263,10 @@ func TestNoAddressOfALentDeviceIsElsewhere(t *testing.T) {
 	// An address of a network that the gateway is in, which the device takes only now.
 	w.run("ip", "-n", w.desk, "addr", "add", "10.9.0.77/24", "dev", "lan")
 	w.run("ip", "-n", w.desk, "addr", "add", "fd0a::2/64", "dev", "lan", "nodad")
-	w.do(w.gateway, "10.9.0.1", bot, "POST", "/v1/calls", `{"tool":"tool.browser.launch","args":{}}`) // every call has it told
+	// Every call has it told.
+	if status, answer := w.do(w.gateway, "10.9.0.1", bot, "POST", "/v1/calls", `{"tool":"tool.browser.launch","args":{}}`); status != 200 || !strings.Contains(answer, `"status":"ok"`) {
+		t.Fatalf("%d %s", status, answer)
+	}
 	refused("10.9.0.77")
 	refused("fd0a::2")
 	if _, answer := w.do(w.gateway, "10.9.0.1", admin, "GET", "/v1/tokens", ""); strings.Contains(answer, "evil") {
@@ -286,5 +290,130 @@ func TestNoAddressOfALentDeviceIsElsewhere(t *testing.T) {
 	question = ask(2)
 	if status, answer := w.do(w.gateway, "10.9.0.1", operator, "POST", "/v1/approvals/"+question, yes); status != 200 {
 		t.Errorf("from the gateway's own machine: %d %s", status, answer)
+	}
+}
+
+// listenIn opens a UDP socket in a network namespace.
+func listenIn(space, addr string) (net.PacketConn, error) {
+	runtime.LockOSThread() // as in dialIn
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	there, err := os.Open("/var/run/netns/" + space)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	conn, err := net.ListenPacket("udp", addr)
+	if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+		runtime.UnlockOSThread()
+	}
+	return conn, err
+}
+
+// hairpin has the other machine hand on to the gateway what reaches it on a port, as a
+// router does that translates a public address.
+func (w *town) hairpin(port int) {
+	w.t.Helper()
+	outside, err := listenIn(w.another, fmt.Sprintf("10.9.0.9:%d", port))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	inside, err := listenIn(w.another, "10.9.0.9:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	gateway := &net.UDPAddr{IP: net.IPv4(10, 9, 0, 1), Port: 7443}
+	var mu sync.Mutex
+	var client net.Addr // there is one
+	var ended sync.WaitGroup
+	hand := func(from, to net.PacketConn, whom func(net.Addr) net.Addr) {
+		buf := make([]byte, 1<<16)
+		for {
+			n, at, err := from.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if to, whom := to, whom(at); whom != nil {
+				_, _ = to.WriteTo(buf[:n], whom)
+			}
+		}
+	}
+	ended.Go(func() {
+		hand(outside, inside, func(at net.Addr) net.Addr {
+			mu.Lock()
+			defer mu.Unlock()
+			client = at
+			return gateway
+		})
+	})
+	ended.Go(func() {
+		hand(inside, outside, func(net.Addr) net.Addr {
+			mu.Lock()
+			defer mu.Unlock()
+			return client
+		})
+	})
+	w.t.Cleanup(func() {
+		_ = outside.Close()
+		_ = inside.Close()
+		ended.Wait()
+	})
+}
+
+// The node of the gateway's own machine speaks from another machine's address, by a hairpin
+// NAT, while an agent has its hands on it. What comes from that machine, by loopback or by
+// its address, is not from elsewhere; what comes from the translator is not either.
+func TestAHairpinIsNotElsewhere(t *testing.T) {
+	w := newTown(t)
+	w.hairpin(7443)
+	token := func(name, role string) string {
+		lines := strings.Fields(w.in(w.gateway, "", "--data", w.dir, "token", "create", name, "--role", role))
+		return lines[len(lines)-1]
+	}
+	operator := token("alice", "operator")
+	paste := regexp.MustCompile(`hr\d:\S+`).FindString(w.in(w.gateway, "", "--data", w.dir, "pair", "--yes", "--no-wait", "--no-qr"))
+	at := t.TempDir()
+	w.in(w.gateway, paste, "--data", at, "node", "join", "--label", "own")
+	w.start(w.gateway, "--data", at, "node", "--desktop", "off", "--gateway", "10.9.0.9:7443")
+	var own string
+	w.await("the gateway's own device", func() bool {
+		_, answer := w.do(w.gateway, "10.9.0.1", operator, "GET", "/v1/nodes", "")
+		var list struct {
+			Nodes []struct {
+				ID        string `json:"node_id"`
+				Label     string `json:"label"`
+				Connected bool   `json:"connected"`
+			} `json:"nodes"`
+		}
+		if err := json.Unmarshal([]byte(answer), &list); err != nil {
+			t.Fatalf("%v: %s", err, answer)
+		}
+		for _, n := range list.Nodes {
+			if n.Label == "own" && n.Connected {
+				own = n.ID
+				return true
+			}
+		}
+		return false
+	})
+	lend := fmt.Sprintf(`{"principal":"bot","tools":["tool.desktop.*"],"node":%q,"any_lane":true}`, own)
+	if status, answer := w.do(w.another, "10.9.0.9", operator, "POST", "/v1/grants", lend); status != 200 { // nothing is lent yet
+		t.Fatalf("%d %s", status, answer)
+	}
+	for _, c := range []struct{ what, space, from string }{
+		{"its own address", w.gateway, "10.9.0.1"}, {"its own address of IPv6", w.gateway, "fd09::1"}, {"the translator", w.another, "10.9.0.9"},
+	} {
+		if status, answer := w.do(c.space, c.from, operator, "POST", "/v1/grants", lend); status != 403 || !strings.Contains(answer, `"hands_elsewhere"`) {
+			t.Errorf("%s: %d %s", c.what, status, answer)
+		}
+	}
+	if _, answer := w.do(w.gateway, "10.9.0.1", operator, "GET", "/v1/grants", ""); strings.Count(answer, `"grant":`) != 1 {
+		t.Errorf("left behind: %s", answer)
 	}
 }
