@@ -3,6 +3,7 @@ package pairing
 import (
 	"crypto/ed25519"
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -19,10 +20,11 @@ import (
 //	Offer{invite, proof, who I am}   ──▶
 //	                                 ◀──    Verdict{state, node ID, proof | code}
 //
-// Both proofs are HMACs under the key made from the paste's secret, over what the
-// two ends share (Session): the TLS exporter binds them to this connection, and
-// the node's key is named besides, because TLS 1.3 takes the exporter before the
-// client's certificate (RFC 8446 7.5).
+// The node's proof is a signature (Ed25519) by a key made from the paste's secret, of
+// which the gateway keeps the public half only; the gateway's is an HMAC under another
+// key made from it. Both are over what the two ends share (Session): the TLS exporter
+// binds them to this connection, and the node's key is named besides, because TLS 1.3
+// takes the exporter before the client's certificate (RFC 8446 7.5).
 //
 // A message is
 //
@@ -95,7 +97,7 @@ func Join(rw io.ReadWriter, session Session, secret Secret, profile Profile) (*V
 	if !secret.IsZero() {
 		key = secret.ProofKey()
 		o.Invite = secret.Invite()
-		o.proof = o.prove(key, session)
+		o.proof = ed25519.Sign(secret.signer(), o.statement(session))
 	}
 	if _, err := rw.Write(o.encode()); err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func Answer(rw io.ReadWriter, session Session, decide func(o *Offer, proved func
 		return nil, err
 	}
 	v, key, refusal := decide(o, func(k ProofKey) bool {
-		return o.Invite != "" && hmac.Equal(o.proof, o.prove(k, session))
+		return o.Invite != "" && !k.secret.IsZero() && ed25519.Verify(k.public(), o.statement(session), o.proof)
 	})
 	if refusal != nil {
 		e := capabilities.AsError(refusal)
@@ -138,12 +140,13 @@ func Answer(rw io.ReadWriter, session Session, decide func(o *Offer, proved func
 	return v, refusal
 }
 
-func (o *Offer) prove(k ProofKey, s Session) []byte {
-	return mac(k.secret.bytes(), append([]string{"node", string(s.Binding), string(s.Node)}, o.fields()...)...)
+// statement is what a device signs.
+func (o *Offer) statement(s Session) []byte {
+	return mac(nil, append([]string{"node", string(s.Binding), string(s.Node)}, o.fields()...)...)
 }
 
 func (v *Verdict) prove(k ProofKey, s Session, o *Offer) []byte {
-	return mac(k.secret.bytes(), "gateway", string(s.Binding), string(s.Node), string(o.proof), string(v.State), string(v.Node))
+	return mac(k.answers(), "gateway", string(s.Binding), string(s.Node), string(o.proof), string(v.State), string(v.Node))
 }
 
 // RotationStatement is what a new leaf key signs to prove itself: this site, this
@@ -182,8 +185,9 @@ func decodeOffer(body []byte) (*Offer, error) {
 			return nil, malformed("the invite ID is not one")
 		}
 	}
-	if (len(o.proof) != 0) != (o.Invite != "") || (len(o.proof) != 0 && len(o.proof) != 32) {
-		return nil, malformed("an invite comes with a proof of 32 bytes")
+	// Older programs send 32 bytes, which prove nothing any more; they are told so.
+	if n := len(o.proof); (n != 0) != (o.Invite != "") || n != 0 && n != sha256.Size && n != ed25519.SignatureSize {
+		return nil, malformed("an invite comes with a proof of 64 bytes")
 	}
 	for _, c := range f[8:] {
 		id := capabilities.CapabilityID(c)

@@ -216,6 +216,9 @@ func TestSecretCanNotBePrinted(t *testing.T) {
 	if again, err := OpenProofKey(k.Seal()); err != nil || !again.secret.Equal(k.secret) {
 		t.Error("a sealed proof key does not open")
 	}
+	if _, err := OpenProofKey(make([]byte, 32)); err == nil { // of earlier versions: it was as good as the paste
+		t.Error("a proof key of 32 bytes opened")
+	}
 	if _, err := OpenProofKey([]byte("short")); err == nil {
 		t.Error("a short proof key opened")
 	}

@@ -1,6 +1,8 @@
 package pairing
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -50,22 +52,46 @@ func (s Secret) Invite() InviteID {
 	return InviteID(format(kindInvite, sum[:nodeBytes]))
 }
 
-// ProofKey gives the key of the handshake's proofs. The gateway keeps this and
-// never the secret itself.
-func (s Secret) ProofKey() ProofKey {
-	return ProofKey{secretFrom(mac(s.bytes(), "handrail paste proof"))}
+// signer is the key that a device proves itself with. It is made of the paste, and only
+// who has the paste has it.
+func (s Secret) signer() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(mac(s.bytes(), "handrail paste signer"))
 }
 
-// ProofKey proves knowledge of a paste's secret.
+// ProofKey gives what the gateway keeps of a paste. It tells whether a device has the
+// paste, and nobody can join with it: a copy of the store lets nobody in.
+func (s Secret) ProofKey() ProofKey {
+	public := s.signer().Public().(ed25519.PublicKey)
+	return ProofKey{secretFrom(append(bytes.Clone(public), mac(s.bytes(), "handrail paste answer")...))}
+}
+
+// ProofKey checks a device's proof that it has the paste, and makes the gateway's own: the
+// public half of the paste's key, and a key of the answers.
 type ProofKey struct{ secret Secret }
+
+const proofKeyBytes = ed25519.PublicKeySize + sha256.Size
+
+func (k ProofKey) public() ed25519.PublicKey {
+	if k.secret.IsZero() {
+		return make(ed25519.PublicKey, ed25519.PublicKeySize)
+	}
+	return k.secret.bytes()[:ed25519.PublicKeySize]
+}
+
+func (k ProofKey) answers() []byte {
+	if k.secret.IsZero() {
+		return nil
+	}
+	return k.secret.bytes()[ed25519.PublicKeySize:]
+}
 
 // Seal gives the bytes to keep in the store: the one place a key leaves by.
 func (k ProofKey) Seal() []byte { return append([]byte(nil), k.secret.bytes()...) }
 
 // OpenProofKey reads what Seal gave.
 func OpenProofKey(b []byte) (ProofKey, error) {
-	if len(b) != 32 {
-		return ProofKey{}, fmt.Errorf("a proof key has 32 bytes, not %d", len(b))
+	if len(b) != proofKeyBytes {
+		return ProofKey{}, fmt.Errorf("a proof key has %d bytes, not %d", proofKeyBytes, len(b))
 	}
 	return ProofKey{secretFrom(append([]byte(nil), b...))}, nil
 }

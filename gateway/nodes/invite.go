@@ -239,12 +239,12 @@ func (n *Nodes) admit(ctx context.Context, o *pairing.Offer, key ed25519.PublicK
 	inv, err := scanInvite(n.opts.Store.Read().QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invite WHERE invite_id = $1`, string(o.Invite)).Scan)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, none, capabilities.Errorf(capabilities.CodePasteInvalid, "This site has made no such paste.")
+		return nil, none, errNoPaste()
 	case err != nil:
 		return nil, none, err
 	case !proved(inv.proof):
 		// Nothing about an invitation is told to who does not hold its secret.
-		return nil, none, capabilities.Errorf(capabilities.CodePasteInvalid, "This site has made no such paste.")
+		return nil, none, errNoPaste()
 	}
 	if known != nil && known.invite == inv.ID {
 		// The same device again: its first answer may have been lost.
@@ -255,6 +255,11 @@ func (n *Nodes) admit(ctx context.Context, o *pairing.Offer, key ed25519.PublicK
 	}
 	r, err := n.enrol(ctx, inv, o.Profile, key)
 	return r, inv.proof, err
+}
+
+// errNoPaste is the same whatever is wrong.
+func errNoPaste() error {
+	return capabilities.Errorf(capabilities.CodePasteInvalid, "This site has made no such paste, or this device's program is older than the gateway.")
 }
 
 func (r *record) refusal() error {

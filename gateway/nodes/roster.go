@@ -55,6 +55,8 @@ func Migrations() []store.Migration {
 			withdrawn  INTEGER NOT NULL
 		);
 		CREATE INDEX node_invite ON node (invite_id);
+	`}, {Room: "nodes", Version: 2, SQL: `
+		UPDATE invite SET withdrawn = 1, proof_key = randomblob(64) WHERE length(proof_key) <> 64 -- of earlier versions: who reads it could join
 	`}}
 }
 
