@@ -72,7 +72,7 @@ func firstViolation(list []catalog.Violation) string {
 // place is hop 3: the node. Policy takes part with the real arguments, so that a
 // node on which this very call is denied is no candidate (S0-14).
 func (d *Dispatcher) place(c *call) *capabilities.Error {
-	c.engine, c.taint = d.opts.Policy(), d.taints.of(c.req.Lane)
+	c.engine, c.taint = d.opts.Policy(), d.taints.of(c.req.Caller)
 	capability := c.d.NodeCapability()
 	if capability == "" {
 		return nil
@@ -322,7 +322,7 @@ func (c *call) policyRequest(n *route.Node) policy.Request {
 // policyRequest is the question about a tool on a node before there is a call.
 func (d *Dispatcher) policyRequest(caller Caller, desc *catalog.Descriptor, n *route.Node) policy.Request {
 	r := caller.policyRequest(desc, n)
-	r.Taint = d.taints.of(caller.Lane)
+	r.Taint = d.taints.of(caller)
 	return r
 }
 

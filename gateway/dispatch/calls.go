@@ -32,7 +32,7 @@ CREATE TABLE calls (
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
 `}, {Room: "dispatch", Version: 2, SQL: taintMigration}, {Room: "dispatch", Version: 3, SQL: markMigration},
-	{Room: "dispatch", Version: 4, SQL: `ALTER TABLE calls ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}}
+	{Room: "dispatch", Version: 4, SQL: `ALTER TABLE calls ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}, {Room: "dispatch", Version: 5, SQL: readerMigration}}
 
 // The states of a row. unknown means that the caller was told "unknown outcome"
 // and that the node may still say what became of it (tool.call.reconciled).

@@ -50,7 +50,7 @@ type listing struct {
 
 // list begins a listing for a caller over a snapshot.
 func (d *Dispatcher) list(engine *policy.Engine, caller Caller, roster []route.Node) *listing {
-	l := &listing{d: d, caller: caller, taint: d.taints.of(caller.Lane), at: time.Now()}
+	l := &listing{d: d, caller: caller, taint: d.taints.of(caller), at: time.Now()}
 	l.key = strings.Join(l.taint, "\n")
 	l.era = era{engine: engine, second: l.at.Unix()}
 	if len(roster) > 0 {

@@ -213,7 +213,7 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft
 		return err
 	}
 	if r.Untrusted {
-		if err := d.taints.markIn(tx, c.req.Lane, c.req.Tool, time.Now()); err != nil {
+		if err := d.taints.markIn(tx, c.req.Caller, c.req.Tool, time.Now()); err != nil {
 			return err
 		}
 	}

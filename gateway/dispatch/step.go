@@ -224,7 +224,7 @@ func (s *steps) reads(family string) {
 // tainted is what the lane has read, with what the steps have read whose ends are not
 // durable yet.
 func (s *steps) tainted() []string {
-	lane := s.d.taints.of(s.parent.req.Lane)
+	lane := s.d.taints.of(s.parent.req.Caller)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.taint {
