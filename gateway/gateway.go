@@ -258,7 +258,8 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.Consent.Load(ctx); err != nil {
 		return err
 	}
-	g.Tokens.OnRevoke(func(token string) { go g.Consent.TokenRevoked(token) }) // it must not block
+	g.endGrantsOfGone(ctx)
+	g.Tokens.OnRevoke(func(token string) { go g.tokenEnded(context.WithoutCancel(ctx), token) }) // it must not block
 	if err := g.loadHooks(); err != nil {
 		return err
 	}

@@ -135,10 +135,32 @@ func newUserPasswordCmd() *cobra.Command {
 func newUserRemoveCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Remove a user with their password, passkeys and sessions",
+		Short: "Remove a user with their password, passkeys, sessions, tokens and grants",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd, http.MethodDelete, path("users", args[0]), nil, "%s can no longer sign in", args[0])
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodDelete, path("users", args[0]), nil, &raw); err != nil {
+				return err
+			}
+			var gone struct {
+				Ended int      `json:"tokens_ended"`
+				Made  []string `json:"tokens_made"`
+			}
+			if err := json.Unmarshal(raw, &gone); err != nil {
+				return err
+			}
+			said := args[0] + " can no longer sign in"
+			if gone.Ended > 0 {
+				said += fmt.Sprintf("; %s of theirs ended", count(gone.Ended, "token"))
+			}
+			if len(gone.Made) > 0 {
+				said += "; tokens that they made for others go on: " + strings.Join(gone.Made, ", ")
+			}
+			return confirmed(cmd, raw, "%s", said)
 		},
 	}
 }

@@ -348,6 +348,24 @@ func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.Princip
 	})
 }
 
+// RevokeOf ends every grant that somebody has, or gave, and tells how many.
+func (c *Consent) RevokeOf(ctx context.Context, who, by capabilities.PrincipalID) (int, error) {
+	n := 0
+	var failed error
+	for _, g := range c.Grants() {
+		if g.Principal != who && g.Approver != who {
+			continue
+		}
+		switch err := c.Revoke(ctx, g.ID, by); {
+		case err == nil:
+			n++
+		case capabilities.CodeOf(err) != capabilities.CodeNotFound: // ended meanwhile
+			failed = errors.Join(failed, err)
+		}
+	}
+	return n, failed
+}
+
 // Grants gives the live grants, newest first.
 func (c *Consent) Grants() []Grant {
 	now := c.opts.Now()

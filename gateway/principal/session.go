@@ -91,7 +91,7 @@ func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error)
 	t.mu.Lock()
 	l, known := t.logins[hash]
 	delete(t.logins, hash) // whatever becomes of it now, it was used
-	stale := t.refusalLocked(t.byHash[t.hashes[l.parent]]) != nil
+	stale := t.refusalLocked(t.byHash[t.hashes[l.parent]]) != nil || t.refusalLocked(t.byHash[t.hashes[l.by.TokenID]]) != nil
 	t.mu.Unlock()
 	if !known || stale || !now.Before(l.expires) {
 		return Token{}, Secret{}, refused

@@ -172,3 +172,56 @@ func TestViewer(t *testing.T) {
 		t.Error("agent and viewer have nothing to do with each other")
 	}
 }
+
+// What runs for a session, and a code that was made in it, ends with what opened it: who
+// listens is told of each session, and signing out everywhere leaves no code behind.
+func TestSessionsEndWithWhatOpenedThem(t *testing.T) {
+	set := tokens(t, principal.Options{Store: open(t, filepath.Join(t.TempDir(), "store.db"))})
+	rec, token, err := set.Create(t.Context(), principal.Site, principal.Spec{Principal: "ann", Role: principal.RoleAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, _ := set.Authenticate(token.Reveal())
+	sign := func(by principal.Identity) (principal.Token, principal.Identity) {
+		t.Helper()
+		code, _, err := set.Login(by, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, cookie, err := set.Redeem(t.Context(), code.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := set.Session(cookie.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return session, who
+	}
+	first, at := sign(ann)
+	second, _ := sign(at)
+	code, _, err := set.Login(at, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	defer set.OnRevoke(func(id string) { told[id]++ })()
+	if _, err := set.EndSessions(t.Context(), ann, "ann", second.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := set.Redeem(t.Context(), code.Reveal()); err == nil {
+		t.Error("a code outlives the session that it was made in")
+	}
+	if set.Gone("ann") || set.Gone("nobody") {
+		t.Error("somebody is gone who is not, or never was")
+	}
+	if _, err := set.Revoke(t.Context(), principal.Site, rec.ID); err != nil {
+		t.Fatal(err)
+	}
+	if told[first.ID] != 1 || told[second.ID] != 1 || told[rec.ID] != 1 || len(told) != 3 {
+		t.Errorf("told of %v", told)
+	}
+	if !set.Gone("ann") {
+		t.Error("ann has nothing that is good, and is not gone")
+	}
+}

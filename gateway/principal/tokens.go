@@ -355,6 +355,12 @@ func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token
 		return Token{}, err
 	}
 	t.mu.Lock()
+	ended := []string{rec.ID}
+	for _, below := range t.byHash { // what runs for a session ends with what opened it, too
+		if below.Parent == rec.ID && t.refusalLocked(below) == nil {
+			ended = append(ended, below.ID)
+		}
+	}
 	t.putLocked(hash, &rec)
 	watchers := make([]func(string), 0, len(t.watchers))
 	for _, fn := range t.watchers {
@@ -362,7 +368,9 @@ func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token
 	}
 	t.mu.Unlock()
 	for _, fn := range watchers {
-		fn(rec.ID)
+		for _, id := range ended {
+			fn(id)
+		}
 	}
 	t.opts.Log.Info("token.revoked", "token_id", rec.ID, "principal", rec.Principal, "by", by.Principal)
 	return rec, nil
@@ -392,8 +400,25 @@ func (t *Tokens) List() []Token {
 	return list
 }
 
-// OnRevoke has fn called after each revocation, from the revoking goroutine; fn
-// must not block. cancel ends it.
+// Gone reports whether there were tokens of that principal and none of them is good any
+// more. Of somebody who never had one nothing is known.
+func (t *Tokens) Gone(who capabilities.PrincipalID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	known := false
+	for _, rec := range t.byHash {
+		if rec.Principal != who {
+			continue
+		}
+		if known = true; t.refusalLocked(rec) == nil {
+			return false
+		}
+	}
+	return known
+}
+
+// OnRevoke has fn called after each revocation, from the revoking goroutine, with the
+// token and with each session that ended with it; fn must not block. cancel ends it.
 func (t *Tokens) OnRevoke(fn func(tokenID string)) (cancel func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

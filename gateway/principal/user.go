@@ -237,14 +237,47 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 	return u, nil
 }
 
-// RemoveUser ends a user: no way in is left, and no session.
-func (t *Tokens) RemoveUser(ctx context.Context, by Identity, who capabilities.PrincipalID) (User, error) {
+// Removed is a user that was removed.
+type Removed struct {
+	User
+	// Ended is how many API tokens of theirs ended with them.
+	Ended int `json:"tokens_ended"`
+	// Made are the tokens that they made for others and that go on: an admin's to look at.
+	Made []string `json:"tokens_made,omitempty"`
+}
+
+// RemoveUser ends a user: no way in is left, no session, and no token that stands for
+// them, whoever made it. Whoever removes themselves keeps the token that they do it with.
+func (t *Tokens) RemoveUser(ctx context.Context, by Identity, who capabilities.PrincipalID) (Removed, error) {
 	u, err := t.User(who)
 	if err != nil {
-		return User{}, err
+		return Removed{}, err
 	}
-	_, err = t.Revoke(ctx, by, u.TokenID)
-	return u, err
+	if _, err := t.Revoke(ctx, by, u.TokenID); err != nil {
+		return Removed{}, err
+	}
+	gone := Removed{User: u}
+	for _, rec := range t.List() {
+		switch {
+		case rec.Parent != "" || !t.Valid(rec.ID):
+		case rec.Principal != who:
+			if rec.CreatedBy == who {
+				gone.Made = append(gone.Made, rec.ID)
+			}
+		case !t.carries(by, rec.ID):
+			if _, err := t.revoke(ctx, by, rec.ID); err != nil {
+				return gone, err
+			}
+			gone.Ended++
+		}
+	}
+	return gone, nil
+}
+
+// carries reports whether by came with that token or with a session of it.
+func (t *Tokens) carries(by Identity, token string) bool {
+	rec, err := t.Get(by.TokenID)
+	return err == nil && (rec.ID == token || rec.Parent == token)
 }
 
 // SetPassword gives a user another password, and ends the sessions that were opened

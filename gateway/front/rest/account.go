@@ -27,7 +27,7 @@ func (s *Server) accountTable() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/users", action: principal.ActTokens, summary: "Users with a password or passkeys; never either"}, s.users),
 		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, summary: "Make a user who signs in with a password"}, s.addUser),
 		serveJSON(endpoint{method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, summary: "Give a user another password; their sessions end"}, s.setPassword),
-		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, summary: "Remove a user; their sessions end at once"}, s.removeUser),
+		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, summary: "Remove a user; their sessions, their tokens and the grants that they have or gave end at once"}, s.removeUser),
 		serveJSON(endpoint{method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, summary: "End all sessions of a user"}, s.endUserSessions),
 
 		serveJSON(endpoint{method: get, path: "/v1/account", action: principal.ActSession, summary: "One's own ways to sign in, and one's open sessions"}, s.account),
@@ -89,7 +89,7 @@ func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passw
 	return s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p)
 }
 
-func (s *Server) removeUser(c *visit, _ none) (principal.User, error) {
+func (s *Server) removeUser(c *visit, _ none) (principal.Removed, error) {
 	return s.opts.Tokens.RemoveUser(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
 }
 
