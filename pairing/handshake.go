@@ -110,7 +110,7 @@ func Join(rw io.ReadWriter, session Session, secret Secret, profile Profile) (*V
 		return nil, err
 	}
 	if !secret.IsZero() && !hmac.Equal(v.proof, v.prove(key, session, o)) {
-		return nil, capabilities.Errorf(capabilities.CodeSiteMismatch, "The gateway could not prove that the paste is its own.")
+		return nil, capabilities.Errorf(capabilities.CodeSiteMismatch, "The gateway could not prove that the pairing code is its own.")
 	}
 	return v, nil
 }

@@ -107,7 +107,7 @@ func (p Paste) QRText() (string, error) {
 // in it, in either case. Every error is CodePasteInvalid and names no secret.
 func ParsePaste(text string) (Paste, error) {
 	bad := func(why string) (Paste, error) {
-		return Paste{}, capabilities.Errorf(capabilities.CodePasteInvalid, "This is not a valid pairing paste: %s.", why)
+		return Paste{}, capabilities.Errorf(capabilities.CodePasteInvalid, "This is not a valid pairing code: %s.", why)
 	}
 	if len(text) > 2*MaxPaste {
 		return bad("it is too long")
@@ -125,7 +125,7 @@ func ParsePaste(text string) (Paste, error) {
 	}
 	b, err := encoding.DecodeString(rest)
 	if err != nil {
-		return bad("it has a character that pastes do not use")
+		return bad("it has a character that codes do not use")
 	}
 	if encoding.EncodeToString(b) != rest || len(b) < 1+checkBytes {
 		return bad("it is not complete")

@@ -40,7 +40,7 @@ func (s State) Become(next State) error {
 			return nil
 		}
 	}
-	return capabilities.Errorf(capabilities.CodeConflict, "a node that is %s can not become %s", s.orNone(), next.orNone())
+	return capabilities.Errorf(capabilities.CodeConflict, "a node that is %s cannot become %s", s.orNone(), next.orNone())
 }
 
 // Code gives the code a device in this state is answered with, "" for approved.

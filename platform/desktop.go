@@ -380,13 +380,13 @@ func (e DesktopError) Error() string { return string(e) }
 const (
 	ErrGone   DesktopError = "the element or window is gone"
 	ErrHung   DesktopError = "the application does not answer"
-	ErrCannot DesktopError = "the element can not do that"
+	ErrCannot DesktopError = "the element cannot do that"
 	// ErrLost says that the display server or the bus ended; Open again.
 	ErrLost DesktopError = "the connection to the desktop was lost"
 	// ErrNoApp says that no installed application has that name.
 	ErrNoApp DesktopError = "no such application is installed"
 	// ErrUntypable says that this system can not type a character of the text.
-	ErrUntypable DesktopError = "a character can not be typed here"
+	ErrUntypable DesktopError = "a character cannot be typed here"
 )
 
 // Press is the name for an element's main action in Accessibility.Do.

@@ -288,5 +288,5 @@ const (
 	// ErrSensorLost says that a capture broke off: the device or the backend ended.
 	ErrSensorLost SensorError = "the capture broke off"
 	// ErrSensorCannot says that this backend can not do it with that device; another may.
-	ErrSensorCannot SensorError = "the backend can not do that with this device"
+	ErrSensorCannot SensorError = "the backend cannot do that with this device"
 )

@@ -222,7 +222,7 @@ func (j *Journal) recover() error {
 		case i == len(firsts)-1:
 			return j.resume(first, off, data[off:], err)
 		case err != nil:
-			return corrupt("entry %d of the journal can not be read: %v", walk.Next, err)
+			return corrupt("entry %d of the journal cannot be read: %v", walk.Next, err)
 		}
 	}
 	j.tail.hash = chain.Genesis(j.opts.Chain)
@@ -294,7 +294,7 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 	j.file, j.off = f, off
 	if bad != nil {
 		if !errors.Is(bad, errTorn) {
-			return corrupt("entry %d of the journal can not be read: %v", j.tail.seq+1, bad)
+			return corrupt("entry %d of the journal cannot be read: %v", j.tail.seq+1, bad)
 		}
 		j.opts.Log.Warn("journal.torn_tail", "segment", first, "offset", off, "bytes", len(trimZeros(rest)))
 	}

@@ -69,7 +69,7 @@ func Read(dir, name string) (*Log, error) {
 		}
 		var coded *capabilities.Error
 		if err != nil && !errors.As(err, &coded) {
-			return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The node's log can not be read.")
+			return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The node's log cannot be read.")
 		}
 		return l, err
 	}
@@ -157,7 +157,7 @@ func (l *Log) take(data []byte, walk *chain.Walker, last bool) error {
 		case errors.Is(err, errTorn) && last:
 			return nil // being written, or of a crash; a head beyond it would tell
 		case err != nil:
-			return corrupt("entry %d can not be read: %v", walk.Next, err)
+			return corrupt("entry %d cannot be read: %v", walk.Next, err)
 		}
 		hash := chain.Sum(payload)
 		if err := walk.Step(entry.Seq, entry.Prev, entry.Time, hash); err != nil {
@@ -225,7 +225,7 @@ func readHeads(path string) ([]chain.Head, error) {
 	}
 	var list []chain.Head
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, corrupt("heads.json can not be read: %v", err)
+		return nil, corrupt("heads.json cannot be read: %v", err)
 	}
 	for _, h := range list {
 		if h.Verify() != nil {

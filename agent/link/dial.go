@@ -149,7 +149,7 @@ func explain(err error) error {
 	if errors.As(err, &coded) {
 		return coded
 	}
-	return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "The gateway can not be reached.").
+	return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "The gateway cannot be reached.").
 		WithHint("See that the gateway runs and that this device reaches its UDP port; trying again by itself.")
 }
 

@@ -358,7 +358,7 @@ func (h *Handler) find(ctx context.Context, id capabilities.CapabilityID, args a
 // sensor.
 func (h *Handler) enter(display string, o outlet) (*source, error) {
 	if err := h.door.enter(); err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The media port can not be opened.").
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The media port cannot be opened.").
 			WithHint("Another program may have it; choose another one in node.json.")
 	}
 	src, err := h.look(display, o)

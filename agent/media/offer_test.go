@@ -37,7 +37,7 @@ func TestOffer(t *testing.T) {
 		}
 	}
 	if strings.Contains(answer, "ccm fir") || strings.Contains(answer, captureTimeURI) {
-		t.Errorf("the answer has what was not offered for VP8, or can not be written:\n%s", answer)
+		t.Errorf("the answer has what was not offered for VP8, or cannot be written:\n%s", answer)
 	}
 }
 

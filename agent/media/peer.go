@@ -121,7 +121,7 @@ func (d *door) answer(ctx context.Context, text string, servers []server, wantKe
 }
 
 func refusedOffer(err error) error {
-	return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The offer can not be answered: it has to be SDP that receives one track of what is shown: video as VP8, sound as Opus or PCMU.")
+	return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The offer cannot be answered: it has to be SDP that receives one track of what is shown: video as VP8, sound as Opus or PCMU.")
 }
 
 // agent is ICE through the door, and by the servers that help it.

@@ -97,7 +97,7 @@ func (h *Handler) outlet(ctx context.Context, kind platform.SensorKind, args arg
 		case capabilities.ReasonPermission:
 			code = capabilities.CodeSensorRefused
 		}
-		return outlet{}, capabilities.Errorf(code, "The %s of this device can not be shown live.", kind).WithHint(r.Fix)
+		return outlet{}, capabilities.Errorf(code, "The %s of this device cannot be shown live.", kind).WithHint(r.Fix)
 	}
 	var wants []codec
 	for _, o := range all {

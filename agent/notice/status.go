@@ -170,7 +170,7 @@ func Read(path string, now time.Time) (Status, error) {
 	}
 	if age := now.Sub(info.ModTime()); age > stale {
 		gone.At = info.ModTime().UTC()
-		gone.Text = fmt.Sprintf("The node is not running; it was last seen %s ago.", age.Round(time.Second))
+		gone.Text = fmt.Sprintf("The node is not running; it was last seen %s ago.", capabilities.Spoken(age))
 		return gone, nil
 	}
 	return s, nil

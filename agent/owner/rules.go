@@ -212,7 +212,7 @@ func (r *Rules) Judge(req policy.Request) policy.Decision {
 	e, file, err := r.at(&req)
 	if err != nil { // the file loaded for other moments, so this is a defect of ours
 		r.opts.Log.Error("owner.rules", "err", err)
-		return policy.Decision{Effect: policy.Deny, Code: capabilities.CodeDeniedByNode, Reason: "The owner's rules can not be evaluated."}
+		return policy.Decision{Effect: policy.Deny, Code: capabilities.CodeDeniedByNode, Reason: "The owner's rules cannot be evaluated."}
 	}
 	d := e.Decide(req)
 	if d.Effect != policy.Deny && len(d.Withheld) > 0 {

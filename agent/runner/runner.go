@@ -238,7 +238,7 @@ func success(out capabilities.Output) (wire.Answer, [][]byte) {
 	if out.Result != nil {
 		var err error
 		if body, err = encode(out.Result); err != nil {
-			return refusal(capabilities.Wrap(capabilities.CodeInternal, err, "The tool's result can not be encoded.")), nil
+			return refusal(capabilities.Wrap(capabilities.CodeInternal, err, "The tool's result cannot be encoded.")), nil
 		}
 	}
 	a := wire.Answer{

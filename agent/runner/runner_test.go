@@ -498,7 +498,7 @@ func TestResultsThatCanNotLeave(t *testing.T) {
 		"does not fit the schema":  {capabilities.Output{Result: map[string]any{"answer": 1}, Blobs: image}, nil, capabilities.CodeInternal},
 		"not an object":            {capabilities.Output{Result: "text"}, nil, capabilities.CodeInternal},
 		"nothing where there must": {capabilities.Output{}, nil, capabilities.CodeInternal},
-		"can not be encoded":       {capabilities.Output{Result: make(chan int)}, nil, capabilities.CodeInternal},
+		"cannot be encoded":        {capabilities.Output{Result: make(chan int)}, nil, capabilities.CodeInternal},
 		"too large":                {capabilities.Output{Result: map[string]any{"result": strings.Repeat("x", wire.MaxOutput)}, Blobs: image}, nil, capabilities.CodeResultTooLarge},
 		"a foreign error":          {capabilities.Output{}, errors.New("/home/anna/secret"), capabilities.CodeExecutionFailed},
 	} {

@@ -83,7 +83,7 @@ func (a *Stored) Chunk(i int) ([]byte, error) {
 		err = a.box.ReadChunk(a.file, a.size, i, a.buf)
 	}
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeArtifactUnavailable, err, "A part of the file can not be read on the node any more.")
+		return nil, capabilities.Wrap(capabilities.CodeArtifactUnavailable, err, "A part of the file cannot be read on the node any more.")
 	}
 	if i+1 < artifact.Chunks(a.size) {
 		a.next, a.pending = i+1, make(chan error, 1)

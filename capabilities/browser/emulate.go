@@ -78,7 +78,7 @@ func resize(c *call) (capabilities.Output, error) {
 	id := l.context
 	l.mu.Unlock()
 	if now.Geolocation != nil && c.tab.chrome.attached {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "A place can not be set in the person's own browser: it would hold for all of its pages.").
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "A place cannot be set in the person's own browser: it would hold for all of its pages.").
 			WithHint("Launch without attach.")
 	}
 	if err := now.grantGeolocation(c.ctx, c.tab.chrome, id); err != nil {
@@ -263,7 +263,7 @@ func (e emulated) grantGeolocation(ctx context.Context, c *chrome, id cdp.Browse
 		return nil
 	}
 	if c.attached {
-		return capabilities.Errorf(capabilities.CodeNotSupported, "A place can not be set in a person's own browser: every page there could ask for it.").
+		return capabilities.Errorf(capabilities.CodeNotSupported, "A place cannot be set in a person's own browser: every page there could ask for it.").
 			WithHint("Leave geolocation out, or use a browser that is not attached.")
 	}
 	_, err := do(ctx, c.root, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{

@@ -152,7 +152,7 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 			return capabilities.Output{}, errStopped
 		}
 		if errors.As(err, &refused) && (strings.Contains(refused.message, "reference chain") || strings.Contains(refused.message, "couldn't be returned by value")) {
-			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The value can not be turned into JSON.").
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeScriptFailed, "The value cannot be turned into JSON.").
 				WithHint("Return plain data: strings, numbers, arrays, objects.")
 		}
 		return capabilities.Output{}, err

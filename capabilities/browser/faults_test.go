@@ -110,7 +110,7 @@ func TestNavigateHang(t *testing.T) {
 		t.Errorf("%s (%s)", a.Effect, a.Evidence)
 	}
 	if !strings.Contains(n.snap(), "Text") {
-		t.Error("an incomplete page can not be read")
+		t.Error("an incomplete page cannot be read")
 	}
 	n.must("navigate", obj{"url": s.URL + "/slow", "wait_until": "domcontentloaded"})
 	n.must("navigate", obj{"url": s.URL + "/slow", "wait_until": "none"})

@@ -91,7 +91,7 @@ func (l *lane) narrow(hosts egress.Domains) error {
 	l.mu.Lock()
 	if hosts != nil && l.way.attach {
 		l.mu.Unlock()
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Policy grants this call some hosts only, which can not be held in a person's Chrome.").
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "Policy grants this call some hosts only, which cannot be held in a person's Chrome.").
 			WithHint("Close this browser and launch without attach.")
 	}
 	same := slices.Equal(l.hosts, hosts) && (l.hosts == nil) == (hosts == nil)

@@ -113,7 +113,7 @@ func (h *Handler) allowed(w way, profile, state string) error {
 		return capabilities.Errorf(capabilities.CodeDeniedByNode, "The node's owner does not let calls attach to a running Chrome.").
 			WithHint("The owner can allow it: --browser-attach http://127.0.0.1:9222. Or launch without attach.")
 	case w.attach && h.rules.Limited():
-		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "The owner's domain lists can not be held in a person's Chrome, so there is no attaching here.").
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "The owner's domain lists cannot be held in a person's Chrome, so there is no attaching here.").
 			WithHint("Launch without attach.")
 	case (w.profile != "" || state != "") && h.o.StateDir == "":
 		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no profiles and no storage states.").

@@ -51,7 +51,7 @@ func screenshot(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	if args.Annotate && args.Format == "webp" {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image can not be webp.").WithHint("Use png or jpeg.")
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image cannot be webp.").WithHint("Use png or jpeg.")
 	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err

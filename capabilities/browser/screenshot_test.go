@@ -238,7 +238,7 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 			}
 		}
 		if hidden > 0 || len(refs) != 130 {
-			t.Errorf("scale %v: %d of %d labels can not be read", scale, hidden, len(refs))
+			t.Errorf("scale %v: %d of %d labels cannot be read", scale, hidden, len(refs))
 		}
 	}
 }

@@ -331,7 +331,7 @@ func (r *reading) frame(f *frame, depth int, m mapping, maps map[cdp.FrameID]fra
 	say := func(text string) { r.page.rows = append(r.page.rows, row{depth, "- (" + text + ")"}) }
 	switch {
 	case f == nil:
-		say("this frame can not be read now")
+		say("this frame cannot be read now")
 		return
 	case r.left == 0:
 		say("not read: the page has too many frames")
@@ -340,7 +340,7 @@ func (r *reading) frame(f *frame, depth int, m mapping, maps map[cdp.FrameID]fra
 	r.left--
 	a := r.ahead[f]
 	if a == nil {
-		say("this frame can not be read now")
+		say("this frame cannot be read now")
 		return
 	}
 	select {

@@ -390,7 +390,7 @@ func TestAttach(t *testing.T) {
 	n.refused(capabilities.CodeNotSupported, "resize", obj{"width": 800, "height": 600, "geolocation": obj{"latitude": 1, "longitude": 2}})
 	n.refused(capabilities.CodeNotSupported, "close", obj{"save_storage_state": "x"})
 	if _, err := n.granted("snapshot", obj{}, egress.DomainGrant+"127.0.0.1"); err == nil || err.Code != capabilities.CodeIsolationUnavailable {
-		t.Error("a narrowed call ran in a browser that can not be narrowed:", err)
+		t.Error("a narrowed call ran in a browser that cannot be narrowed:", err)
 	}
 	// Another lane has the node's own browser, and shares nothing.
 	other := n.on("lane-2")

@@ -178,7 +178,7 @@ func loadState(path, name string) (*storageState, error) {
 			WithHint("Save one first: tool.browser.close with save_storage_state.")
 	}
 	damaged := func(err error) (*storageState, error) {
-		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The storage state can not be read.").WithHint("Save it anew.")
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The storage state cannot be read.").WithHint("Save it anew.")
 	}
 	if err != nil {
 		return damaged(err)
@@ -362,7 +362,7 @@ func evalText(ctx context.Context, s *session, expression string) (string, error
 	}
 	var text string
 	if res.ExceptionDetails != nil || res.Result == nil || json.Unmarshal(res.Result.Value, &text) != nil {
-		return "", errors.New("the origin's storage can not be used") // the details could quote it
+		return "", errors.New("the origin's storage cannot be used") // the details could quote it
 	}
 	return text, nil
 }

@@ -423,8 +423,8 @@ func TestEvaluate(t *testing.T) {
 		"let a=1;\n(":                            "SyntaxError: Unexpected end of input (line 2)",
 		"let a=1;\nthrow 5":                      "5",
 		"let f=()=>1; f":                         "The expression gave a function, which has no JSON value.",
-		"let y=Symbol(); y":                      "The value can not be turned into JSON.",
-		"let o={}; o.o=o; o":                     "The value can not be turned into JSON.",
+		"let y=Symbol(); y":                      "The value cannot be turned into JSON.",
+		"let o={}; o.o=o; o":                     "The value cannot be turned into JSON.",
 		"1;\nPromise.reject(new Error('no'))":    "Error: no (line 2)",
 		"1;\nthrow 5":                            "5 (line 2)",
 	} {

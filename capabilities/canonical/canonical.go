@@ -59,7 +59,7 @@ func Marshal(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err,
-			fmt.Sprintf("a %T can not be written as JSON", v))
+			fmt.Sprintf("a %T cannot be written as JSON", v))
 	}
 	if data := bytes.TrimSuffix(buf.Bytes(), []byte("\n")); plain(data) {
 		return data, nil

@@ -57,7 +57,7 @@ func Load(overlays ...fs.FS) (*Catalog, error) {
 func readFile(fsys fs.FS, name string, validate bool) ([]*Descriptor, error) {
 	text, err := fs.ReadFile(fsys, name)
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "catalog: "+name+" can not be read")
+		return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "catalog: "+name+" cannot be read")
 	}
 	family, err := readFamily(text, validate)
 	if err != nil {

@@ -114,7 +114,7 @@ func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool
 	}
 	for name, schema := range add {
 		if _, taken := properties[name]; taken {
-			return input, fmt.Errorf("the action owns %s, so routing can not", name)
+			return input, fmt.Errorf("the action owns %s, so routing cannot", name)
 		}
 		properties[name] = schema
 	}

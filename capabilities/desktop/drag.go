@@ -134,7 +134,7 @@ func (c *deed) scrollIntoView(ctx context.Context) error {
 	if !cannot(err) {
 		return err
 	}
-	return unsupported("The element can not be scrolled into view by itself.").
+	return unsupported("The element cannot be scrolled into view by itself.").
 		WithHint("Scroll what holds it, with act scroll and direction, until query says that it is visible.")
 }
 

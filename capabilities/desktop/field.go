@@ -153,7 +153,7 @@ func (c *deed) unread(ctx context.Context) bool {
 	if _, ok := c.read(ctx); ok {
 		return false
 	}
-	c.verdict = verdict{capabilities.EffectUnverifiable, "the application took it; what the field holds can not be read back"}
+	c.verdict = verdict{capabilities.EffectUnverifiable, "the application took it; what the field holds cannot be read back"}
 	return true
 }
 
@@ -258,7 +258,7 @@ func (c *deed) keys(ctx context.Context, goal func(*platform.Element) string, fn
 	}
 	c.verdict, err = c.seen.await(ctx, goal, nil)
 	if err == nil && c.verdict.effect == capabilities.EffectConfirmed && goal == nil {
-		c.verdict = verdict{capabilities.EffectPartial, "the field changed; what it holds can not be read back"}
+		c.verdict = verdict{capabilities.EffectPartial, "the field changed; what it holds cannot be read back"}
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (c *deed) typing(ctx context.Context, text string) error {
 	typed, err := c.in.Type(ctx, text)
 	switch {
 	case errors.Is(err, platform.ErrUntypable):
-		return capabilities.Wrap(capabilities.CodeTextUntypable, err, "The character after the first "+strconv.Itoa(typed)+" can not be typed on this system.").
+		return capabilities.Wrap(capabilities.CodeTextUntypable, err, "The character after the first "+strconv.Itoa(typed)+" cannot be typed on this system.").
 			WithDetails(map[string]any{"typed": typed})
 	case err == nil && typed != utf8.RuneCountInString(text):
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "Only the first %d characters were typed.", typed)

@@ -241,7 +241,7 @@ func TestClipboardWrite(t *testing.T) {
 		t.Error(e)
 	}
 	b.d.OnEvent = nil
-	b.d.Fail("clipboard.write", errors.New("can not write p4ss"))
+	b.d.Fail("clipboard.write", errors.New("cannot write p4ss"))
 	if e := b.refused(capabilities.CodeExecutionFailed, "clipboard-write", `{"text": "p4ss"}`); strings.Contains(e.Error(), "p4ss") {
 		t.Error(e)
 	}

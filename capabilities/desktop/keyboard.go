@@ -122,7 +122,7 @@ func (a *keyboardArgs) explain(err error, typed int) error {
 		}
 		return coded.WithDetails(details)
 	case errors.Is(err, platform.ErrUntypable):
-		return capabilities.Wrap(capabilities.CodeTextUntypable, err, fmt.Sprintf("The character after the first %d can not be typed on this system.", typed)).
+		return capabilities.Wrap(capabilities.CodeTextUntypable, err, fmt.Sprintf("The character after the first %d cannot be typed on this system.", typed)).
 			WithDetails(map[string]any{"typed": typed})
 	}
 	return err

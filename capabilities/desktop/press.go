@@ -315,7 +315,7 @@ func (c *deed) intoView(ctx context.Context, e *platform.Element) error {
 		return visible(e) && !is(e, "offscreen") && !e.Bounds.Empty(), nil
 	})
 	if err == nil && !ok {
-		err = unsupported("The element does not show, and can not be scrolled into view.").
+		err = unsupported("The element does not show, and cannot be scrolled into view.").
 			WithHint("Open what holds it first: a menu, a tab, a collapsed part.")
 	}
 	return err
@@ -447,7 +447,7 @@ func (c *deed) focus(ctx context.Context) error {
 		return err
 	}
 	if !is(&c.e, "focusable") && !has(written, c.e.Role) {
-		return unsupported("The element can not have the focus.")
+		return unsupported("The element cannot have the focus.")
 	}
 	if err := c.pointer(ctx, platform.ButtonLeft, 1); err != nil {
 		return err

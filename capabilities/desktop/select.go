@@ -187,7 +187,7 @@ func (p *parser) or(top *step) (expr, error) {
 	list := either{first}
 	for p.take("||") {
 		if top != nil && len(top.relations)+top.nth != before {
-			return nil, selectorError(start, "nth, near and the sides can not stand beside ||; put the rest in parentheses")
+			return nil, selectorError(start, "nth, near and the sides cannot stand beside ||; put the rest in parentheses")
 		}
 		next, err := p.and(nil)
 		if err != nil {
@@ -323,7 +323,7 @@ func fixed(at int, field string, part bool, value string) (expr, error) {
 
 func (p *parser) nth(top *step, start int) error {
 	if top == nil {
-		return selectorError(start, "nth counts what a whole step matches: it can not stand in parentheses or under !")
+		return selectorError(start, "nth counts what a whole step matches: it cannot stand in parentheses or under !")
 	}
 	if top.nth != 0 {
 		return selectorError(start, "nth stands twice")
@@ -338,7 +338,7 @@ func (p *parser) nth(top *step, start int) error {
 
 func (p *parser) relation(top *step, side string, start int) error {
 	if top == nil {
-		return selectorError(start, "%s orders what a whole step matches: it can not stand in parentheses or under !", side)
+		return selectorError(start, "%s orders what a whole step matches: it cannot stand in parentheses or under !", side)
 	}
 	anchor, err := p.anchor(side)
 	if err != nil {

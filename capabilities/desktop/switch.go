@@ -148,7 +148,7 @@ func (c *deed) choose(ctx context.Context, name string) error {
 	}
 	if !combo || c.in == nil || !opened && !is(&c.e, "focusable") {
 		if c.verdict.effect == "" {
-			return unsupported("The option does not show, and can not be chosen by itself.")
+			return unsupported("The option does not show, and cannot be chosen by itself.")
 		}
 		return nil
 	}

@@ -329,7 +329,7 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	p := e.byAction[r.Tool]
 	env, ok := e.environment(&r, t, p.consults.args || len(p.logOnly) > 0)
 	if !ok {
-		return e.refusal(capabilities.CodeInvalidArguments, "The arguments do not fit the tool's schema, so policy can not judge them.")
+		return e.refusal(capabilities.CodeInvalidArguments, "The arguments do not fit the tool's schema, so policy cannot judge them.")
 	}
 	d := e.twoSteps(p, env, evaluate)
 	d.Snapshot = e.snapshot

@@ -250,7 +250,7 @@ func OpenEnvelope(data []byte) (*Sealed, error) {
 	}
 	s := &Sealed{}
 	if !s.read(data) {
-		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope can not be read")
+		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope cannot be read")
 	}
 	if err := s.check(); err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeTicketInvalid, err, "the envelope is not valid")

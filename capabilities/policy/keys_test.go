@@ -24,7 +24,7 @@ func TestKeysAreWithheldAndEscalated(t *testing.T) {
 		{name: "unless a person confirms", rules: `@id("k") forbid (principal, action == Action::"key:` + net + `", resource) unless { context.consent };`, want: Ask, escalated: net},
 		{name: "a person confirmed", rules: `@id("k") forbid (principal, action == Action::"key:` + net + `", resource) unless { context.consent };`, consented: true, want: Allow, escalated: net},
 		{name: "not here", rules: `@id("k") forbid (principal, action in Action::"keys", resource) when { resource is Node && resource.labels.contains("nowhere") };`, want: Allow},
-		{name: "it can not be evaluated", rules: `@id("k") forbid (principal, action == Action::"key:` + state + `", resource) when { context.time + 9223372036854775807 > 0 };`, want: Allow, withheld: state},
+		{name: "it cannot be evaluated", rules: `@id("k") forbid (principal, action == Action::"key:` + state + `", resource) when { context.time + 9223372036854775807 > 0 };`, want: Allow, withheld: state},
 		{name: "by role", rules: `@id("k") forbid (principal in Role::"agent", action == Action::"key:` + state + `", resource);`, want: Allow, withheld: state},
 		{name: "only watched", rules: `@id("k") @mode("log_only") forbid (principal, action in Action::"keys", resource);`, want: Allow},
 	} {

@@ -48,7 +48,7 @@ func (e *Engine) evaluatePossible(p *partition, env *environment, consent bool) 
 				o.apply(r)
 			}
 		case failed:
-			o.fail(r, "can not be evaluated, whatever the arguments are")
+			o.fail(r, "cannot be evaluated, whatever the arguments are")
 		}
 	}
 	return o

@@ -191,7 +191,7 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your yes, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
+	}{{"hosts", a.Hosts}, {"paths", a.Paths}, {"touches", a.Keys}, {"only with your approval, this once", a.Escalated}, {"because", append(a.Why, a.Policies...)}} {
 		if text := strings.Join(part.list, ", "); text != "" {
 			fmt.Fprintf(out, "    %s: %s\n", part.name, plain(text))
 		}

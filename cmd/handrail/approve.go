@@ -127,7 +127,7 @@ func newApproveCmd() *cobra.Command {
 		if narrow.into(request) && kind == "call" {
 			return usageError("one call is as narrow as can be; --domain, --app, --path and --uses go with --for, --session or --always")
 		}
-		terms := map[string]string{"call": "once", "lease": "for " + spoken(*lasts), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
+		terms := map[string]string{"call": "once", "lease": "for " + capabilities.Spoken(*lasts), "session": "until you revoke it", "always": "while this policy is in force"}[kind]
 		return answerApproval(cmd, args, request, "allowed", terms)
 	}
 	return cmd
@@ -352,7 +352,7 @@ func newGrantGiveCmd() *cobra.Command {
 		if made.Lane != "" {
 			where = "in lane " + made.Lane
 		}
-		if err := confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.nodeNames(cmd)[on], on), where, spoken(*lasts)); err != nil {
+		if err := confirmed(cmd, raw, "grant %s: %s may use %s on %s %s for %s", made.ID, args[0], strings.Join(args[1:], ", "), cmp.Or(c.nodeNames(cmd)[on], on), where, capabilities.Spoken(*lasts)); err != nil {
 			return err
 		}
 		if made.Lane != "" && *lane == "" {
@@ -385,21 +385,6 @@ func (c *client) noteOtherLane(cmd *cobra.Command, principal, lane string) {
 	if latest != "" && latest != lane {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s last worked in lane %s, which this grant is not for: --lane names it, --any-lane covers every lane of the caller.\n", plain(principal), plain(latest))
 	}
-}
-
-// spoken is a duration in words.
-func spoken(d time.Duration) string {
-	d = d.Round(time.Second)
-	var parts []string
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if n := int(d / u.unit); n > 0 {
-			parts, d = append(parts, count(n, u.name)), d%u.unit
-		}
-	}
-	return strings.Join(parts, " ")
 }
 
 func newGrantRevokeCmd() *cobra.Command {

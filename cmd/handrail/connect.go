@@ -444,7 +444,7 @@ func fileProblem(kind clientKind, file string, err error) error {
 		return coded.WithHint("Put the entry in by hand: 'handrail connect " + kind.name + " --print' shows it.")
 	case errors.As(err, &bad):
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "%s is broken: %v (%s)", file, err, kind.format).
-			WithHint("Correct that place, or put back an older copy; " + kind.title + " can not read it either.")
+			WithHint("Correct that place, or put back an older copy; " + kind.title + " cannot read it either.")
 	case errors.Is(err, clientfile.ErrBusy):
 		return coded.WithHint("Close " + kind.title + " and try again.")
 	}

@@ -95,10 +95,10 @@ func checkClients(cmd *cobra.Command, data dataDir, kind clientKind, o connectOp
 		}
 		where := cmp.Or(r.File, "its entry was printed")
 		if r.OK {
-			fmt.Fprintf(out, "%s: in order. It answers over %s with %s (%s)\n", k.name, r.Transport, count(r.Tools, "tool"), plain(where))
+			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.name, r.Transport, count(r.Tools, "tool"), plain(where))
 			continue
 		}
-		fmt.Fprintf(out, "%s: not in order (%s)\n", k.name, plain(where))
+		fmt.Fprintf(out, "%s: has problems (%s)\n", k.name, plain(where))
 		for _, p := range r.Problems {
 			fmt.Fprintf(out, "  %s: %s\n", p.Code, plain(p.Message))
 			if p.Fix != "" {
@@ -107,7 +107,7 @@ func checkClients(cmd *cobra.Command, data dataDir, kind clientKind, o connectOp
 		}
 	}
 	if bad > 0 {
-		return &exitError{code: exitFailed, err: fmt.Errorf("%s not in order", count(bad, "client")), silent: true}
+		return &exitError{code: exitFailed, err: fmt.Errorf("%s with problems", count(bad, "client")), silent: true}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func tryEntry(ctx context.Context, entry map[string]any) (tools int, err error) 
 	if command, _ := entry["command"].(string); command != "" {
 		path, err := exec.LookPath(command)
 		if err != nil {
-			return 0, capabilities.Errorf(capabilities.CodeNotFound, "the program %s can not be started: %v", command, err).
+			return 0, capabilities.Errorf(capabilities.CodeNotFound, "the program %s cannot be started: %v", command, err).
 				WithHint("Run 'handrail connect' again with the program where it is now.")
 		}
 		program := exec.CommandContext(ctx, path, words(entry["args"])...)

@@ -26,7 +26,7 @@ func newDoctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what works here, what does not, and how to mend it",
 		Long: "Checks this host, the gateway of the data directory if one runs, and what each node reports of itself.\n" +
-			"Ends with 1 if something is not in order.",
+			"Ends with 1 if something has problems.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := dataDirOf(cmd)
@@ -45,7 +45,7 @@ func newDoctorCmd() *cobra.Command {
 			}
 			for _, f := range findings {
 				if !f.OK {
-					return &exitError{code: exitFailed, silent: true, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something is not in order")}
+					return &exitError{code: exitFailed, silent: true, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "something has problems")}
 				}
 			}
 			return nil
@@ -62,7 +62,7 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 		case !f.OK:
 			state = "not ok"
 		case f.Code != "": // what this device need not have
-			state = "not here"
+			state = "unavailable"
 		}
 		t.row(f.Part, f.Name, state, f.Detail)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
@@ -36,14 +37,14 @@ func newGatewayCmd() *cobra.Command {
 	}
 	http := cmd.Flags().String("http", defaultHTTP, "address of MCP and the API")
 	quic := cmd.Flags().String("quic", defaultQUIC, "UDP address that nodes connect to")
-	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pastes carry (default: this host's addresses)")
+	advertise := cmd.Flags().StringSlice("advertise", nil, "host:port that pairing codes carry (default: this host's addresses)")
 	door := addDoorFlags(cmd)
 	fromFiles := cmd.Flags().Bool("policy-from-files", false, "put the policy folder's files in force without activating them, as when the policy in force locks everybody out")
 	keep := cmd.Flags().Duration("ledger-keep", 0, "prune packets older than this, with proof, such as 2160h (default: keep everything)")
 	verbose := addVerbose(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *keep != 0 && *keep < minLedgerKeep {
-			return usageError("--ledger-keep must be at least %s", minLedgerKeep)
+			return usageError("--ledger-keep must be at least %s", capabilities.Spoken(minLedgerKeep))
 		}
 		data, err := dataDirOf(cmd)
 		if err != nil {

@@ -24,8 +24,8 @@ import (
 func newJoinCmd(offers func() []capabilities.CapabilityID) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join",
-		Short: "Pair this device with a gateway, with the paste from 'handrail pair'",
-		Long: "Asks for the paste, or reads it from standard input, proves it to the gateway and waits until the admin\n" +
+		Short: "Pair this device with a gateway, with the code from 'handrail pair'",
+		Long: "Asks for the pairing code, or reads it from standard input, proves it to the gateway and waits until the admin\n" +
 			"confirms. Compare the key it shows with what the admin sees. Then 'handrail node' runs the node.",
 		Args: cobra.NoArgs,
 	}
@@ -98,9 +98,9 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 
 // readPaste gives what 'handrail pair' printed.
 func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
-	text, err := readHidden(ctx, in, prompt, "Paste from 'handrail pair': ", 4*pairing.MaxPaste)
+	text, err := readHidden(ctx, in, prompt, "Code from 'handrail pair': ", 4*pairing.MaxPaste)
 	if err == nil && strings.TrimSpace(text) == "" {
-		return "", capabilities.Errorf(capabilities.CodePasteInvalid, "no paste was given").
+		return "", capabilities.Errorf(capabilities.CodePasteInvalid, "no code was given").
 			WithHint("Give the line that 'handrail pair' printed, on standard input or at the prompt.")
 	}
 	return text, err

@@ -170,7 +170,7 @@ var refusals = map[capabilities.Code]string{
 	capabilities.CodeStopped:        "the device was stopped",
 	capabilities.CodeNodeNotReady:   "the device was not ready for them",
 	capabilities.CodeTicketReplayed: "they had been made before",
-	capabilities.CodeTicketInvalid:  "they were not in order",
+	capabilities.CodeTicketInvalid:  "the orders did not match what was decided",
 }
 
 func (r useReport) print(out io.Writer, days int) {

@@ -88,7 +88,7 @@ func newNodeApprovalsCmd() *cobra.Command {
 			return nil
 		}
 		if len(all) == 0 {
-			fmt.Fprintln(out, "Nothing waits for you on this device.")
+			fmt.Fprintln(out, "No approvals pending on this device.")
 			return nil
 		}
 		for _, q := range all {
@@ -118,7 +118,7 @@ func answerQuestion(cmd *cobra.Command, id string, approve bool, holds time.Dura
 	}
 	a := owner.Answer{Approve: approve, By: accountName(), Seconds: int(holds / time.Second)}
 	if holds < 0 || holds > owner.MaxStanding {
-		return usageError("--for may be up to %s", owner.MaxStanding)
+		return usageError("--for may be up to %s", capabilities.Spoken(owner.MaxStanding))
 	}
 	q, err := owner.Reply(data.node(), id, a, time.Now())
 	if err != nil {
@@ -306,7 +306,7 @@ func newNodeLogCmd() *cobra.Command {
 func logOutcome(r journal.Record) string {
 	switch {
 	case r.Answer != "" && r.Seconds > 0:
-		return fmt.Sprintf("%s by %s for %s", r.Answer, r.By, time.Duration(r.Seconds)*time.Second)
+		return fmt.Sprintf("%s by %s for %s", r.Answer, r.By, capabilities.Spoken(time.Duration(r.Seconds)*time.Second))
 	case r.Answer != "":
 		return r.Answer + " by " + r.By
 	case r.By != "":

@@ -32,10 +32,10 @@ func newPairCmd() *cobra.Command {
 	var o pairOptions
 	cmd := &cobra.Command{
 		Use:   "pair",
-		Short: "Let a device in: print a one-time code for it and confirm who joined",
+		Short: "Pair a device: print a one-time code for it and approve it",
 		Long: "Prints a pairing code and its QR code. Give it to 'handrail node join' on the device, within its time. Into a file or\n" +
 			"a pipe goes the code alone, as 'handrail node join' reads it.\n" +
-			"Then shows who joined and asks once whether to let it in. Ctrl-C withdraws a code nobody used.",
+			"Then shows which device joined and asks once whether to approve it. Ctrl-C withdraws a code nobody used.",
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -43,10 +43,10 @@ func newPairCmd() *cobra.Command {
 	f.StringVar(&o.trust, "trust", "", "trust level of the device")
 	f.StringSliceVar(&o.allow, "allow", nil, "tools it may use here, or families such as tool.browser.* (default: all it offers)")
 	f.StringSliceVar(&o.tags, "labels", nil, "labels that policy can refer to")
-	f.BoolVar(&o.yes, "yes", false, "let in whoever proves the paste, without asking")
-	f.BoolVar(&o.noWait, "no-wait", false, "print the paste and end")
+	f.BoolVar(&o.yes, "yes", false, "approve whoever proves the code, without asking")
+	f.BoolVar(&o.noWait, "no-wait", false, "print the code and end")
 	f.BoolVar(&o.noQR, "no-qr", false, "print no QR code")
-	f.DurationVar(&o.ttl, "ttl", 10*time.Minute, "how long the paste is valid")
+	f.DurationVar(&o.ttl, "ttl", 10*time.Minute, "how long the code is valid")
 	f.IntVar(&o.uses, "uses", 1, "how many devices may use it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runPair(cmd, o) }
 	return cmd
@@ -193,7 +193,7 @@ func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, 
 			if len(seen) > 0 {
 				return len(seen), outcome
 			}
-			return 0, capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the paste in its time").
+			return 0, capabilities.Errorf(capabilities.CodePasteExpired, "nobody used the code in its time").
 				WithHint("Run 'handrail pair' again for a new one.")
 		}
 	}
@@ -212,7 +212,7 @@ func (c *client) invite(ctx context.Context, id string) (inviteView, error) {
 			return i, nil
 		}
 	}
-	return inviteView{}, capabilities.Errorf(capabilities.CodePasteExpired, "the paste was withdrawn or has expired").
+	return inviteView{}, capabilities.Errorf(capabilities.CodePasteExpired, "the code was withdrawn or has expired").
 		WithHint("Run 'handrail pair' again for a new one.")
 }
 
@@ -241,7 +241,7 @@ func (p admission) meet(ctx context.Context, id string) error {
 	}
 	action := "approve"
 	if !p.yes {
-		answer, err := p.ask(ctx, "Compare the key with what the device shows. Let it in? [y/N] ")
+		answer, err := p.ask(ctx, "Compare the key with what the device shows. Approve device? [y/N] ")
 		if err == io.EOF {
 			return capabilities.Errorf(capabilities.CodePairingPending, "node %s waits for a decision", id).
 				WithHint("Decide with 'handrail node approve " + id + "' or 'handrail node deny " + id + "'.")
@@ -304,9 +304,9 @@ func (p admission) withdraw(invite inviteView, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if err := p.client.do(ctx, http.MethodDelete, path("invites", invite.ID), nil, nil); err != nil {
-		fmt.Fprintf(p.cmd.ErrOrStderr(), "the paste could not be withdrawn (%v); it expires by itself\n", err)
+		fmt.Fprintf(p.cmd.ErrOrStderr(), "the code could not be withdrawn (%v); it expires by itself\n", err)
 		return cause
 	}
-	fmt.Fprintln(p.cmd.ErrOrStderr(), "the paste is withdrawn")
+	fmt.Fprintln(p.cmd.ErrOrStderr(), "the code is withdrawn")
 	return cause
 }

@@ -29,7 +29,7 @@ func newTokenCreateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create PRINCIPAL",
 		Short: "Create a token for a caller; it is shown once",
-		Long: "Creates a token for the principal and prints it. The gateway keeps only its hash, so it can not be shown again.\n" +
+		Long: "Creates a token for the principal and prints it. The gateway keeps only its hash, so it cannot be shown again.\n" +
 			"Roles: agent calls tools; viewer only looks; operator also manages nodes and lanes and reads the ledger; admin may do everything.",
 		Args: cobra.ExactArgs(1),
 	}

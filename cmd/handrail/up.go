@@ -370,7 +370,7 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	on := data.given()
 	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(clientNames(), "|"))
 	s.line("Another one:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
-	s.line("The console: %s/console/ ('handrail login%s' prints a link that signs you in)", running.page(), on)
+	s.line("The console: %s/console/ (sign in: handrail login%s)", running.page(), on)
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}

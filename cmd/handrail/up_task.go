@@ -124,7 +124,7 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	case err != nil:
 		// A tool that is not listed is one that this node can not do now.
 		t.err = capabilities.Errorf(capabilities.CodeNodeNotReady, "%s: %v", name, err).
-			WithHint("Run 'handrail doctor' to see why the node can not do it.")
+			WithHint("Run 'handrail doctor' to see why the node cannot do it.")
 	case result.IsError:
 		e := &capabilities.Error{Code: capabilities.CodeExecutionFailed, Message: name + " failed"}
 		var body struct {

@@ -187,7 +187,7 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 			a.For = defaultLease
 		}
 		if a.For < 0 || a.For > MaxLease {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", capabilities.Spoken(MaxLease))
 		}
 		g.Expires = now.Add(a.For)
 		if family := strings.SplitN(string(p.Tool), ".", 3); a.Family && len(family) == 3 {

@@ -167,7 +167,7 @@ func (c *Consent) Load(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	if err = errors.Join(err, rows.Err()); err != nil {
-		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store can not be read")
+		return capabilities.Wrap(capabilities.CodeInternal, err, "a grant in the store cannot be read")
 	}
 	if len(changed) == 0 {
 		return nil
@@ -238,7 +238,7 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	case s.Principal == "" || s.Node == "" || (s.Lane == "") != s.AnyLane:
 		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a grant names its principal, node and lane")
 	case s.For < 0 || s.For > MaxLease:
-		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", MaxLease)
+		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease lasts at most %s", capabilities.Spoken(MaxLease))
 	case s.MaxUses < 0 || s.MaxUses > maxUses || len(s.Reason) > 500:
 		return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "max_uses must be 0 to %d and reason at most 500 bytes", maxUses)
 	}
@@ -256,7 +256,7 @@ func (c *Consent) Grant(ctx context.Context, s Spec) (Grant, error) {
 	}
 	if g.Scope.Starts.After(now) { // the window begins later, and is as long
 		if g.Scope.Starts.Sub(now) > maxAhead {
-			return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease begins within %s", maxAhead)
+			return Grant{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a lease begins within %s", capabilities.Spoken(maxAhead))
 		}
 		g.Expires = g.Scope.Starts.Add(s.For)
 	}

@@ -68,7 +68,7 @@ func packResult(r *capabilities.Result) ([]byte, error) {
 	return data, nil
 }
 
-var errKept = errors.New("a kept result can not be read")
+var errKept = errors.New("a kept result cannot be read")
 
 func unpackResult(data []byte) (*capabilities.Result, error) {
 	if len(data) < 4 || uint64(binary.BigEndian.Uint32(data)) > uint64(len(data)-4) {

@@ -263,7 +263,7 @@ func (d *Dispatcher) Tasks(ctx context.Context, principal capabilities.Principal
 			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		if err := json.Unmarshal([]byte(body), &t); err != nil {
-			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "a task can not be read")
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "a task cannot be read")
 		}
 		all = append(all, t)
 	}

@@ -63,7 +63,7 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 		err = c.readLocked(seen)
 	}
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the certificate for HTTPS can not be used: %v", err).
+		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the certificate for HTTPS cannot be used: %v", err).
 			WithHint("Give PEM files that belong together: --tls-cert the certificate with its chain, --tls-key its key.")
 	}
 	return c, nil
@@ -79,7 +79,7 @@ func GeneratedCertificate(certFile, keyFile string, names []string, log *slog.Lo
 			return c, nil
 		}
 		if err != nil {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s can not be used", certFile).
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s cannot be used", certFile).
 				WithHint("Delete it to have another one made; whoever pinned its fingerprint then needs the new one.")
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {

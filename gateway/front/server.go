@@ -194,7 +194,7 @@ func (s *Server) Listen() error {
 	}
 	l, err := net.Listen("tcp", s.opts.Addr)
 	if err != nil {
-		return fmt.Errorf("front: %w", err)
+		return fmt.Errorf("cannot listen for HTTP: %w", err)
 	}
 	if !loopback(l.Addr()) && s.opts.Certificate == nil {
 		if len(s.opts.Proxies) == 0 {

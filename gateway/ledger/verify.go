@@ -126,7 +126,7 @@ func (v *verifier) readLine() ([]byte, error) {
 		case err == io.EOF:
 			return nil, errors.New("the export ends before its end line")
 		case err != bufio.ErrBufferFull:
-			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "The export can not be read.")
+			return nil, capabilities.Wrap(capabilities.CodeInternal, err, "The export cannot be read.")
 		}
 	}
 }
@@ -153,11 +153,11 @@ func (v *verifier) take(kind string, line []byte) error {
 // digits among them), and a changed byte must never pass.
 func decode[T any](line []byte, into *T) error {
 	if err := json.Unmarshal(line, into); err != nil {
-		return fmt.Errorf("can not be read: %w", err)
+		return fmt.Errorf("cannot be read: %w", err)
 	}
 	var again bytes.Buffer
 	if err := appendLine(&again, into); err != nil {
-		return fmt.Errorf("can not be read: %w", err)
+		return fmt.Errorf("cannot be read: %w", err)
 	}
 	if !bytes.Equal(again.Bytes(), line) {
 		return errors.New("is not written as an export writes it")

@@ -68,7 +68,7 @@ func (s *Sessions) Record(waiting, life context.Context, release func(), caller 
 	}
 	if o.Duration < time.Second || o.Duration > MaxFilm {
 		release()
-		return Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", MaxFilm)
+		return Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(MaxFilm))
 	}
 	order := map[string]any{"lane": o.Lane, "node_id": o.Node, "duration_ms": o.Duration.Milliseconds()}
 	if o.Display != "" {

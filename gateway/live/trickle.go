@@ -33,7 +33,7 @@ func (s *Sessions) Trickle(ctx context.Context, who capabilities.PrincipalID, no
 	}
 	f, err := parseFragment(text)
 	if err != nil {
-		return capabilities.Wrap(capabilities.CodeInvalidRequest, err, "the candidates can not be read: they are a fragment of SDP")
+		return capabilities.Wrap(capabilities.CodeInvalidRequest, err, "the candidates cannot be read: they are a fragment of SDP")
 	}
 	for _, u := range f.ufrags {
 		if !slices.Contains(one.ufrags, u) {

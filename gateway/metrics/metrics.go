@@ -45,7 +45,7 @@ type series struct {
 // are constants of the program.
 func (r *Registry) add(f *family) *family {
 	if len(f.labels) > MaxLabels || !slices.IsSorted(f.bounds) || !isName(f.name) || slices.ContainsFunc(f.labels, func(l string) bool { return !isName(l) }) {
-		panic(fmt.Sprintf("metrics: %q can not be a metric with these labels and bounds", f.name))
+		panic(fmt.Sprintf("metrics: %q cannot be a metric with these labels and bounds", f.name))
 	}
 	f.series = map[values]*series{}
 	if len(f.labels) == 0 {

@@ -97,7 +97,7 @@ func (s *Store) readSecret(row scanner, n int64) (secret, error) {
 	}
 	plain, err := s.unseal(sealed, bindingOfPeriod(n))
 	if err != nil || len(plain) != len(sec.bytes) {
-		return secret{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The digest keys can not be unsealed with this key.")
+		return secret{}, capabilities.Wrap(capabilities.CodeResultExpired, err, "The digest keys cannot be unsealed with this key.")
 	}
 	copy(sec.bytes[:], plain)
 	return sec, nil

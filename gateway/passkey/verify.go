@@ -52,7 +52,7 @@ func readResponse(answer []byte) (r response, id []byte, err error) {
 	}
 	clean, err := canonical.Parse(answer, canonical.Limits{MaxBytes: MaxAnswer})
 	if err != nil || json.Unmarshal(clean, &r) != nil {
-		return r, nil, refused("it can not be read")
+		return r, nil, refused("it cannot be read")
 	}
 	id, ok := unbase(r.RawID)
 	if !ok || r.ID != r.RawID || r.Type != "public-key" || len(id) == 0 || len(id) > maxCredential {
@@ -78,7 +78,7 @@ func readClient(data []byte, kind string, at Place) (challenge string, err error
 	}
 	clean, err := canonical.Parse(data, canonical.Limits{MaxBytes: MaxAnswer})
 	if err != nil || json.Unmarshal(clean, &c) != nil {
-		return "", refused("it can not be read")
+		return "", refused("it cannot be read")
 	}
 	if c.Type != kind || c.Origin != at.origin || c.Cross || c.Top != "" {
 		return "", refused("it is for another page")
@@ -129,13 +129,13 @@ func readAuthenticator(b []byte, at Place) (a authenticator, err error) {
 		a.id, b = b[:n], b[n:]
 		rest, err := first(b)
 		if err != nil {
-			return a, refused("its key can not be read")
+			return a, refused("its key cannot be read")
 		}
 		a.key, b = b[:len(b)-len(rest)], rest
 	}
 	if a.flags&flagExtended != 0 {
 		if b, err = first(b); err != nil {
-			return a, refused("it can not be read")
+			return a, refused("it cannot be read")
 		}
 	}
 	if len(b) != 0 {
@@ -173,7 +173,7 @@ func readCreation(answer []byte, at Place) (principal.Passkey, string, error) {
 	client, okClient := unbase(r.Response.ClientData)
 	object, okObject := unbase(r.Response.Attestation)
 	if !okClient || !okObject {
-		return none, "", refused("it can not be read")
+		return none, "", refused("it cannot be read")
 	}
 	challenge, err := readClient(client, "webauthn.create", at)
 	if err != nil {
@@ -189,7 +189,7 @@ func readCreation(answer []byte, at Place) (principal.Passkey, string, error) {
 		return none, "", err
 	}
 	if mode.Unmarshal(object, &attested) != nil {
-		return none, "", refused("it can not be read")
+		return none, "", refused("it cannot be read")
 	}
 	a, err := readAuthenticator(attested.Data, at)
 	switch {
@@ -225,7 +225,7 @@ func readAssertion(answer []byte, at Place, find func(id string) (principal.User
 	sum, okSum := unbase(r.Response.Signature)
 	handle, okUser := unbase(r.Response.User)
 	if !okClient || !okData || !okSum || !okUser {
-		return assertion{}, refused("it can not be read")
+		return assertion{}, refused("it cannot be read")
 	}
 	challenge, err := readClient(client, "webauthn.get", at)
 	if err != nil {

@@ -51,7 +51,7 @@ func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, 
 		role = by.Role
 	}
 	if !by.Role.Covers(role) || !Allow(role, ActSession) {
-		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s can not open a session of role %.32q", by.Role, role)
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot open a session of role %.32q", by.Role, role)
 	}
 	now := t.opts.Now()
 	t.mu.Lock()

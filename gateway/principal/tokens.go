@@ -262,7 +262,7 @@ func (t *Tokens) Create(ctx context.Context, by Identity, spec Spec) (Token, Sec
 		return Token{}, Secret{}, err
 	}
 	if !by.Role.Covers(spec.Role) {
-		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s can not make one of role %s", by.Role, spec.Role)
+		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make one of role %s", by.Role, spec.Role)
 	}
 	if spec.TTL < 0 || spec.TTL > maxTTL {
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a token may live for up to ten years")

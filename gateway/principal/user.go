@@ -189,7 +189,7 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 		return User{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be viewer, operator or admin")
 	}
 	if !by.Role.Covers(role) {
-		return User{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s can not make a user of role %s", by.Role, role)
+		return User{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make a user of role %s", by.Role, role)
 	}
 	hash, err := t.hasher.hash(ctx, p)
 	if err != nil {
@@ -471,7 +471,7 @@ func (t *Tokens) own(by Identity, who capabilities.PrincipalID) error {
 	defer t.mu.RUnlock()
 	u, err := t.userLocked(who)
 	if by.Principal != who || err == nil && !by.Role.Covers(u.Role) {
-		return capabilities.Errorf(capabilities.CodeForbidden, "a session of role %s can not change how that user signs in", by.Role)
+		return capabilities.Errorf(capabilities.CodeForbidden, "a session of role %s cannot change how that user signs in", by.Role)
 	}
 	return nil
 }

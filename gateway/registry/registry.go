@@ -70,7 +70,7 @@ func (r *Registry) Register(d *catalog.Descriptor) error {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool to register")
 	}
 	if err := d.Validate(); err != nil {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool can not be registered: %v", err)
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
 	}
 	r.register.Lock()
 	defer r.register.Unlock()

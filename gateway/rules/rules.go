@@ -221,7 +221,7 @@ func (b *Book) Load(ctx context.Context, name string) (*policy.Engine, error) {
 	case Staged:
 		files, err := b.staged()
 		if err != nil {
-			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy folder can not be read.")
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy folder cannot be read.")
 		}
 		return policy.Load(files, b.opts.Catalog)
 	}
@@ -251,7 +251,7 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	b.turning.Lock()
 	defer b.turning.Unlock()
 	if !policy.IsUser(r.Role) {
-		return Version{}, capabilities.Errorf(capabilities.CodeForbidden, "an agent can not activate a policy")
+		return Version{}, capabilities.Errorf(capabilities.CodeForbidden, "an agent cannot activate a policy")
 	}
 	if len(r.Reason) > MaxReason {
 		return Version{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most %d bytes", MaxReason)
@@ -383,7 +383,7 @@ func (b *Book) sources(ctx context.Context, snapshot string) ([]policy.Source, e
 	}
 	var files []keptFile
 	if err := json.Unmarshal([]byte(found[0]), &files); err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "a policy in the store can not be read")
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "a policy in the store cannot be read")
 	}
 	sources := make([]policy.Source, 0, len(files))
 	for _, f := range files {

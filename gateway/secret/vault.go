@@ -273,7 +273,7 @@ func (v *Vault) sources() (map[string]source, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "The file that says where secrets are kept can not be read.")
+		return nil, capabilities.Wrap(capabilities.CodeInternal, err, "The file that says where secrets are kept cannot be read.")
 	}
 	return parseSources(data)
 }

@@ -119,7 +119,7 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 	for _, p := range []string{s.path, s.path + ".lock"} {
 		f, err := os.OpenFile(p, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store's file can not be opened.")
+			return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store's file cannot be opened.")
 		}
 		if err := f.Close(); err != nil {
 			return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
@@ -172,7 +172,7 @@ func openConn(ctx context.Context, path, query string) (*sql.DB, *sql.Conn, erro
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		db.Close()
-		return nil, nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store can not be opened.")
+		return nil, nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store cannot be opened.")
 	}
 	return db, conn, nil
 }
@@ -191,7 +191,7 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 	const table = `CREATE TABLE IF NOT EXISTS schema_migration (
 		room TEXT NOT NULL, version INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (room, version))`
 	if _, err := s.conn.ExecContext(ctx, table); err != nil {
-		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store can not be set up.")
+		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The store cannot be set up.")
 	}
 	type step struct {
 		room    string

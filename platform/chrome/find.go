@@ -250,7 +250,7 @@ func (h Host) missing(explicit, stub string) error {
 	switch {
 	case explicit != "" && stub != "":
 		return &platform.MissingError{
-			What: fmt.Sprintf("%s is Ubuntu's snap wrapper, which can not be driven from outside.", stub),
+			What: fmt.Sprintf("%s is Ubuntu's snap wrapper, which cannot be driven from outside.", stub),
 			Fix:  "Name a Chrome that is not a snap, such as the .deb of google-chrome-stable.",
 		}
 	case explicit != "":
@@ -260,7 +260,7 @@ func (h Host) missing(explicit, stub string) error {
 		}
 	case stub != "":
 		return &platform.MissingError{
-			What: fmt.Sprintf("Only Ubuntu's snap wrapper of Chromium (%s) is installed; it does not run in containers and can not be driven from outside.", stub),
+			What: fmt.Sprintf("Only Ubuntu's snap wrapper of Chromium (%s) is installed; it does not run in containers and cannot be driven from outside.", stub),
 			Fix:  "Install Google Chrome's .deb: https://dl.google.com/linux/direct/google-chrome-stable_current_amd64.deb",
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func open(context.Context, Options) (*session, error) {
-	return nil, &platform.MissingError{What: "This program can not work a desktop of " + runtime.GOOS + " yet.", Fix: "Use a node on Linux."}
+	return nil, &platform.MissingError{What: "This program cannot work a desktop of " + runtime.GOOS + " yet.", Fix: "Use a node on Linux."}
 }
 
 func newLockWatch(Options) *lockWatch {

@@ -33,7 +33,7 @@ func open(_ context.Context, o Options) (*session, error) {
 		desk.Missing[platform.PartAccessibility] = missing
 	default:
 		// Pixels, mouse and keyboard do not need it.
-		o.Log.Warn("the elements of applications can not be read", "error", err)
+		o.Log.Warn("the elements of applications cannot be read", "error", err)
 		desk.Missing[platform.PartAccessibility] = &platform.MissingError{
 			What: "UI Automation did not start: " + err.Error() + ".", Fix: "Log out and in again; until then work by screenshot, mouse and keyboard.",
 		}

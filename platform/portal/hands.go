@@ -283,7 +283,7 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 			k = 0
 		}
 		if k < 0 {
-			return &platform.MissingError{What: fmt.Sprintf("The person did not share the display %.60q, so the pointer can not go there.", layout.Displays[i].ID),
+			return &platform.MissingError{What: fmt.Sprintf("The person did not share the display %.60q, so the pointer cannot go there.", layout.Displays[i].ID),
 				Fix: "Restart the node, and choose all displays when the desktop asks.", Permission: true}
 		}
 		x := (float64(to.X-p.Physical.X) + 0.5) * float64(p.Logical.Width) / float64(p.Physical.Width)

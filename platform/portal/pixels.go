@@ -29,7 +29,7 @@ func load(uri string, since time.Time) (image.Image, error) {
 	}
 	f, err := os.Open(u.Path)
 	if err != nil {
-		return nil, fmt.Errorf("portal: the screenshot can not be read: %w", err)
+		return nil, fmt.Errorf("portal: the screenshot cannot be read: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

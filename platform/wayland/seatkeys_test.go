@@ -48,7 +48,7 @@ func FuzzRunes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for r := range runesIn(text) {
 			if !typable(r) && r >= 0x20 {
-				t.Errorf("%U can not be typed", r)
+				t.Errorf("%U cannot be typed", r)
 			}
 		}
 	})

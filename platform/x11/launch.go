@@ -41,7 +41,7 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	cmd.Env = append(cmd.Env, "DISPLAY="+w.c.Name)
 	detach(cmd)
 	if err := timerslack.Start(cmd); err != nil {
-		return 0, &platform.MissingError{What: fmt.Sprintf("%s can not be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
+		return 0, &platform.MissingError{What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie
 	return cmd.Process.Pid, nil

@@ -27,7 +27,7 @@ type channel struct {
 // refused: nothing that runs today has them as its desktop.
 func formatOf(c *Conn) (pixelFormat, error) {
 	refuse := func(what string) (pixelFormat, error) {
-		return pixelFormat{}, &platform.MissingError{What: fmt.Sprintf("The X server of %s shows %s, which can not be read.", c.Name, what),
+		return pixelFormat{}, &platform.MissingError{What: fmt.Sprintf("The X server of %s shows %s, which cannot be read.", c.Name, what),
 			Fix: "Start it with a depth of 24 bits, such as Xvfb -screen 0 1920x1080x24."}
 	}
 	if c.Setup.ImageByteOrder != xproto.ImageOrderLSBFirst {

@@ -82,7 +82,7 @@ func clicks() []*Behaviour {
 				r.call("tabs", with("action", "select", "index", 1))
 			}
 			if r.eval(`document.title`) != "pop" {
-				r.fail("the new tab can not be worked with")
+				r.fail("the new tab cannot be worked with")
 			}
 			r.made(r.call("evaluate", with("expression", "1")))
 		}, either("click", with("selector", "#x")), call("tabs", nil), notAmong("tabs", "/pop"), call("tabs", with("action", "select", "index", 0)), said("first")),

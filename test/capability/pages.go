@@ -47,7 +47,7 @@ func serve(addrs [2]string, open func(addr string) (net.Listener, error)) (*serv
 	listen := func(addr string, into *string, origin string) error {
 		l, err := open(addr)
 		if err != nil {
-			return fmt.Errorf("the suite's pages can not be served: %w", err)
+			return fmt.Errorf("the suite's pages cannot be served: %w", err)
 		}
 		host, _, _ := net.SplitHostPort(addr)
 		_, port, _ := net.SplitHostPort(l.Addr().String())

@@ -80,7 +80,7 @@ func TestRealClients(t *testing.T) {
 			})
 		}
 	}
-	if out := run(t, handrail, "connect", "--check"); strings.Count(out, "in order. It answers over http") != 3 {
+	if out := run(t, handrail, "connect", "--check"); strings.Count(out, "OK. It answers over http") != 3 {
 		t.Errorf("after the clients rewrote their files as they like:\n%s", out)
 	}
 }

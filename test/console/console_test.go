@@ -119,7 +119,7 @@ func (d *desk) shots(name string) {
 		width int
 		dark  bool
 		axe   bool // what axe-core says follows from the width or from the scheme, never from both
-	}{{"phone-light", 360, false, true}, {"desk-dark", 1280, true, true}, {"phone-dark", 360, true, false}, {"desk-light", 1280, false, false}} {
+	}{{"phone-light", 360, false, true}, {"desk-dark", 1280, true, true}, {"phone-dark", 390, true, false}, {"desk-light", 1280, false, false}} {
 		if !as.axe && folder == "" {
 			continue
 		}

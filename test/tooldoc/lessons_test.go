@@ -188,7 +188,7 @@ var lessons = []lesson{
 			{"selector, state", "this element is `visible` (default), `hidden` or `attached`"},
 			{"url", "the address holds this, or fits this pattern with `*`"},
 			{"load_state", "`domcontentloaded`, `load`, or `network_quiet`"},
-			{"function", "a JavaScript expression that becomes true; it can not change the page"},
+			{"function", "a JavaScript expression that becomes true; it cannot change the page"},
 			{"timeout_ms", "0 to 60000; default 30000; the page is asked once at least"},
 		},
 		at: "/soon", args: `{"text": "Thank you", "timeout_ms": 5000}`,

@@ -121,7 +121,7 @@ func fits(t *testing.T, file string, least int) {
 			t.Errorf("%s %s: %v %v", block[1], block[2], bad, err)
 		}
 		if bad := d.ValidateResult([]byte(block[3])); bad != nil {
-			t.Errorf("%s can not answer %s: %v", block[1], block[3], bad)
+			t.Errorf("%s cannot answer %s: %v", block[1], block[3], bad)
 		}
 	}
 	if calls < least {

@@ -293,7 +293,7 @@ function aimUpload(o) {
   }
   if (!isFile(el)) return aimDrop(f.el, o);
   if (isDisabled(el)) return disabled(el);
-  if (el.webkitdirectory) return fail('not_supported', `${describe(el)} takes a whole folder, which can not be given.`, 'Give files to another input, or drop them on what is marked [dropzone].');
+  if (el.webkitdirectory) return fail('not_supported', `${describe(el)} takes a whole folder, which cannot be given.`, 'Give files to another input, or drop them on what is marked [dropzone].');
   if (o.count > 1 && !el.multiple) return fail('invalid_arguments', 'The file input takes one file.');
   upload = el;
   return {x: 0, y: 0};

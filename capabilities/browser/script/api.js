@@ -191,7 +191,7 @@
 				stack = clip(Text(end.stack), 20000);
 				call = end.call | 0;
 			} catch { }
-			tell(text || 'The script threw something that can not be read.', stack, call);
+			tell(text || 'The script threw something that cannot be read.', stack, call);
 		},
 	};
 	return (what, script) => drive[what](script);

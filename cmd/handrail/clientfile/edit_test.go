@@ -272,7 +272,7 @@ func checkEdit(t *testing.T, f Format, path []string, text []byte, decode func([
 	}
 	gone, err := Remove(f, after, path...)
 	if err != nil {
-		t.Fatalf("what was put can not be removed: %v\n%s", err, after)
+		t.Fatalf("what was put cannot be removed: %v\n%s", err, after)
 	}
 	if _, ok, err := Get(f, gone, path...); ok || err != nil {
 		t.Fatalf("it is still there (%v):\n%s", err, gone)

@@ -156,7 +156,7 @@ func (r *tomlReader) key() ([]string, error) {
 			return nil, r.fail(from, "a name is expected")
 		case r.peek() == '"' || r.peek() == '\'':
 			if bytes.HasPrefix(r.text[r.at:], []byte(`"""`)) || bytes.HasPrefix(r.text[r.at:], []byte(`'''`)) {
-				return nil, r.fail(from, "a name can not have several lines")
+				return nil, r.fail(from, "a name cannot have several lines")
 			}
 			if err := r.str(); err != nil {
 				return nil, err

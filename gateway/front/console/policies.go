@@ -132,7 +132,7 @@ func (v *visit) explainCard(x explained) html {
 				return el("option", attrs{"value", t.ID}, text(t.Title))
 			})),
 			choice("x-node", "node", "Device", x.Node, options...),
-			input("x-lane", "lane", "Lane (empty: their own)", x.Lane, "maxlength", "128"),
+			input("x-lane", "lane", "Lane (default: their own)", x.Lane, "maxlength", "128"),
 			div("whole", area("x-args", "args", "Arguments, as a JSON object", x.Args, "rows", "2", "placeholder", "{}", "class", "mono")),
 			button("main", "Explain")))
 }

@@ -21,7 +21,7 @@ func (v *visit) notices() html {
 	}
 	return el("section", attrs{"class", "card", "aria-labelledby", "notices"},
 		el("h2", attrs{"id", "notices"}, text("Notices")),
-		p(text("A browser tells you when something waits for you, also while no page of Handrail is open. Its push service carries the notice and can not read it.")),
+		p(text("A browser tells you when something waits for you, also while no page of Handrail is open. Its push service carries the notice and cannot read it.")),
 		when(len(b.Subscriptions) > 0, el("ul", class("plainlist"), each(b.Subscriptions, func(s push.Subscription) html {
 			return el("li", nil, v.form(at("account", "push", s.ID), attrs{"class", "inline"},
 				el("strong", nil, text(s.Name)), text(" "), span("faint", textf("through %s, since ", s.Service), moment(s.CreatedAt)), text(" "),

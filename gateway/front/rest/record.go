@@ -42,7 +42,7 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 		in.Node = node
 	}
 	if in.DurationMS < 0 || in.DurationMS > live.MaxFilm.Milliseconds() {
-		return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", live.MaxFilm)
+		return live.Recording{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "duration_ms: a recording lasts 1 s to %s", capabilities.Spoken(live.MaxFilm))
 	}
 	own := handLane(c)
 	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, own); err != nil {

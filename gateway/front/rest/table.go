@@ -48,7 +48,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: get, path: "/v1/nodes/{node}", action: principal.ActReadNodes, summary: "One node"}, s.node),
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, summary: "Let a pending node in"}, s.approve),
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, summary: "Refuse a pending node for good"}, s.deny),
-		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Put a node out, at once and for good"}, s.revoke),
+		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Remove a node, at once and for good"}, s.revoke),
 		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels"}, s.change),
 
 		s.raw(endpoint{method: post, path: "/v1/live/{node}/{source}/whep", action: principal.ActWatch, media: sdpType,
@@ -69,7 +69,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: remove, path: "/v1/recordings/{recording}", action: principal.ActRecord, summary: "Stop a recording; its file is kept"}, s.stopRecording),
 		serveJSON(endpoint{method: get, path: "/v1/live/{node}", action: principal.ActReadNodes, summary: "Who watches a node now"}, s.watching),
 
-		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing paste; it is shown once"}, s.invite),
+		serveJSON(endpoint{method: post, path: "/v1/invites", action: principal.ActInvite, summary: "Make a pairing code; it is shown once"}, s.invite),
 		serveJSON(endpoint{method: get, path: "/v1/invites", action: principal.ActInvite, summary: "Invitations and who used them, without their secrets"}, s.invites),
 		serveJSON(endpoint{method: remove, path: "/v1/invites/{invite}", action: principal.ActInvite, summary: "Withdraw an invitation"}, s.withdraw),
 
@@ -147,7 +147,7 @@ func (s *Server) table() []*endpoint {
 
 		s.raw(endpoint{method: get, path: "/v1/events", action: principal.ActReadEvents,
 			summary: "Events as they happen (server-sent events: call, approval, grant, node, packet, and mark: where calls act on a screen that one watches); Last-Event-ID is a ledger sequence number and resumes after it",
-			query:   []param{{"after", "like Last-Event-ID, for clients that can not send it", "integer"}}, media: "text/event-stream"}, s.events),
+			query:   []param{{"after", "like Last-Event-ID, for clients that cannot send it", "integer"}}, media: "text/event-stream"}, s.events),
 	)
 }
 
