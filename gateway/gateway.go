@@ -307,7 +307,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := g.Dispatcher.Recover(starting); err != nil {
 		return err
 	}
-	if err := g.Ledger.Append(starting, ledger.Draft{Kind: "gateway.started", Body: map[string]any{
+	if err := g.Ledger.Append(starting, ledger.Draft{Kind: ledger.KindStarted, Body: map[string]any{
 		"version": g.opts.Version, "policy_snapshot_id": g.Rulebook.Engine().SnapshotID(), "site_id": g.site.ID(),
 	}}); err != nil {
 		return err

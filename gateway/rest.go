@@ -63,7 +63,7 @@ func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 }
 
 func (g *Gateway) describe() rest.Site {
-	site := rest.Site{SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began}
+	site := rest.Site{SiteID: g.site.ID(), GatewayID: string(g.Nodes.GatewayID()), Version: g.opts.Version, StartedAt: g.began, ReadOnly: g.Store.Full()}
 	if a := g.Front.Addr(); a != nil {
 		site.HTTPAddr, site.BaseURL, site.PublicURL = a.String(), g.opts.URL, g.opts.URL
 		if site.BaseURL == "" {

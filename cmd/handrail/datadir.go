@@ -143,16 +143,29 @@ func (d dataDir) writeRunning(r runningGateway) error {
 		return err
 	}
 	temp := d.runningPath() + ".new"
-	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
+	// What an earlier run left is stale, for this one holds the data directory, and room
+	// that a full disk still has: it is not emptied first.
+	_ = os.Rename(d.runningPath(), temp)
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temp, d.runningPath())
 }
 
-// clearRunning removes gateway.json if this process wrote it.
+// clearRunning takes gateway.json away if this process wrote it. Its room stays, for the
+// next start.
 func (d dataDir) clearRunning() {
 	if r, err := d.readRunning(); err == nil && r.PID == os.Getpid() {
-		_ = os.Remove(d.runningPath())
+		_ = os.Rename(d.runningPath(), d.runningPath()+".new")
 	}
 }
 

@@ -19,9 +19,10 @@ type statusView struct {
 	Version  string    `json:"version"`                   // of this program
 	Gateway  string    `json:"gateway_version,omitempty"` // of the one that answers
 	Since    time.Time `json:"started_at,omitzero"`
-	Stopped  string    `json:"stopped,omitempty"` // by whom and since when; "" if nothing is
-	Waiting  int       `json:"waiting"`           // questions
-	Running  int       `json:"running"`           // calls
+	Stopped  string    `json:"stopped,omitempty"`   // by whom and since when; "" if nothing is
+	ReadOnly bool      `json:"read_only,omitempty"` // the gateway's disk is full
+	Waiting  int       `json:"waiting"`             // questions
+	Running  int       `json:"running"`             // calls
 	Devices  []device  `json:"devices"`
 	Clients  []peer    `json:"clients"`
 	QUIC     string    `json:"quic_address,omitempty"`
@@ -80,6 +81,7 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 		Version string    `json:"version"`
 		Started time.Time `json:"started_at"`
 		QUIC    string    `json:"quic_addr"`
+		Full    bool      `json:"read_only"`
 	}
 	if err == nil {
 		err = c.get(cmd.Context(), path("status"), &status)
@@ -89,7 +91,7 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 		return s, err
 	}
 	s.Up, s.Address, s.Site, s.Gateway, s.Since, s.QUIC = true, c.base.String(), status.Site, status.Version, status.Started, status.QUIC
-	s.Stopped = stoppedNow(cmd, c)
+	s.ReadOnly, s.Stopped = status.Full, stoppedNow(cmd, c)
 	note := func(what string, err error) bool {
 		if err != nil {
 			s.Problems = append(s.Problems, what+": "+capabilities.AsError(err).PublicMessage())
@@ -187,6 +189,9 @@ func (s *statusView) print(cmd *cobra.Command) {
 	fmt.Fprintln(out, ".")
 	if s.Stopped != "" {
 		fmt.Fprintf(out, "%s %s\n", plain(s.Stopped), resumeFix)
+	}
+	if s.ReadOnly {
+		fmt.Fprintln(out, "The gateway's disk is full: nothing is carried out until there is room. 'handrail stop' and approvals work.")
 	}
 	waiting := "No approvals pending"
 	if s.Waiting > 0 {

@@ -77,7 +77,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		}
 		// Denied first, written down then: nothing may run because a disk is full.
 		c.settle(p, StateDenied, no)
-		return c.asEnded(p), c.opts.Store.Write(ctx, answered(StateDenied))
+		return c.asEnded(p), c.opts.Store.WriteTerminal(ctx, answered(StateDenied))
 	}
 	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
 		c.mu.Lock()

@@ -173,7 +173,7 @@ func (c *Consent) Load(ctx context.Context) error {
 		return nil
 	}
 	c.opts.Log.Warn("consent.changed", "grants", len(changed), "hint", "what was granted under another policy, or for tools that this version changed, is taken back")
-	return c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		for id, why := range changed {
 			if err := c.opts.Record(tx, "gateway.grant.revoked", "", map[string]any{"grant": id, "reason": why}); err != nil {
 				return err
@@ -290,7 +290,11 @@ func (c *Consent) keep(ctx context.Context, g *Grant, also func(*store.Tx) error
 	if err != nil {
 		return err
 	}
-	err = c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	write := c.opts.Store.Write
+	if also != nil { // the answer to a question, which a full disk does not keep waiting
+		write = c.opts.Store.WriteTerminal
+	}
+	err = write(ctx, func(tx *store.Tx) error {
 		if c.halted() != began || c.opts.Stopped != nil && c.opts.Stopped() {
 			return stoppedMeanwhile()
 		}
@@ -339,7 +343,7 @@ func (c *Consent) Revoke(ctx context.Context, id string, by capabilities.Princip
 	if g == nil {
 		return capabilities.Errorf(capabilities.CodeNotFound, "there is no such grant")
 	}
-	return c.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	return c.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		if err := c.opts.Record(tx, "gateway.grant.revoked", by, map[string]any{"grant": id}); err != nil {
 			return err
 		}

@@ -325,7 +325,7 @@ func (l *Ledger) Append(ctx context.Context, drafts ...Draft) error {
 		if err != nil {
 			return err
 		}
-		if !drafts[i].Kind.Terminal() {
+		if !drafts[i].Kind.usesReserve() {
 			write = l.store.Write
 		}
 		drafts[i].Body = body

@@ -32,6 +32,7 @@ const (
 	KindArtifactRead    Kind = "artifact.read"    // somebody gets the bytes; one packet for ten minutes of reading
 	KindArtifactRemoved Kind = "artifact.removed" // before its time
 
+	KindStarted       Kind = "gateway.started"
 	KindPruned        Kind = "gateway.ledger.pruned"
 	KindNodeRegressed Kind = "node.journal.regressed"
 )
@@ -40,6 +41,9 @@ const (
 func (k Kind) Terminal() bool {
 	return k == KindCallResult || k == KindCallFailed || k == KindCallReconciled
 }
+
+// usesReserve reports whether a packet of this kind is written although the disk is full.
+func (k Kind) usesReserve() bool { return k.Terminal() || k == KindStarted }
 
 // Limits of a packet.
 const (

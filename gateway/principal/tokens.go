@@ -157,7 +157,7 @@ func New(o Options) (*Tokens, error) {
 // Load reads the tokens and forgets those that ended long ago.
 func (t *Tokens) Load(ctx context.Context) error {
 	horizon, sessions := t.opts.Now().Add(-keepEnded).UnixMilli(), t.opts.Now().Add(-keepSession).UnixMilli()
-	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	err := t.opts.Store.Tidy(ctx, func(tx *store.Tx) error {
 		_, err := tx.Exec(`DELETE FROM token WHERE (revoked_at > 0 AND revoked_at < $1) OR (expires_at > 0 AND expires_at < $2) OR (parent <> '' AND expires_at < $3)`, horizon, horizon, sessions)
 		return err
 	})
@@ -296,7 +296,11 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 			WithHint("Revoke some; ended ones leave the list after 90 days.")
 	}
 	hash := sha256.Sum256([]byte(secret.text))
-	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	write := t.opts.Store.Write
+	if rec.Parent != "" { // who answers or stops signs in first, on a full disk, too
+		write = t.opts.Store.WriteTerminal
+	}
+	err := write(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
@@ -345,7 +349,8 @@ func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token
 	}
 	rec := *old
 	rec.RevokedAt = t.opts.Now().Truncate(time.Millisecond).UTC()
-	err := t.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	// A full disk must not keep a token alive: this may use the reserve.
+	err := t.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 		if _, err := tx.Exec(`UPDATE token SET revoked_at = $1 WHERE token_id = $2 AND revoked_at = 0`, rec.RevokedAt.UnixMilli(), rec.ID); err != nil {
 			return err
 		}

@@ -202,7 +202,11 @@ func (s *Switch) keep(ctx context.Context, next State, t Turn) error {
 	if next.Stopped {
 		kind = kindStopped
 	}
-	return s.opts.Store.Write(ctx, func(tx *store.Tx) error {
+	write := s.opts.Store.Write
+	if next.Stopped { // a full disk must not let a restart forget it
+		write = s.opts.Store.WriteTerminal
+	}
+	return write(ctx, func(tx *store.Tx) error {
 		body := map[string]any{"epoch": next.Epoch, "reason": next.Reason}
 		if t.In != nil {
 			if err := t.In(tx); err != nil {

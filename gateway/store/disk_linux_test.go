@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -158,31 +159,86 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
+// fillUp leaves no byte of the disk that has dir; the file it makes gives them back.
+func fillUp(t *testing.T, dir string) (hog string) {
+	t.Helper()
+	hog = filepath.Join(dir, "hog")
+	f, err := os.OpenFile(hog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, block := range []int{64 << 10, 4 << 10, 1} {
+		for err == nil {
+			_, err = f.Write(make([]byte, block))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		err = nil
+	}
+	return hog
+}
+
+// A store opens on a disk without a free byte, again and again, whoever takes what a
+// close leaves: it reads, and writes what may use the reserve.
+func TestOpensOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "16m")
+	path, o := filepath.Join(dir, "store.db"), Options{ReserveBytes: 6 << 20} // more than a log
+	s := openAt(t, path, o)
+	if err := s.Write(t.Context(), row("first", 100)); err != nil {
+		t.Fatal(err)
+	}
+	hog := ""
+	for i := range 3 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		hog = fillUp(t, dir)
+		s = openAt(t, path, o)
+		if !s.Full() {
+			t.Error("the store does not know that its disk is full")
+		}
+		if err := s.Write(t.Context(), row("refused", 1)); capabilities.CodeOf(err) != capabilities.CodeLedgerUnavailable {
+			t.Errorf("ordinary: %v", err)
+		}
+		if err := s.Tidy(t.Context(), row("put off", 1)); err != nil {
+			t.Errorf("what can be put off: %v", err)
+		}
+		if err := s.WriteTerminal(t.Context(), row(fmt.Sprint("terminal-", i), 400)); err != nil {
+			t.Errorf("terminal %d: %v", i, err)
+		}
+	}
+	if err := os.Remove(hog); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	for end := time.Now().Add(time.Minute); s.Full() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	stop()
+	if err := errors.Join(<-ended, s.Write(t.Context(), row("after", 1))); err != nil {
+		t.Fatal(err)
+	}
+	all := names(t, s)
+	for _, want := range []string{"first", "terminal-0", "terminal-1", "terminal-2", "after"} {
+		if !all[want] {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if all["refused"] || all["put off"] {
+		t.Errorf("rows %v", all)
+	}
+}
+
 func TestDiskFull(t *testing.T) {
 	dir := smallDisk(t, "4m")
 	s := openAt(t, filepath.Join(dir, "store.db"), Options{ReserveBytes: 1 << 20})
 	if err := s.Write(t.Context(), row("first", 100)); err != nil {
 		t.Fatal(err)
 	}
-	hog := filepath.Join(dir, "hog")
-	fill := func() {
-		t.Helper()
-		f, err := os.OpenFile(hog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		for _, block := range []int{64 << 10, 4 << 10, 1} {
-			for err == nil {
-				_, err = f.Write(make([]byte, block))
-			}
-			if !errors.Is(err, unix.ENOSPC) {
-				t.Fatal(err)
-			}
-			err = nil
-		}
-	}
-	fill()
+	hog := fillUp(t, dir)
 	// Ordinary writes fail, coded, and take nobody's room.
 	var accepted int
 	for i := 0; ; i++ {

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // the driver "sqlite" as well
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -61,6 +61,7 @@ type Store struct {
 	fault   chan struct{} // closed when poisoned
 	closing sync.Once
 	poison  atomic.Pointer[capabilities.Error]
+	refused atomic.Bool // the last ordinary write found the disk full
 
 	mu     sync.Mutex
 	queue  []*job
@@ -139,8 +140,18 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 	if err != nil {
 		return err
 	}
-	if s.db, s.conn, err = openConn(ctx, s.path,
-		"_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)&_pragma=secure_delete(fast)"); err != nil {
+	const pragmas = "_busy_timeout=5000&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1&_pragma=wal_autocheckpoint(0)&_pragma=cache_size(-8000)&_pragma=temp_store(memory)&_pragma=secure_delete(fast)"
+	s.db, s.conn, err = openConn(ctx, s.path, pragmas)
+	for isDiskFull(err) && s.reserve.spend() {
+		// The files that reading needs have no room: what may run is stop, and answers.
+		s.log.Error("store.disk.full", "err", "The gateway's disk is full.", "cause", err)
+		s.db, s.conn, err = openConn(ctx, s.path, pragmas)
+	}
+	if isDiskFull(err) {
+		return capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "The gateway's disk is full.").
+			WithHint("Free 16 MiB on it, and start the gateway again.")
+	}
+	if err != nil {
 		return err
 	}
 	if err = s.migrate(ctx, migrations); err != nil {
@@ -156,9 +167,12 @@ func (s *Store) open(ctx context.Context, migrations []Migration) error {
 	s.readDB.SetMaxOpenConns(max(4, runtime.GOMAXPROCS(0)))
 	s.readDB.SetMaxIdleConns(2)
 	s.readDB.SetConnMaxIdleTime(time.Minute)
+	if s.reserve.spent.Load() {
+		return nil
+	}
 	if err := s.reserve.fill(); err != nil {
 		s.log.Warn("store.reserve.missing", "path", s.reserve.path, "err", err)
-		s.reserve.spent = true
+		s.reserve.spent.Store(true)
 	}
 	return nil
 }
@@ -280,6 +294,26 @@ func (s *Store) extendWAL() error {
 	return f.Sync()
 }
 
+// keepWAL leaves the log's files where they are when the last connection closes: on a
+// full disk the next start would get no room for them.
+func keepWAL(conn *sql.Conn) error {
+	return conn.Raw(func(driver any) error {
+		file, ok := driver.(sqlite.FileControl)
+		if !ok {
+			return nil
+		}
+		_, err := file.FileControlPersistWAL("main", 1)
+		return err
+	})
+}
+
+// errNothing rolls a transaction back that only looks whether there is room.
+var errNothing = errors.New("store: nothing to write")
+
+// Full reports that the disk is full: only what WriteTerminal takes is written, or the
+// last ordinary write found no room.
+func (s *Store) Full() bool { return s.reserve.spent.Load() || s.refused.Load() }
+
 // Read is a pool of connections that can not write (query_only). It sees what
 // Write has committed as soon as Write returns.
 func (s *Store) Read() *sql.DB { return s.readDB }
@@ -306,6 +340,9 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.fault:
 			return s.poison.Load()
 		case <-tick.C:
+		}
+		if s.reserve.spent.Load() {
+			_ = s.Write(ctx, func(*Tx) error { return errNothing }) // looks for room, once a second
 		}
 		if groups := s.groups.Load(); groups >= checkpointGroups || groups > 0 && time.Since(last) >= checkpointEvery {
 			last = time.Now()
@@ -350,6 +387,9 @@ func (s *Store) release() error {
 	}
 	if s.readDB != nil {
 		errs = append(errs, s.readDB.Close())
+	}
+	if s.conn != nil && s.reserve.spent.Load() {
+		errs = append(errs, keepWAL(s.conn))
 	}
 	for _, c := range []*sql.Conn{s.conn, s.lockConn} {
 		if c != nil {

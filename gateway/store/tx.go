@@ -114,7 +114,7 @@ func (t *Tx) Epoch() uint64 { return t.s.epoch }
 
 // Reserved reports that the disk is full and that this transaction lives on the
 // reserve: only what can not be left out belongs in it.
-func (t *Tx) Reserved() bool { return t.s.reserve.spent }
+func (t *Tx) Reserved() bool { return t.s.reserve.spent.Load() }
 
 // exec runs one of the writer's own statements.
 func (s *Store) exec(query string) error {

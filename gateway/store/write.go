@@ -43,11 +43,21 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.write(ctx, fn, false)
 }
 
-// WriteTerminal is Write for what must be recorded although the disk is full:
-// the results of calls that are running already. It may use the reserve. Keep it
-// small: packets, no results.
+// WriteTerminal is Write for what must be recorded although the disk is full: the
+// ends of calls that are running already, a start, a stop, a person's answer, and what
+// takes rights away. It may use the reserve. Keep it small: packets, no results.
 func (s *Store) WriteTerminal(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.write(ctx, fn, true)
+}
+
+// Tidy is Write for what can be put off, such as forgetting what is over: while the disk
+// is full it does nothing, and a later start does it.
+func (s *Store) Tidy(ctx context.Context, fn func(tx *Tx) error) error {
+	err := s.Write(ctx, fn)
+	if err != nil && s.Full() && capabilities.CodeOf(err) == capabilities.CodeLedgerUnavailable && s.poison.Load() == nil {
+		return nil
+	}
+	return err
 }
 
 // Idle reports that nobody writes or waits to write at this moment, and that whoever
@@ -202,6 +212,7 @@ func (s *Store) runGroup(group []*job) {
 	err := s.commit(group)
 	if isDiskFull(err) {
 		// Ordinary writes fail now; what is terminal gets the reserve.
+		s.refused.Store(true)
 		terminal := group[:0:0]
 		for _, j := range group {
 			if j.terminal {
@@ -214,8 +225,9 @@ func (s *Store) runGroup(group []*job) {
 		if group = terminal; len(group) == 0 {
 			return
 		}
-		s.reserve.spend()
-		err = s.commit(group)
+		for isDiskFull(err) && s.reserve.spend() {
+			err = s.commit(group)
+		}
 	}
 	if err != nil {
 		fail(group, s.judge(err))
@@ -223,6 +235,9 @@ func (s *Store) runGroup(group []*job) {
 	}
 	s.groups.Add(1)
 	for _, j := range group {
+		if !j.terminal && j.err == nil {
+			s.refused.Store(false)
+		}
 		s.announce(j)
 	}
 }
@@ -243,7 +258,11 @@ func (s *Store) announce(j *job) {
 // admit refuses ordinary jobs while the reserve is spent: the room it left
 // belongs to terminal packets.
 func (s *Store) admit(group []*job) []*job {
+	spent := s.reserve.spent.Load()
 	if s.reserve.restored() {
+		if spent {
+			s.refused.Store(false)
+		}
 		return group
 	}
 	admitted := group[:0:0]
@@ -391,6 +410,7 @@ const (
 	ioErrWrite    = sqliteIOErr | 3<<8
 	ioErrFsync    = sqliteIOErr | 4<<8
 	ioErrDirFsync = sqliteIOErr | 5<<8
+	ioErrShmSize  = sqliteIOErr | 19<<8
 )
 
 func codeOf(err error) int {
@@ -412,10 +432,10 @@ func isFault(err error) bool {
 }
 
 // isDiskFull includes a quota or a limit on the file's size, which SQLite
-// reports as a failed write.
+// reports as a failed write, and no room for the index of its log.
 func isDiskFull(err error) bool {
 	c := codeOf(err)
-	return c&0xff == sqliteFull || c == ioErrWrite
+	return c&0xff == sqliteFull || c == ioErrWrite || c == ioErrShmSize
 }
 
 // isFailedSync is what can not be tried again: the kernel may have dropped the

@@ -38,10 +38,11 @@ const childEnv = "HANDRAIL_E2E_CHILD"
 type childOptions struct {
 	Role    string // gateway or node
 	Dir     string
-	HTTP    string // gateway: where to listen
-	QUIC    string // gateway: where to listen; node: where to dial
-	Witness string // node: the file that says what ran
-	Pause   string // gateway: while this file is there, no word follows a commit
+	HTTP    string        // gateway: where to listen
+	QUIC    string        // gateway: where to listen; node: where to dial
+	Witness string        // node: the file that says what ran
+	Pause   string        // gateway: while this file is there, no word follows a commit
+	Wait    time.Duration // gateway: how long a call waits for a person; 0: nobody is asked
 }
 
 // childMode plays a role, if this process was started for one. It ends when its
@@ -87,7 +88,7 @@ func playGateway(c context.Context, o childOptions, log *slog.Logger) error {
 			}
 		}})
 	}
-	g, err := gateway.Open(c, gateway.Options{Dir: o.Dir, HTTP: o.HTTP, QUIC: o.QUIC, Catalog: cat, Version: "test", Log: log})
+	g, err := gateway.Open(c, gateway.Options{Dir: o.Dir, HTTP: o.HTTP, QUIC: o.QUIC, Catalog: cat, Version: "test", ApprovalWait: o.Wait, Log: log})
 	if err != nil {
 		return err
 	}

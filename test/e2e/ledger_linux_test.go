@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -111,6 +112,37 @@ func (s *station) nothingExecutes(handler *site.Handler) {
 	}
 }
 
+// readOnly wants the gateway to say that its disk is full.
+func (s *station) readOnly() {
+	s.t.Helper()
+	var now struct {
+		ReadOnly bool `json:"read_only"`
+	}
+	if s.admin.ok(http.MethodGet, "/v1/status", "", &now); !now.ReadOnly {
+		s.t.Error("the gateway does not say that its disk is full")
+	}
+}
+
+// useUp makes calls until one is refused: room inside the files that SQLite has already
+// may last for a few.
+func (s *station) useUp(handler *site.Handler) {
+	s.t.Helper()
+	for i := 0; ; i++ {
+		name := fmt.Sprint("filling-", i)
+		before := handler.Runs(name)
+		r := s.result(site.ToolEcho, name, "")
+		if r.Code == capabilities.CodeLedgerUnavailable {
+			if handler.Runs(name) != before {
+				s.t.Errorf("%s ran and is not recorded", name)
+			}
+			return
+		}
+		if want(s.t, r, capabilities.StatusOK, ""); i > 20000 {
+			s.t.Fatal("the disk never filled up")
+		}
+	}
+}
+
 // awaitService waits until calls are taken again.
 func (s *station) awaitService() {
 	s.t.Helper()
@@ -160,10 +192,9 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	}
 }
 
-// The disk is full. The end of what runs is recorded all the same, in the room
-// that is kept for it.
-func TestDiskFull(t *testing.T) {
-	t.Parallel()
+// smallDisk mounts a file system of its own.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
 		t.Skipf("a disk to fill up needs the right to mount: %v", err)
@@ -173,8 +204,13 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s, handler, running := atWork(t, dir)
-	hog := filepath.Join(dir, "hog")
+	return dir
+}
+
+// fillUp leaves no byte of the disk that has dir; the file it makes gives them back.
+func fillUp(t *testing.T, dir string) (hog string) {
+	t.Helper()
+	hog = filepath.Join(dir, "hog")
 	f, err := os.OpenFile(hog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(t, err)
 	for _, block := range []int{64 << 10, 4 << 10, 1} {
@@ -186,20 +222,75 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	must(t, f.Close())
-	// Room inside the files that SQLite has already may last for a few calls.
-	for i := 0; ; i++ {
-		name := fmt.Sprint("filling-", i)
-		r := s.result(site.ToolEcho, name, "")
-		if r.Code == capabilities.CodeLedgerUnavailable {
-			if handler.Runs(name) != 0 {
-				t.Errorf("%s ran and is not recorded", name)
-			}
+	return hog
+}
+
+// A gateway that starts on a full disk carries nothing out, and says so; stop, answers
+// and what takes rights away work, and outlive the next start.
+func TestAStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t)
+	s, handler := startStationWith(t, childOptions{Dir: dir, Wait: 100 * time.Millisecond}), site.NewHandler()
+	node, id := s.join()
+	run(t, node, s.o.QUIC, handler)
+	s.awaitNode(id)
+	want(t, s.result(site.ToolEcho, "before", ""), capabilities.StatusOK, "")
+	if r := s.result(site.ToolPress, "asked", ""); r.Code != capabilities.CodeApprovalPending {
+		t.Fatalf("%+v", r)
+	}
+	var open struct {
+		Approvals []struct {
+			ID string `json:"approval"`
+		} `json:"approvals"`
+	}
+	s.admin.ok(http.MethodGet, "/v1/approvals", "", &open)
+	if len(open.Approvals) != 1 {
+		t.Fatalf("%+v", open)
+	}
+	hog := fillUp(t, dir)
+	s.useUp(handler)
+	s.readOnly()
+	s.admin.ok(http.MethodPost, "/v1/approvals/"+open.Approvals[0].ID, `{"answer":"allow"}`, nil)
+
+	start := func() {
+		s.kill()
+		fillUp(t, dir) // whatever the end left
+		s.restart()
+		s.readOnly()
+	}
+	start()
+	s.awaitNode(id)
+	s.nothingExecutes(handler)
+	s.admin.ok(http.MethodGet, "/v1/approvals", "", nil)
+	s.admin.ok(http.MethodPost, "/v1/stop", `{"reason":"full"}`, nil)
+	var stop struct {
+		Stopped bool `json:"stopped"`
+	}
+	start()
+	if s.admin.ok(http.MethodGet, "/v1/stop", "", &stop); !stop.Stopped {
+		t.Error("a stop was forgotten")
+	}
+	must(t, os.Remove(hog))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if status, _ := s.admin.do(http.MethodPost, "/v1/resume", "{}"); status == http.StatusOK {
 			break
-		}
-		if want(t, r, capabilities.StatusOK, ""); i > 20000 {
-			t.Fatal("the disk never filled up")
+		} else if time.Now().After(end) {
+			t.Fatal("no resume with room again")
 		}
 	}
+	s.awaitNode(id)
+	s.awaitService()
+	s.read() // the chain is whole
+}
+
+// The disk is full. The end of what runs is recorded all the same, in the room
+// that is kept for it.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t)
+	s, handler, running := atWork(t, dir)
+	hog := fillUp(t, dir)
+	s.useUp(handler)
 	s.nothingExecutes(handler)
 	handler.Finish("slow")
 	done := await(t, "the call that ran", running)

@@ -36,9 +36,12 @@ type statusView struct {
 	HTTPAddr  string              `json:"http_addr"`
 	MCPURL    string              `json:"mcp_url"`
 	// Fingerprint is that of the certificate of HTTPS, as browsers show it.
-	Fingerprint string      `json:"fingerprint,omitempty"`
-	Ledger      ledgerState `json:"ledger"`
-	Policy      policyState `json:"policy"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// ReadOnly says that the gateway's disk is full: nothing is carried out, while stop,
+	// answers and reading work.
+	ReadOnly bool        `json:"read_only,omitempty"`
+	Ledger   ledgerState `json:"ledger"`
+	Policy   policyState `json:"policy"`
 }
 
 type nodeCounts struct {
@@ -76,6 +79,7 @@ func (s *Server) status(*visit, none) (statusView, error) {
 			out.Nodes.Connected++
 		}
 	}
+	out.ReadOnly = site.ReadOnly
 	seq, hash := s.opts.Ledger.Tip()
 	out.Ledger = ledgerState{Seq: seq, Head: hash.String()}
 	engine := s.opts.Policy()

@@ -90,6 +90,7 @@ type Site struct {
 	StartedAt time.Time
 	HTTPAddr  string // host:port
 	QUICAddr  string // host:port
+	ReadOnly  bool   // its disk is full
 	BaseURL   string // such as "http://127.0.0.1:7480"
 	PublicURL string // for other devices; empty: none was named
 	// Fingerprint is that of the certificate of HTTPS, as browsers show it; empty: none.
