@@ -32,7 +32,8 @@ test: ## install what the tests need and run all of them, race detector and real
 	@.ci/setup test
 	# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
 	# One package more than there are processors, since those with browsers and desktops in them mostly wait.
-	CGO_ENABLED=1 go test -race -gcflags=modernc.org/libquickjs=-race=false -p $$(($$(nproc) + 1)) -timeout 30m ./...
+	# What failed is run again, alone, unless it cannot be chance (test/rerun).
+	CGO_ENABLED=1 go run ./test/rerun -race -gcflags=modernc.org/libquickjs=-race=false -p $$(($$(nproc) + 1)) -timeout 30m -- ./...
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short ./...

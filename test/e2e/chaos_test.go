@@ -147,11 +147,11 @@ func (s *storm) judge(restarts int) {
 	for n := int64(1); n <= s.next.Load(); n++ {
 		runs := s.handler.Runs(fmt.Sprint("t", n))
 		if executed += runs; runs > 1 {
-			t.Errorf("t%d ran %d times", n, runs)
+			t.Errorf("grave: t%d ran %d times", n, runs)
 		}
 	}
 	if executed > ordered {
-		t.Errorf("%d executions, but only %d were ordered", executed, ordered)
+		t.Errorf("grave: %d executions, but only %d were ordered", executed, ordered)
 	}
 	codes, unseen := map[capabilities.Code]int{}, uint64(0)
 	outcome := map[string]capabilities.CallID{} // of a request ID: the call that ran
@@ -172,20 +172,20 @@ func (s *storm) judge(restarts int) {
 				t.Errorf("%s was told ok, the ledger says %+v", a.text, st)
 			}
 			if s.handler.Runs(a.text) != 1 {
-				t.Errorf("%s was told ok and ran %d times", a.text, s.handler.Runs(a.text))
+				t.Errorf("grave: %s was told ok and ran %d times", a.text, s.handler.Runs(a.text))
 			}
 			if was, seen := outcome[a.request]; a.request != "" && seen && was != r.Call {
-				t.Errorf("request %s has two outcomes, %s and %s", a.request, was, r.Call)
+				t.Errorf("grave: request %s has two outcomes, %s and %s", a.request, was, r.Call)
 			}
 			outcome[a.request] = r.Call
 		case r.Code == capabilities.CodeNodeDisconnected && s.handler.Runs(a.text) != 0 && !ran[a.text]:
-			t.Errorf("%s was told that nothing was executed, and ran", a.text)
+			t.Errorf("grave: %s was told that nothing was executed, and ran", a.text)
 		case r.Code == capabilities.CodeCancelled:
 			// The caller left; somebody else may have the result.
 		case st == nil && r.Code == capabilities.CodeOverloaded:
 			unseen++ // so many calls were refused that this one was only counted
 		case st == nil:
-			t.Errorf("%s was told %s, and the ledger knows nothing of it", a.text, r.Code)
+			t.Errorf("grave: %s was told %s, and the ledger knows nothing of it", a.text, r.Code)
 		case st.end() != r.Code:
 			t.Errorf("%s was told %s, the ledger says %s", a.text, r.Code, st.end())
 		}

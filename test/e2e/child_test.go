@@ -404,7 +404,7 @@ func (s *station) check() map[capabilities.CallID]*story {
 		}
 		for _, st := range all {
 			if wrong := st.whole(); wrong != "" {
-				s.t.Errorf("the ledger of call %s (%s): %s in %q", st.call, st.tool, wrong, st.kinds)
+				s.t.Errorf("grave: the ledger of call %s (%s): %s in %q", st.call, st.tool, wrong, st.kinds)
 			}
 		}
 		return all

@@ -43,7 +43,7 @@ func TestCutMidCall(t *testing.T) {
 	again := h.Call(t.Context(), site.ToolSlow, text("x"), "r1")
 	want(t, again, capabilities.StatusOK, "")
 	if again.Call != r.Call || string(again.Output) != text("x") || handler.Runs("x") != 1 {
-		t.Errorf("%+v, ran %d times", again, handler.Runs("x"))
+		t.Errorf("grave: %+v, ran %d times", again, handler.Runs("x"))
 	}
 }
 
@@ -128,7 +128,7 @@ func TestNodeStopsMidCall(t *testing.T) {
 	r := await(t, "the call", call)
 	want(t, r, capabilities.StatusError, capabilities.CodeCancelled)
 	if handler.Runs("x") != 1 {
-		t.Errorf("ran %d times", handler.Runs("x"))
+		t.Errorf("grave: ran %d times", handler.Runs("x"))
 	}
 	again := h.Call(t.Context(), site.ToolSlow, text("x"), "r1")
 	if again.Code != r.Code || handler.Runs("x") != 1 {
@@ -151,7 +151,7 @@ func TestHandlerFails(t *testing.T) {
 		want(t, r, c.status, c.code)
 		h.wantStory(r.Call, "request", "decision", "dispatch", "failed")
 		if again := h.Call(t.Context(), site.ToolFail, fmt.Sprintf(`{"text":%q,"code":%q}`, code, code), capabilities.RequestID(code)); again.Call != r.Call || handler.Runs(code) != 1 {
-			t.Errorf("%+v, ran %d times", again, handler.Runs(code))
+			t.Errorf("grave: %+v, ran %d times", again, handler.Runs(code))
 		}
 	}
 	want(t, h.Call(t.Context(), site.ToolEcho, text("next"), ""), capabilities.StatusOK, "")

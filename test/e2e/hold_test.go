@@ -334,6 +334,6 @@ func TestTheWordComesTooLate(t *testing.T) {
 		t.Errorf("a repeat of what ran is no repeat: %+v", r)
 	}
 	if h.handler.Runs(h.name) != 1 {
-		t.Errorf("ran %d times", h.handler.Runs(h.name))
+		t.Errorf("grave: ran %d times", h.handler.Runs(h.name))
 	}
 }

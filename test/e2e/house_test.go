@@ -293,7 +293,7 @@ func (h *house) check() map[capabilities.CallID]*story {
 		}
 		for _, s := range all {
 			if wrong := s.whole(); wrong != "" {
-				h.t.Errorf("the ledger of call %s (%s): %s in %q", s.call, s.tool, wrong, s.kinds)
+				h.t.Errorf("grave: the ledger of call %s (%s): %s in %q", s.call, s.tool, wrong, s.kinds)
 			}
 		}
 		return all

@@ -91,7 +91,7 @@ func TestKill(t *testing.T) {
 	}
 	for name, n := range runs {
 		if n > 1 {
-			t.Errorf("%s ran %d times", name, n)
+			t.Errorf("grave: %s ran %d times", name, n)
 		}
 	}
 	for name, r := range told {
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("%s: the ledger knows nothing of call %s (%s)", name, r.Call, r.Code)
 		case r.Status == capabilities.StatusOK:
 			if runs[name] != 1 || string(r.Output) != text(name) || !st.has("result") && !st.has("reconciled") {
-				t.Errorf("%s was told %s, ran %d times, the ledger says %q", name, r.Output, runs[name], st.kinds)
+				t.Errorf("grave: %s was told %s, ran %d times, the ledger says %q", name, r.Output, runs[name], st.kinds)
 			}
 		case didNotRun[r.Code]:
 			if runs[name] != 0 {

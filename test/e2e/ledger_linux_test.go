@@ -107,7 +107,7 @@ func (s *station) nothingExecutes(handler *site.Handler) {
 			s.t.Errorf("%+v", r)
 		}
 		if handler.Runs(name) != 0 {
-			s.t.Errorf("%s ran and is not recorded", name)
+			s.t.Errorf("grave: %s ran and is not recorded", name)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (s *station) useUp(handler *site.Handler) {
 		r := s.result(site.ToolEcho, name, "")
 		if r.Code == capabilities.CodeLedgerUnavailable {
 			if handler.Runs(name) != before {
-				s.t.Errorf("%s ran and is not recorded", name)
+				s.t.Errorf("grave: %s ran and is not recorded", name)
 			}
 			return
 		}
@@ -183,12 +183,12 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	}
 	again := s.result(site.ToolSlow, "slow", "slow")
 	if again.Status != capabilities.StatusOK || again.Call != done.Call || handler.Runs("slow") != 1 {
-		t.Errorf("%+v, ran %d times", again, handler.Runs("slow"))
+		t.Errorf("grave: %+v, ran %d times", again, handler.Runs("slow"))
 	}
 	// What was refused unheard may be asked again, and then runs once.
 	want(t, s.result(site.ToolEcho, "refused-1", "refused-1"), capabilities.StatusOK, "")
 	if handler.Runs("refused-1") != 1 || handler.Runs("x") != 0 {
-		t.Errorf("ran %d times", handler.Runs("refused-1"))
+		t.Errorf("grave: ran %d times", handler.Runs("refused-1"))
 	}
 }
 
@@ -302,7 +302,7 @@ func TestDiskFull(t *testing.T) {
 	// is room.
 	for _, when := range []string{"full", "with room again"} {
 		if again := s.result(site.ToolSlow, "slow", "slow"); again.Status != capabilities.StatusOK && when == "full" || again.Call != done.Call || handler.Runs("slow") != 1 {
-			t.Errorf("%s: %+v, ran %d times", when, again, handler.Runs("slow"))
+			t.Errorf("grave: %s: %+v, ran %d times", when, again, handler.Runs("slow"))
 		}
 		if when == "full" {
 			must(t, os.Remove(hog))
@@ -345,13 +345,13 @@ func TestFailedSync(t *testing.T) {
 	}
 	<-drain(running)
 	if handler.Runs(refused) != 0 {
-		t.Errorf("%s ran and is not recorded", refused)
+		t.Errorf("grave: %s ran and is not recorded", refused)
 	}
 	handler.Finish("slow")
 	s.restart()
 	r := s.retry(site.ToolSlow, "slow", "slow")
 	if want(t, r, capabilities.StatusOK, ""); handler.Runs("slow") != 1 {
-		t.Errorf("ran %d times", handler.Runs("slow"))
+		t.Errorf("grave: ran %d times", handler.Runs("slow"))
 	}
 	s.check()
 }

@@ -65,7 +65,7 @@ func TestALostConnectionCancelsNothing(t *testing.T) {
 		handler.Finish(name)
 		r := await(t, name+": the retry", retry)
 		if want(t, r, capabilities.StatusOK, ""); handler.Runs(name) != 1 {
-			t.Errorf("%s: ran %d times", name, handler.Runs(name))
+			t.Errorf("grave: %s: ran %d times", name, handler.Runs(name))
 		}
 		h.wantStory(r.Call, "request", "decision", "dispatch", "result")
 	}
@@ -93,7 +93,7 @@ func TestCancellingOnPurpose(t *testing.T) {
 		must(t, err)
 		want(t, r, capabilities.StatusError, capabilities.CodeCancelled)
 		if !strings.Contains(r.Hint, "before repeating") || handler.Runs(id) != 1 {
-			t.Errorf("%s: %q %q, ran %d times", id, r.Message, r.Hint, handler.Runs(id))
+			t.Errorf("grave: %s: %q %q, ran %d times", id, r.Message, r.Hint, handler.Runs(id))
 		}
 	}
 

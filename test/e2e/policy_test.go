@@ -105,7 +105,7 @@ func TestOwnerDenies(t *testing.T) {
 	h.wantStory(r.Call, "request", "decision", "dispatch", "failed")
 	want(t, h.Call(t.Context(), site.ToolImage, `{"text":"x","size":1}`, ""), capabilities.StatusOK, "")
 	if handler.Runs("x") != 1 {
-		t.Errorf("ran %d times", handler.Runs("x"))
+		t.Errorf("grave: ran %d times", handler.Runs("x"))
 	}
 }
 
@@ -133,6 +133,6 @@ func TestNewDenyWinsOverOldResult(t *testing.T) {
 	r := h.Call(t.Context(), site.ToolEcho, text("x"), "r1")
 	want(t, r, capabilities.StatusOK, "")
 	if r.Call != first.Call || !r.Deduplicated || handler.Runs("x") != 1 {
-		t.Errorf("%+v, ran %d times", r, handler.Runs("x"))
+		t.Errorf("grave: %+v, ran %d times", r, handler.Runs("x"))
 	}
 }

@@ -78,7 +78,7 @@ func TestRetryKeepsTheCallAlive(t *testing.T) {
 	handler.Finish("x")
 	r := await(t, "the one who stayed", stays)
 	if want(t, r, capabilities.StatusOK, ""); handler.Runs("x") != 1 {
-		t.Errorf("ran %d times", handler.Runs("x"))
+		t.Errorf("grave: ran %d times", handler.Runs("x"))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRetryAfterwards(t *testing.T) {
 		}
 		for _, text := range []string{"echo", "image", "fail"} {
 			if handler.Runs(text) != 1 {
-				t.Errorf("%s: %s ran %d times", when, text, handler.Runs(text))
+				t.Errorf("grave: %s: %s ran %d times", when, text, handler.Runs(text))
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestRetryThatAsksSomethingElse(t *testing.T) {
 	}
 	for text, n := range map[string]int{"x": 1, "y": 0, "z": 1} {
 		if handler.Runs(text) != n {
-			t.Errorf("%s ran %d times, want %d", text, handler.Runs(text), n)
+			t.Errorf("grave: %s ran %d times, want %d", text, handler.Runs(text), n)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestGatewayRestartMidCall(t *testing.T) {
 	again := await(t, "the retry", retry)
 	want(t, again, capabilities.StatusOK, "")
 	if again.Call != r.Call || string(again.Output) != text("x") || handler.Runs("x") != 1 {
-		t.Errorf("%+v, ran %d times", again, handler.Runs("x"))
+		t.Errorf("grave: %+v, ran %d times", again, handler.Runs("x"))
 	}
 	h.wantStory(r.Call, "request", "decision", "dispatch", "result")
 }
@@ -206,7 +206,7 @@ func TestStampede(t *testing.T) {
 			}
 		}
 		if handler.Runs(name) != 1 {
-			t.Errorf("ran %d times", handler.Runs(name))
+			t.Errorf("grave: ran %d times", handler.Runs(name))
 		}
 	}
 }

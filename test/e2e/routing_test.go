@@ -197,7 +197,7 @@ func TestUnpairedNode(t *testing.T) {
 	h.awaitReady(step.Node)
 	want(t, h.Call(t.Context(), site.ToolEcho, named, ""), capabilities.StatusOK, "")
 	if handler.Runs("x") != 1 {
-		t.Errorf("ran %d times", handler.Runs("x"))
+		t.Errorf("grave: ran %d times", handler.Runs("x"))
 	}
 }
 

@@ -74,7 +74,7 @@ func TestKillAmidSteps(t *testing.T) {
 	ranSteps := 0
 	for name, n := range runs {
 		if n > 1 {
-			t.Errorf("%s ran %d times", name, n)
+			t.Errorf("grave: %s ran %d times", name, n)
 		}
 		if strings.HasPrefix(name, "nap-") {
 			ranSteps++

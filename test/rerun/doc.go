@@ -1,0 +1,10 @@
+// Command rerun runs `go test`, and a test that failed again, alone, up to twice:
+// `go run ./test/rerun FLAGS -- PACKAGES`. It prints what go test prints. A test that
+// passes then is told as `flaky:` at the end and counts as passed.
+//
+// Promises: what cannot be chance is never forgiven: a data race, a panic, a timeout, a
+// package that does not build or whose TestMain fails, any test of test/attack, a test
+// that says `grave:` (something lost, doubled or unrecorded), and more than ten failures.
+//
+// It must never import a package of this module.
+package main

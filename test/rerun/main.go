@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	maxTries    = 2
+	maxFailures = 10
+)
+
+func main() {
+	flags, packages := os.Args[1:], []string(nil)
+	if i := slices.Index(flags, "--"); i >= 0 {
+		flags, packages = flags[:i], flags[i+1:]
+	}
+	if len(packages) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./test/rerun FLAGS -- PACKAGES")
+		os.Exit(2)
+	}
+	os.Exit(run(flags, packages, os.Stdout, goTest))
+}
+
+// goTest runs go test and gives its output to out, and whether it passed.
+func goTest(args []string, out io.Writer) bool {
+	cmd := exec.Command("go", append([]string{"test"}, args...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd.Run() == nil
+}
+
+// run gives the exit code.
+func run(flags, packages []string, out io.Writer, test func(args []string, out io.Writer) bool) int {
+	failed, passed := watch(out, func(w io.Writer) bool { return test(slices.Concat(flags, packages), w) })
+	if passed {
+		return 0
+	}
+	count := 0
+	for _, f := range failed {
+		if f.why != "" {
+			fmt.Fprintf(out, "not run again: %s: %s\n", f.pkg, f.why)
+			return 1
+		}
+		count += len(f.tests)
+	}
+	if count == 0 || count > maxFailures {
+		fmt.Fprintf(out, "not run again: %d failed tests\n", count)
+		return 1
+	}
+	var flaky []string
+	for _, f := range failed {
+		for _, name := range f.tests {
+			try := 1
+			for ; try <= maxTries; try++ {
+				fmt.Fprintf(out, "again, alone: %s %s\n", f.pkg, name)
+				again, passed := watch(out, func(w io.Writer) bool {
+					return test(slices.Concat(flags, []string{"-count=1", "-run", "^" + name + "$", f.pkg}), w)
+				})
+				if passed {
+					break
+				}
+				if len(again) != 1 || again[0].why != "" {
+					return 1
+				}
+			}
+			if try > maxTries {
+				fmt.Fprintf(out, "FAIL\t%s %s: failed %d times\n", f.pkg, name, 1+maxTries)
+				return 1
+			}
+			flaky = append(flaky, fmt.Sprintf("flaky: %s %s: failed, and passed alone at try %d", f.pkg, name, 1+try))
+		}
+	}
+	for _, line := range flaky {
+		fmt.Fprintln(out, line)
+	}
+	return 0
+}
+
+// failure is a package that failed.
+type failure struct {
+	pkg   string
+	tests []string // at the top level
+	why   string   // it is not forgiven; "" if it may be chance
+}
+
+var (
+	endOf    = regexp.MustCompile(`^(ok  |FAIL|\?   )\t(\S+)`)
+	failedAt = regexp.MustCompile(`^--- FAIL: (\S+) \(`)
+	graves   = []string{"WARNING: DATA RACE", "panic: ", "fatal error: ", "grave: ", "[build failed]", "[setup failed]"}
+)
+
+// watch copies what test writes to out, and reads from it which packages failed. go test
+// prints a package's output in one piece, its verdict last.
+func watch(out io.Writer, test func(io.Writer) bool) (failed []failure, passed bool) {
+	r, w := io.Pipe()
+	done := make(chan bool, 1)
+	go func() {
+		ok := test(w)
+		w.Close()
+		done <- ok
+	}()
+	now := failure{}
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadString('\n')
+		_, _ = io.WriteString(out, line)
+		if m := failedAt.FindStringSubmatch(line); m != nil {
+			now.tests = append(now.tests, m[1])
+		}
+		for _, grave := range graves {
+			if strings.Contains(line, grave) {
+				now.why = strings.TrimSpace(line)
+			}
+		}
+		if m := endOf.FindStringSubmatch(line); m != nil {
+			now.pkg = m[2]
+			switch {
+			case m[1] != "FAIL":
+				now = failure{}
+				continue
+			case now.why != "":
+			case strings.HasSuffix(now.pkg, "/test/attack"):
+				now.why = "an attack"
+			case len(now.tests) == 0:
+				now.why = "no test of it failed"
+			}
+			failed, now = append(failed, now), failure{}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return failed, <-done
+}
