@@ -42,9 +42,10 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 	}
 	a := acted{Opened: c.openedTabs(), StillOpen: c.standing.open}
 	if p := c.place; p != nil {
-		a.URL, a.Title = clipText(p.URL, maxURL), clipText(p.Title, maxTitle)
+		a.URL, a.Title = c.told(p.URL, p.Title)
 	} else {
 		a.URL, a.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole))
+		a.URL, a.Title = c.told(a.URL, a.Title)
 	}
 	if err == nil {
 		err = c.extras(&a)

@@ -144,8 +144,11 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 		}
 		if m := e.said; m != nil && m.rank <= most && (args.Before == 0 || seq < args.Before) {
 			m.Seq = seq
-			if shown := hider.whole(m.Text); shown != m.Text {
+			shown := hider.whole(m.Text)
+			if shown != m.Text {
 				c.hidIn("messages")
+			}
+			if shown = clipText(shown, maxConsoleText); shown != m.Text {
 				kept := *m
 				kept.Text, m = shown, &kept
 			}
@@ -224,7 +227,7 @@ func sayConsole(method string, params []byte) *consoleMessage {
 		case "startGroup", "startGroupCollapsed":
 			m.Type = "group"
 		}
-		m.Text = clipText(m.Text+sayArgs(e.Args), maxConsoleText)
+		m.Text = clipText(m.Text+sayArgs(e.Args), maxConsoleText+slack)
 		m.place(e.StackTrace)
 		return m
 	case "Runtime.exceptionThrown":
@@ -238,7 +241,7 @@ func sayConsole(method string, params []byte) *consoleMessage {
 		if d.Exception != nil {
 			m.Text += " " + sayValue(d.Exception, true)
 		}
-		m.Text = clipText(m.Text, maxConsoleText)
+		m.Text = clipText(m.Text, maxConsoleText+slack)
 		if m.URL == "" {
 			m.place(d.StackTrace)
 		}
@@ -256,7 +259,7 @@ func sayConsole(method string, params []byte) *consoleMessage {
 		if !decodeEvent(params, &e) || strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
 			return nil // the browser asked for that icon, not the page
 		}
-		m := &consoleMessage{Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp)}
+		m := &consoleMessage{Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText+slack), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp)}
 		if e.Entry.Line > 0 {
 			m.Line = e.Entry.Line + 1
 		}
@@ -350,7 +353,7 @@ func sayValue(o *runtime.RemoteObject, bare bool) string {
 		return string(o.UnserializableValue)
 	case o.Type == runtime.RemoteObjectTypeString:
 		if s := stringOf(o.Value); bare {
-			return clipText(s, maxConsoleText)
+			return clipText(s, maxConsoleText+slack)
 		} else {
 			return quoteBrief(s)
 		}
@@ -365,7 +368,7 @@ func sayValue(o *runtime.RemoteObject, bare bool) string {
 	case o.Preview != nil:
 		return sayPreview(o.Preview, 0)
 	case len(o.Value) > 0:
-		return clipText(string(o.Value), maxConsoleText)
+		return clipText(string(o.Value), maxConsoleText+slack)
 	}
 	return o.Description
 }

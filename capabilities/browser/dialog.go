@@ -417,6 +417,7 @@ func (c *call) navigationHeld(d *dialog) (capabilities.Output, error) {
 	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
 		return capabilities.Output{}, err
 	}
+	r.URL, r.Title = c.told(r.URL, r.Title)
 	v := verdict{capabilities.EffectPartial, "the new page opened " + article(d.Type) + " dialog while it loaded, which waits for an answer"}
 	if d.Type == "beforeunload" {
 		v.evidence = "the page shown asks whether it may be left; the navigation waits for the answer"

@@ -58,7 +58,7 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 		case last < 0:
 			return v, nil
 		case ctx.Err() != nil && len(open) > 0:
-			c.standing = standing{open: listed(open)}
+			c.standing = standing{open: listed(open, c.lane.hider())}
 			fallthrough
 		case ctx.Err() != nil || len(open) == 0 && began[last].seq == drawn:
 			return c.led(v)

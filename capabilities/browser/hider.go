@@ -63,6 +63,7 @@ type known struct {
 	typedSecret
 	spellings []string
 	pairs     []*regexp.Regexp // of a name of its field and the value
+	torn      []*regexp.Regexp // of such a name and the beginning of a short value, before a cut
 	tag       *regexp.Regexp   // of the field, and an attribute in it with the value
 	attribute *regexp.Regexp
 }
@@ -126,6 +127,19 @@ func newKnown(s typedSecret) known {
 		`(name=` + quotes + n + quotes + lines + `)` + v + `($|[\r\n])`,
 	} {
 		k.pairs = append(k.pairs, regexp.MustCompile(pair))
+	}
+	if !s.long() {
+		var begun []string
+		for _, spelling := range k.spellings {
+			for n := 1; n < len(spelling); n++ {
+				begun = append(begun, spelling[:n])
+			}
+		}
+		for _, pair := range []string{`((?:^|` + edge + `)` + n + `=)`, `(` + quotes + n + quotes + `\s*:\s*(?:` + quotes + `)?)`, `((?:^|` + edge + `)` + n + `\s*:\s*["'])`} {
+			if len(begun) > 0 {
+				k.torn = append(k.torn, regexp.MustCompile(pair+anyOf(longestFirst(begun))+`(`+cutMark+`)`))
+			}
+		}
 	}
 	k.tag = regexp.MustCompile(`<[^<>]*\s(?:name|id)=["']?` + n + `["'\s/>][^<>]*>?`)
 	k.attribute = regexp.MustCompile(`(=["']?)` + v + `($|["'\s/>])`)
@@ -282,8 +296,14 @@ const cutMark = "…"
 // shorter ends or begins many a text by chance.
 const minPiece = 2
 
-// cut hides what a cut left of a long secret: its beginning before the mark, its end behind.
+// cut hides what a cut left of a long secret: its beginning before the mark, its end behind;
+// and of a short one its beginning under the name of its field.
 func (h *hider) cut(s string) string {
+	for _, k := range h.secrets {
+		for _, torn := range k.torn {
+			s = torn.ReplaceAllString(s, inPlace)
+		}
+	}
 	parts := strings.Split(s, cutMark)
 	for i, part := range parts {
 		if i > 0 {

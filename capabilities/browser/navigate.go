@@ -177,6 +177,7 @@ func (c *call) navigated(before tabState, v verdict) (capabilities.Output, error
 	if r.URL, r.Title, err = c.tab.placeOf(c.whole, c.tab.where(c.whole)); err != nil {
 		return capabilities.Output{}, err
 	}
+	r.URL, r.Title = c.told(r.URL, r.Title)
 	if err := c.extras(&r.acted); err != nil {
 		return capabilities.Output{}, err
 	}
@@ -417,6 +418,7 @@ type tabEntry struct {
 func (t *tab) entry(ctx context.Context, index int, where reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
 	e.Index = index
 	e.URL, e.Title, err = t.placeOf(ctx, where)
+	e.URL, e.Title, _ = t.lane.hider().place(e.URL, e.Title)
 	if t.isCrashed() {
 		e.Title = "(crashed)"
 	}

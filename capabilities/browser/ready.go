@@ -145,7 +145,7 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 			now := time.Now()
 			own := t.network.transfers()
 			if at = s.progress.judge(now, s.url, own); at.ready && !at.drawn {
-				return s.standing(at, own), nil
+				return s.standing(at, own, t.lane.hider()), nil
 			}
 			at.left = ask.next(ctx, t, s, at, now)
 		}
@@ -161,25 +161,25 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 		case <-t.life.Done():
 			return standing{}, context.Cause(t.life)
 		case <-ctx.Done():
-			return s.standing(at, t.network.transfers()), ctx.Err()
+			return s.standing(at, t.network.transfers(), t.lane.hider()), ctx.Err()
 		}
 	}
 }
 
-// listed names requests, bounded.
-func listed(all []transfer) (open []openRequest) {
+// listed names requests, bounded; what was typed in secret is taken out before the cut.
+func listed(all []transfer, h *hider) (open []openRequest) {
 	for _, q := range all[:min(len(all), maxOpen)] {
-		open = append(open, openRequest{q.kind, clipText(q.url, maxOpenURL)})
+		open = append(open, openRequest{q.kind, clipText(h.text(q.url), maxOpenURL)})
 	}
 	return open
 }
 
 // standing says what is open: before load all that is, from load on what was waited for.
-func (s *tabState) standing(at readiness, own []transfer) standing {
+func (s *tabState) standing(at readiness, own []transfer, h *hider) standing {
 	loaded := !s.progress.loaded.IsZero()
 	return standing{capped: at.capped, open: listed(slices.DeleteFunc(own, func(q transfer) bool {
 		return !q.ended.IsZero() || q.stream || loaded && !(isFetch[q.kind] && q.seq <= s.progress.asked && sameSite(s.url, q.url))
-	}))}
+	}), h)}
 }
 
 // Bounds of what a result says of requests that are open.

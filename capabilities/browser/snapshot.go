@@ -123,10 +123,8 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 	if err != nil {
 		return given{}, err
 	}
-	g := given{URL: clipText(page.url, maxURL), Title: clipText(page.title, maxTitle), ID: c.lane.takeShot()}
-	if strings.HasPrefix(g.URL, "data:") {
-		g.URL = clipText(g.URL, maxDataURL)
-	}
+	g := given{ID: c.lane.takeShot()}
+	g.URL, g.Title = c.told(page.url, page.title)
 	lines := strings.Split(textOf(page.rows), "\n")
 	var before *outlineShot
 	if args.Since != "" {

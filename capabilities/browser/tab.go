@@ -523,16 +523,13 @@ func swapping(err error) bool {
 	return errors.As(err, &refused) && strings.Contains(refused.message, "Not attached to an active page")
 }
 
-// place reads the answer of where.
+// place reads the answer of where, as hider.place is to have it.
 func place(h page.GetNavigationHistoryResult) (url, title string) {
 	url = addressIn(h)
 	if i := int(h.CurrentIndex); i >= 0 && i < len(h.Entries) {
 		title = h.Entries[i].Title
 	}
-	if strings.HasPrefix(url, "data:") {
-		url = clipText(url, maxDataURL)
-	}
-	return clipText(url, maxURL), clipText(title, maxTitle)
+	return clipText(url, maxURL+slack), clipText(title, maxTitle+slack)
 }
 
 // addressIn is the address of the entry that is shown; empty for none. The history keeps
@@ -550,7 +547,38 @@ const (
 	maxURL     = 32 << 10
 	maxDataURL = 256
 	maxTitle   = 1000
+	// slack is how much more of a text is kept than an answer has of it, so that what was
+	// typed in secret is found there before the text is cut: of a piece nobody could tell.
+	slack = 4 << 10
 )
+
+// place takes what was typed in secret out of an address and a title, and then cuts them;
+// in are the parts that something was in.
+func (h *hider) place(url, title string) (address, name string, in []string) {
+	most := maxURL
+	if strings.HasPrefix(url, "data:") {
+		most = maxDataURL
+	}
+	cut := func(part, s string, most int) string {
+		s = clipText(s, most+slack)
+		shown := h.text(s)
+		if shown != s {
+			in = append(in, part)
+		}
+		return clipText(shown, most)
+	}
+	address, name = cut("url", url, most), cut("title", title, maxTitle)
+	return address, name, in
+}
+
+// told is an address and a title as an answer has them.
+func (c *call) told(url, title string) (address, name string) {
+	address, name, in := c.lane.hider().place(url, title)
+	for _, part := range in {
+		c.hidIn(part)
+	}
+	return address, name
+}
 
 // ping reports whether the page behind s answers in that time.
 func (t *tab) ping(s *session, wait time.Duration) bool {

@@ -165,7 +165,7 @@ document.querySelector('input').onchange = e => {
 	const v = e.target.value;
 	for (let i = 0; i < 24; i++) all.insertAdjacentHTML('beforeend', '<p><a href="/' + pad(i + 38) + '/' + encodeURIComponent(v) + '/' + pad(60) + '/' + encodeURIComponent(v) + '/' + pad(i + 8) + '">L</a>');
 	for (let i = 0; i < 24; i++) console.log({text: pad(i + 76) + ' ' + v + ' ' + pad(99)}, [pad(i + 38) + ' ' + v + ' ' + pad(99)]);
-	document.title = pad(990) + ' ' + v;
+	document.title = pad(950) + ' ' + v + ' ' + pad(99);
 	fetch('/long?' + pad(2008) + '=' + encodeURIComponent(v));
 }
 </script>`)})
@@ -188,9 +188,42 @@ document.querySelector('input').onchange = e => {
 	clean("snapshot", n.snap())
 	wants(t, n.snap(), "…(hidden)")
 	clean("console", n.must("console-messages", obj{}).json)
-	clean("title", n.must("tabs", obj{}).json)
+	title := n.must("tabs", obj{}).json
+	if !strings.Contains(title, " (hidden) o") || !strings.Contains(title, "o…") {
+		t.Errorf("the title was not freed and cut: %s", title)
+	}
 	clean("request", n.must("network-requests", obj{"filter": "/long"}).json)
-	clean("exception", n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": "throw new Error(document.title.slice(-500))"}).Message)
+	clean("exception", n.refused(capabilities.CodeScriptFailed, "evaluate", obj{"expression": "throw new Error(document.title.slice(-500 - 99, -99))"}).Message)
+}
+
+// A PIN is hidden under its field's name also where the text that it stands in is cut
+// within it: titles, addresses and what the console shows are freed of it first.
+func TestTypedPINIsNotCut(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<input type=password name=pin aria-label=PIN>
+<script>
+const pad = n => 'o'.repeat(n);
+document.querySelector('input').onchange = e => {
+	const v = e.target.value;
+	console.log(pad(16374) + ' pin=' + v); // the cut is behind its second digit
+	document.title = pad(993) + ' pin=' + v;
+	history.replaceState(0, '', '/?' + pad(32768 - location.origin.length - 9) + '&pin=' + v);
+}
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	for what, a := range map[string]answer{
+		"type": n.must("type", obj{"selector": "input", "text": "2026", "submit": true}), "snapshot": n.must("snapshot", obj{}), "tabs": n.must("tabs", obj{}),
+		"console": n.must("console-messages", obj{}), "wait-for": n.must("wait-for", obj{"selector": "input"}),
+	} {
+		if i := strings.Index(a.json, "pin=2"); i >= 0 {
+			t.Errorf("%s tells of the PIN: %q", what, a.json[i:min(i+12, len(a.json))])
+		}
+	}
+	for what, a := range map[string]answer{"tabs": n.must("tabs", obj{}), "console": n.must("console-messages", obj{})} {
+		if !strings.Contains(a.json, "pin=(") {
+			t.Errorf("%s does not reach to where the PIN stood, so it shows nothing: %.200s", what, a.json[max(0, len(a.json)-200):])
+		}
+	}
 }
 
 // A secret within a download's name, which is cut and freed of signs, is hidden whole;
