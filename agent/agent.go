@@ -154,9 +154,18 @@ func (a *Agent) linkOptions() link.Options {
 			}
 		},
 		Readiness: a.readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
-		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnFloor: a.guard.Connected, Head: a.head,
+		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},
+	}
+}
+
+// avoid tells handlers where the gateway's own pages are.
+func (a *Agent) avoid(origins []string) {
+	for _, h := range a.opts.Handlers {
+		if g, ok := h.(capabilities.GatewayAvoider); ok {
+			g.AvoidGateway(origins)
+		}
 	}
 }
 

@@ -201,6 +201,14 @@ type ClipboardKeeper interface {
 	KeepClipboard(ctx context.Context, keep bool) error
 }
 
+// GatewayAvoider is a Handler whose calls could come by the gateway's own pages, with the
+// session of the person who is signed in there.
+type GatewayAvoider interface {
+	// AvoidGateway says where those pages are from now on, beside what the handler knows
+	// itself: origins such as https://10.0.0.5:7480. It does not block.
+	AvoidGateway(origins []string)
+}
+
 // Place is where a secret was pasted: a document, or a window. Places are comparable.
 type Place interface {
 	// Here reports whether it is still there: not left, and not closed.

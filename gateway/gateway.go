@@ -221,7 +221,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	}
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
-		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, Log: g.log,
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, Origins: g.origins, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
 			d, ok := g.opts.Catalog.ByCapability(c)
 			return ok && d.TakesSteps()
@@ -292,10 +292,11 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.mountREST(); err != nil {
 		return err
 	}
-	if g.quic, err = g.Nodes.Listen(ctx); err != nil {
+	if err := g.Front.Listen(); err != nil { // first: nodes are told where
 		return err
 	}
-	return g.Front.Listen()
+	g.quic, err = g.Nodes.Listen(ctx)
+	return err
 }
 
 // Run serves until ctx ends or something essential fails, and returns after

@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"net"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/metrics"
 )
@@ -60,4 +64,32 @@ func (g *Gateway) scheme() string {
 		return "https"
 	}
 	return "http"
+}
+
+// origins are where our own pages are, for nodes that could come by them: at each address
+// and name that they are called by. Of more than can be told the first are.
+func (g *Gateway) origins() (all []string) {
+	at, err := netip.ParseAddrPort(g.HTTPAddr().String())
+	if err != nil {
+		return nil
+	}
+	hosts := []string{"localhost", at.Addr().Unmap().String()}
+	if at.Addr().IsUnspecified() {
+		hosts = hosts[:1]
+		for _, a := range ownNetwork().own {
+			if !a.IsLinkLocalUnicast() {
+				hosts = append(hosts, a.String())
+			}
+		}
+	}
+	if g.opts.URL != "" {
+		all = append(all, g.opts.URL)
+	}
+	for _, host := range append(slices.Clone(g.opts.Hosts), hosts...) {
+		origin := g.scheme() + "://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
+		if len(all) < wire.MaxOrigins && len(origin) <= wire.MaxOrigin && !slices.Contains(all, origin) {
+			all = append(all, origin)
+		}
+	}
+	return all
 }

@@ -76,6 +76,9 @@ type Options struct {
 	OnAllow       func(allow []string)
 	OnLaneClosed  func(lane capabilities.LaneID)
 	OnSecretsDone func(lane capabilities.LaneID)
+	// OnOrigins is told, before any ticket of a connection arrives, where the gateway serves
+	// its own pages; none: it does not say. Default: dropped.
+	OnOrigins     func(origins []string)
 	OnGatewayHead func(gateway ed25519.PublicKey, head wire.Head)
 	// OnKey is told, before each hello, the key this node shows from now on: it
 	// rotates.
@@ -150,6 +153,9 @@ func New(o Options) (*Link, error) {
 	}
 	if o.OnLaneClosed == nil {
 		o.OnLaneClosed = func(capabilities.LaneID) {}
+	}
+	if o.OnOrigins == nil {
+		o.OnOrigins = func([]string) {}
 	}
 	if o.OnSecretsDone == nil {
 		o.OnSecretsDone = func(capabilities.LaneID) {}
@@ -289,6 +295,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	l.opts.OnStop(s.ack.SiteEpoch, s.ack.SiteStopped)
 	l.opts.OnFloor(s.ack.SequenceFloor)
 	l.opts.OnAllow(s.ack.Allow)
+	l.opts.OnOrigins(s.ack.Origins)
 	if s.ack.GatewayHead != nil {
 		s.gatewayHead(*s.ack.GatewayHead)
 	}

@@ -93,6 +93,9 @@ func (h *Handler) attachTo(ctx context.Context, l *lane) (*chrome, error) {
 	if err == nil {
 		_, err = discover.get(ctx)
 	}
+	if err == nil {
+		err = c.guardShared(ctx)
+	}
 	if err != nil {
 		c.close()
 		return refuse(err)

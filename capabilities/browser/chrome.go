@@ -256,6 +256,8 @@ func (c *chrome) onEvent(method string, params []byte) {
 		}
 		switch {
 		case !decodeEvent(params, &e):
+		case c.attached && e.TargetInfo.Type == "shared_worker":
+			c.meetShared(e.SessionID)
 		case e.TargetInfo.Type == "shared_worker" || e.TargetInfo.Type == "service_worker":
 			c.meetWorker(e.SessionID)
 		default:

@@ -205,11 +205,21 @@ type session struct {
 	// onEvent runs on the reading goroutine and must not block.
 	onEvent func(method string, params []byte)
 	under   *session // whose end is this one's, too; nil: it is forgotten by itself
+	theirs  bool     // of a person's Chrome and perhaps none of our pages': no stop holds it
 }
 
 // open makes the session known, so that its events have a place to go.
 func (c *conn) open(id string, onEvent func(string, []byte)) *session {
 	s := &session{conn: c, id: id, onEvent: onEvent}
+	c.mu.Lock()
+	c.sessions[id] = s
+	c.mu.Unlock()
+	return s
+}
+
+// openTheirs is open for what may be a person's own.
+func (c *conn) openTheirs(id string, onEvent func(string, []byte)) *session {
+	s := &session{conn: c, id: id, onEvent: onEvent, theirs: true}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()

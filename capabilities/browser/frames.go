@@ -73,12 +73,15 @@ var errFrameHangs = capabilities.Errorf(capabilities.CodeDeadlineExceeded, "The 
 
 var errFrameAway = capabilities.Errorf(capabilities.CodeStaleRef, "The frame of the element is gone from the page.")
 
-// attachFrames has Chrome report frames in other processes to the session.
-func attachFrames(ctx context.Context, s *session) *pending {
+// attachFrames has Chrome report frames in other processes to the session, and workers.
+func (t *tab) attachFrames(ctx context.Context, s *session) *pending {
+	// A dedicated worker waits, too, whether it is reported or not.
+	filter := target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}}
+	if t.chrome.attached { // elsewhere the lane's proxy is in the way of every worker
+		filter = target.Filter{{Type: "iframe"}, {Type: "worker"}, {Type: "service_worker"}, {Exclude: true}}
+	}
 	return start(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{
-		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true),
-		// A dedicated worker waits, too, whether it is reported or not.
-		Filter: target.Filter{{Type: "iframe"}, {Type: "worker"}, {Exclude: true}},
+		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: filter,
 	}).pending
 }
 
@@ -115,7 +118,7 @@ func (t *tab) onFrames(s *session, method string, params []byte) (done bool) {
 				return true
 			}
 			t.adoptFrame(s, e.SessionID, cdp.FrameID(e.TargetInfo.TargetID))
-		case "worker":
+		case "worker", "service_worker":
 			t.adoptWorker(s, e.SessionID)
 		}
 		return true
@@ -181,12 +184,15 @@ func (t *tab) adoptWorker(under *session, id string) {
 			t.adoptWorker(worker, e.SessionID)
 		case method == "Target.detachedFromTarget":
 			t.chrome.conn.forget(e.SessionID)
+		case method == "Fetch.requestPaused":
+			t.chrome.heedGateway(worker, params)
 		}
 	})
 	t.chrome.h.wg.Go(func() {
 		start(t.life, worker, target.SetAutoAttach, target.SetAutoAttachParams{
 			AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: ptr(true), Filter: target.Filter{{Type: "worker"}, {Exclude: true}},
 		})
+		t.chrome.guardGateway(t.life, worker)
 		t.chrome.h.holdIfPaused(t.life, worker)
 		start(t.life, worker, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
@@ -210,14 +216,14 @@ func (t *tab) setUpFrame(f *frameSession) {
 	ctx, cancel := context.WithTimeout(t.life, 20*time.Second)
 	defer cancel()
 	steps := []*pending{
-		attachFrames(ctx, f.session),
+		t.attachFrames(ctx, f.session),
 		start(ctx, f.session, page.Enable, page.EnableParams{}).pending,
 		start(ctx, f.session, network.Enable, watchNetwork).pending,
 		start(ctx, f.session, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}).pending,
 		start(ctx, f.session, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, f.session)...)
-	steps = append(steps, t.guardGateway(ctx, f.session)...)
+	steps = append(steps, t.chrome.guardGateway(ctx, f.session)...)
 	steps = append(steps, t.lane.emulate(ctx, f.session, false)...)
 	t.chrome.h.holdIfPaused(ctx, f.session)
 	steps = append(steps, start(ctx, f.session, runtime.RunIfWaitingForDebugger, cdp.Empty{}).pending)
@@ -239,7 +245,7 @@ func (t *tab) onFrameEvent(f *frameSession, method string, params []byte) {
 	case method == "Inspector.targetReloadedAfterCrash":
 		t.frameCrashed(f, false)
 	case method == "Fetch.requestPaused":
-		t.serveNothing(f.session, params)
+		t.chrome.heedGateway(f.session, params)
 	case strings.HasPrefix(method, "Page.javascriptDialog"):
 		// The page's own session reports dialogs, whatever frame opened them.
 	case strings.HasPrefix(method, "Network."):

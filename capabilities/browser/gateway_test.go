@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -81,4 +82,69 @@ func (a answer) refAt(n int) string {
 		n--
 	}
 	return ""
+}
+
+// Nor do its workers, of any kind; told of where it is when the node starts, or by the
+// gateway later, while the lane is attached. Others are reached as ever.
+func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
+	gateway, fine := newSite(t, nil), newSite(t, nil)
+	u, err := url.Parse(gateway.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(who string) (code string) { // one after the other: the control is the last
+		for _, base := range []string{gateway.URL, "http://localhost:" + u.Port(), fine.URL} {
+			code += "await fetch('" + base + "/" + who + "', {mode: 'no-cors'}).catch(() => 0);"
+		}
+		return "(async () => {" + code + "})();"
+	}
+	s := newSite(t, map[string]string{
+		"/": html("<p>page</p>"), "/dedicated.js": all("dedicated"), "/shared.js": "onconnect = () => { " + all("shared") + " };", "/service.js": all("service"),
+		"/nested.js": "new Worker('/dedicated.js');",
+	})
+	for _, late := range []bool{false, true} {
+		origin, _ := person(t, s.URL+"/")
+		n := stateful(t, "", func(o *Options) {
+			if o.Attach = origin; !late {
+				o.Gateway = []string{gateway.URL}
+			}
+		}, s.URL, gateway.URL, fine.URL)
+		n.must("launch", obj{"attach": true})
+		n.goTo(s.URL + "/")
+		if late {
+			n.h.AvoidGateway([]string{"no origin", gateway.URL})
+			n.refused(capabilities.CodeURLBlocked, "navigate", obj{"url": "http://localhost:" + u.Port() + "/page"})
+		}
+		n.must("evaluate", obj{"expression": all("page") + `
+			new Worker('/dedicated.js'); new Worker('/nested.js'); new SharedWorker('/shared.js'); navigator.serviceWorker.register('/service.js'); 1`})
+		for _, who := range []string{"/page", "/dedicated", "/shared", "/service"} {
+			for end := time.Now().Add(patience); fine.count(who) == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("what %s asks for never came", who)
+				}
+			}
+			if seen := gateway.count(who); seen != 0 {
+				t.Errorf("late %v: the gateway was asked %d times by %s", late, seen, who)
+			}
+		}
+		fine.forget()
+	}
+}
+
+// At a port that every site may have it is the name that counts, and what it leads to.
+func TestGatewayAtAPortOfTheWeb(t *testing.T) {
+	at, err := readGateway([]string{"https://127.0.0.1", "https://gateway.invalid", "http://10.0.0.5:80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names resolved
+	for url, want := range map[string]bool{
+		"https://127.0.0.1/console": true, "https://127.1/": true, "https://0x7f000001/": true, "https://[::ffff:127.0.0.1]/": true, "https://localhost/": true,
+		"https://gateway.invalid/": true, "https://GATEWAY.invalid./": true, "http://10.0.0.5/": true, "http://167772165/": true,
+		"https://127.0.0.2/": false, "https://10.0.0.5/": false, "http://127.0.0.1/": false, "https://127.0.0.1:8443/": false, "https://192.0.2.1/": false,
+	} {
+		if got := at.leads(t.Context(), &names, url); got != want {
+			t.Errorf("%s leads there: %v", url, got)
+		}
+	}
 }

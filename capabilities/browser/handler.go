@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -106,7 +107,8 @@ type Handler struct {
 	rules *egress.Rules
 	// attach is where the person's Chrome answers; nil: there is no attaching.
 	attach  *url.URL
-	gateway gatewayAt
+	gateway atomic.Pointer[gatewayAt] // never nil
+	names   resolved
 	tools   map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself cannot
 	log     *slog.Logger
 
@@ -229,9 +231,10 @@ func New(o Options) (*Handler, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
-		o: o, rules: rules, attach: attach, gateway: gateway, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
+		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
+	h.gateway.Store(&gateway)
 	if err := h.allowSchemes(); err != nil {
 		kill()
 		return nil, err

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/chromedp/cdproto/debugger"
@@ -125,9 +126,13 @@ func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
 	}
 }
 
-// attachedSessions gives every session of a target, that is, all but the browser's
-// own.
+// attachedSessions gives the session of every target that is ours to hold.
 func (c *conn) attachedSessions() []*session {
+	return slices.DeleteFunc(c.guardedSessions(), func(s *session) bool { return s.theirs })
+}
+
+// guardedSessions gives every session of a target, that is, all but the browser's own.
+func (c *conn) guardedSessions() []*session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*session, 0, len(c.sessions))

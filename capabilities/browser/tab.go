@@ -157,7 +157,7 @@ func (t *tab) setUp() {
 	ctx := t.life
 	none := cdp.Empty{}
 	steps := []*pending{
-		attachFrames(ctx, t.s),
+		t.attachFrames(ctx, t.s),
 		start(ctx, t.s, page.Enable, page.EnableParams{}).pending,
 		start(ctx, t.s, page.SetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}).pending,
 		start(ctx, t.s, network.Enable, watchNetwork).pending,
@@ -168,7 +168,7 @@ func (t *tab) setUp() {
 		start(ctx, t.s, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}).pending,
 	}
 	steps = append(steps, watchConsole(ctx, t.s)...)
-	steps = append(steps, t.guardGateway(ctx, t.s)...)
+	steps = append(steps, t.chrome.guardGateway(ctx, t.s)...)
 	steps = append(steps, t.lane.emulate(ctx, t.s, true)...)
 	t.chrome.h.holdIfPaused(ctx, t.s)
 	steps = append(steps, start(ctx, t.s, runtime.RunIfWaitingForDebugger, none).pending)
@@ -318,7 +318,7 @@ func (t *tab) onEvent(method string, params []byte) {
 	}
 	switch method {
 	case "Fetch.requestPaused":
-		t.serveNothing(t.s, params)
+		t.chrome.heedGateway(t.s, params)
 	case "Page.frameStartedNavigating":
 		var e struct {
 			FrameID        target.ID    `json:"frameId"`

@@ -59,7 +59,16 @@ type HelloAck struct {
 	// takes a ticket.
 	SiteEpoch   uint64 `cbor:"9,keyasint,omitempty"`
 	SiteStopped bool   `cbor:"10,keyasint,omitempty"`
+	// Origins are where the gateway serves its own pages, such as https://10.0.0.5:7480:
+	// what a person's own browser shows of them no call is to see.
+	Origins []string `cbor:"11,keyasint,omitempty"`
 }
+
+// MaxOrigins bounds HelloAck.Origins, MaxOrigin the bytes of each.
+const (
+	MaxOrigins = 16
+	MaxOrigin  = 300
+)
 
 // Heartbeat goes from node to gateway every HeartbeatMS.
 type Heartbeat struct {
@@ -227,7 +236,10 @@ func (h *HelloAck) check() error {
 	if len(h.Allow) > maxEntries {
 		return fmt.Errorf("more than %d capabilities", maxEntries)
 	}
-	if err := names("a name", maxName, h.Gateway); err != nil {
+	if len(h.Origins) > MaxOrigins {
+		return fmt.Errorf("more than %d origins", MaxOrigins)
+	}
+	if err := errors.Join(names("a name", maxName, h.Gateway), names("an origin", MaxOrigin, h.Origins...)); err != nil {
 		return err
 	}
 	if err := names("a capability", maxName, h.Allow...); err != nil {

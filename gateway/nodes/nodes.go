@@ -46,6 +46,9 @@ type Options struct {
 	// OnNodeHead takes the signed head of a node's own log, with the key it said
 	// hello with; default: dropped. It must not block.
 	OnNodeHead func(node capabilities.NodeID, key ed25519.PublicKey, head wire.Head)
+	// Origins gives where the gateway serves its own pages, for nodes to keep calls from;
+	// wire.MaxOrigins at most. Default: none.
+	Origins func() []string
 	// Stop gives the site's stop switch, for hellos; default: never stopped.
 	Stop func() (epoch uint64, on bool)
 	// OnStop is told what each node says of its own stop switch, with locks held:
@@ -138,6 +141,9 @@ func New(o Options) (*Nodes, error) {
 	}
 	if o.OnNodeHead == nil {
 		o.OnNodeHead = func(capabilities.NodeID, ed25519.PublicKey, wire.Head) {}
+	}
+	if o.Origins == nil {
+		o.Origins = func() []string { return nil }
 	}
 	if o.Stop == nil {
 		o.Stop = func() (uint64, bool) { return 0, false }

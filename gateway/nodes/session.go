@@ -180,7 +180,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		return &wire.HelloAck{
 			Version: min(hello.Version, wire.Version), Gateway: string(n.gateway), Epoch: s.epoch,
 			HeartbeatMS: uint32(n.opts.Heartbeat.Milliseconds()), SequenceFloor: s.floor, GatewayHead: n.opts.Head(),
-			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped,
+			Allow: r.allow, CatalogSkew: hello.CatalogHash != n.opts.CatalogHash, SiteEpoch: epoch, SiteStopped: stopped, Origins: n.opts.Origins(),
 		}
 	})
 	if err != nil {
