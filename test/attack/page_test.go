@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
 	"github.com/handrail-dev/handrail/platform/procguard"
@@ -212,5 +213,54 @@ Promise.allSettled(tries).then(() => fetch("/done"));
 	// The control: from the same address, whoever has a token is served.
 	if status, body := a.do(a.operator, "GET", "/v1/approvals", ""); status != http.StatusOK || !strings.Contains(body, "wanted") {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// What Chrome does without asking, a new tab's first request and the handshake of a
+// WebSocket, gets nothing of the gateway, also with the session of somebody who is signed
+// in: it says that a foreign page is behind it.
+func TestAForeignPageInANewTabGetsNothing(t *testing.T) {
+	a := enter(t, site.Options{})
+	root, err := a.Tokens.Authenticate(a.MustToken("root", principal.RoleAdmin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, err := a.Tokens.Login(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cookie, err := a.Tokens.Redeem(t.Context(), code.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(headers map[string]string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", a.URL()+"/console/approvals", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.AddCookie(&http.Cookie{Name: front.SessionCookie, Value: cookie.Reveal()})
+		for name, value := range headers {
+			req.Header.Set(name, value)
+		}
+		resp, err := a.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := get(map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}); got != 200 { // the control
+		t.Fatalf("the person themselves: %d", got)
+	}
+	for what, headers := range map[string]map[string]string{
+		"a tab that a foreign page opened":           {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+		"one of another port of the same machine":    {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+		"a WebSocket of a foreign page":              {"Origin": "http://127.0.0.1:1", "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="},
+		"one of a page without an origin of its own": {"Origin": "null", "Upgrade": "websocket", "Connection": "Upgrade"},
+	} {
+		if got := get(headers); got != 403 {
+			t.Errorf("%s: %d", what, got)
+		}
 	}
 }
