@@ -124,7 +124,12 @@ func New(o Options) (a *Agent, err error) {
 	if a.spool, err = openSpool(o); err != nil {
 		return nil, errors.Join(err, a.journal.Close())
 	}
+	open, err := readDeliveries(filepath.Join(o.Dir, deliveriesFile))
+	if err != nil {
+		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())
+	}
 	a.runner, err = runner.New(runner.Options{
+		Deliveries: open, KeepDeliveries: keepDeliveries(filepath.Join(o.Dir, deliveriesFile)),
 		Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
 	})
 	if err != nil {

@@ -37,7 +37,12 @@ func looks(d *catalog.Descriptor) bool {
 
 // withheld gives why a call may not even look: a picture or a script would show what texts
 // are kept free of.
-func withheld(seen *withhold.Call, d *catalog.Descriptor, shown func(capabilities.Place) bool) *capabilities.Error {
+func withheld(seen *withhold.Call, d *catalog.Descriptor, shown func(capabilities.Place) bool, screen bool) *capabilities.Error {
+	if screen {
+		if err := seen.RefusesAll(shown); err != nil {
+			return err
+		}
+	}
 	if looks(d) {
 		return seen.Refuses(shown)
 	}
@@ -52,6 +57,13 @@ func shownBy(h capabilities.Handler, d *catalog.Descriptor, lane capabilities.La
 	}
 	s, tells := h.(capabilities.Shower)
 	return func(p capabilities.Place) bool { return !tells || s.Shows(lane, p) }
+}
+
+// showsScreen reports whether a tool of a handler says anything of places: deliveries say
+// nothing, and neither does what looks at the room or at no place at all.
+func showsScreen(h capabilities.Handler, d *catalog.Descriptor) bool {
+	_, tells := h.(capabilities.Shower)
+	return tells && !sensing(d) && d.Delivery == nil
 }
 
 // coded makes an error of a handler's what a nil one is, too.
@@ -76,6 +88,9 @@ func (r *Runner) receive(ctx context.Context, t *wire.Ticket, d *catalog.Descrip
 	}
 	secret, err := key.Open(sealed.Binding{Node: t.Node, Call: t.Call, Tool: t.Tool, Envelope: t.Envelope, Grants: t.Grants}, got.Bytes)
 	if err != nil {
+		return capabilities.AsError(err)
+	}
+	if err := seen.Opens(); err != nil {
 		return capabilities.AsError(err)
 	}
 	// Kept back before it is anywhere that somebody could look.

@@ -25,6 +25,7 @@ type run struct {
 	ready   capabilities.Readiness
 	seen    *withhold.Call
 	shown   func(capabilities.Place) bool // what it can look at
+	screen  bool                          // it says what is on the screen
 	log     func() *slog.Logger
 	ctx     context.Context         // has the deadline
 	cancel  context.CancelCauseFunc // of all that belongs to it
@@ -64,13 +65,14 @@ func (r *Runner) admit(ctx context.Context, t *wire.Ticket, arrived time.Time, l
 	}
 
 	seen, shown := r.withhold.Enter(t.Lane, principalOf(t)), shownBy(handler, tool, t.Lane)
-	if err := withheld(seen, tool, shown); err != nil {
+	screen := showsScreen(handler, tool)
+	if err := withheld(seen, tool, shown, screen); err != nil {
 		seen.Leave()
 		log().Info("call.refused", "hop", "runner", "code", err.Code)
 		return nil, err
 	}
 	ctx, stopTimer := context.WithTimeoutCause(ctx, time.Duration(t.DeadlineMS)*time.Millisecond-waited, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
-	w := &run{r: r, t: t, tool: tool, handler: handler, ready: ready, seen: seen, shown: shown, log: log, ctx: ctx, cancel: cancel, stop: stopTimer}
+	w := &run{r: r, t: t, tool: tool, handler: handler, ready: ready, seen: seen, shown: shown, screen: screen, log: log, ctx: ctx, cancel: cancel, stop: stopTimer}
 	if err := r.opts.Journal.Started(ctx, t); err != nil {
 		w.leave()
 		log().Error("call.refused", "hop", "journal", "err", err)
@@ -121,7 +123,7 @@ func (w *run) carryOut(handle func(context.Context, capabilities.Invocation) (ca
 		output = acknowledged(w.tool, w.t, output)
 	}
 	if failed == nil {
-		failed = coded(withheld(w.seen, w.tool, w.shown)) // it may have been pasted meanwhile
+		failed = coded(withheld(w.seen, w.tool, w.shown, w.screen)) // it may have been pasted meanwhile
 	}
 	if clean, refused := w.seen.Blobs(output.Blobs, w.shown); failed == nil && refused != nil {
 		failed = refused

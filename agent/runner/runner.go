@@ -69,6 +69,10 @@ type Options struct {
 	Journal  Journal
 	// Spool keeps artifacts until the gateway has them; default: the node keeps none.
 	Spool *spool.Spool
+	// Deliveries are those that were open when the node ended last, and KeepDeliveries makes
+	// durable which are. Default: none are known, and none are kept.
+	Deliveries     []withhold.Open
+	KeepDeliveries func([]withhold.Open) error
 	// Refused is told what the guard did not let run; default: nobody.
 	Refused func(t *wire.Ticket, e *capabilities.Error)
 	Log     *slog.Logger // default: discards
@@ -99,6 +103,7 @@ func New(o Options) (*Runner, error) {
 		running:  make(map[capabilities.CallID]context.CancelCauseFunc),
 		disowned: make(map[capabilities.CallID]time.Time),
 	}
+	r.withhold.Restore(o.Deliveries, o.KeepDeliveries)
 	for _, h := range o.Handlers {
 		for _, c := range h.Capabilities() {
 			if _, ok := o.Catalog.ByCapability(c); !ok {

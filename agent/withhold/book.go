@@ -16,6 +16,11 @@ type Book struct {
 	holds  []*hold
 	pasted []pasted
 	calls  map[*Call]struct{}
+	// earlier is what was open when the node ended last; keep makes what is open durable.
+	earlier []Open
+	keep    func([]Open) error
+
+	keeping sync.Mutex // one writing of what is open at a time; taken before mu
 }
 
 // hold is one secret from before it is on the device until it is gone from the clipboard
@@ -121,20 +126,33 @@ func (c *Call) Hold(s capabilities.Secret) (release func()) {
 func (b *Book) CloseLane(lane capabilities.LaneID) {
 	b.Done(lane)
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	ended := false
 	for _, h := range b.holds {
 		if h.lane == lane && h.ended == 0 {
 			b.clock++
 			h.ended = b.clock
+			ended = true
 		}
 	}
 	b.forgetLocked()
+	b.mu.Unlock()
+	if ended {
+		_ = b.keepOpen() // else it is closed once more than needed after a start
+	}
 }
 
 // Done takes a person's word that nothing of what a lane pasted is to be seen any more.
 func (b *Book) Done(lane capabilities.LaneID) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	before := len(b.earlier)
+	b.earlier = slices.DeleteFunc(b.earlier, func(o Open) bool { return o.Lane == lane })
+	told := len(b.earlier) != before
+	defer func() {
+		b.mu.Unlock()
+		if told {
+			_ = b.keepOpen()
+		}
+	}()
 	b.pasted = slices.DeleteFunc(b.pasted, func(p pasted) bool { return p.lane == lane })
 }
 

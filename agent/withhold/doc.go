@@ -5,7 +5,8 @@
 //
 // Promises: a call gets nothing of a secret that was held at any moment while the call
 // ran; other principals' results stay as they are, so that they cannot be used to guess;
-// nothing here prints or keeps a value longer than that.
+// nothing here prints or keeps a value longer than that; what a restart made this room
+// forget is not to be seen at all until a person says so.
 //
 // It must never import handlers, agent/runner, gateway or platform.
 package withhold

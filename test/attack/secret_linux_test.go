@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -125,6 +126,28 @@ func TestADeliveredSecretIsNotReadBack(t *testing.T) {
 			t.Fatalf("%d %s, want %d", status, body, want)
 		}
 	}
-	a.Await("the word to arrive", func() bool { return call("tool.desktop.screenshot", `{"display":"primary"}`).Code == "" })
+	a.until("the word to arrive", func() bool { return call("tool.desktop.screenshot", `{"display":"primary"}`).Code == "" })
 	pieces("done")
+	// A node that starts again has forgotten the value, and the window still shows it.
+	a.node.Stop()
+	a.node.Start()
+	a.node.AwaitReady("tyrum.desktop.screenshot", "tyrum.desktop.snapshot")
+	for _, look := range [][2]string{{"tool.desktop.snapshot", `{"include_tree":true}`}, {"tool.desktop.screenshot", `{"display":"primary"}`}, {"tool.desktop.keyboard", `{"action":"press","key":"Home"}`}} {
+		if r := call(capabilities.ToolID(look[0]), look[1]); r.Code != capabilities.CodeSecretHeld || !strings.Contains(r.Hint, "secret done main") {
+			t.Errorf("after a restart %s gives %q %s (%s)", look[0], r.Code, r.Message, r.Hint)
+		}
+	}
+	other := dispatch.Request{Caller: caller("other", "other"), Tool: "tool.desktop.snapshot", Args: []byte(`{"include_tree":true}`), Surface: "test"}
+	if r := a.Dispatcher.Call(t.Context(), other); r.Code == capabilities.CodeSecretHeld {
+		t.Errorf("another agent is held for it: %s", r.Message)
+	}
+	a.until("the hands to be over", func() bool {
+		status, _ := a.do(a.operator, "POST", "/v1/lanes/main/secrets-done", "{}")
+		return status == 200
+	})
+	a.until("the word to arrive", func() bool { return call("tool.desktop.screenshot", `{"display":"primary"}`).Code == "" })
+	a.node.Stop() // and the word stays
+	a.node.Start()
+	a.node.AwaitReady("tyrum.desktop.screenshot")
+	pictures("started once more", "")
 }

@@ -167,7 +167,7 @@ func TestSecretFromElsewhere(t *testing.T) {
 // task that holds no more than the call did.
 func TestSecretDeferred(t *testing.T) {
 	const value = "CANARY-for-another-day-1618"
-	later := strings.Replace(string(policy.DefaultSource()), `@id("session-asks")`, `@id("session-asks") @defer("8h")`, 1)
+	later := strings.Replace(string(policy.DefaultSource()), `@id("secret-asks")`, `@id("secret-asks") @defer("8h")`, 1)
 	v := newVaultWith(t, site.Options{Default: later}, value)
 	b := newBoard()
 	n := v.AddNode("desk", b)

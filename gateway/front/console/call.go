@@ -125,7 +125,7 @@ func (v *visit) showCall(problem error) {
 	first := &list.Packets[0]
 	v.show(page{title: string(first.Tool), here: "/console/calls", live: "call", fault: problem,
 		lead: group(text("By "), text(string(first.Principal)), text(" in lane "), code(string(first.Lane)), when(t.device() != "", text(" on "+t.device())), text(", "), moment(first.Time()), text(".")),
-		body: group(t.under(), v.running(t, first), t.signals(first.Call), t.hops(), v.stepsOf(first.Call), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
+		body: group(t.under(), v.running(t, first), v.delivered(t, first), t.signals(first.Call), t.hops(), v.stepsOf(first.Call), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
 }
 
 // running says that a call runs, and ends it for whoever waits.
@@ -139,6 +139,18 @@ func (v *visit) running(t told, first *ledger.Packet) html {
 		when(long, el("p", class("why"), text("It was granted more time than tools usually get (execution.timeout.extended)."))),
 		v.control("DELETE /v1/calls/{call}", at("calls", string(first.Call)), attrs{"class", "stack"},
 			input("reason", "reason", "Reason; the agent is told", "", "maxlength", "500"), button("danger", "End this call")))
+}
+
+// delivered lets somebody who looked at the device say that nothing of a secret which this
+// call delivered is to be seen any more.
+func (v *visit) delivered(t told, first *ledger.Packet) html {
+	if t.fin.Status != string(capabilities.StatusOK) || t.dec.Envelope == nil || !front.Surface(nil, t.dec.Envelope.Grants).Banner {
+		return html{}
+	}
+	return v.control("POST /v1/lanes/{lane}/secrets-done", at("calls", string(first.Call)), attrs{"class", "card stack", "aria-labelledby", "done-h"},
+		el("h2", attrs{"id", "done-h"}, text("Where the secret was pasted")),
+		p(text("There "), code(string(first.Principal)), text(" gets no pictures and runs no scripts until the page or window is closed or left. Look at the device first: if nothing of the value is to be seen, it may look again. Texts stay without the value until the lane ends.")),
+		hiddenField("do", "secrets-done"), hiddenField("lane", string(first.Lane)), button("plain", "Let it look again"))
 }
 
 // moodOf is a state of S1-32 in its word and a shape of its own.

@@ -130,8 +130,17 @@ func (v *visit) ending(c call) html {
 		hiddenField("back", "list"), button("danger small", "End it", "aria-label", "End it: "+string(c.Tool)+" of "+string(c.Principal)))
 }
 
-// cancelCall ends a running call.
+// cancelCall ends a running call, or passes on that a delivered secret is not to be seen any
+// more.
 func (c *Console) cancelCall(v *visit) {
+	if f := v.r.PostForm; f.Get("do") == "secrets-done" {
+		if err := v.ask(http.MethodPost, api("lanes", f.Get("lane"), "secrets-done"), map[string]any{}, nil); err != nil {
+			v.showCall(err)
+			return
+		}
+		v.seeOther(at("calls", v.r.PathValue("call")), "looks")
+		return
+	}
 	id, back := v.r.PathValue("call"), v.r.PostForm.Get("back") == "list"
 	err := v.ask(http.MethodDelete, api("calls", id), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil)
 	switch {

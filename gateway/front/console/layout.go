@@ -54,6 +54,7 @@ var outcomes = map[string]string{
 	"activated": "Activated. It counts from now on.",
 	"staged":    "Staged. It decides nothing until it is activated.",
 	"revoked":   "Revoked. Whatever it was running has ended.",
+	"looks":     "It may look again where it pasted the secret.",
 	"cancelled": "The call was ended. What it did before that is done.",
 	"longer":    "There is more time for it.",
 	"password":  "The password is set. Your other sessions ended.",
