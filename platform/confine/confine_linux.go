@@ -26,13 +26,13 @@ func self(memory uint64) error {
 	// The address space is bounded relative to what is mapped: a Go program reserves
 	// much more than it uses.
 	bound := pages*uint64(os.Getpagesize()) + memory + overhead
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
-	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("not dumpable: %w", err)
 	}
-	return limit([]bounded{{unix.RLIMIT_AS, bound}, {unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, 0}})
+	if err := limit([]bounded{{unix.RLIMIT_AS, bound}, {unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, 0}}); err != nil {
+		return err
+	}
+	return filterCalls()
 }
 
 type bounded struct {

@@ -1,0 +1,8 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+const auditArch = unix.AUDIT_ARCH_X86_64
+
+// older are calls that only this system has besides.
+var older = []uint32{unix.SYS_EPOLL_WAIT}
