@@ -189,6 +189,9 @@ func (n *Node) Start() {
 	n.AwaitReady()
 }
 
+// Offer has the next start of the node agent offer these: the last ones were closed with it.
+func (n *Node) Offer(hs ...capabilities.Handler) { n.hs = hs }
+
 // Stop ends the node agent; it stays paired.
 func (n *Node) Stop() {
 	if n.stop != nil {
