@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -101,6 +102,17 @@ func (p Paste) Encode() (string, error) {
 func (p Paste) QRText() (string, error) {
 	text, err := p.Encode()
 	return strings.ToUpper(text), err
+}
+
+// OnlyHere reports whether the paste names no address that another machine can reach.
+func (p Paste) OnlyHere() bool {
+	for _, addr := range p.Addrs {
+		host, _, err := net.SplitHostPort(addr)
+		if ip, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !ip.Unmap().IsLoopback()) {
+			return false
+		}
+	}
+	return len(p.Addrs) > 0
 }
 
 // ParsePaste reads a paste as people hand it over: with blanks and line breaks

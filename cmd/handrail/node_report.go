@@ -231,7 +231,7 @@ func (r useReport) print(out io.Writer, days int) {
 		fmt.Fprintln(out, "\nStops")
 	}
 	for _, s := range r.Stops {
-		word := "let go on"
+		word := "resumed"
 		if s.Stopped {
 			word = "stopped"
 		}

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -119,16 +117,7 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 // onlyHere reports whether a paste names no address that another machine can reach.
 func onlyHere(text string) bool {
 	paste, err := pairing.ParsePaste(text)
-	if err != nil || len(paste.Addrs) == 0 {
-		return false
-	}
-	for _, addr := range paste.Addrs {
-		host, _, err := net.SplitHostPort(addr)
-		if ip, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !ip.Unmap().IsLoopback()) {
-			return false
-		}
-	}
-	return true
+	return err == nil && paste.OnlyHere()
 }
 
 func printInvite(w, said io.Writer, invite inviteView, qr bool) {

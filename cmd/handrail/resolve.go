@@ -3,42 +3,28 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // named is something that a person may mean: its ID, and the name that people gave it.
-type named struct{ id, label string }
+type named = front.Named
 
 // choose gives the ID that a person means by text: the ID itself, else the one whose label
 // it is, else the only one whose ID or label begins with it. Several are listed and none
 // is chosen; none is told with what there is.
 func choose(what, text string, all []named) (string, error) {
-	if slices.ContainsFunc(all, func(n named) bool { return n.id == text }) || text == "" {
-		return text, nil
+	if text == "" {
+		return "", nil
 	}
-	fits := func(does func(named) bool) (found []named) {
-		for _, n := range all {
-			if does(n) {
-				found = append(found, n)
-			}
-		}
-		return found
-	}
-	found := fits(func(n named) bool { return strings.EqualFold(n.label, text) })
-	if len(found) == 0 {
-		low := strings.ToLower(text)
-		found = fits(func(n named) bool {
-			return strings.HasPrefix(n.id, low) || strings.HasPrefix(strings.ToLower(n.label), low)
-		})
-	}
+	found := front.Meant(text, all)
 	switch len(found) {
 	case 1:
-		return found[0].id, nil
+		return found[0].ID, nil
 	case 0:
 		code := capabilities.CodeNotFound
 		if what == "node" {
@@ -53,8 +39,8 @@ func choose(what, text string, all []named) (string, error) {
 func like(what, text string, all []named) string {
 	near := nearest(text, func(yield func(string)) {
 		for _, n := range all {
-			yield(n.id)
-			yield(n.label)
+			yield(n.ID)
+			yield(n.Label)
 		}
 	})
 	switch {
@@ -72,9 +58,9 @@ func like(what, text string, all []named) string {
 func list(all []named) string {
 	var names []string
 	for _, n := range all {
-		name := n.id
-		if n.label != "" {
-			name += " (" + n.label + ")"
+		name := n.ID
+		if n.Label != "" {
+			name += " (" + n.Label + ")"
 		}
 		names = append(names, name)
 	}
@@ -128,11 +114,11 @@ func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
 	err := c.get(cmd.Context(), path("nodes"), &answer)
 	var all, out []named
 	for _, n := range answer.Nodes {
-		one := named{string(n.ID), n.Label}
+		one := named{ID: string(n.ID), Label: n.Label}
 		if n.State == "approved" || n.State == "pending" {
 			all = append(all, one)
 		} else {
-			out = append(out, named{one.id, ""}) // who was put out is named by its ID alone
+			out = append(out, named{ID: one.ID}) // who was put out is named by its ID alone
 		}
 	}
 	return append(all, out...), err
@@ -165,10 +151,10 @@ func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, 
 	}
 	var all []named
 	for _, item := range items {
-		n := named{id: fmt.Sprint(item[id])}
+		n := named{ID: fmt.Sprint(item[id])}
 		for _, l := range label {
 			if text, ok := item[l].(string); ok {
-				n.label = cmp.Or(n.label, text)
+				n.Label = cmp.Or(n.Label, text)
 			}
 		}
 		all = append(all, n)
@@ -187,12 +173,12 @@ func (c *client) soleNode(cmd *cobra.Command) (string, error) {
 	var all []named
 	for _, n := range answer.Nodes {
 		if n.State == "approved" {
-			all = append(all, named{string(n.ID), n.Label})
+			all = append(all, named{ID: string(n.ID), Label: n.Label})
 		}
 	}
 	switch len(all) {
 	case 1:
-		return all[0].id, nil
+		return all[0].ID, nil
 	case 0:
 		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "no node is paired").WithHint("'handrail pair' lets one in.")
 	}

@@ -39,8 +39,8 @@ func newStopCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Everything is stopped: %s ended, %s revoked. %s Run 'handrail resume' to let calls run again.",
-			count(h.Calls, "call"), count(h.Grants, "grant"), h.heeded("obey", "obeys"))
+		return confirmed(cmd, raw, "Stopped %s: %s ended, %s revoked. Run 'handrail resume' to let calls run again.",
+			h.heeded(), count(h.Calls, "call"), count(h.Grants, "grant"))
 	}
 	return cmd
 }
@@ -59,7 +59,7 @@ func newResumeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Calls may run again. %s", h.heeded("know", "knows"))
+		return confirmed(cmd, raw, "Resumed %s. What was granted before the stop stays revoked.", h.heeded())
 	}
 	return cmd
 }
@@ -136,21 +136,17 @@ func noteStop(cmd *cobra.Command, c *client) {
 	}
 }
 
-// heeded says how many nodes heard of it.
-func (h haltedView) heeded(many, one string) string {
+// heeded says how many devices did so, and which have not yet.
+func (h haltedView) heeded() string {
 	n := h.Nodes
-	verb := many
-	if n.Confirmed == 1 {
-		verb = one
-	}
-	parts := []string{fmt.Sprintf("%s %s", count(n.Confirmed, "connected node"), verb)}
+	parts := []string{count(n.Confirmed, "device")}
 	if silent := n.Connected - n.Confirmed; silent > 0 {
-		parts = append(parts, fmt.Sprintf("%d did not answer yet", silent))
+		parts = append(parts, fmt.Sprintf("%d connected, which did not answer yet", silent))
 	}
 	if n.Away > 0 {
-		parts = append(parts, fmt.Sprintf("%d away will when they come back", n.Away))
+		parts = append(parts, fmt.Sprintf("%d away, as soon as they come back", n.Away))
 	}
-	return strings.Join(parts, "; ") + "."
+	return strings.Join(parts, " and ")
 }
 
 func count[N int | uint64](n N, what string) string {

@@ -152,7 +152,7 @@ func (d *deed) do(ctx context.Context, c *client) string {
 			done = "everything is stopped: " + count(h.Calls, "call") + " ended, " + count(h.Grants, "grant") + " revoked"
 		}
 	case "resume":
-		done = "calls may run again"
+		done = "resumed: calls may run again"
 		_, err = c.Resume(ctx, "")
 	}
 	if err != nil {

@@ -152,8 +152,8 @@ func addStopCmds(parent *cobra.Command) {
 		use, short, done string
 		on               bool
 	}{
-		{"stop", "Stop this device: running calls end, and none starts", "stopped", true},
-		{"resume", "Let calls run on this device again", "not stopped", false},
+		{"stop", "Stop this device: running calls end, and none starts", "Stopped", true},
+		{"resume", "Let calls run on this device again", "Resumed", false},
 	} {
 		parent.AddCommand(&cobra.Command{
 			Use: c.use, Short: c.short, Args: cobra.NoArgs,
@@ -174,7 +174,7 @@ func addStopCmds(parent *cobra.Command) {
 				if commonOf(cmd).json {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]bool{"stopped": c.on})
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "This device is %s.\n", c.done)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s this device.\n", c.done)
 				return nil
 			},
 		})

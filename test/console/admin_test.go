@@ -312,10 +312,10 @@ func TestGroupsAndDifference(t *testing.T) {
 	_, err = d.Nodes.Change(t.Context(), other.ID, nodes.Edit{By: "ann", Labels: &two, Allow: &allow})
 	must(t, err)
 	d.goTo("/console/nodes")
-	d.says("home 2", "quiet 1", "It offers more than it may", "+ tyrum.fixture.press", "It may more than it offers", "− tyrum.gone.away")
+	d.says("home 2", "quiet 1", "It offers more than it may", "+ tool.fixture.press", "It may more than it offers", "− tool.gone.away")
 	d.shots("devices-groups")
 	must(t, d.run(`document.querySelectorAll("[name=want]").forEach((e) => { e.checked = e.value === "tyrum.fixture.slow"; }); document.querySelector("button[value=widen]").click(); 1`, nil))
-	d.await(`document.getElementById("outcome").innerText.includes("Changed")`)
+	d.await(`document.getElementById("outcome").innerText.includes("Saved")`)
 	v, err := d.Nodes.View(other.ID)
 	if err != nil || strings.Join(v.Allow, " ") != "tyrum.fixture.echo tyrum.fixture.slow tyrum.gone.away" {
 		t.Errorf("%q %v", v.Allow, err)
@@ -325,6 +325,15 @@ func TestGroupsAndDifference(t *testing.T) {
 		t.Errorf("%s devices in the group", n)
 	}
 	d.quiet()
+
+	// Calls are narrowed to a device by what people call it. Several are listed and none is chosen.
+	d.AddNode("kitchen light", site.NewHandler())
+	d.goTo("/console/calls?node=kitchen")
+	d.says("No such call lately")
+	d.goTo("/console/calls?node=kit&state=done")
+	d.says("“kit” may be several devices", "kitchen ("+string(other.ID)+")", "kitchen light (")
+	must(t, d.run(`document.querySelector(".empty a, .plainlist a").click(); 1`, nil))
+	d.await(`location.search.includes("node=n") && location.search.includes("state=done")`)
 }
 
 // Every control of every page is told the gateway by the route that it leads to, and

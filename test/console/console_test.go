@@ -175,6 +175,12 @@ func TestSignInAndOut(t *testing.T) {
 			t.Error("the session lives on")
 		}
 	}
+
+	// A link that is put into the tab of this very page changes what stands behind the #.
+	code, _, err := d.Tokens.Login(d.person, "")
+	must(t, err)
+	must(t, d.run(`location.hash = "`+code.Reveal()+`"; 1`, nil))
+	d.await("location.pathname === '/console/approvals' && document.readyState === 'complete'")
 }
 
 // A person at the keyboard answers what an agent waits for; the agent goes on, or not.

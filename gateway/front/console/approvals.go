@@ -75,7 +75,7 @@ func (v *visit) answers(a consent.Approval) html {
 				case consent.KindCall:
 					label, key, style = "Allow once", "a", "main"
 				case consent.KindLease:
-					label, key = "Allow "+spoken(time.Duration(ch.Seconds)*time.Second), "f"
+					label, key = "Allow "+capabilities.Spoken(time.Duration(ch.Seconds)*time.Second), "f"
 				case consent.KindSession:
 					label = "Allow for this session"
 				case consent.KindAlways:
@@ -87,7 +87,7 @@ func (v *visit) answers(a consent.Approval) html {
 					return answerButton(style, string(ch.Kind), label, key)
 				}
 				return group(answerButton(style, string(ch.Kind), label, key),
-					answerButton(style, familyAnswer, "All "+familyOf(a.Tool)+" tools, "+spoken(time.Duration(ch.Seconds)*time.Second), "g"))
+					answerButton(style, familyAnswer, "All "+familyOf(a.Tool)+" tools, "+capabilities.Spoken(time.Duration(ch.Seconds)*time.Second), "g"))
 			}),
 			answerButton("danger", "deny", "Deny", "d")),
 		when(lends, el("p", class("small"), text("While an answer for some minutes lasts, and 15 seconds more, nothing else can be allowed from "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))),
@@ -264,15 +264,4 @@ func orElse(s, other string) string {
 		return other
 	}
 	return s
-}
-
-// spoken is a duration in words.
-func spoken(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0 && d >= time.Hour:
-		return count(int(d/time.Hour), "hour", "hours")
-	case d >= time.Minute:
-		return count(int(d/time.Minute), "minute", "minutes")
-	}
-	return count(int(d/time.Second), "second", "seconds")
 }

@@ -125,7 +125,31 @@ func (v *visit) showCall(problem error) {
 	first := &list.Packets[0]
 	v.show(page{title: string(first.Tool), here: "/console/calls", live: "call", fault: problem,
 		lead: group(text("By "), text(string(first.Principal)), text(" in lane "), code(string(first.Lane)), when(t.device() != "", text(" on "+t.device())), text(", "), moment(first.Time()), text(".")),
-		body: group(t.under(), v.running(t, first), v.delivered(t, first), t.signals(first.Call), t.hops(), v.stepsOf(first.Call), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
+		body: group(t.under(), v.running(t, first), t.verdict(), v.delivered(t, first), t.signals(first.Call), t.hops(), v.stepsOf(first.Call), t.frame(), t.envelope(first.Call), packetsOf(list.Packets))})
+}
+
+// verdict says first how a call ended, why, and what is known of its effect.
+func (t told) verdict() html {
+	if t.end == nil {
+		return html{}
+	}
+	kind, says := "no", map[string]string{"ok": "Done", "denied": "Denied", "pending": "Waits for a person", "error": "Failed"}[t.fin.Status]
+	switch {
+	case t.fin.EndedBy != "":
+		kind, says = "", sentence(t.ended())
+	case t.fin.Status == "ok":
+		kind = "good"
+	case t.fin.Status == "pending":
+		kind = ""
+	}
+	return div("card", el("h2", nil, span("state "+kind, text(orElse(strings.TrimSuffix(says, "."), string(t.end.Kind))))),
+		facts(fact{"Why", when(t.fin.Code != "", code(t.fin.Code))}, fact{"Took", when(t.fin.Duration > 0, text(took(t.fin.Duration)))}, fact{"Effect", when(t.fin.Effect != "", text(t.fin.Effect))}))
+}
+
+// walls says what an isolation class keeps in.
+var walls = map[string]string{
+	"t0": "t0: only its input, no files, no network", "t1": "t1: some files, no network", "t2": "t2: a network, by one way that is watched", "t3": "t3: what the grant lists",
+	"session": "session: works in the person's own session", "": "",
 }
 
 // running says that a call runs, and ends it for whoever waits.
@@ -178,7 +202,7 @@ func (t told) signals(id capabilities.CallID) html {
 		el("h2", nil, moodOf(s.Mood)),
 		el("p", class("faint"), text(map[front.Mood]string{
 			front.MoodSafe: "It reaches no network and has nothing privileged.", front.MoodConnected: "It reaches a network.",
-			front.MoodElevated: "It has privileged keys.", front.MoodRestricted: "Policy gave it less than the tool declares.",
+			front.MoodElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", front.MoodRestricted: "Policy gave it less than the tool declares.",
 		}[s.Mood])),
 		when(s.Mood == front.MoodSafe && e.Risk != "low", el("p", class("faint"), text("Its risk lies in what it reads or changes on the device itself."))),
 		when(s.Outbound, el("p", nil, span("tag", text("↗ reaches out")), when(len(s.Destinations) == 0, span("faint", text("as far as the device lets it"))), joined(s.Destinations))),
@@ -234,7 +258,7 @@ func (t told) envelope(id capabilities.CallID) html {
 	}
 	return group(el("h2", class("part"), text("Envelope and decision")), div("card",
 		facts(fact{"Decision", text(t.dec.Effect)}, fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", when(t.dec.Snapshot != "", code(t.dec.Snapshot))}, fact{"Envelope", code(t.dec.Hash)},
-			fact{"Isolation", text(t.dec.Envelope.Isolation)}, fact{"Withheld", joined(t.dec.Withheld)}),
+			fact{"Isolation", text(orElse(walls[t.dec.Envelope.Isolation], t.dec.Envelope.Isolation))}, fact{"Withheld", joined(t.dec.Withheld)}),
 		el("details", attrs{"id", "envelope"}, el("summary", nil, text("The envelope as it was")), el("pre", attrs{"tabindex", "0", "aria-label", "The envelope"}, el("code", nil, lines(pretty.String()))))))
 }
 

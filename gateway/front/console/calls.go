@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // call is one call as the REST surface folds it from its packets.
@@ -82,7 +83,13 @@ func (v *visit) showCalls(problem error) {
 		Calls  []call `json:"calls"`
 		Before uint64 `json:"before"`
 	}
-	err := v.get(api("calls")+"?"+q.Encode(), &list)
+	id, which, err := v.deviceMeant(q.Get("node"))
+	if id != "" {
+		q.Set("node", id)
+	}
+	if err == nil && which.s == "" {
+		err = v.get(api("calls")+"?"+q.Encode(), &list)
+	}
 	if problem == nil {
 		problem = err
 	}
@@ -91,7 +98,7 @@ func (v *visit) showCalls(problem error) {
 	for _, c := range list.Calls {
 		rows = append(rows, []html{
 			group(span("state "+c.mood(), text(c.Outcome)), when(c.EndedBy != "" || c.Code != "", el("div", class("faint small"), text(orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)))))),
-			group(link(at("calls", string(c.Call)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), text(string(c.Lane)),
+			group(link(at("calls", string(c.Call)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), laneOf(c),
 			text(took(c.Duration)), ago(c.Started), v.ending(c),
 		})
 	}
@@ -106,11 +113,55 @@ func (v *visit) showCalls(problem error) {
 				div("filter", input("f-q", "q", "Search", in.Get("q"), "maxlength", "128", "type", "search", "placeholder", "a host, a code, an ID, a word"),
 					choice("f-state", "state", "State", in.Get("state"), "", "any", "running", "running", "waits", "waits", "over", "over", "done", "done", "ended", "ended", "failed", "failed", "denied", "denied"),
 					button("plain", "Show")),
-				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device"), field("lane", "Lane")))),
-			when(len(rows) == 0 && err == nil && narrowed > 0, empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
+				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device (name or ID)"), field("lane", "Lane")))),
+			which,
+			when(len(rows) == 0 && err == nil && narrowed > 0 && which.s == "", empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
 			when(len(rows) == 0 && err == nil && narrowed == 0, empty("No calls yet", group(text("Connect an agent with "), code("handrail connect"), text(". Each call appears here as it happens.")))),
-			when(len(rows) > 0, table("Calls, newest first", []column{{name: "State"}, {name: "What"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Action"}}, rows)),
+			when(len(rows) > 0, div("brief", table("Calls, newest first", []column{{name: "State"}, {name: "What"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Action"}}, rows))),
 			when(list.Before > 0, p(link("/console/calls?"+olderCalls(in, list.Before), text("Older calls")))))})
+}
+
+// deviceMeant gives the ID of the device that a person means by a name, an ID or the
+// beginning of either. Several are shown to choose from, and none is chosen.
+func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
+	if typed == "" {
+		return "", html{}, nil
+	}
+	var list struct {
+		Nodes []device `json:"nodes"`
+	}
+	if err := v.get(api("nodes"), &list); err != nil {
+		return "", html{}, err
+	}
+	var all []front.Named
+	for _, n := range list.Nodes {
+		all = append(all, front.Named{ID: string(n.ID), Label: orElse(n.Label, n.Host)})
+	}
+	found := front.Meant(typed, all)
+	switch len(found) {
+	case 0: // the ledger may know one that the roster does not
+		return typed, html{}, nil
+	case 1:
+		return found[0].ID, html{}, nil
+	}
+	in := v.r.URL.Query()
+	return "", empty("“"+typed+"” may be several devices", el("ul", class("plainlist"), each(found[:min(len(found), 20)], func(n front.Named) html {
+		pairs := []string{"node", n.ID}
+		for _, name := range filters {
+			if name != "node" {
+				pairs = append(pairs, name, in.Get(name))
+			}
+		}
+		return el("li", nil, link("/console/calls?"+query(pairs...), text(n.Label+" ("+n.ID+")")))
+	}))), nil
+}
+
+// laneOf is a call's lane, marked where it only repeats the caller's name.
+func laneOf(c call) html {
+	if string(c.Lane) == string(c.Principal) {
+		return span("same", text(string(c.Lane)))
+	}
+	return text(string(c.Lane))
 }
 
 func olderCalls(in url.Values, before uint64) string {

@@ -227,10 +227,17 @@ func (c *Console) pair(v *visit) {
 	_ = v.get(api("status"), &site) // without it the paste is as good
 	v.showNodes(nil, el("section", attrs{"class", "card paste", "data-once", "", "aria-labelledby", "paste-h"},
 		el("h2", attrs{"id", "paste-h"}, text("Pairing code")),
-		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and give it this. Good until "), moment(made.Expires), text("; it is not shown again.")),
+		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and enter this code. Good until "), moment(made.Expires), text("; it is not shown again.")),
 		el("pre", attrs{"tabindex", "0", "aria-label", "Pairing code"}, el("code", nil, text(made.Paste))),
-		when(site.Fingerprint != "", p(text("The code carries this page's certificate, so that clients on that device know it. For a browser there, compare it: "), code(site.Fingerprint))),
+		when(onlyHere(made.Paste), el("p", class("banner"), text("Only the gateway's own machine can use this code: the gateway takes devices on loopback alone. Start it with "), code("--quic :7443"), text(" for others."))),
+		when(site.Fingerprint != "", p(text("The code carries this page's certificate, so that clients on that device know it. For a browser there, check that it matches: "), code(site.Fingerprint))),
 		qrOf(strings.ToUpper(made.Paste)))) // a QR code packs capitals denser; case does not matter
+}
+
+// onlyHere reports whether a pairing code names no address that another machine can reach.
+func onlyHere(code string) bool {
+	p, err := pairing.ParsePaste(code)
+	return err == nil && p.OnlyHere()
 }
 
 // qrOf draws a QR code as one path: black on white whatever the page's colours are.
