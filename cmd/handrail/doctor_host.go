@@ -46,10 +46,28 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
 		found = append(found, lack("desktop "+string(part), d.Missing[part], false))
 	}
+	found = append(found, noticeFinding(ctx))
 	if locked := opener.Locked(ctx); locked != "" {
 		found = append(found, finding{Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked, Fix: "Ask the person to unlock it."})
 	}
 	return found
+}
+
+// noticeFinding says whether the session shows its person that calls use the device. Where
+// it shows nothing the rest works: 'handrail node status' and the console say it, too.
+func noticeFinding(ctx context.Context) finding {
+	n := localNotices(desktopConfig{Notices: true}, slog.New(slog.DiscardHandler))
+	defer func() { _ = n.Close() }()
+	f := finding{Part: "host", Name: "desktop notices", OK: true, Detail: "the session shows when calls use this device"}
+	asked, can := n.(interface{ Ready(context.Context) error })
+	if !can {
+		return f
+	}
+	if err := asked.Ready(ctx); err != nil {
+		f.Code, f.Detail = string(capabilities.ReasonBackendMissing), "Nothing on the screen says when calls use this device: "+err.Error()+"."
+		f.Fix = "Start a notification daemon in the session (dunst, mako or the desktop's own); 'handrail node status' says the same."
+	}
+	return f
 }
 
 // lack says what is missing, by the word that the list of nodes has for it.

@@ -196,6 +196,12 @@ func (n *notifier) Show(ctx context.Context, id uint32, notice platform.Notice) 
 // escape keeps a server from taking a name for markup.
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
+// Ready says why the session shows no notices: ErrNoNotices, with the reason. It shows none.
+func (n *notifier) Ready(ctx context.Context) error {
+	_, _, err := n.session(ctx)
+	return err
+}
+
 // Withdraw takes a notice away.
 func (n *notifier) Withdraw(ctx context.Context, id uint32) error {
 	n.mu.Lock()

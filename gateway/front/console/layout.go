@@ -105,7 +105,7 @@ func (c *Console) frame(v *visit, pg page) html {
 					return el("li", nil, el("a", a, text(at.name), badge))
 				}))),
 				el("div", attrs{"class", "who"},
-					el("a", attrs{"class", "me", "href", "/console/account"}, span("name", text(string(v.who.Principal))), span("role", text(string(v.who.Role)))),
+					el("a", attrs{"class", "me", "href", "/console/account"}, span("name", text(string(v.who.Principal))), when(string(v.who.Principal) != string(v.who.Role), span("role", text(string(v.who.Role))))),
 					v.form("/console/logout", attrs{"class", "inline"}, button("quiet", "Sign out")),
 				),
 				el("div", attrs{"id", "switch", "class", "switchbar"}, v.stopButton(stopped)),
