@@ -196,6 +196,8 @@ type node struct {
 	lane capabilities.LaneID
 	who  capabilities.PrincipalID
 	log  *syncBuffer
+	// spool takes the calls' artifacts; nil: they have none.
+	spool capabilities.ArtifactSpool
 }
 
 type syncBuffer struct {
@@ -295,7 +297,7 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 	}
 	out, err := n.h.Handle(ctx, withSteps(n.t, capabilities.Invocation{
 		Grants: []string{"ui.session.persist_state"}, Principal: n.who,
-		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw,
+		Call: "c1", Capability: capabilities.CapabilityID("tyrum.browser." + tool), Lane: n.lane, Args: raw, Spool: n.spool,
 	}))
 	if err != nil {
 		return answer{}, capabilities.AsError(err)

@@ -128,10 +128,9 @@ func shallow(rows []row, depth int) []row {
 // smallPart is up to how many rows what is below a found row comes with it.
 const smallPart = 12
 
-// holding keeps the rows that hold a text, in any case of letters, with those above
-// and a few below them. It gives the number of rows that hold it.
-func holding(rows []row, text string) (out []row, found int) {
-	text = strings.ToLower(text)
+// holding keeps the rows whose lines are looked for, with those above, a few below them,
+// and so many lines before and after. It gives the number of rows that were found.
+func holding(rows []row, finds func(line string) bool, context int) (out []row, found int) {
 	keep := make([]bool, len(rows))
 	end := ends(rows)
 	var above []int
@@ -139,16 +138,17 @@ func holding(rows []row, text string) (out []row, found int) {
 		for len(above) > 0 && rows[above[len(above)-1]].depth >= r.depth {
 			above = above[:len(above)-1]
 		}
-		if strings.Contains(strings.ToLower(r.text), text) {
+		if finds(r.text) {
 			found++
 			for _, a := range above {
 				keep[a] = true
 			}
-			keep[i] = true
+			to := i + 1
 			if end[i]-i <= smallPart {
-				for j := i; j < end[i]; j++ {
-					keep[j] = true
-				}
+				to = end[i]
+			}
+			for j := max(0, i-context); j < min(len(rows), max(to, i+1+context)); j++ {
+				keep[j] = true
 			}
 		}
 		above = append(above, i)

@@ -66,12 +66,12 @@ func TestRows(t *testing.T) {
 		}
 	}
 	rows := outlineOf(30)
-	found, n := holding(rows, "EDIT 7")
+	found, n := holding(rows, looksFor("EDIT 7"), 0)
 	if n != 1 || len(found) != 3 || found[0].ref() != "e1" || found[2].ref() != "e17" {
 		t.Errorf("%d found: %v", n, found)
 	}
 	// The row itself brings what is below it.
-	if found, n = holding(rows, "7 | item"); n != 3 || !strings.Contains(textOf(found), `"Edit 17"`) {
+	if found, n = holding(rows, looksFor("7 | item"), 0); n != 3 || !strings.Contains(textOf(found), `"Edit 17"`) {
 		t.Errorf("%d found: %v", n, found)
 	}
 	if top := shallow(rows, 1); len(top) != 3 || !strings.HasSuffix(top[1].text, "(+60 lines)") {
@@ -86,4 +86,10 @@ func wants(t *testing.T, text string, parts ...string) {
 			t.Errorf("missing %q in:\n%s", part, text)
 		}
 	}
+}
+
+func looksFor(text string) func(string) bool {
+	a := snapshotArgs{Search: text}
+	a.compile()
+	return a.finds
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ type consoleEntry struct {
 	raw    []byte
 	said   *consoleMessage
 	size   int
+	loader cdp.LoaderID // of the document that was shown then
 }
 
 // consoleMessage is one message in words.
@@ -52,6 +54,9 @@ type consoleMessage struct {
 	Line int64  `json:"line,omitempty"`
 	At   string `json:"at,omitempty"`
 	rank int    // severity: 0 error … 3 debug
+	// request is the one it is about. That of a document has its loader's ID, and may be
+	// spoken of before the document is shown.
+	request string
 }
 
 // watchConsole queues what makes a session report its console.
@@ -62,9 +67,10 @@ func watchConsole(ctx context.Context, s *session) []*pending {
 	}
 }
 
-// take records one event. It runs on the reading goroutine.
-func (r *consoleRecord) take(method string, params []byte) {
-	e := &consoleEntry{method: method, raw: params, size: len(params) + 200}
+// take records one event, of the document with that loader or what is in it. It runs on
+// the reading goroutine.
+func (r *consoleRecord) take(loader cdp.LoaderID, method string, params []byte) {
+	e := &consoleEntry{method: method, raw: params, size: len(params) + 200, loader: loader}
 	if len(params) > 4<<10 || method == "Log.entryAdded" {
 		e.said, e.raw = sayConsole(method, params), nil // its long parts need not be kept; not every entry is a message
 		if e.said == nil {
@@ -115,7 +121,7 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	args := struct {
 		Clear  bool   `json:"clear"`
 		Level  string `json:"level"`
-		Since  int64  `json:"since"`
+		Since  *int64 `json:"since"`
 		Before int64  `json:"before"`
 		Limit  int    `json:"limit"`
 	}{Level: "debug"}
@@ -137,12 +143,20 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 		Last     int64             `json:"last"`
 	}{Messages: []*consoleMessage{}}
 	r, hider := &t.console, c.lane.hider()
+	loader, since, earlier := t.shownLoader(), int64(0), 0
+	if args.Since != nil {
+		since = *args.Since
+	}
 	r.mu.Lock()
-	r.ring.each(args.Since, func(seq int64, e *consoleEntry) {
+	r.ring.each(since, func(seq int64, e *consoleEntry) {
 		if e.said == nil && e.raw != nil {
 			e.said, e.raw = sayConsole(e.method, e.raw), nil
 		}
 		if m := e.said; m != nil && m.rank <= most && (args.Before == 0 || seq < args.Before) {
+			if args.Since == nil && e.loader != loader && m.request != string(loader) {
+				earlier++
+				return
+			}
 			m.Seq = seq
 			shown := hider.whole(m.Text)
 			if shown != m.Text {
@@ -162,7 +176,11 @@ func consoleMessages(c *call) (capabilities.Output, error) {
 	}
 	r.mu.Unlock()
 	result.Omitted = newestThatFit(&result.Messages, args.Limit, func(m *consoleMessage) int { return jsonSize(m.Text) + jsonSize(m.URL) })
-	return capabilities.Output{Result: result, Untrusted: true}, nil
+	out := capabilities.Output{Result: result, Untrusted: true}
+	if earlier > 0 {
+		out.Evidence = fmt.Sprintf("%d of pages before are not listed: since 0 lists them", earlier)
+	}
+	return out, nil
 }
 
 // Bounds of one list of messages or requests, as JSON: whose limit its caller says,
@@ -254,12 +272,13 @@ func sayConsole(method string, params []byte) *consoleMessage {
 				Timestamp runtime.Timestamp `json:"timestamp"`
 				URL       string            `json:"url"`
 				Line      int64             `json:"lineNumber"`
+				Request   string            `json:"networkRequestId"`
 			} `json:"entry"`
 		}
 		if !decodeEvent(params, &e) || strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
 			return nil // the browser asked for that icon, not the page
 		}
-		m := &consoleMessage{Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText+slack), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp)}
+		m := &consoleMessage{Type: e.Entry.Level, Text: clipText(e.Entry.Text, maxConsoleText+slack), URL: plainURL(e.Entry.URL), At: stamp(e.Entry.Timestamp), request: e.Entry.Request}
 		if e.Entry.Line > 0 {
 			m.Line = e.Entry.Line + 1
 		}

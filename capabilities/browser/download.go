@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -425,7 +426,10 @@ func (l *lane) dropDownloads(c *chrome, id cdp.BrowserContextID, disposed *pendi
 }
 
 // downloadBytes is the tool network-requests asked for a download's bytes.
-func (c *call) downloadBytes(id string) (capabilities.Output, error) {
+func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
+	if err := c.keeps(keepAs); err != nil {
+		return capabilities.Output{}, err
+	}
 	ds := &c.lane.downloads
 	ds.mu.Lock()
 	var d *download
@@ -469,7 +473,7 @@ func (c *call) downloadBytes(id string) (capabilities.Output, error) {
 	}
 	mime, _, _ := strings.Cut(http.DetectContentType(head[:n]), ";")
 	whole := io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), f), was.bytes+1)
-	if was.bytes <= capabilities.InlineBytes || c.inv.Spool == nil {
+	if keepAs == "" && (was.bytes <= capabilities.InlineBytes || c.inv.Spool == nil) {
 		if was.bytes > maxBlob {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "The file has %d bytes; at most %d are given here.", was.bytes, maxBlob).
 				WithHint("Its path on the node is in the result of the action that downloaded it.")
@@ -486,24 +490,44 @@ func (c *call) downloadBytes(id string) (capabilities.Output, error) {
 	if c.inv.Spool == nil {
 		return out, nil
 	}
-	w, err := c.inv.CreateArtifact(capabilities.ArtifactSpec{Name: was.name, MIME: mime})
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	defer w.Abort()
 	if len(out.Blobs) > 0 {
 		whole = bytes.NewReader(out.Blobs[0].Bytes)
 	}
-	if _, err := io.Copy(w, whole); err != nil {
+	if err := c.keep(&out, cmp.Or(keepAs, was.name), mime, whole); err != nil {
 		return capabilities.Output{}, err
 	}
-	kept, err := w.Commit()
-	if err != nil {
-		return capabilities.Output{}, err
-	}
-	if string(kept.ID) != was.sum {
+	if string(out.Artifacts[0].ID) != was.sum {
 		return capabilities.Output{}, changed // and what was committed goes with the call
 	}
-	out.Artifacts = []capabilities.Artifact{kept}
 	return out, nil
+}
+
+// keeps refuses a name under which the call cannot keep a file; "": it is asked for none.
+func (c *call) keeps(name string) error {
+	switch {
+	case name == "":
+		return nil
+	case name != safeName(name):
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "keep_as: want a plain file name of at most 150 bytes, such as %q.", safeName(name))
+	case c.inv.Spool == nil:
+		return capabilities.Errorf(capabilities.CodeNotSupported, "This node keeps no files of calls.").WithHint("Leave keep_as out: the answer brings the bytes.")
+	}
+	return nil
+}
+
+// keep leaves a file as an artifact of the call, apart from the answer.
+func (c *call) keep(out *capabilities.Output, name, mime string, from io.Reader) error {
+	w, err := c.inv.CreateArtifact(capabilities.ArtifactSpec{Name: name, MIME: mime})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if _, err := io.Copy(w, from); err != nil {
+		return err
+	}
+	kept, err := w.Commit()
+	if err == nil {
+		out.Artifacts = append(out.Artifacts, kept)
+	}
+	return err
 }

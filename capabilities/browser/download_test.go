@@ -384,3 +384,23 @@ func TestRequestThatBecameADownload(t *testing.T) {
 		t.Errorf("the requests became %v, want %v", got, want)
 	}
 }
+
+// A download can be kept by name, without its bytes in the answer.
+func TestDownloadIsKept(t *testing.T) {
+	s := newFileServer(t)
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	d := n.nextDownload(n.must("click", obj{"selector": "#file"}))
+	n.refused(capabilities.CodeNotSupported, "network-requests", obj{"download": d.ID, "keep_as": "mine.bin"})
+	spool := &spooled{}
+	n.spool = spool
+	n.refused(capabilities.CodeInvalidArguments, "network-requests", obj{"keep_as": "mine.bin"})
+	n.refused(capabilities.CodeInvalidArguments, "network-requests", obj{"download": d.ID, "keep_as": "../mine.bin"})
+	a := n.must("network-requests", obj{"download": d.ID, "keep_as": "mine.bin"})
+	if len(a.Blobs) != 0 || len(a.Artifacts) != 1 || a.Artifacts[0].Name != "mine.bin" || a.Artifacts[0].Field != "" || string(a.Artifacts[0].ID) != d.SHA256 {
+		t.Fatalf("%d in the answer, %+v", len(a.Blobs), a.Artifacts)
+	}
+	if sum := sha256.Sum256(spool.data["mine.bin"]); hex.EncodeToString(sum[:]) != d.SHA256 {
+		t.Error("what was kept is something else")
+	}
+}

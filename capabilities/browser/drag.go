@@ -24,6 +24,7 @@ func drag(c *call) (capabilities.Output, error) {
 		TargetRef      string     `json:"target_ref"`
 		TargetSelector string     `json:"target_selector"`
 		Path           []position `json:"path"`
+		Data           *dropped   `json:"data"`
 		DurationMS     int        `json:"duration_ms"`
 		Snapshot       string     `json:"snapshot"`
 	}
@@ -32,6 +33,13 @@ func drag(c *call) (capabilities.Output, error) {
 	}
 	source := which{Ref: args.SourceRef, Selector: args.SourceSelector}
 	goal := which{Ref: args.TargetRef, Selector: args.TargetSelector}
+	if args.Data != nil {
+		if source != (which{}) || len(args.Path) > 0 || goal == (which{}) || *args.Data == (dropped{}) {
+			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "data needs a target, and a text, html or uri in it; it has no source or path.")
+		}
+		c.wants = args.Snapshot
+		return c.dropData(goal, *args.Data)
+	}
 	if elements := source != (which{}) || goal != (which{}); elements == (len(args.Path) > 0) || elements && (source == (which{}) || goal == (which{})) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Give either a source and a target, or path.")
 	}
@@ -57,6 +65,38 @@ func drag(c *call) (capabilities.Output, error) {
 			v.evidence += ", after the pointer was held still before the drag"
 		}
 	}
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	return c.result(v)
+}
+
+// dropped is data as another program lets it be dropped.
+type dropped struct {
+	Text *string `json:"text"`
+	HTML *string `json:"html"`
+	URI  *string `json:"uri"`
+}
+
+// dropData drops data on an element that takes it.
+func (c *call) dropData(goal which, d dropped) (capabilities.Output, error) {
+	if err := c.page(); err != nil {
+		return capabilities.Output{}, err
+	}
+	data := &input.DragData{Items: []*input.DragDataItem{}}
+	for _, x := range []struct {
+		mime string
+		said *string
+	}{{"text/plain", d.Text}, {"text/html", d.HTML}, {"text/uri-list", d.URI}} {
+		if x.said != nil {
+			data.Items = append(data.Items, &input.DragDataItem{MimeType: x.mime, Data: *x.said})
+		}
+	}
+	w, at, err := c.aim(goal.aim("data"))
+	if err != nil {
+		return capabilities.Output{}, naming("target", err)
+	}
+	v, err := c.dropOn(w, at, data, func() {})
 	if err != nil {
 		return capabilities.Output{}, err
 	}

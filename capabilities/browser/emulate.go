@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,10 +53,16 @@ func resize(c *call) (capabilities.Output, error) {
 	now := l.emulated
 	l.mu.Unlock()
 	before := now
-	if err := c.args(&now); err != nil {
+	var given map[string]json.RawMessage
+	if err := errors.Join(c.args(&now), c.args(&given)); err != nil {
 		return capabilities.Output{}, err
 	}
-	if now.Width < 1 || now.Height < 1 || now.Width > maxViewport || now.Height > maxViewport {
+	switch _, sized := given["width"]; {
+	case len(given) == 0:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "Nothing is to be set.").WithHint("Give width and height, or what else the page is to see.")
+	case sized != (given["height"] != nil):
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "width and height go together.")
+	case sized && (now.Width < 1 || now.Height < 1 || now.Width > maxViewport || now.Height > maxViewport):
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "A viewport has 1 to %d pixels on each side.", maxViewport)
 	}
 	if strings.ContainsAny(now.Locale, ",; \r\n") {
@@ -98,14 +105,14 @@ func resize(c *call) (capabilities.Output, error) {
 			now.send(c.ctx, t)
 		}
 	}
-	wrong, err := c.compare(now)
+	seen, wrong, err := c.compare(now)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	out := capabilities.Output{Effect: capabilities.EffectConfirmed, Evidence: "the page sees it so", Result: struct {
 		Width  int64 `json:"width"`
 		Height int64 `json:"height"`
-	}{now.Width, now.Height}}
+	}{cmp.Or(now.Width, seen.Width), cmp.Or(now.Height, seen.Height)}}
 	if len(wrong) > 0 {
 		out.Effect, out.Evidence = capabilities.EffectPartial, "the page shown does not see yet: "+strings.Join(wrong, ", ")
 	}
@@ -165,7 +172,8 @@ func (e emulated) send(ctx context.Context, t *tab) (sent []*pending) {
 // steps queues what one session needs; top is the one of the tab itself.
 func (e emulated) steps(ctx context.Context, s *session, top bool) (sent []*pending) {
 	add := func(p *pending) { sent = append(sent, p) }
-	if top && e.Width > 0 {
+	// Without a size, Chrome keeps the window's: 0 by 0 says so.
+	if top && (e.Width > 0 || e.Scale != nil || e.Mobile != nil) {
 		mobile := e.Mobile != nil && *e.Mobile
 		size := emulation.SetDeviceMetricsOverrideParams{Width: e.Width, Height: e.Height, ScreenWidth: e.Width, ScreenHeight: e.Height, Mobile: mobile}
 		if e.Scale != nil {
@@ -283,11 +291,19 @@ const lookAround = `(async (width) => {
 		zone: zone.timeZone, locale: zone.locale, online: navigator.onLine, agent: navigator.userAgent, touch: navigator.maxTouchPoints > 0};
 })(%d)`
 
+// pageSees is what a page sees.
+type pageSees struct {
+	Width, Height, Screen       int64
+	Ratio                       float64
+	Scheme, Zone, Locale, Agent string
+	Reduced, Online, Touch      bool
+}
+
 // compare asks the page what it sees, and names what differs.
-func (c *call) compare(e emulated) (wrong []string, err error) {
+func (c *call) compare(e emulated) (sees pageSees, wrong []string, err error) {
 	w, err := c.tab.inWorld(c.ctx)
 	if err != nil {
-		return nil, err
+		return sees, nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 3*time.Second)
 	defer cancel()
@@ -295,22 +311,16 @@ func (c *call) compare(e emulated) (wrong []string, err error) {
 		Expression: fmt.Sprintf(lookAround, e.Width), ContextID: w.id, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
 	})
 	if err != nil && c.ctx.Err() == nil {
-		return []string{"its page does not answer"}, nil
+		return sees, []string{"its page does not answer"}, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-	var sees struct {
-		Width, Height, Screen       int64
-		Ratio                       float64
-		Scheme, Zone, Locale, Agent string
-		Reduced, Online, Touch      bool
+		return sees, nil, err
 	}
 	if err := pageFault(res); err != nil {
-		return nil, err
+		return sees, nil, err
 	}
 	if err := json.Unmarshal(res.Result.Value, &sees); err != nil {
-		return nil, err
+		return sees, nil, err
 	}
 	check := func(ok bool, what string) {
 		if !ok {
@@ -318,7 +328,7 @@ func (c *call) compare(e emulated) (wrong []string, err error) {
 		}
 	}
 	mobile := e.Mobile != nil && *e.Mobile
-	check(sees.Width == e.Width && sees.Height == e.Height || mobile && sees.Screen == e.Width, "the viewport")
+	check(e.Width == 0 || sees.Width == e.Width && sees.Height == e.Height || mobile && sees.Screen == e.Width, "the viewport")
 	check(e.Scale == nil || *e.Scale == sees.Ratio, "the device scale factor")
 	check(e.Mobile == nil || mobile == sees.Touch, "mobile")
 	check(e.ColorScheme == "" || e.ColorScheme == "no-preference" || e.ColorScheme == sees.Scheme, "the color scheme")
@@ -327,5 +337,5 @@ func (c *call) compare(e emulated) (wrong []string, err error) {
 	check(e.Locale == "" || strings.EqualFold(e.Locale, sees.Locale) || strings.HasPrefix(strings.ToLower(sees.Locale), strings.ToLower(e.Locale[:min(2, len(e.Locale))])), "the locale")
 	check(e.Offline == nil || *e.Offline != sees.Online, "offline")
 	check(e.UserAgent == "" || e.UserAgent == sees.Agent, "the user agent")
-	return wrong, nil
+	return sees, wrong, nil
 }

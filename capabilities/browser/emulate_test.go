@@ -160,3 +160,34 @@ func TestEmulationInForeignFrame(t *testing.T) {
 		t.Error("the frame's document is not among the requests")
 	}
 }
+
+// What a page sees is set without a size, and leaves the size as it is.
+func TestEmulationNeedsNoSize(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<p>x`)})
+	n := newNodeAlone(t, s.URL)
+	n.goTo(s.URL + "/")
+	size := fmt.Sprint(n.eval("innerWidth+'x'+innerHeight"))
+	a := n.must("resize", obj{"offline": true, "color_scheme": "dark"})
+	if got := fmt.Sprint(n.eval("[navigator.onLine, matchMedia('(prefers-color-scheme: dark)').matches, innerWidth+'x'+innerHeight].join()")); got != "false,true,"+size || a.Effect != "confirmed" {
+		t.Errorf("%s, %s %s", got, a.Effect, a.Evidence)
+	}
+	if fmt.Sprintf("%vx%v", a.m["width"], a.m["height"]) != size {
+		t.Errorf("the result says %s of %s", a.json, size)
+	}
+	n.must("resize", obj{"offline": false, "width": 640, "height": 480})
+	if a := n.must("resize", obj{"timezone": "Asia/Tokyo"}); a.m["width"] != 640.0 || a.m["height"] != 480.0 || a.Effect != "confirmed" {
+		t.Errorf("%s %s %s", a.json, a.Effect, a.Evidence)
+	}
+	if a := n.must("resize", obj{"device_scale_factor": 2}); a.Effect != "confirmed" || n.eval("devicePixelRatio+' '+innerWidth") != "2 640" {
+		t.Errorf("%s %s: %v", a.Effect, a.Evidence, n.eval("devicePixelRatio+' '+innerWidth"))
+	}
+	for _, bad := range []obj{{}, {"width": 500}, {"height": 500}} {
+		n.refused(capabilities.CodeInvalidArguments, "resize", bad)
+	}
+	// A phone has a size, whether one was given or not.
+	other := n.on("lane-2")
+	other.goTo(s.URL + "/")
+	if a := other.must("resize", obj{"mobile": true}); a.Effect != "confirmed" || other.eval("navigator.maxTouchPoints > 0") != true {
+		t.Errorf("%s %s", a.Effect, a.Evidence)
+	}
+}

@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -149,5 +150,41 @@ func TestASelectionIsNoEffectOfADrag(t *testing.T) {
 	n.goTo(s.URL + "/")
 	if a := n.must("drag", obj{"source_selector": "#a", "target_selector": "#b"}); a.Effect != "suspected_noop" {
 		t.Error(a.Effect, a.Evidence)
+	}
+}
+
+// Long values are cut in an outline, with the number of characters left out, and are
+// read whole by ref.
+func TestLongValuesAreCut(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<textarea aria-label=Notes></textarea><input aria-label=Line><div contenteditable aria-label=Rich></div><select aria-label=Pick></select>
+<script>const long = n => Array.from({length: n}, (_, i) => 'word' + i).join(' ');
+document.querySelector('textarea').value = long(9000); document.querySelector('input').value = long(200); document.querySelector('div').textContent = long(300);
+for (let i = 0; i < 60; i++) document.querySelector('select').add(new Option('choice ' + i))</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	snap := n.snap()
+	line := func(name string) string {
+		for l := range strings.SplitSeq(snap, "\n") {
+			if strings.Contains(l, `"`+name+`"`) {
+				return l
+			}
+		}
+		return ""
+	}
+	for name, whole := range map[string]string{"Notes": "word8999", "Line": "word199", "Rich": "word299"} {
+		length := map[string]int{"Notes": 79889, "Line": 1489, "Rich": 2289}[name]
+		if l := line(name); !strings.Contains(l, fmt.Sprintf("(%d more characters; snapshot with this ref shows them)", length-299)) {
+			t.Errorf("%s: …%s", name, l[max(0, len(l)-100):])
+		}
+		own := n.must("snapshot", obj{"ref": n.ref(`"` + name + `"`), "max_chars": 100000}).m["snapshot"].(string)
+		if !strings.Contains(own, whole) || strings.Contains(own, "more characters") {
+			t.Errorf("%s is not read whole: …%s", name, own[max(0, len(own)-100):])
+		}
+	}
+	if l := line("Pick"); !strings.Contains(l, "60 in all") {
+		t.Error(l)
+	}
+	if own := n.must("snapshot", obj{"ref": n.ref(`"Pick"`)}).m["snapshot"].(string); !strings.Contains(own, "choice 59") {
+		t.Error(own)
 	}
 }

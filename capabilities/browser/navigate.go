@@ -412,6 +412,8 @@ type tabEntry struct {
 	URL    string  `json:"url"`
 	Title  string  `json:"title,omitempty"`
 	Dialog *dialog `json:"dialog,omitempty"`
+	// Crashed: it shows nothing, and navigate puts another in its place.
+	Crashed bool `json:"crashed,omitempty"`
 }
 
 // entry is the tab as a list has it; the error is that of its address.
@@ -420,7 +422,7 @@ func (t *tab) entry(ctx context.Context, index int, where reply[page.GetNavigati
 	e.URL, e.Title, err = t.placeOf(ctx, where)
 	e.URL, e.Title, _ = t.lane.hider().place(e.URL, e.Title)
 	if t.isCrashed() {
-		e.Title = "(crashed)"
+		e.Title, e.Crashed = "(crashed)", true
 	}
 	if now, _ := t.look(); t.life.Err() == nil {
 		e.Dialog = now.open

@@ -83,6 +83,37 @@ fetch('/missing');
 	n.refused(capabilities.CodeInvalidArguments, "console-messages", obj{"level": "loud"})
 }
 
+// Both lists begin with the page shown, unless more is asked for.
+func TestListsBeginWithThisPage(t *testing.T) {
+	s := newSite(t, map[string]string{
+		"/1": html(`<script>console.log('of the first'); fetch('/data?1')</script>`), "/data": "x",
+		"/2": html(`<script>console.log('of the second'); history.replaceState(0, '', '/2#in'); setTimeout(() => console.log('and later'), 0)</script>`),
+	})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/1")
+	n.goTo(s.URL + "/2")
+	n.eval(`new Promise(r => setTimeout(r, 1))`)
+	said, a := n.messages(obj{})
+	if strings.Join(said, "; ") != "log: of the second; log: and later" || !strings.Contains(a.Evidence, "1 of pages before") || !strings.Contains(a.Evidence, "since 0") {
+		t.Errorf("%q %q", said, a.Evidence)
+	}
+	if said, a := n.messages(obj{"since": 0}); len(said) != 3 || said[0] != "log: of the first" || a.Evidence != "" {
+		t.Errorf("all: %q %q", said, a.Evidence)
+	}
+	_, a = n.requests(obj{})
+	if strings.Contains(a.json, "data?1") || !strings.Contains(a.Evidence, "of pages before") {
+		t.Errorf("%s %q", a.json, a.Evidence)
+	}
+	if _, a = n.requests(obj{"since": 0}); !strings.Contains(a.json, "data?1") {
+		t.Error(a.json)
+	}
+	// What comes back from the history brings its own messages back.
+	n.must("navigate-back", obj{})
+	if said, _ := n.messages(obj{}); len(said) == 0 || said[0] != "log: of the first" || strings.Contains(strings.Join(said, "; "), "second") {
+		t.Errorf("after going back: %q", said)
+	}
+}
+
 // A page that logs without end costs neither memory nor time.
 func TestConsoleFlood(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
@@ -389,7 +420,7 @@ func TestTypedSecretsStayOut(t *testing.T) {
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	n.must("type", obj{"selector": "input", "text": "sesame & co", "submit": true})
-	_, con := n.messages(obj{})
+	_, con := n.messages(obj{"since": 0})
 	_, net := n.requests(obj{})
 	for _, spelling := range []string{"sesame & co", "sesame+%26+co", "sesame%20"} {
 		if strings.Contains(con.json+net.json, spelling) {

@@ -45,6 +45,22 @@ func (n *node) activeTab() *tab {
 	return l.active
 }
 
+// A tab that crashed says so in the list, and the others do not.
+func TestCrashedTabIsMarked(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html("<p>alive"), "/2": html("<p>other")})
+	n := newNodeAlone(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.must("tabs", obj{"action": "new", "url": s.URL + "/2"})
+	dead := n.activeTab()
+	n.must("tabs", obj{"switch_to": 0})
+	start(t.Context(), dead.s, page.Crash, cdp.Empty{})
+	<-dead.life.Done()
+	list := n.must("tabs", obj{}).m["tabs"].([]any)
+	if len(list) != 2 || list[0].(obj)["crashed"] != nil || list[1].(obj)["crashed"] != true || list[1].(obj)["url"] != s.URL+"/2" {
+		t.Errorf("%v", list)
+	}
+}
+
 func TestTabCrash(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
 	n := newNodeAlone(t, s.URL)

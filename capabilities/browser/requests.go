@@ -69,12 +69,16 @@ func networkRequests(c *call) (capabilities.Output, error) {
 		ID       string   `json:"id"`
 		Body     bool     `json:"body"`
 		Download string   `json:"download"`
+		KeepAs   string   `json:"keep_as"`
 	}{}
 	if err := c.args(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	if args.Download != "" {
-		return c.downloadBytes(args.Download)
+		return c.downloadBytes(args.Download, args.KeepAs)
+	}
+	if args.KeepAs != "" {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "keep_as keeps a download: give download, too.")
 	}
 	t, err := c.lane.current(c.ctx, false)
 	if err != nil {
@@ -96,6 +100,7 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	if args.Since != nil {
 		since = *args.Since
 	}
+	earlier := max(0, since-(r.ring.first-1))
 	before := r.ring.last() + 1
 	if args.Before != "" {
 		if before = requestNumber(args.Before); before == 0 {
@@ -116,6 +121,9 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	var told []string
 	if result.Omitted > 0 && len(result.Requests) > 0 {
 		told = append(told, fmt.Sprintf("%d older ones are left out: before %q gives the newest of them", result.Omitted, result.Requests[0].ID))
+	}
+	if args.Since == nil && earlier > 0 {
+		told = append(told, fmt.Sprintf("%d of pages before are not listed: since 0 lists them", earlier))
 	}
 	if lost > 0 {
 		told = append(told, fmt.Sprintf("%d of the earliest are not kept any more", lost))

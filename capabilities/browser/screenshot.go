@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"image"
 	_ "image/jpeg" // to read the size of what Chrome gives
 	_ "image/png"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -40,11 +42,27 @@ type shotArgs struct {
 	} `json:"clip"`
 	Scale    float64 `json:"scale"`
 	Annotate bool    `json:"annotate"`
+	KeepAs   string  `json:"keep_as"`
 }
+
+// bounds are those of one picture.
+type bounds struct {
+	side  int // pixels
+	bytes int
+	tall  float64 // of a full page, in its pixels; 0: no bound
+}
+
+// A model takes no picture with a longer side, nor one of more than 5 MB, which are counted
+// in base64.
+var forModels = bounds{side: 8000, bytes: 5_000_000 / 4 * 3}
+
+var forFiles = bounds{side: maxSide, bytes: maxBlob}
 
 // screenshot carries out tyrum.browser.screenshot: the viewport, a part of it, an
 // element, or the whole page. A clip is in the pixels that clicks by x and y use;
-// with full_page it is in those of the page.
+// with full_page it is in those of the page. What is too large for a model is given
+// smaller, of a whole page as much as fits, and the result says so; what is kept as a
+// file is not given.
 func screenshot(c *call) (capabilities.Output, error) {
 	args := shotArgs{Format: "png", Quality: 80, Scale: 1}
 	if err := c.args(&args); err != nil {
@@ -53,55 +71,102 @@ func screenshot(c *call) (capabilities.Output, error) {
 	if args.Annotate && args.Format == "webp" {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "An annotated image cannot be webp.").WithHint("Use png or jpeg.")
 	}
+	if err := c.keeps(args.KeepAs); err != nil {
+		return capabilities.Output{}, err
+	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}
+	b, asked := forModels, args.Scale
+	if args.KeepAs != "" {
+		b = forFiles
+	}
+	var s shot
+	for tries := 0; ; tries++ {
+		var err error
+		if s, err = c.shoot(args, b); err != nil {
+			return capabilities.Output{}, err
+		}
+		side, size := max(s.Width, s.Height), len(s.data)
+		if side <= b.side && size <= b.bytes {
+			break
+		}
+		if tries == 8 {
+			return capabilities.Output{}, errImageTooLarge
+		}
+		share := 0.9 * float64(b.bytes) / float64(size) // of the pixels
+		if tall := math.Floor(s.part.Height * share); args.FullPage && side <= b.side && tall >= s.viewHeight {
+			b.tall = tall // a tile that can be read, rather than a whole that cannot
+			continue
+		}
+		args.Scale = s.scale * min(1, float64(b.side)/float64(side), math.Sqrt(share))
+	}
+	var told []string
+	if args.KeepAs == "" && s.scale < asked {
+		s.Scale = math.Round(s.scale*1e4) / 1e4
+		told = append(told, fmt.Sprintf("the picture is smaller than asked, at scale %g: a model takes %d pixels on a side and 5 MB; keep_as keeps it whole", s.Scale, b.side))
+	}
+	if s.LeftOut != nil {
+		told = append(told, fmt.Sprintf("the page goes on: clip from y %g on shows the rest", s.LeftOut.Y))
+	}
+	out := capabilities.Output{Result: s.shotResult, Evidence: strings.Join(told, "; "), Untrusted: true}
+	if args.KeepAs != "" {
+		return out, c.keep(&out, args.KeepAs, s.MIME, bytes.NewReader(s.data))
+	}
+	out.Blobs = []capabilities.Blob{{Field: "bytesBase64", MIME: s.MIME, Bytes: s.data}}
+	return out, nil
+}
+
+// shot is one picture that was taken.
+type shot struct {
+	shotResult
+	data       []byte
+	part       page.Viewport // what it shows, in the viewport's coordinates
+	viewHeight float64
+	scale      float64
+}
+
+// shoot takes one picture.
+func (c *call) shoot(args shotArgs, b bounds) (s shot, err error) {
 	p := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormat(args.Format), OptimizeForSpeed: ptr(true)}
 	if args.Format != "png" {
 		p.Quality = &args.Quality
 	}
-	shown, rest, err := c.frameShot(args, &p)
-	if err != nil {
-		return capabilities.Output{}, err
+	if err := c.frameShot(args, b, &s, &p); err != nil {
+		return s, err
 	}
 	var marks []mark
 	if args.Annotate {
 		if marks, err = c.marks(); err != nil {
-			return capabilities.Output{}, err
+			return s, err
 		}
 		p.Format, p.Quality = "png", nil // it is encoded anew
 	}
 	c.framesPainted()
-	shot := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
-	url, _, err := c.tab.placeOf(c.ctx, c.tab.where(c.ctx))
-	if err != nil {
-		return capabilities.Output{}, err
+	taken := start(c.ctx, c.tab.s, page.CaptureScreenshot, p)
+	if s.URL, _, err = c.tab.placeOf(c.ctx, c.tab.where(c.ctx)); err != nil {
+		return s, err
 	}
-	raw, err := shot.wait(c.ctx)
+	raw, err := taken.wait(c.ctx)
 	if err != nil {
-		return capabilities.Output{}, err
+		return s, err
 	}
-	data, err := imageBytes(raw)
-	if err != nil {
-		return capabilities.Output{}, err
+	if s.data, err = imageBytes(raw); err != nil {
+		return s, err
 	}
-	result := shotResult{MIME: "image/" + args.Format, URL: url, LeftOut: rest}
+	s.MIME = "image/" + args.Format
 	if args.Annotate {
-		if data, result.Legend, err = annotate(data, shown, marks, args); err != nil {
-			return capabilities.Output{}, err
+		if s.data, s.Legend, err = annotate(s.data, s.part, marks, args); err != nil {
+			return s, err
 		}
 	}
-	size, ok := imageSize(data)
+	size, ok := imageSize(s.data)
 	if !ok {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "The browser gave no readable image.").
+		return s, capabilities.Errorf(capabilities.CodeExecutionFailed, "The browser gave no readable image.").
 			WithHint("Try again, or take a smaller part.")
 	}
-	result.Width, result.Height = size.X, size.Y
-	out := capabilities.Output{Result: result, Untrusted: true}
-	if err := c.inv.Give(&out, capabilities.Blob{Field: "bytesBase64", MIME: result.MIME, Bytes: data}, "screenshot."+args.Format); err != nil {
-		return capabilities.Output{}, err
-	}
-	return out, nil
+	s.Width, s.Height = size.X, size.Y
+	return s, nil
 }
 
 // paintWait bounds what a picture waits for frames of other processes.
@@ -143,6 +208,8 @@ type shotResult struct {
 	Legend []legendEntry `json:"legend,omitempty"`
 	// LeftOut is what of a full page did not fit into one image.
 	LeftOut *leftOut `json:"left_out,omitempty"`
+	// Scale is the one it was taken at, where that is smaller than the asked one.
+	Scale float64 `json:"scale,omitempty"`
 }
 
 // leftOut is a part of the page, over its whole width, in the page's pixels: a clip
@@ -152,29 +219,30 @@ type leftOut struct {
 	Height float64 `json:"height"`
 }
 
-// frameShot sets what part of the page is taken, and gives it in the coordinates
-// of the viewport, with what did not fit. The plain viewport needs no question.
-func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown page.Viewport, rest *leftOut, err error) {
+// frameShot sets what part of the page is taken and at which scale, so that it is within
+// the bounds. The plain viewport needs no question.
+func (c *call) frameShot(args shotArgs, b bounds, s *shot, p *page.CaptureScreenshotParams) (err error) {
+	s.scale = args.Scale
 	element := args.Ref != "" || args.Selector != ""
 	if !element && !args.FullPage && args.Clip == nil && args.Scale == 1 && !args.Annotate {
-		return shown, nil, nil
+		return nil
 	}
 	var at aimed
 	if element {
 		if _, at, err = c.aim(aimArgs{Ref: args.Ref, Selector: args.Selector, Kind: "rect"}); err != nil {
-			return shown, nil, err
+			return err
 		}
 		if at.Width < 1 || at.Height < 1 {
-			return shown, nil, capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
+			return capabilities.Errorf(capabilities.CodeElementNotFound, "The element has no area to show.").
 				WithHint("Choose another element, or take the viewport.")
 		}
 	}
 	m, err := do(c.ctx, c.tab.s, page.GetLayoutMetrics, cdp.Empty{})
 	if err != nil {
-		return shown, nil, err
+		return err
 	}
 	if m.CSSVisualViewport == nil || m.CSSContentSize == nil {
-		return shown, nil, errMessage
+		return errMessage
 	}
 	view := page.Viewport{X: m.CSSVisualViewport.PageX, Y: m.CSSVisualViewport.PageY, Width: m.CSSVisualViewport.ClientWidth, Height: m.CSSVisualViewport.ClientHeight}
 	part := view
@@ -191,31 +259,39 @@ func (c *call) frameShot(args shotArgs, p *page.CaptureScreenshotParams) (shown 
 		part.X, part.Y = max(part.X, whole.X), max(part.Y, whole.Y)
 		part.Width, part.Height = right-part.X, bottom-part.Y
 		if part.Width < 1 || part.Height < 1 {
-			return shown, nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "The clip holds nothing: there are %.0f by %.0f pixels.", whole.Width, whole.Height).
 				WithHint("Give x, y, width and height within them; with full_page, of the whole page.")
 		}
 	}
 	c.lane.mu.Lock()
 	ratio := c.lane.emulated.Scale
 	c.lane.mu.Unlock()
-	scale := args.Scale
+	device := 1.0
 	if ratio != nil {
-		scale *= *ratio
+		device = *ratio
 	}
-	if most := math.Floor(min(maxSide, maxPixels/(part.Width*scale)) / scale); args.FullPage && part.Height > most && most >= 1 {
-		rest = &leftOut{Y: part.Y + most, Height: math.Ceil(part.Height - most)}
-		part.Height = most
+	side := float64(b.side) / device // in pixels of the scale
+	if args.FullPage {
+		s.scale = min(s.scale, side/part.Width)
+		most := math.Floor(min(side, maxPixels/(part.Width*s.scale*device*device)) / s.scale)
+		if b.tall > 0 {
+			most = min(most, b.tall)
+		}
+		if part.Height > most {
+			s.LeftOut = &leftOut{Y: part.Y + most, Height: math.Ceil(part.Height - most)}
+			part.Height = most
+		}
+	} else {
+		s.scale = min(s.scale, side/max(part.Width, part.Height), math.Sqrt(maxPixels/(part.Width*part.Height))/device)
 	}
-	if w, h := part.Width*scale, part.Height*scale; w > maxSide || h > maxSide || w*h > maxPixels {
-		return shown, nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "That would be an image of %.0f by %.0f pixels; at most %d on a side and %d million are given.", w, h, maxSide, maxPixels>>20).
-			WithHint("Give a smaller scale, a clip, or an element.")
-	}
-	part.Scale = args.Scale
+	part.Scale = s.scale
 	p.Clip = &part
 	// What is in view is taken as it is; only for the rest the page is laid out anew.
 	beyond := part.X < view.X || part.Y < view.Y || part.X+part.Width > view.X+view.Width+1 || part.Y+part.Height > view.Y+view.Height+1
 	p.CaptureBeyondViewport = ptr(beyond)
-	return page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}, rest, nil
+	s.part = page.Viewport{X: part.X - view.X, Y: part.Y - view.Y, Width: part.Width, Height: part.Height}
+	s.viewHeight = view.Height
+	return nil
 }
 
 // imageBytes takes the image out of the raw answer in one pass.

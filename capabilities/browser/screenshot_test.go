@@ -4,6 +4,7 @@ package browser
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"image"
 	"image/color"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -82,8 +84,8 @@ func TestScreenshotParts(t *testing.T) {
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"clip": obj{"x": 900, "y": 0, "width": 10, "height": 10}})
 	n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"annotate": true, "format": "webp"})
 	n.eval(`document.body.style.height='40000px'; document.getElementById('blue').style.top='39000px'; 1`)
-	if err := n.refused(capabilities.CodeResultTooLarge, "screenshot", obj{"selector": "body"}); !strings.Contains(err.Message, "40000") {
-		t.Error(err)
+	if p, a := n.picture(obj{"selector": "body"}); p.Bounds() != image.Rect(0, 0, 400, 8000) || a.m["scale"] != 0.2 {
+		t.Errorf("an element too long for one image: %v %s", p.Bounds(), a.json)
 	}
 	// A page too long for one image comes in parts: each says where the next begins.
 	y, parts := 0.0, 0
@@ -93,7 +95,7 @@ func TestScreenshotParts(t *testing.T) {
 			args["clip"] = obj{"x": 0, "y": y, "width": 2000, "height": left}
 		}
 		p, a := n.picture(args)
-		if h := float64(p.Bounds().Dy()); h != min(left, 16384) || p.Bounds().Dx() != 2000 {
+		if h := float64(p.Bounds().Dy()); h != min(left, 8000) || p.Bounds().Dx() != 2000 {
 			t.Fatalf("part %d: %v of %v", parts, p.Bounds(), left)
 		}
 		if at := 39010 - int(y); at < p.Bounds().Dy() && !near(p.At(1510, at), 0, 0, 255) || y == 0 && !near(p.At(150, 100), 255, 0, 0) {
@@ -110,10 +112,10 @@ func TestScreenshotParts(t *testing.T) {
 			t.Fatalf("part %d: %v is left out, want %v from %v on", parts, rest, left, y)
 		}
 	}
-	if parts != 2 {
+	if parts != 4 {
 		t.Errorf("%d parts have more behind them", parts)
 	}
-	if p, a := n.picture(obj{"full_page": true, "scale": 0.3, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 600, 12000) || a.m["left_out"] != nil {
+	if p, a := n.picture(obj{"full_page": true, "scale": 0.2, "format": "jpeg"}); p.Bounds() != image.Rect(0, 0, 400, 8000) || a.m["left_out"] != nil {
 		t.Errorf("a long page at a smaller scale: %v", p.Bounds())
 	}
 }
@@ -240,5 +242,104 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 		if hidden > 0 || len(refs) != 130 {
 			t.Errorf("scale %v: %d of %d labels cannot be read", scale, hidden, len(refs))
 		}
+	}
+}
+
+// What a model is given has no side over 8,000 pixels, and is at most 5 MB in base64.
+func TestPicturesFitModels(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c></canvas><script>
+const fill = (w, h) => { c.width = w; c.height = h; const x = c.getContext('2d'), tile = x.createImageData(w, 100);
+for (let y = 0; y < h; y += 100) { for (let i = 0; i < tile.data.length; i += 65536) crypto.getRandomValues(tile.data.subarray(i, i + 65536)); for (let i = 3; i < tile.data.length; i += 4) tile.data[i] = 255; x.putImageData(tile, 0, y); } };
+fill(800, 3000)</script>`)})
+	n := newNode(t, s.URL)
+	n.must("resize", obj{"width": 800, "height": 600})
+	n.goTo(s.URL + "/")
+	fits := func(what string, args obj) (image.Image, answer) {
+		t.Helper()
+		p, a := n.picture(args)
+		if b := a.Blobs[0].Bytes; len(b) > 5_000_000/4*3 || max(p.Bounds().Dx(), p.Bounds().Dy()) > 8000 {
+			t.Errorf("%s: %v, %d bytes", what, p.Bounds(), len(b))
+		}
+		if a.Evidence == "" {
+			t.Errorf("%s: nothing is said", what)
+		}
+		return p, a
+	}
+	p, a := fits("a page of noise", obj{"full_page": true})
+	rest, _ := a.m["left_out"].(obj)
+	if rest == nil || p.Bounds().Dx() != 800 || rest["y"] != float64(p.Bounds().Dy()) || rest["height"] != 3000-rest["y"].(float64) {
+		t.Errorf("a tile of it: %v, %s", p.Bounds(), a.json)
+	}
+	if p, a := fits("an element of noise", obj{"selector": "#c"}); a.m["scale"] == nil || p.Bounds().Dx() != int(800*a.m["scale"].(float64)+0.5) {
+		t.Errorf("an element of noise: %v, %s", p.Bounds(), a.json)
+	}
+	n.must("resize", obj{"width": 2400, "height": 1600})
+	n.eval("fill(2400, 1600), 1")
+	if p, a := fits("a viewport of noise", obj{}); a.m["scale"] == nil || p.Bounds().Dx() >= 2400 {
+		t.Errorf("a viewport of noise: %v, %s", p.Bounds(), a.json)
+	}
+	fits("with refs", obj{"annotate": true})
+	n.eval("c.remove(); document.body.style.cssText = 'width:300px;height:12000px;background:linear-gradient(#fff, #00f)'; 1")
+	if p, a := fits("a long element", obj{"selector": "body"}); a.m["scale"] == nil || p.Bounds().Dy() != 8000 {
+		t.Errorf("a long element: %v, %s", p.Bounds(), a.json)
+	}
+	n.eval("document.body.style.cssText = 'width:9500px;height:100px'; 1")
+	if p, a := fits("a wide page", obj{"full_page": true}); p.Bounds().Dx() != 8000 || a.m["left_out"] != nil {
+		t.Errorf("a wide page: %v, %s", p.Bounds(), a.json)
+	}
+	if _, a := n.picture(obj{}); a.m["scale"] != nil || a.Evidence != "" {
+		t.Errorf("an ordinary picture: %s %q", a.json, a.Evidence)
+	}
+}
+
+// spooled keeps artifacts in memory.
+type spooled struct {
+	mu   sync.Mutex
+	kept []capabilities.Artifact
+	data map[string][]byte // by name
+}
+
+func (s *spooled) Create(spec capabilities.ArtifactSpec) (capabilities.ArtifactWriter, error) {
+	return &spooling{spooled: s, spec: spec}, nil
+}
+
+type spooling struct {
+	*spooled
+	spec capabilities.ArtifactSpec
+	bytes.Buffer
+}
+
+func (w *spooling) Commit() (capabilities.Artifact, error) {
+	a := capabilities.Artifact{ID: capabilities.ArtifactIDOf(sha256.Sum256(w.Bytes())), Name: w.spec.Name, MIME: w.spec.MIME, Size: int64(w.Len()), Field: w.spec.Field}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, a)
+	if w.data == nil {
+		w.data = map[string][]byte{}
+	}
+	w.data[a.Name] = w.Bytes()
+	return a, nil
+}
+
+func (w *spooling) Abort() {}
+
+// A picture can be kept by name, whole, without being in the answer.
+func TestPicturesAreKept(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;width:300px;height:12000px;background:linear-gradient(#fff, #00f)}</style>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.refused(capabilities.CodeNotSupported, "screenshot", obj{"keep_as": "front.png"}) // a call without a spool
+	spool := &spooled{}
+	n.spool = spool
+	for _, bad := range []string{"../up.png", "a/b.png", "a\\b.png", ".", "tab\t.png", strings.Repeat("x", 201)} {
+		n.refused(capabilities.CodeInvalidArguments, "screenshot", obj{"keep_as": bad})
+	}
+	a := n.must("screenshot", obj{"keep_as": "front page.png", "full_page": true})
+	if len(a.Blobs) != 0 || len(a.Artifacts) != 1 || a.Artifacts[0].Name != "front page.png" || a.Artifacts[0].Field != "" || a.Artifacts[0].MIME != "image/png" {
+		t.Fatalf("%d pictures in the answer, artifacts %+v", len(a.Blobs), a.Artifacts)
+	}
+	p, _, err := image.Decode(bytes.NewReader(spool.data["front page.png"]))
+	if err != nil || p.Bounds().Dy() != 12000 || a.m["height"] != 12000.0 || a.m["left_out"] != nil {
+		t.Errorf("kept: %v %v, %s", p.Bounds(), err, a.json)
 	}
 }

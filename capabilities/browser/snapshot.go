@@ -2,7 +2,11 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
 	"strings"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -65,14 +69,21 @@ type snapshotArgs struct {
 	Interactive bool   `json:"interactive_only"`
 	Depth       int    `json:"depth"`
 	Search      string `json:"search"`
+	Regex       bool   `json:"regex"`
+	Context     int    `json:"context_lines"`
 	Boxes       bool   `json:"boxes"`
 	Since       string `json:"since"`
+
+	finds func(line string) bool // what Search asks for; nil: everything
 }
 
 // snapshot carries out tyrum.browser.snapshot.
 func snapshot(c *call) (capabilities.Output, error) {
 	args := snapshotArgs{MaxChars: maxSnapshot}
 	if err := c.args(&args); err != nil {
+		return capabilities.Output{}, err
+	}
+	if err := args.compile(); err != nil {
 		return capabilities.Output{}, err
 	}
 	if err := c.page(); err != nil {
@@ -83,6 +94,35 @@ func snapshot(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	return capabilities.Output{Result: g, Untrusted: true}, nil
+}
+
+// maxPattern bounds a pattern in bytes. Patterns are of RE2, which takes time in proportion
+// to the text, whatever they are.
+const maxPattern = 1000
+
+// compile makes what Search asks for: a text in any case of letters, or a pattern in a line
+// without its dash.
+func (a *snapshotArgs) compile() error {
+	switch {
+	case a.Search == "" && (a.Regex || a.Context > 0):
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "regex and context_lines belong to a search.").WithHint("Give search, too.")
+	case a.Search == "":
+	case a.Regex && len(a.Search) > maxPattern:
+		return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: a pattern has at most %d bytes.", maxPattern)
+	case a.Regex:
+		pattern, err := regexp.Compile(a.Search)
+		if err != nil {
+			var why *syntax.Error
+			errors.As(err, &why)
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: the pattern is not valid: %s.", clip(why.Code.String()+" "+strconv.Quote(why.Expr), 200)).
+				WithHint(`Patterns are of RE2: no look-around, no \1, at most 1000 repetitions.`)
+		}
+		a.finds = func(line string) bool { return pattern.MatchString(strings.TrimPrefix(line, "- ")) }
+	default:
+		text := strings.ToLower(a.Search)
+		a.finds = func(line string) bool { return strings.Contains(strings.ToLower(line), text) }
+	}
+	return nil
 }
 
 // given is a snapshot as its caller gets it.
@@ -133,9 +173,11 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 	c.lane.remember(&outlineShot{id: g.ID, tab: c.tab.id, documents: page.documents, of: v, address: withoutFragment(page.url), lines: lines})
 
 	part := func(rows []row) []row {
-		if args.Search != "" {
+		if args.finds != nil {
 			var found int
-			if rows, found = holding(rows, args.Search); found == 0 {
+			if rows, found = holding(rows, args.finds, args.Context); found == 0 && args.Regex {
+				rows = []row{{0, "- (no line matches the pattern; (?i) before it ignores the case of letters)"}}
+			} else if found == 0 {
 				rows = []row{{0, "- (no line holds the text that was searched for)"}}
 			}
 		}
@@ -160,7 +202,7 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 		whole = before.id + " is of another view"
 	default:
 		old := before.lines
-		if args.Search != "" || args.Depth > 0 {
+		if args.finds != nil || args.Depth > 0 {
 			old = strings.Split(textOf(part(rowsOf(strings.Join(old, "\n")))), "\n")
 			lines = strings.Split(textOf(rows), "\n")
 		}

@@ -599,3 +599,33 @@ let said = null; draw(0, 1, 2, 3, 4);
 	n.eval(`draw(1); 1`)
 	n.refused(capabilities.CodeStaleRef, "click", obj{"ref": first})
 }
+
+// A search takes a pattern, and shows lines around what it finds.
+func TestSearchByPattern(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<main><h1>Orders</h1><p>Before it<p>Order 4711 of <b>2026-01-02</b><p>After it<p>Far away<p>Order none<iframe srcdoc="<p>Order 99 of 2025-12-31"></iframe></main>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	find := func(args obj) string { t.Helper(); return n.must("snapshot", args).m["snapshot"].(string) }
+	got := find(obj{"search": `Order \d+ of \d{4}-\d\d`, "regex": true})
+	wants(t, got, "4711", "Order 99", "- main")
+	for _, not := range []string{"Before", "After", "none"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q in:\n%s", not, got)
+		}
+	}
+	got = find(obj{"search": `4711`, "regex": true, "context_lines": 1})
+	wants(t, got, "Before it", "4711", "After it")
+	if strings.Contains(got, "Far away") {
+		t.Error(got)
+	}
+	wants(t, find(obj{"search": "4711", "context_lines": 2}), "Before it", "Far away")
+	wants(t, find(obj{"search": "^text: Far", "regex": true}), "Far away")
+	if got = find(obj{"search": "order none", "regex": true}); strings.Contains(got, "none") || !strings.Contains(got, "(?i)") {
+		t.Error(got)
+	}
+	wants(t, find(obj{"search": "(?i)order none", "regex": true}), "Order none")
+	for _, bad := range []string{"(", `(?=x)`, `\1`, "a{2000}", strings.Repeat("x", 1001)} {
+		n.refused(capabilities.CodeInvalidArguments, "snapshot", obj{"search": bad, "regex": true})
+	}
+	n.refused(capabilities.CodeInvalidArguments, "snapshot", obj{"regex": true})
+}

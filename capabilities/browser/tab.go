@@ -258,6 +258,13 @@ func (t *tab) look() (tabState, <-chan struct{}) {
 	return t.state, t.changed
 }
 
+// shownLoader is that of the document shown.
+func (t *tab) shownLoader() cdp.LoaderID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state.loader
+}
+
 // await waits until cond holds for the state.
 func (t *tab) await(ctx context.Context, cond func(tabState) bool) error {
 	for {
@@ -385,7 +392,7 @@ func (t *tab) onEvent(method string, params []byte) {
 			t.cameTo(e.LoaderID, e.Name)
 		}
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded":
-		t.console.take(method, params)
+		t.console.take(t.shownLoader(), method, params)
 	case "Page.javascriptDialogOpening":
 		t.dialogOpened(params)
 	case "Page.javascriptDialogClosed":

@@ -107,7 +107,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 				return capabilities.Output{}, err
 			}
 			c.shape = func(acted) any { return uploads{len(open)} }
-			v, err := c.dropFiles(w, at, files, handed)
+			v, err := c.dropOn(w, at, &input.DragData{Items: []*input.DragDataItem{}, Files: files}, handed)
 			if err != nil {
 				return capabilities.Output{}, err
 			}
@@ -149,11 +149,12 @@ func uploadFile(c *call) (capabilities.Output, error) {
 	return capabilities.Output{Result: uploads{len(open)}, Effect: v.effect, Evidence: v.evidence}, nil
 }
 
-// dropFiles drops files where the page takes them, as a person's file manager does. What
-// nobody takes, Chrome would open: it is carried away again.
-func (c *call) dropFiles(w world, at aimed, files []string, handed func()) (verdict, error) {
+// dropOn drops something of another program where the page takes it: files as a person's
+// file manager does, or data. What nobody takes, Chrome would open: it is carried away
+// again. It calls handed right before the drop.
+func (c *call) dropOn(w world, at aimed, data *input.DragData, handed func()) (verdict, error) {
 	const copying = 1
-	data := &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: copying}
+	data.DragOperationsMask = copying
 	ctx := c.input()
 	send := func(kind input.DispatchDragEventType) *pending {
 		return start(ctx, c.tab.s, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at.X, Y: at.Y, Data: data}).pending

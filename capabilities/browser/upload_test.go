@@ -41,3 +41,28 @@ pick.onclick = () => showOpenFilePicker().catch(() => {})</script>`)})
 		{"and takes others", "upload-file", obj{"selector": "#zone", "paths": []string{"b.txt"}}, "confirmed", "", "new Promise(f=>{const g=()=>said=='b.txt=second'?f(said):setTimeout(g,5);g()})", "b.txt=second"},
 	})
 }
+
+// Text, HTML and an address are dropped where the page takes them; elsewhere nothing is.
+func TestDataIsDropped(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><textarea id=field aria-label=Field></textarea><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.getData('text/plain')}</script>"></iframe>
+<script>var said = '', hits = 0; para.onclick = () => { para.textContent = ++hits };
+zone.ondragover = e => e.preventDefault();
+zone.ondrop = e => { e.preventDefault(); const d = e.dataTransfer; said = ['text/plain', 'text/html', 'text/uri-list'].map(k => d.getData(k)).join('|') + '|' + d.files.length };</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL)
+	n.checks([]check{
+		{"all three", "drag", obj{"target_ref": n.ref("[dropzone]", "Drop here"), "data": obj{"text": "Words\nof mine", "html": "<b>bold</b>", "uri": "https://example.com/x"}}, "confirmed", "took the drop", "said", "Words\nof mine|<b>bold</b>|https://example.com/x|0"},
+		{"in a frame", "drag", obj{"target_ref": n.ref("[dropzone]", "Inner zone"), "data": obj{"text": "inward"}}, "confirmed", "took the drop", "said", "inward"},
+		{"into a field", "drag", obj{"target_selector": "#field", "data": obj{"text": "into it"}}, "confirmed", "", "field.value", "into it"},
+	})
+	if err := n.refused(capabilities.CodeExecutionFailed, "drag", obj{"target_selector": "#para", "data": obj{"uri": s.URL + "/elsewhere"}}); !strings.Contains(err.Message, "takes no") {
+		t.Error(err.Message)
+	}
+	for _, bad := range []obj{
+		{"target_selector": "#zone", "data": obj{}}, {"target_selector": "#zone", "source_selector": "#para", "data": obj{"text": "x"}}, {"data": obj{"text": "x"}},
+		{"path": []obj{{"x": 1, "y": 1}, {"x": 9, "y": 9}}, "target_selector": "#zone", "data": obj{"text": "x"}},
+	} {
+		n.refused(capabilities.CodeInvalidArguments, "drag", bad)
+	}
+	n.checks([]check{{"the page goes on", "click", obj{"selector": "#para"}, "confirmed", "", "location.pathname + hits", "/1"}})
+}

@@ -89,10 +89,15 @@ func TestLargeBytesAreArtifacts(t *testing.T) {
 
 	c.must("resize", obj{"width": 1600, "height": 1200})
 	c.must("navigate", obj{"url": page + "/noise"})
+	// For the model it is made smaller, and kept by name it is whole and not in the answer.
 	r = c.must("screenshot", obj{})
+	if pictures := images(r); len(pictures) != 1 || len(pictures[0]) > 5_000_000/4*3 {
+		t.Errorf("%d pictures for the model", len(pictures))
+	}
+	r = c.must("screenshot", obj{"keep_as": "noise.png"})
 	link = c.link(r)
-	if link.Size == nil || *link.Size <= capabilities.InlineBytes || link.MIMEType != "image/png" || link.Name != "screenshot.png" {
-		t.Fatalf("%+v", link)
+	if link.Size == nil || *link.Size <= capabilities.InlineBytes || link.MIMEType != "image/png" || link.Name != "noise.png" || len(images(r)) > 0 {
+		t.Fatalf("%+v, and %d pictures in the answer", link, len(images(r)))
 	}
 	shot := c.resource(link.URI)
 	if sum := sha256.Sum256(shot); link.URI != "handrail://artifact/"+hex.EncodeToString(sum[:]) {
@@ -120,24 +125,31 @@ func TestLargeBytesAreArtifacts(t *testing.T) {
 		t.Errorf("%d pixels are not what the page drew", wrong)
 	}
 
-	// Of a script's pictures, too, large ones are linked and small ones come along.
-	r = c.must("run-code", obj{"code": "page.screenshot()"})
+	// Of a script's pictures, too, those with a name are linked and the others come along.
+	r = c.must("run-code", obj{"code": "page.screenshot({keep_as: 'again.png'})"})
 	if again := c.link(r); !bytes.Equal(c.resource(again.URI), shot) {
 		t.Errorf("the script's picture is another: %+v", again)
 	}
-	small := 0
 	r = c.must("run-code", obj{"code": "for (let i = 0; i < 2; i++) page.screenshot({clip: {x: i, y: 0, width: 20, height: 10}})"})
-	for _, content := range r.Content {
-		if is, ok := content.(*mcp.ImageContent); ok {
-			small++
-			if p, err := png.Decode(bytes.NewReader(is.Data)); err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
-				t.Errorf("the small picture: %v %v", err, p)
-			}
+	small := images(r)
+	for _, data := range small {
+		if p, err := png.Decode(bytes.NewReader(data)); err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
+			t.Errorf("the small picture: %v %v", err, p)
 		}
 	}
-	if small != 2 {
-		t.Errorf("%d small pictures came along", small)
+	if len(small) != 2 {
+		t.Errorf("%d small pictures came along", len(small))
 	}
+}
+
+// images are the pictures in an answer.
+func images(r *mcp.CallToolResult) (all [][]byte) {
+	for _, content := range r.Content {
+		if is, ok := content.(*mcp.ImageContent); ok {
+			all = append(all, is.Data)
+		}
+	}
+	return all
 }
 
 type obj = map[string]any

@@ -64,10 +64,13 @@ var lessons = []lesson{
 	{
 		tool: "snapshot",
 		says: "One outline for the document, its frames and its shadow roots. Each line is a role, a name, states in brackets and the value; what can be acted on, or dropped on (`dropzone`), has a ref. " +
-			"Hidden things are left out, and so is what a password field holds. Long pages are cut, and say so: take a part by `ref`, or look with `search`.",
+			"Hidden things are left out, and so is what a password field holds. Long pages are cut, and say so: take a part by `ref`, or look with `search`. " +
+			"What a field holds is cut after 300 characters, with a count, and a list after 12 choices: by its `ref` it is whole.",
 		rows: []row{
 			{"ref, selector", "only this part of the page"},
-			{"search", "only the lines with this text, and what they are in"},
+			{"search", "only the lines with this text, in any case of letters, and what they are in"},
+			{"regex", "then `search` is a pattern of RE2, of at most 1000 bytes: `^` is the line's role, and `(?i)` ignores the case of letters"},
+			{"context_lines", "with `search`: so many lines before and after each line found, too"},
 			{"interactive_only", "only what can be acted on"},
 			{"depth", "how many levels deep"},
 			{"max_chars", "how long it may be, 200 to 200000; default 14000"},
@@ -142,6 +145,7 @@ var lessons = []lesson{
 		rows: []row{
 			{"source_ref, source_selector", "what to drag"}, {"target_ref, target_selector", "where to drop it"},
 			{"path", "instead: 2 to 256 points of the viewport that the pressed pointer goes along"},
+			{"data", "instead of a source: a `text`, `html` or `uri`, or several of them, as another program would let it be dropped. Files are dropped by `upload-file`"},
 			{"duration_ms", "how long that takes"}, {"snapshot", after},
 		},
 		at: "/board", past: []step{{"snapshot", `{}`}}, args: `{"source_selector": "#card", "target_selector": "#done", "snapshot": "delta"}`,
@@ -165,9 +169,10 @@ var lessons = []lesson{
 			{"clip", "only this rectangle, in CSS pixels"}, {"scale", "0.1 to 3: smaller or larger than on the screen"},
 			{"format, quality", "`png` (default), `jpeg` or `webp`; 1 to 100"},
 			{"annotate", "draws the refs on it, with a `legend`"},
+			{"keep_as", "keeps the picture as a file (an [artifact](artifacts.md)) of this name, and leaves it out of the answer"},
 		},
 		at: "/", past: []step{{"resize", `{"width": 800, "height": 600}`}}, args: `{"annotate": true, "scale": 0.5}`,
-		back: "The image itself comes as image content. A full page of more than 16,384 pixels is cut: `left_out` says from where on (`y`) and how much (`height`), and the same call with a `clip` from there gives the rest.",
+		back: "The image itself comes as image content. It has at most 8,000 pixels on a side, and 5 MB in base64: models take no more. A full page that is longer, or larger, is cut: `left_out` says from where on (`y`) and how much (`height`), and the same call with a `clip` from there gives the rest. Anything else is scaled down, and `scale` says to what. What `keep_as` keeps may have 16,384 pixels on a side, and 32 MiB.",
 	},
 	{
 		tool: "evaluate",
@@ -218,11 +223,12 @@ var lessons = []lesson{
 		tool: "console-messages",
 		rows: []row{
 			{"level", "the least severe to give: `error`, `warning`, `info` or `debug`"},
-			{"since, before", "only what came after this `last` of an earlier answer; only what is older than this `seq`"},
+			{"since", "only what came after this `last` of an earlier answer; 0 for all that is kept, of pages before, too"},
+			{"before", "only what is older than this `seq`"},
 			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"clear", "forgets them after"},
 		},
-		back: "`omitted` counts the older ones that were left out: `before` with the first `seq` of the answer gives them.",
+		back: "Unless `since` is given, it lists what the tab's present document said; `evidence` counts what pages before it did. `omitted` counts the older ones that were left out: `before` with the first `seq` of the answer gives them.",
 		at:   "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"level": "error"}`,
 	},
 	{
@@ -234,6 +240,7 @@ var lessons = []lesson{
 			{"limit", "at most so many, the newest, in 200 KiB; unless said 100, in 32 KiB"},
 			{"id", "one request in detail"}, {"body", "with `id`: its bodies too"},
 			{"download", "the `id` of a download: gives its bytes"},
+			{"keep_as", "with `download`: keeps the file as an [artifact](artifacts.md) of this name, and leaves it out of the answer"},
 		},
 		at: "/soon", past: []step{{"wait-for", `{"text": "Thank you"}`}}, args: `{"types": ["fetch"]}`,
 		back: "Unless `since` is given, it lists what the tab's present document asked for, itself and what was redirected to it included. `omitted` counts the older ones that were left out: a larger `limit` gives them, or `before` with the `id` of the oldest listed. A tab's newest 1000 are kept; `evidence` counts the others. In detail, `Cookie`, `Set-Cookie`, `Authorization` and `Proxy-` headers are named, their values hidden.",
@@ -241,9 +248,9 @@ var lessons = []lesson{
 	},
 	{
 		tool: "resize",
-		says: "Holds for every tab of the conversation, also for new ones.",
+		says: "Holds for every tab of the conversation, also for new ones. What is not given stays as it is.",
 		rows: []row{
-			{"width, height", "of the viewport"}, {"device_scale_factor, mobile, user_agent", "the device"},
+			{"width, height", "of the viewport; both or neither"}, {"device_scale_factor, mobile, user_agent", "the device"},
 			{"color_scheme, reduced_motion", "what its person prefers"}, {"locale, timezone, geolocation", "the place"},
 			{"offline", "no network at all"},
 		},

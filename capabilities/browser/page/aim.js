@@ -263,6 +263,7 @@ async function aimNow(o, again) {
   const f = find(o);
   if (f.error) return f;
   let el = f.el;
+  if (o.kind === 'data') return aimDrop(el, o);
   if (o.kind === 'type') {
     el = fieldOf(el);
     if (el.tagName === 'INPUT' ? !TEXT_INPUTS.has(el.type) && !SET_INPUTS.has(el.type) : !(el.tagName === 'TEXTAREA' || el.isContentEditable || el.editContext))

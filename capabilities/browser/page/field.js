@@ -299,19 +299,27 @@ function aimUpload(o) {
   return {x: 0, y: 0};
 }
 
-// aimDrop aims at what is no file input for a drop of files.
+// aimDrop aims at what is no file input for a drop of files or data.
 function aimDrop(el, o) {
   let p = hitPoint(el);
   if (p.x === undefined) {
     el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
     p = hitPoint(el);
   }
-  if (p.x === undefined) return noInput(el);
-  watch(el, {...o, kind: 'drop'});
+  if (p.x === undefined) return noDrop(el, o.kind === 'data');
+  watch(el, {...o, kind: 'drop', data: o.kind === 'data'});
   return {x: p.x, y: p.y, drop: true};
 }
 
 const noInput = el => fail('execution_failed', `${describe(el)} is no file input, and takes no files that are dropped on it. If it opens a file chooser, click it and then call upload-file without ref or selector.`);
 
-// takesDrop tells whether the page would take the files that are held over it.
-const takesDrop = () => current?.over?.defaultPrevented ? {} : noInput(current?.el || document.documentElement);
+const noDrop = (el, data) => data ? fail('execution_failed', `${describe(el)} takes no data that is dropped on it.`, 'A snapshot marks with [dropzone] what takes drops.') : noInput(el);
+
+// takesDrop tells whether what is held over the page would be taken: by the page, or, if it
+// is data, by a field for text.
+function takesDrop() {
+  const el = current?.el || document.documentElement, hit = current?.overHit;
+  if (current?.over?.defaultPrevented) return {};
+  if (current?.data && hit && !isReadOnly(hit) && !isDisabled(hit) && (hit.isContentEditable || hit.tagName === 'TEXTAREA' || hit.tagName === 'INPUT' && TEXT_INPUTS.has(hit.type))) return {};
+  return noDrop(el, current?.data);
+}

@@ -27,7 +27,7 @@ const AGAIN = 60;
 function watch(el, o) {
   if (current) current.stop();
   const win = el.ownerDocument.defaultView;
-  const w = current = {el, kind: o.kind, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: [], handles: null, later: []};
+  const w = current = {el, kind: o.kind, data: o.data, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: [], handles: null, later: []};
   const stops = [];
   const on = (target, type, f, capture = true) => {
     target.addEventListener(type, f, {capture, passive: type === 'wheel'});
@@ -51,7 +51,7 @@ function watch(el, o) {
     on(win, 'keyup', e => { if (e.isTrusted && w.event) w.at = performance.now(); });
     on(win, 'keydown', e => { if (e.isTrusted && !w.event && (o.kind === 'key' || e.key === 'Enter')) seen(e); });
   } else if (o.kind === 'drop') {
-    on(win, 'dragover', e => { if (e.isTrusted) { w.over = e; w.pressed = true; } });
+    on(win, 'dragover', e => { if (e.isTrusted) { w.over = e; w.overHit = hitOf(e); w.pressed = true; } });
     on(win, 'drop', e => { if (e.isTrusted) { seen(e); w.evidence('something took the drop'); } });
   } else if (o.kind === 'hover' || o.kind === 'wheel') {
     // The pointer's coming already starts things.

@@ -44,7 +44,9 @@ function outline(root, o) {
   }
 
   function valueOf(el, role) {
-    const most = el === root ? 20000 : 300, drawing = editor => quote(cut(editor.innerText.replaceAll('\xa0', ' ').trim(), most));
+    const most = el === root ? MAX_VALUE : 300;
+    const held = s => quote(cut(s, most)) + (s.length > most ? ` (${s.length - most + 1} more characters; ${el === root ? 'evaluate reads them' : 'snapshot with this ref shows them'})` : '');
+    const drawing = editor => held(editor.innerText.replaceAll('\xa0', ' ').trim());
     if (el.tagName === 'INPUT' || el.tagName === 'TEXTAREA') {
       if (role === 'button' || role === 'checkbox' || role === 'radio' || role === 'switch') return '';
       if (isSecret(el)) return el.value ? '(filled, hidden)' : '';
@@ -52,30 +54,31 @@ function outline(root, o) {
       if (role === 'file') return quote([...el.files].map(f => f.name).join(', '));
       const editor = editorOf(el);
       if (editor) return ['', nameOf(el, role)].includes(textOf(editor, 300)) ? drawing(editor) : ''; // what is not hidden from readers, the outline has
-      const holds = el.value ? quote(cut(unsaid(el, el.value), most)) : '';
-      return el.list ? `${holds || '""'} of ${choices(el.list.options)}` : holds;
+      const holds = el.value ? held(unsaid(el, el.value)) : '';
+      return el.list ? `${holds || '""'} of ${choices(el.list.options, el)}` : holds;
     }
     if (el.tagName === 'SELECT') {
       const chosen = [...el.selectedOptions].map(x => squeeze(x.label || x.text));
-      return `${quote(cut(chosen.join(', '), 200))} of ${choices(el.options)}`;
+      return `${quote(cut(chosen.join(', '), 200))} of ${choices(el.options, el)}`;
     }
     if (el.tagName === 'PROGRESS' || el.tagName === 'METER') return el.hasAttribute('value') ? `${el.value} of ${el.max}` : '';
     if (el.hasAttribute('aria-valuenow') || el.hasAttribute('aria-valuetext')) return cut(squeeze(el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow')), 200);
     if (role === 'textbox' || role === 'searchbox') {
       const editor = editorOf(el);
-      return isSecret(el) ? '(hidden)' : editor ? drawing(editor) : quote(cut(el === root ? el.innerText.trim() : squeeze(el.innerText), most));
+      return isSecret(el) ? '(hidden)' : editor ? drawing(editor) : held(el === root ? el.innerText.trim() : squeeze(el.innerText));
     }
     return '';
   }
 
-  function choices(options) {
+  function choices(options, el) {
     let group = '';
-    const all = [...options].slice(0, 12).map(x => {
+    const most = el === root ? 2000 : 12;
+    const all = [...options].slice(0, most).map(x => {
       const before = group;
       group = x.closest('optgroup')?.label || '';
       return (group === before ? '' : `in ${quote(cut(squeeze(group), 60))}: `) + quote(cut(squeeze(x.label || x.text || x.value), 60)) + (x.matches(':disabled') ? ' (disabled)' : '');
     });
-    return all.join(', ') + (options.length > 12 ? `, … ${options.length} in all` : '');
+    return all.join(', ') + (options.length > most ? `, … ${options.length} in all` : '');
   }
 
   let homeDocument, home, here;
@@ -315,6 +318,7 @@ function outline(root, o) {
 
 // Bounds of one outline.
 const MAX_TEXT = 2000000, MAX_LINES = 40000, MAX_DEEP = 800;
+const MAX_VALUE = 200000; // of what one field holds
 const MAX_PART = 1500; // characters from which on a part has a ref of its own
 
 const SILENT = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'DATALIST', 'script', 'style', 'defs', 'symbol', 'title', 'desc', 'metadata']);
