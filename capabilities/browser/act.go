@@ -106,6 +106,8 @@ const (
 	// boundToCome bounds the wait for what Chrome has every reason to report next:
 	// it takes so long only on a machine that has no time for it.
 	boundToCome = 3 * time.Second
+	// hangWait is how long a frame may take to say what an input did that it had.
+	hangWait = 5 * time.Second
 	// navigationWait bounds the wait for a new document once one is on its way.
 	navigationWait = 10 * time.Second
 )
@@ -122,6 +124,7 @@ type outcomeOf struct {
 	Outside   bool   `json:"outside"` // the page was kept from opening another program
 	Navigates bool   `json:"navigates"`
 	Chooses   bool   `json:"chooses"` // a field for files was clicked
+	Stayed    bool   `json:"stayed"`  // all that a drag changed is how what was dragged is marked
 	Copied    string `json:"copied"`  // by key; it goes no further than clipboard.go
 	Place     *there `json:"place"`   // by key: Chrome need not be asked for it
 }
@@ -207,12 +210,15 @@ func (c *call) input() context.Context {
 // Chrome reports.
 func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err error) {
 	before := c.before
+	c.stayed = false
 	asked := w.put(c.ctx, "outcome", map[string]int64{
 		"wait": eventWait.Milliseconds(), "quiet": quietWait.Milliseconds(),
 	})
 	var seen outcomeOf
 	var acknowledged <-chan struct{} // Chrome says that the page had the input
 	var late <-chan time.Time
+	hung := time.NewTimer(time.Hour)
+	defer hung.Stop()
 	if len(sent) > 0 {
 		acknowledged = sent[len(sent)-1].done
 	}
@@ -250,14 +256,23 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 			t := time.NewTimer(quietWait)
 			defer t.Stop()
 			late = t.C
+			if w.frame != nil { // a page that hangs is freed with the call; beside a frame that does, it goes on
+				hung.Reset(hangWait)
+			}
 		case <-late:
 			late = nil
 			w.put(c.ctx, "swallowed", struct{}{})
+		case <-hung.C:
+			if !c.tab.ping(w.s, time.Second) {
+				return verdict{capabilities.EffectUnverifiable, "the frame took the input and has not answered since: a script of it may run without end"}, false, nil
+			}
+			hung.Reset(hangWait)
 		case <-changed:
 		case <-c.ctx.Done():
 			return verdict{}, false, c.ctx.Err()
 		}
 	}
+	c.stayed = seen.Stayed
 	if seen.Missed {
 		return verdict{}, true, nil
 	}

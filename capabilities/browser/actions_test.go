@@ -569,3 +569,28 @@ comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.
 		t.Error(a.json)
 	}
 }
+
+// Lists that mark what was pressed, and let it be dragged only once the pointer rested.
+func TestDragAfterARest(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<style>li{height:34px;border:1px solid;list-style:none}</style><ul id=l style="width:200px;padding:0"><li>A<li>B<li>C<li>D</ul><p id=slight style="width:80px;height:30px">Marked</p><script>
+let timer, from, held, presses = 0;
+const order = () => [...l.children].map(x => x.textContent).join('');
+for (const x of l.children) {
+	x.onpointerdown = e => { x.style.willChange = 'all'; x.draggable = false; from = [e.clientX, e.clientY]; timer = setTimeout(() => { x.draggable = true; x.classList.add('chosen'); }, 300); };
+	x.onpointermove = e => { if (from && Math.hypot(e.clientX - from[0], e.clientY - from[1]) > 4) clearTimeout(timer); };
+	x.onpointerup = () => { clearTimeout(timer); from = null; x.style.willChange = ''; };
+	x.ondragstart = () => { held = x; };
+	x.ondragover = e => { e.preventDefault(); if (held && x !== held) l.insertBefore(held, [...l.children].indexOf(held) < [...l.children].indexOf(x) ? x.nextSibling : x); };
+	x.ondragend = () => { held = null; x.classList.remove('chosen'); };
+}
+l.ondrop = e => e.preventDefault();
+slight.onpointerdown = () => { presses++; slight.className = 'on' + presses; };
+</script>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	n.checks([]check{
+		{"held first", "drag", obj{"source_selector": "li:nth-child(1)", "target_selector": "li:nth-child(3)"}, "confirmed", "held still", "order()", "BCAD"},
+		{"and slowly", "drag", obj{"source_selector": "li:nth-child(4)", "target_selector": "li:nth-child(2)", "duration_ms": 1000}, "confirmed", "held still", "order()", "BDCA"},
+		{"what only marks itself", "drag", obj{"source_selector": "#slight", "target_selector": "li:nth-child(1)"}, "unverifiable", "stayed where it is", "order()", "BDCA"},
+	})
+}

@@ -55,13 +55,17 @@ func drag(c *call) (capabilities.Output, error) {
 		return capabilities.Output{}, err
 	}
 	v, err := d.run(source, goal)
-	if err == nil && v.effect == capabilities.EffectSuspectNoop && len(args.Path) == 0 && d.data == nil {
+	if err == nil && (v.effect == capabilities.EffectSuspectNoop || d.stayed) && len(args.Path) == 0 && !d.taken {
 		// Some lists begin a drag only after the pointer rested on what is dragged.
 		first := d.w
 		d = &dragging{c: c, m: d.m, spread: d.spread, hold: holdFor}
 		first.put(c.ctx, "unselect", struct{}{}).get(c.ctx, nil)
 		v, err = d.run(source, goal)
-		if err == nil && v.effect == capabilities.EffectConfirmed {
+		switch {
+		case err != nil:
+		case d.stayed && v.effect == capabilities.EffectConfirmed:
+			v = verdict{capabilities.EffectUnverifiable, "what is dragged changed in itself and stayed where it is, also after the pointer was held still before the drag"}
+		case v.effect == capabilities.EffectConfirmed:
 			v.evidence += ", after the pointer was held still before the drag"
 		}
 	}
@@ -116,8 +120,11 @@ type dragging struct {
 	moved float64 // how far from where it was pressed, at most
 	from  position
 	data  *input.DragData // not nil: the browser took it over
-	over  bool            // nothing more to find out about how it goes
-	apart bool            // source and goal do not show together
+	taken bool            // it did so
+	// stayed: nothing changed but how what is dragged is marked.
+	stayed bool
+	over   bool // nothing more to find out about how it goes
+	apart  bool // source and goal do not show together
 }
 
 // A drag begins for the browser after some pixels, at most so many (a link's).
@@ -169,6 +176,8 @@ func (d *dragging) run(source, goal which) (verdict, error) {
 		return verdict{}, err
 	}
 	v, missed, err := c.conclude(w, last)
+	now, _ := c.tab.look()
+	d.stayed = c.stayed && now.requests == c.before.requests
 	if missed {
 		err = capabilities.Errorf(capabilities.CodeElementObscured, "The element moved away or was covered before it could be picked up.").
 			WithHint("Wait until the page has come to rest, with tool.browser.wait-for, and try again.")
@@ -296,6 +305,7 @@ func (d *dragging) moveTo(p position) error {
 	if d.data = c.tab.takeDrag(); d.data == nil {
 		return c.ctx.Err()
 	}
+	d.taken = true
 	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver} {
 		if _, err := d.send(c.ctx, kind).wait(c.ctx); err != nil {
 			return err

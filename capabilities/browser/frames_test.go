@@ -271,6 +271,24 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 	t.Logf("a snapshot beside a frame that is known to hang took %v", time.Since(began))
 }
 
+// A frame that hangs before its click was answered costs that click no more than a bound.
+func TestFrameHangsRightAfterAClick(t *testing.T) {
+	pages := map[string]string{"/in": html(`<button id=soon onclick="setTimeout(() => { for(;;); }, 60)">Soon</button>`)}
+	s := newSite(t, pages)
+	pages["/"] = html(`<button onclick="this.textContent='Hit'">Outside</button><iframe id=f src="` + elsewhere(s) + `/in"></iframe>`)
+	n := newNode(t, s.URL, elsewhere(s))
+	n.goTo(s.URL + "/")
+	n.must("hover", obj{"selector": "#soon"})
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	a, err := n.within(ctx, "click", obj{"selector": "#soon"})
+	if err != nil || a.Effect != capabilities.EffectUnverifiable || !strings.Contains(a.Evidence, "has not answered since") {
+		t.Fatalf("%v: %s %q", err, a.Effect, a.Evidence)
+	}
+	n.must("click", obj{"ref": n.ref("Outside")})
+	wants(t, n.snap(), `button "Hit"`, "- (this frame does not answer)")
+}
+
 // Two frames with the same page have different refs, in every lane.
 func TestRefsOfFramesAreUnique(t *testing.T) {
 	pages := map[string]string{"/in": html(counted)}

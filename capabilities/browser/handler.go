@@ -314,6 +314,7 @@ type call struct {
 	release  func()          // gives the lane's order to the next call; idempotent
 	sent     int64           // the last request before the input
 	polls    []transfer      // those that were open then
+	stayed   bool            // all that a drag changed is how what was dragged is marked
 	followed bool            // what the action's requests led to was waited for
 	standing standing        // what was still open when a page, or what the action began, was no longer waited for
 	room     int             // how much of an expression's value is given, in characters

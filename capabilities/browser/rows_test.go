@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ const kinds = {
 	items: ['ul', 'li', n => n + ' <button>Delete</button>'],
 	cards: ['div', 'div', n => '<h3>' + n + '</h3><p>A person</p><span><button>Delete</button></span>'],
 	labelled: ['div', 'div', n => '<b>' + n + '</b><button aria-label="Delete ' + n + '">x</button>'],
+	icons: ['ul', 'li', n => n + '<button aria-label=Delete></button>'],
 	named: ['div', 'div', n => '<button>Delete ' + n + '</button>'],
 	links: ['ul', 'li', n => '<a href="#">' + n + '</a>'],
 };
@@ -34,11 +36,12 @@ function show() {
 	}
 	names.forEach((n, i) => { // only texts and attributes change, as in a virtual DOM
 		const fresh = document.createElement(inner);
-		fresh.innerHTML = draw(n + (extra[n] ? ' ' + extra[n] : ''));
+		fresh.innerHTML = draw(n);
+		if (extra[n]) fresh.append(Object.assign(document.createElement('i'), {textContent: extra[n]}));
 		const walk = (a, b) => {
 			for (const at of b.attributes ?? []) a.setAttribute(at.name, at.value);
 			if (a.nodeType === 3 && a.data !== b.data) a.data = b.data;
-			[...b.childNodes].forEach((k, j) => walk(a.childNodes[j], k));
+			[...b.childNodes].forEach((k, j) => a.childNodes[j] ? walk(a.childNodes[j], k) : a.append(k.cloneNode(true)));
 		};
 		walk(box.children[i], fresh);
 	});
@@ -149,4 +152,44 @@ v.onscroll = draw; draw();
 	if got := n.eval("fired"); got != 5.0 {
 		t.Error(got)
 	}
+}
+
+// A row that is used again for another whose text begins with all of the old one's is
+// another row; one that got more to say stays itself.
+func TestRowsThatBeginAlike(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(reusing)})
+	n := newNode(t, s.URL)
+	for _, kind := range []string{"table", "items", "cards", "icons"} {
+		for _, change := range []string{"names[1] = 'Ben Stone'", "names = ['Ann Lee', 'Ben Stone', 'Cid Vane', 'Dan Wu']", "names = ['Eve', 'Ben Stone']"} {
+			n.goTo(s.URL + "/?kind=" + kind)
+			ref := n.refs(`"Delete"`)[1]
+			n.eval(change + "; show(); 1")
+			if a, err := n.try("click", obj{"ref": ref}); err == nil || err.Code != capabilities.CodeStaleRef {
+				t.Errorf("%s after %s: %v deleted (%s, %v)", kind, change, n.eval("done"), a.Evidence, err)
+			}
+			if done := n.eval("done"); done != "" {
+				t.Errorf("%s after %s: %v was deleted", kind, change, done)
+			}
+		}
+		for _, change := range []string{"box.children[1].append(Object.assign(document.createElement('i'), {textContent: 'seen today'}))", "extra.Ben = '(3)'; show()",
+			"[...box.children].forEach(x => x.append(Object.assign(document.createElement('i'), {textContent: 'still here'})))"} {
+			n.goTo(s.URL + "/?kind=" + kind)
+			ref := n.refs(`"Delete"`)[1]
+			n.eval(change + "; 1")
+			n.must("click", obj{"ref": ref})
+			if done := n.eval("done"); done != "Ben" {
+				t.Errorf("%s after %s: %v was deleted", kind, change, done)
+			}
+		}
+	}
+}
+
+// refs gives those of the lines with all of the words.
+func (n *node) refs(words ...string) (list []string) {
+	for _, r := range rowsOf(n.snap()) {
+		if ref := r.ref(); ref != "" && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.text, w) }) {
+			list = append(list, ref)
+		}
+	}
+	return list
 }

@@ -66,3 +66,39 @@ zone.ondrop = e => { e.preventDefault(); const d = e.dataTransfer; said = ['text
 	}
 	n.checks([]check{{"the page goes on", "click", obj{"selector": "#para"}, "confirmed", "", "location.pathname + hits", "/1"}})
 }
+
+// Where things are dragged by the pointer's events, what they can be dropped on has a ref.
+func TestGoalsOfDragsHaveRefs(t *testing.T) {
+	board := `<style>.col{width:160px;min-height:120px;border:1px solid}.card{cursor:grab;height:30px}</style><div style="display:flex;gap:20px">
+<div><h3>To do</h3><div class="col todo"><div class=card id=a>Card A</div><div class=card>Card B</div></div></div><div><h3>Done</h3><div class="col done" id=done></div></div></div>
+<div style="width:100px;height:60px;background:#eee">Bin zone</div><p>Only words</p><div style="border:1px solid"><button>Other</button></div>
+<script>for (const c of document.querySelectorAll('.card')) {
+	let from; c.onpointerdown = e => { from = [e.clientX, e.clientY]; c.setPointerCapture(e.pointerId); };
+	c.onpointermove = e => { if (from) c.style.transform = ` + "`translate(${e.clientX - from[0]}px, ${e.clientY - from[1]}px)`" + `; };
+	c.onpointerup = e => { if (!from) return; from = null; c.style.transform = ''; c.style.pointerEvents = 'none'; const to = document.elementFromPoint(e.clientX, e.clientY).closest('.col'); c.style.pointerEvents = ''; if (to) to.append(c); };
+}</script>`
+	s := newSite(t, map[string]string{
+		"/": html(board), "/frame": html(`<iframe src="/" width=800 height=500></iframe>`),
+		"/marked": html(`<div class=ui-draggable style="width:80px;height:30px">Drag me</div><div class=ui-droppable style="width:100px;height:60px">Bin</div>`),
+		"/calm":   html(`<div style="width:100px;height:60px;border:1px solid">Just a box</div><button>Press</button>`),
+	})
+	n := newNode(t, s.URL)
+	for _, at := range []string{"/", "/frame"} {
+		n.goTo(s.URL + at)
+		snap := n.snap()
+		done := n.refs("[dropzone]")
+		if len(done) != 2 || len(n.refs("Bin zone")) != 1 || len(n.refs("Only words")) != 0 || strings.Count(snap, "- group") != 3 {
+			t.Fatalf("%s: goals %v in\n%s", at, done, snap)
+		}
+		n.must("drag", obj{"source_ref": n.ref("Card A"), "target_ref": done[1]})
+		if got := n.snap(); !strings.Contains(got[strings.Index(got, "Done"):], "Card A") {
+			t.Errorf("%s: the card is not in the other column:\n%s", at, got)
+		}
+	}
+	n.goTo(s.URL + "/marked")
+	n.ref("[dropzone]", "Bin")
+	n.goTo(s.URL + "/calm")
+	if snap := n.snap(); strings.Contains(snap, "group") {
+		t.Errorf("nothing is dragged there:\n%s", snap)
+	}
+}

@@ -13,7 +13,8 @@ const isFrame = el => el.tagName === 'IFRAME' || el.tagName === 'FRAME' || (el.t
 function frameDocument(el) {
   try {
     const doc = el.contentDocument;
-    if (doc && doc.nodeType === undefined) rename(el.contentWindow); // new to us
+    // New to us? The window tells; its document may have been met before, by an element of it.
+    if (doc && el.contentWindow.EventTarget.prototype.addEventListener === undefined) rename(el.contentWindow);
     return doc;
   } catch { return null; }
 }

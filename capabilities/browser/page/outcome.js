@@ -75,6 +75,7 @@ function watch(el, o) {
       on(win, 'dragstart', e => { if (e.isTrusted) w.drag = e; });
       on(win, 'dragend', e => { if (e.isTrusted) seen(e); });
       on(win, 'drop', e => { if (e.isTrusted) w.evidence('something took the drop'); });
+      w.stayed = stays(el, stops);
     }
     on(win, lastEvent(o), e => {
       if (!e.isTrusted || !w.pressed || w.event || (o.count === 3 && e.detail !== 3)) return;
@@ -207,6 +208,7 @@ async function outcome(o) {
     found: w.found || '', missed: w.missed, seen: !!w.event, ms: w.at ? Math.round(performance.now() - w.at) : 0,
     ticks: w.later.some(c => c.again), ticked: w.later.every(c => c.before || !c.again),
     outside: !!w.outside, chooses: !!w.chooses && !w.event.defaultPrevented, canvas: !!w.event && drawnOn(w.hit || w.el, w.event), handled: !!w.event && w.event.defaultPrevented, copied: w.copied || '',
+    stayed: !!w.stayed?.() && !w.drag && (!w.found || w.found === 'the page changed'),
     navigates: (w.navigates && !!w.event && !w.event.defaultPrevented) || (!!w.submitted && !w.submitted.defaultPrevented && w.sends),
   };
   if (w.kind === 'key' && window.top === window && /^https?:/.test(location.href)) result.place = {url: location.href.slice(0, 40000), title: document.title.slice(0, 5000)};
@@ -252,6 +254,19 @@ function setClipboard(text) {
   window.removeEventListener('beforecopy', may, true);
   window.removeEventListener('copy', copy, true);
   return done;
+}
+
+// stays watches what is dragged: the function that it gives tells whether all that changed
+// is how that itself is marked, as lists do that then waited for the pointer to rest.
+function stays(el, stops) {
+  const place = () => { const r = el.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].map(Math.round).join(); };
+  const was = place();
+  let alone = true;
+  const look = records => { if (records.some(r => r.type !== 'attributes' || !el.contains(r.target))) alone = false; };
+  const observer = new MutationObserver(look);
+  for (const root of rootsOf(el)) observer.observe(root, {subtree: true, childList: true, characterData: true, attributes: true});
+  stops.push(() => observer.disconnect());
+  return () => { look(observer.takeRecords()); return alone && el.isConnected && place() === was; };
 }
 
 // dragging tells whether the page began a drag of its own, and let it be.

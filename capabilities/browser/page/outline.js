@@ -9,6 +9,7 @@ function outline(root, o) {
   const active = focused?.getAttribute('aria-activedescendant') && focused.getRootNode().getElementById?.(focused.getAttribute('aria-activedescendant')); // what Enter takes
   const slots = [], nodes = [], modals = [], rows = new Map(), wordy = new Map(), whole = root === (document.body || document.documentElement);
   turn++;
+  const goalsIn = new Map(); // document -> goalsOf
 
   function attrsOf(el, role) {
     const a = [];
@@ -153,8 +154,12 @@ function outline(root, o) {
     const pointer = style.cursor === 'pointer';
     const clickable = !invisible && isClickable(node, role, style, pointing);
     if (clickable && !TELLING.has(role)) role = 'clickable';
-    const takes = zones.size > 0 && !invisible && zones.has(node) && tag !== 'BODY' && tag !== 'HTML' && role !== 'textbox';
-    if (takes) role ||= 'group';
+    const doc = node.ownerDocument;
+    if (!goalsIn.has(doc)) goalsIn.set(doc, goalsOf(doc));
+    const goals = goalsIn.get(doc);
+    const takes = !invisible && (zones.size > 0 && zones.has(node) || goals?.marked.has(node)) && tag !== 'BODY' && tag !== 'HTML' && role !== 'textbox';
+    const boxed = !takes && !role && !invisible && goals?.boxes > 0 && isBox(node, style) && goals.boxes-- > 0;
+    if (takes || boxed) role ||= 'group';
     const block = !display.startsWith('inline') && display !== 'contents';
     const before = veiled, was = struck;
     struck ||= style.textDecorationLine.includes('line-through');
@@ -171,7 +176,7 @@ function outline(root, o) {
     } else if (!role || invisible || veiled && !(role === 'iframe' || ACTIVE.has(role) && !unreachable(node, veiled))) {
       each(node, shut ? [] : [...kids(node)].filter(k => !(invisible && k.nodeType === 3)), out, mute, pointing || pointer);
     } else {
-      place(node, role, out, mute, pointing || pointer || clickable, shut, clickable, takes);
+      place(node, role, out, mute, pointing || pointer || clickable, shut, clickable, takes, boxed);
     }
     deep--;
     veiled = before;
@@ -180,14 +185,15 @@ function outline(root, o) {
     if (block) out.push(null);
   }
 
-  function place(el, role, out, mute, pointing, shut, clickable, takes) {
+  function place(el, role, out, mute, pointing, shut, clickable, takes, boxed) {
     const active = clickable || ACTIVE.has(role);
     const whole = nameOf(el, role);
     const n = {role, el, row, name: shorten(whole, role), active, kids: []};
     if (role === 'combobox' || FROM_CONTENT.has(role) && whole.length > MAX_NAME) mute = false; // its text is its value, or its name does not hold all of it
     n.attrs = attrsOf(el, role);
     if (struck && n.name) n.attrs.push('struck');
-    if (takes) { n.attrs.push('dropzone'); n.ref = true; }
+    if (takes) n.attrs.push('dropzone');
+    n.ref = takes || boxed;
     if (role === 'iframe') {
       if (el.offsetWidth < 3 || el.offsetHeight < 3) return; // it shows nothing to anyone
       const doc = frameDocument(el);
@@ -280,10 +286,14 @@ function outline(root, o) {
     else { used += text.length + 1; lines.push(text); }
   }
   function rowText(row, most) {
-    if (!rows.has(row)) rows.set(row, textOfRow(row, most));
+    if (!rows.has(row)) rows.set(row, {text: textOfRow(row, most), pieces: textsOfRow(row, most)});
     return rows.get(row);
   }
-  const partOf = el => rowText(partAround(el), MAX_PART_TEXT);
+  // shownRef gives its ref, which stands for it in the row, or the part, that it is in.
+  function shownRef(n) {
+    const part = n.row ? undefined : rowText(partAround(n.el), MAX_PART_TEXT), row = rowText(n.row);
+    return refOf(n.el, n.role, n.name, row.text, whole, part?.text, (part ?? row).pieces);
+  }
   function print(list, pad) {
     for (const n of list) {
       if (typeof n === 'string') { if (!o.interactive) line('text: ' + clean(n), pad); continue; }
@@ -292,7 +302,7 @@ function outline(root, o) {
       if (n.hint && n.hint !== n.name) s += ` [hint=${plain(cut(squeeze(unsaid(n.el, n.hint)), 50))}]`;
       for (const a of n.attrs) s += ` [${plain(a)}]`;
       const head = s.length;
-      const ref = () => ` [ref=${refOf(n.el, n.role, n.name, rowText(n.row), whole, n.row ? undefined : partOf(n.el))}]`;
+      const ref = () => ` [ref=${shownRef(n)}]`;
       if (n.ref) { s += ref(); if (o.collect) nodes.push(n); }
       if (o.boxes && n.ref) s += box(n.el);
       if (n.target) s += ' -> ' + clean(n.target);
@@ -343,6 +353,54 @@ function isClickable(el, role, style, pointing) {
   if (!pointing && style.cursor === 'pointer' && !isAnchor(el)) return true;
   if (role === 'gridcell' && (el.hasAttribute('tabindex') || isListenedFor(el))) return true; // a grid's cells are what is used of it
   return !role && el.tabIndex >= 0 && el.hasAttribute('tabindex') && !scrollsOnly(el, style) && !guardsFocus(el) || heard.size > 0 && (heard.has(el) ? takesPresses(el) : isOneOf(el));
+}
+
+// Where things are dragged by the pointer's events, nothing tells where they can go. goalsOf
+// gives what its author marked as such a goal, and the containers that are to others of
+// their kind what one with something to drag in it is, as the empty column of a board; and
+// how many plain boxes may get a ref, too. null: nothing is dragged on that page.
+const DRAGGED = '[draggable=true],.ui-draggable,[data-rfd-draggable-id],[data-rbd-draggable-id],[aria-grabbed],[aria-roledescription*=drag i],[aria-roledescription*=sortable i]';
+const GOALS = '.ui-droppable,[data-rfd-droppable-id],[data-rbd-droppable-id],[aria-dropeffect]:not([aria-dropeffect=none])';
+const MAX_BOXES = 60;
+
+function goalsOf(doc) {
+  const things = [...doc.querySelectorAll(DRAGGED)].slice(0, 200);
+  for (const el of heard.keys()) {
+    if (things.length < 200 && el.ownerDocument === doc && el.isConnected && /^(-webkit-)?(grab|move)$/.test(getComputedStyle(el).cursor)) things.push(el);
+  }
+  if (!things.length) return null;
+  const marked = new Set(doc.querySelectorAll(GOALS));
+  const seen = new Set();
+  for (const thing of things) {
+    // From its container up, the neighbours of one kind: what stands at the same place in them.
+    const path = [];
+    for (let x = thing.parentElement, i = 0; x && x.tagName !== 'BODY' && i < 4; x = x.parentElement, i++) {
+      if (seen.has(x)) break;
+      seen.add(x);
+      for (const y of x.parentElement?.children ?? []) {
+        if (y === x || y.tagName !== x.tagName) continue;
+        const twin = path.reduceRight((at, [tag, n]) => at?.children[n]?.tagName === tag ? at.children[n] : null, y);
+        const home = thing.parentElement;
+        const alike = twin && (classes(twin).length ? classes(twin).some(c => classes(home).includes(c)) : !classes(home).length);
+        if (alike && !things.includes(twin) && hasRoom(twin)) marked.add(twin).add(home);
+      }
+      path.push([x.tagName, [...x.parentElement?.children ?? []].indexOf(x)]);
+    }
+  }
+  return {marked, boxes: MAX_BOXES};
+}
+
+const classes = el => (el.getAttribute('class') || '').split(/\s+/).filter(c => c);
+
+const hasRoom = el => { const r = el.getBoundingClientRect(); return r.width >= 20 && r.height >= 20; };
+
+// isBox: it is drawn as a place of its own, and holds nothing to act on.
+function isBox(el, style) {
+  if (style.display.startsWith('inline') && style.display !== 'inline-block' || style.display === 'contents') return false;
+  const drawn = parseFloat(style.borderTopWidth) > 0 && style.borderTopStyle !== 'none' || style.backgroundImage !== 'none' || !/^rgba\(.*, 0\)$|^transparent$/.test(style.backgroundColor);
+  if (!drawn || el.childElementCount > 3 || !hasRoom(el)) return false;
+  const r = el.getBoundingClientRect(), win = el.ownerDocument.defaultView;
+  return r.width * r.height * 2 < win.innerWidth * win.innerHeight && ![...el.getElementsByTagName('*')].some(x => ACTIVE.has(roleOf(x)) || heard.has(x));
 }
 
 // isAnchor: nothing is there to be pressed, only a place that addresses name.

@@ -1,14 +1,14 @@
 // ---- refs, and finding elements --------------------------------------------------
 
-// "e12" -> {el: WeakRef, role, name, row, part, first, last, whole}: the text of the row or
-// item of a list that it stands in, that of one of several parts alike (rows.js), the first
+// "e12" -> {el: WeakRef, role, name, row, part, pieces, first, last, whole}: the text of the
+// row or item of a list that it stands in, with the texts that it is made of, that of one of several parts alike (rows.js), the first
 // and the last outline that showed it, and whether one of them was of all of the document.
 const refs = new Map();
 const ids = new WeakMap();     // element -> "e12"
 let next = 1;
 let turn = 0;                  // the outline that is made
 
-function refOf(el, role, name, row, whole, part) {
+function refOf(el, role, name, row, whole, part, pieces) {
   let id = ids.get(el);
   if (!id) {
     id = prefix + 'e' + next++;
@@ -16,7 +16,7 @@ function refOf(el, role, name, row, whole, part) {
   }
   let known = refs.get(id);
   if (known?.el.deref() !== el) refs.set(id, known = {el: new WeakRef(el), first: turn});
-  Object.assign(known, {role, name, last: turn, row: row ?? known.row, part: part ?? known.part, whole: known.whole || whole});
+  Object.assign(known, {role, name, last: turn, row: row ?? known.row, part: part ?? known.part, pieces: pieces ?? known.pieces, whole: known.whole || whole});
   return id;
 }
 

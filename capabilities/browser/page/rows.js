@@ -9,11 +9,17 @@ function rowAround(el) {
 
 // textOfRow gives what tells a row from others; '': nothing does. Its texts stay apart.
 function textOfRow(row, most = 2000) {
-  if (!row || row.textContent.length > 2 * most) return '';
-  const walk = row.ownerDocument.createTreeWalker(row, NodeFilter.SHOW_TEXT), all = [];
-  for (let x = walk.nextNode(); x; x = walk.nextNode()) all.push(x.data);
-  const s = squeeze(all.join(' '));
+  const s = textsOfRow(row, most).join(' ');
   return s.length > most ? '' : s;
+}
+
+// textsOfRow gives the texts in it, none of what is far too long.
+function textsOfRow(row, most = 2000) {
+  const all = [];
+  if (!row || row.textContent.length > 2 * most) return all;
+  const walk = row.ownerDocument.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+  for (let x = walk.nextNode(); x; x = walk.nextNode()) { const s = squeeze(x.data); if (s) all.push(s); }
+  return all;
 }
 
 // partAround gives the part of the page around an element that is one of several alike,
@@ -27,7 +33,6 @@ function partAround(el) {
 }
 
 const MAX_PART_TEXT = 400;
-const partText = el => textOfRow(partAround(el), MAX_PART_TEXT);
 
 // twin finds the one visible element that a ref stands for now: with its role and name,
 // where no other of both was ever shown beside it, else in a row of the same text, where
@@ -51,7 +56,8 @@ function twin(ref, known) {
 // A ref stands for the row that it was shown in. So where its row reads otherwise, it is
 // followed to where the row is now, or refused; never does it mean the next one. A row that
 // only changed stays what it is: it grew, its figures changed, or it alone changed and keeps
-// words that no other has.
+// a text with words that no other has. Whole texts are compared: where "Ben" became "Ben
+// Stone" in its place, nobody can tell the row of another from one that says more.
 
 let acted = ''; // the ref acted on last: what it reads now may be its own doing
 
@@ -62,7 +68,7 @@ const figureless = s => wordsIn(s).filter(w => !/\p{N}/u.test(w)).join(' ');
 // and as they are.
 function shownIn(known, el) {
   const row = known.row ? rowAround(el) : known.part ? partAround(el) : null;
-  return {row, was: known.row || known.part || '', now: row ? textOfRow(row) : ''};
+  return {row, was: known.row || known.part || '', now: row ? textOfRow(row) : '', texts: textsOfRow(row)};
 }
 
 // alike lists what other refs of the same role and the same outline stand in, each row once.
@@ -86,7 +92,7 @@ const build = row => [row, ...row.children].map(x => x.tagName).join();
 // isReused tells whether the element behind a ref stands for something else now.
 function isReused(ref, known, el) {
   if (!ACTIVE.has(known.role)) return false;
-  const {row, was, now} = shownIn(known, el);
+  const {row, was, now, texts} = shownIn(known, el);
   if (!was || was === now) return !!nameTaken(known, el);
   const others = alike(ref, known, row);
   // Plain boxes are a list only where another one holds the same control, or is built alike.
@@ -97,13 +103,15 @@ function isReused(ref, known, el) {
   if (ref === acted && !changed) return false;
   const common = new Set(others.flatMap(x => wordsIn(x.was)));
   const own = all.filter(w => !common.has(w));
-  if (own.length && now.startsWith(was + ' ')) return false; // it grew
-  const stays = own.filter(w => kept.includes(w));
-  if (!others.length) return !all.every(w => kept.includes(w)) && figureless(was) !== figureless(now);
-  if (!changed) return !stays.length;
+  const pieces = known.pieces ?? [was];
+  const whole = s => texts.includes(s) || !!figureless(s) && texts.some(x => figureless(x) === figureless(s));
+  const telling = words => pieces.filter(s => wordsIn(s).some(w => words.includes(w)));
+  if (own.length && now.startsWith(was + ' ') && telling(own).every(whole)) return false; // it grew
+  if (!others.length) return !(all.every(w => kept.includes(w)) && pieces.every(whole)) && figureless(was) !== figureless(now);
+  if (!changed) return !telling(own).some(whole);
   if (figureless(was) === figureless(now) && figureless(was) && !others.some(x => figureless(x.was) === figureless(was))) return false;
   const lasting = own.filter(w => !/\p{N}/u.test(w));
-  return !lasting.length || !lasting.every(w => kept.includes(w));
+  return !lasting.length || !telling(lasting).every(whole);
 }
 
 // candidates lists the visible elements of a role and a name, without el.
