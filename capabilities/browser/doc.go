@@ -11,8 +11,9 @@
 // compose.go, delta.go, recall.go, marks.go and listeners.go) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and
 // emulate.go, world.go, names.go and page/ (what runs inside pages, in an isolated world),
-// reach.go (how a ref or selector finds its document), frames.go, foreign.go and
-// closed.go (frames of other origins and processes, closed shadow roots), tab.go
+// reach.go (how a ref or selector finds its document), frames.go, foreign.go,
+// closed.go and internals.go (frames of other origins and processes, closed shadow roots,
+// what custom elements keep to themselves), tab.go
 // (what a tab reports), chrome.go (the process), conn.go (the protocol); the room egress
 // is the way out to the network. Which browser a lane works in: launch.go, then
 // profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:

@@ -63,3 +63,29 @@ func TestRolesThatContradictTheElement(t *testing.T) {
 		t.Error(got, n.snap())
 	}
 }
+
+// Roles and states that custom elements have by ElementInternals are shown, and follow them.
+func TestRolesByInternals(t *testing.T) {
+	s := newSite(t, map[string]string{"/": html(`<script>
+const box = (role, states, more) => class extends HTMLElement { static formAssociated = true;
+	constructor() { super(); this.i = this.attachInternals(); this.i.role = role; Object.assign(this.i, states); }
+	connectedCallback() { this.tabIndex = 0; this.style.cssText = 'display:inline-block;width:60px;height:20px;border:1px solid'; more?.(this); } };
+customElements.define('x-box', box('checkbox', {ariaChecked: 'true'}, el => el.onclick = () => { el.i.ariaChecked = el.i.ariaChecked === 'true' ? 'false' : 'true'; }));
+customElements.define('x-switch', box('switch', {ariaChecked: 'false'}));
+customElements.define('x-slider', box('slider', {ariaValueNow: '30', ariaValueMin: '0', ariaValueMax: '50'}));
+customElements.define('x-menu', box('button', {ariaExpanded: 'false', ariaHasPopup: 'menu'}));
+customElements.define('x-off', box('button', {ariaDisabled: 'true'}));
+customElements.define('x-plain', box('', {}));
+customElements.define('x-said', box('checkbox', {ariaChecked: 'true'}));
+</script><label>Loud mode <x-box></x-box></label><x-box aria-label=Alone></x-box><x-switch aria-label=Night></x-switch><x-slider aria-label=Volume></x-slider><x-menu>More</x-menu><x-off>Off</x-off><x-plain>Plain</x-plain><x-said role=radio aria-label=Said aria-checked=false></x-said>
+<iframe id=f srcdoc="<script>customElements.define('x-in', class extends HTMLElement { constructor() { super(); const i = this.attachInternals(); i.role = 'tab'; i.ariaSelected = 'true'; } connectedCallback() { this.tabIndex = 0; } })</script><x-in>Inner</x-in>"></iframe>`)})
+	n := newNode(t, s.URL)
+	n.goTo(s.URL + "/")
+	snap := n.snap()
+	wants(t, snap, `checkbox "Loud mode" [checked]`, `checkbox "Alone" [checked]`, `switch "Night" [ref`, `slider "Volume"`, `: 30`, `button "More" [collapsed] [haspopup]`, `button "Off" [disabled]`, `clickable "Plain"`, `radio "Said" [ref`, `tab "Inner" [selected]`)
+	ref := n.ref(`"Alone"`)
+	n.must("click", obj{"ref": ref})
+	if line := n.snap(); !strings.Contains(line, `checkbox "Alone" [ref=`+ref) && !strings.Contains(line, `checkbox "Alone" [focused] [ref=`+ref) {
+		t.Errorf("after a click:\n%s", line)
+	}
+}

@@ -42,6 +42,7 @@ type printed struct {
 	Slots     []cdp.FrameID `json:"slots"` // the foreign frames among the lines; empty: not met yet
 	Strangers int           `json:"strangers"`
 	Suspects  int           `json:"suspects"`
+	Customs   int           `json:"customs"` // custom elements that do not say what they are
 	Omitted   int           `json:"omitted"` // characters beyond what is ever read
 	Hid       bool          `json:"hid"`     // what repeats a value typed in secret was left out
 	Next      int           `json:"next"`
@@ -246,7 +247,7 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	if err == nil && (rest || w != first) {
 		l = w.listen(c.ctx)
 	}
-	for n := 0; err == nil && n < maxShadowDepth && w.knowsMore(c.ctx, top.Suspects, n == 0 && l.hear(c.ctx)); n++ {
+	for n := 0; err == nil && n < maxShadowDepth && w.knowsMore(c.ctx, top, n == 0 && l.hear(c.ctx)); n++ {
 		top, q.Rest = printed{}, false
 		w, err = c.tab.askAny(c.ctx, w.frame, "snapshot", q, &top)
 	}
@@ -270,10 +271,12 @@ func (c *call) read(v view, rest bool) (seen, error) {
 	return page, nil
 }
 
-// knowsMore looks up the closed roots among an outline's suspects, and reports whether
+// knowsMore looks up the closed roots among an outline's suspects, and what its custom
+// elements are, and reports whether
 // the page script knows more than it told; heard: of who listens.
-func (w world) knowsMore(ctx context.Context, suspects int, heard bool) bool {
-	return w.openShadows(ctx, suspects) > 0 || heard
+func (w world) knowsMore(ctx context.Context, out printed, heard bool) bool {
+	opened, told := w.openShadows(ctx, out.Suspects) > 0, w.askInternals(ctx, out.Customs)
+	return opened || told || heard
 }
 
 // reading puts the outlines of a page's frames into one.
@@ -319,7 +322,7 @@ func (c *call) readFrame(f *frame, v view) *ahead {
 		for n := 0; n <= maxShadowDepth; n++ {
 			a.out = printed{}
 			a.w, a.err = c.tab.askFrame(c.ctx, f, "snapshot", question{view: v}, &a.out)
-			if a.err != nil || !a.w.knowsMore(c.ctx, a.out.Suspects, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
+			if a.err != nil || !a.w.knowsMore(c.ctx, a.out, n == 0 && a.w.listen(c.ctx).hear(c.ctx)) {
 				return
 			}
 		}

@@ -26,6 +26,8 @@ var (
 	secretScript string
 	//go:embed page/closed.js
 	closedScript string
+	//go:embed page/internals.js
+	internalsScript string
 	//go:embed page/frames.js
 	framesScript string
 	//go:embed page/refs.js
@@ -50,13 +52,13 @@ var (
 	waitScript string
 
 	pageScript = "(() => {\n'use strict';\nif (globalThis.__handrail) return;\n" +
-		renamed(namesScript+wordsScript+secretScript+closedScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
+		renamed(namesScript+wordsScript+secretScript+closedScript+internalsScript+framesScript+refsScript+rowsScript+outlineScript+passingScript+aimScript+fieldScript+editorScript+outcomeScript+readyScript+waitScript) +
 		"globalThis.__handrail = {" + pageFunctions + "};\n})();"
 )
 
 // pageFunctions are those that this side calls.
 const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, comeToRest, unselect, uploadTo, setClipboard, secretsAmong, repeated, typed, typeIn, setField, paste, takesDrop, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams, tasks, pictures"
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams, tasks, pictures, customAt, tellInternals"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"

@@ -15,7 +15,7 @@ function outline(root, o) {
     const a = [];
     if (UNNAMED.has(role) && !el.hasAttributes()) return a;
     if (el.tagName === 'LABEL' && el.control) el = el.control; // it stands for a hidden one
-    const aria = n => el.getAttribute('aria-' + n);
+    const aria = n => el.getAttribute('aria-' + n) ?? internalsOf(el)?.states?.[n];
     const state = (n, native) => { const v = native ?? aria(n); if (v === true || v === 'true') a.push(n); else if (v === 'mixed') a.push(n + '=mixed'); };
     if (role === 'heading') a.push('level=' + (aria('level') || el.tagName[1] || 2));
     state('checked', el.tagName === 'INPUT' && (el.type === 'checkbox' || el.type === 'radio') ? el.indeterminate ? 'mixed' : el.checked : undefined);
@@ -64,6 +64,8 @@ function outline(root, o) {
     }
     if (el.tagName === 'PROGRESS' || el.tagName === 'METER') return el.hasAttribute('value') ? `${el.value} of ${el.max}` : '';
     if (el.hasAttribute('aria-valuenow') || el.hasAttribute('aria-valuetext')) return cut(squeeze(el.getAttribute('aria-valuetext') || el.getAttribute('aria-valuenow')), 200);
+    const inner = internalsOf(el);
+    if (inner?.value && !isSecret(el)) return RANGED.has(role) || VALUES.has(role) ? inner.value : held(unsaid(el, inner.value));
     if (role === 'textbox' || role === 'searchbox') {
       const editor = editorOf(el);
       return isSecret(el) ? '(hidden)' : editor ? drawing(editor) : held(el === root ? el.innerText.trim() : squeeze(el.innerText));
@@ -139,6 +141,7 @@ function outline(root, o) {
     if (display === 'none' && !imageOf(node)?.checkVisibility({visibilityProperty: true})) return;
     if (display === '') { suspect(node.parentElement); return; } // its parent shows something else
     examine(node);
+    noteCustom(node);
     let role = roleOf(node);
     const outer = row;
     if (ROWS.has(role)) row = node;
@@ -582,6 +585,7 @@ async function snapshot(o) {
   if (o.rest || curtain()) await rest();
   next = Math.max(next, o.base);
   suspects = [];
+  customs = [];
   strangers = [];
   hid = false;
   let root = document.body || document.documentElement;
@@ -592,7 +596,7 @@ async function snapshot(o) {
   }
   const out = root ? outline(root, o) : {text: '', slots: [], omitted: 0};
   prune();
-  return {...out, next, suspects: suspects.length, strangers: strangers.length, hid, url: location.href, title: document.title};
+  return {...out, next, suspects: suspects.length, customs: customs.length, strangers: strangers.length, hid, url: location.href, title: document.title};
 }
 
 // marks lists what of the outline's refs is in view, with its box.

@@ -76,7 +76,7 @@ function ownRole(el) {
     case 'SECTION': return el.hasAttribute('aria-label') || el.hasAttribute('aria-labelledby') ? 'region' : '';
     case 'svg': return el.hasAttribute('aria-label') || el.querySelector(':scope > title') ? 'img' : '';
   }
-  return TAGS[el.tagName] || '';
+  return TAGS[el.tagName] || internalsOf(el)?.role || '';
 }
 
 function editingHost(el) {
