@@ -260,6 +260,7 @@ func (v *view) arrange() {
 			v.roots = append(v.roots, i)
 		}
 	}
+	v.inReadingOrder()
 }
 
 // narrow leaves the elements of the wanted windows. An application that does not
