@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
@@ -82,8 +84,19 @@ type dropped struct {
 	URI  *string `json:"uri"`
 }
 
+// droppable are the schemes of addresses that Chrome drops as they are.
+var droppable = []string{"http", "https", "mailto", "tel"}
+
 // dropData drops data on an element that takes it.
 func (c *call) dropData(goal which, d dropped) (capabilities.Output, error) {
+	var scheme string
+	if d.URI != nil {
+		scheme, _, _ = strings.Cut(*d.URI, ":")
+	}
+	if d.URI != nil && !slices.Contains(droppable, strings.ToLower(scheme)) {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "uri: Chrome gives pages no dropped address of the scheme %q.", clip(scheme, 40)).
+			WithHint("Give an address of http, https, mailto or tel, or give it as text.")
+	}
 	if err := c.page(); err != nil {
 		return capabilities.Output{}, err
 	}

@@ -55,6 +55,18 @@ zone.ondrop = e => { e.preventDefault(); const d = e.dataTransfer; said = ['text
 		{"in a frame", "drag", obj{"target_ref": n.ref("[dropzone]", "Inner zone"), "data": obj{"text": "inward"}}, "confirmed", "took the drop", "said", "inward"},
 		{"into a field", "drag", obj{"target_selector": "#field", "data": obj{"text": "into it"}}, "confirmed", "", "field.value", "into it"},
 	})
+	// The address of a file brings no file, and is not changed on the way without a word.
+	before := n.eval("said")
+	for _, uri := range []string{"file:///etc/hostname", "FILE:///etc/hostname", "chrome://version", "javascript:alert(1)"} {
+		n.refused(capabilities.CodeInvalidArguments, "drag", obj{"target_selector": "#zone", "data": obj{"uri": uri}})
+	}
+	if after := n.eval("said"); after != before {
+		t.Errorf("the page got %v", after)
+	}
+	n.checks([]check{
+		{"as words", "drag", obj{"target_selector": "#zone", "data": obj{"text": "file:///etc/hostname"}}, "confirmed", "", "said", "file:///etc/hostname|||0"},
+		{"a letter's address", "drag", obj{"target_selector": "#zone", "data": obj{"uri": "mailto:a@example.com"}}, "confirmed", "", "said", "||mailto:a@example.com|0"},
+	})
 	if err := n.refused(capabilities.CodeExecutionFailed, "drag", obj{"target_selector": "#para", "data": obj{"uri": s.URL + "/elsewhere"}}); !strings.Contains(err.Message, "takes no") {
 		t.Error(err.Message)
 	}

@@ -24,6 +24,7 @@ func console() []*Behaviour {
 			r.eval(`console.log('second'), 1`)
 			r.made(r.call("console-messages", with("since", last)))
 		}, among("messages", "second"), notAmong("messages", "first")),
+		b("console.this-page", "another page was there before", "what that said is left out unless asked for", html(`<script>console.log('of the first')</script>`), page{"two", `<script>console.log('of the second')</script>`}, open("two"), read(nil), among("messages", "of the second"), notAmong("messages", "of the first"), read(with("since", 0)), among("messages", "of the first"), served("two")),
 		b("console.clear", "forgotten after reading", "the next reading has none of it", html(`<script>console.log('once')</script>`), read(with("clear", true)), among("messages", "once"), read(nil), notAmong("messages", "once"), holds(`typeof console.log`, "function")),
 		b("console.limit", "no more than two", "two are given and the rest is counted", html(`<script>for(let i=0;i<10;i++)console.log('m'+i);var n=10</script>`), holds(`n`, 10), read(with("limit", 2)), field("messages.length", 2), field("omitted", 8), among("messages", "m9")),
 		b("console.exception", "an error that nothing catches", "it is among the errors, with its place", html(`<button id=x onclick="document.title='ran';nope.x()">B</button>`), call("click", with("selector", "#x")), holds(`document.title`, "ran"), read(with("level", "error")), among("messages", "nope is not defined")),
