@@ -108,7 +108,7 @@ func TestAtHome(t *testing.T) {
 	d.await(`document.querySelectorAll("[data-question]").length === 1 && !("settling" in document.body.dataset)`)
 	d.key("j")
 	d.await(`document.activeElement.matches("[data-question]")`)
-	d.key("f")
+	d.key("5")
 	if got := d.result(first); got.Status != capabilities.StatusOK {
 		t.Fatalf("%+v", got)
 	}

@@ -39,7 +39,7 @@ func (v *visit) showGrants(problem error) {
 				el("header", nil, el("h2", attrs{"id", id + "-h"}, text(string(g.Principal)), text(" may use "), joined(g.Tools)), span("state busy", text(string(g.Kind)))),
 				facts(fact{"Device", named(names, g.Node)}, fact{"Lane", orText(string(g.Lane), "every lane")},
 					fact{"Hosts", joined(g.Scope.Domains)}, fact{"Ends", ago(g.Expires)}, fact{"Used", text(used)}, fact{"Given by", text(string(g.Approver))}, fact{"Reason", text(g.Reason)}),
-				v.control("DELETE /v1/grants/{grant}", at("grants", g.ID), nil, button("danger", "Take it back", "aria-label", "Take it back: what "+string(g.Principal)+" may use")))
+				v.control("DELETE /v1/grants/{grant}", at("grants", g.ID), nil, button("danger", "Revoke grant", "aria-label", "Revoke grant: what "+string(g.Principal)+" may use")))
 		}))
 	}
 	v.show(page{title: "Grants", here: "/console/grants", live: "grant call", fault: problem, lead: text("What people allowed agents for a while, and is good now."), body: body})

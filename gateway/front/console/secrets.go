@@ -56,7 +56,7 @@ func (v *visit) secretCard(s keptSecret) html {
 	for _, r := range s.References {
 		rows = append(rows, []html{
 			text(string(r.Owner)), code(orElse(r.Alias, r.ID)), text(r.Display), joined(r.Tools),
-			v.control("DELETE /v1/secrets/{secret}", at("secrets", r.ID), nil, hiddenField("do", "remove"), button("danger small", "Take it away", "aria-label", "Take it away: "+s.Name+" from "+string(r.Owner))),
+			v.control("DELETE /v1/secrets/{secret}", at("secrets", r.ID), nil, hiddenField("do", "remove"), button("danger small", "Remove", "aria-label", "Remove: "+s.Name+" from "+string(r.Owner))),
 		})
 	}
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},

@@ -32,7 +32,7 @@ func (v *visit) showStop(problem error) {
 			v.control("POST /v1/resume", "/console/resume", attrs{"class", "stack"},
 				el("label", attrs{"for", "reason"}, text("Reason (optional, recorded)")),
 				void("input", attrs{"id", "reason", "name", "reason", "maxlength", "500"}),
-				button("main", "Let calls run again")))
+				button("main", "Resume")))
 	} else {
 		pg.body = div("card switch",
 			el("h2", nil, text("Calls may run")),

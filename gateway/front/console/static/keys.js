@@ -15,7 +15,8 @@ document.addEventListener("keydown", (e) => {
     e.preventDefault();
     return;
   }
-  const answer = here?.querySelector(`[data-key="${CSS.escape(e.key)}"]`);
+  const key = e.key === "5" ? "f" : e.key; // as in the terminal
+  const answer = here?.querySelector(`[data-key="${CSS.escape(key)}"]`);
   if (answer) { e.preventDefault(); answer.click(); return; }
-  if (at < 0 && /^[afd]$/.test(e.key) && e.target === document.body) { all[0].focus(); e.preventDefault(); }
+  if (at < 0 && /^[afd5]$/.test(e.key) && e.target === document.body) { all[0].focus(); e.preventDefault(); }
 });
