@@ -100,7 +100,7 @@ func (d *desk) pages(names map[string]string) []string {
 	var list []string
 	for _, r := range d.Front.Routes() {
 		path, get := strings.CutPrefix(r.Pattern, "GET ")
-		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
+		if !get || r.Access != front.Session || path == "/console/events" || strings.HasSuffix(path, "/watching") || strings.HasSuffix(path, "/frame") || path == "/console/ledger/export" || strings.HasPrefix(path, "/console/recordings/") || strings.HasPrefix(path, "/console/artifacts/") {
 			continue // files, and what scripts read
 		}
 		path = strings.TrimSuffix(path, "{$}")
@@ -227,7 +227,7 @@ func TestHostileStringsAreText(t *testing.T) {
 		t.Errorf("only %d ways were tried", tried)
 	}
 
-	names := map[string]string{"call": string(done.Call), "set": draft[0].Snapshot, "node": string(d.node.ID)}
+	names := map[string]string{"call": string(done.Call), "set": draft[0].Snapshot, "node": string(d.node.ID), "approval": open[2].ID}
 	visit := func(page string) {
 		t.Helper()
 		d.goTo(page)
