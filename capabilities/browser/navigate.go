@@ -417,10 +417,10 @@ type tabEntry struct {
 }
 
 // entry is the tab as a list has it; the error is that of its address.
-func (t *tab) entry(ctx context.Context, index int, where reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
+func (c *call) entry(ctx context.Context, t *tab, index int, where reply[page.GetNavigationHistoryResult]) (e tabEntry, err error) {
 	e.Index = index
 	e.URL, e.Title, err = t.placeOf(ctx, where)
-	e.URL, e.Title, _ = t.lane.hider().place(e.URL, e.Title)
+	e.URL, e.Title = c.told(e.URL, e.Title)
 	if t.isCrashed() {
 		e.Title, e.Crashed = "(crashed)", true
 	}
@@ -442,7 +442,7 @@ func (c *call) openedTabs() (opened []tabEntry) {
 			c.settleOpened(t)
 			c.awaitOpened(t)
 			t.announce()
-			e, _ := t.entry(c.whole, i, t.where(c.whole))
+			e, _ := c.entry(c.whole, t, i, t.where(c.whole))
 			opened = append(opened, e)
 		}
 	}
@@ -532,7 +532,7 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 		replies[i] = t.where(c.ctx)
 	}
 	for i, r := range replies {
-		entry, err := all[i].entry(c.ctx, i, r)
+		entry, err := c.entry(c.ctx, all[i], i, r)
 		switch {
 		case c.ctx.Err() != nil:
 			return capabilities.Output{}, c.ctx.Err()
