@@ -229,6 +229,15 @@ func TestTokenIsShownOnce(t *testing.T) {
 	if d.Tokens.Valid(who.TokenID) {
 		t.Error("it is good still")
 	}
+
+	// The token that this browser was signed in with is a step further away, and says what ends with it.
+	own := `document.getElementById("revoke-` + d.person.TokenID + `")`
+	if got := d.value(own + `.open + " " + ` + own + `.querySelectorAll("button").length`); got != "false 1" {
+		t.Errorf("revoking one's own token is %s", got)
+	}
+	must(t, d.run(own+`.open = true; 1`, nil))
+	d.says("This browser was signed in with it")
+	d.shots("tokens-own")
 	d.quiet()
 }
 

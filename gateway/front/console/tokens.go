@@ -30,7 +30,11 @@ func (v *visit) showTokens(problem error, made html) {
 		return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
 	}
 	var agents, people, sessions, ended []principal.Token
+	opener := "" // the token that opened this browser's session
 	for _, t := range list.Tokens {
+		if t.ID == v.who.TokenID {
+			opener = t.Parent
+		}
 		switch {
 		case !good(t):
 			ended = append(ended, t)
@@ -46,7 +50,7 @@ func (v *visit) showTokens(problem error, made html) {
 		if len(all) == 0 {
 			return html{}
 		}
-		return group(el("h2", class("part"), text(name)), el("p", class("faint"), text(say)), v.tokenTable(name, all))
+		return group(el("h2", class("part"), text(name)), el("p", class("faint"), text(say)), v.tokenTable(name, opener, all))
 	}
 	pg.body = group(made,
 		when(len(agents) == 0, empty("No agent has a token", group(text("Make one below, or let "), code("handrail connect"), text(" make one and set up your client with it.")))),
@@ -54,11 +58,13 @@ func (v *visit) showTokens(problem error, made html) {
 		v.newToken(),
 		part("People", "They sign in and use the command line. A role does what the one before it does, and more.", people),
 		part("Signed-in browsers", "Sessions of these pages. Each ends with the token that opened it.", sessions),
-		when(len(ended) > 0, el("details", attrs{"id", "ended"}, el("summary", nil, text(count(len(ended), "token that is over", "tokens that are over"))), v.tokenTable("Tokens that are over", ended))))
+		when(len(ended) > 0, el("details", attrs{"id", "ended"}, el("summary", nil, text(count(len(ended), "token that is over", "tokens that are over"))), v.tokenTable("Tokens that are over", "", ended))))
 	v.show(pg)
 }
 
-func (v *visit) tokenTable(name string, all []principal.Token) html {
+// tokenTable lists tokens; revoking opener, by which this browser was signed in, is a step
+// further away.
+func (v *visit) tokenTable(name, opener string, all []principal.Token) html {
 	sort.Slice(all, func(i, j int) bool {
 		return cmp.Or(cmp.Compare(all[i].Principal, all[j].Principal), all[j].CreatedAt.Compare(all[i].CreatedAt)) < 0
 	})
@@ -73,6 +79,10 @@ func (v *visit) tokenTable(name string, all []principal.Token) html {
 		}
 		mine := when(t.ID == v.who.TokenID, span("state good", text(" this browser")))
 		what := v.control("DELETE /v1/tokens/{token}", at("tokens", t.ID), nil, button("danger small", "Revoke", "aria-label", "Revoke: "+t.ID+" of "+string(t.Principal)))
+		if t.ID == opener && what.s != "" {
+			what = el("details", attrs{"id", "revoke-" + t.ID}, el("summary", nil, text("Revoke…")),
+				el("p", class("small"), text("This browser was signed in with it. Its sessions and the commands that use it end at once. The gateway makes the one of its own data directory anew when it starts again.")), what)
+		}
 		rows = append(rows, []html{
 			group(link("/console/calls?"+query("principal", string(t.Principal)), text(string(t.Principal))), mine), text(t.Role.String()), code(string(t.Lane)), code(t.ID),
 			group(ago(t.CreatedAt), text(" by "+string(t.CreatedBy))), ends, when(t.RevokedAt.IsZero(), what),
