@@ -9,7 +9,7 @@ import (
 
 // tokenEnded ends what hangs on a token that is good no longer: the questions that were
 // asked with it, and, where it was the last of its principal's, the grants that they have
-// or gave. Else the next one of that name would find them.
+// or gave, and what is theirs. Else the next one of that name would find them.
 func (g *Gateway) tokenEnded(ctx context.Context, token string) {
 	g.Consent.TokenRevoked(token)
 	if rec, err := g.Tokens.Get(token); err == nil {
@@ -24,6 +24,11 @@ func (g *Gateway) endGrantsOfGone(ctx context.Context) {
 	for _, grant := range g.Consent.Grants() {
 		whose[grant.Principal], whose[grant.Approver] = true, true
 	}
+	for _, v := range g.Nodes.Views() {
+		if v.Owner != "" {
+			whose[v.Owner] = true
+		}
+	}
 	for who := range whose {
 		g.endGrantsOf(ctx, who)
 	}
@@ -32,6 +37,9 @@ func (g *Gateway) endGrantsOfGone(ctx context.Context) {
 func (g *Gateway) endGrantsOf(ctx context.Context, who capabilities.PrincipalID) {
 	if !g.Tokens.Gone(who) {
 		return
+	}
+	if err := g.Nodes.Disown(ctx, who, principal.Site.Principal); err != nil {
+		g.log.Error("gateway.devices_of_gone", "principal", who, "err", err)
 	}
 	switch n, err := g.Consent.RevokeOf(ctx, who, principal.Site.Principal); {
 	case err != nil: // they are ended all the same, and taken back for good at the next start

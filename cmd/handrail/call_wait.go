@@ -53,15 +53,16 @@ func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, too
 					continue
 				}
 				told[a.ID] = true
-				sayQuestion(cmd, a, caller == asker)
+				sayQuestion(cmd, asker, a, caller == asker)
 			}
 		}
 	}()
 	return func() { cancel(); <-ended }
 }
 
-// sayQuestion names one question; own: the caller asks, who cannot answer it.
-func sayQuestion(cmd *cobra.Command, a api.Approval, own bool) {
+// sayQuestion names one question; own: the caller asks, who cannot answer it but as the owner
+// of the device, in the console.
+func sayQuestion(cmd *cobra.Command, asker *client, a api.Approval, own bool) {
 	w, on := cmd.ErrOrStderr(), ""
 	if data, err := dataDirOf(cmd); err == nil {
 		on = data.given()
@@ -71,6 +72,10 @@ func sayQuestion(cmd *cobra.Command, a api.Approval, own bool) {
 		clear = "\r\033[K"
 	}
 	until := a.Expires.Local().Format(clock)
+	if own && a.Own != nil && a.Own.Owner {
+		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s ('handrail login%s' signs you in).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), on)
+		return
+	}
 	if own {
 		fmt.Fprintf(w, "%sWaiting for a person: question %s, open until %s. Nobody answers their own; another person does with 'handrail approve %s' or in the console.\n", clear, plain(a.ID), until, plain(a.ID))
 		return

@@ -103,6 +103,9 @@ func listens(http, quic string) error {
 	return nil
 }
 
+// adminName is whom the token in the gateway's data directory stands for.
+const adminName = "admin"
+
 // openGateway opens the gateway of data and makes sure that its tokens are there.
 func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway.Gateway, error) {
 	if err := data.make(data.gateway()); err != nil {
@@ -115,7 +118,7 @@ func openGateway(ctx context.Context, data dataDir, o gateway.Options) (*gateway
 		return nil, err
 	}
 	for path, spec := range map[string]principal.Spec{
-		data.tokenPath():            {Principal: "admin", Role: principal.RoleAdmin},
+		data.tokenPath():            {Principal: adminName, Role: principal.RoleAdmin},
 		data.gateway("agent.token"): {Principal: "agent", Role: principal.RoleAgent, Lane: "main"},
 	} {
 		if err := g.Token(ctx, path, spec); err != nil {

@@ -20,6 +20,7 @@ type nodeView struct {
 	ID           capabilities.NodeID `json:"node_id"`
 	Label        string              `json:"label"`
 	Trust        string              `json:"trust"`
+	Owner        string              `json:"owner"`
 	State        string              `json:"state"`
 	Platform     string              `json:"platform"`
 	Arch         string              `json:"arch"`
@@ -180,9 +181,9 @@ func listNodes(cmd *cobra.Command) error {
 		fmt.Fprintln(out, "No nodes yet. 'handrail pair' lets one in.")
 		return nil
 	}
-	t := newTable(out, "NODE", "LABEL", "STATE", "SEEN", "TRUST", "PLATFORM", "READY")
+	t := newTable(out, "NODE", "LABEL", "STATE", "SEEN", "TRUST", "OWNER", "PLATFORM", "READY")
 	for _, n := range nodes {
-		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, n.system(), n.ready())
+		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, n.Owner, n.system(), n.ready())
 	}
 	t.flush()
 	noteStop(cmd, c)
@@ -215,7 +216,7 @@ func showNode(cmd *cobra.Command, id string) error {
 func printNode(cmd *cobra.Command, n nodeView) {
 	out := cmd.OutOrStdout()
 	for _, line := range [][2]string{
-		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust},
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust}, {"owner", n.Owner},
 		{"host", n.Host}, {"platform", n.system()}, {"key", n.Fingerprint}, {"version", n.Version},
 		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", asTools(n.Allow)}, {"wants", asTools(n.Wants)},
 	} {
@@ -297,7 +298,7 @@ func addNodeAdminCmds(parent *cobra.Command) {
 
 	parent.AddCommand(list, approve, deny, revoke, newNodeAllowCmd(),
 		newNodePatchCmd("label NODE LABEL", "Name a node for people", "label"),
-		newNodePatchCmd("trust NODE LEVEL", "Set a node's trust level", "trust"))
+		newNodePatchCmd("trust NODE LEVEL", "Set a node's trust level", "trust"), newNodeOwnerCmd())
 }
 
 // body builds a request from (name, value) pairs, leaving out empty values.

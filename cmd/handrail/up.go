@@ -235,6 +235,10 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 	if err != nil {
 		return err
 	}
+	// Whoever starts this sits before it, and is the admin of what it serves.
+	if err := g.Nodes.Adopt(ctx, id, principal.Site.Principal, adminName); err != nil {
+		return err
+	}
 	ready := make(chan struct{}, 1)
 	origins := []string{running.HTTP}
 	if running.URL != "" {

@@ -28,6 +28,7 @@ type Approval struct {
 	Why       []string                 `json:"why"`
 	Longest   string                   `json:"longest"` // the longest kind of answer: call, lease, session or always
 	Hands     bool                     `json:"hands"`   // an answer that lasts lends the device: nothing else is allowed from there meanwhile
+	Own       *Own                     `json:"own"`     // the caller asked it themselves
 	Overrides []Override               `json:"overrides"`
 	Policies  []string                 `json:"policies"`
 	Snapshot  string                   `json:"policy_snapshot_id"`
@@ -271,4 +272,9 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 // DropTask forgets one of them.
 func (c *Client) DropTask(ctx context.Context, id string) error {
 	return c.Do(ctx, http.MethodDelete, Path("tasks", id), nil, nil)
+}
+
+// Own is what holds for a question that the caller asked themselves.
+type Own struct {
+	Owner bool `json:"owner"` // the device is theirs: they answer it in the console
 }

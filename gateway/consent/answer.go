@@ -22,6 +22,7 @@ type Answer struct {
 	Reason  string // at most 500 bytes
 	By      capabilities.PrincipalID
 	Via     Via
+	Known   string // of ViaOwner: by what (principal.Tokens.Present), or passkey
 }
 
 // Via is the way an answer came.
@@ -35,6 +36,9 @@ const (
 	ViaMCP Via = "mcp"
 	// ViaPasskey is a person whose passkey confirmed this very answer.
 	ViaPasskey Via = "passkey"
+	// ViaOwner is the owner of a device, present in the console, who asked it for something
+	// themselves. It counts for that one call.
+	ViaOwner Via = "owner"
 )
 
 // Answer settles what waits. The first answer counts: any later one is recorded
@@ -44,6 +48,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 	if len(a.Reason) > 500 {
 		return Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
 	}
+	owner := c.ownerOf(id) // without the lock
 	c.mu.Lock()
 	c.expireLocked(c.opts.Now())
 	p := c.pending[id]
@@ -52,7 +57,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		return Approval{}, c.late(ctx, id, a)
 	}
 	var g *Grant
-	err := p.mayAnswer(a)
+	err := p.mayAnswer(a, owner)
 	if err == nil && a.Allow {
 		g, err = c.grantFor(p, a)
 	}
@@ -65,7 +70,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 
 	answered := func(s State) func(*store.Tx) error {
 		return func(tx *store.Tx) error {
-			return c.opts.Record(tx, "gateway.approval.answered", a.By, map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via)})
+			return c.opts.Record(tx, "gateway.approval.answered", a.By, map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via), "known_by": a.Known})
 		}
 	}
 	// The answer is the person's, whatever becomes of their connection.
@@ -99,11 +104,15 @@ func (c *Consent) asEnded(p *approval) Approval {
 }
 
 // mayAnswer says why this answer does not count.
-func (p *approval) mayAnswer(a Answer) error {
+func (p *approval) mayAnswer(a Answer, owner capabilities.PrincipalID) error {
 	switch {
+	case a.Via == ViaOwner && a.Allow:
+		if a.Kind != KindCall && a.Kind != "" {
+			return capabilities.Errorf(capabilities.CodeForbidden, "the owner of a device allows themselves one call at a time").WithHint("Allow it once.")
+		}
+		return ownConsent(p.Principal, p.Role, owner, a.By, a.Known)
 	case a.Via != ViaMCP && p.Role != roleAgent && a.By == p.Principal && a.Allow:
-		return capabilities.Errorf(capabilities.CodeForbidden, "nobody approves what they asked for themselves").
-			WithHint("Let another user approve ('handrail user add NAME --role operator' makes one). To try a tool out as an agent: 'handrail call --agent'.")
+		return notOwn()
 	case a.Via == ViaMCP && !p.User:
 		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")
 	case a.Via == ViaMCP && a.Allow && a.Kind != KindCall && a.Kind != "":
@@ -177,7 +186,7 @@ func (c *Consent) grantFor(p *approval, a Answer) (*Grant, error) {
 	now := c.opts.Now()
 	g := &Grant{
 		ID: newID("g-"), Nonce: newID(""), Kind: a.Kind, Principal: p.Principal, Tools: []string{string(p.Tool)}, Node: p.Node, Lane: p.Lane, Snapshot: p.Snapshot,
-		Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Reason: a.Reason, Created: now,
+		Scope: scope, MaxUses: a.MaxUses, Approver: a.By, Via: string(a.Via), Known: a.Known, Reason: a.Reason, Created: now,
 	}
 	switch a.Kind {
 	case KindCall:

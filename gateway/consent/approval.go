@@ -62,6 +62,9 @@ type Ask struct {
 	// device, and the picture that it quotes. It is called once for each question, beside
 	// it, and ends with its context. nil: nothing more is known.
 	Look func(context.Context) (*Where, []byte)
+	// Self says by what it is known that the asker is a person who acts in the console
+	// themselves (principal.Tokens.Present); empty: it is not known.
+	Self string
 	// Left says whether a caller that is gone is so on purpose, and not because the gateway
 	// ends. Default: it is.
 	Left func() bool
@@ -182,7 +185,11 @@ const (
 )
 
 func (a *Ask) key(args []byte) string {
-	return strings.Join([]string{string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, hex.EncodeToString(args)}, "\x00")
+	kind := "person" // what an agent asks is never what a person of its name asks
+	if a.Role == roleAgent {
+		kind = roleAgent
+	}
+	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, hex.EncodeToString(args)}, "\x00")
 }
 
 // Await gives the grant that the call goes on with: a live one, or the one that a
@@ -202,6 +209,9 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	defer wait.Stop()
 	for {
 		a.at = c.opts.Now()
+		if err := c.ownWord(ctx, &a, args); err != nil {
+			return Permit{}, err
+		}
 		p, found, err := c.take(ctx, &a, args)
 		if err != nil || found {
 			return p, err

@@ -57,6 +57,9 @@ type Options struct {
 	// Bound reports whether a person is to be asked at each call of a tool, or of every
 	// tool of a family: nothing that lasts is granted for it. Default: of none.
 	Bound func(tool string) bool
+	// Owner is whose device a node is; empty: nobody's. It is called without locks.
+	// Default: nobody's.
+	Owner func(node capabilities.NodeID) capabilities.PrincipalID
 	// Valid says whether a token is still one. Default: it is.
 	Valid func(token string) bool
 	// PromptEvery is how often one principal may put a new question, PromptBurst how
@@ -117,6 +120,9 @@ func New(o Options) (*Consent, error) {
 	}
 	if o.Bound == nil {
 		o.Bound = func(string) bool { return false }
+	}
+	if o.Owner == nil {
+		o.Owner = func(capabilities.NodeID) capabilities.PrincipalID { return "" }
 	}
 	if o.Valid == nil {
 		o.Valid = func(string) bool { return true }

@@ -55,8 +55,11 @@ type Grant struct {
 	ArgsDigest string `json:"args_digest,omitempty"`
 	// Nonce makes every grant another, also for the same thing at the same time.
 	Nonce string `json:"nonce"`
-	// Via is how the answer came: "" by the API, "mcp" by the person at the client.
-	Via      string                   `json:"via,omitempty"`
+	// Via is how the answer came: "" by the API, "mcp" by the person at the client, "owner"
+	// by the device's owner for what they asked themselves.
+	Via string `json:"via,omitempty"`
+	// Known is by what the owner was known: link, password or passkey.
+	Known    string                   `json:"known_by,omitempty"`
 	Approver capabilities.PrincipalID `json:"approver"`
 	Reason   string                   `json:"reason,omitempty"`
 	Created  time.Time                `json:"created_at"`
@@ -73,7 +76,7 @@ func (g *Grant) live(now time.Time) bool {
 
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
-	return g.Principal == a.Principal && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
+	return g.Principal == a.Principal && (g.Via != string(ViaOwner) || a.Role != roleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }

@@ -20,7 +20,7 @@ func (c *call) question(node policy.Node) consent.Ask {
 	ask := c.questionOf(node)
 	if c.isStep() {
 		// Its parent cannot come back for an answer: it is within its time, or not at all.
-		ask.Quick, ask.Defer, ask.Within = false, 0, c.within
+		ask.Quick, ask.Defer, ask.Within, ask.Self = false, 0, c.within, "" // what a script does nobody does with their hands
 	}
 	return ask
 }
@@ -32,7 +32,7 @@ func (c *call) questionOf(node policy.Node) consent.Ask {
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(risk(c.d, profile)),
 		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer, Task: c.req.task,
-		Token: c.req.Token, Purpose: c.args.Purpose,
+		Token: c.req.Token, Purpose: c.args.Purpose, Self: c.req.Self,
 		Keys: c.keysWithYes(profile), Escalated: c.verdict.Escalated, Envelope: c.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
 	}
 }

@@ -88,6 +88,9 @@ type Caller struct {
 	Principal capabilities.PrincipalID
 	Role      string // from the token's record
 	Lane      capabilities.LaneID
+	// Self says by what it is known that a person makes this call in the console with their
+	// own hands; empty: it is not known. Only a surface for people sets it.
+	Self string
 }
 
 // Request is one call as a surface hands it in.

@@ -18,6 +18,9 @@ const (
 	// SessionCookie carries a session of the console. It goes to SessionPath only.
 	SessionCookie = "handrail_session"
 	SessionPath   = "/console/"
+	// PasskeyHeader carries what a passkey answered to /v1/confirmations, as JSON of
+	// navigator.credentials, beside the request that it confirms.
+	PasskeyHeader = "Handrail-Passkey"
 	// CSRFField is the form field, and CSRFHeader the header, in which every request of
 	// a session that changes something has to bring CSRF's value.
 	CSRFField  = "csrf"

@@ -121,3 +121,9 @@ func (s *Sessions) word(ctx context.Context, caller dispatch.Caller, node capabi
 		}
 	}, nil
 }
+
+// later is the caller of what follows by itself from what a person did.
+func later(caller dispatch.Caller) dispatch.Caller {
+	caller.Self = ""
+	return caller
+}

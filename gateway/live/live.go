@@ -110,7 +110,7 @@ func (s *Sessions) Open(waiting, life context.Context, release func(), caller di
 	}
 	one := &session{
 		View:   View{ID: rand.Text(), Node: node, Source: source, Principal: caller.Principal, Since: time.Now().UTC()},
-		caller: caller, ufrags: ufragsOf(offer), end: make(chan struct{}),
+		caller: later(caller), ufrags: ufragsOf(offer), end: make(chan struct{}),
 	}
 	one.marks.Node, one.marks.Session = node, one.ID
 	args := map[string]any{"offer": offer, "node_id": node, "session": one.ID}

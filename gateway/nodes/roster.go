@@ -57,7 +57,7 @@ func Migrations() []store.Migration {
 		CREATE INDEX node_invite ON node (invite_id);
 	`}, {Room: "nodes", Version: 2, SQL: `
 		UPDATE invite SET withdrawn = 1, proof_key = randomblob(64) WHERE length(proof_key) <> 64 -- of earlier versions: who reads it could join
-	`}}
+	`}, {Room: "nodes", Version: 3, SQL: `ALTER TABLE node ADD COLUMN owner TEXT`}}
 }
 
 // record is one row of the roster.
@@ -77,6 +77,7 @@ type record struct {
 	decidedBy capabilities.PrincipalID
 	reason    string
 	lastSeen  time.Time
+	owner     sql.NullString // NULL: nobody has said whose it is; empty: nobody's
 
 	allows func(capabilities.CapabilityID) bool // from allow
 }
@@ -86,6 +87,7 @@ type View struct {
 	ID          capabilities.NodeID         `json:"node_id"`
 	Label       string                      `json:"label"`
 	Trust       string                      `json:"trust"`
+	Owner       capabilities.PrincipalID    `json:"owner,omitempty"` // whose device it is
 	State       pairing.State               `json:"state"`
 	Platform    string                      `json:"platform"`
 	Arch        string                      `json:"arch"`
@@ -112,7 +114,7 @@ type View struct {
 	Readiness   []capabilities.Readiness    `json:"-"` // sorted by capability; the allowlist is not in it
 }
 
-const nodeColumns = `node_id, public_key, next_key, state, label, trust, labels, allow, profile, invite_id, joined_at, decided_at, decided_by, reason, last_seen`
+const nodeColumns = `node_id, public_key, next_key, state, label, trust, labels, allow, profile, invite_id, joined_at, decided_at, decided_by, reason, last_seen, owner`
 
 func (n *Nodes) load(ctx context.Context) error {
 	rows, err := n.opts.Store.Read().QueryContext(ctx, `SELECT `+nodeColumns+` FROM node`)
@@ -147,7 +149,7 @@ func scanNode(scan func(...any) error) (*record, error) {
 	var key, next []byte
 	var labels, allow, profile string
 	var joined, decided, seen int64
-	err := scan(&r.id, &key, &next, &r.state, &r.label, &r.trust, &labels, &allow, &profile, &r.invite, &joined, &decided, &r.decidedBy, &r.reason, &seen)
+	err := scan(&r.id, &key, &next, &r.state, &r.label, &r.trust, &labels, &allow, &profile, &r.invite, &joined, &decided, &r.decidedBy, &r.reason, &seen, &r.owner)
 	if err != nil {
 		return nil, err
 	}
@@ -189,17 +191,17 @@ func toJSON(v any) string {
 }
 
 func insertNode(tx *store.Tx, r *record) error {
-	_, err := tx.Exec(`INSERT INTO node (`+nodeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+	_, err := tx.Exec(`INSERT INTO node (`+nodeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 		string(r.id), []byte(r.key), []byte(r.nextKey), string(r.state), r.label, r.trust, toJSON(r.labels), toJSON(r.allow), toJSON(r.profile),
-		string(r.invite), millis(r.joinedAt), millis(r.decidedAt), string(r.decidedBy), r.reason, millis(r.lastSeen))
+		string(r.invite), millis(r.joinedAt), millis(r.decidedAt), string(r.decidedBy), r.reason, millis(r.lastSeen), r.owner)
 	return err
 }
 
 func updateNode(tx *store.Tx, r *record) error {
 	changed, err := tx.Exec(`UPDATE node SET public_key = $1, next_key = $2, state = $3, label = $4, trust = $5, labels = $6, allow = $7,
-		profile = $8, decided_at = $9, decided_by = $10, reason = $11, last_seen = $12 WHERE node_id = $13`,
+		profile = $8, decided_at = $9, decided_by = $10, reason = $11, last_seen = $12, owner = $13 WHERE node_id = $14`,
 		[]byte(r.key), []byte(r.nextKey), string(r.state), r.label, r.trust, toJSON(r.labels), toJSON(r.allow),
-		toJSON(r.profile), millis(r.decidedAt), string(r.decidedBy), r.reason, millis(r.lastSeen), string(r.id))
+		toJSON(r.profile), millis(r.decidedAt), string(r.decidedBy), r.reason, millis(r.lastSeen), r.owner, string(r.id))
 	if err == nil && changed != 1 {
 		err = sql.ErrNoRows
 	}
@@ -434,8 +436,9 @@ type Edit struct {
 	By     capabilities.PrincipalID
 	Label  *string
 	Trust  *string
-	Allow  *[]string // replaces the list
-	Labels *[]string // replaces the list
+	Allow  *[]string                 // replaces the list
+	Labels *[]string                 // replaces the list
+	Owner  *capabilities.PrincipalID // empty: nobody's
 }
 
 // Change edits a node that is pending or approved. A new allowlist holds for the
@@ -491,6 +494,15 @@ func (e Edit) apply(r *record, body map[string]any) error {
 		}
 		r.labels = labels
 		body["labels"] = labels
+	}
+	if e.Owner != nil {
+		if *e.Owner != "" {
+			if err := capabilities.ValidateName("owner", string(*e.Owner), maxText); err != nil {
+				return err
+			}
+		}
+		r.owner = sql.NullString{String: string(*e.Owner), Valid: true}
+		body["owner"] = *e.Owner
 	}
 	return nil
 }

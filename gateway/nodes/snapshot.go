@@ -74,7 +74,7 @@ func (n *Nodes) view(r *record) View {
 	p, connected := n.presence[r.id], n.sessions[r.id] != nil
 	n.mu.RUnlock()
 	v := View{
-		ID: r.id, Label: r.label, Trust: r.trust, State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch, Host: r.profile.Host,
+		ID: r.id, Label: r.label, Trust: r.trust, Owner: r.ownedBy(), State: r.state, Platform: r.profile.Platform, Arch: r.profile.Arch, Host: r.profile.Host,
 		Agent: r.profile.Agent, Fingerprint: pairing.Fingerprint(r.key), Connected: connected && p.readiness != nil, LastSeen: r.lastSeen,
 		JoinedAt: r.joinedAt, DecidedAt: r.decidedAt, DecidedBy: r.decidedBy, Reason: r.reason,
 		Allow: append([]string{}, r.allow...), Labels: append([]string{}, r.labels...),

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -164,6 +165,20 @@ func refused(why string) *capabilities.Error {
 		WithHint("Try again; a question to a passkey is good once and for two minutes.")
 }
 
+// Which passkeys count.
+type Which bool
+
+const (
+	// Any is every passkey of the user's.
+	Any Which = false
+	// Bound are those whose authenticator says that it never copies them, as platform and
+	// hardware keys do; see docs/decisions/passkeys-that-confirm.md for what that is worth.
+	Bound Which = true
+)
+
+// ErrCopies says that a passkey may be copied to other devices, where a bound one is wanted.
+var ErrCopies = errors.New("passkey: it may be copied to other devices")
+
 // Party is who asks, as navigator.credentials takes it.
 type Party struct {
 	ID   string `json:"id"`
@@ -230,7 +245,7 @@ func (k *Keys) BeginRegister(ctx context.Context, by principal.Identity, at Plac
 	o := CreateOptions{
 		Challenge: k.challenge(toRegister, at, by.TokenID, nil), RP: Party{at.name, "Handrail"},
 		User:    Account{base64.RawURLEncoding.EncodeToString([]byte(handle)), string(by.Principal), string(by.Principal)},
-		Timeout: Life.Milliseconds(), Exclude: known(u, at), Attestation: "none",
+		Timeout: Life.Milliseconds(), Exclude: known(u, at, Any), Attestation: "none",
 		Selection: Selection{"required", true, "required"},
 	}
 	for _, alg := range algorithms {
@@ -240,10 +255,10 @@ func (k *Keys) BeginRegister(ctx context.Context, by principal.Identity, at Plac
 }
 
 // known gives a user's passkeys of a place.
-func known(u principal.User, at Place) []Known {
+func known(u principal.User, at Place, which Which) []Known {
 	list := []Known{}
 	for _, p := range u.Passkeys {
-		if p.Place == at.name {
+		if p.Place == at.name && (which == Any || !p.Sync) {
 			list = append(list, Known{"public-key", p.ID})
 		}
 	}
@@ -284,10 +299,14 @@ func (k *Keys) SignIn(ctx context.Context, at Place, answer []byte) (principal.T
 }
 
 // BeginApprove asks who by is for a passkey of theirs, for what and nothing else.
-// CodeForbidden if they have none here.
-func (k *Keys) BeginApprove(by principal.Identity, at Place, what []byte) (GetOptions, error) {
+// CodeForbidden if they have none here, with the cause ErrCopies if they have others than
+// those wanted.
+func (k *Keys) BeginApprove(by principal.Identity, at Place, what []byte, which Which) (GetOptions, error) {
 	u, err := k.opts.Users.User(by.Principal)
-	allow := known(u, at)
+	allow := known(u, at, which)
+	if err == nil && len(allow) == 0 && len(known(u, at, Any)) > 0 {
+		return GetOptions{}, copies(by.Principal)
+	}
 	if err != nil || len(allow) == 0 {
 		return GetOptions{}, capabilities.Errorf(capabilities.CodeForbidden, "%s has no passkey for %s", by.Principal, at.name).
 			WithHint("Register one in the console under your name, while no agent holds mouse or keyboard here.")
@@ -295,15 +314,23 @@ func (k *Keys) BeginApprove(by principal.Identity, at Place, what []byte) (GetOp
 	return GetOptions{Challenge: k.challenge(toApprove, at, by.TokenID, what), RPID: at.name, Timeout: Life.Milliseconds(), Allow: allow, UserVerification: "required"}, nil
 }
 
+func copies(who capabilities.PrincipalID) error {
+	return capabilities.Wrap(capabilities.CodeForbidden, ErrCopies, fmt.Sprintf("the passkey of %s may be copied to other devices: a program or an account keeps it", who)).
+		WithHint("Use one that stays in a security key, or in this device's own lock, or answer from another device.")
+}
+
 // Approve checks that a passkey of who by is says yes to what BeginApprove asked, the
-// person verified.
-func (k *Keys) Approve(ctx context.Context, by principal.Identity, at Place, what, answer []byte) error {
+// person verified. Its cause is ErrCopies for one that is not of those wanted.
+func (k *Keys) Approve(ctx context.Context, by principal.Identity, at Place, what, answer []byte, which Which) error {
 	got, err := k.read(answer, at, toApprove, by.TokenID, what)
 	if err != nil {
 		return err
 	}
 	if got.user != by.Principal {
 		return refused("it is somebody else's")
+	}
+	if which == Bound && got.sync {
+		return copies(by.Principal)
 	}
 	if err := k.spend(got.challenge); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -200,7 +201,11 @@ func (b *bench) enter(who capabilities.PrincipalID) principal.Identity {
 // register gives ann's passkey and the handle it got.
 func (b *bench) register(alg int) (*device, string) {
 	b.t.Helper()
-	d := newDevice(b.t, alg)
+	return b.registers(newDevice(b.t, alg))
+}
+
+func (b *bench) registers(d *device) (*device, string) {
+	b.t.Helper()
 	o, err := b.keys.BeginRegister(b.t.Context(), b.ann, b.at)
 	if err != nil {
 		b.t.Fatal(err)
@@ -236,7 +241,7 @@ func TestApprovalIsBound(t *testing.T) {
 	d, handle := b.register(algES256)
 	what := []byte(`{"approval":"a-1","digest":"d","answer":{"answer":"allow"}}`)
 	ask := func() string {
-		o, err := b.keys.BeginApprove(b.ann, b.at, what)
+		o, err := b.keys.BeginApprove(b.ann, b.at, what, Any)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,72 +257,72 @@ func TestApprovalIsBound(t *testing.T) {
 	bob := b.enter("bob")
 	for name, try := range map[string]func() error{
 		"another question": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, []byte(`{"approval":"a-2"}`), said(ask()))
+			return b.keys.Approve(t.Context(), b.ann, b.at, []byte(`{"approval":"a-2"}`), said(ask()), Any)
 		},
-		"another session of hers": func() error { return b.keys.Approve(t.Context(), other, b.at, what, said(ask())) },
-		"somebody else":           func() error { return b.keys.Approve(t.Context(), bob, b.at, what, said(ask())) },
+		"another session of hers": func() error { return b.keys.Approve(t.Context(), other, b.at, what, said(ask()), Any) },
+		"somebody else":           func() error { return b.keys.Approve(t.Context(), bob, b.at, what, said(ask()), Any) },
 		"a challenge for signing in": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(b.keys.BeginSignIn(b.at).Challenge))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(b.keys.BeginSignIn(b.at).Challenge), Any)
 		},
 		"a challenge of its own": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(b64(make([]byte, challengeBytes))))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(b64(make([]byte, challengeBytes))), Any)
 		},
 		"too late": func() error {
 			answer := said(ask())
 			b.now = b.now.Add(Life)
 			defer func() { b.now = b.now.Add(-Life) }()
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, answer)
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, answer, Any)
 		},
 		"nobody verified": func() error {
 			d.flags = flagPresent
 			defer func() { d.flags |= flagVerified }()
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(ask()))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, said(ask()), Any)
 		},
 		"another page": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.get", ask(), "https://evil.example")))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.get", ask(), "https://evil.example")), Any)
 		},
 		"another port": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.get", ask(), "https://handrail.example")))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.get", ask(), "https://handrail.example")), Any)
 		},
 		"another place": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("evil.example", handle, client("webauthn.get", ask(), home)))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("evil.example", handle, client("webauthn.get", ask(), home)), Any)
 		},
 		"a frame": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, []byte(strings.Replace(string(client("webauthn.get", ask(), home)), "false", "true", 1))))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, []byte(strings.Replace(string(client("webauthn.get", ask(), home)), "false", "true", 1))), Any)
 		},
 		"what was for registering": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.create", ask(), home)))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", handle, client("webauthn.create", ask(), home)), Any)
 		},
 		"another's handle": func() error {
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", "x", client("webauthn.get", ask(), home)))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, d.get("handrail.example", "x", client("webauthn.get", ask(), home)), Any)
 		},
 		"another key": func() error {
 			e := newDevice(t, algES256)
 			e.id = d.id
-			return b.keys.Approve(t.Context(), b.ann, b.at, what, e.get("handrail.example", handle, client("webauthn.get", ask(), home)))
+			return b.keys.Approve(t.Context(), b.ann, b.at, what, e.get("handrail.example", handle, client("webauthn.get", ask(), home)), Any)
 		},
-		"nothing": func() error { return b.keys.Approve(t.Context(), b.ann, b.at, what, nil) },
-		"much":    func() error { return b.keys.Approve(t.Context(), b.ann, b.at, what, make([]byte, 1<<20)) },
+		"nothing": func() error { return b.keys.Approve(t.Context(), b.ann, b.at, what, nil, Any) },
+		"much":    func() error { return b.keys.Approve(t.Context(), b.ann, b.at, what, make([]byte, 1<<20), Any) },
 	} {
 		if err := try(); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated || capabilities.AsError(err).PublicHint() == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	answer := said(ask())
-	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, answer); err != nil {
+	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, answer, Any); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, answer); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, answer, Any); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
 		t.Errorf("an answer counts twice: %v", err)
 	}
 	copied := said(ask())
-	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, said(ask())); err != nil {
+	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, said(ask()), Any); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, copied); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+	if err := b.keys.Approve(t.Context(), b.ann, b.at, what, copied, Any); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
 		t.Errorf("a count that went back: %v", err)
 	}
-	if _, err := b.keys.BeginApprove(bob, b.at, what); capabilities.CodeOf(err) != capabilities.CodeForbidden || capabilities.AsError(err).PublicHint() == "" {
+	if _, err := b.keys.BeginApprove(bob, b.at, what, Any); capabilities.CodeOf(err) != capabilities.CodeForbidden || capabilities.AsError(err).PublicHint() == "" {
 		t.Errorf("without a passkey: %v", err)
 	}
 }
@@ -415,4 +420,37 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("the other library refuses it: %v\n%s", err, answer)
 		}
 	})
+}
+
+// A passkey that may be copied says so each time, and does not confirm where a bound one is
+// wanted; what it once said it cannot take back.
+func TestBoundPasskeys(t *testing.T) {
+	b := start(t)
+	copied := newDevice(t, algES256)
+	copied.flags |= flagBackup
+	_, handle := b.registers(copied)
+	what := []byte("what")
+	if _, err := b.keys.BeginApprove(b.ann, b.at, what, Bound); !errors.Is(err, ErrCopies) {
+		t.Errorf("asked: %v", err)
+	}
+	ask := func() string {
+		o, err := b.keys.BeginApprove(b.ann, b.at, what, Any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Challenge
+	}
+	say := func(which Which) error {
+		return b.keys.Approve(t.Context(), b.ann, b.at, what, copied.get("handrail.example", handle, client("webauthn.get", ask(), home)), which)
+	}
+	if err := say(Bound); !errors.Is(err, ErrCopies) {
+		t.Errorf("bound: %v", err)
+	}
+	if err := say(Any); err != nil {
+		t.Errorf("any: %v", err)
+	}
+	copied.flags &^= flagBackup
+	if err := say(Bound); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+		t.Errorf("it says that it is bound now: %v", err)
+	}
 }

@@ -209,6 +209,7 @@ type assertion struct {
 	id        string // of the passkey
 	user      capabilities.PrincipalID
 	count     uint32
+	sync      bool
 	challenge string
 }
 
@@ -242,6 +243,9 @@ func readAssertion(answer []byte, at Place, find func(id string) (principal.User
 	if known.Place != at.name || len(handle) > 0 && string(handle) != owner {
 		return assertion{}, refused("it is another one's")
 	}
+	if sync := a.flags&flagBackup != 0; sync != known.Sync { // it never changes (section 6.1.3)
+		return assertion{}, refused("it contradicts what it said when it was made")
+	}
 	key, err := readKey(known.Key)
 	if err != nil {
 		return assertion{}, err
@@ -250,5 +254,5 @@ func readAssertion(answer []byte, at Place, find func(id string) (principal.User
 	if !key.verify(append(bytes.Clone(data), hash[:]...), sum) {
 		return assertion{}, refused("its signature is wrong")
 	}
-	return assertion{id: r.ID, user: u.Principal, count: a.count, challenge: challenge}, nil
+	return assertion{id: r.ID, user: u.Principal, count: a.count, sync: known.Sync, challenge: challenge}, nil
 }

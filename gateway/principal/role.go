@@ -68,6 +68,7 @@ const (
 	ActResume           Action = "resume"           // let it go on
 	ActReadNodes        Action = "nodes.read"       // roster and readiness
 	ActManageNodes      Action = "nodes.manage"     // approve, deny, revoke, edit
+	ActNameOwner        Action = "nodes.owner"      // say whose device a node is
 	ActWatch            Action = "live"             // watch a node's screen, camera or microphone live
 	ActTakeOver         Action = "live.control"     // take a node over, and have agents wait there
 	ActRecord           Action = "live.record"      // record a lane: the screen of its node, as a file
@@ -107,6 +108,7 @@ var least = map[Action]Role{
 	ActResume:           RoleOperator,
 	ActReadNodes:        RoleOperator,
 	ActManageNodes:      RoleOperator,
+	ActNameOwner:        RoleAdmin,
 	ActWatch:            RoleOperator,
 	ActTakeOver:         RoleOperator,
 	ActRecord:           RoleOperator,

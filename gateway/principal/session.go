@@ -96,11 +96,10 @@ func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error)
 	if !known || stale || !now.Before(l.expires) {
 		return Token{}, Secret{}, refused
 	}
-	return t.openSession(ctx, l.parent, l.by.Principal, l.role, l.by.Lane, "link")
+	return t.openSession(ctx, l.parent, l.by.Principal, l.role, l.by.Lane, byLink)
 }
 
-// openSession opens a session below the record parent. How is by what means, for the
-// log.
+// openSession opens a session below the record parent. How is by what means.
 func (t *Tokens) openSession(ctx context.Context, parent string, who capabilities.PrincipalID, role Role, lane capabilities.LaneID, how string) (Token, Secret, error) {
 	above, err := t.Get(parent)
 	if err != nil {
@@ -108,7 +107,7 @@ func (t *Tokens) openSession(ctx context.Context, parent string, who capabilitie
 	}
 	now := t.opts.Now()
 	rec := Token{
-		ID: "s" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: lane, Parent: parent,
+		ID: "s" + strings.ToLower(rand.Text()[:15]), Principal: who, Role: role, Lane: lane, Parent: parent, Opened: how,
 		CreatedAt: now.Truncate(time.Millisecond).UTC(), CreatedBy: who,
 		ExpiresAt: earlier(now.Add(SessionLife), above.ExpiresAt).Truncate(time.Millisecond).UTC(),
 	}

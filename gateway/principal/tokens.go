@@ -59,6 +59,9 @@ type Token struct {
 	// Parent is the token that opened this session of the console; empty: it is no
 	// session but a token that callers send themselves.
 	Parent string `json:"session_of,omitempty"`
+	// Opened is by what a session was opened: link, password or passkey; empty for a token,
+	// and for a session that an earlier version opened.
+	Opened string `json:"opened_by,omitempty"`
 }
 
 func (t *Token) identity() Identity {
@@ -129,7 +132,8 @@ func Migrations() []store.Migration {
 			revoked_at INTEGER NOT NULL
 		) STRICT`},
 		{Room: "principal", Version: 2, SQL: `ALTER TABLE token ADD COLUMN parent TEXT NOT NULL DEFAULT ''`},
-		{Room: "principal", Version: 3, SQL: userTables}}
+		{Room: "principal", Version: 3, SQL: userTables},
+		{Room: "principal", Version: 4, SQL: `ALTER TABLE token ADD COLUMN opened TEXT NOT NULL DEFAULT ''`}}
 }
 
 // New makes an empty set; call Load before use.
@@ -165,7 +169,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 		return err
 	}
 	rows, err := t.opts.Store.Read().QueryContext(ctx,
-		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent FROM token`)
+		`SELECT token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened FROM token`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -178,7 +182,7 @@ func (t *Tokens) Load(ctx context.Context) error {
 			hash                      []byte
 			created, expires, revoked int64
 		)
-		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent); err != nil {
+		if err := rows.Scan(&rec.ID, &hash, &rec.Principal, &rec.Role, &rec.Lane, &created, &rec.CreatedBy, &expires, &revoked, &rec.Parent, &rec.Opened); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
 		rec.CreatedAt, rec.ExpiresAt, rec.RevokedAt = fromMilli(created), fromMilli(expires), fromMilli(revoked)
@@ -301,10 +305,10 @@ func (t *Tokens) keep(ctx context.Context, kind string, rec Token, secret Secret
 		write = t.opts.Store.WriteTerminal
 	}
 	err := write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)`,
+		if _, err := tx.Exec(`INSERT INTO token (token_id, hash, principal, role, lane, created_at, created_by, expires_at, revoked_at, parent, opened)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10)`,
 			rec.ID, hash[:], string(rec.Principal), string(rec.Role), string(rec.Lane),
-			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent); err != nil {
+			rec.CreatedAt.UnixMilli(), string(rec.CreatedBy), milli(rec.ExpiresAt), rec.Parent, rec.Opened); err != nil {
 			return err
 		}
 		if with != nil {

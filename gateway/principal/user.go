@@ -555,7 +555,7 @@ func (t *Tokens) SignIn(ctx context.Context, name string, p Password) (Token, Se
 		return Token{}, Secret{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "name or password is wrong").
 			WithHint("An admin sets a new one with 'handrail user password'.")
 	}
-	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), "password")
+	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), byPassword)
 }
 
 // SignInPasskey opens a session for the user of a key that was verified.
@@ -567,5 +567,5 @@ func (t *Tokens) SignInPasskey(ctx context.Context, id string, count uint32) (To
 	if err := t.UsedPasskey(ctx, id, count); err != nil {
 		return Token{}, Secret{}, err
 	}
-	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), "passkey")
+	return t.openSession(ctx, u.TokenID, u.Principal, u.Role, capabilities.LaneID(u.Principal), byPasskey)
 }

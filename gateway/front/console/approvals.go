@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -32,7 +31,7 @@ func (v *visit) showApprovals(problem error) {
 	body := empty("No approvals pending", text("When an agent asks for something that policy wants a person to decide, it appears here at once. You can leave this page open."))
 	if len(list.Approvals) > 0 {
 		body = group(
-			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
+			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("g")), text(" all tools of its family, five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
 			el("div", attrs{"class", "cards", "id", "questions"}, each(tasks(list.Approvals), v.task)))
 	}
 	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
@@ -120,27 +119,6 @@ func answerButton(style, value, label, key string) html {
 		a = append(a, "data-key", key, "aria-keyshortcuts", key)
 	}
 	return el("button", a, text(label), when(key != "", el("kbd", attrs{"aria-hidden", "true"}, text(key))))
-}
-
-// byPasskey offers to confirm an answer with a passkey, where the answer was refused
-// because it may be an agent's.
-func (v *visit) byPasskey(problem error) html {
-	var e *capabilities.Error
-	if !errors.As(problem, &e) || v.r.PathValue("approval") == "" {
-		return html{}
-	}
-	if about, _ := e.Details.(map[string]any); about["passkey"] != true {
-		return html{}
-	}
-	id, f := v.r.PathValue("approval"), v.r.PostForm
-	return v.control("POST /v1/approvals/{approval}", at("approvals", id), attrs{"class", "card", "data-passkey", at("approvals", id, "passkey")},
-		each([]string{"answer", "minutes", "family", "reason"}, func(name string) html {
-			return void("input", attrs{"type", "hidden", "name", name, "value", f.Get(name)})
-		}),
-		void("input", attrs{"type", "hidden", "name", "credential"}),
-		p(text("A passkey of yours shows that it is you: it confirms this one answer and nothing else.")),
-		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-		button("main", "Confirm with your passkey"))
 }
 
 // answerFields is what the form says, as the REST surface takes it.

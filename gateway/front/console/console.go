@@ -147,6 +147,8 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/events":                                 c.events,
 		"GET /console/approvals":                              c.approvals,
 		"POST /console/approvals":                             c.answerTogether,
+		"POST /console/confirm/answers":                       c.approvalsPasskey,
+		"POST /console/confirm/{what}":                        c.confirm,
 		"GET /console/approvals/{approval}":                   c.oneApproval,
 		"GET /console/approvals/{approval}/frame":             c.approvalFrame,
 		"POST /console/approvals/{approval}":                  c.answer,
@@ -183,6 +185,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/pair":                                   func(v *visit) { v.seeOther("/console/nodes", "") }, // somebody reloads what is shown once
 		"POST /console/pair":                                  c.pair,
 		"GET /console/grants":                                 c.grants,
+		"POST /console/grants":                                c.giveGrant,
 		"POST /console/grants/{grant}":                        c.endGrant,
 		"GET /console/policies":                               c.policies,
 		"GET /console/policies/edit":                          c.editPolicy,
@@ -221,6 +224,8 @@ type visit struct {
 	con  *Console
 	// watched is the device whose live page is shown; "" on other pages.
 	watched capabilities.NodeID
+	// owners are those whose device one can be, once a page wants them.
+	owners []string
 }
 
 func (c *Console) visited(page func(*visit)) http.Handler {

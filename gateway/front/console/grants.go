@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/pairing"
 )
 
 // grants shows what people allowed and is good now.
@@ -22,7 +23,7 @@ func (v *visit) showGrants(problem error) {
 		Nodes []device `json:"nodes"`
 	}
 	names := map[capabilities.NodeID]string{}
-	if len(list.Grants) > 0 && v.get(api("nodes"), &known) == nil { // without them the IDs tell
+	if v.get(api("nodes"), &known) == nil { // without them the IDs tell
 		for _, d := range known.Nodes {
 			names[d.ID] = orElse(d.Label, d.Host)
 		}
@@ -42,7 +43,8 @@ func (v *visit) showGrants(problem error) {
 				v.control("DELETE /v1/grants/{grant}", at("grants", g.ID), nil, button("danger", "Revoke grant", "aria-label", "Revoke grant: what "+string(g.Principal)+" may use")))
 		}))
 	}
-	v.show(page{title: "Grants", here: "/console/grants", live: "grant call", fault: problem, lead: text("What people allowed agents for a while, and is good now."), body: body})
+	v.show(page{title: "Grants", here: "/console/grants", live: "grant call", fault: problem, remedy: v.remedy(problem, "POST /v1/grants", "/console/confirm/grant"), modules: []string{"passkey"},
+		lead: text("What people allowed agents for a while, and is good now."), body: group(body, v.newGrant(known.Nodes))})
 }
 
 // named is a device by the name that people gave it.
@@ -61,6 +63,37 @@ func orText(s, other string) html {
 		return text(other)
 	}
 	return code(s)
+}
+
+// newGrant is the form for one, ahead of any call.
+func (v *visit) newGrant(all []device) html {
+	var names []string
+	for _, d := range all {
+		if d.State == pairing.StateApproved {
+			names = append(names, string(d.ID), orElse(d.Label, d.Host))
+		}
+	}
+	if len(names) == 0 {
+		return html{}
+	}
+	return when(v.offers("POST /v1/grants"), card("new", "Give a grant",
+		el("p", class("faint"), text("Ahead of any call, for what policy asks about. What is asked about at each call cannot be given.")),
+		v.control("POST /v1/grants", "/console/grants", attrs{"class", "grid"},
+			input("g-who", "principal", "Agent", "", "maxlength", "128", "required", ""),
+			input("g-tools", "tools", "Tools, or a family such as tool.desktop.*", "", "maxlength", "500", "required", ""),
+			choice("g-node", "node", "Device", "", names...),
+			input("g-lane", "lane", "Lane (default: its token’s)", "", "maxlength", "128"),
+			input("g-minutes", "minutes", "Minutes, at most 60", "5", "type", "number", "min", "1", "max", "60"),
+			input("g-reason", "reason", "Reason (optional, recorded)", "", "maxlength", "500"),
+			button("main", "Give the grant"))))
+}
+
+func (c *Console) giveGrant(v *visit) {
+	if err := v.sends("grant", nil); err != nil {
+		v.showGrants(err)
+		return
+	}
+	v.seeOther("/console/grants", "granted")
 }
 
 func (c *Console) endGrant(v *visit) {

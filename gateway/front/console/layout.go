@@ -48,6 +48,7 @@ var outcomes = map[string]string{
 	"stopped":  "Everything is stopped.",
 	"changed":  "Saved.",
 	"approved": "Approved. Run handrail node on the device now; it appears below as connected.",
+	"granted":  "Granted. It ends by itself.",
 	"taken":    "Taken back. The next such call asks again.",
 	"extended": "You stay signed in.",
 

@@ -18,6 +18,7 @@ type device struct {
 	ID           capabilities.NodeID         `json:"node_id"`
 	Label        string                      `json:"label"`
 	Trust        string                      `json:"trust"`
+	Owner        string                      `json:"owner"`
 	State        pairing.State               `json:"state"`
 	Platform     string                      `json:"platform"`
 	Arch         string                      `json:"arch"`
@@ -144,7 +145,7 @@ func (v *visit) device(d device) html {
 	}
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
 		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(orElse(d.Label, d.Host))), span("state "+mood, text(state))),
-		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
+		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(d.Owner != "", group(text(" · owner "), text(d.Owner))), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
 		when(len(d.Labels) > 0, el("p", nil, each(d.Labels, func(l string) html { return span("tag", text(l)) }))),
 		when(!d.Connected && len(d.Capabilities) == 0, el("p", class("why"), text("Next, run "), code("handrail node"), text(" on the device."))),
 		when(d.CatalogSkew, el("p", class("why"), text("It runs another version than this gateway; some tools may differ."))),
@@ -165,7 +166,8 @@ func (v *visit) device(d device) html {
 				input(id+"-label", "label", "Name", d.Label, "maxlength", "64"),
 				input(id+"-labels", "labels", "Labels, separated by spaces; devices with the same one are a group", strings.Join(d.Labels, " ")),
 				area(id+"-allow", "allow", "Allowed tools, one a line; * is all", strings.Join(toolNames(d.Allow), "\n"), "rows", "4", "class", "mono"),
-				button("main", "Save", "name", "do", "value", "save")))),
+				button("main", "Save", "name", "do", "value", "save")),
+			v.ownerOf(d))),
 		when(v.offers("POST /v1/nodes/{node}/revoke"), el("details", attrs{"id", id + "-revoke"}, el("summary", nil, text("Remove device")),
 			el("p", nil, text("Ends its connection and every call on it at once, for good. It has to be paired anew.")),
 			v.control("POST /v1/nodes/{node}/revoke", at("nodes", string(d.ID)), attrs{"class", "stack"}, input(id+"-why", "reason", "Reason (optional, recorded)", "", "maxlength", "500"), button("danger", "Remove device", "name", "do", "value", "revoke")))))
@@ -283,6 +285,8 @@ func (c *Console) changeNode(v *visit) {
 		err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{
 			"label": form.Get("label"), "labels": fields(form.Get("labels")), "allow": allowList(form.Get("allow")),
 		}, nil)
+	case "owner":
+		err = v.ask(http.MethodPatch, api("nodes", id), map[string]any{"owner": form.Get("owner")}, nil)
 	default:
 		err = capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change")
 	}

@@ -175,7 +175,7 @@ func explanation(asked explained, x policy.Explanation) html {
 func (c *Console) policySet(v *visit) { v.showSet(nil, html{}) }
 
 func (v *visit) showSet(problem error, more html) {
-	pg := page{title: "A policy", here: "/console/policies", fault: problem}
+	pg := page{title: "A policy", here: "/console/policies", fault: problem, remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"}}
 	active, err := v.set(rules.Active)
 	next := rules.Set{}
 	if err == nil {
@@ -234,12 +234,7 @@ func (c *Console) changePolicy(v *visit) {
 	f := v.r.PostForm
 	switch f.Get("do") {
 	case "activate":
-		if f.Get("read") != "1" {
-			v.showSet(capabilities.Errorf(capabilities.CodeInvalidRequest, "say that you have read the difference"), html{})
-			return
-		}
-		err := v.ask(http.MethodPost, api("policy", "activate"), map[string]any{"to": f.Get("to"), "from": f.Get("from"), "reason": f.Get("reason")}, nil)
-		if err != nil {
+		if err := v.sends("activate", nil); err != nil {
 			v.showSet(err, html{})
 			return
 		}

@@ -15,6 +15,13 @@ import (
 type question struct {
 	consent.Approval
 	Question *consent.Told `json:"question"`
+	// Own is there if the visitor asked it themselves.
+	Own *struct {
+		May     bool   `json:"may"`
+		Passkey bool   `json:"passkey"`
+		Why     string `json:"why"`
+		Hint    string `json:"hint"`
+	} `json:"own"`
 }
 
 // tasks puts the questions of one caller in one lane together, the oldest first.
@@ -41,19 +48,20 @@ func (v *visit) task(list []question) html {
 	}
 	n := strconv.Itoa(len(list))
 	ids := html{}
-	bound := false
+	bound, own := false, false
 	for _, q := range list {
 		ids = group(ids, void("input", attrs{"type", "hidden", "name", "approval", "value", q.ID}))
-		bound = bound || q.Longest == consent.KindCall
+		bound, own = bound || q.Longest == consent.KindCall, own || q.Own != nil
 	}
 	answers := v.control("POST /v1/approvals", "/console/approvals", attrs{"class", "together"},
 		v.returns(), ids,
 		div("buttons",
-			when(!bound, group(
+			when(!bound && !own, group(
 				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindCall)}, text("Allow "+n+" once")),
 				el("button", attrs{"class", "plain", "type", "submit", "name", "answer", "value", string(consent.KindLease)}, text("Allow "+n+" for 5 min")))),
 			el("button", attrs{"class", "danger", "type", "submit", "name", "answer", "value", "deny"}, text("Deny "+n))),
-		when(bound, el("p", class("small faint"), text("One of them is asked about at each call, so they are allowed one by one."))))
+		when(bound, el("p", class("small faint"), text("One of them is asked about at each call, so they are allowed one by one."))),
+		when(own && !bound, el("p", class("small faint"), text("You asked for these yourself, so they are allowed one by one."))))
 	return el("section", attrs{"class", "task", "id", "t-" + first.ID, "aria-label", n + " questions of " + string(first.Principal)},
 		el("p", class("asks"), el("strong", nil, text(string(first.Principal))), text(" asks "+n+" questions in lane "), code(string(first.Lane)), text(".")),
 		answers,
@@ -84,10 +92,18 @@ func (v *visit) question(q question, first bool) html {
 			fact{"Expires (denied)", group(ago(a.Expires), v.control("POST /v1/approvals/{approval}/extend", at("approvals", a.ID, "extend"), attrs{"class", "inline"}, button("quiet", "More time", "aria-label", "More time for the question of "+string(a.Principal))))},
 		),
 		v.signalsOf(a),
-		v.answers(a),
+		v.answersTo(q),
 		when(first, v.soFar(a)),
 		v.overrides(a),
 	)
+}
+
+// answersTo are the answers that the visitor can give.
+func (v *visit) answersTo(q question) html {
+	if q.Own != nil && v.offers("POST /v1/approvals/{approval}") {
+		return v.own(q)
+	}
+	return v.answers(q.Approval)
 }
 
 // headline says in a line what would happen.

@@ -23,7 +23,7 @@ func (v *visit) showStop(problem error) {
 		v.show(page{title: "Stop", here: "/console/stop", fault: err})
 		return
 	}
-	pg := page{title: "Stop", here: "/console/stop", live: "packet node", fault: problem,
+	pg := page{title: "Stop", here: "/console/stop", live: "packet node", fault: problem, remedy: v.remedy(problem, "POST /v1/resume", "/console/confirm/resume"), modules: []string{"passkey"},
 		lead: text("Ends every running call on every device, takes back every grant, and lets nothing begin until somebody resumes.")}
 	if state.Stopped {
 		pg.body = div("card switch on",
@@ -45,12 +45,15 @@ func (v *visit) showStop(problem error) {
 	v.show(pg)
 }
 
-func (c *Console) stop(v *visit)   { v.turn("stop", "stopped") }
-func (c *Console) resume(v *visit) { v.turn("resume", "resumed") }
+func (c *Console) stop(v *visit) {
+	v.turned(v.ask(http.MethodPost, api("stop"), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil), "stopped")
+}
 
-func (v *visit) turn(what, outcome string) {
-	if err := v.ask(http.MethodPost, api(what), map[string]string{"reason": v.r.PostForm.Get("reason")}, nil); err != nil {
-		v.showStop(err)
+func (c *Console) resume(v *visit) { v.turned(v.sends("resume", nil), "resumed") }
+
+func (v *visit) turned(problem error, outcome string) {
+	if problem != nil {
+		v.showStop(problem)
 		return
 	}
 	v.seeOther("/console/stop", outcome)

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"sort"
-	"strconv"
-	"strings"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -15,7 +12,7 @@ import (
 func (c *Console) tokens(v *visit) { v.showTokens(nil, html{}) }
 
 func (v *visit) showTokens(problem error, made html) {
-	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem,
+	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem, remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/token"), modules: []string{"passkey"},
 		lead: text("Who may call and who may sign in. A token stands for one agent or person; what it may do follows from its role and from policy.")}
 	var list struct {
 		Tokens []principal.Token `json:"tokens"`
@@ -106,18 +103,11 @@ func (v *visit) newToken() html {
 }
 
 func (c *Console) newTokenMade(v *visit) {
-	f := v.r.PostForm
-	days, err := strconv.Atoi(orElse(f.Get("days"), "30"))
-	if err != nil || days < 0 || days > 3650 {
-		v.showTokens(capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650"), html{})
-		return
-	}
 	var made struct {
 		principal.Token
 		Secret string `json:"token"`
 	}
-	in := map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}
-	if err := v.ask(http.MethodPost, api("tokens"), in, &made); err != nil {
+	if err := v.sends("token", &made); err != nil {
 		v.showTokens(err, html{})
 		return
 	}

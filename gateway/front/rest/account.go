@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -16,8 +15,8 @@ import (
 type Passkeys interface {
 	BeginRegister(ctx context.Context, by principal.Identity, at passkey.Place) (passkey.CreateOptions, error)
 	Register(ctx context.Context, by principal.Identity, at passkey.Place, name string, answer []byte) (principal.Passkey, error)
-	BeginApprove(by principal.Identity, at passkey.Place, what []byte) (passkey.GetOptions, error)
-	Approve(ctx context.Context, by principal.Identity, at passkey.Place, what, answer []byte) error
+	BeginApprove(by principal.Identity, at passkey.Place, what []byte, which passkey.Which) (passkey.GetOptions, error)
+	Approve(ctx context.Context, by principal.Identity, at passkey.Place, what, answer []byte, which passkey.Which) error
 }
 
 // accountTable is how people get in: users, their passwords and passkeys, their
@@ -40,6 +39,10 @@ func (s *Server) accountTable() []*endpoint {
 
 		serveJSON(endpoint{method: post, path: "/v1/approvals/{approval}/passkey", action: principal.ActApprove,
 			summary: "What a passkey is asked so that it confirms exactly this answer to this question"}, s.beginApproval),
+		serveJSON(endpoint{method: post, path: "/v1/confirmations/answers", action: principal.ActApprove,
+			summary: "What a passkey is asked so that it confirms exactly this answer to these questions"}, s.beginApprovals),
+		serveJSON(endpoint{method: post, path: "/v1/confirmations", action: principal.ActApprove,
+			summary: "What a passkey is asked so that it confirms exactly this request, which is then sent with its answer in " + front.PasskeyHeader + "; for tokens, grants, activations and the end of a stop, where an agent may have its hands"}, s.beginConfirmation),
 	}
 }
 
@@ -162,34 +165,4 @@ func (s *Server) endSessions(c *visit, _ none) (endedView, error) {
 
 func (s *Server) endSession(c *visit, _ none) (principal.Token, error) {
 	return s.opts.Tokens.EndOwnSession(c.r.Context(), c.who, c.r.PathValue("session"))
-}
-
-// beginApproval asks the visitor's passkey about one answer to one question.
-func (s *Server) beginApproval(c *visit, in answerBody) (passkey.GetOptions, error) {
-	at, err := passkey.At(front.Origin(c.r))
-	if err != nil {
-		return passkey.GetOptions{}, err
-	}
-	what, err := s.whatIsApproved(c.r.PathValue("approval"), in)
-	if err != nil {
-		return passkey.GetOptions{}, err
-	}
-	return s.opts.Passkeys.BeginApprove(c.who, at, what)
-}
-
-// whatIsApproved is what a passkey says yes to: the question as it was asked, with its
-// digest, and the answer as it will count.
-func (s *Server) whatIsApproved(id string, in answerBody) ([]byte, error) {
-	if in.Answer != "allow" {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey confirms what is allowed; denying needs none")
-	}
-	asked, err := s.opts.Consent.Approval(id)
-	if err != nil {
-		return nil, err
-	}
-	if asked.State != consent.StatePending {
-		return nil, capabilities.Errorf(capabilities.CodeConflict, "that question was answered already")
-	}
-	in.Passkey = nil
-	return json.Marshal(map[string]any{"approval": id, "digest": asked.Digest(), "answer": in})
 }

@@ -2,14 +2,12 @@ package rest
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
-	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -22,12 +20,15 @@ type approvalView struct {
 	consent.Approval
 	// Question is there for those who may answer, while it is open.
 	Question *consent.Told `json:"question,omitempty"`
+	// Own is there if the visitor asked it themselves, while it is open.
+	Own *ownView `json:"own,omitempty"`
 }
 
 // told adds what c's caller may know of a question; whole: with texts as long as they are.
 func (s *Server) told(c *visit, a consent.Approval, whole bool) approvalView {
 	v := approvalView{Approval: a}
 	if a.State == consent.StatePending && principal.Allow(c.who.Role, principal.ActApprove) {
+		v.Own = s.ownView(c, a)
 		if t, ok := s.opts.Consent.Told(a.ID, whole); ok {
 			if t.Frame != nil {
 				t.Frame.Mine = t.Frame.Mine && s.opts.Sees != nil && s.opts.Sees(c.who, a.Node)
@@ -80,15 +81,15 @@ func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
 	if err != nil {
 		return consent.Approval{}, err
 	}
-	via := consent.ViaAPI
-	if in.Answer == "allow" {
-		if via, err = s.mayAllow(c, in); err != nil {
+	said := consent.Answer{
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+	}
+	if said.Allow {
+		if said.Via, said.Known, err = s.mayAllow(c, in, c.r.PathValue("approval")); err != nil {
 			return consent.Approval{}, err
 		}
 	}
-	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), consent.Answer{
-		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal, Via: via,
-	})
+	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), said)
 }
 
 // severalBody is one answer to several questions of one task.
@@ -114,8 +115,8 @@ const maxTogether = 8
 // answerSeveral gives one answer to the questions of one caller in one lane. What is asked
 // about at each call (S1-23) is answered by itself.
 func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
-	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" || in.Passkey != nil {
-		return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, answer must be allow or deny, and a passkey confirms one answer alone", maxTogether)
+	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {
+		return severalView{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "approvals must name 1 to %d questions, and answer must be allow or deny", maxTogether)
 	}
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
@@ -137,17 +138,17 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 			return severalView{}, capabilities.Errorf(capabilities.CodeForbidden, "%s is asked about at each call, so it is answered by itself", a.Tool).WithHint("Answer that question alone.")
 		}
 	}
-	via := consent.ViaAPI
-	if in.Answer == "allow" {
-		if via, err = s.mayAllow(c, in.answerBody); err != nil { // once, before the first answer lends hands
+	said := consent.Answer{
+		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
+	}
+	if said.Allow {
+		if said.Via, said.Known, err = s.mayAllow(c, in.answerBody, in.Approvals...); err != nil { // once, before the first answer lends hands
 			return severalView{}, err
 		}
 	}
 	out := severalView{Approvals: []consent.Approval{}}
 	for _, id := range in.Approvals {
-		a, err := s.opts.Consent.Answer(c.r.Context(), id, consent.Answer{
-			Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal, Via: via,
-		})
+		a, err := s.opts.Consent.Answer(c.r.Context(), id, said)
 		if err != nil {
 			out.Failed = append(out.Failed, failedAnswer{id, front.ViewError(err)})
 			continue
@@ -159,42 +160,6 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 
 func (s *Server) extendApproval(c *visit, _ none) (consent.Approval, error) {
 	return s.opts.Consent.Extend(c.r.Context(), c.r.PathValue("approval"), c.who.Principal)
-}
-
-// mayAllow refuses who may be an agent with a person's mouse: an answer that widens
-// comes from elsewhere, or a passkey says that the person is there.
-func (s *Server) mayAllow(c *visit, in answerBody) (consent.Via, error) {
-	if in.Passkey == nil {
-		if s.opts.Elsewhere == nil {
-			return consent.ViaAPI, nil
-		}
-		err := s.opts.Elsewhere(c.r, "")
-		if e := (*capabilities.Error)(nil); errors.As(err, &e) && s.hasPasskey(c) {
-			if d, ok := e.Details.(map[string]any); ok {
-				d["passkey"] = true // one would do
-			}
-		}
-		return consent.ViaAPI, err
-	}
-	at, err := passkey.At(front.Origin(c.r))
-	if err != nil {
-		return "", err
-	}
-	what, err := s.whatIsApproved(c.r.PathValue("approval"), in)
-	if err != nil {
-		return "", err
-	}
-	return consent.ViaPasskey, s.opts.Passkeys.Approve(c.r.Context(), c.who, at, what, in.Passkey)
-}
-
-// hasPasskey reports whether the visitor could confirm with a passkey here.
-func (s *Server) hasPasskey(c *visit) bool {
-	at, err := passkey.At(front.Origin(c.r))
-	if err != nil || s.opts.Passkeys == nil {
-		return false
-	}
-	_, err = s.opts.Passkeys.BeginApprove(c.who, at, nil)
-	return err == nil
 }
 
 type grantList struct {

@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -46,6 +47,8 @@ var harmless = map[string]bool{
 	"POST /v1/approvals":                       true, // the same
 	// It only asks; what the passkey says counts above.
 	"POST /v1/approvals/{approval}/passkey": true,
+	"POST /v1/confirmations":                true,
+	"POST /v1/confirmations/answers":        true,
 	"DELETE /v1/users/{user}":               true,
 	"DELETE /v1/users/{user}/sessions":      true,
 	"DELETE /v1/account/passkeys/{passkey}": true,
@@ -53,10 +56,18 @@ var harmless = map[string]bool{
 	"DELETE /v1/account/sessions/{session}": true,
 }
 
-// fromElsewhere refuses what widens from a device that an agent has in its hands.
+// fromElsewhere refuses what widens from a device that an agent has in its hands, unless it
+// can be confirmed by a passkey and is.
 func (s *Server) fromElsewhere(c *visit, e *endpoint) error {
 	if e.method == http.MethodGet || e.action == "" || e.action == principal.ActCall || harmless[e.method+" "+e.path] || s.opts.Elsewhere == nil {
 		return nil
 	}
-	return s.opts.Elsewhere(c.r, "")
+	if !confirmable[e.method+" "+e.path] {
+		return s.opts.Elsewhere(c.r, "")
+	}
+	err := s.elsewhere(c)
+	if answer := c.r.Header.Get(front.PasskeyHeader); err != nil && answer != "" {
+		return s.confirmedRequest(c, e, []byte(answer))
+	}
+	return err
 }

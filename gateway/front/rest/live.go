@@ -68,7 +68,7 @@ func (s *Server) watch(c *visit) error {
 	}
 	// The session outlives the request, but not the token.
 	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
-	view, answer, err := s.opts.Live.Open(c.r.Context(), life, release, front.Caller(c.who, lane), node, source, string(offer))
+	view, answer, err := s.opts.Live.Open(c.r.Context(), life, release, s.hands(c, lane), node, source, string(offer))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -150,16 +151,28 @@ type changeBody struct {
 	Trust  *string   `json:"trust,omitempty"`
 	Allow  *[]string `json:"allow,omitempty"`
 	Labels *[]string `json:"labels,omitempty"`
+	// Owner is whose device it is, for admins to say; empty: nobody's.
+	Owner *capabilities.PrincipalID `json:"owner,omitempty"`
 }
 
 func (s *Server) change(c *visit, in changeBody) (nodeView, error) {
+	if in.Owner != nil {
+		if err := c.who.Require(principal.ActNameOwner); err != nil {
+			return nodeView{}, err
+		}
+		if *in.Owner != "" {
+			if err := s.opts.Tokens.Person(*in.Owner); err != nil {
+				return nodeView{}, err
+			}
+		}
+	}
 	if in.Allow != nil {
 		if err := s.checkAllow(*in.Allow, nodeOf(c)); err != nil {
 			return nodeView{}, err
 		}
 	}
 	return s.shown(s.opts.Roster.Change(c.r.Context(), nodeOf(c), nodes.Edit{
-		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels,
+		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels, Owner: in.Owner,
 	}))
 }
 

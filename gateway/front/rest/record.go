@@ -49,7 +49,7 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 		return live.Recording{}, err
 	}
 	life, release := s.held.hold(context.WithoutCancel(c.r.Context()), c.who.TokenID, s.opts.Tokens.Valid)
-	return s.opts.Live.Record(c.r.Context(), life, release, front.Caller(c.who, own),
+	return s.opts.Live.Record(c.r.Context(), life, release, s.hands(c, own),
 		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond})
 }
 

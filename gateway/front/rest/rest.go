@@ -77,6 +77,7 @@ type Consent interface {
 	Picture(id string) ([]byte, []consent.Spot, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
 	Extend(ctx context.Context, id string, by capabilities.PrincipalID) (consent.Approval, error)
+	Owns(consent.Approval) bool
 	Grants() []consent.Grant
 	Grant(context.Context, consent.Spec) (consent.Grant, error)
 	Revoke(ctx context.Context, id string, by capabilities.PrincipalID) error

@@ -49,7 +49,7 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/approve", action: principal.ActManageNodes, summary: "Let a pending node in"}, s.approve),
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/deny", action: principal.ActManageNodes, summary: "Refuse a pending node for good"}, s.deny),
 		serveJSON(endpoint{method: post, path: "/v1/nodes/{node}/revoke", action: principal.ActManageNodes, summary: "Remove a node, at once and for good"}, s.revoke),
-		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels"}, s.change),
+		serveJSON(endpoint{method: patch, path: "/v1/nodes/{node}", action: principal.ActManageNodes, summary: "Change label, trust, allowlist or labels; for admins, whose device it is"}, s.change),
 
 		s.raw(endpoint{method: post, path: "/v1/live/{node}/{source}/whep", action: principal.ActWatch, media: sdpType,
 			summary: "Watch a node's screen, camera or microphone by WHEP: an SDP offer in, an SDP answer out"}, s.watch),

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+// newNodeOwnerCmd says whose device a node is: that person needs nobody else's word for
+// what they ask of it, once they are in the console.
+func newNodeOwnerCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "owner NODE [NAME]",
+		Short: "Say whose device a node is",
+		Long: "The owner of a device is asked nobody else's word for what they do with it themselves in the console, freshly\n" +
+			"signed in or with a passkey, and answers there what they asked on the command line. It takes an admin to say so.",
+		Example:           "  handrail node owner laptop ann\n  handrail node owner laptop --nobody",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeNodes(1),
+	}
+	nobody := cmd.Flags().Bool("nobody", false, "it is nobody's: a second person answers")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 2) == *nobody {
+			return usageError("name the owner, or say --nobody")
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := c.nodeID(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		if *nobody {
+			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"owner": ""}, "node %s is nobody's now", id)
+		}
+		return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"owner": args[1]}, "node %s is %s's now", id, args[1])
+	}
+	return cmd
+}

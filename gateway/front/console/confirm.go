@@ -1,0 +1,148 @@
+package console
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+)
+
+// What a passkey can confirm is read from its form in one function, which both the question
+// to the passkey and the request itself are made of.
+
+// request is what a form asks of the REST surface.
+type request struct {
+	target string
+	in     any
+}
+
+// requests are the forms that a passkey can confirm, by the name in /console/confirm/.
+var requests = map[string]func(url.Values) (request, error){
+	"token":    tokenWanted,
+	"grant":    grantWanted,
+	"activate": activationWanted,
+	"resume":   resumeWanted,
+}
+
+// confirm is what a passkey is asked about one of them.
+func (c *Console) confirm(v *visit) {
+	read := requests[v.r.PathValue("what")]
+	if read == nil {
+		front.WriteError(v.w, capabilities.Errorf(capabilities.CodeNotFound, "a passkey confirms nothing of that kind"))
+		return
+	}
+	wanted, err := read(v.r.PostForm)
+	if err != nil {
+		front.WriteError(v.w, err)
+		return
+	}
+	v.answerJSON(api("confirmations"), map[string]any{"method": http.MethodPost, "path": wanted.target, "body": wanted.in})
+}
+
+// sends has the REST surface do what the form asks, with what a passkey answered, if it did.
+func (v *visit) sends(what string, out any) error {
+	wanted, err := requests[what](v.r.PostForm)
+	if err != nil {
+		return err
+	}
+	v.r.Header.Del(front.PasskeyHeader)
+	if v.r.PostForm.Get("credential") != "" {
+		got, err := credential(v.r)
+		if err != nil {
+			return err
+		}
+		v.r.Header.Set(front.PasskeyHeader, string(got))
+	}
+	return v.ask(http.MethodPost, wanted.target, wanted.in, out)
+}
+
+// remedy offers to confirm with a passkey what was refused, where that would do.
+func (v *visit) remedy(problem error, route, options string) html {
+	var e *capabilities.Error
+	if !errors.As(problem, &e) {
+		return html{}
+	}
+	if about, _ := e.Details.(map[string]any); about["passkey"] != true {
+		return html{}
+	}
+	fields := html{}
+	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
+		if name == front.CSRFField || name == "credential" {
+			continue
+		}
+		for _, value := range v.r.PostForm[name] {
+			fields = group(fields, hiddenField(name, value))
+		}
+	}
+	var said []fact
+	for _, f := range confirmed {
+		said = append(said, fact{f.label, when(v.r.PostForm.Get(f.name) != "", text(v.r.PostForm.Get(f.name)))})
+	}
+	return v.control(route, v.r.URL.Path, attrs{"class", "card", "data-passkey", options}, fields,
+		void("input", attrs{"type", "hidden", "name", "credential"}),
+		p(text("A passkey of yours shows that it is you: it confirms this one request and nothing else.")), facts(said...),
+		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
+		button("main", "Confirm with your passkey"))
+}
+
+// confirmed are the fields of such forms that a person is shown again before they confirm.
+var confirmed = []struct{ name, label string }{
+	{"principal", "For"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"}, {"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
+}
+
+// byPasskey is remedy for answers to questions.
+func (v *visit) byPasskey(problem error) html {
+	switch id := v.r.PathValue("approval"); {
+	case id != "":
+		return v.remedy(problem, "POST /v1/approvals/{approval}", at("approvals", id, "passkey"))
+	case len(v.r.PostForm["approval"]) > 0:
+		return v.remedy(problem, "POST /v1/approvals", "/console/confirm/answers")
+	}
+	return html{}
+}
+
+// approvalsPasskey is what a passkey is asked about one answer to several questions.
+func (c *Console) approvalsPasskey(v *visit) {
+	in, err := v.answerFields()
+	if err != nil {
+		front.WriteError(v.w, err)
+		return
+	}
+	delete(in, "passkey")
+	in["approvals"] = v.r.PostForm["approval"]
+	v.answerJSON(api("confirmations", "answers"), in)
+}
+
+func tokenWanted(f url.Values) (request, error) {
+	days, err := strconv.Atoi(orElse(f.Get("days"), "30"))
+	if err != nil || days < 0 || days > 3650 {
+		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "days must be a number from 0 to 3650")
+	}
+	return request{api("tokens"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "role": f.Get("role"), "lane": strings.TrimSpace(f.Get("lane")), "ttl_s": int64(days) * 24 * 3600}}, nil
+}
+
+func grantWanted(f url.Values) (request, error) {
+	minutes, err := strconv.Atoi(orElse(f.Get("minutes"), "5"))
+	if err != nil || minutes < 1 || minutes > 60 {
+		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "minutes must be a number from 1 to 60")
+	}
+	return request{api("grants"), map[string]any{"principal": strings.TrimSpace(f.Get("principal")), "tools": fields(f.Get("tools")), "node": f.Get("node"), "lane": strings.TrimSpace(f.Get("lane")),
+		"seconds": minutes * 60, "reason": f.Get("reason")}}, nil
+}
+
+func activationWanted(f url.Values) (request, error) {
+	if f.Get("read") != "1" {
+		return request{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "say that you have read the difference")
+	}
+	return request{api("policy", "activate"), map[string]any{"to": f.Get("to"), "from": f.Get("from"), "reason": f.Get("reason")}}, nil
+}
+
+func resumeWanted(f url.Values) (request, error) {
+	return request{api("resume"), map[string]any{"reason": f.Get("reason")}}, nil
+}

@@ -1,0 +1,91 @@
+package rest
+
+import (
+	"errors"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/passkey"
+)
+
+// What a person asks of a device of theirs needs nobody else's word if they are there
+// (consent.ViaOwner): signed in to the console a short while ago, or with a passkey, and not
+// where an agent may have its hands. What they do in the console is the word itself; what
+// they asked with a token, such as on the command line, they answer in the console.
+
+// ownView says whether the visitor's own word is enough for what they asked.
+type ownView struct {
+	Owner   bool   `json:"owner"`             // the device is theirs
+	May     bool   `json:"may"`               // their answer counts as it is
+	Passkey bool   `json:"passkey,omitempty"` // else: with a passkey of theirs it would
+	Why     string `json:"why,omitempty"`     // else: why it does not
+	Hint    string `json:"hint,omitempty"`
+}
+
+// asksItself reports whether the visitor asked that question, as a person, of a device of theirs.
+func (s *Server) asksItself(c *visit, a consent.Approval) bool {
+	return a.Principal == c.who.Principal && s.opts.Consent.Owns(a)
+}
+
+func (s *Server) ownView(c *visit, a consent.Approval) *ownView {
+	if a.Principal != c.who.Principal || a.Role == "agent" {
+		return nil
+	}
+	if !s.asksItself(c, a) {
+		return &ownView{Why: "Nobody approves what they asked for themselves, and this device is not yours.",
+			Hint: "Another user has to answer, or an admin names you as the owner of the device."}
+	}
+	_, err := s.ownWord(c, answerBody{Answer: "allow"}, []string{a.ID})
+	if err == nil {
+		return &ownView{Owner: true, May: true}
+	}
+	e := capabilities.AsError(err)
+	return &ownView{Owner: true, Passkey: offersPasskey(err), Why: e.PublicMessage(), Hint: e.PublicHint()}
+}
+
+// ownWord says by what it is known that the visitor, whose device it is, is there to answer
+// what they asked. Never where an agent may have its hands, with a passkey neither.
+func (s *Server) ownWord(c *visit, in answerBody, ids []string) (known string, err error) {
+	if err := s.opts.Tokens.InConsole(c.who); err != nil {
+		return "", err
+	}
+	if s.opts.Elsewhere != nil {
+		if err := s.opts.Elsewhere(c.r, ""); err != nil {
+			return "", err
+		}
+	}
+	if in.Passkey != nil {
+		return "passkey", s.byPasskey(c, in, ids)
+	}
+	known, err = s.opts.Tokens.Present(c.who)
+	if e := (*capabilities.Error)(nil); errors.As(err, &e) {
+		if has, _ := s.hasPasskey(c, passkey.Any); has {
+			err = e.WithDetails(map[string]any{"passkey": true})
+		}
+	}
+	return known, err
+}
+
+// offersPasskey reports whether a refusal says that a passkey would do.
+func offersPasskey(err error) bool {
+	var e *capabilities.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	about, _ := e.Details.(map[string]any)
+	return about["passkey"] == true
+}
+
+// hands is the visitor as the caller of what they do in the console at this moment.
+func (s *Server) hands(c *visit, lane capabilities.LaneID) dispatch.Caller {
+	who := front.Caller(c.who, lane)
+	if s.opts.Elsewhere != nil && s.opts.Elsewhere(c.r, "") != nil {
+		return who
+	}
+	if known, err := s.opts.Tokens.Present(c.who); err == nil {
+		who.Self = known
+	}
+	return who
+}

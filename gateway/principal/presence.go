@@ -1,0 +1,60 @@
+package principal
+
+import "github.com/handrail-dev/handrail/capabilities"
+
+// By what a session was opened.
+const (
+	byLink     = "link"
+	byPassword = "password"
+	byPasskey  = "passkey"
+)
+
+// Present says by what it is known that the person who by is acts in the console now:
+// they signed in within FreshFor, by link, password or passkey. CodeForbidden otherwise: of
+// a token, whoever holds it; of a session that is older; of one that was opened by the link
+// of a token, which proves that token and nobody's presence, unless that is the token which
+// the gateway made for its own machine.
+func (t *Tokens) Present(by Identity) (string, error) {
+	if err := t.InConsole(by); err != nil {
+		return "", err
+	}
+	if err := t.fresh(by); err != nil {
+		return "", err
+	}
+	rec, err := t.Get(by.TokenID)
+	if err != nil {
+		return "", err
+	}
+	if rec.Opened == byPassword || rec.Opened == byPasskey {
+		return rec.Opened, nil
+	}
+	if above, err := t.Get(rec.Parent); err != nil || rec.Opened != byLink || above.Role != RoleAdmin || above.CreatedBy != Site.Principal {
+		return "", capabilities.Errorf(capabilities.CodeForbidden, "the link that you signed in by shows that somebody has a token, and not who").
+			WithHint("Sign in with a passkey or your password, or confirm with a passkey. ('handrail login' on the gateway's own machine, as its admin, counts, too.)")
+	}
+	return rec.Opened, nil
+}
+
+// InConsole gives CodeForbidden unless by came with a session of the console.
+func (t *Tokens) InConsole(by Identity) error {
+	rec, err := t.Get(by.TokenID)
+	if err == nil && rec.Parent == "" {
+		err = capabilities.Errorf(capabilities.CodeForbidden, "a token is not a person").
+			WithHint("Do it in the console: 'handrail login' prints a link that signs you in.")
+	}
+	return err
+}
+
+// Person gives CodeInvalidRequest unless somebody who may answer for themselves signs in or
+// calls under that name.
+func (t *Tokens) Person(who capabilities.PrincipalID) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, rec := range t.byHash {
+		if rec.Principal == who && Allow(rec.Role, ActApprove) && t.refusalLocked(rec) == nil {
+			return nil
+		}
+	}
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "there is nobody called %.128q who may answer questions", who).
+		WithHint("An owner is a user or a token of role operator or admin: see 'handrail user list' and 'handrail token list'.")
+}
