@@ -142,4 +142,20 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 		t.Errorf("%d grants", grants)
 	}
 	w.command("", "ledger", "verify")
+
+	// While an agent has the mouse of this machine, nobody can tell who presses here: the camera
+	// stays off, and the page offers no way to allow it.
+	w.command("", "grant", "give", "agent", "tool.desktop.*", "--for", "10m")
+	w.open(origin + "/console/live/" + device.ID + "?source=camera")
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.querySelectorAll("[data-question]").length === 1 && !("settling" in document.body.dataset)`)
+	if page := w.value(`document.querySelector("[data-question]").innerText`); !strings.Contains(page, "gent may use mouse, keyboard or browser of this machine") || strings.Contains(page, "Allow") {
+		t.Errorf("the question says: %s", page)
+	}
+	w.shot("own-lent")
+	if seen := w.value(`document.getElementById("screen").videoWidth`); seen != "0" {
+		t.Errorf("there is a picture, %s wide", seen)
+	}
+	must(t, w.run(`document.querySelector("[data-question] button[value=deny]").click()`, nil))
+	w.await(`document.querySelectorAll("[data-question]").length === 0`)
 }
