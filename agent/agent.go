@@ -51,11 +51,16 @@ type Options struct {
 	Notifier platform.Notifier
 	// Warm has handlers start at once what their first call would wait for, as where a
 	// person has just begun to work with this node; default: with the first call.
-	Warm       bool
-	HotKey     string               // the stop keys, in words for people; default: there are none
-	OnState    func(link.State)     // told each change of the connection; default: nobody
-	OnQuestion func(owner.Question) // told each question that waits for the person; default: nobody
-	Log        *slog.Logger         // default: discards
+	Warm   bool
+	HotKey string // the stop keys, in words for people; default: there are none
+	// HearAnswers calls heard each time that the person says yes or no by keys of this
+	// device, until ctx ends; the error says why that cannot be heard. Yes and No are those
+	// keys, in words. Default: nobody is asked here.
+	HearAnswers func(ctx context.Context, heard func(allow bool)) error
+	Yes, No     string
+	OnState     func(link.State)     // told each change of the connection; default: nobody
+	OnQuestion  func(owner.Question) // told each question that waits for the person; default: nobody
+	Log         *slog.Logger         // default: discards
 }
 
 // Agent is one node agent, put together.
@@ -75,6 +80,7 @@ type Agent struct {
 	link      *link.Link
 	board     *notice.Board
 	runs      callLog // who is told of each call
+	asked     questions
 	linked    atomic.Pointer[link.State]
 	node      atomic.Pointer[policy.Node] // this node as the owner's rules see it
 	logKey    atomic.Pointer[chain.Key]   // what the journal's head is signed with
@@ -91,7 +97,7 @@ func New(o Options) (a *Agent, err error) {
 			return nil, err
 		}
 	}
-	a = &Agent{opts: o, runs: watchersOf(o), made: time.Now()}
+	a = &Agent{opts: o, runs: watchersOf(o), made: time.Now(), asked: questions{news: make(chan struct{}, 1)}}
 	a.board = a.openBoard()
 	a.identity, err = link.LoadIdentity(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,6 +158,7 @@ func (a *Agent) linkOptions() link.Options {
 			return known && d.Attached
 		},
 		Journal: a.runner.States, Artifacts: spooled{a.spool}, Scene: a.scene,
+		OnQuestions: a.onQuestions(), OnVerdictTaken: a.onVerdictTaken,
 		Hello: func() wire.Hello {
 			return wire.Hello{
 				CatalogHash: o.Catalog.Hash(), Agent: o.Version,
@@ -227,6 +234,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.board.Run(groupCtx) })
 	group.Go(func() error { return a.heedRules(groupCtx) })
 	group.Go(func() error { return a.sweepSpool(groupCtx) })
+	group.Go(func() error { return a.heedQuestions(groupCtx) })
 	if a.opts.Warm {
 		group.Go(func() error { a.warm(groupCtx); return nil })
 	}

@@ -21,7 +21,7 @@ const StatusFile = "status.json"
 // openBoard makes what the person sees while a capability is in use.
 func (a *Agent) openBoard() *notice.Board {
 	return notice.New(notice.Options{
-		Path: filepath.Join(a.opts.Dir, StatusFile), Notifier: a.opts.Notifier, HotKey: a.opts.HotKey, Stop: a.Halt, Log: a.opts.Log,
+		Path: filepath.Join(a.opts.Dir, StatusFile), Notifier: a.opts.Notifier, HotKey: a.opts.HotKey, Yes: a.opts.Yes, No: a.opts.No, Stop: a.Halt, Log: a.opts.Log,
 		Node: func() notice.Node {
 			var n notice.Node
 			if s := a.linked.Load(); s != nil {

@@ -221,7 +221,7 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 	}
 	g.Nodes, err = nodes.New(nodes.Options{
 		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
-		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, Origins: g.origins, Log: g.log,
+		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict, Origins: g.origins, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
 			d, ok := g.opts.Catalog.ByCapability(c)
 			return ok && d.TakesSteps()
@@ -331,6 +331,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act.Go(func() error { return g.tell(actCtx) })
 	act.Go(func() error { return g.Push.Run(actCtx) })
 	act.Go(func() error { return g.followRules(actCtx) })
+	act.Go(func() error { return g.askDevices(actCtx) })
 	act.Go(func() error { return g.keepTurns(actCtx) })
 	act.Go(func() error { return g.mcp.Run(actCtx) })
 	act.Go(func() error { return g.Front.Run(actCtx) })

@@ -196,6 +196,17 @@ type Person interface {
 	Watch(ctx context.Context, hotkey string, touched func(at time.Time), stop func()) error
 }
 
+// Answerer is a Person that knows who made a key well enough for it to be a person's
+// word: nothing that a program makes counts, whichever way it makes it.
+type Answerer interface {
+	// Chords calls pressed, with its number, for each of the chords ("ctrl+alt+y") that
+	// the person presses on a keyboard of this device, until ctx ends. It returns at
+	// once; an error says that this system cannot tell (*MissingError).
+	Chords(ctx context.Context, chords []string, pressed func(chord int)) error
+	// TellsKeys is nil where Chords would be able to tell, else what it would say.
+	TellsKeys(ctx context.Context) error
+}
+
 // Window is one window of an application, in the order of z (0 is on top).
 type Window struct {
 	Ref       string // at most 256 bytes, such as "x11:0x1c00007"

@@ -53,6 +53,11 @@ type Options struct {
 	// Scene says what a call would meet here, for the person who is asked about it;
 	// default: nothing is said.
 	Scene func(ctx context.Context, ask *wire.SceneAsk) wire.Scene
+	// OnQuestions takes what the person at the device may answer now, each time anew; none
+	// once the connection is over. OnVerdictTaken takes what became of an answer. They must
+	// not block. Default: nobody is asked here.
+	OnQuestions    func([]wire.Question)
+	OnVerdictTaken func(wire.VerdictTaken)
 	// Artifacts are what calls left for the gateway to fetch; default: none.
 	Artifacts Artifacts
 	// Hello gives what the hello says beside identity and version: CatalogHash,
@@ -126,6 +131,8 @@ type Link struct {
 	calls  sync.WaitGroup // they may outlive their connection
 	jobs   chan job       // to idle goroutines, never buffered
 	idle   atomic.Int32
+
+	current atomic.Pointer[session] // nil: not connected
 }
 
 // New makes a Link; it reads nothing and starts nothing.
@@ -257,7 +264,27 @@ func (l *Link) once(ctx context.Context, wait *backoff, showKey bool) error {
 	wait.reset()
 	l.log.Info("node.connected", "node", l.id.Node, "gateway", s.ack.Gateway, "remote", conn.RemoteAddr().String(), "epoch", s.ack.Epoch)
 	l.opts.OnState(State{Connected: true, Node: l.id.Node, Gateway: s.ack.Gateway})
+	l.current.Store(s)
+	defer func() {
+		l.current.Store(nil)
+		if l.opts.OnQuestions != nil {
+			l.opts.OnQuestions(nil)
+		}
+	}()
 	return s.run(ctx)
+}
+
+// Answer sends the person's answer to a question that OnQuestions was given.
+// CodeNodeDisconnected if it cannot be sent now.
+func (l *Link) Answer(v wire.Verdict) error {
+	s := l.current.Load()
+	if s == nil {
+		return &capabilities.Error{Code: capabilities.CodeNodeDisconnected}
+	}
+	if err := s.send(&v); err != nil {
+		return capabilities.Wrap(capabilities.CodeNodeDisconnected, err, "")
+	}
+	return nil
 }
 
 // hello opens the control stream. Only its acknowledgement makes a connection: the
@@ -273,7 +300,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps, h.TakesDone = wire.Version, wire.MinVersion, l.id.Node, true, true, true
+	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps, h.TakesDone, h.Asks = wire.Version, wire.MinVersion, l.id.Node, true, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

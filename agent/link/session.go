@@ -79,7 +79,7 @@ func (s *session) run(runCtx context.Context) error {
 
 // read passes the control stream's frames to the main goroutine.
 func (s *session) read(ctx context.Context, frames chan<- wire.Message) error {
-	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed, wire.KindSecretsDone)
+	s.reader.Accept(wire.KindHeartbeatAck, wire.KindAllowlist, wire.KindStop, wire.KindRotateAnswer, wire.KindLaneClosed, wire.KindSecretsDone, wire.KindQuestions, wire.KindVerdictTaken)
 	for {
 		m, err := s.reader.Next()
 		if err != nil {
@@ -164,6 +164,14 @@ func (s *session) handle(m wire.Message) error {
 		l.opts.OnLaneClosed(m.Lane)
 	case *wire.SecretsDone:
 		l.opts.OnSecretsDone(m.Lane)
+	case *wire.Questions:
+		if l.opts.OnQuestions != nil {
+			l.opts.OnQuestions(m.List)
+		}
+	case *wire.VerdictTaken:
+		if l.opts.OnVerdictTaken != nil {
+			l.opts.OnVerdictTaken(*m)
+		}
 	case *wire.RotateAnswer:
 		if s.rotating == nil {
 			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway answered a rotation nobody asked for")

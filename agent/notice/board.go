@@ -50,8 +50,10 @@ type Options struct {
 	Stop func(reason string)
 	// HotKey names the stop keys for people; empty: there are none.
 	HotKey string
-	Now    func() time.Time // default time.Now
-	Log    *slog.Logger     // default: discards
+	// Yes and No name the keys that answer a question; required with Ask.
+	Yes, No string
+	Now     func() time.Time // default time.Now
+	Log     *slog.Logger     // default: discards
 }
 
 // Board knows what is in use. All methods are safe for concurrent use.
@@ -67,6 +69,9 @@ type Board struct {
 	news  chan struct{} // closed and replaced when shown grows
 	calls map[capabilities.CallID]*use
 	rows  map[row]*use
+	ask   asked
+
+	asking chan struct{} // what is asked has changed
 }
 
 // row is one line of the board: who uses what.
@@ -101,7 +106,7 @@ func New(o Options) *Board {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Board{opts: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), news: make(chan struct{}), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}}
+	return &Board{opts: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), news: make(chan struct{}), calls: map[capabilities.CallID]*use{}, rows: map[row]*use{}, ask: asked{gone: map[[32]byte]bool{}}, asking: make(chan struct{}, 1)}
 }
 
 // inputKey is the key of who moves the mouse and types, which is not watching.
@@ -241,7 +246,7 @@ func (b *Board) present() (rows []use, next time.Time, calls uint64) {
 
 // Run shows what is in use until ctx ends, and then that the node is gone.
 func (b *Board) Run(ctx context.Context) error {
-	notices := newShower(&b.opts)
+	notices := newShower(b)
 	defer notices.close()
 	shown := make(chan struct{})
 	showCtx, stopShowing := context.WithCancel(ctx)

@@ -19,14 +19,20 @@ const actStop = "stop"
 // shower keeps one notice of the session in step with the board. A session that does
 // not answer holds up nothing but the next notice.
 type shower struct {
-	opts *Options
-	next chan Status // the latest; older ones are dropped
-	id   uint32      // of the notice that is up; 0: none
-	said string
-	mute bool // the session shows no notices
+	board *Board
+	opts  *Options
+	next  chan Status // the latest; older ones are dropped
+	id    uint32      // of the notice that is up; 0: none
+	said  string
+	mute  bool // the session shows no notices
+
+	askID   uint32 // of the question that is up; 0: none
+	askText string
 }
 
-func newShower(o *Options) *shower { return &shower{opts: o, next: make(chan Status, 1)} }
+func newShower(b *Board) *shower {
+	return &shower{board: b, opts: &b.opts, next: make(chan Status, 1)}
+}
 
 // show hands over what is to be seen; called from one goroutine.
 func (s *shower) show(now Status) {
@@ -45,10 +51,19 @@ func (s *shower) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			s.put(context.WithoutCancel(ctx), platform.Notice{})
+			s.board.Ask(nil)
+			s.asks(context.WithoutCancel(ctx))
 			return
+		case <-s.board.asking:
+			s.asks(ctx)
 		case now := <-s.next:
 			s.put(ctx, notice(now))
 		case e := <-s.opts.Notifier.Events():
+			if e.ID == s.askID && e.ID != 0 && e.Key == "" {
+				s.askID, s.askText = 0, ""
+				s.board.putAway()
+				continue
+			}
 			if e.ID != s.id || s.id == 0 {
 				continue
 			}

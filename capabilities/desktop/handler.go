@@ -22,6 +22,9 @@ type Options struct {
 	// HotKey is the chord by which the person stops everything; "off" for none.
 	// Default: "Control+Alt+Escape".
 	HotKey string
+	// Yes and No are the chords by which the person answers a question that the device
+	// shows; Yes "off": by none. Defaults: DefaultYes and DefaultNo.
+	Yes, No string
 	// Stop is called, with the reason, when the person presses HotKey. Default:
 	// running calls end and everything is let go, no more.
 	Stop func(reason string)
@@ -127,6 +130,20 @@ func New(o Options) (*Handler, error) {
 	default:
 		if _, err := parseChord(o.HotKey); err != nil {
 			return nil, errors.New("desktop: HotKey: " + err.Error())
+		}
+	}
+	switch o.Yes {
+	case "":
+		o.Yes = DefaultYes
+	case "off":
+		o.Yes, o.No = "", ""
+	}
+	if o.No == "" {
+		o.No = DefaultNo
+	}
+	if o.Yes != "" {
+		if err := checkAnswers(&o); err != nil {
+			return nil, err
 		}
 	}
 	if o.Acting == nil {

@@ -40,6 +40,7 @@ type Hello struct {
 	// node does not say.
 	Addrs     [][]byte `cbor:"17,keyasint,omitempty"`
 	TakesDone bool     `cbor:"18,keyasint,omitempty"` // takes SecretsDone
+	Asks      bool     `cbor:"19,keyasint,omitempty"` // takes Questions
 }
 
 // HelloAck makes the connection usable.

@@ -41,9 +41,9 @@ const headerLen = 5
 // Kind says what a frame carries. Zero is no kind.
 type Kind uint8
 
-// Control stream, node to gateway: Hello, Heartbeat, Readiness, Rotate, Stop.
+// Control stream, node to gateway: Hello, Heartbeat, Readiness, Rotate, Stop, Verdict.
 // Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
-// RotateAnswer, Stop, LaneClosed, SecretsDone. Call stream, gateway to node: one Ticket or one
+// RotateAnswer, Stop, LaneClosed, SecretsDone, Questions, VerdictTaken. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
 // JournalState for each call that was asked about. A held Ticket is followed by the
 // gateway's Go, or by nothing. After a Ticket with Steps the node's Step and StepEnd come
@@ -64,6 +64,9 @@ const (
 	KindRotateAnswer Kind = 10
 	KindLaneClosed   Kind = 11
 	KindSecretsDone  Kind = 12
+	KindQuestions    Kind = 13
+	KindVerdict      Kind = 14
+	KindVerdictTaken Kind = 15
 	KindTicket       Kind = 32
 	KindProgress     Kind = 33
 	KindAnswer       Kind = 34
@@ -127,6 +130,9 @@ var kinds = map[Kind]kindInfo{
 	KindRotateAnswer: {"rotate-answer", 16 << 10, func() Message { return new(RotateAnswer) }},
 	KindLaneClosed:   {"lane-closed", 512, func() Message { return new(LaneClosed) }},
 	KindSecretsDone:  {"secrets-done", 512, func() Message { return new(SecretsDone) }},
+	KindQuestions:    {"questions", MaxQuestions*((MaxQuestionLines+2)*(MaxQuestionText+4)+1<<10) + 64, func() Message { return new(Questions) }},
+	KindVerdict:      {"verdict", 512, func() Message { return new(Verdict) }},
+	KindVerdictTaken: {"verdict-taken", 4 << 10, func() Message { return new(VerdictTaken) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
 	KindGo:           {"go", 8, func() Message { return new(Go) }},
 	KindStep:         {"step", MaxArgs + 1<<10, func() Message { return new(Step) }},

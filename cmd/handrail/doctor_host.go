@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
 )
@@ -46,7 +47,8 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
 		found = append(found, lack("desktop "+string(part), d.Missing[part], false))
 	}
-	found = append(found, noticeFinding(ctx))
+	notices := noticeFinding(ctx)
+	found = append(found, notices, answerFinding(ctx, d, notices))
 	if locked := opener.Locked(ctx); locked != "" {
 		found = append(found, finding{Part: "host", Name: "desktop session", Code: string(capabilities.ReasonSessionLocked), Detail: locked, Fix: "Ask the person to unlock it."})
 	}
@@ -68,6 +70,23 @@ func noticeFinding(ctx context.Context) finding {
 		f.Fix = "Start a notification daemon in the session (dunst, mako or the desktop's own); 'handrail node status' says the same."
 	}
 	return f
+}
+
+// answerFinding says whether the person here can answer questions by keys while an agent
+// has the mouse and the keyboard. Where it cannot be told who presses a key, they cannot.
+func answerFinding(ctx context.Context, d *platform.Desktop, notices finding) finding {
+	const name = "answers by keys"
+	if err := desktop.TellsKeys(ctx, d); err != nil {
+		var missing *platform.MissingError
+		if errors.As(err, &missing) {
+			return lack(name, missing, true)
+		}
+		return finding{Part: "host", Name: name, OK: true, Code: string(capabilities.ReasonBackendMissing), Detail: err.Error()}
+	}
+	if notices.Code != "" {
+		return finding{Part: "host", Name: name, OK: true, Code: notices.Code, Detail: "Questions cannot be shown, as the session shows no notices.", Fix: notices.Fix}
+	}
+	return finding{Part: "host", Name: name, OK: true, Detail: "the person's own keys are told from a program's; a keyboard that a program makes (uinput) does not count"}
 }
 
 // lack says what is missing, by the word that the list of nodes has for it.

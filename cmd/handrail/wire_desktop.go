@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +33,10 @@ type desktopConfig struct {
 	QuietTime duration `json:"quiet_time"`
 	// HotKey is the chord by which the person stops everything; "off" for none.
 	HotKey string `json:"hot_key"`
+	// YesKeys and NoKeys are the chords by which the person answers a question that the
+	// device shows while an agent has its mouse and keyboard; yes_keys "off" for none.
+	YesKeys string `json:"yes_keys"`
+	NoKeys  string `json:"no_keys"`
 	// LaunchAllow, unless empty, are the only applications that calls may start.
 	LaunchAllow []string `json:"launch_allow"`
 	// Notices has the session show what calls use, while they use it.
@@ -42,7 +48,7 @@ type desktopConfig struct {
 }
 
 func defaultDesktop() desktopConfig {
-	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, LaunchAllow: []string{}, Notices: true, Live: true}
+	return desktopConfig{Enabled: true, QuietTime: duration(desktop.DefaultQuietTime), HotKey: desktop.DefaultHotKey, YesKeys: desktop.DefaultYes, NoKeys: desktop.DefaultNo, LaunchAllow: []string{}, Notices: true, Live: true}
 }
 
 // duration is written as "3s".
@@ -67,6 +73,8 @@ type desktopFlags struct {
 	use    *string
 	quiet  *time.Duration
 	hotKey *string
+	yes    *string
+	no     *string
 	launch *[]string
 }
 
@@ -75,6 +83,8 @@ func addDesktopFlags(cmd *cobra.Command) desktopFlags {
 		use:    cmd.Flags().String("desktop", "", "on or off: offer this session's desktop (default: as node.json says, which is on)"),
 		quiet:  cmd.Flags().Duration("desktop-quiet-time", 0, "how long your own mouse and keyboard must rest before calls may use them"),
 		hotKey: cmd.Flags().String("desktop-hot-key", "", "chord that stops everything, such as "+desktop.DefaultHotKey+"; off for none"),
+		yes:    cmd.Flags().String("desktop-yes-keys", "", "chord that allows a question which the device shows, such as "+desktop.DefaultYes+"; off for none"),
+		no:     cmd.Flags().String("desktop-no-keys", "", "chord that denies it, such as "+desktop.DefaultNo),
 		launch: cmd.Flags().StringSlice("desktop-allow-app", nil, "start only this application; repeatable"),
 	}
 }
@@ -94,6 +104,12 @@ func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 	if *f.hotKey != "" {
 		c.HotKey = *f.hotKey
 	}
+	if *f.yes != "" {
+		c.YesKeys = *f.yes
+	}
+	if *f.no != "" {
+		c.NoKeys = *f.no
+	}
 	c.LaunchAllow = append(append([]string(nil), c.LaunchAllow...), *f.launch...)
 	return c, nil
 }
@@ -106,7 +122,7 @@ func openDesktop(c desktopConfig, sensors []platform.Sensors, stop func(reason s
 	}
 	opener := localDesktop(log)
 	o := desktop.Options{
-		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Control: c.Live, Log: log,
+		Opener: opener, QuietTime: time.Duration(c.QuietTime), HotKey: c.HotKey, Yes: c.YesKeys, No: c.NoKeys, Stop: stop, LaunchAllow: c.LaunchAllow, Reader: ocr.New(""), Control: c.Live, Log: log,
 	}
 	all := []capabilities.Handler{}
 	if c.Live {
@@ -138,6 +154,20 @@ func (c desktopConfig) hotKey() string {
 		return ""
 	}
 	return c.HotKey
+}
+
+// answers gives agent what hears the person's answers by keys, and what they are; none
+// where the owner wants none.
+func (c desktopConfig) answers(hs []capabilities.Handler) (hear func(context.Context, func(bool)) error, yes, no string) {
+	if !c.Enabled || c.YesKeys == "off" {
+		return nil, "", ""
+	}
+	for _, h := range hs {
+		if d, ok := h.(*desktop.Handler); ok {
+			return d.HearAnswers, cmp.Or(c.YesKeys, desktop.DefaultYes), cmp.Or(c.NoKeys, desktop.DefaultNo)
+		}
+	}
+	return nil, "", ""
 }
 
 // localDesktop opens the desktop of the session that this process belongs to.

@@ -254,7 +254,8 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	hear, yes, no := config.Desktop.answers(hs)
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}

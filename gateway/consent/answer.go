@@ -23,6 +23,7 @@ type Answer struct {
 	By      capabilities.PrincipalID
 	Via     Via
 	Known   string // of ViaOwner: by what (principal.Tokens.Present), or passkey
+	Device  capabilities.NodeID // where it was given, with ViaDevice
 }
 
 // Via is the way an answer came.
@@ -70,7 +71,11 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 
 	answered := func(s State) func(*store.Tx) error {
 		return func(tx *store.Tx) error {
-			return c.opts.Record(tx, "gateway.approval.answered", a.By, map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via), "known_by": a.Known})
+			body := map[string]any{"approval": id, "state": s, "reason": a.Reason, "via": string(a.Via), "known_by": a.Known}
+			if a.Via == ViaDevice {
+				body["node"] = a.Device
+			}
+			return c.opts.Record(tx, "gateway.approval.answered", a.By, body)
 		}
 	}
 	// The answer is the person's, whatever becomes of their connection.
@@ -105,6 +110,14 @@ func (c *Consent) asEnded(p *approval) Approval {
 
 // mayAnswer says why this answer does not count.
 func (p *approval) mayAnswer(a Answer, owner capabilities.PrincipalID) error {
+	if a.Via == ViaDevice {
+		if err := p.AtDevice(a.Device); err != nil {
+			return err
+		}
+		if a.Allow && a.Kind != KindCall && a.Kind != "" {
+			return capabilities.Errorf(capabilities.CodeForbidden, "at the device only this one call can be allowed")
+		}
+	}
 	switch {
 	case a.Via == ViaOwner && a.Allow:
 		if a.Kind != KindCall && a.Kind != "" {

@@ -21,6 +21,8 @@ func frameCost(m wire.Message) int {
 		return 5
 	case *wire.Rotate:
 		return 50
+	case *wire.Verdict: // a person presses few keys
+		return 20
 	}
 	return 1
 }

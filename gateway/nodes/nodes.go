@@ -54,6 +54,9 @@ type Options struct {
 	// OnStop is told what each node says of its own stop switch, with locks held:
 	// it must not block and call nothing of Nodes; default: nobody.
 	OnStop func(node capabilities.NodeID, epoch uint64, on bool)
+	// OnVerdict judges what the person at a node's device answered there, and gives why it
+	// does not count; default: nothing does.
+	OnVerdict func(capabilities.NodeID, wire.Verdict) error
 	// Heartbeat is how often nodes report; default 10 s. A node that is silent for
 	// three of them is disconnected.
 	Heartbeat time.Duration

@@ -48,6 +48,10 @@ type session struct {
 	steps     bool                         // the node asks for each step of a call
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
+	asks      bool                         // the node asks the person at its device
+
+	asking sync.Mutex     // the order in which questions are told; taken before writing
+	asked  wire.Questions // what the node was told last
 
 	writing sync.Mutex
 	control *quic.Stream
@@ -71,6 +75,13 @@ func (s *session) send(m wire.Message) error {
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return wire.Write(s.control, m)
+}
+
+// greeted reports whether the hello was acknowledged.
+func (s *session) greeted() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.acked
 }
 
 // acknowledge sends the first frame of the gateway. It is made under the lock, so
@@ -163,7 +174,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps, takesDone: hello.TakesDone}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps, takesDone: hello.TakesDone, asks: hello.Asks}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {
@@ -171,6 +182,9 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	}
 	known()
 	reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate)
+	if s.asks {
+		reader.Accept(wire.KindHeartbeat, wire.KindReadiness, wire.KindStop, wire.KindRotate, wire.KindVerdict)
+	}
 	g := greeting{session: s, reader: reader, logKey: hello.LogKey}
 	err = s.acknowledge(func() *wire.HelloAck {
 		if now := n.lookup(s.node); now != nil {
@@ -345,6 +359,8 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 		n.setStop(s, m)
 	case *wire.Rotate:
 		return s.send(n.rotate(s, m))
+	case *wire.Verdict:
+		return n.takeVerdict(s, m)
 	}
 	return nil
 }

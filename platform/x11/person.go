@@ -1,11 +1,13 @@
 package x11
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +28,9 @@ type Person struct {
 
 	mu       sync.Mutex // above what follows
 	watchers []*watcher
-	xtest    map[uint16]bool    // XTEST's devices
+	sources  map[uint16]source  // what each device is
 	down     map[byte]time.Time // keys that the person holds, and since when
+	real     map[byte]time.Time // those of them that are of a keyboard of this device
 	keys     *keymap            // nil: read it anew
 	xkb      byte               // major opcode of XKEYBOARD
 	xkbEvent byte
@@ -39,12 +42,28 @@ type Person struct {
 
 type watcher struct {
 	touched func(time.Time)
-	stop    func()
-	// keys are the chord: of each one, the keysyms of which any will do.
-	keys [][]uint32
+	// chords are what is listened for, and pressed is told which.
+	chords  []chord
+	pressed func(int)
+	real    bool // only keys that no program can have made count
 }
 
-var _ platform.Person = (*Person)(nil)
+// chord is keys that are pressed together: of each one, the keysyms of which any will do.
+type chord [][]uint32
+
+var (
+	_ platform.Person   = (*Person)(nil)
+	_ platform.Answerer = (*Person)(nil)
+)
+
+// source is what an event's device is.
+type source uint8
+
+const (
+	sourceProgram source = iota // XTEST's: a program's
+	sourceUnsure                // a person's, or a device that a program made (uinput)
+	sourceReal                  // a person's
+)
 
 // longestHold is how long a key counts as held, should its release never come.
 const longestHold = 30 * time.Second
@@ -71,7 +90,7 @@ func NewPerson(ctx context.Context, o Options) (*Person, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Person{conn: c, down: map[byte]time.Time{}, done: make(chan struct{})}
+	p := &Person{conn: c, down: map[byte]time.Time{}, real: map[byte]time.Time{}, done: make(chan struct{})}
 	if err := p.open(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -131,34 +150,72 @@ func (p *Person) devices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := map[uint16]bool{}
+	found := map[uint16]source{}
 	for _, number := range numbers {
-		if found[number], err = c.isXTest(ctx, p.major, number); err != nil {
+		program, err := c.isXTest(ctx, p.major, number)
+		if err != nil {
 			return err
 		}
+		if found[number] = sourceProgram; program {
+			continue
+		}
+		node, err := c.deviceProperty(ctx, p.major, number, "Device Node")
+		if err != nil {
+			return err
+		}
+		found[number] = sourceOf(kernelInputs, string(node))
 	}
 	p.mu.Lock()
-	p.xtest = found
+	p.sources = found
 	p.mu.Unlock()
 	return nil
 }
 
+// kernelInputs is where Linux lists its input devices.
+const kernelInputs = "/sys/class/input"
+
+// sourceOf judges a device by the file that the server reads it from. A device without
+// one is the server's own: a nested server's, say, which has its keys from the one
+// around it. What the kernel lists below devices/virtual/input a program made (uinput);
+// a Bluetooth keyboard (uhid) stands elsewhere. One that is not found here is not known.
+func sourceOf(inputs, node string) source {
+	if node == "" {
+		return sourceReal
+	}
+	at, err := filepath.EvalSymlinks(filepath.Join(inputs, filepath.Base(node)))
+	if err != nil || strings.Contains(filepath.ToSlash(at), "/devices/virtual/input/") {
+		return sourceUnsure
+	}
+	return sourceReal
+}
+
 // isXTest tells whether a device is one of XTEST's.
 func (c *Conn) isXTest(ctx context.Context, major byte, number uint16) (bool, error) {
-	mark, err := c.Atom(ctx, "XTEST Device")
+	mark, err := c.deviceProperty(ctx, major, number, "XTEST Device")
+	return len(mark) > 0 && mark[0] != 0, err
+}
+
+// deviceProperty reads a property of a device, at most 256 bytes of it; none, or a device
+// that is gone, gives nothing.
+func (c *Conn) deviceProperty(ctx context.Context, major byte, number uint16, name string) ([]byte, error) {
+	atom, err := c.Atom(ctx, name)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	// device:2, delete, …, property:4, type:4, offset:4, length:4
 	b := extRequest(major, xiGetProperty, 5)
 	binary.LittleEndian.PutUint16(b[4:], number)
-	binary.LittleEndian.PutUint32(b[8:], uint32(mark))
-	binary.LittleEndian.PutUint32(b[20:], 1)
+	binary.LittleEndian.PutUint32(b[8:], uint32(atom))
+	binary.LittleEndian.PutUint32(b[20:], 64)
 	r, err := c.raw(ctx, b, 32) // …, 8: type:4, bytes after:4, items:4, format, …, 32: items
 	if ctx.Err() != nil || errors.Is(err, platform.ErrLost) {
-		return false, err
+		return nil, err
 	}
-	return err == nil && len(r) > 32 && binary.LittleEndian.Uint32(r[16:]) > 0 && r[32] != 0, nil
+	if err != nil || len(r) <= 32 {
+		return nil, nil
+	}
+	size := int64(binary.LittleEndian.Uint32(r[16:])) * int64(r[20]) / 8
+	return bytes.TrimRight(r[32:32+min(size, int64(len(r)-32))], "\x00"), nil
 }
 
 func deviceNumbers(r []byte) ([]uint16, error) {
@@ -217,13 +274,50 @@ func (p *Person) wanted(e Event) bool {
 
 // Watch begins at once and ends with ctx.
 func (p *Person) Watch(ctx context.Context, hotkey string, touched func(at time.Time), stop func()) error {
-	w := &watcher{touched: touched, stop: stop}
+	w := &watcher{touched: touched, pressed: func(int) { stop() }}
 	if hotkey != "" {
-		var err error
-		if w.keys, err = parseHotKey(hotkey); err != nil {
+		keys, err := parseHotKey(hotkey)
+		if err != nil {
 			return err
 		}
+		w.chords = []chord{keys}
 	}
+	return p.watch(ctx, w)
+}
+
+// Chords begins at once and ends with ctx. *platform.MissingError under Xwayland, whose
+// keys may be those of any program of the compositor's.
+func (p *Person) Chords(ctx context.Context, chords []string, pressed func(chord int)) error {
+	w := &watcher{pressed: pressed, real: true}
+	for _, text := range chords {
+		keys, err := parseHotKey(text)
+		if err != nil {
+			return err
+		}
+		w.chords = append(w.chords, keys)
+	}
+	if err := p.conn.tellsKeys(ctx); err != nil {
+		return err
+	}
+	return p.watch(ctx, w)
+}
+
+// TellsKeys is nil where Chords can tell.
+func (p *Person) TellsKeys(ctx context.Context) error { return p.conn.tellsKeys(ctx) }
+
+// tellsKeys says why a key's maker cannot be told.
+func (c *Conn) tellsKeys(ctx context.Context) error {
+	within, err := c.Extension(ctx, "XWAYLAND")
+	if err != nil {
+		return err
+	}
+	if a, err := parseDisplay(c.Name); within.Present || err != nil || a.host != "" {
+		return &platform.MissingError{What: "This X server (" + c.Name + ") does not show which keyboard of this device a key comes from.", Fix: "Answer from another device, or with a passkey."}
+	}
+	return nil
+}
+
+func (p *Person) watch(ctx context.Context, w *watcher) error {
 	select {
 	case <-p.conn.Lost():
 		return platform.ErrLost
@@ -239,6 +333,7 @@ func (p *Person) Watch(ctx context.Context, hotkey string, touched func(at time.
 		if len(p.watchers) == 0 && p.selected.Load() {
 			p.choose(false)
 			clear(p.down)
+			clear(p.real)
 		}
 	})
 	return p.conn.Do(ctx, func() error {
@@ -253,9 +348,9 @@ func (p *Person) Watch(ctx context.Context, hotkey string, touched func(at time.
 }
 
 // parseHotKey reads names of keys with a plus between, the last one a plain key.
-func parseHotKey(s string) ([][]uint32, error) {
+func parseHotKey(s string) (chord, error) {
 	short := map[string]string{"ctrl": "Control", "esc": "Escape", "win": "Meta", "super": "Meta", "cmd": "Meta", "return": "Enter", "del": "Delete"}
-	var keys [][]uint32
+	var keys chord
 	for _, name := range strings.Split(s, "+") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if long := short[name]; long != "" {
@@ -280,7 +375,9 @@ func (p *Person) run(ctx context.Context, events <-chan Event) {
 			p.mu.Unlock()
 			continue
 		}
-		p.event(ctx, e.Data)
+		if !e.Sent { // the server refuses to send such ones for a client; an old one may not
+			p.event(ctx, e.Data)
+		}
 	}
 }
 
@@ -299,21 +396,21 @@ func (p *Person) event(ctx context.Context, b []byte) {
 	if kind < xiRawKeyPress || kind > xiRawTouchEnd || len(b) < 32 {
 		return
 	}
-	source := binary.LittleEndian.Uint16(b[20:])
-	if source != device {
+	number := binary.LittleEndian.Uint16(b[20:])
+	if number != device {
 		return // the same once more, as the event of the master that it belongs to
 	}
 	p.mu.Lock()
-	is, known := p.xtest[source]
+	from, known := p.sources[number]
 	p.mu.Unlock()
 	if !known {
 		// A device that came this moment: its event is before the news of it.
 		_ = p.devices(ctx)
 		p.mu.Lock()
-		is = p.xtest[source]
+		from = p.sources[number]
 		p.mu.Unlock()
 	}
-	if is {
+	if from == sourceProgram {
 		return
 	}
 	code := byte(binary.LittleEndian.Uint32(b[16:]))
@@ -321,30 +418,45 @@ func (p *Person) event(ctx context.Context, b []byte) {
 	watchers := slices.Clone(p.watchers)
 	p.mu.Unlock()
 	for _, w := range watchers {
-		w.touched(at)
+		if w.touched != nil {
+			w.touched(at)
+		}
 	}
 	p.mu.Lock()
 	switch kind {
 	case xiRawKeyPress:
 		p.down[code] = at
+		if from == sourceReal {
+			p.real[code] = at
+		}
 	case xiRawKeyRelease:
 		delete(p.down, code)
+		delete(p.real, code)
 	}
 	p.mu.Unlock()
 	if kind != xiRawKeyPress || binary.LittleEndian.Uint32(b[24:])&repeated != 0 {
 		return
 	}
 	for _, w := range watchers {
-		if w.keys != nil && p.pressed(ctx, w.keys, code) {
-			w.stop()
+		if w.real && from != sourceReal {
+			continue
+		}
+		for i, c := range w.chords {
+			if p.completes(ctx, c, code, w.real) {
+				w.pressed(i)
+			}
 		}
 	}
 }
 
-// pressed tells whether code, which just went down, completes the chord.
-func (p *Person) pressed(ctx context.Context, chord [][]uint32, code byte) bool {
+// completes tells whether code, which just went down, completes the chord; real: of keys
+// of this device's keyboards alone.
+func (p *Person) completes(ctx context.Context, chord chord, code byte, real bool) bool {
 	p.mu.Lock()
 	keys, down := p.keys, maps.Clone(p.down)
+	if real {
+		down = maps.Clone(p.real)
+	}
 	p.mu.Unlock()
 	if keys == nil {
 		var err error

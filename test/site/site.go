@@ -146,6 +146,8 @@ type Node struct {
 	ID   capabilities.NodeID
 	Dir  string
 	Warm bool // from the next Start on
+	// More changes what the agent is made with, from the next Start on.
+	More func(*agent.Options)
 	site *Site
 	hs   []capabilities.Handler
 	stop func()
@@ -154,10 +156,16 @@ type Node struct {
 // AddNode pairs a node with those handlers and runs it until the test ends.
 func (s *Site) AddNode(label string, hs ...capabilities.Handler) *Node {
 	s.T.Helper()
+	return s.AddNodeWith(label, nil, hs...)
+}
+
+// AddNodeWith is AddNode for an agent that is made with more.
+func (s *Site) AddNodeWith(label string, more func(*agent.Options), hs ...capabilities.Handler) *Node {
+	s.T.Helper()
 	_, paste, err := s.Nodes.Invite(context.Background(), nodes.InviteSpec{By: "admin", Label: label, Trust: "test", AutoApprove: true, Allow: []string{"*"}})
 	must(s.T, err)
 	paste.Addrs = []string{s.quic}
-	n := &Node{Dir: s.T.TempDir(), site: s, hs: hs}
+	n := &Node{Dir: s.T.TempDir(), More: more, site: s, hs: hs}
 	must(s.T, os.Chmod(n.Dir, 0o700))
 	id, err := link.Join(context.Background(), paste, link.JoinOptions{Dir: n.Dir, Profile: pairing.Profile{Host: label, Offers: agent.Offers(hs)}})
 	must(s.T, err)
@@ -172,9 +180,13 @@ func (n *Node) Start() {
 	n.site.T.Helper()
 	cat, err := Catalog()
 	must(n.site.T, err)
-	n.Agent, err = agent.New(agent.Options{
+	o := agent.Options{
 		Dir: n.Dir, Handlers: n.hs, Catalog: cat, Addrs: []string{n.site.quic}, Version: "test", Warm: n.Warm, Log: n.site.Log,
-	})
+	}
+	if n.More != nil {
+		n.More(&o)
+	}
+	n.Agent, err = agent.New(o)
 	must(n.site.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

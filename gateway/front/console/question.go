@@ -112,25 +112,7 @@ func headline(q question) string {
 		return orElse(q.Title, string(q.Tool))
 	}
 	does := q.Question.Does
-	return strings.ToUpper(does[:1]) + does[1:] + into(q.Question.Where)
-}
-
-// into says where a call goes on its device, as the device says.
-func into(w *consent.Where) string {
-	if w == nil {
-		return ""
-	}
-	text := ""
-	if w.Field != "" {
-		text += " into “" + w.Field + "”"
-	}
-	switch {
-	case w.Window != "" && w.App != "":
-		text += " in “" + w.Window + "” (" + w.App + ")"
-	case w.Window != "" || w.App != "":
-		text += " in “" + w.Window + w.App + "”"
-	}
-	return text
+	return strings.ToUpper(does[:1]) + does[1:] + q.Question.Where.Into()
 }
 
 // attended says whether anybody is there for the answer.

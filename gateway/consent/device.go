@@ -1,0 +1,126 @@
+package consent
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// ViaDevice is the person at the device that the call is for, by a chord on its own
+// keyboard (DESIGN section 6): the word of the device's owner.
+const ViaDevice Via = "device"
+
+// DeviceOwner is who an answer with ViaDevice is recorded of.
+func DeviceOwner(node capabilities.NodeID) capabilities.PrincipalID {
+	return capabilities.PrincipalID("device:" + string(node))
+}
+
+// secretKey is the key of tools that a secret of the site's is handed out by.
+const secretKey = "privileged.secret.read"
+
+// AtDevice says why the person at a device cannot allow this; nil: they can. It has to be
+// asked for that device, by an agent, and about what is the device's: nobody knows who sits
+// there, so what a person asks for and needs another for, and secrets, which are the
+// site's, need somebody who is known.
+func (a *Approval) AtDevice(node capabilities.NodeID) error {
+	switch {
+	case node == "" || a.Node != node:
+		return capabilities.Errorf(capabilities.CodeForbidden, "this is not asked for that device")
+	case a.Role != roleAgent:
+		return capabilities.Errorf(capabilities.CodeForbidden, "what a person asks for is allowed by another who is known, not at the device")
+	case slices.Contains(a.Keys, secretKey):
+		return capabilities.Errorf(capabilities.CodeForbidden, "a secret is the site's, so it is not allowed at the device")
+	}
+	return nil
+}
+
+// Into says where a call goes on its device, as the device says; empty if it does not.
+func (w *Where) Into() string {
+	if w == nil {
+		return ""
+	}
+	text := ""
+	if w.Field != "" {
+		text += " into “" + w.Field + "”"
+	}
+	switch {
+	case w.Window != "" && w.App != "":
+		text += " in “" + w.Window + "” (" + w.App + ")"
+	case w.Window != "" || w.App != "":
+		text += " in “" + w.Window + w.App + "”"
+	}
+	return text
+}
+
+// Bounds of what a notice can say.
+const (
+	maxNoticeLines = 12
+	maxNoticeLine  = 240 // bytes
+)
+
+// Notice is a question in the few words that a notice of the device can show.
+type Notice struct {
+	Who, What string
+	Lines     []string
+	// Whole is false where something was left out that whoever allows it should have seen.
+	Whole bool
+}
+
+// Notice says a question in few words: what would happen first.
+func (t *Told) Notice(a *Approval) Notice {
+	n := Notice{Whole: !t.TooLong && (t.Frame == nil || t.Where != nil)}
+	n.Who, n.What = n.fit(Plain(string(a.Principal))), n.fit(Plain(a.Title)+" ("+string(a.Tool)+")")
+	if t.Does != "" {
+		n.add("It " + t.Does + t.Where.Into() + ".")
+	} else if into := t.Where.Into(); into != "" {
+		n.add("It works" + into + ".")
+	}
+	if t.Where != nil && t.Where.Terminal {
+		n.add("What is typed there are commands.")
+	}
+	for _, f := range t.Fields {
+		if f.Hidden {
+			n.add(f.Name + ": (a password; nobody is shown it)")
+			continue
+		}
+		if f.More > 0 || strings.Contains(f.Text, "\n") { // a program of several lines
+			n.Whole = false
+		}
+		n.add(f.Name + ": " + strings.ReplaceAll(f.Text, "\n", "⏎"))
+	}
+	if t.TooLong {
+		n.add("Its arguments are too long to be shown.")
+	}
+	if len(a.Escalated) > 0 {
+		n.add("Only a yes adds: " + strings.Join(a.Escalated, ", "))
+	}
+	if t.Purpose != "" {
+		n.add("It says why: “" + t.Purpose + "”")
+	}
+	n.add("Risk: " + orUnknown(a.Risk) + ". Lane: " + Plain(string(a.Lane)))
+	return n
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+func (n *Notice) fit(line string) string {
+	if head, left := cutAt(line, maxNoticeLine); left > 0 {
+		n.Whole = false
+		return head + "…"
+	}
+	return line
+}
+
+func (n *Notice) add(line string) {
+	if len(n.Lines) == maxNoticeLines {
+		n.Whole = false
+		return
+	}
+	n.Lines = append(n.Lines, n.fit(line))
+}
