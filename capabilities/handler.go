@@ -182,10 +182,26 @@ type Output struct {
 type Scene struct {
 	App    string
 	Window string // its title
-	Field  string // the name of what has the focus
+	Field  string // the name of what takes the text, or of what is acted on
 	// Password says that what is typed there is not shown.
 	Password bool
+	Role     string // of Field, such as "button"; empty for what has the focus
+	// Address is the page's, without its query, where it is a page.
+	Address string
+	// Elements are those that the call names by arguments of its own, at most MaxSceneElements.
+	Elements []SceneElement
 }
+
+// SceneElement is an element that an argument names, such as "fields.1.ref"; without one,
+// what has the focus.
+type SceneElement struct {
+	Arg, Role, Name string
+	// Secret says that what is typed there is not shown.
+	Secret bool
+}
+
+// MaxSceneElements bounds what is told of one call.
+const MaxSceneElements = 32
 
 // Describer is a Handler that can say what a call would meet, for the person who is asked
 // about it. It carries nothing out and takes no picture. Safe for concurrent use.

@@ -27,5 +27,9 @@ func (r *Runner) Scene(ctx context.Context, ask *wire.SceneAsk) wire.Scene {
 	if err != nil {
 		return wire.Scene{}
 	}
-	return wire.Scene{App: s.App, Window: s.Window, Field: s.Field, Password: s.Password}
+	scene := wire.Scene{App: s.App, Window: s.Window, Field: s.Field, Password: s.Password, Role: s.Role, Address: s.Address}
+	for _, e := range s.Elements {
+		scene.Elements = append(scene.Elements, wire.SceneElement(e))
+	}
+	return scene
 }

@@ -39,6 +39,8 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 		return capabilities.Scene{}, err
 	}
 	switch {
+	case args.Target != nil:
+		return h.sceneOfTarget(ctx, d, all, *args.Target), nil
 	case args.X != nil && args.Y != nil:
 		at, err := h.point(ctx, args.FrameID, math.Floor(*args.X), math.Floor(*args.Y))
 		if err != nil {
@@ -66,6 +68,40 @@ func sceneOf(w platform.Window) capabilities.Scene {
 		return capabilities.Scene{}
 	}
 	return capabilities.Scene{App: w.App, Window: w.Title}
+}
+
+// sceneOfTarget says what a ref means; of other selectors the arguments say it themselves.
+func (h *Handler) sceneOfTarget(ctx context.Context, d *platform.Desktop, all []platform.Window, target json.RawMessage) capabilities.Scene {
+	sel, err := decodeSelector(target)
+	if err != nil || d.Accessibility == nil || len(sel.steps) != 1 {
+		return capabilities.Scene{}
+	}
+	only, ok := sel.steps[0].filter.(term)
+	if !ok || only.field != "ref" || len(sel.steps[0].relations) > 0 {
+		return capabilities.Scene{}
+	}
+	for _, w := range all {
+		if w.Ref == only.value {
+			return sceneOf(w)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeWithin)
+	defer cancel()
+	e, err := h.element(ctx, d, only.value)
+	if err != nil {
+		return capabilities.Scene{}
+	}
+	s := capabilities.Scene{App: e.App}
+	was, _ := h.refs.meant(only.value)
+	for _, w := range all {
+		if w.Ref != "" && (w.Ref == e.Window || w.Ref == was.window) {
+			if s = sceneOf(w); w.Own {
+				return s
+			}
+		}
+	}
+	s.Field, s.Role, s.Password = e.Name, e.Role, is(&e, "protected")
+	return s
 }
 
 // focusedField gives the name of what takes the keys in a window, and whether it hides what

@@ -1,7 +1,9 @@
 package desktop
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -252,4 +254,26 @@ func TestActsOnTwoDisplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.told(n, "toggled", "expander", "", true)
+}
+
+// A question about an act says which element its ref means, in which window, and whether
+// what is typed there is hidden.
+func TestDescribeATarget(t *testing.T) {
+	t.Parallel()
+	d := desk.StartX(t, desk.Options{})
+	d.Fixture(desk.GTK3, 20)
+	b := realBench(t, d)
+	for widget, want := range map[string]string{"button": "button", "entry": "text"} {
+		m, _, err := b.call("wait-for", map[string]any{"selector": "name:" + widget, "state": "visible", "timeout_ms": desk.Within.Milliseconds()})
+		if err != nil || m["status"] != "satisfied" {
+			t.Fatalf("%v, %v", m, err)
+		}
+		match, _ := m["match"].(map[string]any)
+		ref, _ := match["element_ref"].(string)
+		args, _ := json.Marshal(map[string]any{"target": map[string]any{"kind": "ref", "ref": ref}, "action": kind("click")})
+		got, err := b.h.Describe(t.Context(), capabilities.Invocation{Capability: "tyrum.desktop.act", Args: args})
+		if err != nil || got.Field != widget || !strings.Contains(got.Role, want) || got.Window == "" || got.Password {
+			t.Errorf("%s, %v: %+v, %v", widget, m["match"], got, err)
+		}
+	}
 }

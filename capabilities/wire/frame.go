@@ -141,7 +141,7 @@ var kinds = map[Kind]kindInfo{
 	KindProgress:     {"progress", MaxNews + 1<<10, func() Message { return new(Progress) }},
 	KindAnswer:       {"answer", MaxOutput + 256<<10, func() Message { return new(Answer) }},
 	KindSceneAsk:     {"scene-ask", MaxSceneArgs + 2<<10, func() Message { return new(SceneAsk) }},
-	KindScene:        {"scene", 4 << 10, func() Message { return new(Scene) }},
+	KindScene:        {"scene", 4<<10 + capabilities.MaxSceneElements*(3*maxName+16), func() Message { return new(Scene) }},
 	KindChunk:        {"chunk", MaxChunk, nil},
 	KindJournalAsk:   {"journal-ask", 64 << 10, func() Message { return new(JournalAsk) }},
 	KindAccept:       {"accept", 1 << 10, func() Message { return new(Accept) }},

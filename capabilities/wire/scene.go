@@ -25,6 +25,23 @@ type Scene struct {
 	Window   string `cbor:"2,keyasint,omitempty"` // its title
 	Field    string `cbor:"3,keyasint,omitempty"` // the name of what has the focus
 	Password bool   `cbor:"4,keyasint,omitempty"` // what is typed there is not shown
+	Role     string `cbor:"5,keyasint,omitempty"` // of Field
+	Address  string `cbor:"6,keyasint,omitempty"` // of the page
+	// Elements are those that arguments name, at most capabilities.MaxSceneElements.
+	Elements []SceneElement `cbor:"7,keyasint,omitempty"`
+}
+
+// SceneElement is an element that an argument names; without one, what has the focus.
+type SceneElement struct {
+	Arg    string `cbor:"1,keyasint,omitempty"`
+	Role   string `cbor:"2,keyasint,omitempty"`
+	Name   string `cbor:"3,keyasint,omitempty"`
+	Secret bool   `cbor:"4,keyasint,omitempty"`
+}
+
+// Empty reports whether the device said nothing.
+func (s *Scene) Empty() bool {
+	return s.App == "" && s.Window == "" && s.Field == "" && !s.Password && s.Role == "" && s.Address == "" && len(s.Elements) == 0
 }
 
 // Kind is KindSceneAsk.
@@ -49,10 +66,24 @@ func (s *Scene) check() error {
 	if len(s.App) > maxName || len(s.Window) > 2*maxName || len(s.Field) > maxName {
 		return fmt.Errorf("app and field are at most %d bytes, window %d", maxName, 2*maxName)
 	}
-	return nil
+	if len(s.Elements) > capabilities.MaxSceneElements {
+		return fmt.Errorf("more than %d elements", capabilities.MaxSceneElements)
+	}
+	for _, e := range s.Elements {
+		if err := names("an element's word", maxName, e.Arg, e.Role, e.Name); err != nil {
+			return err
+		}
+	}
+	return names("role or address", maxName, s.Role, s.Address)
 }
 
 // Clip cuts what is too long for a frame.
 func (s *Scene) Clip() {
 	s.App, s.Window, s.Field = clip(s.App, maxName), clip(s.Window, 2*maxName), clip(s.Field, maxName)
+	s.Role, s.Address = clip(s.Role, maxName), clip(s.Address, maxName)
+	s.Elements = s.Elements[:min(len(s.Elements), capabilities.MaxSceneElements)]
+	for i := range s.Elements {
+		e := &s.Elements[i]
+		e.Arg, e.Role, e.Name = clip(e.Arg, maxName), clip(e.Role, maxName), clip(e.Name, maxName)
+	}
 }

@@ -17,9 +17,12 @@ func toldLines(q *api.Told, whole bool) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, plain(fmt.Sprintf(format, args...))) }
 	if q.Does != "" {
-		add("it %s%s", q.Does, into(q.Where))
-	} else if into(q.Where) != "" {
-		add("it works%s", into(q.Where))
+		add("it %s%s", q.Does, q.Into)
+	} else if q.Into != "" {
+		add("it works%s", q.Into)
+	}
+	if q.Where != nil && q.Where.Terminal {
+		add("what is typed there are commands")
 	}
 	if q.Purpose != "" {
 		add("the agent says why: \"%s\"", q.Purpose)
@@ -36,7 +39,7 @@ func toldLines(q *api.Told, whole bool) []string {
 				lines = append(lines, "  "+plain(strings.TrimRight(line, "\n")))
 			}
 		default:
-			add("%s: %s", f.Name, f.Text)
+			add("%s: %s", f.Name, f.Text+is(f))
 		}
 		if f.More > 0 {
 			add("  … and %d characters more", f.More)
@@ -53,25 +56,12 @@ func toldLines(q *api.Told, whole bool) []string {
 	return lines
 }
 
-// into says where a call goes on the device.
-func into(w *api.Where) string {
-	if w == nil {
+// is says which element an argument names.
+func is(f api.Field) string {
+	if f.Is == "" {
 		return ""
 	}
-	text := ""
-	if w.Field != "" {
-		text += " into \"" + w.Field + "\""
-	}
-	if w.Window != "" {
-		text += " in \"" + w.Window + "\""
-	}
-	if w.App != "" {
-		text += " of " + w.App
-	}
-	if w.Terminal {
-		text += ", which takes commands"
-	}
-	return text
+	return " (" + f.Is + ")"
 }
 
 // waits says whether anybody is there for the answer.

@@ -240,7 +240,7 @@ func (b *board) lists(now time.Time, room int) []string {
 		where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 		wants := "wants " + string(a.Tool)
 		if a.Question != nil && a.Question.Does != "" {
-			wants = a.Question.Does + into(a.Question.Where)
+			wants = a.Question.Does + a.Question.Into
 		}
 		first = append(first, fmt.Sprintf("%s %-8s risk  %s %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
 			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), ago(now, a.Created)))

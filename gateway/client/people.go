@@ -50,6 +50,7 @@ type Told struct {
 	Does    string  `json:"does"`    // such as "types 36 characters"
 	Purpose string  `json:"purpose"` // the agent's claim
 	Where   *Where  `json:"where"`   // nil: the device did not say
+	Into    string  `json:"into"`    // Where in words, after Does
 	Fields  []Field `json:"fields"`
 	Frame   *Frame  `json:"frame"` // nil: it quotes no picture
 	TooLong bool    `json:"too_long"`
@@ -60,6 +61,8 @@ type Where struct {
 	App      string `json:"app"`
 	Window   string `json:"window"`
 	Field    string `json:"field"`
+	Role     string `json:"role"`    // of Field
+	Address  string `json:"address"` // of a page
 	Password bool   `json:"password"`
 	Terminal bool   `json:"terminal"`
 }
@@ -71,6 +74,7 @@ type Field struct {
 	More   int    `json:"more"` // characters that were left out
 	Script bool   `json:"script"`
 	Hidden bool   `json:"hidden"` // a password
+	Is     string `json:"is"`     // the element that it names
 }
 
 // Frame is the picture that a call points into.

@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -35,20 +36,35 @@ func (a *Approval) AtDevice(node capabilities.NodeID) error {
 	return nil
 }
 
-// Into says where a call goes on its device, as the device says; empty if it does not.
-func (w *Where) Into() string {
+// textRoles are the roles of elements that take text, in the words of pages and desktops.
+var textRoles = []string{"textbox", "searchbox", "combobox", "spinbutton", "entry", "text", "password", "document"}
+
+// words says where a call goes on its device, as the device says; empty if it does not.
+func (w *Where) words() string {
 	if w == nil {
 		return ""
 	}
 	text := ""
-	if w.Field != "" {
-		text += " into “" + w.Field + "”"
+	named := w.Field
+	if named != "" {
+		named = "“" + named + "”"
+	}
+	if w.Role != "" {
+		named = strings.TrimSuffix("the "+w.Role+" "+named, " ")
 	}
 	switch {
-	case w.Window != "" && w.App != "":
-		text += " in “" + w.Window + "” (" + w.App + ")"
-	case w.Window != "" || w.App != "":
-		text += " in “" + w.Window + w.App + "”"
+	case named == "":
+	case w.Role == "" || slices.Contains(textRoles, w.Role):
+		text += " into " + named
+	default:
+		text += " on " + named
+	}
+	of := cmp.Or(w.App, w.Address)
+	switch {
+	case w.Window != "" && of != "":
+		text += " in “" + w.Window + "” (" + of + ")"
+	case w.Window != "" || of != "":
+		text += " in “" + w.Window + of + "”"
 	}
 	return text
 }
@@ -72,9 +88,9 @@ func (t *Told) Notice(a *Approval) Notice {
 	n := Notice{Whole: !t.TooLong && (t.Frame == nil || t.Where != nil)}
 	n.Who, n.What = n.fit(Plain(string(a.Principal))), n.fit(Plain(a.Title)+" ("+string(a.Tool)+")")
 	if t.Does != "" {
-		n.add("It " + t.Does + t.Where.Into() + ".")
-	} else if into := t.Where.Into(); into != "" {
-		n.add("It works" + into + ".")
+		n.add("It " + t.Does + t.Into + ".")
+	} else if t.Into != "" {
+		n.add("It works" + t.Into + ".")
 	}
 	if t.Where != nil && t.Where.Terminal {
 		n.add("What is typed there are commands.")
@@ -87,7 +103,11 @@ func (t *Told) Notice(a *Approval) Notice {
 		if f.More > 0 || strings.Contains(f.Text, "\n") { // a program of several lines
 			n.Whole = false
 		}
-		n.add(f.Name + ": " + strings.ReplaceAll(f.Text, "\n", "⏎"))
+		line := f.Name + ": " + strings.ReplaceAll(f.Text, "\n", "⏎")
+		if f.Is != "" {
+			line += " (" + f.Is + ")"
+		}
+		n.add(line)
 	}
 	if t.TooLong {
 		n.add("Its arguments are too long to be shown.")

@@ -21,7 +21,9 @@ type Told struct {
 	// Purpose is why the agent says that it calls: its claim, and nothing that was checked.
 	Purpose string `json:"purpose,omitempty"`
 	// Where is what the call meets on the device; nil if the device did not say.
-	Where  *Where  `json:"where,omitempty"`
+	Where *Where `json:"where,omitempty"`
+	// Into is Where in words that follow Does.
+	Into   string  `json:"into,omitempty"`
 	Fields []Field `json:"fields,omitempty"` // the arguments
 	// TooLong says that the arguments are longer than what is kept of them.
 	TooLong bool `json:"too_long,omitempty"`
@@ -33,9 +35,31 @@ type Told struct {
 type Where struct {
 	App      string `json:"app,omitempty"`
 	Window   string `json:"window,omitempty"`   // its title, or a page's
-	Field    string `json:"field,omitempty"`    // the name of what takes the text
+	Field    string `json:"field,omitempty"`    // the name of what takes the text or is acted on
+	Role     string `json:"role,omitempty"`     // of Field, such as "button"
+	Address  string `json:"address,omitempty"`  // of a page, without its query
 	Password bool   `json:"password,omitempty"` // it is typed where nobody is to read it
 	Terminal bool   `json:"terminal,omitempty"` // what is typed there are commands
+	// Named are the elements that arguments name: they are told beside these.
+	Named []Named `json:"-"`
+}
+
+// Named is an element that an argument names, such as "fields.1.ref"; without one, what has
+// the focus.
+type Named struct {
+	Arg, Role, Name string
+	Secret          bool // what is typed there, nobody is shown
+}
+
+// words says an element: its role, and its name if it has one.
+func (n Named) words() string {
+	switch {
+	case n.Name == "":
+		return Plain(n.Role)
+	case n.Role == "":
+		return "“" + Plain(n.Name) + "”"
+	}
+	return Plain(n.Role) + " “" + Plain(n.Name) + "”"
 }
 
 // Field is one argument. Text is cut to a bound; More counts the characters that are left.
@@ -45,6 +69,7 @@ type Field struct {
 	More   int    `json:"more,omitempty"`
 	Script bool   `json:"script,omitempty"` // a program: its lines stand as they are
 	Hidden bool   `json:"hidden,omitempty"` // a password: nobody is shown it
+	Is     string `json:"is,omitempty"`     // the element that it names, such as: button “Send”
 }
 
 // Frame is a picture that a call quotes, with the places that the call names in it.
@@ -78,6 +103,7 @@ var scripts = []string{"code", "expression", "function"}
 // tell makes what is told of a call from its canonical arguments.
 func tell(args []byte, purpose string, where *Where, most int) Told {
 	t := Told{Purpose: Plain(purpose), Where: where.plain()}
+	t.Into = t.Where.words()
 	if args == nil {
 		t.TooLong = true
 		return t
@@ -87,6 +113,10 @@ func tell(args []byte, purpose string, where *Where, most int) Told {
 		return t
 	}
 	w := teller{most: most, secret: where != nil && where.Password}
+	if where != nil {
+		w.named = where.Named
+	}
+	w.whole()
 	w.walk("", root, 0)
 	t.Does, t.Fields = does(root), w.fields
 	t.Frame = quoted(root, 0)
@@ -97,7 +127,12 @@ func (w *Where) plain() *Where {
 	if w == nil {
 		return nil
 	}
-	return &Where{App: Plain(w.App), Window: Plain(w.Window), Field: Plain(w.Field), Password: w.Password, Terminal: w.Terminal}
+	out := &Where{App: Plain(w.App), Window: Plain(w.Window), Field: Plain(w.Field), Role: Plain(w.Role), Address: Plain(w.Address), Password: w.Password, Terminal: w.Terminal}
+	if out.Field == "" && len(w.Named) == 1 { // the one that the call is about
+		out.Field, out.Role = Plain(w.Named[0].Name), Plain(w.Named[0].Role)
+		out.Password = out.Password || w.Named[0].Secret
+	}
+	return out
 }
 
 // teller flattens arguments into fields.
@@ -105,6 +140,23 @@ type teller struct {
 	fields []Field
 	most   int
 	secret bool // the text goes where nobody is to read it
+	named  []Named
+}
+
+// whole takes secrecy from the only element, which all text goes to.
+func (t *teller) whole() {
+	if len(t.named) == 1 && !strings.Contains(t.named[0].Arg, ".") {
+		t.secret = t.secret || t.named[0].Secret
+	}
+}
+
+// hides reports whether the element that stands beside an argument holds what nobody is to
+// read.
+func (t *teller) hides(name string) bool {
+	at := strings.LastIndex(name, ".")
+	return at >= 0 && slices.ContainsFunc(t.named, func(n Named) bool {
+		return n.Secret && (n.Arg == name[:at]+".ref" || n.Arg == name[:at]+".selector")
+	})
 }
 
 func (t *teller) walk(name string, v canonical.Value, depth int) {
@@ -144,7 +196,7 @@ func (t *teller) add(name, text string) {
 	last := name[strings.LastIndex(name, ".")+1:]
 	f := Field{Name: Plain(name), Script: slices.Contains(scripts, last)}
 	switch {
-	case t.secret && (last == "text" || last == "value"):
+	case (t.secret || t.hides(name)) && (last == "text" || last == "value"):
 		f.Hidden = true
 	default:
 		head, _ := cutAt(text, t.most)
@@ -154,6 +206,11 @@ func (t *teller) add(name, text string) {
 			as = lines
 		}
 		f.Text = plainWith(head, as)
+	}
+	if i := slices.IndexFunc(t.named, func(n Named) bool { return n.Arg != "" && n.Arg == name }); i >= 0 {
+		if words := t.named[i].words(); words != "" {
+			f.Is = words
+		}
 	}
 	t.fields = append(t.fields, f)
 }

@@ -2,6 +2,7 @@ package consent_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,53 @@ func TestWhatTheDeviceSays(t *testing.T) {
 	}
 	if _, ok := r.Told(w.ID, true); ok {
 		t.Error("what was told stays after the answer")
+	}
+}
+
+// An element that the call names by a ref is told by role and name beside it, and what goes
+// into one that hides it is told to nobody: of a form, of that field alone.
+func TestElementsThatArgumentsName(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		named []consent.Named
+		into  string
+		want  map[string]string
+	}{
+		{`{"ref":"e5"}`, []consent.Named{{Arg: "ref", Role: "button", Name: "Delete all\u202e"}}, ` on the button “Delete all\u{202e}” in “Shop” (https://shop.example/cart)`, map[string]string{"ref": "e5 (button “Delete all\\u{202e}”)"}},
+		{`{"ref":"e2","text":"hunter2"}`, []consent.Named{{Arg: "ref", Role: "textbox", Name: "Password", Secret: true}}, ` into the textbox “Password” in “Shop” (https://shop.example/cart)`, map[string]string{"ref": "e2 (textbox “Password”)", "text": "(hidden)"}},
+		{`{"text":"hunter2"}`, []consent.Named{{Role: "textbox", Name: "Password", Secret: true}}, ` into the textbox “Password” in “Shop” (https://shop.example/cart)`, map[string]string{"text": "(hidden)"}},
+		{`{"fields":[{"ref":"e1","value":"ann"},{"ref":"e2","value":"hunter2"}]}`, []consent.Named{{Arg: "fields.0.ref", Role: "textbox", Name: "User"}, {Arg: "fields.1.ref", Role: "textbox", Name: "Key", Secret: true}},
+			` in “Shop” (https://shop.example/cart)`, map[string]string{"fields.0.ref": "e1 (textbox “User”)", "fields.0.value": "ann", "fields.1.ref": "e2 (textbox “Key”)", "fields.1.value": "(hidden)"}},
+	} {
+		r := fresh(t, -1)
+		q := ask()
+		q.Args, q.Quick = []byte(c.args), true
+		q.Look = func(context.Context) (*consent.Where, []byte) {
+			return &consent.Where{Window: "Shop", Address: "https://shop.example/cart", Named: c.named}, nil
+		}
+		_, _ = r.Await(t.Context(), q) // the question is shown once the look is over
+		told, _ := r.Told(r.waiting().ID, false)
+		if want := strings.ReplaceAll(c.into, "\u202e", `\u{202e}`); told.Into != want {
+			t.Errorf("%s: %q, want %q", c.args, told.Into, want)
+		}
+		got := map[string]string{}
+		for _, f := range told.Fields {
+			got[f.Name] = f.Text
+			if f.Hidden {
+				got[f.Name] = "(hidden)"
+			}
+			if f.Is != "" {
+				got[f.Name] += " (" + f.Is + ")"
+			}
+		}
+		for name, want := range c.want {
+			if got[name] != want {
+				t.Errorf("%s: %s is %q, want %q", c.args, name, got[name], want)
+			}
+		}
+		if text, _ := json.Marshal(told); strings.Contains(string(text), "hunter2") {
+			t.Errorf("a password is told: %s", text)
+		}
 	}
 }
 

@@ -64,10 +64,14 @@ func (d *Dispatcher) meets(c *call) func(context.Context) (*consent.Where, []byt
 			return nil, picture
 		}
 		s, err := nodes.Scene(ctx, node, ask)
-		if err != nil || s == (wire.Scene{}) {
+		if err != nil || s.Empty() {
 			return nil, picture
 		}
-		return &consent.Where{App: s.App, Window: s.Window, Field: s.Field, Password: s.Password, Terminal: consent.IsTerminal(s.App)}, picture
+		w := &consent.Where{App: s.App, Window: s.Window, Field: s.Field, Role: s.Role, Address: s.Address, Password: s.Password, Terminal: consent.IsTerminal(s.App)}
+		for _, e := range s.Elements {
+			w.Named = append(w.Named, consent.Named(e))
+		}
+		return w, picture
 	}
 }
 

@@ -178,6 +178,15 @@ const TEXTS = 'input:not([type=hidden]):not([type=checkbox]):not([type=radio]), 
 // secretsAmong gives the names of the fields that hold what must not be shown, null for others.
 const secretsAmong = o => o.fields.map(f => { const x = find(f); return x.el ? namesOf(fieldOf(x.el)) : null; });
 
+// meant gives role, name and secrecy of an element that is only talked about, or of what
+// has the focus; null for none.
+const meant = o => {
+  const x = o.kind === 'focus' ? {el: focused()} : find({...o, read: true});
+  if (!x.el || o.kind === 'focus' && (x.el === document.body || x.el === document.documentElement)) return null;
+  const field = fieldOf(x.el), role = roleOf(x.el);
+  return {role: role || '', name: shownName(x.el, role), secret: isSecret(x.el) || isSecret(field)};
+};
+
 const TAKES_BACK = 250; // milliseconds
 
 // floats: x lies over the page, as what opens at a field does.

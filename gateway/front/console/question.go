@@ -109,10 +109,14 @@ func (v *visit) answersTo(q question) html {
 // headline says in a line what would happen.
 func headline(q question) string {
 	if q.Question == nil || q.Question.Does == "" {
-		return orElse(q.Title, string(q.Tool))
+		title := orElse(q.Title, string(q.Tool))
+		if q.Question != nil {
+			title += q.Question.Into
+		}
+		return title
 	}
 	does := q.Question.Does
-	return strings.ToUpper(does[:1]) + does[1:] + q.Question.Where.Into()
+	return strings.ToUpper(does[:1]) + does[1:] + q.Question.Into
 }
 
 // attended says whether anybody is there for the answer.
@@ -152,7 +156,7 @@ func (v *visit) field(q question, f consent.Field) html {
 		return el("details", attrs{"id", "q-" + q.ID + "-script-" + f.Name}, el("summary", nil, text("Show the script")),
 			el("pre", attrs{"tabindex", "0", "aria-label", "The script"}, el("code", nil, lines(f.Text))), more)
 	}
-	return group(text(f.Text), more)
+	return group(text(f.Text), when(f.Is != "", span("faint", text(" ("+f.Is+")"))), more)
 }
 
 // frame is the part of the agent's picture that the call points into. No new picture is
