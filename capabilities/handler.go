@@ -176,6 +176,17 @@ type Output struct {
 	Evidence  string // one short line; never holds what the caller typed
 	// Untrusted marks content of third parties (a page, a screen) in Result.
 	Untrusted bool
+	// Did says for lists that people read what was done, where the arguments do not; nil:
+	// nothing. It is recorded, so it holds no title and nothing that was typed.
+	Did *Did
+}
+
+// Did is what a call did, as far as that may be recorded.
+type Did struct {
+	// Typed counts the characters that were typed where everybody can read them. 0 where
+	// that is not sure: the length of a password is never told.
+	Typed int
+	App   string // the application, such as "Mousepad"
 }
 
 // Scene is what a call would meet on a device: names as the device has them.

@@ -249,6 +249,9 @@ func success(out capabilities.Output) (wire.Answer, [][]byte) {
 	a := wire.Answer{
 		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
 	}
+	if did := out.Did; did != nil && *did != (capabilities.Did{}) {
+		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App}
+	}
 	blobs := make([][]byte, 0, len(out.Blobs))
 	for _, b := range out.Blobs {
 		a.Blobs = append(a.Blobs, wire.BlobHead{Field: b.Field, MIME: b.MIME, Size: uint32(len(b.Bytes)), SHA256: sha256.Sum256(b.Bytes)})

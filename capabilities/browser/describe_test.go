@@ -58,6 +58,19 @@ func TestDescribe(t *testing.T) {
 	is(describe("type", obj{"text": "x"})) // nothing has the focus
 	n.must("click", obj{"ref": pw})
 	is(describe("type", obj{"text": "x"}), el{Role: "textbox", Name: "Password", Secret: true})
+	// What was done says how much was typed where everybody can read it, and never of a password.
+	for _, c := range []struct {
+		args  obj
+		typed int
+	}{{obj{"ref": name, "text": "ann é"}, 5}, {obj{"ref": pw, "text": "hunter2"}, 0}, {obj{"ref": name, "text": "ann\thunter2"}, 0}, {obj{"text": "hunter2"}, 0}} {
+		if c.args["ref"] == nil {
+			n.must("click", obj{"ref": pw})
+		}
+		out := n.must("type", c.args)
+		if got := out.Did; c.typed > 0 && (got == nil || got.Typed != c.typed) || c.typed == 0 && got != nil && got.Typed != 0 {
+			t.Errorf("%v: did %+v", c.args, got)
+		}
+	}
 	if got := describe("navigate", obj{"url": "https://example.com"}); got.Window != "" {
 		t.Errorf("a call that goes elsewhere: %+v", got)
 	}

@@ -57,7 +57,11 @@ func typeText(c *call) (capabilities.Output, error) {
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	return c.result(v)
+	out, err := c.result(v)
+	if !at.Secret && !strings.ContainsFunc(args.Text, unicode.IsControl) { // a Tab leads on, into a password field maybe
+		out.Did = &capabilities.Did{Typed: utf8.RuneCountInString(args.Text)}
+	}
+	return out, err
 }
 
 // typing is what goes into a field, and how.

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,18 +14,51 @@ import (
 // [brackets] is left out with it. Of an address the host is shown.
 type Phrase struct {
 	Do   string `json:"do"`   // "open {url}"
-	Done string `json:"done"` // "opened {url}"
+	Done string `json:"done"` // "opened {url}"; {in_app} is the application that it was done in
+	// Typed stands for Done of a call that typed text and may say how much, which is
+	// {typed_count}; none: Done.
+	Typed string `json:"typed,omitempty"`
+}
+
+// Did is what a call did, as its last packet has it.
+type Did struct {
+	App   string `json:"app"`
+	Typed uint32 `json:"typed"`
+}
+
+// didNames are the words of phrases that Did fills in.
+var didNames = []string{"in_app", "typed_count"}
+
+// words gives them.
+func (d Did) words() map[string]any {
+	out := map[string]any{}
+	if d.App != "" {
+		out["in_app"] = d.App
+	}
+	switch {
+	case d.Typed == 1:
+		out["typed_count"] = "1 character"
+	case d.Typed > 1:
+		out["typed_count"] = fmt.Sprintf("%d characters", d.Typed)
+	}
+	return out
 }
 
 // maxPhraseValue bounds one argument within a phrase, in characters.
 const maxPhraseValue = 60
 
-// Say words a call with these recorded arguments: Done of one that ended well, else Do. It is
-// Title where the descriptor has no phrase.
-func (d *Descriptor) Say(evidence map[string]any, done bool) string {
+// Say words a call with these recorded arguments: Done of one that ended well, with what it
+// did, else Do. It is Title where the descriptor has no phrase.
+func (d *Descriptor) Say(evidence map[string]any, done bool, did Did) string {
 	text := d.Phrase.Do
 	if done {
 		text = d.Phrase.Done
+		if d.Phrase.Typed != "" && did.Typed > 0 {
+			text = d.Phrase.Typed
+		}
+		words := did.words()
+		maps.Copy(words, evidence)
+		evidence = words
 	}
 	if text == "" {
 		return d.Title
@@ -88,11 +123,11 @@ func (d *Descriptor) validatePhrase() error {
 	if (d.Phrase.Do == "") != (d.Phrase.Done == "") {
 		return refuse(d, "a phrase says what is done and what was done")
 	}
-	var known []string
+	known := slices.Clone(didNames)
 	for _, pointer := range d.Evidence.Args {
 		known = append(known, evidenceName(pointer))
 	}
-	for _, text := range []string{d.Phrase.Do, d.Phrase.Done} {
+	for _, text := range []string{d.Phrase.Do, d.Phrase.Done, d.Phrase.Typed} {
 		if strings.Count(text, "[") != strings.Count(text, "]") || strings.Count(text, "{") != strings.Count(text, "}") {
 			return refuse(d, "the phrase %q has a bracket without its other half", text)
 		}

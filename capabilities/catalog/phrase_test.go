@@ -3,6 +3,8 @@ package catalog
 import (
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 func TestPhrases(t *testing.T) {
@@ -32,10 +34,10 @@ func TestPhrases(t *testing.T) {
 			if string(d.Tool) != c.tool {
 				continue
 			}
-			if got := d.Say(c.evidence, false); got != c.do {
+			if got := d.Say(c.evidence, false, Did{}); got != c.do {
 				t.Errorf("%s %v: %q, want %q", c.tool, c.evidence, got, c.do)
 			}
-			if got := d.Say(c.evidence, true); got != c.done {
+			if got := d.Say(c.evidence, true, Did{}); got != c.done {
 				t.Errorf("%s %v: %q, want %q", c.tool, c.evidence, got, c.done)
 			}
 		}
@@ -43,5 +45,39 @@ func TestPhrases(t *testing.T) {
 	bad := &Descriptor{Tool: "tool.x.y", Phrase: Phrase{Do: "type {text}", Done: "typed {text}"}}
 	if err := bad.validatePhrase(); err == nil || !strings.Contains(err.Error(), "not recorded") {
 		t.Errorf("a phrase with what is not recorded: %v", err)
+	}
+}
+
+// What a call did stands in its phrase: how much was typed where it may be told, and the
+// application.
+func TestSayWhatWasDone(t *testing.T) {
+	c, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		tool     string
+		evidence map[string]any
+		did      Did
+		done     bool
+		want     string
+	}{
+		{"tool.desktop.keyboard", map[string]any{"action": "type"}, Did{Typed: 24, App: "Mousepad"}, true, "typed 24 characters into Mousepad"},
+		{"tool.desktop.keyboard", map[string]any{"action": "type"}, Did{Typed: 1}, true, "typed 1 character"},
+		{"tool.desktop.keyboard", map[string]any{"action": "type"}, Did{App: "Mousepad"}, true, "keyboard: type in Mousepad"},
+		{"tool.desktop.keyboard", map[string]any{"action": "type"}, Did{}, true, "keyboard: type"},
+		{"tool.desktop.keyboard", map[string]any{"action": "type"}, Did{Typed: 24, App: "Mousepad"}, false, "keyboard: type"},
+		{"tool.desktop.act", map[string]any{"action_kind": "click"}, Did{App: "Files"}, true, "used the desktop: click in Files"},
+		{"tool.browser.type", map[string]any{"selector": "#q"}, Did{Typed: 3}, true, "typed 3 characters into #q"},
+		{"tool.browser.type", map[string]any{}, Did{}, true, "typed text"},
+		{"tool.browser.navigate", map[string]any{"url": "https://example.com/x"}, Did{}, true, "opened example.com"},
+	} {
+		d, ok := c.Get(capabilities.ToolID(q.tool))
+		if !ok {
+			t.Fatal(q.tool)
+		}
+		if got := d.Say(q.evidence, q.done, q.did); got != q.want {
+			t.Errorf("%s %v %+v: %q, want %q", q.tool, q.evidence, q.did, got, q.want)
+		}
 	}
 }

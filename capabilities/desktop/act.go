@@ -3,6 +3,9 @@ package desktop
 import (
 	"context"
 	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
@@ -160,7 +163,25 @@ func (h *Handler) act(ctx context.Context, inv capabilities.Invocation) (capabil
 		result.Wait = &actWaited{Status: w.status, Elapsed: w.elapsed.Milliseconds(), Match: w.match, Window: w.window, Nearest: w.nearest}
 		c.judgeByWait(w)
 	}
-	return capabilities.Output{Result: result, Effect: c.verdict.effect, Evidence: c.verdict.evidence, Untrusted: true}, nil
+	return capabilities.Output{Result: result, Effect: c.verdict.effect, Evidence: c.verdict.evidence, Untrusted: true, Did: c.did()}, nil
+}
+
+// did says which application the act was in, and how much it typed where that is no secret.
+func (c *deed) did() *capabilities.Did {
+	did := &capabilities.Did{App: c.e.App}
+	for _, w := range c.windows {
+		if w.Ref == c.e.Window && w.App != "" {
+			did.App = w.App
+		}
+	}
+	text := c.a.Text
+	if text == nil {
+		text = c.a.Value
+	}
+	if text != nil && (c.a.Kind == "type" || c.a.Kind == "set_value") && plain(&c.e) && !strings.ContainsFunc(*text, unicode.IsControl) {
+		did.Typed = utf8.RuneCountInString(*text)
+	}
+	return did
 }
 
 // judgeByWait lets what was waited for speak for the act, where nothing else did.

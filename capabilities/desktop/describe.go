@@ -112,16 +112,23 @@ func focusedField(ctx context.Context, d *platform.Desktop, w platform.Window) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
+	e, _ := focusedElement(ctx, d, w)
+	return e.Name, is(&e, "protected")
+}
+
+// focusedElement gives what takes the keys in a window; false where the application does
+// not say.
+func focusedElement(ctx context.Context, d *platform.Desktop, w platform.Window) (platform.Element, bool) {
 	tree, err := d.Accessibility.Tree(ctx, platform.TreeQuery{PID: w.PID, MaxElements: describeElements, PerApp: describeWithin})
 	if err != nil {
-		return "", false
+		return platform.Element{}, false
 	}
 	for i := len(tree.Elements) - 1; i >= 0; i-- { // children after their parents: the innermost
 		if e := &tree.Elements[i]; is(e, "focused") {
-			return e.Name, is(e, "protected")
+			return *e, true
 		}
 	}
-	return "", false
+	return platform.Element{}, false
 }
 
 var _ capabilities.Describer = (*Handler)(nil)

@@ -56,7 +56,11 @@ func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (ca
 		seen := watchArea(ctx, d, focused.Bounds)
 		defer seen.close()
 		done := "the keys were pressed"
+		out.Did = &capabilities.Did{App: focused.App}
 		if args.Action == "type" {
+			count := h.countTyped(ctx, d, focused, *args.Text)
+			defer count.close()
+			defer func() { out.Did = count.done() }()
 			typed, err = in.Type(ctx, *args.Text)
 			done = fmt.Sprintf("%d characters were typed", typed)
 		} else {

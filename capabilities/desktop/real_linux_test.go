@@ -277,3 +277,47 @@ func TestDescribeATarget(t *testing.T) {
 		}
 	}
 }
+
+// How much was typed is told where the field that took it shows it, and nowhere else: not of
+// keys that lead on into another field, not of a terminal, not where nothing is known.
+func TestWhatWasTyped(t *testing.T) {
+	t.Parallel()
+	d := desk.StartX(t, desk.Options{})
+	f := d.Fixture(desk.GTK3, 20)
+	b := realBench(t, d)
+	d.Activate(f.Window.ID)
+	f.Do(map[string]any{"do": "focus", "widget": "entry"})
+	b.await(map[string]any{"selector": "name:entry", "state": "focused", "timeout_ms": desk.Within.Milliseconds()})
+	types := func(text string) *capabilities.Did {
+		t.Helper()
+		_, out, err := b.call("keyboard", map[string]any{"action": "type", "text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Did
+	}
+	if got := types("héllo 漢"); got == nil || got.Typed != 7 || got.App == "" {
+		t.Errorf("into a field: %+v", got)
+	}
+	if got := types("a\tb"); got == nil || got.Typed != 0 || got.App == "" {
+		t.Errorf("over two fields: %+v", got)
+	}
+	_, out := b.act("name:entry", kind("set_value", "value", "four"))
+	if got := out.Did; got == nil || got.Typed != 4 || got.App == "" {
+		t.Errorf("set: %+v", got)
+	}
+	f.Do(map[string]any{"do": "focus", "widget": "password"})
+	b.await(map[string]any{"selector": "name:password", "state": "focused", "timeout_ms": desk.Within.Milliseconds()})
+	if got := types("hunter2"); got == nil || got.Typed != 0 || got.App == "" {
+		t.Errorf("into a password field: %+v", got)
+	}
+	_, out = b.act("name:password", kind("set_value", "value", "hunter2"))
+	if got := out.Did; got == nil || got.Typed != 0 {
+		t.Errorf("a password that is set: %+v", got)
+	}
+	term := d.AppTitled("shell", "xterm", "-T", "shell", "-e", "cat")
+	d.Activate(term.Window.ID)
+	if got := types("sudo's password"); got == nil || got.Typed != 0 || !strings.EqualFold(got.App, "xterm") {
+		t.Errorf("into a terminal: %+v", got)
+	}
+}

@@ -96,6 +96,13 @@ type Answer struct {
 	Artifacts []ArtifactHead `cbor:"14,keyasint,omitempty"`
 	// OutputSum is SHA-256 of the output of a step, which is not here; of no other call.
 	OutputSum []byte `cbor:"15,keyasint,omitempty"`
+	Did       *Did   `cbor:"16,keyasint,omitempty"`
+}
+
+// Did is what a call did, as far as that may be recorded (capabilities.Did).
+type Did struct {
+	Typed uint32 `cbor:"1,keyasint,omitempty"`
+	App   string `cbor:"2,keyasint,omitempty"` // at most maxName
 }
 
 // JournalAsk asks what became of calls, after a crash or a lost connection.
@@ -204,6 +211,8 @@ func (a *Answer) check() error {
 		return errors.New("the sum of an output has 32 bytes or none")
 	case len(a.Blobs) > MaxBlobs:
 		return fmt.Errorf("more than %d blobs", MaxBlobs)
+	case a.Did != nil && (len(a.Did.App) > maxName || a.Did.Typed > maxTyped):
+		return fmt.Errorf("an application has at most %d bytes, and at most %d characters are typed", maxName, maxTyped)
 	case len(a.Observed) > maxObserved:
 		return fmt.Errorf("more than %d observations", maxObserved)
 	}
@@ -240,6 +249,9 @@ func (a *Answer) Clip() {
 	a.Message = clip(a.Message, maxText)
 	a.Hint = clip(a.Hint, maxText)
 	a.Evidence = clip(a.Evidence, maxText)
+	if a.Did != nil {
+		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: clip(a.Did.App, maxName)}
+	}
 	if len(a.Details) > MaxDetails {
 		a.Details = nil
 	}

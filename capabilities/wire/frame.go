@@ -104,6 +104,7 @@ const (
 	maxGrants    = 128
 	maxEntries   = 512 // capabilities in Readiness and Allowlist
 	maxObserved  = 256
+	maxTyped     = MaxArgs
 	maxText      = 2 << 10 // messages, hints
 	maxName      = 256     // identifiers, labels, versions
 	maxCert      = 8 << 10

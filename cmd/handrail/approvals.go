@@ -130,6 +130,9 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 			continue
 		}
 		all[i].print(out, rules, false)
+		if last := i == len(all)-1 || all[i+1].task() != all[i].task(); last {
+			printTask(out, all[:i+1])
+		}
 	}
 	if len(all) == 0 && first && !commonOf(cmd).json {
 		fmt.Fprintln(out, "No approvals pending.")
@@ -139,6 +142,28 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 
 // task is what questions have in common that one answer may be for.
 func (a *approvalView) task() string { return a.Principal + "\x00" + a.Lane }
+
+// printTask says below the last question of a task how one answer can be given to all.
+func printTask(out io.Writer, all []approvalView) {
+	last := &all[len(all)-1]
+	first := slices.IndexFunc(all, func(a approvalView) bool { return a.task() == last.task() })
+	task := all[first:]
+	if len(task) < 2 {
+		return
+	}
+	var ids []string
+	bound := false
+	for _, a := range task {
+		ids = append(ids, plain(a.ID))
+		bound = bound || a.Longest == "call"
+	}
+	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), plain(last.Principal), plain(last.Lane))
+	if bound {
+		fmt.Fprintf(out, "    one of them is asked about at each call: approve them one by one | handrail deny %s\n", strings.Join(ids, " "))
+		return
+	}
+	fmt.Fprintf(out, "    for all: handrail approve %s | handrail deny %s\n", strings.Join(ids, " "), strings.Join(ids, " "))
+}
 
 // together puts the questions of one caller in one lane together, the oldest first; raw goes
 // with them.

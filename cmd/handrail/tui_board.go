@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -23,21 +22,26 @@ type board struct {
 	pane     int    // 0 approvals, 1 calls
 	approval string // the selected one, by ID: what arrives or goes never moves a key to another
 	call     string
-	open     bool   // the selected one is shown whole
-	ask      string // "stop" or "resume": waits for y
-	notice   string
-	help     bool
+	open     bool // the selected one is shown whole
+	// whole are the questions of its task that are shown with it, by ID: an answer is for all
+	// of them, and for none that came since.
+	whole  []string
+	ask    string // "stop" or "resume": waits for y
+	notice string
+	help   bool
 }
 
 // deed is what a key asks the gateway for.
 type deed struct {
 	what     string // allow, lease, family, deny, stop, resume or quit
 	approval api.Approval
+	// together are the questions of one task, which one answer is for; nil: approval alone.
+	together []string
 }
 
 // news replaces what the gateway said before.
 func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.StopState) {
-	sort.SliceStable(approvals, func(i, j int) bool { return approvals[i].Created.Before(approvals[j].Created) })
+	byTask(approvals)
 	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
 	if b.selected() == nil {
 		if b.open && b.pane == 0 && b.approval != "" {
@@ -111,7 +115,17 @@ func (b *board) key(name string) *deed {
 		b.move(1)
 	case "tab":
 		b.pane, b.open = 1-b.pane, false
+	case "t":
+		if b.pane != 0 || a == nil || len(b.task(a)) < 2 {
+			b.notice = "it is the only question of its task"
+			return nil
+		}
+		b.open, b.whole = true, nil
+		for _, q := range b.task(a) {
+			b.whole = append(b.whole, q.ID)
+		}
 	case "enter":
+		b.whole = nil
 		b.open = !b.open && (b.pane == 0 && a != nil || b.pane == 1 && b.call != "")
 	case "esc":
 		b.open = false
@@ -124,9 +138,13 @@ func (b *board) key(name string) *deed {
 			b.notice = "nothing is selected that waits"
 			return nil
 		}
+		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
+			b.notice = "one of them is asked about at each call: Esc, and allow them one by one"
+			return nil
+		}
 		if name == "d" {
-			b.open = false
-			return &deed{"deny", *a}
+			defer func() { b.open = false }()
+			return b.answer("deny", a)
 		}
 		if !b.open {
 			b.notice = "look at it first: Enter shows the whole question"
@@ -136,16 +154,64 @@ func (b *board) key(name string) *deed {
 			b.notice = "this can be allowed once only"
 			return nil
 		}
-		b.open = false
+		defer func() { b.open = false }()
 		if name == "5" {
-			return &deed{"lease", *a}
+			return b.answer("lease", a)
 		}
 		if name == "g" {
-			return &deed{"family", *a}
+			return b.answer("family", a)
 		}
-		return &deed{"allow", *a}
+		return b.answer("allow", a)
 	}
 	return nil
+}
+
+// answer makes the deed of an answer: for all questions that are shown, or the selected one.
+func (b *board) answer(what string, a *api.Approval) *deed {
+	d := &deed{what: what, approval: *a}
+	if b.open && b.whole != nil {
+		for _, q := range b.together() {
+			d.together = append(d.together, q.ID)
+		}
+	}
+	return d
+}
+
+// together gives the questions that are shown with the selected one and still wait.
+func (b *board) together() (all []api.Approval) {
+	for _, q := range b.approvals {
+		if slices.Contains(b.whole, q.ID) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// task gives the questions of the caller and lane of a.
+func (b *board) task(a *api.Approval) (all []api.Approval) {
+	for _, q := range b.approvals {
+		if q.Principal == a.Principal && q.Lane == a.Lane {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// byTask puts the questions of one caller in one lane together, the task with the oldest
+// first.
+func byTask(all []api.Approval) {
+	type task struct{ who, lane string }
+	of := func(a *api.Approval) task { return task{string(a.Principal), string(a.Lane)} }
+	first := map[task]time.Time{}
+	for i := range all {
+		if t, known := first[of(&all[i])]; !known || all[i].Created.Before(t) {
+			first[of(&all[i])] = all[i].Created
+		}
+	}
+	slices.SortStableFunc(all, func(a, b api.Approval) int {
+		x, y := of(&a), of(&b)
+		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created))
+	})
 }
 
 // frame gives exactly height lines of at most width columns. What is selected and
@@ -169,6 +235,8 @@ func (b *board) frame(now time.Time, width, height int) []string {
 	switch {
 	case b.help:
 		body = strings.Split(tuiHelp, "\n")
+	case b.open && b.whole != nil && b.pane == 0 && b.selected() != nil:
+		body = b.questions(now, b.together(), width)
 	case b.open && b.pane == 0 && b.selected() != nil:
 		body = b.question(now, *b.selected(), width)
 	case b.open && b.pane == 1:
@@ -214,6 +282,8 @@ func (b *board) footer() string {
 		return "LET CALLS RUN AGAIN? y does; any other key does not"
 	case b.notice != "":
 		return plain(b.notice)
+	case b.open && b.whole != nil && b.pane == 0:
+		return "FOR ALL OF THEM: a allow once  5 five minutes  d deny  Esc back  s stop everything"
 	case b.open && b.pane == 0:
 		return "a allow once  5 five minutes  g all its family, five minutes  d deny  Esc back  s stop everything"
 	}
@@ -227,6 +297,7 @@ a                 allow this call, once (while it is shown whole)
 5                 allow the tool on that node in that lane for five minutes
 g                 allow all tools of its family there, for five minutes
 d                 deny it
+t                 look at all questions of its task (one caller, one lane); a, 5, g and d are for all of them then
 s, then y         stop everything: calls end, grants are revoked
 r, then y         let calls run again
 q, Ctrl-C         leave; what waits goes on waiting
@@ -242,14 +313,18 @@ func (b *board) lists(now time.Time, room int) []string {
 		if a.Question != nil && a.Question.Does != "" {
 			wants = a.Question.Does + a.Question.Into
 		}
-		first = append(first, fmt.Sprintf("%s %-8s risk  %s %s on %s, %s", marker(b.pane == 0 && a.ID == b.approval),
-			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), ago(now, a.Created)))
+		of := ""
+		if n := len(b.task(&a)); n > 1 {
+			of = fmt.Sprintf(" (t: %d of this task)", n)
+		}
+		first = append(first, fmt.Sprintf("%s %-8s risk  %s %s on %s, %s%s", marker(b.pane == 0 && a.ID == b.approval),
+			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), ago(now, a.Created), of))
 	}
 	if len(first) == 0 {
 		first = []string{"  Nothing. A call that policy wants you to confirm appears here."}
 	}
 	for _, c := range b.calls {
-		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), plain(string(c.Tool)), plain(string(c.Principal)), ago(now, c.StartedAt)))
+		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), did(c), plain(string(c.Principal)), ago(now, c.StartedAt)))
 	}
 	if len(second) == 0 {
 		second = []string{"  None yet. 'handrail connect CLIENT' connects an agent."}
@@ -305,6 +380,39 @@ func outcome(c api.CallView) string {
 // question shows all of what a person decides about, and what the agent did in
 // that lane before.
 func (b *board) question(now time.Time, a api.Approval, width int) []string {
+	lines := b.asked(now, a, width)
+	lines = append(lines, "", "before, in this lane:")
+	shown := 0
+	for _, c := range b.calls {
+		if c.Lane == a.Lane && c.State == "ended" && shown < 5 {
+			lines = append(lines, fmt.Sprintf("  %-10s %s, %s", outcome(c), did(c), ago(now, c.StartedAt)))
+			shown++
+		}
+	}
+	if shown == 0 {
+		lines = append(lines, "  nothing")
+	}
+	return lines
+}
+
+// did is what a call did, in words.
+func did(c api.CallView) string { return plain(cmp.Or(c.Phrase, string(c.Tool))) }
+
+// questions are those of one task, each whole.
+func (b *board) questions(now time.Time, all []api.Approval, width int) []string {
+	lines := []string{fmt.Sprintf("%d questions of %s in lane %s", len(all), plain(string(all[0].Principal)), plain(string(all[0].Lane)))}
+	if slices.ContainsFunc(all, func(q api.Approval) bool { return q.Longest == "call" }) {
+		lines = append(lines, "One of them is asked about at each call, so they are allowed one by one.")
+	}
+	for _, a := range all {
+		lines = append(lines, "")
+		lines = append(lines, b.asked(now, a, width)...)
+	}
+	return lines
+}
+
+// asked is one question whole.
+func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	lines := []string{
 		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
@@ -331,17 +439,6 @@ func (b *board) question(now time.Time, a api.Approval, width int) []string {
 	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
 		lines = append(lines, folded("  "+plain(text), width)...)
 	}
-	lines = append(lines, "", "before, in this lane:")
-	shown := 0
-	for _, c := range b.calls {
-		if c.Lane == a.Lane && c.State == "ended" && shown < 5 {
-			lines = append(lines, fmt.Sprintf("  %-10s %s, %s", outcome(c), plain(string(c.Tool)), ago(now, c.StartedAt)))
-			shown++
-		}
-	}
-	if shown == 0 {
-		lines = append(lines, "  nothing")
-	}
 	return lines
 }
 
@@ -351,7 +448,7 @@ func (b *board) oneCall(now time.Time) []string {
 			continue
 		}
 		return []string{
-			plain(string(c.ID)) + "  " + outcome(c),
+			plain(string(c.ID)) + "  " + outcome(c) + ": " + did(c),
 			fmt.Sprintf("%s by %s, %s, over %s", plain(string(c.Tool)), plain(string(c.Principal)), ago(now, c.StartedAt), plain(c.Surface)),
 			fmt.Sprintf("lane %s, node %s", plain(string(c.Lane)), plain(string(c.Node))),
 			fmt.Sprintf("policy said %s; effect %s; %.0f ms", plain(c.Decision), plain(string(c.Effect)), c.DurationMS),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,51 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 	b.key("s")
 	if d := b.key("y"); d == nil || d.what != "stop" {
 		t.Errorf("s y does %+v", d)
+	}
+}
+
+// One key answers all questions of a task that are looked at, where none of them is asked
+// about at each call, and no other.
+func TestOneKeyForOneTask(t *testing.T) {
+	b := &board{}
+	of := func(id, lane string, at int64) api.Approval {
+		q := question(id, at)
+		q.Lane = capabilities.LaneID(lane)
+		return q
+	}
+	b.news([]api.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1)}, nil, api.StopState{})
+	if got := []string{b.approvals[0].ID, b.approvals[1].ID, b.approvals[2].ID}; !slices.Equal(got, []string{"a1", "a3", "a2"}) {
+		t.Errorf("in order of %v", got)
+	}
+	b.key("t")
+	if text := strings.Join(b.frame(time.Unix(9, 0), 200, 60), "\n"); !strings.Contains(text, "2 questions of bot in lane one") || !strings.Contains(text, "FOR ALL OF THEM") || strings.Contains(text, "a2  ") {
+		t.Errorf("the task is not shown:\n%s", text)
+	}
+	// One that comes while they are looked at is not answered with them.
+	b.news([]api.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1), of("a4", "one", 4)}, nil, api.StopState{})
+	if d := b.key("a"); d == nil || d.what != "allow" || !slices.Equal(d.together, []string{"a1", "a3"}) {
+		t.Errorf("the answer goes to %+v", d)
+	}
+	if d := b.key("a"); d != nil {
+		t.Errorf("the same key again answers %+v", d)
+	}
+	b.key("enter")
+	if d := b.key("a"); d == nil || d.together != nil || d.approval.ID != "a1" {
+		t.Errorf("one alone: %+v", d)
+	}
+	bound := of("a5", "one", 5)
+	bound.Longest = "call"
+	b.news([]api.Approval{of("a1", "one", 1), bound}, nil, api.StopState{})
+	b.key("t")
+	if d := b.key("a"); d != nil || b.notice == "" {
+		t.Errorf("what is asked about at each call is allowed with others: %+v", d)
+	}
+	if d := b.key("d"); d == nil || !slices.Equal(d.together, []string{"a1", "a5"}) {
+		t.Errorf("denying goes to %+v", d)
+	}
+	b.news([]api.Approval{of("a1", "one", 1)}, nil, api.StopState{})
+	if b.key("t"); b.open {
+		t.Error("one question is a task of several")
 	}
 }
 

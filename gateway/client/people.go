@@ -128,19 +128,40 @@ func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
 
 // Answer answers one. The first answer counts.
 func (c *Client) Answer(ctx context.Context, id string, a Answer) (Approval, error) {
+	return do[Approval](ctx, c, http.MethodPost, Path("approvals", id), a.body(nil))
+}
+
+// AnswerTogether gives one answer to several questions of one caller in one lane, none of
+// which is asked about at each call if it allows. It gives those that it answered, and the
+// first reason why another was not.
+func (c *Client) AnswerTogether(ctx context.Context, ids []string, a Answer) ([]Approval, error) {
+	said, err := do[struct {
+		Approvals []Approval `json:"approvals"`
+		Failed    []struct {
+			Error capabilities.Error `json:"error"`
+		} `json:"failed"`
+	}](ctx, c, http.MethodPost, Path("approvals"), a.body(ids))
+	if err == nil && len(said.Failed) > 0 {
+		err = &said.Failed[0].Error
+	}
+	return said.Approvals, err
+}
+
+func (a Answer) body(ids []string) any {
 	in := struct {
-		Answer  string `json:"answer"`
-		Kind    string `json:"kind,omitempty"`
-		Seconds int64  `json:"seconds,omitempty"`
-		Family  bool   `json:"family,omitempty"`
-		Scope   *Scope `json:"scope,omitempty"`
-		MaxUses int    `json:"max_uses,omitempty"`
-		Reason  string `json:"reason,omitempty"`
-	}{Answer: "deny", Kind: a.Kind, Seconds: int64(a.For.Seconds()), Family: a.Family, Scope: a.Scope.orNil(), MaxUses: a.MaxUses, Reason: a.Reason}
+		Approvals []string `json:"approvals,omitempty"`
+		Answer    string   `json:"answer"`
+		Kind      string   `json:"kind,omitempty"`
+		Seconds   int64    `json:"seconds,omitempty"`
+		Family    bool     `json:"family,omitempty"`
+		Scope     *Scope   `json:"scope,omitempty"`
+		MaxUses   int      `json:"max_uses,omitempty"`
+		Reason    string   `json:"reason,omitempty"`
+	}{ids, "deny", a.Kind, int64(a.For.Seconds()), a.Family, a.Scope.orNil(), a.MaxUses, a.Reason}
 	if a.Allow {
 		in.Answer = "allow"
 	}
-	return do[Approval](ctx, c, http.MethodPost, Path("approvals", id), in)
+	return in
 }
 
 func (s Scope) orNil() *Scope {

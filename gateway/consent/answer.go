@@ -22,7 +22,7 @@ type Answer struct {
 	Reason  string // at most 500 bytes
 	By      capabilities.PrincipalID
 	Via     Via
-	Known   string // of ViaOwner: by what (principal.Tokens.Present), or passkey
+	Known   string              // of ViaOwner: by what (principal.Tokens.Present), or passkey
 	Device  capabilities.NodeID // where it was given, with ViaDevice
 }
 

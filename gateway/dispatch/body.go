@@ -92,6 +92,7 @@ type endBody struct {
 	Status     capabilities.Status         `json:"status"`
 	Code       capabilities.Code           `json:"code,omitempty"`
 	Effect     capabilities.Effect         `json:"effect,omitempty"`
+	Did        *did                        `json:"did,omitempty"`
 	Digest     string                      `json:"output_digest,omitempty"`
 	Artifacts  []artifactRecord            `json:"artifacts,omitempty"`
 	Blobs      []blobRecord                `json:"blobs,omitempty"`
@@ -108,6 +109,12 @@ type endBody struct {
 	// meanwhile, if it was deferred.
 	Approval string `json:"approval,omitempty"`
 	Task     string `json:"task,omitempty"`
+}
+
+// did is what the call did, for lists that people read.
+type did struct {
+	App   string `json:"app,omitempty"`
+	Typed uint32 `json:"typed,omitempty"` // characters, of no secret
 }
 
 type blobRecord struct {
@@ -198,6 +205,14 @@ func (e *endBody) append(o *object) bool {
 		return false
 	}
 	o.text("code", string(e.Code))
+	if d := e.Did; d != nil {
+		o.open("did")
+		o.text("app", d.App)
+		if d.Typed != 0 {
+			o.number("typed", float64(d.Typed))
+		}
+		o.close()
+	}
 	if e.DurationMS != 0 {
 		o.number("duration_ms", e.DurationMS)
 	}

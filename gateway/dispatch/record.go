@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -313,9 +314,26 @@ func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
 		}
 	}
+	body.Did = c.did(r, e.answer.Did)
 	body.Artifacts = artifactRecords(r.Artifacts)
 	body.Observed = observations(e.answer.Observed)
 	return body
+}
+
+// did is what is recorded of what a call did: only of one that ended well and handed out no
+// secret, and no count of what was typed where commands, and with them passwords, are taken.
+func (c *call) did(r *capabilities.Result, told *wire.Did) *did {
+	if told == nil || r.Status != capabilities.StatusOK || c.d.Delivery != nil {
+		return nil
+	}
+	d := did{App: consent.Plain(told.App), Typed: told.Typed}
+	if consent.IsTerminal(told.App) {
+		d.Typed = 0
+	}
+	if d == (did{}) {
+		return nil
+	}
+	return &d
 }
 
 // maxObservedRecorded bounds what one call's observations add to the ledger.

@@ -181,6 +181,7 @@ type callView struct {
 	Phrase string `json:"phrase,omitempty"`
 
 	evidence map[string]any // of the arguments
+	did      catalog.Did
 
 	approval, task string // what a pending call waits for
 }
@@ -366,7 +367,7 @@ func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
 	var waiting map[string]bool // tasks, once they are needed
 	for _, v := range calls {
 		if d, ok := s.opts.Tools.Get(v.Tool); ok {
-			v.Phrase = d.Say(v.evidence, v.Outcome == "done")
+			v.Phrase = d.Say(v.evidence, v.Outcome == "done", v.did)
 		}
 		switch {
 		case v.State != "pending":
@@ -426,6 +427,7 @@ func fold(packets []ledger.Packet) []*callView {
 			Approval   string              `json:"approval"`
 			Task       string              `json:"task"`
 			EndedBy    dispatch.Ender      `json:"ended_by"`
+			Did        catalog.Did         `json:"did"`
 			Routing    struct {
 				Node struct {
 					Label string `json:"label"`
@@ -446,7 +448,7 @@ func fold(packets []ledger.Packet) []*callView {
 			v.State, v.approval, v.task = "pending", body.Approval, body.Task
 		case p.Kind.Terminal():
 			v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
-			v.Effect, v.EndedBy = capabilities.Effect(body.Effect), body.EndedBy
+			v.Effect, v.EndedBy, v.did = capabilities.Effect(body.Effect), body.EndedBy, body.Did
 		}
 	}
 	for _, v := range order {
