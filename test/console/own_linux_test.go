@@ -73,16 +73,24 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 	must(t, w.run(`document.getElementById("watch").click()`, nil))
 
 	// On the command line: what waits says where to answer it, and its owner does.
-	asks := func(args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer, <-chan error) {
+	asks := func(args ...string) (*bytes.Buffer, <-chan error) {
 		cmd := exec.Command(w.program, append([]string{"call"}, args...)...)
-		var out, said bytes.Buffer
-		cmd.Env, cmd.Stdout, cmd.Stderr = w.env, &out, &said
+		var out bytes.Buffer
+		said := filepath.Join(t.TempDir(), "said")
+		errs, err := os.Create(said)
+		must(t, err)
+		defer errs.Close()
+		cmd.Env, cmd.Stdout, cmd.Stderr = w.env, &out, errs
 		must(t, cmd.Start())
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
-		return cmd, &out, &said, done
+		screen.Await(t, "the command to say who answers", func() bool {
+			text, err := os.ReadFile(said)
+			return err == nil && strings.Contains(string(text), "the device is yours, so allow it in the console, http://localhost:")
+		})
+		return &out, done
 	}
-	allow := func(name string, done <-chan error, said *bytes.Buffer) {
+	allow := func(name string, done <-chan error) {
 		t.Helper()
 		w.open(origin + "/console/approvals")
 		w.await(`document.querySelectorAll("[data-question]").length === 1 && !("settling" in document.body.dataset)`)
@@ -100,18 +108,15 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Fatalf("%v: %s", err, said)
+				t.Fatal(err)
 			}
 		case <-time.After(within):
-			t.Fatalf("the call does not end: %s\n%s", said, w.value("document.body.innerText"))
-		}
-		if !strings.Contains(said.String(), "the device is yours, so allow it in the console, http://localhost:") {
-			t.Errorf("the command said: %s", said)
+			t.Fatalf("the call does not end: %s", w.value("document.body.innerText"))
 		}
 	}
 	shots := filepath.Join(home, "shots")
-	_, _, said, done := asks("tool.camera.capture-photo", "--arg", "format=png", "--out", shots)
-	allow("photo", done, said)
+	_, done := asks("tool.camera.capture-photo", "--arg", "format=png", "--out", shots)
+	allow("photo", done)
 	files, err := filepath.Glob(filepath.Join(shots, "*"))
 	must(t, err)
 	if len(files) != 1 {
@@ -122,8 +127,8 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 	if _, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil {
 		t.Errorf("the photo: %v", err)
 	}
-	_, out, said, done := asks("tool.location.get", "--arg", "enable_high_accuracy=true")
-	allow("place", done, said)
+	out, done := asks("tool.location.get", "--arg", "enable_high_accuracy=true")
+	allow("place", done)
 	if !strings.Contains(out.String(), "48.8566") {
 		t.Errorf("the position: %s", out)
 	}
