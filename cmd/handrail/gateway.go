@@ -15,7 +15,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
-	"github.com/handrail-dev/handrail/platform/memory"
 )
 
 const (
@@ -70,7 +69,6 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		defer g.Close()
-		defer keepMemory(cmd.Context(), memory.Options{})()
 		running, err := announce(data, g)
 		if err != nil {
 			return err

@@ -26,7 +26,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/timerslack"
 )
 
 func main() {
@@ -34,27 +33,10 @@ func main() {
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	procguard.Main() // this process may be the guard of a child: then it does not return
 	script.Main(confine.Self)
-	if stays(os.Args[1:]) {
-		timerslack.Widen() // begins this process anew, once
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// stays reports whether the arguments ask for a process that serves calls until it
-// is told to end.
-func stays(args []string) bool {
-	cmd, _, err := newRootCmd().Find(args)
-	if err != nil {
-		return false
-	}
-	switch cmd.CommandPath() {
-	case "handrail up", "handrail gateway", "handrail node", "handrail mcp", "handrail ci-site":
-		return true
-	}
-	return false
 }
 
 // run is the program without the process: it never exits by itself.

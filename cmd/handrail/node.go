@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/platform/memory"
 )
 
 func newNodeCmd() *cobra.Command {
@@ -36,7 +34,6 @@ func newNodeCmd() *cobra.Command {
 		}
 		// A person's device carries out few calls at once: memory is dearer there than
 		// the collector's time.
-		defer keepMemory(cmd.Context(), memory.Options{Most: 8 << 20})()
 		return a.Run(cmd.Context())
 	}
 	addNodeAdminCmds(cmd)
@@ -75,14 +72,6 @@ func nodeStates(cmd *cobra.Command) func(link.State) {
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), plain(line))
 	}
-}
-
-// keepMemory tunes the collector of a process that stays, until stop is called.
-func keepMemory(ctx context.Context, o memory.Options) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- memory.Run(ctx, o) }()
-	return func() { cancel(); <-done }
 }
 
 func addVerbose(cmd *cobra.Command) *bool {

@@ -25,7 +25,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 	"github.com/handrail-dev/handrail/platform/chrome"
-	"github.com/handrail-dev/handrail/platform/memory"
 )
 
 // Files that `handrail up` adds to the policy, each saying so and each undone by
@@ -114,7 +113,6 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 		return err
 	}
 	defer g.Close()
-	defer keepMemory(ctx, memory.Options{})()
 	running, err := announce(data, g)
 	if err != nil {
 		return err

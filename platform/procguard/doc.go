@@ -9,5 +9,5 @@
 // under another account where asked; scratch folders that a power cut left
 // behind are swept at the next start.
 //
-// It must never import anything of this module but the platform root and timerslack.
+// It must never import anything of this module but the platform root.
 package procguard

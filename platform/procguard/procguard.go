@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/timerslack"
 )
 
 // guardArg is the one argument that makes a process a guard.
@@ -175,7 +174,7 @@ func (l *Launcher) start(ctx context.Context, c platform.Command, scratch string
 	if err != nil {
 		return fail(err)
 	}
-	if err := timerslack.Start(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		return fail(fmt.Errorf("starting the guard: %w", err))
 	}
 	for _, f := range []*os.File{lifeR, statusW, outW, childR, childW} {

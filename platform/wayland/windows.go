@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/timerslack"
 )
 
 // WindowsOptions say how windows are found and programs started.
@@ -189,7 +188,7 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	}
 	cmd.Env = append(cmd.Env, "WAYLAND_DISPLAY="+w.o.Display, "XDG_RUNTIME_DIR="+w.o.Runtime)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends this session does not reach it
-	if err := timerslack.Start(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		return 0, &platform.MissingError{What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie

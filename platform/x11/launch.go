@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
-	"github.com/handrail-dev/handrail/platform/timerslack"
 )
 
 // Launch starts an application, found in this order: a path (of a program or a
@@ -40,7 +39,7 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	}
 	cmd.Env = append(cmd.Env, "DISPLAY="+w.c.Name)
 	detach(cmd)
-	if err := timerslack.Start(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		return 0, &platform.MissingError{What: fmt.Sprintf("%s cannot be started: %v.", argv[0], err), Fix: "Check that it is installed and may be run."}
 	}
 	go func() { _ = cmd.Wait() }() // or it stays as a zombie

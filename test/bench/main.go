@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/timerslack"
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
@@ -20,9 +19,6 @@ func main() {
 	procguard.Main() // Chrome's guard is this program, too
 	var err error
 	if name := os.Getenv(roleEnv); name != "" {
-		if name == "gateway" || name == "node" {
-			timerslack.Widen() // as the real binary does
-		}
 		err = serveRole(name)
 	} else {
 		err = run()

@@ -23,7 +23,6 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/pairing"
-	"github.com/handrail-dev/handrail/platform/memory"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -31,9 +30,6 @@ import (
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
-
-// keepMemory sets the collector as the real binary does.
-func keepMemory(ctx context.Context, o memory.Options) { go func() { _ = memory.Run(ctx, o) }() }
 
 // order is what the parent tells a gateway or a node.
 type order struct {
@@ -88,7 +84,6 @@ func gatewayRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), 
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	keepMemory(ctx, memory.Options{})
 	g, err := gateway.Open(ctx, gateway.Options{
 		Dir: config.Dir, HTTP: "127.0.0.1:0", QUIC: "127.0.0.1:0", Catalog: cat, Version: "bench", Log: quiet(),
 	})
@@ -196,7 +191,6 @@ func nodeRole(raw json.RawMessage) (any, func(json.RawMessage) (any, error), fun
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	keepMemory(ctx, memory.Options{Most: 8 << 20})
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	stop := func() {

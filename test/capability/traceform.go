@@ -9,8 +9,7 @@ import (
 
 // A trace is a page that loads nothing: its policy forbids it to. What it tells
 // comes from pages and tools, so there is one way to write a value, and that
-// escapes it. (html/template finds fields by reflection, for which the linker
-// would keep every method of the binary: 3 MB.)
+// escapes it.
 
 // form writes one trace.
 type form struct{ b strings.Builder }

@@ -10,6 +10,5 @@
 // none is shown in a frame; a session's secret is in a cookie that no script reads,
 // and no token is ever part of an address.
 //
-// It must never import the dispatcher, the roster, the vault or the node plane, nor
-// html/template or text/template, which make the linker keep every method.
+// It must never import the dispatcher, the roster, the vault or the node plane.
 package console
