@@ -222,8 +222,6 @@ var codeTable = map[Code]CodeInfo{
 }
 
 // Info gives the public side of c; unknown codes give that of CodeInternal.
-//
-//go:noinline
 func (c Code) Info() CodeInfo {
 	if info, ok := codeTable[c]; ok {
 		return info
@@ -265,20 +263,14 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // Wrap makes an Error whose public message is the code's own (or message, if not
 // empty) and whose cause stays private.
-//
-//go:noinline
 func Wrap(code Code, cause error, message string) *Error {
 	return &Error{Code: code, Message: message, cause: cause}
 }
 
 // WithHint returns a copy of e with that hint.
-//
-//go:noinline
 func (e *Error) WithHint(hint string) *Error { c := *e; c.Hint = hint; return &c }
 
 // WithDetails returns a copy of e with those details.
-//
-//go:noinline
 func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; return &c }
 
 // Error gives code and public message; the cause is for logs, by errors.Unwrap.
@@ -294,8 +286,6 @@ func (e *Error) Is(target error) bool {
 }
 
 // PublicMessage is the message a caller may see.
-//
-//go:noinline
 func (e *Error) PublicMessage() string {
 	if e.Message != "" {
 		return e.Message
@@ -304,8 +294,6 @@ func (e *Error) PublicMessage() string {
 }
 
 // PublicHint is the hint a caller may see.
-//
-//go:noinline
 func (e *Error) PublicHint() string {
 	if e.Hint != "" {
 		return e.Hint

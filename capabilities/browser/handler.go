@@ -497,8 +497,6 @@ func (h *Handler) forgetLane(l *lane) {
 }
 
 // clip shortens s to at most max bytes at a rune's edge.
-//
-//go:noinline
 func clip(s string, max int) string {
 	if len(s) <= max {
 		return s

@@ -86,7 +86,6 @@ type parser struct {
 	limits Limits
 }
 
-//go:noinline
 func (p *parser) fail(format string, args ...any) *pathError {
 	return &pathError{offset: p.pos, what: fmt.Sprintf(format, args...)}
 }

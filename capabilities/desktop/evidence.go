@@ -338,8 +338,6 @@ func on(e *platform.Element) bool {
 
 // has reports whether a list of words has one. It stands in more than a hundred
 // places, of which none needs a copy of it.
-//
-//go:noinline
 func has(list []string, word string) bool { return slices.Contains(list, word) }
 
 func is(e *platform.Element, state string) bool { return has(e.States, state) }

@@ -120,8 +120,6 @@ func mayType(ctx context.Context, d *platform.Desktop) (focused platform.Window,
 }
 
 // clip shortens s to at most max bytes at a rune's edge.
-//
-//go:noinline
 func clip(s string, max int) string {
 	if len(s) <= max {
 		return s

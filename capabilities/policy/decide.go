@@ -115,7 +115,6 @@ func Stricter(a, b Decision) Decision {
 	return a
 }
 
-//go:noinline
 func merge(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, s := range b {

@@ -451,7 +451,6 @@ func snapshotID(in EnvelopeInput, x *Escalation) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-//go:noinline
 func badEnvelope(message string) error {
 	return capabilities.Errorf(capabilities.CodeInvalidRequest, "envelope: %s", message)
 }

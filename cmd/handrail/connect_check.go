@@ -50,7 +50,6 @@ type clientReport struct {
 	Problems  []clientProblem `json:"problems"`
 }
 
-//go:noinline
 func (r *clientReport) add(code, fix, format string, args ...any) {
 	r.Problems = append(r.Problems, clientProblem{code, fmt.Sprintf(format, args...), fix})
 }

@@ -120,7 +120,6 @@ var clientKinds = []clientKind{
 	},
 }
 
-//go:noinline
 func clientNames() []string {
 	var names []string
 	for _, k := range clientKinds {

@@ -23,12 +23,10 @@ import (
 // `handrail up` keeps both below one directory.
 type dataDir string
 
-//go:noinline
 func (d dataDir) gateway(name ...string) string {
 	return filepath.Join(append([]string{string(d), "gateway"}, name...)...)
 }
 
-//go:noinline
 func (d dataDir) node(name ...string) string {
 	return filepath.Join(append([]string{string(d), "node"}, name...)...)
 }

@@ -302,8 +302,6 @@ func addNodeAdminCmds(parent *cobra.Command) {
 }
 
 // body builds a request from (name, value) pairs, leaving out empty values.
-//
-//go:noinline
 func body(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -57,21 +57,16 @@ type question struct {
 	err  error
 }
 
-//go:noinline
 func call(at place, method string, args ...any) *question {
 	return &question{at: at, method: method, args: args}
 }
 
 // property asks for one property.
-//
-//go:noinline
 func property(at place, iface, name string) *question {
 	return call(at, ifProperties+".Get", iface, name)
 }
 
 // first gives the first value of the answer; a property's without its wrapping.
-//
-//go:noinline
 func (q *question) first() any {
 	if q.err != nil || len(q.body) == 0 {
 		return nil

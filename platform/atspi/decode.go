@@ -35,7 +35,6 @@ const (
 	hasValue
 )
 
-//go:noinline
 func ifaceBits(v any) (bits uint16) {
 	names, _ := v.([]string)
 	for _, name := range names {

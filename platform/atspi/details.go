@@ -25,8 +25,6 @@ type asked struct {
 func (q *question) key() asked { return asked{q.at, q.method, fmt.Sprint(q.args...)} }
 
 // add has take called with the answer.
-//
-//go:noinline
 func (b *batch) add(q *question, take func(*question)) {
 	b.follow(q, func(q *question) []*question { take(q); return nil })
 }

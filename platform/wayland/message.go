@@ -53,7 +53,6 @@ func split(b []byte) (m *message, rest []byte, err error) {
 	return &message{object: order.Uint32(b), opcode: uint16(word), rest: b[headerSize:size:size]}, b[size:], nil
 }
 
-//go:noinline
 func (m *message) uint() uint32 {
 	if len(m.rest) < 4 {
 		m.bad, m.rest = true, nil

@@ -9,8 +9,8 @@ import (
 // clicks: real input at the right place, honest about what came of it.
 func clicks() []*Behaviour {
 	const say = `onclick="document.title=this.id"`
-	said := shared(func(want string) step { return holds(`document.title`, want) })
-	click := shared(func(selector string) step { return call("click", with("selector", selector)) })
+	said := func(want string) step { return holds(`document.title`, want) }
+	click := func(selector string) step { return call("click", with("selector", selector)) }
 	// log is a page whose button tells each event of the mouse.
 	log := html(`<button id=x style="width:100px;height:40px">Press</button><script>var log=[];for(const t of ['mousedown','mouseup','click','dblclick','auxclick','contextmenu'])x.addEventListener(t,e=>{log.push(t+e.button);if(t=='contextmenu')e.preventDefault();last=e})</script>`)
 	list := []*Behaviour{

@@ -4,11 +4,11 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // code: scripts of several steps, which can do what calls can and no more.
 func code() []*Behaviour {
-	script := shared(func(source string) step { return call("run-code", with("code", source)) })
+	script := func(source string) step { return call("run-code", with("code", source)) }
 	p := html(`<input id=f aria-label=Name><button id=x onclick="document.title='hello '+f.value">Greet</button>`)
-	wrong := shared(func(source string, words ...string) step {
+	wrong := func(source string, words ...string) step {
 		return refused(capabilities.CodeScriptFailed, "run-code", with("code", source), words...)
-	})
+	}
 	works := func(r *run) {
 		call("type", with("selector", "#f", "text", "Ada"))(r)
 		call("click", with("selector", "#x"))(r)

@@ -4,15 +4,15 @@ import "strings"
 
 // console: what a page says, and what goes wrong in it.
 func console() []*Behaviour {
-	read := shared(func(args obj) step { return call("console-messages", args) })
+	read := func(args obj) step { return call("console-messages", args) }
 	// comes reads until the page has said it: some things it says in its own time.
-	comes := shared(func(args obj, words ...string) step {
+	comes := func(args obj, words ...string) step {
 		return func(r *run) {
 			r.until(strings.Join(words, " "), func() bool {
 				return isAmong(r.made(r.call("console-messages", args)), "messages", words)
 			})
 		}
-	})
+	}
 	levels := html(`<script>console.log('plain',1,{a:2});console.info('info');console.warn('careful');console.error('broken');console.debug('detail');var said=5</script>`)
 	return []*Behaviour{
 		b("console.all", "a page that says something of every kind", "all of it is there, with its kind", levels, holds(`said`, 5), read(nil), among("messages", "plain"), among("messages", `"warning"`, "careful"), among("messages", `"error"`, "broken"), among("messages", "detail")),

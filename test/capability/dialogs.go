@@ -4,7 +4,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // dialogs: whatever opens one, nothing waits for a person who is not there.
 func dialogs() []*Behaviour {
-	answer := shared(func(accept bool) step { return call("handle-dialog", with("accept", accept)) })
+	answer := func(accept bool) step { return call("handle-dialog", with("accept", accept)) }
 	click := call("click", with("selector", "#x"))
 	return []*Behaviour{
 		b("dialog.alert", "a button that opens an alert", "the click reports it and ends; answered, the page goes on", html(`<button id=x onclick="alert('Saved!');document.title='after'">A</button>`), click, field("dialog.type", "alert"), field("dialog.message", "Saved!"), answer(true), becomes(`document.title`, "after")),

@@ -56,8 +56,6 @@ func downloads() []*Behaviour {
 
 // finished makes a call that starts a download. On a busy machine the download
 // may end after the call; a later one then tells of it.
-//
-//go:noinline
 func finished(start step) step {
 	return func(r *run) {
 		start(r)
@@ -76,8 +74,6 @@ func finished(start step) step {
 }
 
 // keepID stores a field of the last result.
-//
-//go:noinline
 func keepID(name, path string) step {
 	return func(r *run) { r.refs[name] = fmt.Sprint(pick(r.last.Result, path)) }
 }

@@ -2,14 +2,14 @@ package capability
 
 // emulation: the window and the world that a page believes it is in.
 func emulation() []*Behaviour {
-	set := shared(func(args obj) step { return call("resize", args) })
-	size := shared(func(more obj) obj {
+	set := func(args obj) step { return call("resize", args) }
+	size := func(more obj) obj {
 		all := with("width", 800, "height", 600)
 		for k, v := range more {
 			all[k] = v
 		}
 		return all
-	})
+	}
 	p := html(`<meta name=viewport content="width=device-width"><p>x`)
 	return []*Behaviour{
 		b("resize.viewport", "another size", "the page has it and is told", html(`<script>onresize=()=>document.title='resized'</script>`), set(with("width", 500, "height", 400)), holds(`[innerWidth, innerHeight]`, []int{500, 400}), becomes(`document.title`, "resized")),

@@ -4,7 +4,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // failures: after whatever goes wrong, the next call works.
 func failures() []*Behaviour {
-	fine := shared(func(more ...step) step {
+	fine := func(more ...step) step {
 		return func(r *run) {
 			open("?after")(r)
 			holds(`document.title`, "Test page")(r)
@@ -12,7 +12,7 @@ func failures() []*Behaviour {
 				s(r)
 			}
 		}
-	})
+	}
 	p := html(`<button id=x onclick="document.title='pressed'">B</button>`)
 	return []*Behaviour{
 		b("failure.tab-crash", "an address that crashes a tab", "it is refused, and the page stays", p, either("navigate", with("url", "chrome://crash")), check(func(c *Call) string {

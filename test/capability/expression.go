@@ -10,15 +10,11 @@ import (
 )
 
 // holds wants a value of an expression in the page, now.
-//
-//go:noinline
 func holds(expression string, want any) step {
 	return func(r *run) { r.compare(expression, r.eval(expression), want) }
 }
 
 // becomes wants it soon: for effects that the page itself puts off.
-//
-//go:noinline
 func becomes(expression string, want any) step {
 	return func(r *run) {
 		wanted, _ := json.Marshal(want)

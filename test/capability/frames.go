@@ -7,7 +7,7 @@ func frames() []*Behaviour {
 	// listen shows in the main document what a frame says, whatever its origin.
 	const listen = `<script>var heard=[];onmessage=e=>heard.push(e.data)</script>`
 	press := call("click", with("ref", at{`button "Inside"`}))
-	heard := shared(func(want ...any) step { return becomes(`heard`, want) })
+	heard := func(want ...any) step { return becomes(`heard`, want) }
 	return []*Behaviour{
 		b("frame.same-origin", "a frame of the same origin", "its button is shown and its ref presses it", html(listen+`<iframe src=in></iframe>`), button, press, heard("pressed")),
 		b("frame.three-deep", "frames in frames in frames", "the innermost button is shown and pressed", html(listen+`<iframe src=f1 width=500 height=400></iframe>`), page{"f1", `<iframe src=f2 width=400 height=300></iframe>`}, page{"f2", `<iframe src=in></iframe>`}, button, press, heard("pressed")),

@@ -5,7 +5,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 // isolation: two agents on one node never meet.
 func isolation() []*Behaviour {
 	p := html(`<title>mine</title><button id=x onclick="document.title='pressed'">B</button>`)
-	other := shared(func(steps ...step) step { return in("other", steps...) })
+	other := func(steps ...step) step { return in("other", steps...) }
 	return []*Behaviour{
 		b("isolation.tabs", "two agents with a page each", "neither lists the other's", p, page{"two", `<title>theirs</title>`}, other(open("two"), call("tabs", nil), field("tabs.length", 1), notAmong("tabs", "mine"), holds(`document.title`, "theirs")), call("tabs", nil), field("tabs.length", 1), notAmong("tabs", "theirs"), holds(`document.title`, "mine")),
 		b("isolation.cookies", "a cookie set for one agent", "the other's requests do not carry it", p, holds(`document.cookie='who=one', document.cookie`, "who=one"), other(open("?b"), holds(`document.cookie`, ""), call("evaluate", with("expression", "fetch('echo').then(r=>r.json()).then(j=>document.title='['+j.cookie+']')")), becomes(`document.title`, "[]")), holds(`document.cookie`, "who=one")),

@@ -4,7 +4,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // keys: single keys and chords, where the focus is.
 func keys() []*Behaviour {
-	press := shared(func(key string) step { return call("press-key", with("key", key)) })
+	press := func(key string) step { return call("press-key", with("key", key)) }
 	log := html(`<input id=f autofocus><script>var log=[];document.addEventListener('keydown',e=>{if(e.isTrusted)log.push((e.ctrlKey?'C-':'')+(e.altKey?'A-':'')+(e.shiftKey?'S-':'')+e.key+':'+e.code)});f.focus()</script>`)
 	return []*Behaviour{
 		b("key.character", "a letter", "it is a trusted key press with its code, and typed", log, press("a"), holds(`[log.join(), f.value]`, []string{"a:KeyA", "a"})),

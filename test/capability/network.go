@@ -4,8 +4,8 @@ import "strings"
 
 // network: what a page asked for and what it got.
 func network() []*Behaviour {
-	read := shared(func(args obj) step { return call("network-requests", args) })
-	detail := shared(func(filter string, args obj) step {
+	read := func(args obj) step { return call("network-requests", args) }
+	detail := func(filter string, args obj) step {
 		return func(r *run) {
 			c := r.call("network-requests", with("filter", filter))
 			list, _ := c.Result["requests"].([]any)
@@ -20,7 +20,7 @@ func network() []*Behaviour {
 				r.fail("%s", r.last.end())
 			}
 		}
-	})
+	}
 	api := html(`<img src=image.svg><script>var n=0;fetch('echo?one',{method:'POST',body:'hello body',headers:{'X-Test':'yes'}}).then(r=>r.text()).then(t=>{got=t;n++});fetch('status/404').then(()=>n++)</script>`)
 	done := becomes(`n`, 2)
 	return []*Behaviour{

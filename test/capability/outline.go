@@ -12,8 +12,6 @@ type at []string
 type known string
 
 // keep stores the ref on the outline's line with all the words.
-//
-//go:noinline
 func keep(name string, words ...string) step {
 	return func(r *run) { r.refs[name] = r.ref(words) }
 }
@@ -61,11 +59,8 @@ func (r *run) outline(args obj) string {
 }
 
 // line wants a line with all the words in the outline.
-//
-//go:noinline
 func line(words ...string) step { return lineOf(nil, words...) }
 
-//go:noinline
 func lineOf(args obj, words ...string) step {
 	return func(r *run) {
 		outline := r.outline(args)
@@ -79,11 +74,8 @@ func lineOf(args obj, words ...string) step {
 }
 
 // noLine wants no line with all the words.
-//
-//go:noinline
 func noLine(words ...string) step { return noLineOf(nil, words...) }
 
-//go:noinline
 func noLineOf(args obj, words ...string) step {
 	return func(r *run) {
 		outline := r.outline(args)
@@ -96,8 +88,6 @@ func noLineOf(args obj, words ...string) step {
 }
 
 // keepFrom stores the ref on a line of an outline that the last result holds.
-//
-//go:noinline
 func keepFrom(path, name string, words ...string) step {
 	return func(r *run) {
 		outline, _ := pick(r.last.Result, path).(string)
@@ -110,8 +100,6 @@ func keepFrom(path, name string, words ...string) step {
 }
 
 // sameRef wants the line with the words to have the ref that was kept.
-//
-//go:noinline
 func sameRef(name string, words ...string) step {
 	return func(r *run) {
 		if ref := r.ref(words); ref != r.refs[name] {

@@ -7,8 +7,6 @@ import (
 
 // served wants the server to have been asked for a path by a request that holds
 // the words in its origin, method, query or body.
-//
-//go:noinline
 func served(path string, words ...string) step {
 	return func(r *run) {
 		deadline := time.After(patience)
@@ -31,8 +29,6 @@ func served(path string, words ...string) step {
 }
 
 // times wants the server to have been asked for a path so often by now.
-//
-//go:noinline
 func times(path string, n int) step {
 	return func(r *run) {
 		if found, _ := r.visits.matching(path); len(found) != n {
@@ -42,8 +38,6 @@ func times(path string, n int) step {
 }
 
 // header wants the last request of a path to have had a header that holds want.
-//
-//go:noinline
 func header(path, name, want string) step {
 	return func(r *run) {
 		found, _ := r.visits.matching(path)

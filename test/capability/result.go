@@ -14,8 +14,6 @@ import (
 
 // field wants a field of the last result; the path goes through objects and
 // lists, as in "tabs.0.url". Of strings, want is a part.
-//
-//go:noinline
 func field(path string, want any) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -36,8 +34,6 @@ func field(path string, want any) step {
 }
 
 // without wants text to be nowhere in the last answer.
-//
-//go:noinline
 func without(text string) step {
 	return func(r *run) {
 		c := r.last
@@ -75,8 +71,6 @@ func pick(v any, path string) any {
 
 // among wants one entry of a list in the last result to hold all the words in
 // its JSON.
-//
-//go:noinline
 func among(path string, words ...string) step {
 	return func(r *run) {
 		if !isAmong(r.last, path, words) {
@@ -96,8 +90,6 @@ func isAmong(c *Call, path string, words []string) bool {
 }
 
 // notAmong wants no entry to hold them all.
-//
-//go:noinline
 func notAmong(path string, words ...string) step {
 	return func(r *run) {
 		list, _ := pick(r.last.Result, path).([]any)
@@ -116,8 +108,6 @@ func plain(text []byte) string {
 
 // effect wants what the last call claims of its effect. The page is checked by
 // other steps: this is for claims that have to be as modest as the truth.
-//
-//go:noinline
 func effect(want capabilities.Effect) step {
 	return func(r *run) {
 		if r.last.Effect != want {
@@ -127,8 +117,6 @@ func effect(want capabilities.Effect) step {
 }
 
 // picture wants an image as the last result and looks at it.
-//
-//go:noinline
 func picture(look func(img image.Image) string) step {
 	return func(r *run) {
 		img, _, err := image.Decode(bytes.NewReader(r.last.Blob))
@@ -142,8 +130,6 @@ func picture(look func(img image.Image) string) step {
 }
 
 // check is any other look at the last call; it says what is wrong.
-//
-//go:noinline
 func check(look func(c *Call) string) step {
 	return func(r *run) {
 		if wrong := look(r.last); wrong != "" {

@@ -8,9 +8,9 @@ import (
 // screenshots: pictures whose points are looked at.
 func screenshots() []*Behaviour {
 	p := html(`<style>body{margin:0;height:3000px;background:#fff}#d{position:absolute;left:40px;top:1500px;width:60px;height:30px;background:#f00}#e{position:absolute;left:0;top:0;width:50px;height:50px;background:#00f}</style><div id=d></div><div id=e></div>`)
-	shot := shared(func(args obj) step { return call("screenshot", args) })
+	shot := func(args obj) step { return call("screenshot", args) }
 	// color tells near colours apart from others: jpeg is not exact.
-	color := shared(func(img image.Image, x, y int) string {
+	color := func(img image.Image, x, y int) string {
 		r, g, b, _ := img.At(img.Bounds().Min.X+x, img.Bounds().Min.Y+y).RGBA()
 		word := func(on uint32) string {
 			if on > 0xc000 {
@@ -19,32 +19,32 @@ func screenshots() []*Behaviour {
 			return "0"
 		}
 		return word(r) + word(g) + word(b)
-	})
+	}
 	const red, blue, white = "100", "001", "111"
-	is := shared(func(x, y int, want string) step {
+	is := func(x, y int, want string) step {
 		return picture(func(img image.Image) string {
 			if got := color(img, x, y); got != want {
 				return fmt.Sprintf("the point %d,%d is %s, want %s", x, y, got, want)
 			}
 			return ""
 		})
-	})
-	sized := shared(func(w, h int) step {
+	}
+	sized := func(w, h int) step {
 		return picture(func(img image.Image) string {
 			if got := img.Bounds().Size(); got.X != w || got.Y != h {
 				return fmt.Sprintf("it is %dx%d, want %dx%d", got.X, got.Y, w, h)
 			}
 			return ""
 		})
-	})
-	kind := shared(func(want string) step {
+	}
+	kind := func(want string) step {
 		return check(func(c *Call) string {
 			if c.MIME != want {
 				return "it is " + c.MIME
 			}
 			return ""
 		})
-	})
+	}
 	top := holds(`scrollY`, 0)
 	return []*Behaviour{
 		b("screenshot.viewport", "what is visible", "the picture shows it in the window's size", p, call("resize", with("width", 640, "height", 480)), shot(nil), kind("image/png"), sized(640, 480), is(25, 25, blue), is(300, 300, white), holds(`[innerWidth, innerHeight]`, []int{640, 480})),

@@ -5,8 +5,8 @@ import "github.com/handrail-dev/handrail/capabilities"
 // evaluation: expressions in the page; values are compared with what the page
 // tells the server.
 func evaluation() []*Behaviour {
-	eval := shared(func(expression string) step { return call("evaluate", with("expression", expression)) })
-	tells := shared(func(v string) step { return eval(`fetch('seen?' + (` + v + `)).then(() => 1)`) })
+	eval := func(expression string) step { return call("evaluate", with("expression", expression)) }
+	tells := func(v string) step { return eval(`fetch('seen?' + (` + v + `)).then(() => 1)`) }
 	p := html(`<p id=p>text</p><script>var n=41</script>`)
 	return []*Behaviour{
 		b("evaluate.value", "an expression of the page's own state", "it is what the page tells the server", p, eval(`++n`), field("result", 42), tells(`'n=' + n`), served("seen", "n=42")),

@@ -2,9 +2,9 @@ package capability
 
 // shadow: elements that keep their content to themselves.
 func shadow() []*Behaviour {
-	root := shared(func(mode, inner string) string {
+	root := func(mode, inner string) string {
 		return `<div id=h></div><script>var sr=h.attachShadow({mode:'` + mode + `',delegatesFocus:true});sr.innerHTML=` + "`" + inner + "`" + `</script>`
-	})
+	}
 	const button = `<button onclick="document.title='shadow'">Inner</button>`
 	said := holds(`document.title`, "shadow")
 	press := call("click", with("ref", at{`button "Inner"`}))

@@ -10,15 +10,15 @@ import (
 // snapshots: what the outline has to show, and what not. What it shows is acted
 // on, so that the page itself says whether the line is about the right element.
 func snapshots() []*Behaviour {
-	press := shared(func(words ...string) step { return call("click", with("ref", at(words))) })
-	said := shared(func(want string) step { return holds(`document.title`, want) })
+	press := func(words ...string) step { return call("click", with("ref", at(words))) }
+	said := func(want string) step { return holds(`document.title`, want) }
 	// say is a handler that tells the title which element it was.
 	const say = `onclick="document.title=this.id"`
 	var many strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&many, `<button id=m%d onclick="document.title=this.id">Item number %d</button>`, i, i)
 	}
-	size := shared(func(least, most int) step {
+	size := func(least, most int) step {
 		return check(func(c *Call) string {
 			text, _ := c.Result["snapshot"].(string)
 			if len(text) < least || len(text) > most {
@@ -26,7 +26,7 @@ func snapshots() []*Behaviour {
 			}
 			return ""
 		})
-	})
+	}
 	return []*Behaviour{
 		b("snapshot.button", "a button", "its line's ref presses it", html(`<button id=x `+say+`>Save it</button>`), press(`button "Save it"`), said("x")),
 		b("snapshot.link", "a link", "its target is shown and its ref follows it", html(`<a href=docs>Docs</a>`), page{"docs", `<title>docs</title>`}, line(`link "Docs"`, "-> ", "docs"), press(`link "Docs"`), said("docs")),

@@ -12,22 +12,12 @@ import (
 
 // The words that behaviours are written in. A step that does not find what it
 // wants ends the behaviour by a failure, which run catches.
-//
-// What makes a step is never inlined: each of the hundreds of places that use it
-// would get a copy of the whole step, 1.5 MB of a binary that has to stay small.
 type step func(r *run)
 
 type obj = map[string]any
 
-// shared keeps a function from being copied into each of the places that call it.
-//
-//go:noinline
-func shared[F any](f F) F { return f }
-
 // with makes arguments of names and values. Literal maps would be filled name by
 // name in each of hundreds of places, which costs 60 KB of the binary.
-//
-//go:noinline
 func with(pairs ...any) obj {
 	o := make(obj, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -42,15 +32,12 @@ type failure struct {
 	lane *lane // whose step it is
 }
 
-//go:noinline
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...), r.lane}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
 const patience = 20 * time.Second
 
 // call makes a call that has to succeed.
-//
-//go:noinline
 func call(tool string, args obj) step {
 	return func(r *run) {
 		if c := r.made(r.call(tool, args)); c.Code != "" {
@@ -60,8 +47,6 @@ func call(tool string, args obj) step {
 }
 
 // refused makes a call that has to fail with that code and say those words.
-//
-//go:noinline
 func refused(code capabilities.Code, tool string, args obj, words ...string) step {
 	return func(r *run) {
 		c := r.made(r.call(tool, args))
@@ -80,8 +65,6 @@ func refused(code capabilities.Code, tool string, args obj, words ...string) ste
 }
 
 // either makes a call that may succeed or fail, and must end.
-//
-//go:noinline
 func either(tool string, args obj) step {
 	return func(r *run) { r.made(r.call(tool, args)) }
 }
@@ -103,8 +86,6 @@ func (c *Call) end() string {
 }
 
 // open goes to a page of the behaviour on origin A.
-//
-//go:noinline
 func open(path string) step { return call("navigate", with("url", "{A}"+path)) }
 
 // until asks again until cond holds, and says what never came about.
@@ -117,8 +98,6 @@ func (r *run) until(what string, cond func() bool) {
 }
 
 // in makes steps in another lane, another agent's conversation.
-//
-//go:noinline
 func in(name string, steps ...step) step {
 	return func(r *run) {
 		other := r.other(name)
@@ -130,8 +109,6 @@ func in(name string, steps ...step) step {
 
 // meanwhile makes a call, and the steps while it runs; its end is judged by
 // the first step.
-//
-//go:noinline
 func meanwhile(first step, steps ...step) step {
 	return func(r *run) {
 		aside := *r
@@ -213,8 +190,6 @@ func clip(s string, most int) string {
 
 // blocked makes a call that policy, the node or the browser has to refuse,
 // whichever of them stands first.
-//
-//go:noinline
 func blocked(tool string, args obj) step {
 	return func(r *run) {
 		c := r.made(r.call(tool, args))

@@ -5,8 +5,8 @@ import "github.com/handrail-dev/handrail/capabilities"
 // tabs: many pages in one conversation.
 func tabs() []*Behaviour {
 	one, two := page{"one", `<title>one</title><button id=x onclick="document.title+='!'">B</button>`}, page{"two", `<title>two</title><button id=x onclick="document.title+='!'">B</button>`}
-	newTab := shared(func(path string) step { return call("tabs", with("action", "new", "url", "{A}"+path)) })
-	choose := shared(func(i int) step { return call("tabs", with("action", "select", "index", i)) })
+	newTab := func(path string) step { return call("tabs", with("action", "new", "url", "{A}"+path)) }
+	choose := func(i int) step { return call("tabs", with("action", "select", "index", i)) }
 	return []*Behaviour{
 		b("tabs.list", "two tabs", "both are listed and the newer is active", one, two, open("one"), newTab("two"), call("tabs", nil), field("tabs.length", 2), field("tabs.0.title", "one"), field("tabs.1.title", "two"), field("active_index", 1), holds(`document.title`, "two")),
 		b("tabs.select", "back to the first", "calls go to it", one, two, open("one"), newTab("two"), choose(0), call("click", with("selector", "#x")), holds(`document.title`, "one!"), choose(1), holds(`document.title`, "two")),

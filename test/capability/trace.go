@@ -255,8 +255,8 @@ func hops(c *Call, packets []packet) []hop {
 	if len(packets) == 0 {
 		return nil
 	}
-	since := shared(func(us int64) string { return "+" + millis(time.UnixMicro(us).Sub(c.Sent)) })
-	text := shared(func(p packet, path string) string {
+	since := func(us int64) string { return "+" + millis(time.UnixMicro(us).Sub(c.Sent)) }
+	text := func(p packet, path string) string {
 		v := pick(map[string]any(p.Body), path)
 		if v == nil {
 			return ""
@@ -265,7 +265,7 @@ func hops(c *Call, packets []packet) []hop {
 			return clip(s, 80)
 		}
 		return clip(jsonOf(v), 200)
-	})
+	}
 	ends, _ := end.Body["hops_us"].([]any)
 	request, decision, dispatch := kinds["tool.call.request"], kinds["tool.call.decision"], kinds["tool.call.dispatch"]
 	took, _ := end.Body["duration_ms"].(float64)
@@ -285,7 +285,7 @@ func hops(c *Call, packets []packet) []hop {
 		}
 		return since(came + int64(us))
 	}
-	said := shared(func(pairs ...string) string {
+	said := func(pairs ...string) string {
 		var all []string
 		for i := 0; i+1 < len(pairs); i += 2 {
 			if pairs[i+1] != "" {
@@ -293,7 +293,7 @@ func hops(c *Call, packets []packet) []hop {
 			}
 		}
 		return strings.Join(all, ", ")
-	})
+	}
 	list := []hop{
 		{1, "front", began, said("surface", text(request, "surface"), "lane", c.Lane)},
 		{2, "registry", when(2), said("arguments", text(request, "args_digest"))},

@@ -9,9 +9,9 @@ import (
 // typing: text into fields as a person would, and no faster than the page can
 // follow.
 func typing() []*Behaviour {
-	types := shared(func(selector, text string) step {
+	types := func(selector, text string) step {
 		return call("type", with("selector", selector, "text", text))
-	})
+	}
 	long := strings.Repeat("lorem ipsum ", 400)
 	return []*Behaviour{
 		b("type.appends", "a field with a value", "the text is added at the end", html(`<input id=f value=old>`), types("#f", " new"), holds(`f.value`, "old new")),

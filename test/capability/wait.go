@@ -4,12 +4,12 @@ import "github.com/handrail-dev/handrail/capabilities"
 
 // waiting: for what is about to happen, no longer than needed, and never for ever.
 func waiting() []*Behaviour {
-	wait := shared(func(args obj) step {
+	wait := func(args obj) step {
 		if args["timeout_ms"] == nil {
 			args["timeout_ms"] = 8000
 		}
 		return call("wait-for", args)
-	})
+	}
 	matched, not := field("matched", true), field("matched", false)
 	later := func(what string) page {
 		return html(`<p id=p hidden>Here I am</p><p id=g>Loading</p><script>setTimeout(()=>{` + what + `},300)</script>`)

@@ -178,8 +178,6 @@ func camel(tool string) string {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // clip shortens s to at most max bytes at a rune's edge.
-//
-//go:noinline
 func clip(s string, max int) string {
 	if len(s) <= max {
 		return s

@@ -146,7 +146,6 @@ func (e element) float(b []byte) float64 {
 
 // What is written: headers in their shortest form, but sizes in 8 bytes.
 
-//go:noinline
 func appendID(b []byte, id uint32) []byte {
 	for shift := 24; shift >= 0; shift -= 8 {
 		if id>>shift != 0 {

@@ -136,8 +136,6 @@ func newline(text []byte) string {
 }
 
 // splice gives text with what is between from and to replaced.
-//
-//go:noinline
 func splice(text []byte, from, to int, with string) []byte {
 	out := make([]byte, 0, len(text)-(to-from)+len(with))
 	out = append(out, text[:from]...)

@@ -235,8 +235,6 @@ func (c *Console) visited(page func(*visit)) http.Handler {
 }
 
 // ask asks the REST surface as the visitor.
-//
-//go:noinline
 func (v *visit) ask(method, target string, in, out any) error {
 	return v.con.opts.API.Ask(v.r, method, target, in, out)
 }

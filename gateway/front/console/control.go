@@ -14,8 +14,6 @@ import (
 // visitor (policy.Visible, S1-33); surfaced.js tells the gateway what was shown.
 
 // offers reports whether the visitor could use a route of the REST surface.
-//
-//go:noinline
 func (v *visit) offers(route string) bool { return v.con.opts.API.Offers(v.who, route) }
 
 // control is a form that does what a route does.

@@ -152,8 +152,6 @@ func hidden(r rune) bool {
 }
 
 // group puts pieces one after another.
-//
-//go:noinline
 func group(kids ...html) html {
 	var b strings.Builder
 	for _, k := range kids {
@@ -179,22 +177,16 @@ func each[T any](items []T, piece func(T) html) html {
 	return group(all...)
 }
 
-//go:noinline
 func class(name string) attrs { return attrs{"class", name} }
 
-//go:noinline
 func div(c string, kids ...html) html { return el("div", class(c), kids...) }
 
-//go:noinline
 func span(c string, kids ...html) html { return el("span", class(c), kids...) }
 
-//go:noinline
 func p(kids ...html) html { return el("p", nil, kids...) }
 
-//go:noinline
 func code(s string) html { return el("code", nil, text(s)) }
 
-//go:noinline
 func link(href string, kids ...html) html {
 	return el("a", attrs{"href", href}, kids...)
 }

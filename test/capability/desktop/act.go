@@ -10,8 +10,6 @@ const confirmed = capabilities.EffectConfirmed
 
 // doubled wants two clicks to be a double one. Where a busy machine makes them further
 // apart than systems wait for the second, they say nothing, and are made again.
-//
-//go:noinline
 func doubled(id string, clicks step) step {
 	return func(r *run) {
 		for {
@@ -29,8 +27,6 @@ func doubled(id string, clicks step) step {
 // dropped wants what is dragged to be dropped. Where a busy machine lets the page come to the
 // press after the button is up again, the browser forgets the drag and says that it
 // ended: that says nothing, and it is made again.
-//
-//go:noinline
 func dropped(drag step) step {
 	return func(r *run) {
 		for range 5 {

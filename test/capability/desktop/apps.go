@@ -47,8 +47,6 @@ func editors(kind string) []Program {
 
 // launch starts a program and waits for a window with that text in its title. It
 // is ended behind the behaviour. What is not installed is a lack.
-//
-//go:noinline
 func launch(program Program, title string) step {
 	return func(r *run) {
 		if !r.launch(program, title) {
@@ -90,8 +88,6 @@ func (r *run) launch(program Program, title string) bool {
 
 // editor opens an editor of that kind on a new file with that text. The window's
 // title is kept as {editor}.
-//
-//go:noinline
 func editor(kind, text string) step {
 	return func(r *run) {
 		r.s.files++
@@ -121,8 +117,6 @@ func editor(kind, text string) step {
 }
 
 // saved has the editor save, and wants its file to hold that text.
-//
-//go:noinline
 func saved(want string) step {
 	return func(r *run) {
 		call("keyboard", with("action", "press", "key", "Control+s"))(r)
@@ -132,8 +126,6 @@ func saved(want string) step {
 
 // pasted is saved for text that was pasted. It comes when its owner gives it, after the
 // key was handled, and who saves before has none of it: so the editor saves until it has.
-//
-//go:noinline
 func pasted(want string) step {
 	return soon(func(r *run) string {
 		call("keyboard", with("action", "press", "key", "Control+s"))(r)
@@ -142,8 +134,6 @@ func pasted(want string) step {
 }
 
 // holdsFile wants the file to hold that text soon, but for newlines at its end.
-//
-//go:noinline
 func holdsFile(want string) step {
 	return soon(func(r *run) string { return otherwise(r, want) })
 }
@@ -178,8 +168,6 @@ func terminals() []Program {
 func wayland() bool { return os.Getenv("WAYLAND_DISPLAY") != "" && os.Getenv("DISPLAY") == "" }
 
 // terminal opens one that writes each line typed into it to {file}.
-//
-//go:noinline
 func terminal() step {
 	return func(r *run) {
 		r.s.files++

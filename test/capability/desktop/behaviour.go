@@ -51,8 +51,6 @@ func All() []*capability.Behaviour {
 type html string
 
 // b writes one behaviour down. Its parts are a page, needs and steps.
-//
-//go:noinline
 func b(id, title, proves string, parts ...any) *behaviour {
 	b := &behaviour{Behaviour: capability.Behaviour{ID: id, Title: title, Proves: proves}}
 	for _, p := range parts {

@@ -23,8 +23,6 @@ const area = html(`<button class=m id=m style="left:40px;top:60px"></button>
 <div id=pad style="position:fixed;left:200px;top:60px;width:400px;height:300px;background:#eee;touch-action:none"></div>`)
 
 // at is the square's middle by the last image.
-//
-//go:noinline
 func mouse(do string, more ...obj) step {
 	args := with("action", do, "x", known("m.x"), "y", known("m.y"), "frame_id", known("frame"))
 	for _, m := range more {
@@ -72,7 +70,6 @@ func mice() []*behaviour {
 	}
 }
 
-//go:noinline
 func press(key string, more ...obj) step {
 	args := with("action", "press", "key", key)
 	for _, m := range more {
@@ -83,7 +80,6 @@ func press(key string, more ...obj) step {
 	return call("keyboard", args)
 }
 
-//go:noinline
 func typing(text string) step { return call("keyboard", with("action", "type", "text", text)) }
 
 func keyboards() []*behaviour {

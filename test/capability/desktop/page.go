@@ -278,15 +278,11 @@ func (s *suite) closeWindow() {
 }
 
 // holds wants a value of an expression in the page, now.
-//
-//go:noinline
 func holds(expression string, want any) step {
 	return func(r *run) { r.compare(expression, r.eval(expression), want) }
 }
 
 // becomes wants it soon: events take their way through the desktop.
-//
-//go:noinline
 func becomes(expression string, want any) step {
 	return func(r *run) {
 		wanted, _ := json.Marshal(r.fillAll(want))
@@ -298,8 +294,6 @@ func becomes(expression string, want any) step {
 }
 
 // inPage does something in the page.
-//
-//go:noinline
 func inPage(expression string) step { return func(r *run) { r.eval(r.fill(expression)) } }
 
 func (r *run) eval(expression string) any {

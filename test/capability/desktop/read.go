@@ -15,8 +15,6 @@ const someForm = html(`<h1>Form</h1><label>First name <input id=first value=Ada>
 <ul><li>one <button>Open</button><li>two <button>Open</button><li>three <button>Open</button></ul>`)
 
 // outline reads the outline of the suite's window.
-//
-//go:noinline
 func outline(more ...obj) step {
 	args := with("outline", true, "window", "{title}")
 	for _, m := range more {
@@ -29,8 +27,6 @@ func outline(more ...obj) step {
 
 // shows reads the outline until a line of it holds all the words: a browser tells
 // of a new page in its own time.
-//
-//go:noinline
 func shows(words ...string) step {
 	return soon(func(r *run) string {
 		outline()(r)
@@ -49,8 +45,6 @@ func shows(words ...string) step {
 }
 
 // found waits until a selector finds something.
-//
-//go:noinline
 func found(selector string) step {
 	return func(r *run) {
 		call("wait-for", with("selector", in(selector), "state", "exists", "timeout_ms", 20000))(r)
@@ -148,7 +142,6 @@ func inTree(node any, role, name string) map[string]any {
 	return nil
 }
 
-//go:noinline
 func query(selector any, more ...obj) step {
 	args := with("selector", selector)
 	for _, m := range more {
@@ -161,7 +154,7 @@ func query(selector any, more ...obj) step {
 
 func queries() []*behaviour {
 	const ready = "name:\"Save as\""
-	one := shared(func(want string) step { return field("matches.0.node.name", want) })
+	one := func(want string) step { return field("matches.0.node.name", want) }
 	return []*behaviour{
 		b("query.chain", "a window, a role and a name", "that button only", someForm, found(ready),
 			query(in(`role:button && name:"Save"`), with("limit", 5)), field("matches.length", 1), one("Save"), keep("ref", "matches.0.element_ref"), query("{ref}"), one("Save")),

@@ -16,7 +16,6 @@ import (
 // 300, 200 of the window.
 const twoSquares = html(`<button class=m id=m style="left:40px;top:60px"></button><button class=l id=l style="left:300px;top:200px"></button>`)
 
-//go:noinline
 func shot(more ...obj) step {
 	args := with("display", "primary")
 	for _, m := range more {
@@ -68,8 +67,6 @@ func (r *run) ratio() float64 {
 
 // struck wants the last click to have come to the middle of the square m, within
 // off of the page's pixels.
-//
-//go:noinline
 func struck(off float64) step {
 	return becomes(fmt.Sprintf("log.filter(e => e.t === 'click' && e.id === 'm' && Math.abs(e.x - 80) <= %g && Math.abs(e.y - 90) <= %g).length", off, off), 1)
 }

@@ -18,21 +18,13 @@ import (
 
 // The words that behaviours are written in. A step that does not find what it
 // wants ends the behaviour by a failure, which run catches; one that finds that
-// the desktop lacks something, by a lack. What makes a step is never inlined, so
-// that no place that uses it gets a copy of the whole step.
+// the desktop lacks something, by a lack.
 type step func(r *run)
 
 type obj = map[string]any
 
-// shared keeps a function from being copied into each of the places that call it.
-//
-//go:noinline
-func shared[F any](f F) F { return f }
-
 // with makes arguments of names and values. Literal maps would be filled name by
 // name in each of hundreds of places, which costs 60 KB of the binary.
-//
-//go:noinline
 func with(pairs ...any) obj {
 	o := make(obj, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -46,7 +38,6 @@ type (
 	lack    struct{ text string }
 )
 
-//go:noinline
 func (r *run) fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // patience bounds what a step waits for by itself; it is never what is measured.
@@ -56,8 +47,6 @@ const patience = 45 * time.Second
 type known string
 
 // call makes a call that has to succeed.
-//
-//go:noinline
 func call(tool string, args obj) step {
 	return func(r *run) {
 		if c := r.made(r.call(tool, args)); c.Code != "" {
@@ -67,8 +56,6 @@ func call(tool string, args obj) step {
 }
 
 // refused makes a call that has to fail with that code and say those words.
-//
-//go:noinline
 func refused(code capabilities.Code, tool string, args obj, words ...string) step {
 	return func(r *run) { r.refusal(r.made(r.call(tool, args)), code, words...) }
 }
@@ -89,13 +76,9 @@ func (r *run) refusal(c *capability.Call, code capabilities.Code, words ...strin
 }
 
 // act is a call of act on a selector.
-//
-//go:noinline
 func act(target, kind string, more ...obj) step { return call("act", action(target, kind, more...)) }
 
 // action gives the arguments of act.
-//
-//go:noinline
 func action(target, kind string, more ...obj) obj {
 	do := with("kind", kind)
 	for _, m := range more {
@@ -111,8 +94,6 @@ func action(target, kind string, more ...obj) obj {
 }
 
 // in is a selector for something in the window that talks back.
-//
-//go:noinline
 func in(selector string) string { return `window:"{title}" >> ` + selector }
 
 // made makes c the last call, which the steps behind it look at.
@@ -182,8 +163,6 @@ func (r *run) fillAll(v any) any {
 }
 
 // keep stores a field of the last result.
-//
-//go:noinline
 func keep(name, path string) step {
 	return func(r *run) {
 		v := pick(r.last.Result, path)
@@ -195,8 +174,6 @@ func keep(name, path string) step {
 }
 
 // field wants a field of the last result. Of strings, want is a part.
-//
-//go:noinline
 func field(path string, want any) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -217,8 +194,6 @@ func field(path string, want any) step {
 }
 
 // noField wants a field not to be there, or a text not to hold words.
-//
-//go:noinline
 func noField(path string, words ...string) step {
 	return func(r *run) {
 		got := pick(r.last.Result, path)
@@ -234,8 +209,6 @@ func noField(path string, words ...string) step {
 }
 
 // without wants text to be nowhere in the last answer.
-//
-//go:noinline
 func without(text string) step {
 	return func(r *run) {
 		c := r.last
@@ -246,8 +219,6 @@ func without(text string) step {
 }
 
 // effect wants what the last call claims of its effect.
-//
-//go:noinline
 func effect(want ...capabilities.Effect) step {
 	return func(r *run) {
 		for _, w := range want {
@@ -260,8 +231,6 @@ func effect(want ...capabilities.Effect) step {
 }
 
 // check is any other look at the last call; it says what is wrong.
-//
-//go:noinline
 func check(look func(r *run, c *capability.Call) string) step {
 	return func(r *run) {
 		if wrong := look(r, r.last); wrong != "" {
@@ -287,8 +256,6 @@ func (r *run) entry(path string, words ...string) map[string]any {
 }
 
 // among wants one entry of a list in the last result to hold all the words.
-//
-//go:noinline
 func among(path string, words ...string) step {
 	return func(r *run) {
 		if r.entry(path, words...) == nil {
@@ -298,8 +265,6 @@ func among(path string, words ...string) step {
 }
 
 // notAmong wants no entry to hold them all.
-//
-//go:noinline
 func notAmong(path string, words ...string) step {
 	return func(r *run) {
 		if e := r.entry(path, words...); e != nil {
@@ -310,8 +275,6 @@ func notAmong(path string, words ...string) step {
 
 // meanwhile makes a call, and the steps while it runs; its end is judged by the
 // first step.
-//
-//go:noinline
 func meanwhile(first step, steps ...step) step {
 	return func(r *run) {
 		aside := *r // with a last call of its own
@@ -362,8 +325,6 @@ func pick(v any, path string) any {
 }
 
 // number reads a number from decoded JSON, 0 if there is none.
-//
-//go:noinline
 func number(v any, path string) float64 {
 	n, _ := pick(v, path).(float64)
 	return n
@@ -402,8 +363,6 @@ func far(a uint32, b uint8) int { return max(int(a>>8)-int(b), int(b)-int(a>>8))
 
 // find wants a square of that colour in the last image and keeps its middle, in
 // pixels of the image, as {name.x} and {name.y}, and its size.
-//
-//go:noinline
 func find(name string, c color.RGBA) step {
 	return func(r *run) {
 		var area image.Rectangle
@@ -427,8 +386,6 @@ func find(name string, c color.RGBA) step {
 }
 
 // onDesktop turns a kept place of the last image into one of the desktop.
-//
-//go:noinline
 func onDesktop(name, as string) step {
 	return func(r *run) {
 		f, _ := r.last.Result["frame"].(map[string]any)
@@ -440,8 +397,6 @@ func onDesktop(name, as string) step {
 }
 
 // soon waits until look finds nothing wrong.
-//
-//go:noinline
 func soon(look func(r *run) string) step {
 	return func(r *run) {
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

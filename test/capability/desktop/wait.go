@@ -10,7 +10,6 @@ import (
 
 // What an agent waits for, and what it does with windows.
 
-//go:noinline
 func await(args obj, status string) step {
 	return func(r *run) {
 		if _, ok := args["timeout_ms"]; !ok {
@@ -22,7 +21,7 @@ func await(args obj, status string) step {
 }
 
 func waiting() []*behaviour {
-	late := shared(func(what string) string { return "setTimeout(() => { " + what + " }, 500)" })
+	late := func(what string) string { return "setTimeout(() => { " + what + " }, 500)" }
 	some := html(`<button id=b>Ready</button><button id=o disabled>Off</button><label><input type=checkbox id=k>Keep</label><label>Name <input id=f></label>
 <button class=m id=m style="left:40px;top:160px"></button>`)
 	begins := found("role:button && name:Ready")
@@ -69,8 +68,6 @@ func waiting() []*behaviour {
 }
 
 // windowIs waits until the list has the suite's window so.
-//
-//go:noinline
 func windowIs(so func(r *run, w map[string]any) string) step {
 	return soon(func(r *run) string {
 		call("snapshot", obj{})(r)
