@@ -44,7 +44,7 @@ func (b *bench) mcp() error {
 				name  string
 				s     *subject
 				limit float64
-			}{{"answered by the gateway", house, 0.6}, {"answered by the gateway with an empty list", empty, 0.6}, {"the whole way to the node", routed, 0}} {
+			}{{"answered by the gateway", house, 0.55}, {"answered by the gateway with an empty list", empty, 0.55}, {"the whole way to the node", routed, 0}} {
 				r := row{
 					Part: "MCP no-op tool call over the bare SDK server's rate",
 					What: fmt.Sprintf("%s (%s), %s, %s", revision, kind, plural(callers, "caller"), way.name), Value: figures.Median(ratios(way.s.rounds.of(rate), bare.rounds.of(rate))), Unit: "×",
