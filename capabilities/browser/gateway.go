@@ -227,7 +227,22 @@ func (c *chrome) meetShared(id string) {
 		}
 	})
 	c.h.wg.Go(func() {
-		c.guardGateway(c.h.life, s)
+		// Chrome guards a worker that it makes just now only sometimes by what it asks about, so
+		// what is the gateway's by its address alone is blocked in the worker itself.
+		var blocked []*network.BlockPattern
+		for _, g := range *c.h.gateway.Load() {
+			at := "*://*:" + strconv.Itoa(g.Port) + "/*"
+			if ofTheWeb(g.Port) {
+				at = "*://" + g.Host + "/*"
+			}
+			blocked = append(blocked, &network.BlockPattern{URLPattern: at, Block: true})
+		}
+		steps := append(c.guardGateway(c.h.life, s),
+			start(c.h.life, s, network.Enable, network.EnableParams{}).pending,
+			start(c.h.life, s, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: blocked}).pending)
+		for _, p := range steps {
+			_, _ = p.wait(c.h.life) // refused only where the worker is gone
+		}
 		start(c.h.life, s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})
 }
