@@ -73,7 +73,7 @@ func sayQuestion(cmd *cobra.Command, asker *client, a api.Approval, own bool) {
 	}
 	until := a.Expires.Local().Format(clock)
 	if own && a.Own != nil && a.Own.Owner {
-		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s ('handrail login%s' signs you in).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), on)
+		fmt.Fprintf(w, "%sWaiting for you, open until %s: the device is yours, so allow it in the console, %s/console/approvals/%s (sign in: handrail login%s).\n", clear, until, forBrowser(asker.base.String()), plain(a.ID), on)
 		return
 	}
 	if own {
