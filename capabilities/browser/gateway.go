@@ -208,6 +208,22 @@ func (c *chrome) heedGateway(s *session, params []byte) {
 	})
 }
 
+// blocked are the addresses that are the gateway's whatever a name leads to, as URLPattern
+// writes them (urlpattern.spec.whatwg.org): a colon of an IPv6 address is no group of it.
+func (at gatewayAt) blocked() (all []*network.BlockPattern) {
+	for _, g := range at {
+		host := "*:" + strconv.Itoa(g.Port)
+		if ofTheWeb(g.Port) { // the scheme's own port is left out
+			host = g.Host
+			if strings.Contains(host, ":") {
+				host = "[" + strings.ReplaceAll(host, ":", `\:`) + "]"
+			}
+		}
+		all = append(all, &network.BlockPattern{URLPattern: "*://" + host + "/*", Block: true})
+	}
+	return all
+}
+
 // guardShared has a person's Chrome tell of its shared workers, each before its first
 // statement: it does not say whose page one is of, so the person's wait for a moment, too.
 func (c *chrome) guardShared(ctx context.Context) error {
@@ -229,19 +245,14 @@ func (c *chrome) meetShared(id string) {
 	c.h.wg.Go(func() {
 		// Chrome guards a worker that it makes just now only sometimes by what it asks about, so
 		// what is the gateway's by its address alone is blocked in the worker itself.
-		var blocked []*network.BlockPattern
-		for _, g := range *c.h.gateway.Load() {
-			at := "*://*:" + strconv.Itoa(g.Port) + "/*"
-			if ofTheWeb(g.Port) {
-				at = "*://" + g.Host + "/*"
-			}
-			blocked = append(blocked, &network.BlockPattern{URLPattern: at, Block: true})
-		}
+		blocked := c.h.gateway.Load().blocked()
 		steps := append(c.guardGateway(c.h.life, s),
 			start(c.h.life, s, network.Enable, network.EnableParams{}).pending,
 			start(c.h.life, s, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: blocked}).pending)
 		for _, p := range steps {
-			_, _ = p.wait(c.h.life) // refused only where the worker is gone
+			if _, err := p.wait(c.h.life); err != nil && c.h.life.Err() == nil {
+				c.h.log.Warn("browser.gateway.unguarded", "worker", "shared", "err", err) // or it is gone
+			}
 		}
 		start(c.h.life, s, runtime.RunIfWaitingForDebugger, cdp.Empty{})
 	})

@@ -3,6 +3,8 @@
 package browser
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -106,7 +108,7 @@ func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
 		origin, _ := person(t, s.URL+"/")
 		n := stateful(t, "", func(o *Options) {
 			if o.Attach = origin; !late {
-				o.Gateway = []string{gateway.URL}
+				o.Gateway = []string{gateway.URL, "https://gateway.invalid", "http://[fe80::1]"}
 			}
 		}, s.URL, gateway.URL, fine.URL)
 		n.must("launch", obj{"attach": true})
@@ -128,6 +130,24 @@ func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
 			}
 		}
 		fine.forget()
+	}
+}
+
+// What is blocked in a shared worker is what Chrome takes the patterns for.
+func TestBlockedPatterns(t *testing.T) {
+	at, err := readGateway([]string{"http://127.0.0.1:7480", "https://gateway.invalid", "http://[fe80::1]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
+	n := stateful(t, "", nil, s.URL)
+	n.must("launch", obj{})
+	n.goTo(s.URL + "/")
+	for i, urls := range [][2]string{
+		{"http://localhost:7480/x", "http://localhost:7481/x"}, {"https://gateway.invalid/x?y", "https://other.invalid/x"}, {"http://[fe80::1]/x", "http://[fe80::2]/x"},
+	} {
+		pattern, _ := json.Marshal(at.blocked()[i].URLPattern)
+		n.must("evaluate", obj{"expression": fmt.Sprintf("(() => { const p = new URLPattern(%s); if (!p.test(%q) || p.test(%q)) throw new Error(%s); return 1 })()", pattern, urls[0], urls[1], pattern)})
 	}
 }
 
