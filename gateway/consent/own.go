@@ -9,7 +9,7 @@ import (
 
 // Nobody approves what they asked for themselves, but for one case: a device is theirs, and
 // they are there. Then their asking is the word of the one whom the device belongs to, and
-// there is nobody else to ask (docs/decisions/owners-word.md). Whether they may be an agent
+// there is nobody else to ask (docs/decisions/124-owners-word.md). Whether they may be an agent
 // with a lent mouse is for the surface to find out before it says that they are there.
 
 // ownConsent is the one rule of that: by says yes to what asker asked of a device of owner's;

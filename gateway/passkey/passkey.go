@@ -172,7 +172,7 @@ const (
 	// Any is every passkey of the user's.
 	Any Which = false
 	// Bound are those whose authenticator says that it never copies them, as platform and
-	// hardware keys do; see docs/decisions/passkeys-that-confirm.md for what that is worth.
+	// hardware keys do; see docs/decisions/117-passkeys-that-confirm.md for what that is worth.
 	Bound Which = true
 )
 
