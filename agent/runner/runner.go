@@ -1,10 +1,7 @@
 package runner
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,7 +11,6 @@ import (
 	"github.com/handrail-dev/handrail/agent/spool"
 	"github.com/handrail-dev/handrail/agent/withhold"
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
@@ -116,182 +112,6 @@ func New(o Options) (*Runner, error) {
 		}
 	}
 	return r, nil
-}
-
-// Serve carries out one ticket and answers through sink exactly once. ctx ends
-// when the gateway gives the call up.
-func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
-	began := time.Now()
-	answer, blobs := r.serve(ctx, t, &began, sink)
-	answer.DurationUS = uint64(time.Since(began).Microseconds())
-	answer.Clip()
-	if answer.Code == capabilities.CodeResultTooLarge {
-		blobs = nil
-	}
-	sink.Answer(answer, blobs)
-}
-
-// serve moves began on to when a held ticket may run: how long it lay is not the call's.
-func (r *Runner) serve(ctx context.Context, t *wire.Ticket, began *time.Time, sink Sink) (wire.Answer, [][]byte) {
-	arrived := *began
-	// Made where something is to be said: most calls say nothing that is kept.
-	log := func() *slog.Logger { return r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane) }
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// From here on the call counts as running, so that the gateway, asking over a
-	// new connection, is never told "never started" about a call on its way in.
-	if !r.enter(t.Call, cancel) {
-		return refusal(&capabilities.Error{Code: capabilities.CodeTicketReplayed}), nil
-	}
-	defer r.leave(t.Call)
-	if t.Parent != "" {
-		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "no call of this node asked for that step")), nil
-	}
-	if t.Held {
-		if err := r.opts.Journal.Held(ctx, t); err != nil {
-			log().Warn("call.unheld", "hop", "journal", "err", err) // Started says what it means
-		}
-		// Of what has started this says nothing.
-		defer func() {
-			if err := r.opts.Journal.Withdrawn(t.Call); err != nil {
-				log().Error("call.journal", "err", err)
-			}
-		}()
-		if err := sink.Go(ctx); err != nil {
-			log().Info("call.withdrawn", "hop", "link", "err", err)
-			answer, _ := conclude(ctx, capabilities.Output{}, err)
-			return answer, nil
-		}
-		*began = time.Now()
-	}
-	run, no := r.admit(ctx, t, arrived, log, cancel)
-	if no != nil {
-		return refusal(no), nil
-	}
-	defer run.leave()
-	inv := run.invocation(sink)
-	if run.tool.Delivery != nil {
-		if err := r.receive(run.ctx, t, run.tool, run.seen, sink, &inv); err != nil {
-			log().Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
-			answer, _ := conclude(run.ctx, capabilities.Output{}, err)
-			r.finished(log, t.Call, &answer)
-			return answer, nil
-		}
-	}
-	var left *spool.Call
-	if r.opts.Spool != nil {
-		left = r.opts.Spool.For(t.Call, run.tool.Limits.MaxArtifactBytes)
-		inv.Spool = left
-	}
-	if t.Steps {
-		inv.Step, inv.StepTools = r.stepsOf(run, sink, &inv).take, r.stepTools(run.tool)
-	}
-	output, answer, blobs := run.carryOut(run.handler.Handle, inv)
-	if !run.fits(&answer) {
-		blobs = nil
-	}
-	if e := settle(left, &answer, output.Artifacts); e != nil {
-		log().Error("call.artifacts", "err", e)
-		answer, blobs = refusal(e), nil
-		answer.Effect, answer.Isolation = output.Effect, run.ready.Isolation
-	}
-	r.finished(log, t.Call, &answer)
-	if r.opts.Log.Enabled(ctx, slog.LevelInfo) {
-		log().Info("call.finished", "hop", "runner", "status", answer.Status, "code", answer.Code, "effect", answer.Effect)
-	}
-	return answer, blobs
-}
-
-// finished records the end of a started call, as it will leave.
-func (r *Runner) finished(log func() *slog.Logger, call capabilities.CallID, answer *wire.Answer) {
-	answer.Clip()
-	if err := r.opts.Journal.Finished(call, answer); err != nil {
-		log().Error("call.journal", "err", err)
-	}
-}
-
-// conclude makes the answer of what a handler gave. Why its context ended wins
-// over the error that ending caused inside it.
-func conclude(ctx context.Context, out capabilities.Output, err error) (wire.Answer, [][]byte) {
-	if err == nil {
-		return success(out)
-	}
-	failure := capabilities.AsError(err)
-	if ctx.Err() != nil {
-		var cause *capabilities.Error
-		if !errors.As(context.Cause(ctx), &cause) {
-			// The gateway gives a reason with what it ends: this is the node's own end.
-			cause = capabilities.Errorf(capabilities.CodeCancelled, "the node was shut down while the call ran").
-				WithHint("Look at the device's state; call again when the node is back.")
-		}
-		// What the handler says about its deadline is more telling than ours.
-		if failure.Code != cause.Code {
-			failure = cause
-		}
-	} else if failure.Code == capabilities.CodeInternal && !errors.Is(err, &capabilities.Error{Code: capabilities.CodeInternal}) {
-		failure = capabilities.Wrap(capabilities.CodeExecutionFailed, err, "")
-	}
-	answer := refusal(failure)
-	if out.Effect != "" {
-		answer.Effect, answer.Evidence = out.Effect, out.Evidence
-	}
-	return answer, nil
-}
-
-func success(out capabilities.Output) (wire.Answer, [][]byte) {
-	body := []byte("{}")
-	if out.Result != nil {
-		var err error
-		if body, err = encode(out.Result); err != nil {
-			return refusal(capabilities.Wrap(capabilities.CodeInternal, err, "The tool's result cannot be encoded.")), nil
-		}
-	}
-	a := wire.Answer{
-		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
-	}
-	if did := out.Did; did != nil && *did != (capabilities.Did{}) {
-		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App}
-	}
-	blobs := make([][]byte, 0, len(out.Blobs))
-	for _, b := range out.Blobs {
-		a.Blobs = append(a.Blobs, wire.BlobHead{Field: b.Field, MIME: b.MIME, Size: uint32(len(b.Bytes)), SHA256: sha256.Sum256(b.Bytes)})
-		blobs = append(blobs, b.Bytes)
-	}
-	return a, blobs
-}
-
-// encode gives the JSON of a result as a model will read it: a "<" stays one
-// character and does not become six.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-// refusal is the answer that carries an error.
-func refusal(e *capabilities.Error) wire.Answer {
-	a := wire.Answer{Status: statusOf(e.Code), Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
-	if e.Details != nil {
-		if d, err := canonical.Marshal(e.Details); err == nil {
-			a.Details = d
-		}
-	}
-	return a
-}
-
-func statusOf(c capabilities.Code) capabilities.Status {
-	switch c {
-	case capabilities.CodeDeniedByNode, capabilities.CodeStopped, capabilities.CodeConsentUnavailable,
-		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeURLBlocked, capabilities.CodeSecretHeld:
-		return capabilities.StatusDenied
-	case capabilities.CodeApprovalPending:
-		return capabilities.StatusPending
-	}
-	return capabilities.StatusError
 }
 
 // enter marks a call as running. False: it runs already, or the gateway was told

@@ -521,7 +521,7 @@ func TestResultsThatCanNotLeave(t *testing.T) {
 // A result is read by a model, for which an escaped bracket is five more
 // characters to pay for.
 func TestResultsAreNotEscapedForHTML(t *testing.T) {
-	a, _ := success(capabilities.Output{Result: map[string]any{"snapshot": "a -> b & <c>"}})
+	a := success(capabilities.Output{Result: map[string]any{"snapshot": "a -> b & <c>"}})
 	if want := `{"snapshot":"a -> b & <c>"}`; string(a.Output) != want {
 		t.Errorf("output %s, want %s", a.Output, want)
 	}

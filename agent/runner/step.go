@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"log/slog"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -12,19 +11,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// A step of a call is a call (DESIGN section 15): the gateway judges and records it before
-// its ticket comes, and here it goes the way of every ticket. Only what it gives goes
-// elsewhere, to the handler that took it, and its bytes leave with the parent's answer.
+// A step of a call is a call: the gateway judges and records it before its ticket comes, and
+// here it goes the way of every ticket. Only what it returns goes elsewhere, to the handler
+// that took it, and its bytes leave with the parent's answer.
 
 // steps are those of one call.
 type steps struct {
-	parent *run
-	sink   Sink
+	parent *started
 	spool  capabilities.ArtifactSpool
-}
-
-func (r *Runner) stepsOf(parent *run, sink Sink, inv *capabilities.Invocation) *steps {
-	return &steps{parent: parent, sink: sink, spool: inv.Spool}
 }
 
 // stepTools lists what calls of tool may take as steps on this node.
@@ -39,74 +33,92 @@ func (r *Runner) stepTools(tool *catalog.Descriptor) (list []capabilities.ToolID
 
 // take is Invocation.Step.
 func (s *steps) take(ctx context.Context, c capabilities.StepCall) (capabilities.Output, error) {
-	r := s.parent.r
-	tool, known := r.opts.Catalog.Get(c.Tool)
-	if !known || !s.parent.tool.Takes(tool) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%s takes no step of %s", s.parent.t.Tool, c.Tool)
+	p := s.parent
+	tool, known := p.r.opts.Catalog.Get(c.Tool)
+	if !known || !p.tool.Takes(tool) {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%s takes no step of %s", p.t.Tool, c.Tool)
 	}
-	order, err := s.sink.Step(ctx, wire.Step{Tool: c.Tool, Args: c.Args})
+	order, err := p.sink.Step(ctx, wire.Step{Tool: c.Tool, Args: c.Args})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
-	if order.Ticket == nil {
+	t := order.Ticket
+	if t == nil {
 		return capabilities.Output{}, stepError(order.Code, order.Message, order.Hint, order.Details)
 	}
-	arrived := time.Now()
-	out, answer := s.carryOut(ctx, order, tool, c, arrived)
-	answer.DurationUS = uint64(time.Since(arrived).Microseconds())
-	s.sink.StepEnded(wire.StepEnd{Number: order.Number, Answer: answer})
+	now := time.Now()
+	step := &arrived{
+		r: p.r, t: t, sink: p.sink, at: now, began: now,
+		log: p.r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane, "parent", t.Parent),
+	}
+	out, answer := s.serve(ctx, step, tool, c.Run)
+	answer.DurationUS = uint64(time.Since(step.began).Microseconds())
+	p.sink.StepEnded(wire.StepEnd{Number: order.Number, Answer: answer})
 	if answer.Status != capabilities.StatusOK {
 		return capabilities.Output{}, stepError(answer.Code, answer.Message, answer.Hint, answer.Details)
 	}
 	return out, nil
 }
 
-// carryOut gives what the parent's handler gets, and what both ledgers get.
-func (s *steps) carryOut(ctx context.Context, order *wire.StepOrder, tool *catalog.Descriptor, c capabilities.StepCall, arrived time.Time) (capabilities.Output, wire.Answer) {
-	r, t := s.parent.r, order.Ticket
-	log := func() *slog.Logger {
-		return r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane, "parent", t.Parent)
+// serve takes a step's ticket through the phases of every ticket from admit on, and returns
+// what the parent's handler gets and what both ledgers get. do is nil for the handler's own.
+func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descriptor, do handle) (capabilities.Output, wire.Answer) {
+	refused := func(e *capabilities.Error) (capabilities.Output, wire.Answer) {
+		return capabilities.Output{}, refusal(e)
 	}
-	if !s.fits(t, tool) {
-		log().Error("call.refused", "hop", "runner", "code", capabilities.CodeTicketInvalid)
-		return capabilities.Output{}, refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "the order is not for the step that was asked for"))
+	if !s.ordered(step.t, tool) {
+		step.log.Error("call.refused", "hop", "runner", "code", capabilities.CodeTicketInvalid)
+		return refused(capabilities.Errorf(capabilities.CodeTicketInvalid, "the order is not for the step that was asked for"))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if !r.enter(t.Call, cancel) {
-		return capabilities.Output{}, refusal(&capabilities.Error{Code: capabilities.CodeTicketReplayed})
-	}
-	defer r.leave(t.Call)
 	// What goes beyond a step's grants goes beyond its parent's, too.
-	run, no := r.admit(ctx, t, arrived, log, func(cause error) { cancel(cause); s.parent.cancel(cause) })
-	if no != nil {
-		return capabilities.Output{}, refusal(no)
+	step.cancel = func(cause error) { cancel(cause); s.parent.cancel(cause) }
+	if !step.r.enter(step.t.Call, cancel) {
+		return refused(&capabilities.Error{Code: capabilities.CodeTicketReplayed})
 	}
-	defer run.leave()
-	inv := run.invocation(s.sink)
+	defer step.r.leave(step.t.Call)
+	a, no := step.admit(ctx)
+	if no != nil {
+		return refused(no)
+	}
+	defer a.leave()
+	ctx, stop := a.bound(ctx)
+	defer stop()
+	started, no := a.start(ctx)
+	if no != nil {
+		return refused(no)
+	}
+	inv := started.invocation()
 	inv.Spool = s.spool
 	inv.Progress = func(capabilities.Progress) {} // how far the parent is, it says itself
-	if c.Run == nil {
-		c.Run = run.handler.Handle
+	if do == nil {
+		do = started.handler.Handle
 	}
-	out, answer, blobs := run.carryOut(c.Run, inv)
-	out.Result, out.Effect, out.Evidence, out.Untrusted = json.RawMessage(answer.Output), answer.Effect, answer.Evidence, answer.Untrusted
-	if len(blobs) == 0 {
-		out.Blobs = nil
-	}
-	sum := sha256.Sum256(answer.Output)
-	if answer.Output = nil; answer.Status == capabilities.StatusOK {
-		answer.OutputSum = sum[:]
-	}
-	heads := answer.Blobs
-	answer.Blobs = nil // the gateway could not fetch them of this call
-	r.finished(log, t.Call, &answer)
-	answer.Blobs = heads
-	return out, answer
+	return started.answerStep(started.run(ctx, inv, do))
 }
 
-// fits reports whether a ticket is for a step that this call asked for.
-func (s *steps) fits(t *wire.Ticket, tool *catalog.Descriptor) bool {
+// answerStep makes what a step leaves: its output stays with the parent's handler, and the
+// answer has the output's sum in its place.
+func (s *started) answerStep(o output) (capabilities.Output, wire.Answer) {
+	out, a := o.given, o.answer
+	if len(announce(&a, out.Blobs)) == 0 {
+		out.Blobs = nil
+	}
+	heads := a.Blobs
+	a.Blobs = nil // the gateway could not fetch them of this call
+	out.Result, out.Effect, out.Evidence, out.Untrusted = json.RawMessage(a.Output), a.Effect, a.Evidence, a.Untrusted
+	sum := sha256.Sum256(a.Output)
+	if a.Output = nil; a.Status == capabilities.StatusOK {
+		a.OutputSum = sum[:]
+	}
+	s.finished(&a)
+	a.Blobs = heads
+	return out, a
+}
+
+// ordered reports whether a ticket is for a step that this call asked for.
+func (s *steps) ordered(t *wire.Ticket, tool *catalog.Descriptor) bool {
 	p := s.parent.t
 	return t.Parent == p.Call && t.Tool == tool.Tool && t.Capability == tool.NodeCapability() && t.Lane == p.Lane && t.Node == p.Node && !t.Held && !t.Steps
 }
