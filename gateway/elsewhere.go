@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -87,10 +88,10 @@ func (g *Gateway) known(who capabilities.PrincipalID, role string) bool {
 
 // manifests digests what a tool, or all tools of a family, declare: whatever of it a
 // new version changes, its hash does.
-func manifests(cat *catalog.Catalog) func(string) string {
+func manifests(tools *registry.Registry) func(string) string {
 	return func(pattern string) string {
 		h := sha256.New()
-		for _, d := range cat.All() {
+		for _, d := range tools.All() {
 			if consent.Names(pattern, d.Tool) {
 				sum := d.Hash()
 				h.Write(sum[:])
@@ -104,19 +105,16 @@ func manifests(cat *catalog.Catalog) func(string) string {
 // or types, or it acts in pages of a browser that belongs to the person's session there,
 // who may be signed in to the console in it.
 func (g *Gateway) movesInput() func(string, capabilities.NodeID) bool {
-	var types, acts []*catalog.Descriptor
-	for _, d := range g.opts.Catalog.All() {
-		switch {
-		case slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") }):
-			types = append(types, d)
-		case d.SideEffects == catalog.EffectsExternal && slices.Contains(d.Manifest.Network, "browser.session"):
-			acts = append(acts, d)
-		}
+	types := func(d *catalog.Descriptor) bool {
+		return slices.ContainsFunc(d.Manifest.Privileged, func(k string) bool { return strings.HasPrefix(k, "input.") })
+	}
+	acts := func(d *catalog.Descriptor) bool {
+		return d.SideEffects == catalog.EffectsExternal && slices.Contains(d.Manifest.Network, "browser.session")
 	}
 	return func(pattern string, node capabilities.NodeID) bool {
-		named := func(d *catalog.Descriptor) bool { return consent.Names(pattern, d.Tool) }
-		return slices.ContainsFunc(types, named) ||
-			slices.ContainsFunc(acts, func(d *catalog.Descriptor) bool { return named(d) && g.ofPerson(node, d.Capability) })
+		named := slices.DeleteFunc(g.Registry.All(), func(d *catalog.Descriptor) bool { return !consent.Names(pattern, d.Tool) })
+		return slices.ContainsFunc(named, types) ||
+			slices.ContainsFunc(named, func(d *catalog.Descriptor) bool { return acts(d) && g.ofPerson(node, d.Capability) })
 	}
 }
 
@@ -130,11 +128,10 @@ func (g *Gateway) ofPerson(id capabilities.NodeID, c capabilities.CapabilityID) 
 
 // callBound says of a tool, or of every tool of a family, whether a person is asked at
 // each call, as its descriptor has it.
-func callBound(cat *catalog.Catalog) func(string) bool {
-	all := cat.All()
+func callBound(tools *registry.Registry) func(string) bool {
 	return func(pattern string) bool {
 		found := false
-		for _, d := range all {
+		for _, d := range tools.All() {
 			if consent.Names(pattern, d.Tool) {
 				if d.Consent != catalog.ConsentCall {
 					return false

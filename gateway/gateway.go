@@ -74,7 +74,8 @@ type Options struct {
 	// policy folder is read. What it writes there no other gateway works with.
 	// Default: nothing.
 	Prepare func(context.Context) error
-	Catalog *catalog.Catalog // default: the embedded one
+	// Catalog is what the registry begins with. Default: the embedded one.
+	Catalog *catalog.Catalog
 	// ApprovalWait is how long a call that policy asks about waits for a person.
 	// Default: nobody is asked, only grants made ahead count.
 	ApprovalWait time.Duration
@@ -160,6 +161,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	g.Registry = registry.New(g.opts.Catalog, g.log)
 	if err := g.keep(ctx, key, seal); err != nil {
 		return nil, err
 	}
@@ -220,10 +222,10 @@ func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte)
 		return err
 	}
 	g.Nodes, err = nodes.New(nodes.Options{
-		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.opts.Catalog.Hash(),
+		Store: g.Store, Site: g.site, Key: key, Addr: g.opts.QUIC, Advertise: g.advertise(), CatalogHash: g.Registry.Founded(),
 		Record: g.recordNode, Head: g.head, OnNodeHead: g.nodeHead, Stop: g.Switch.Now, OnStop: g.nodeTurned, OnVerdict: g.verdict, Origins: g.origins, Log: g.log,
 		TakesSteps: func(c capabilities.CapabilityID) bool {
-			d, ok := g.opts.Catalog.ByCapability(c)
+			d, ok := g.Registry.ByCapability(c)
 			return ok && d.TakesSteps()
 		},
 	})
@@ -250,7 +252,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	}
 	g.Consent, err = consent.New(consent.Options{
 		Store: g.Store, Record: g.recordBy, Snapshot: func() string { return g.Rulebook.Engine().SnapshotID() }, Stopped: func() bool { _, on := g.Switch.Now(); return on }, Wait: wait, Input: g.movesInput(),
-		Manifest: manifests(g.opts.Catalog), Bound: callBound(g.opts.Catalog), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid, Log: g.log,
+		Manifest: manifests(g.Registry), Bound: callBound(g.Registry), Owner: g.Nodes.Owner, Valid: g.Tokens.Valid, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -266,7 +268,6 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.openSecrets(ctx); err != nil {
 		return err
 	}
-	g.Registry = registry.New(g.opts.Catalog, g.log)
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
 		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, AwaitNodes: true,

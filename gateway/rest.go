@@ -27,7 +27,7 @@ func (g *Gateway) mountREST() error {
 		return err
 	}
 	api, err := rest.New(rest.Options{
-		Dispatcher: g.Dispatcher, Tools: g.opts.Catalog, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
+		Dispatcher: g.Dispatcher, Tools: g.Registry, Lanes: g.Lanes, Tokens: g.Tokens, Roster: g.Nodes,
 		Ledger: g.Ledger, Selector: newSelector(g.Registry, g.Ledger, g.metrics), Consent: g.Consent, Tasks: g.Dispatcher, Artifacts: g.files, Running: g.Dispatcher, Drift: drifts{g}, NodeLogs: g.opts.NodeLogs, Secrets: secrets{g.Secrets, g}, Passkeys: keys, Live: g.Live, Push: g.Push, Elsewhere: g.elsewhere, Sees: g.sees, Brake: brake{g}, Policy: g.Rulebook.Engine, Rules: rulebook{g}, Site: g.describe,
 		Metrics: g.metrics, Log: g.log,
 	})
@@ -124,5 +124,5 @@ func (r rulebook) Drafts(ctx context.Context) ([]rules.Draft, error) {
 }
 
 func (r rulebook) Replay(ctx context.Context, engine *policy.Engine, after uint64) (rules.Replay, error) {
-	return rules.Run(ctx, engine, r.g.opts.Catalog, r.g.Ledger, after)
+	return rules.Run(ctx, engine, r.g.Registry, r.g.Ledger, after)
 }

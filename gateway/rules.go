@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -12,9 +13,13 @@ import (
 // openRules loads the policy in force; the store must be open.
 func (g *Gateway) openRules(ctx context.Context) (err error) {
 	g.Rulebook, err = rules.Open(ctx, rules.Options{
-		Dir: g.path("policy"), Catalog: g.opts.Catalog, Store: g.Store, Record: g.recordActivation, Staged: g.recordDraft, Files: g.opts.PolicyFiles, Log: g.log,
+		Dir: g.path("policy"), Tools: g.Registry.Now(), Store: g.Store, Record: g.recordActivation, Staged: g.recordDraft, Files: g.opts.PolicyFiles, Log: g.log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	g.Registry.Accept(func(next *registry.View) error { return g.Rulebook.Adopt(next) })
+	return nil
 }
 
 // recordActivation writes an activation down as the privileged call that it is.
@@ -49,15 +54,17 @@ func (g *Gateway) recordDraft(tx *store.Tx, d rules.Draft) error {
 	return err
 }
 
-// followRules tells who watches tools and nodes that another policy is in force.
+// followRules tells who watches tools and nodes that another policy is in force, or that
+// other tools are registered.
 func (g *Gateway) followRules(ctx context.Context) error {
 	for {
-		changed := g.Rulebook.Changed()
+		rules, tools := g.Rulebook.Changed(), g.Registry.Changed()
+		g.Nodes.Nudge() // after the signals were taken, so that no change is missed
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
-			g.Nodes.Nudge()
+		case <-rules:
+		case <-tools:
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // selector joins the registry's deterministic choice with the ledger and the
-// metric of S4-46.
+// metrics of S4-46.
 type selector struct {
 	registry *registry.Registry
 	ledger   *ledger.Ledger
@@ -20,6 +20,7 @@ type selector struct {
 }
 
 func newSelector(r *registry.Registry, l *ledger.Ledger, reg *metrics.Registry) *selector {
+	reg.Gauge("tools_registry_size", "Registered tools.", func() float64 { return float64(r.Len()) })
 	return &selector{registry: r, ledger: l, latency: reg.Histogram("tools_select_latency_ms",
 		"Milliseconds from an intent's arrival to its recorded selection.", []float64{0.5, 1, 2, 5, 10, 50, 250, 1000})}
 }

@@ -260,4 +260,24 @@ func (d *Descriptor) Hash() [32]byte {
 	return sha256.Sum256(data)
 }
 
+// Settle validates a descriptor and returns a copy of it that shares nothing with it, whose
+// hash is made once: what lies in a catalog or a registry never changes. The error names
+// the rule that d breaks.
+func Settle(d *Descriptor) (*Descriptor, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	data, err := d.canonical()
+	if err != nil {
+		return nil, refuse(d, "%v", err)
+	}
+	own := &Descriptor{}
+	if err := json.Unmarshal(data, own); err != nil {
+		return nil, refuse(d, "%v", err)
+	}
+	hash := sha256.Sum256(data)
+	own.hash = &hash
+	return own, nil
+}
+
 func (d *Descriptor) canonical() ([]byte, error) { return canonical.Marshal(d) }

@@ -17,7 +17,6 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
 // Bounds of what Load reads.
@@ -108,11 +107,11 @@ func (l list) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 // What it refuses it names by file and line: text that is no Cedar, a type that
 // does not fit, an unknown tool, attribute, argument or annotation, an ID used
 // twice. No sources at all are allowed and deny everything.
-func Load(sources []Source, cat *catalog.Catalog) (*Engine, error) {
+func Load(sources []Source, tools Tools) (*Engine, error) {
 	if len(sources) > MaxSources {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)
 	}
-	v, err := newVocabulary(cat)
+	v, err := newVocabulary(tools)
 	if err != nil {
 		return nil, err
 	}

@@ -98,8 +98,8 @@ func readOrEffect(d *catalog.Descriptor) cedar.String {
 	return groupEffect
 }
 
-// vocabulary is what policies can speak about: the tools of a catalog, as Cedar
-// sees them. It never changes.
+// vocabulary is what policies can speak about: tools as Cedar sees them. It never
+// changes.
 type vocabulary struct {
 	tools     map[capabilities.ToolID]*tool
 	entities  map[cedar.EntityUID]cedar.Entity // actions
@@ -107,9 +107,9 @@ type vocabulary struct {
 	validator *validate.Validator
 }
 
-func newVocabulary(cat *catalog.Catalog) (*vocabulary, error) {
+func newVocabulary(from Tools) (*vocabulary, error) {
 	v := &vocabulary{tools: map[capabilities.ToolID]*tool{}, entities: map[cedar.EntityUID]cedar.Entity{}}
-	for _, d := range cat.All() {
+	for _, d := range from.All() {
 		t := newTool(d)
 		v.tools[d.Tool] = t
 		v.entities[t.action] = cedar.Entity{UID: t.action, Parents: cedar.NewEntityUIDSet(t.groups...)}
@@ -145,7 +145,7 @@ func (v *vocabulary) knownNames() map[string]bool {
 	return names
 }
 
-// schemaText writes the Cedar schema of a catalog: every tool is an action, its
+// schemaText writes the Cedar schema of these tools: every tool is an action, its
 // allowlisted arguments are the type of context.args. It is what files are
 // checked against.
 func schemaText(tools map[capabilities.ToolID]*tool) string {

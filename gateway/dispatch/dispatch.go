@@ -70,19 +70,6 @@ type Consent interface {
 	Changed() <-chan struct{}
 }
 
-// Provider carries out the tools whose descriptor targets the gateway.
-type Provider interface {
-	// Execute is called with the call's context; Output follows the handlers' rules.
-	Execute(ctx context.Context, o Order) (capabilities.Output, error)
-}
-
-// Order is one admitted call for a Provider.
-type Order struct {
-	Caller Caller
-	Call   capabilities.CallID
-	Args   json.RawMessage // canonical, valid
-}
-
 // Caller is who calls and from where.
 type Caller struct {
 	Principal capabilities.PrincipalID
@@ -125,13 +112,12 @@ type Options struct {
 	Store     *store.Store
 	Ledger    *ledger.Ledger
 	Outcomes  *outcome.Store
-	Artifacts Artifacts                        // default: calls leave none here
-	Fetcher   Fetcher                          // where artifacts come from; default: nowhere
-	Secrets   Secrets                          // default: there are none
-	Providers map[capabilities.ToolID]Provider // beside the built-in tool.node.list
-	Stop      func() (epoch uint64, on bool)   // the site's stop switch; default: never on
-	Consent   Consent                          // default: nobody is asked, and nothing is granted
-	Metrics   *Metrics                         // default: not registered anywhere
+	Artifacts Artifacts                      // default: calls leave none here
+	Fetcher   Fetcher                        // where artifacts come from; default: nowhere
+	Secrets   Secrets                        // default: there are none
+	Stop      func() (epoch uint64, on bool) // the site's stop switch; default: never on
+	Consent   Consent                        // default: nobody is asked, and nothing is granted
+	Metrics   *Metrics                       // default: not registered anywhere
 	// Patience is how long the identical call waits for one that was deferred;
 	// default: not at all.
 	Patience time.Duration
@@ -161,7 +147,6 @@ type Dispatcher struct {
 	slots     chan struct{} // one per running call
 	sharesMu  sync.Mutex
 	shares    map[capabilities.PrincipalID]int // running calls of each
-	providers map[capabilities.ToolID]Provider
 	visible   visibleCache
 	possibles possibles
 	notes     notes
@@ -225,16 +210,14 @@ func New(o Options) *Dispatcher {
 	}
 	d := &Dispatcher{
 		opts: o, reserved: newReserved(), flights: newFlights(), late: newLate(), slots: make(chan struct{}, o.MaxRunning),
-		providers: map[capabilities.ToolID]Provider{}, shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
+		shares: map[capabilities.PrincipalID]int{}, taints: newTaints(), crew: newCrew(),
 		fetching: make(chan struct{}, maxFetching), open: openCalls{rows: map[capabilities.CallID]*row{}},
 	}
 	d.serving, d.close = context.WithCancel(context.Background())
 	d.settler = newSettler(o.Nodes, d.reconcile)
-	d.providers["tool.node.list"] = nodeList{d}
-	for id, p := range o.Providers {
-		d.providers[id] = p
+	if err := o.Registry.Provide("tool.node.list", nodeList{d}); err != nil {
+		o.Log.Error("tools.provide", "err", err)
 	}
-	o.Metrics.size.Store(int64(len(o.Registry.List(nil, ""))))
 	return d
 }
 

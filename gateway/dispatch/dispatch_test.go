@@ -13,6 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -88,11 +89,11 @@ func TestAnswersThatCanNotBeTrusted(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Execute(context.Context, Order) (capabilities.Output, error) { panic("boom") }
+func (panicking) Execute(context.Context, registry.Order) (capabilities.Output, error) { panic("boom") }
 
 func TestProviderPanics(t *testing.T) {
 	h := newHouse(t, newFakeNodes(), func(o *Options) {
-		o.Providers = map[capabilities.ToolID]Provider{"tool.node.list": panicking{}}
+		must(t, o.Registry.Provide("tool.node.list", panicking{}))
 	})
 	r := h.call(t.Context(), "tool.node.list", `{}`, "")
 	want(t, r, capabilities.StatusError, capabilities.CodeInternal)

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -15,7 +14,6 @@ type Metrics struct {
 	latency metrics.Histogram
 	total   metrics.Counter
 	keys    metrics.Counter
-	size    atomic.Int64
 
 	mu     sync.Mutex
 	recent [errorWindow]bool // ring of "ended in error"
@@ -38,7 +36,6 @@ func NewMetrics(reg *metrics.Registry) *Metrics {
 		total: reg.Counter("tools_dispatch_total", "Dispatches by tool, status and code.", "tool", "status", "code"),
 		keys:  reg.Counter("capability_executions_total", "Executions by granted capability key.", "key"),
 	}
-	reg.Gauge("tools_registry_size", "Registered tools.", func() float64 { return float64(m.size.Load()) })
 	reg.Gauge("tools_dispatch_error_rate", "Share of the latest 1,000 dispatches that ended in an error.", m.errorRate)
 	return m
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -57,7 +58,7 @@ type listedTool struct {
 const maxListed = 200
 
 // Execute answers from the roster as it stands now.
-func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, error) {
+func (p nodeList) Execute(_ context.Context, o registry.Order) (capabilities.Output, error) {
 	var args nodeListArgs
 	if err := json.Unmarshal(o.Args, &args); err != nil {
 		return capabilities.Output{}, err
@@ -75,7 +76,7 @@ func (p nodeList) Execute(_ context.Context, o Order) (capabilities.Output, erro
 	nodes := make([]listedNode, 0, 8)
 	truncated := false
 	roster := p.d.opts.Nodes.Snapshot()
-	list := p.d.list(engine, o.Caller, roster)
+	list := p.d.list(engine, Caller{Principal: o.Caller.Principal, Role: o.Caller.Role, Lane: o.Caller.Lane}, roster)
 	for i := range roster {
 		n := &roster[i]
 		ln := listedNode{

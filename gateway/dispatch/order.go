@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
 const (
@@ -120,13 +121,15 @@ func (d *Dispatcher) provide(ctx context.Context, c *call) (e end) {
 			e = end{err: capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")}
 		}
 	}()
-	p, ok := d.providers[c.req.Tool]
+	p, ok := d.opts.Registry.Provider(c.req.Tool)
 	if !ok {
 		return end{err: capabilities.Errorf(capabilities.CodeNotSupported, "%s is not available on this gateway", c.req.Tool)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.args.Timeout, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
 	defer cancel()
-	out, err := p.Execute(ctx, Order{Caller: c.req.Caller, Call: c.id, Args: c.args.Canonical})
+	out, err := p.Execute(ctx, registry.Order{
+		Caller: registry.Context{Lane: c.req.Lane, Principal: c.req.Principal, Role: c.req.Role}, Call: c.id, Args: c.args.Canonical,
+	})
 	if err != nil {
 		return end{err: capabilities.AsError(err), cut: ctx.Err() != nil}
 	}

@@ -30,11 +30,11 @@ func (d *Dispatcher) seenBy(caller Caller) visibleEntry {
 	engine := d.opts.Policy()
 	// The snapshot is taken after the signal, so that a change in between makes the
 	// entry stale instead of wrong.
-	changed := d.opts.Nodes.Changed()
-	return d.visible.get(caller, engine, changed, func() (list []*catalog.Descriptor, asks map[capabilities.ToolID]bool) {
+	changed, tools := d.opts.Nodes.Changed(), d.opts.Registry.Now()
+	return d.visible.get(caller, engine, changed, tools.Version(), func() (list []*catalog.Descriptor, asks map[capabilities.ToolID]bool) {
 		roster := d.opts.Nodes.Snapshot()
 		asks = map[capabilities.ToolID]bool{}
-		for _, desc := range d.opts.Registry.List(nil, "") {
+		for _, desc := range tools.All() {
 			if !desc.ModelFacing {
 				continue
 			}
@@ -56,7 +56,7 @@ func (d *Dispatcher) seenBy(caller Caller) visibleEntry {
 func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) policy.Effect {
 	capability := desc.NodeCapability()
 	if capability == "" {
-		_, provided := d.providers[desc.Tool]
+		_, provided := d.opts.Registry.Provider(desc.Tool)
 		if !provided {
 			return policy.Deny
 		}
@@ -98,20 +98,21 @@ type visibleCache struct {
 type visibleEntry struct {
 	engine  *policy.Engine
 	changed <-chan struct{}
+	tools   uint64 // the version of the registry
 	made    time.Time
 	list    []*catalog.Descriptor
 	asks    map[capabilities.ToolID]bool // those that a person is asked about
 }
 
-func (v *visibleCache) get(caller Caller, engine *policy.Engine, changed <-chan struct{}, build func() ([]*catalog.Descriptor, map[capabilities.ToolID]bool)) visibleEntry {
+func (v *visibleCache) get(caller Caller, engine *policy.Engine, changed <-chan struct{}, tools uint64, build func() ([]*catalog.Descriptor, map[capabilities.ToolID]bool)) visibleEntry {
 	v.mu.Lock()
 	e, ok := v.lists[caller]
 	v.mu.Unlock()
-	if ok && e.engine == engine && e.changed == changed && time.Since(e.made) < visibleAge {
+	if ok && e.engine == engine && e.changed == changed && e.tools == tools && time.Since(e.made) < visibleAge {
 		return e
 	}
 	list, asks := build()
-	e = visibleEntry{engine: engine, changed: changed, made: time.Now(), list: list, asks: asks}
+	e = visibleEntry{engine: engine, changed: changed, tools: tools, made: time.Now(), list: list, asks: asks}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.lists == nil || len(v.lists) >= maxVisible {

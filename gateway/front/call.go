@@ -24,7 +24,7 @@ type Dispatcher interface {
 	Changed() <-chan struct{}
 }
 
-// Tools resolves tool names. Registry and catalog both do.
+// Tools resolves tool names; gateway/registry implements it.
 type Tools interface {
 	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
 	ByWireName(string) (*catalog.Descriptor, bool)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -13,113 +12,166 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Registry holds the registered tools. Reads take no lock; Register is rare.
+// Registry holds the registered tools. Reads take no lock; changes are rare, and each of
+// them goes through change.
 type Registry struct {
-	log *slog.Logger
+	log     *slog.Logger
+	founded [32]byte // the hash of the catalog that it began with
 
-	register sync.Mutex // one Register at a time
-	now      atomic.Pointer[table]
+	now atomic.Pointer[View]
+
+	mu      sync.Mutex // one change at a time; above what follows
+	accept  func(next *View) error
+	changed chan struct{}
 }
 
-// table is one immutable state.
-type table struct {
-	sorted []*catalog.Descriptor
-	byTool map[capabilities.ToolID]*catalog.Descriptor
-	byWire map[string]*catalog.Descriptor
-	byCap  map[capabilities.CapabilityID]capabilities.ToolID
-	words  *index
+// Tool is one tool to register.
+type Tool struct {
+	*catalog.Descriptor
+	// Provider carries it out, if its descriptor targets the gateway and names no
+	// capability. Nil for all others: nodes carry those out.
+	Provider Provider
 }
 
 // New registers every tool of the catalog (nil: none). The log is required.
 func New(cat *catalog.Catalog, log *slog.Logger) *Registry {
-	r := &Registry{log: log}
-	var all []*catalog.Descriptor
+	r := &Registry{log: log, changed: make(chan struct{}), accept: func(*View) error { return nil }}
+	first := emptyView()
 	if cat != nil {
-		all = cat.All() // the catalog has refused duplicates already
+		r.founded = cat.Hash()
+		for _, d := range cat.All() { // the catalog has refused duplicates already
+			first.add(Tool{Descriptor: d})
+		}
 	}
-	t := newTable(all)
-	r.now.Store(t)
-	log.Info("tools.registered", "count", len(t.sorted)) // S4-45
+	r.now.Store(first.settle())
+	log.Info("tools.registered", "count", r.Len()) // S4-45
 	return r
 }
 
-func newTable(all []*catalog.Descriptor) *table {
-	t := &table{
-		sorted: all,
-		byTool: make(map[capabilities.ToolID]*catalog.Descriptor, len(all)),
-		byWire: make(map[string]*catalog.Descriptor, len(all)),
-		byCap:  make(map[capabilities.CapabilityID]capabilities.ToolID, len(all)),
-		words:  newIndex(all),
-	}
-	slices.SortFunc(t.sorted, func(a, b *catalog.Descriptor) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
-	for _, d := range t.sorted {
-		t.byTool[d.Tool] = d
-		t.byWire[d.Tool.WireName()] = d
-		if d.Capability != "" {
-			t.byCap[d.Capability] = d.Tool
-		}
-	}
-	return t
+// Founded is the hash of the catalog that the registry began with, which nodes compare
+// with that of their own. What is registered later does not change it.
+func (r *Registry) Founded() [32]byte { return r.founded }
+
+// Now returns what is registered at this moment.
+func (r *Registry) Now() *View { return r.now.Load() }
+
+// Changed is closed at the next change; ask again for the one after.
+func (r *Registry) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
 }
 
-// Register adds a tool (S4-14). CodeConflict if its ID, its wire name or its
-// capability is taken (S4-50); CodeInvalidRequest if it breaks a rule of the
-// catalog.
-func (r *Registry) Register(d *catalog.Descriptor) error {
-	if d == nil {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool to register")
+// Accept sets what every change of the tools must pass: f gets the View that is about to hold, and its
+// error refuses the change as a whole. It is set once, before anything is registered while
+// calls come. f must not call the registry's Register or Provide.
+func (r *Registry) Accept(f func(next *View) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.accept = f
+}
+
+// Register adds tools (S4-14), all of them or none. CodeConflict if an ID, a wire name or
+// a capability is taken (S4-50), or if the policy in force could not judge with them what it
+// judges now; CodeInvalidRequest if one breaks a rule of the catalog. The registry keeps
+// copies: whoever registered a descriptor cannot change it afterwards.
+func (r *Registry) Register(tools ...Tool) error {
+	kept := make([]Tool, 0, len(tools))
+	for _, t := range tools {
+		if t.Descriptor == nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "no tool to register")
+		}
+		d, err := catalog.Settle(t.Descriptor)
+		if err != nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
+		}
+		if t.Provider != nil && d.NodeCapability() != "" {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is carried out by nodes, so it takes no provider", d.Tool)
+		}
+		kept = append(kept, Tool{Descriptor: d, Provider: t.Provider})
 	}
-	if err := d.Validate(); err != nil {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
+	err := r.change(func(draft *View) error {
+		for _, t := range kept {
+			if err := draft.free(t.Descriptor); err != nil {
+				return err
+			}
+			draft.add(t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	r.register.Lock()
-	defer r.register.Unlock()
-	t := r.now.Load()
-	if _, taken := t.byTool[d.Tool]; taken {
-		return capabilities.Errorf(capabilities.CodeConflict, "the tool %s is registered already", d.Tool)
+	for _, t := range kept {
+		r.log.Info("tools.registered", "count", 1, "tool", t.Tool)
 	}
-	if other, taken := t.byWire[d.Tool.WireName()]; taken {
-		return capabilities.Errorf(capabilities.CodeConflict, "the tool %s would have the wire name of %s", d.Tool, other.Tool)
-	}
-	if other, taken := t.byCap[d.Capability]; taken {
-		return capabilities.Errorf(capabilities.CodeConflict, "the capability %s belongs to the tool %s", d.Capability, other)
-	}
-	r.now.Store(newTable(append(slices.Clone(t.sorted), d)))
-	r.log.Info("tools.registered", "count", 1, "tool", d.Tool)
 	return nil
 }
 
-// List gives the tools that carry every one of the tags and have those side
-// effects (S4-15, S4-38), sorted by ID. No tags and "" stand for any. The slice
-// is the caller's.
-func (r *Registry) List(tags []string, effects catalog.SideEffects) []*catalog.Descriptor {
-	t := r.now.Load()
-	list := make([]*catalog.Descriptor, 0, len(t.sorted))
-	for _, d := range t.sorted {
-		if effects != "" && d.SideEffects != effects {
-			continue
+// Provide sets what carries out a registered tool that has no provider yet.
+// CodeUnknownTool, CodeConflict if it has one, CodeInvalidRequest if nodes carry it out.
+func (r *Registry) Provide(id capabilities.ToolID, p Provider) error {
+	return r.change(func(draft *View) error {
+		d, ok := draft.byTool[id]
+		switch {
+		case !ok:
+			return unknown(id)
+		case d.NodeCapability() != "":
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is carried out by nodes, so it takes no provider", id)
+		case draft.providers[id] != nil:
+			return capabilities.Errorf(capabilities.CodeConflict, "the tool %s has a provider already", id)
 		}
-		if !slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(d.Tags, tag) }) {
-			list = append(list, d)
+		draft.providers[id] = p
+		return nil
+	})
+}
+
+// change is the one way in which what is registered becomes something else.
+func (r *Registry) change(edit func(draft *View) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.now.Load().draft()
+	if err := edit(next); err != nil {
+		return err
+	}
+	next.settle()
+	if next.news {
+		if err := r.accept(next); err != nil {
+			return err
 		}
 	}
-	return list
+	r.now.Store(next)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return nil
+}
+
+// All returns every tool, sorted by ID. The slice is the caller's.
+func (r *Registry) All() []*catalog.Descriptor { return r.Now().All() }
+
+// List is View.List of this moment.
+func (r *Registry) List(tags []string, effects catalog.SideEffects) []*catalog.Descriptor {
+	return r.Now().List(tags, effects)
 }
 
 // Len is the number of registered tools (tools.registry.size).
-func (r *Registry) Len() int { return len(r.now.Load().sorted) }
+func (r *Registry) Len() int { return len(r.Now().sorted) }
 
-// Get finds a tool by its canonical ID (S4-16).
-func (r *Registry) Get(id capabilities.ToolID) (*catalog.Descriptor, bool) {
-	d, ok := r.now.Load().byTool[id]
-	return d, ok
-}
+// Get is View.Get of this moment (S4-16).
+func (r *Registry) Get(id capabilities.ToolID) (*catalog.Descriptor, bool) { return r.Now().Get(id) }
 
-// ByWireName finds a tool by the name MCP clients see.
+// ByWireName is View.ByWireName of this moment.
 func (r *Registry) ByWireName(name string) (*catalog.Descriptor, bool) {
-	d, ok := r.now.Load().byWire[name]
-	return d, ok
+	return r.Now().ByWireName(name)
 }
+
+// ByCapability is View.ByCapability of this moment.
+func (r *Registry) ByCapability(id capabilities.CapabilityID) (*catalog.Descriptor, bool) {
+	return r.Now().ByCapability(id)
+}
+
+// Provider is View.Provider of this moment.
+func (r *Registry) Provider(id capabilities.ToolID) (Provider, bool) { return r.Now().Provider(id) }
 
 // ToolDef is the registry's own view of a tool (S4-33).
 type ToolDef struct {

@@ -97,7 +97,7 @@ type selectResult struct {
 // CodeInvalidArguments if the best tool needs other arguments than were given;
 // CodeLedgerUnavailable if recording fails.
 func (r *Registry) Select(ctx context.Context, rec Recorder, intent Intent, who Context, candidates []capabilities.ToolID) (ToolSelection, error) {
-	t := r.now.Load()
+	t := r.Now()
 	if intent.Text == "" || len(intent.Text) > maxIntentBytes {
 		return ToolSelection{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "intent must be 1 to %d bytes of text", maxIntentBytes)
 	}
@@ -144,7 +144,7 @@ func record(ctx context.Context, rec Recorder, who Context, r Record) error {
 }
 
 // pool is the tools to choose from.
-func (t *table) pool(candidates []capabilities.ToolID) ([]*catalog.Descriptor, error) {
+func (t *View) pool(candidates []capabilities.ToolID) ([]*catalog.Descriptor, error) {
 	if candidates == nil {
 		return slices.DeleteFunc(slices.Clone(t.sorted), func(d *catalog.Descriptor) bool { return !d.ModelFacing }), nil
 	}
@@ -161,8 +161,8 @@ func (t *table) pool(candidates []capabilities.ToolID) ([]*catalog.Descriptor, e
 	return pool, nil
 }
 
-// choose is pure: the same table, pool and intent give the same selection.
-func (t *table) choose(pool []*catalog.Descriptor, words []string, intent Intent) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
+// choose is pure: the same View, pool and intent give the same selection.
+func (t *View) choose(pool []*catalog.Descriptor, words []string, intent Intent) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
 	type rated struct {
 		match
 		args catalog.Args

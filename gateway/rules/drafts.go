@@ -66,7 +66,7 @@ func (b *Book) Stage(ctx context.Context, e Edit) (*policy.Engine, error) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		sources = append(sources, policy.Source{Name: name, Data: files[name]})
 	}
-	engine, err := policy.Load(sources, b.opts.Catalog)
+	engine, err := b.load(sources)
 	if err != nil {
 		return nil, err
 	}

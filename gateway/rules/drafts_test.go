@@ -54,7 +54,7 @@ func TestStage(t *testing.T) {
 func TestStageRefuses(t *testing.T) {
 	f := newFixture(t)
 	refused := false
-	b, err := rules.Open(t.Context(), rules.Options{Dir: f.dir, Catalog: f.cat, Store: f.db, Staged: func(*store.Tx, rules.Draft) error {
+	b, err := rules.Open(t.Context(), rules.Options{Dir: f.dir, Tools: f.cat, Store: f.db, Staged: func(*store.Tx, rules.Draft) error {
 		if refused {
 			return capabilities.Errorf(capabilities.CodeLedgerUnavailable, "full")
 		}

@@ -19,6 +19,11 @@ type Packets interface {
 	Packets(context.Context, ledger.Query) ([]ledger.Packet, error)
 }
 
+// Tools finds the tools of recorded calls; gateway/registry implements it.
+type Tools interface {
+	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
+}
+
 // Replay is what a policy would have decided on the recorded calls.
 type Replay struct {
 	Snapshot string `json:"snapshot_id"`
@@ -74,7 +79,7 @@ type decisionText struct {
 
 // Run judges the recorded calls after a packet again, under engine: as they were
 // asked, without the grants that people gave. It never changes anything.
-func Run(ctx context.Context, engine *policy.Engine, cat *catalog.Catalog, packets Packets, after uint64) (Replay, error) {
+func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packets, after uint64) (Replay, error) {
 	r := Replay{Snapshot: engine.SnapshotID(), Changes: []Change{}, Through: after}
 	evidence := map[capabilities.CallID]map[string]any{}
 	for {
@@ -97,7 +102,7 @@ func Run(ctx context.Context, engine *policy.Engine, cat *catalog.Catalog, packe
 				args, known := evidence[p.Call]
 				delete(evidence, p.Call) // of an escalated call the first decision counts
 				if known {
-					r.judge(engine, cat, p, args)
+					r.judge(engine, tools, p, args)
 				}
 			}
 		}
@@ -110,9 +115,9 @@ func Run(ctx context.Context, engine *policy.Engine, cat *catalog.Catalog, packe
 	}
 }
 
-func (r *Replay) judge(engine *policy.Engine, cat *catalog.Catalog, p *ledger.Packet, evidence map[string]any) {
+func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
 	var body decisionText
-	d, ok := cat.Get(p.Tool)
+	d, ok := tools.Get(p.Tool)
 	if !ok || json.Unmarshal(p.Body, &body) != nil {
 		r.Skipped++
 		return

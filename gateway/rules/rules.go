@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -58,9 +57,9 @@ const (
 
 // Options of Open.
 type Options struct {
-	Dir     string           // the policy folder; required
-	Catalog *catalog.Catalog // required
-	Store   *store.Store     // required, opened with Migrations
+	Dir   string       // the policy folder; required
+	Tools policy.Tools // what rules can speak about, until Adopt says otherwise; required
+	Store *store.Store // required, opened with Migrations
 	// Record writes packets in the same transaction as an activation; default: none.
 	Record func(tx *store.Tx, a Activated) error
 	// Staged does the same for a set that somebody staged; default: none.
@@ -104,19 +103,20 @@ type Activated struct {
 // concurrent use.
 type Book struct {
 	opts    Options
+	loader  atomic.Pointer[policy.Loader]
 	engine  atomic.Pointer[policy.Engine]
-	turning sync.Mutex // one activation at a time, its commit included
+	turning sync.Mutex // one activation or adoption at a time, its commit included
 
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
 // Open loads the set that was in force. The first time, that is what the folder
-// holds; a set in force that no longer loads, because the catalog has changed, is an
+// holds; a set in force that no longer loads, because the tools have changed, is an
 // error that says so.
 func Open(ctx context.Context, o Options) (*Book, error) {
-	if o.Dir == "" || o.Catalog == nil || o.Store == nil {
-		return nil, errors.New("rules: Dir, Catalog and Store are required")
+	if o.Dir == "" || o.Tools == nil || o.Store == nil {
+		return nil, errors.New("rules: Dir, Tools and Store are required")
 	}
 	if o.Record == nil {
 		o.Record = func(*store.Tx, Activated) error { return nil }
@@ -131,6 +131,11 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Book{opts: o, changed: make(chan struct{})}
+	loader, err := policy.NewLoader(o.Tools)
+	if err != nil {
+		return nil, err
+	}
+	b.loader.Store(loader)
 	last, found, err := b.last(ctx)
 	if err != nil {
 		return nil, err
@@ -147,13 +152,13 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 		if err != nil {
 			return nil, err
 		}
-		engine, err := policy.Load(sources, o.Catalog)
+		engine, err := b.load(sources)
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy in force does not fit this program: "+capabilities.AsError(err).PublicMessage()).
 				WithHint("Correct the files in the policy folder and start with --policy-from-files.")
 		}
 		b.engine.Store(engine)
-		if staged, err := policy.Load(files, o.Catalog); stagedErr != nil || err != nil {
+		if staged, err := b.load(files); stagedErr != nil || err != nil {
 			o.Log.Error("policy.staged", "err", errors.Join(stagedErr, err), "in_force", engine.SnapshotID())
 		} else if staged.SnapshotID() != engine.SnapshotID() {
 			o.Log.Warn("policy.staged", "staged", staged.SnapshotID(), "in_force", engine.SnapshotID(), "do", "handrail policy diff; handrail policy activate")
@@ -163,7 +168,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	if stagedErr != nil {
 		return nil, stagedErr
 	}
-	engine, err := policy.Load(files, o.Catalog)
+	engine, err := b.load(files)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +187,7 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 // unchanged tells whether files are what the folder held when a set last came into
 // force: that set holds on then.
 func (b *Book) unchanged(ctx context.Context, files []policy.Source) (bool, error) {
-	engine, err := policy.Load(files, b.opts.Catalog)
+	engine, err := b.load(files)
 	if err != nil {
 		return false, err
 	}
@@ -200,6 +205,32 @@ func (b *Book) seen(ctx context.Context, snapshot string) error {
 		_, err := tx.Exec(`UPDATE policy_history SET folder = $1 WHERE n = (SELECT max(n) FROM policy_history)`, snapshot)
 		return err
 	})
+}
+
+// load makes an engine of files, over the tools of this moment.
+func (b *Book) load(sources []policy.Source) (*policy.Engine, error) {
+	return b.loader.Load().Load(sources)
+}
+
+// Adopt has the set in force judge other tools than it did: from its return on, Engine
+// knows them, and what is loaded may name them. The set itself, its hash and the grants
+// that rest on it stay as they are. CodeConflict if the set does not load with these tools;
+// nothing has changed then.
+func (b *Book) Adopt(tools policy.Tools) error {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	loader, err := policy.NewLoader(tools)
+	if err != nil {
+		return err
+	}
+	engine, err := loader.Load(b.Engine().Sources())
+	if err != nil {
+		return capabilities.Wrap(capabilities.CodeConflict, err, "The policy in force cannot judge these tools: "+capabilities.AsError(err).PublicMessage()).
+			WithHint("Correct the rules named, activate them, and register the tools again.")
+	}
+	b.loader.Store(loader)
+	b.engine.Store(engine)
+	return nil
 }
 
 // Engine is the policy in force.
@@ -223,13 +254,13 @@ func (b *Book) Load(ctx context.Context, name string) (*policy.Engine, error) {
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "The policy folder cannot be read.")
 		}
-		return policy.Load(files, b.opts.Catalog)
+		return b.load(files)
 	}
 	sources, err := b.sources(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return policy.Load(sources, b.opts.Catalog)
+	return b.load(sources)
 }
 
 // Request is an activation as somebody wants it.

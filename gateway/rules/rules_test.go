@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) open(files rules.Files) *rules.Book {
 	f.t.Helper()
-	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Catalog: f.cat, Store: f.db, Files: files, Record: func(_ *store.Tx, a rules.Activated) error {
+	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Tools: f.cat, Store: f.db, Files: files, Record: func(_ *store.Tx, a rules.Activated) error {
 		f.seen = append(f.seen, a)
 		return nil
 	}})
@@ -254,5 +255,53 @@ func TestReplay(t *testing.T) {
 	}
 	if tail, err := rules.Run(t.Context(), load(``), cat, r, 6); err != nil || tail.Calls != 2 || tail.Stricter != 1 {
 		t.Fatalf("%+v %v", tail, err)
+	}
+}
+
+// toolset is tools as a list.
+type toolset []*catalog.Descriptor
+
+func (s toolset) All() []*catalog.Descriptor { return slices.Clone(s) }
+
+// Other tools come without another set: the hash, the history and the grants that rest on
+// it stay; rules may name the new tools from then on, and one that cannot judge them keeps
+// them out.
+func TestAdopt(t *testing.T) {
+	f := newFixture(t)
+	all := toolset(f.cat.All())
+	click := slices.IndexFunc(all, func(d *catalog.Descriptor) bool { return d.Tool == "tool.browser.click" })
+	without := slices.Delete(slices.Clone(all), click, click+1)
+	b, err := rules.Open(t.Context(), rules.Options{Dir: f.dir, Tools: toolset{all[len(all)-1]}, Store: f.db})
+	if err == nil {
+		t.Fatalf("a policy that names tools that are not there loads: %v", b)
+	}
+	f.dir = filepath.Join(t.TempDir(), "policy")
+	must(t, os.Mkdir(f.dir, 0o700))
+	f.write("own.cedar", `@id("all") permit (principal, action in Action::"family:browser", resource);`)
+	b, err = rules.Open(t.Context(), rules.Options{Dir: f.dir, Tools: without, Store: f.db})
+	must(t, err)
+	before, changed := b.Engine(), b.Changed()
+	f.write("click.cedar", `@id("click") forbid (principal, action == Action::"tool.browser.click", resource);`)
+	if _, err := b.Load(t.Context(), rules.Staged); err == nil {
+		t.Error("a rule names a tool that is not there")
+	}
+	must(t, b.Adopt(all))
+	if b.Engine().SnapshotID() != before.SnapshotID() || b.Engine() == before || before.Profile("tool.browser.click") != nil || b.Engine().Profile("tool.browser.click") == nil {
+		t.Error("the set in force is another, or does not know the tool")
+	}
+	select {
+	case <-changed:
+		t.Error("another set is said to be in force")
+	default:
+	}
+	if history, err := b.History(t.Context(), 0); err != nil || len(history) != 1 {
+		t.Errorf("%v %v", history, err)
+	}
+	_, err = f.activate(b, nil)
+	must(t, err)
+	now := b.Engine()
+	want(t, b.Adopt(without), capabilities.CodeConflict)
+	if b.Engine() != now {
+		t.Error("something changed")
 	}
 }

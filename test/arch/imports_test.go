@@ -1,6 +1,9 @@
 package arch
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"slices"
 	"strings"
@@ -183,6 +186,60 @@ func TestRulesForbid(t *testing.T) {
 	} {
 		if got := broken(c.dir, []string{c.imports}, false); (len(got) == 0) != c.ok {
 			t.Errorf("%s importing %s: broken rules %q, want none: %v", c.dir, c.imports, got, c.ok)
+		}
+	}
+}
+
+// keepers are the folders of the gateway that know a whole catalog; all others ask the
+// registry, or a tool that came at run time would be unknown to them. Descriptors they all know.
+var keepers = map[string]string{
+	"gateway/registry":        "it begins with the catalog",
+	"gateway":                 "its options name the catalog that the registry begins with",
+	"gateway/front/fronttest": "it stands in for the pipeline in tests of surfaces",
+}
+
+// catalogs lists the names of a catalog as a whole that a file of the gateway uses.
+func catalogs(dir string, file *ast.File) []string {
+	if _, keeps := keepers[dir]; keeps || !covers("gateway/**", dir) || !slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+		return i.Path.Value == `"`+module+`/capabilities/catalog"` && i.Name == nil
+	}) {
+		return nil
+	}
+	var all []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "catalog" && slices.Contains([]string{"Catalog", "Embedded", "Load"}, s.Sel.Name) {
+				all = append(all, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// There is one registry (S4-10): nothing else of the gateway reads the catalog beside it.
+func TestOneRegistry(t *testing.T) {
+	all := readTree(t)
+	for _, s := range all.code {
+		for _, name := range catalogs(s.dir(), s.syntax) {
+			if !s.isTest() {
+				t.Errorf("%s uses catalog.%s; ask gateway/registry, which knows what was registered since", s.file, name)
+			}
+		}
+	}
+	for _, c := range []struct {
+		dir, body string
+		found     int
+	}{
+		{"gateway/rules", "var _ *catalog.Catalog", 1},
+		{"gateway/nodes", "var _, _ = catalog.Embedded()", 1},
+		{"gateway/nodes", "var _ *catalog.Descriptor", 0},
+		{"gateway/registry", "var _ *catalog.Catalog", 0},
+		{"agent", "var _ *catalog.Catalog", 0},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nimport \""+module+"/capabilities/catalog\"\n"+c.body, 0)
+		if err != nil || len(catalogs(c.dir, file)) != c.found {
+			t.Errorf("%s with %q: found %v, want %d (%v)", c.dir, c.body, catalogs(c.dir, file), c.found, err)
 		}
 	}
 }

@@ -99,6 +99,7 @@ type toolView struct {
 	Version     string              `json:"version"`
 	Tags        []string            `json:"tags"`
 	SideEffects catalog.SideEffects `json:"side_effects"`
+	Risk        policy.Risk         `json:"risk"` // low, medium, high or critical, by the declared keys
 	ModelFacing bool                `json:"model_facing"`
 	Input       json.RawMessage     `json:"input_schema"`
 	Result      json.RawMessage     `json:"result_schema"`
@@ -111,38 +112,56 @@ type toolView struct {
 }
 
 func (s *Server) tools(c *visit, _ none) (toolList, error) {
-	all, err := c.flag("all")
+	list, asks, err := s.toolsOf(c)
 	if err != nil {
 		return toolList{}, err
 	}
-	var list []*catalog.Descriptor
-	asks := func(capabilities.ToolID) bool { return false }
-	if all {
-		if err := c.who.Require(principal.ActReadAllTools); err != nil {
-			return toolList{}, err
+	if one := capabilities.ToolID(c.param("tool")); one != "" { // S4-16
+		list = slices.DeleteFunc(slices.Clone(list), func(d *catalog.Descriptor) bool { return d.Tool != one })
+		if len(list) == 0 {
+			return toolList{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", one)
 		}
-		list = s.opts.Tools.All()
-	} else {
-		lane := capabilities.LaneID(c.param("lane"))
-		if lane == "" {
-			lane = c.who.Lane
-		}
-		if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
-			return toolList{}, err
-		}
-		caller := front.Caller(c.who, lane)
-		list = s.opts.Dispatcher.Visible(c.r.Context(), caller)
-		asks = func(tool capabilities.ToolID) bool { return s.opts.Dispatcher.Asks(c.r.Context(), caller, tool) }
 	}
 	out := toolList{Tools: make([]toolView, 0, len(list))}
 	for _, d := range list {
-		out.Tools = append(out.Tools, toolView{
-			Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
-			SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Input: d.FullInput(asks(d.Tool)), Result: d.Result, Annotations: d.Annotations,
-			Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
-		})
+		out.Tools = append(out.Tools, s.toolView(d, asks(d.Tool)))
 	}
 	return out, nil
+}
+
+// toolsOf is the tools that a visitor may use now, or all there are, and whether a person
+// is asked about the visitor's calls of one.
+func (s *Server) toolsOf(c *visit) (list []*catalog.Descriptor, asks func(capabilities.ToolID) bool, err error) {
+	all, err := c.flag("all")
+	if err != nil {
+		return nil, nil, err
+	}
+	if all {
+		if err := c.who.Require(principal.ActReadAllTools); err != nil {
+			return nil, nil, err
+		}
+		return s.opts.Tools.All(), func(capabilities.ToolID) bool { return false }, nil
+	}
+	lane := capabilities.LaneID(c.param("lane"))
+	if lane == "" {
+		lane = c.who.Lane
+	}
+	if err := s.opts.Lanes.Enter(c.r.Context(), c.who, lane); err != nil {
+		return nil, nil, err
+	}
+	caller := front.Caller(c.who, lane)
+	asks = func(tool capabilities.ToolID) bool { return s.opts.Dispatcher.Asks(c.r.Context(), caller, tool) }
+	return s.opts.Dispatcher.Visible(c.r.Context(), caller), asks, nil
+}
+
+// toolView is a tool as the registry defines it (S4-33), with all its bounds.
+func (s *Server) toolView(d *catalog.Descriptor, asks bool) toolView {
+	def, _ := s.opts.Tools.Def(d.Tool)
+	return toolView{
+		Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
+		SideEffects: d.SideEffects, Risk: def.Risk, ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result, Annotations: d.Annotations,
+		Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
+	}
 }
 
 type callList struct {

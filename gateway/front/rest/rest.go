@@ -22,6 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -51,11 +52,11 @@ type Ledger interface {
 	Export(ctx context.Context, w io.Writer) error
 }
 
-// Tools is the catalog of all tools, for those who may see beyond their own.
+// Tools is all tools there are; gateway/registry implements it.
 type Tools interface {
 	Get(capabilities.ToolID) (*catalog.Descriptor, bool)
-	ByWireName(string) (*catalog.Descriptor, bool)
 	All() []*catalog.Descriptor
+	Def(capabilities.ToolID) (registry.ToolDef, bool)
 }
 
 // Lanes is the lanes; gateway/lane implements it.

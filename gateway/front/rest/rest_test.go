@@ -30,6 +30,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -72,7 +73,7 @@ func start(t *testing.T) *api {
 	}
 	a.snapshot = engine.SnapshotID()
 	a.policyDir = filepath.Join(t.TempDir(), "policy")
-	a.rules, err = rules.Open(t.Context(), rules.Options{Dir: a.policyDir, Catalog: f.Dispatcher.Catalog, Store: f.Store})
+	a.rules, err = rules.Open(t.Context(), rules.Options{Dir: a.policyDir, Tools: f.Dispatcher.Catalog, Store: f.Store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func start(t *testing.T) *api {
 	a.rest, err = rest.New(rest.Options{
 		Artifacts: a.files, Passkeys: keys, Live: &a.live,
 		Consent: a.consent, Tasks: deferred{}, Running: deferred{}, Drift: &a.drift, NodeLogs: nodeLogs, Brake: &brake{}, Secrets: noSecrets{},
-		Dispatcher: f.Dispatcher, Tools: f.Dispatcher.Catalog, Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
+		Dispatcher: f.Dispatcher, Tools: registry.New(f.Dispatcher.Catalog, f.Log), Lanes: f.Lanes, Tokens: f.Tokens, Roster: a.roster, Ledger: f.Ledger, Selector: selections{f.Dispatcher.Catalog},
 		Policy: func() *policy.Engine { return engine }, Rules: ruleSets{a.rules, f}, Log: f.Log, Now: f.Clock.Now,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "tools_registry_size 1") }),
 		Elsewhere: func(*http.Request, capabilities.NodeID) error {
@@ -257,6 +258,23 @@ func TestTools(t *testing.T) {
 	if len(list.Tools) != 2 || list.Tools[0].ID != "tool.node.list" || list.Tools[1].Wire != "tool_browser_navigate" || len(list.Tools[1].Input) == 0 || len(list.Tools[1].Result) == 0 {
 		t.Errorf("tools %+v", list.Tools)
 	}
+	var one struct {
+		Tools []struct {
+			ID          string          `json:"tool_id"`
+			Description string          `json:"description"`
+			Tags        []string        `json:"tags"`
+			Args        json.RawMessage `json:"input_schema"`
+			SideEffects string          `json:"side_effects"`
+			Risk        string          `json:"risk"`
+		}
+	}
+	a.ok(a.agent, "GET", "/v1/tools?tool=tool.browser.navigate", "", &one) // S4-16, S4-33
+	if len(one.Tools) != 1 || one.Tools[0].ID != "tool.browser.navigate" || one.Tools[0].Description == "" || len(one.Tools[0].Tags) == 0 ||
+		len(one.Tools[0].Args) == 0 || one.Tools[0].SideEffects != "external" || one.Tools[0].Risk != "medium" {
+		t.Errorf("one tool: %+v", one)
+	}
+	a.fails(a.agent, "GET", "/v1/tools?tool=tool.browser.click", "", capabilities.CodeUnknownTool)
+	a.ok(a.admin, "GET", "/v1/tools?tool=tool.browser.click&all=1", "", &one)
 	a.fails(a.agent, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.operator, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.admin, "GET", "/v1/tools?all=maybe", "", capabilities.CodeInvalidRequest)
