@@ -327,14 +327,6 @@ func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
 	return j.begin(ctx, t, KindStarted)
 }
 
-// Held records a ticket that may run later, and returns once that is on disk. Errors
-// as of Started. Of those that never run it records 120 at once and two more each
-// second: a flood of them must not push out what did run. What is past that it takes
-// without a record, and Started waits for the disk as it does for every other.
-func (j *Journal) Held(ctx context.Context, t *wire.Ticket) error {
-	return j.begin(ctx, t, KindHeld)
-}
-
 func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error {
 	if err := ctx.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
@@ -384,22 +376,6 @@ func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error 
 		return nil
 	}
 	return j.awaitSync() // unlocks
-}
-
-// Withdrawn records that a held call will never run; of one that is not held it says
-// nothing. It does not wait for the disk.
-func (j *Journal) Withdrawn(call capabilities.CallID) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if k, _ := j.index.get(call); !k.held {
-		return nil
-	}
-	err := j.usableLocked()
-	if err == nil {
-		err = j.appendLocked(0, KindWithdrawn, func(b []byte) []byte { return chain.AppendField(b, call) })
-	}
-	j.index.set(call, known{state: wire.StateNeverStarted, segment: j.files[len(j.files)-1].first})
-	return err
 }
 
 // Finished records how a call ended. It is with the kernel on return and on disk

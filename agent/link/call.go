@@ -23,46 +23,6 @@ const (
 	progressEvery = 50 * time.Millisecond
 )
 
-// job is a call stream that somebody has to serve.
-type job struct {
-	ctx    context.Context // Run's
-	conn   *quic.Conn
-	stream *quic.Stream
-}
-
-// maxIdle is how many goroutines wait for another stream after theirs.
-const maxIdle = 64
-
-// hand gives a stream to a goroutine that has served before, if one is idle,
-// because its stack has grown to what a call needs; else to a new one.
-func (l *Link) hand(j job) {
-	select {
-	case l.jobs <- j:
-		return
-	default:
-	}
-	l.calls.Add(1)
-	go func() {
-		defer l.calls.Done()
-		for {
-			l.serve(j.ctx, j.conn, j.stream)
-			j.conn, j.stream = nil, nil // not held while idle
-			if l.idle.Add(1) > maxIdle {
-				l.idle.Add(-1)
-				return
-			}
-			select {
-			case next := <-l.jobs:
-				l.idle.Add(-1)
-				j = next
-			case <-j.ctx.Done():
-				l.idle.Add(-1)
-				return
-			}
-		}
-	}()
-}
-
 // serve takes one call stream from its first frame to its end.
 func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) {
 	_ = stream.SetReadDeadline(time.Now().Add(ticketTimeout))
@@ -139,21 +99,18 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 			cancel(capabilities.Wrap(capabilities.CodeCancelled, errors.Join(capabilities.ErrCut, cause), ""))
 		}
 	})
-	leave := func() {}
-	if t.Held {
-		var ok bool
-		if leave, ok = l.hold(); !ok {
-			stream.CancelRead(wire.ResetRefused)
-			stream.CancelWrite(wire.ResetRefused)
-			return
-		}
-		defer leave()
+	unhold, ok := l.hold(t)
+	if !ok {
+		stream.CancelRead(wire.ResetRefused)
+		stream.CancelWrite(wire.ResetRefused)
+		return
 	}
+	defer unhold()
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
-	}, before: func() { unwatch() }, unhold: leave, steps: t.Steps}
+	}, before: func() { unwatch() }, unhold: unhold, steps: t.Steps}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.
 	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)

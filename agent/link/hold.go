@@ -11,6 +11,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
+// What a held ticket is, agent/runner/hold.go says. This is the connection's part: how many
+// may wait at once, and the waiting for the word.
+
 const (
 	// holdTime bounds how long a held ticket waits for its word: as long as a ticket
 	// may lie before it starts.
@@ -22,15 +25,18 @@ const (
 	maxHeld = 32
 )
 
-// hold counts a held ticket in; ok is false if there are enough. leave counts it out
-// and may be called often.
-func (l *Link) hold() (leave func(), ok bool) {
-	leave = sync.OnceFunc(func() { l.held.Add(-1) })
+// hold counts a held ticket in; ok is false if there are enough. unhold counts it out and
+// may be called often. Of a ticket that is not held both say nothing.
+func (l *Link) hold(t *wire.Ticket) (unhold func(), ok bool) {
+	if !t.Held {
+		return func() {}, true
+	}
+	unhold = sync.OnceFunc(func() { l.held.Add(-1) })
 	if l.held.Add(1) > maxHeld {
-		leave()
+		unhold()
 		return nil, false
 	}
-	return leave, true
+	return unhold, true
 }
 
 // Go waits for the gateway's word that a held ticket may run, at most until ctx ends

@@ -129,8 +129,6 @@ type Link struct {
 	active atomic.Int32   // calls that run
 	held   atomic.Int32   // tickets that wait for their word
 	calls  sync.WaitGroup // they may outlive their connection
-	jobs   chan job       // to idle goroutines, never buffered
-	idle   atomic.Int32
 
 	current atomic.Pointer[session] // nil: not connected
 }
@@ -191,7 +189,7 @@ func New(o Options) (*Link, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Link{opts: o, log: o.Log, started: time.Now(), jobs: make(chan job)}, nil
+	return &Link{opts: o, log: o.Log, started: time.Now()}, nil
 }
 
 // Run keeps the connection until ctx ends (nil), or until only a person can help:

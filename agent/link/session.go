@@ -294,7 +294,7 @@ func (s *session) accept(ctx, runCtx context.Context) error {
 		if err := s.moved(); err != nil {
 			return err
 		}
-		s.l.hand(job{runCtx, s.conn, stream})
+		s.l.calls.Go(func() { s.l.serve(runCtx, s.conn, stream) })
 	}
 }
 

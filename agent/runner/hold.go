@@ -9,7 +9,9 @@ import (
 // asks, shows and runs nothing. At the gateway's word, the commit, it goes on as every other,
 // and its start waits for no disk, since the held record is there. Without the word it is
 // withdrawn, and no ticket of that call runs later. A process that dies meanwhile says
-// "unknown" of the call, as of one that had started.
+// "unknown" of the call, as of one that had started. Its records are agent/journal/hold.go,
+// the waiting for the word agent/link/hold.go. A gateway that sends none, and a node that does
+// not say in its hello that it can hold, lose nothing but time.
 
 // hold waits for the word that a held ticket may run. The caller calls withdraw at the call's
 // end, whatever came of it: of a call that started it says nothing.
