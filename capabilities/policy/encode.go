@@ -74,6 +74,17 @@ func (c *ByCategory) all() [5]keyGroup {
 	}
 }
 
+// Keys returns the keys with their category, sorted by it.
+func (c *ByCategory) Keys() []string {
+	var all []string
+	for _, g := range c.all() {
+		for _, k := range g.keys {
+			all = append(all, g.name+"."+k)
+		}
+	}
+	return all
+}
+
 // groupKeys sorts full keys into their categories.
 func groupKeys(keys []string) ByCategory {
 	var c ByCategory

@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 )
 
@@ -221,19 +222,10 @@ func missing(list []capabilities.Artifact) *capabilities.Error {
 	return nil
 }
 
-// artifactRecord is an artifact in the ledger: its name may say something, its hash
-// does not.
-type artifactRecord struct {
-	ID   capabilities.ArtifactID `json:"artifact_id"`
-	MIME string                  `json:"mime"`
-	Size int64                   `json:"size"`
-	Code capabilities.Code       `json:"code,omitempty"`
-}
-
-func artifactRecords(list []capabilities.Artifact) []artifactRecord {
-	var out []artifactRecord
+func artifactRecords(list []capabilities.Artifact) []packet.Artifact {
+	var out []packet.Artifact
 	for _, a := range list {
-		out = append(out, artifactRecord{ID: a.ID, MIME: a.MIME, Size: a.Size, Code: a.Code})
+		out = append(out, packet.Artifact{ID: a.ID, MIME: a.MIME, Size: a.Size, Code: a.Code})
 	}
 	return out
 }

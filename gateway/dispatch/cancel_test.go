@@ -10,6 +10,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // A person ends one running call and no other; whoever waits is told why, and the
@@ -47,7 +48,7 @@ func TestCancelEndsOneCall(t *testing.T) {
 	for _, p := range h.packets(ids[0]) {
 		recorded = recorded || p.Kind == "gateway.call.cancelled" && p.Principal == "ann"
 	}
-	if by := h.endedBy(ids[0]); by != ByPerson {
+	if by := h.endedBy(ids[0]); by != packet.ByPerson {
 		t.Errorf("its last packet says that %q ended it", by)
 	}
 	if !recorded {
@@ -66,9 +67,9 @@ func TestCancelEndsOneCall(t *testing.T) {
 }
 
 // endedBy is what the last packet of a call says of who ended it.
-func (h *house) endedBy(id capabilities.CallID) Ender {
+func (h *house) endedBy(id capabilities.CallID) packet.Ender {
 	h.t.Helper()
-	var body endBody
+	var body packet.End
 	for _, p := range h.packets(id) {
 		if p.Kind.Terminal() {
 			must(h.t, json.Unmarshal(p.Body, &body))
@@ -93,14 +94,14 @@ func TestWhoEndedACall(t *testing.T) {
 	silent := capabilities.Errorf(capabilities.CodeCancelled, "The console was not heard of.")
 	for name, c := range map[string]struct {
 		cause error
-		want  Ender
+		want  packet.Ender
 	}{
-		"the caller left":        {nil, ByCaller},
-		"the viewer ended it":    {&Ended{By: ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "the viewer ended the session")}, ByCaller},
-		"a token was revoked":    {&Ended{By: ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")}, ByPerson},
+		"the caller left":        {nil, packet.ByCaller},
+		"the viewer ended it":    {&Ended{By: packet.ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "the viewer ended the session")}, packet.ByCaller},
+		"a token was revoked":    {&Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")}, packet.ByPerson},
 		"a console fell silent":  {silent, ""},
 		"something else failed":  {errors.New("the pipe broke"), ""},
-		"a person who gave none": {&Ended{By: ByPerson, Err: silent}, ByPerson},
+		"a person who gave none": {&Ended{By: packet.ByPerson, Err: silent}, packet.ByPerson},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		end := make(chan capabilities.Result, 1)

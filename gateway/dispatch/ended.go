@@ -5,21 +5,13 @@ import (
 	"errors"
 
 	"github.com/handrail-dev/handrail/capabilities"
-)
-
-// Ender says who ended a call on purpose; empty: nobody did. Who fell silent, or what
-// ended with the gateway, is none of them.
-type Ender string
-
-const (
-	ByCaller Ender = "caller" // who called cancelled it, left, or ended what it showed them
-	ByPerson Ender = "person" // a person ended the call, or revoked the token that it was made with
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // Ended is the cause of a context by which somebody ends a call on purpose: its result
 // is Err, and the ledger says beside it who it was.
 type Ended struct {
-	By  Ender
+	By  packet.Ender
 	Err *capabilities.Error // of CodeCancelled
 }
 
@@ -29,7 +21,7 @@ func (e *Ended) Error() string { return e.Err.Error() }
 func (e *Ended) Unwrap() error { return e.Err }
 
 // endedBy says who ended c on purpose, of a result with that code.
-func (d *Dispatcher) endedBy(c *call, code capabilities.Code) Ender {
+func (d *Dispatcher) endedBy(c *call, code capabilities.Code) packet.Ender {
 	if code != capabilities.CodeCancelled || c.life == nil || c.life.Err() == nil {
 		return ""
 	}
@@ -46,6 +38,6 @@ func (d *Dispatcher) endedBy(c *call, code capabilities.Code) Ender {
 	case <-d.serving.Done(): // so does every request with the gateway
 		return ""
 	default:
-		return ByCaller
+		return packet.ByCaller
 	}
 }

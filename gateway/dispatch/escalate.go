@@ -6,6 +6,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // reductions gives what the envelope of c leaves out of the declared keys, and
@@ -39,7 +40,7 @@ func escalationCode(k consent.Kind) policy.EscalationCode {
 // firstDecision is the packet of the decision before an escalation: both are kept,
 // each with its own envelope.
 func (c *call) firstDecision() ledger.Draft {
-	body := decisionBody{
+	body := packet.Decision{
 		Effect: c.asked.Effect, Policies: c.asked.Determining, LogOnly: c.asked.LogOnly, Errors: c.asked.Errors, Routing: c.routing,
 		Snapshot: c.first.Snapshot, EnvelopeHash: c.first.HashHex(), Envelope: c.first.Bytes,
 	}
@@ -49,7 +50,7 @@ func (c *call) firstDecision() ledger.Draft {
 
 // judgedOn adds what policy looked at and the envelope does not say, so that the
 // decision can be made again later under another policy.
-func (c *call) judgedOn(body *decisionBody) {
+func (c *call) judgedOn(body *packet.Decision) {
 	body.Role, body.Taint = string(c.req.Role), c.taint
 	if c.node != nil {
 		body.Given, body.Labels = c.ready.Isolation, c.node.Labels

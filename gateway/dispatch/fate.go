@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -120,18 +121,18 @@ func (d *Dispatcher) keepEnd(tx *store.Tx, c *call, from string, r *capabilities
 }
 
 // recordedEnd is the last end of a call in the ledger, with the output gone.
-func (d *Dispatcher) recordedEnd(ctx context.Context, call capabilities.CallID) (end endBody, found bool, err error) {
+func (d *Dispatcher) recordedEnd(ctx context.Context, call capabilities.CallID) (end packet.End, found bool, err error) {
 	packets, err := d.opts.Ledger.Packets(ctx, ledger.Query{Call: call, Kind: "tool.call.", Limit: 100})
 	if err != nil {
-		return endBody{}, false, err
+		return packet.End{}, false, err
 	}
 	for i := range packets {
 		if !packets[i].Kind.Terminal() {
 			continue
 		}
-		end, found = endBody{}, true
+		end, found = packet.End{}, true
 		if err := json.Unmarshal(packets[i].Body, &end); err != nil {
-			return endBody{}, false, err
+			return packet.End{}, false, err
 		}
 	}
 	return end, found, nil
@@ -160,7 +161,7 @@ func (d *Dispatcher) told(ctx context.Context, r row) *capabilities.Result {
 
 // confirms reports whether a node's late word on a call says only what is recorded: that
 // it was ended.
-func confirms(recorded endBody, told *capabilities.Result) bool {
+func confirms(recorded packet.End, told *capabilities.Result) bool {
 	ended := func(code capabilities.Code) bool {
 		return code == capabilities.CodeCancelled || code == capabilities.CodeStopped
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -220,12 +221,12 @@ func (d *Dispatcher) leftOpen(ctx context.Context) ([]row, error) {
 // ordered there and did not end, and every call that ended.
 func (d *Dispatcher) since(ctx context.Context, seq uint64) (came map[capabilities.CallID]*row, ended map[capabilities.CallID]bool, err error) {
 	came, ended = map[capabilities.CallID]*row{}, map[capabilities.CallID]bool{}
-	var asked requestBody // the last request packet's: a call's first packets are neighbours
+	var asked packet.Request // the last request packet's: a call's first packets are neighbours
 	var of capabilities.CallID
 	err = d.opts.Ledger.Since(ctx, seq, func(p *ledger.Packet) error {
 		switch {
 		case p.Kind == ledger.KindCallRequest:
-			asked, of = requestBody{}, p.Call
+			asked, of = packet.Request{}, p.Call
 			if err := json.Unmarshal(p.Body, &asked); err != nil {
 				return fmt.Errorf("packet %d: %w", p.Seq, err)
 			}

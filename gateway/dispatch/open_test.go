@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -31,7 +32,7 @@ func TestWhoStartsNextFindsWhatIsOpen(t *testing.T) {
 				next++
 				c := &call{id: newCallID(time.Now()), req: Request{Caller: agentCaller, Tool: toolEvaluate}}
 				c.row = row{call: c.id, principal: agentCaller.Principal, lane: "main", tool: toolEvaluate, node: "n1", requested: "n1", argsMAC: []byte{1}, state: rowOpen, created: time.Now()}
-				if _, err := h.Dispatcher.opts.Ledger.AppendIn(tx, c.draft(ledger.KindCallRequest, &requestBody{Requested: "n1"}), c.draft(ledger.KindCallDispatch, &dispatchBody{})); err != nil {
+				if _, err := h.Dispatcher.opts.Ledger.AppendIn(tx, c.draft(ledger.KindCallRequest, &packet.Request{Requested: "n1"}), c.draft(ledger.KindCallDispatch, &packet.Dispatch{})); err != nil {
 					return nil, err
 				}
 				tx.OnCommit(func() { h.open.add(&c.row) })
@@ -42,7 +43,7 @@ func TestWhoStartsNextFindsWhatIsOpen(t *testing.T) {
 				if r.Code != "" {
 					f = fateUnknown
 				}
-				return h.endIn(tx, c, rowOpen, c.draft(terminalKind(r.Status), &endBody{Status: r.Status, Code: r.Code}), r, f)
+				return h.endIn(tx, c, rowOpen, c.draft(terminalKind(r.Status), &packet.End{Status: r.Status, Code: r.Code}), r, f)
 			}
 			for range 3 + random.IntN(30) {
 				// One group of the store, as its functions of several callers would be.

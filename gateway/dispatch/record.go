@@ -14,15 +14,16 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 // draft encodes the body here, so that the one writer does not spend its time on
 // it.
-func (c *call) draft(kind ledger.Kind, b body) ledger.Draft {
-	if u, ok := b.(interface{ setParent(capabilities.CallID) }); ok {
-		u.setParent(c.parent)
+func (c *call) draft(kind ledger.Kind, b packet.Body) ledger.Draft {
+	if u, ok := b.(interface{ SetParent(capabilities.CallID) }); ok {
+		u.SetParent(c.parent)
 	}
 	return ledger.Draft{
 		Kind: kind, Call: c.id, Tool: c.req.Tool, Principal: c.req.Principal, Lane: c.req.Lane,
@@ -38,7 +39,7 @@ func (c *call) selected() capabilities.NodeID {
 }
 
 func (c *call) requestDraft() ledger.Draft {
-	body := requestBody{
+	body := packet.Request{
 		Step: c.step, Surface: c.req.Surface, RequestID: c.req.RequestID, Requested: c.args.NodeID, TimeoutMS: c.args.Timeout.Milliseconds(),
 	}
 	if c.d != nil && c.args.Canonical != nil {
@@ -49,7 +50,7 @@ func (c *call) requestDraft() ledger.Draft {
 }
 
 func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledger.Draft {
-	body := decisionBody{Effect: effect, Code: code, Routing: c.routing}
+	body := packet.Decision{Effect: effect, Code: code, Routing: c.routing}
 	if c.decided {
 		v := &c.verdict
 		body.Policies, body.LogOnly, body.Errors = v.Determining, v.LogOnly, v.Errors
@@ -80,7 +81,7 @@ func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result 
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
-	effect, last, end := policy.Deny, ledger.KindCallFailed, &endBody{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS, Hops: c.hops.list()}
+	effect, last, end := policy.Deny, ledger.KindCallFailed, &packet.End{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS, Hops: c.hops.list()}
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
 		about, _ := e.Details.(map[string]any)
@@ -106,7 +107,7 @@ func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
 	if c.node != nil {
 		target = "node"
 	}
-	intent := dispatchBody{
+	intent := packet.Dispatch{
 		Target: target, Grants: c.grants(), Isolation: c.sealed.Isolation, Given: c.ready.Isolation,
 		DeadlineMS: c.args.Timeout.Milliseconds(),
 	}
@@ -289,9 +290,9 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 	return r
 }
 
-func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
+func (c *call) endBody(r *capabilities.Result, e *end) *packet.End {
 	c.ended(11)
-	body := &endBody{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
+	body := &packet.End{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
 	if r.Code == capabilities.CodeResultExpired && e.err == nil {
 		body.Status = e.answer.Status // it ended well, and only the result is gone
 	}
@@ -306,12 +307,12 @@ func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 		body.Digest = hex.EncodeToString(mac[:])
 		for _, b := range r.Blobs {
 			mac := c.key.MAC(b.Bytes)
-			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
+			body.Blobs = append(body.Blobs, packet.Blob{Field: b.Field, MIME: b.MIME, Size: len(b.Bytes), Digest: hex.EncodeToString(mac[:])})
 		}
 	}
 	if c.isStep() {
 		for _, b := range e.answer.Blobs {
-			body.Blobs = append(body.Blobs, blobRecord{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
+			body.Blobs = append(body.Blobs, packet.Blob{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
 		}
 	}
 	body.Did = c.did(r, e.answer.Did)
@@ -322,15 +323,15 @@ func (c *call) endBody(r *capabilities.Result, e *end) *endBody {
 
 // did is what is recorded of what a call did: only of one that ended well and handed out no
 // secret, and no count of what was typed where commands, and with them passwords, are taken.
-func (c *call) did(r *capabilities.Result, told *wire.Did) *did {
+func (c *call) did(r *capabilities.Result, told *wire.Did) *packet.Did {
 	if told == nil || r.Status != capabilities.StatusOK || c.d.Delivery != nil {
 		return nil
 	}
-	d := did{App: consent.Plain(told.App), Typed: told.Typed}
+	d := packet.Did{App: consent.Plain(told.App), Typed: told.Typed}
 	if consent.IsTerminal(told.App) {
 		d.Typed = 0
 	}
-	if d == (did{}) {
+	if d == (packet.Did{}) {
 		return nil
 	}
 	return &d
@@ -339,13 +340,13 @@ func (c *call) did(r *capabilities.Result, told *wire.Did) *did {
 // maxObservedRecorded bounds what one call's observations add to the ledger.
 const maxObservedRecorded = 32
 
-func observations(list []wire.Observation) []observed {
+func observations(list []wire.Observation) []packet.Observed {
 	if len(list) > maxObservedRecorded {
 		list = list[:maxObservedRecorded]
 	}
-	out := make([]observed, 0, len(list))
+	out := make([]packet.Observed, 0, len(list))
 	for _, o := range list {
-		out = append(out, observed{Key: o.Key, Detail: o.Detail, Count: o.Count})
+		out = append(out, packet.Observed{Key: o.Key, Detail: o.Detail, Count: o.Count})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/sealed"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
 
@@ -73,23 +74,6 @@ func (c *call) shown(evidence map[string]any) map[string]any {
 	return out
 }
 
-// resolvedBody is the body of secret.resolved: which secret leaves the vault for
-// which call.
-type resolvedBody struct {
-	Reference string `json:"secret_ref_id"`
-	Alias     string `json:"secret_alias,omitempty"`
-	Envelope  string `json:"envelope_hash"`
-	Grant     string `json:"grant,omitempty"`
-}
-
-func (b *resolvedBody) append(o *object) bool {
-	o.must("envelope_hash", b.Envelope)
-	o.text("grant", b.Grant)
-	o.text("secret_alias", b.Alias)
-	o.must("secret_ref_id", b.Reference)
-	return true
-}
-
 // deliver orders a call that needs a secret. The node's guard accepts it first; only
 // then is the reference looked up again, the fact recorded, the value resolved,
 // sealed to the node's key of this call, and forgotten here.
@@ -104,7 +88,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c *call, t *wire.Ticket, progr
 		if err != nil {
 			return nil, err
 		}
-		err = d.opts.Ledger.Append(ctx, c.draft(ledger.KindSecretResolved, &resolvedBody{ref.ID, ref.Alias, c.sealed.HashHex(), c.permit.Grant}))
+		err = d.opts.Ledger.Append(ctx, c.draft(ledger.KindSecretResolved, &packet.Resolved{Reference: ref.ID, Alias: ref.Alias, Envelope: c.sealed.HashHex(), Grant: c.permit.Grant}))
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // airborne is the executions that run, for the stop switch to end.
@@ -57,7 +58,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by ca
 	found := false
 	for f, id := range d.airborne.all {
 		if id == call {
-			f.cancel(&Ended{By: ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)})
+			f.cancel(&Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)})
 			found = true
 		}
 	}
@@ -73,7 +74,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by ca
 // who cancels. CodeNotFound if none runs here.
 func (d *Dispatcher) CancelRequest(ctx context.Context, by capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error) {
 	k := d.flights.get(requestKey{by, request})
-	if k == nil || !d.airborne.cancel(k.flight, &Ended{By: ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
+	if k == nil || !d.airborne.cancel(k.flight, &Ended{By: packet.ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
 		return "", capabilities.Errorf(capabilities.CodeNotFound, "no call with this request ID runs now").WithHint("It may have ended meanwhile: the same call with the same request ID tells.")
 	}
 	d.opts.Log.Info("tools.dispatch.cancelled", "call", k.call, "by", by)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // NodeEntry is one entry of a node's own log, as far as both sides know of it. Its
@@ -115,14 +116,7 @@ type gatewayCall struct {
 	at         int64  // of the dispatch, µs
 	dispatches int
 	ended      bool
-	end        endFacts
-}
-
-type endFacts struct {
-	Status    capabilities.Status         `json:"status"`
-	Code      capabilities.Code           `json:"code"`
-	Effect    capabilities.Effect         `json:"effect"`
-	Isolation capabilities.IsolationClass `json:"isolation_given"`
+	end        packet.End
 }
 
 // Compare holds an export of the gateway's ledger against a node's own log and
@@ -210,9 +204,7 @@ func (c *comparer) packet(p *Packet) {
 	}
 	switch p.Kind {
 	case KindCallDispatch:
-		var body struct {
-			Target string `json:"target"`
-		}
+		var body packet.Dispatch
 		if json.Unmarshal(p.Body, &body) != nil || body.Target != "node" {
 			return
 		}
@@ -220,14 +212,12 @@ func (c *comparer) packet(p *Packet) {
 		call.dispatched, call.at = p.Seq, p.TimeUS
 		call.dispatches++
 	case KindCallDecision:
-		var body struct {
-			Envelope string `json:"envelope_hash"`
-		}
-		if json.Unmarshal(p.Body, &body) == nil && body.Envelope != "" {
-			call.envelope = body.Envelope // the last one decided on is the one that went out
+		var body packet.Decision
+		if json.Unmarshal(p.Body, &body) == nil && body.EnvelopeHash != "" {
+			call.envelope = body.EnvelopeHash // the last one decided on is the one that went out
 		}
 	case KindCallResult, KindCallFailed, KindCallReconciled:
-		var end endFacts
+		var end packet.End
 		if json.Unmarshal(p.Body, &end) == nil {
 			call.end, call.ended = end, true
 		}

@@ -206,7 +206,7 @@ func (l *Ledger) checkSegment(ctx context.Context, s chain.Segment) error {
 }
 
 // KeepNodeHead keeps the latest signed head of a node's journal and countersigns
-// it (DESIGN section 7). A journal that became shorter or another is
+// it. A journal that became shorter or another is
 // CodeLedgerCorrupt: that is recorded, and the earlier head stays as the proof.
 func (l *Ledger) KeepNodeHead(ctx context.Context, node capabilities.NodeID, head chain.Head) error {
 	if head.Chain != string(node) {

@@ -73,7 +73,7 @@ type Options struct {
 }
 
 // signEvery is the number of entries after which Run signs the head without
-// waiting for the second to end (DESIGN section 7).
+// waiting for the second to end.
 const signEvery = 1000
 
 // Ledger is the gateway's chain. All methods are safe for concurrent use.

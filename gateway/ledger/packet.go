@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // Kind says what a packet records. The tool kinds are those of S4-21 … S4-27; a
@@ -64,6 +65,8 @@ func Encode(v any) (Body, error) {
 		return Body("{}"), nil
 	case Body:
 		return v, nil
+	case packet.Body:
+		b, err = packet.Encode(v)
 	case json.RawMessage:
 		b, err = canonical.Parse(v, canonical.Limits{MaxBytes: 2 * MaxBody})
 	default:
@@ -89,7 +92,7 @@ type Draft struct {
 	Principal capabilities.PrincipalID
 	Lane      capabilities.LaneID
 	Node      capabilities.NodeID
-	Body      any // a JSON object: Body, json.RawMessage or a Go value; nil is {}
+	Body      any // a JSON object: Body, packet.Body, json.RawMessage or a Go value; nil is {}
 }
 
 func (d *Draft) check() error {

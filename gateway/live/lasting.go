@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // lasting is one call that goes on after whoever began it has their answer: a view, a
@@ -91,14 +92,14 @@ func (s *Sessions) begin(waiting, life context.Context, release func(), l lastin
 		return result, nil
 	case <-waiting.Done():
 		gone := &capabilities.Error{Code: capabilities.CodeCancelled}
-		cancel(&dispatch.Ended{By: dispatch.ByCaller, Err: gone})
+		cancel(&dispatch.Ended{By: packet.ByCaller, Err: gone})
 		return nil, gone
 	}
 }
 
 // over is the cause by which a person ends what they began.
 func over(words string) error {
-	return &dispatch.Ended{By: dispatch.ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", words)}
+	return &dispatch.Ended{By: packet.ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", words)}
 }
 
 // word has a person's press count as their word: a grant like any other, for these tools

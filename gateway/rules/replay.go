@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // Packets reads the ledger; gateway/ledger implements it.
@@ -58,25 +59,6 @@ const (
 	maxOpen    = 100_000 // requests whose decision has not come yet
 )
 
-// decisionText is the body of tool.call.decision, as far as a replay reads it.
-type decisionText struct {
-	Effect   policy.Effect               `json:"effect"`
-	Code     capabilities.Code           `json:"code"`
-	Grant    string                      `json:"grant"`
-	Degraded string                      `json:"isolation_degraded"`
-	Given    capabilities.IsolationClass `json:"isolation_given"`
-	Labels   []string                    `json:"labels"`
-	Role     string                      `json:"role"`
-	Taint    []string                    `json:"taint"`
-	Routing  *struct {
-		Node *struct {
-			Label    string `json:"label"`
-			Platform string `json:"platform"`
-			Trust    string `json:"trust_level"`
-		} `json:"selected_node"`
-	} `json:"routing"`
-}
-
 // Run judges the recorded calls after a packet again, under engine: as they were
 // asked, without the grants that people gave. It never changes anything.
 func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packets, after uint64) (Replay, error) {
@@ -92,9 +74,7 @@ func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packet
 			r.Through = p.Seq
 			switch p.Kind {
 			case ledger.KindCallRequest:
-				var body struct {
-					Evidence map[string]any `json:"evidence"`
-				}
+				var body packet.Request
 				if len(evidence) < maxOpen && json.Unmarshal(p.Body, &body) == nil {
 					evidence[p.Call] = body.Evidence
 				}
@@ -116,13 +96,13 @@ func Run(ctx context.Context, engine *policy.Engine, tools Tools, packets Packet
 }
 
 func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evidence map[string]any) {
-	var body decisionText
+	var body packet.Decision
 	d, ok := tools.Get(p.Tool)
 	if !ok || json.Unmarshal(p.Body, &body) != nil {
 		r.Skipped++
 		return
 	}
-	was, ok := body.was()
+	was, ok := was(&body)
 	if !ok {
 		r.Skipped++
 		return
@@ -168,7 +148,7 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 
 // was gives what policy itself had said: what went on with a person's grant was
 // asked about, and so was what nobody granted. false: policy did not decide it.
-func (d *decisionText) was() (policy.Effect, bool) {
+func was(d *packet.Decision) (policy.Effect, bool) {
 	switch d.Code {
 	case "":
 		if d.Grant != "" {

@@ -5,83 +5,45 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // told is what the packets of one call say together.
 type told struct {
 	request, decision, dispatch, end *ledger.Packet
-	req                              struct {
-		Surface  string         `json:"surface"`
-		Parent   string         `json:"parent_call_id"`
-		Step     int            `json:"step"`
-		Digest   string         `json:"args_digest"`
-		Evidence map[string]any `json:"evidence"`
-	}
-	dec struct {
-		Effect   string   `json:"effect"`
-		Code     string   `json:"code"`
-		Policies []string `json:"policies"`
-		Snapshot string   `json:"policy_snapshot_id"`
-		Grant    string   `json:"grant"`
-		Hash     string   `json:"envelope_hash"`
-		Withheld []string `json:"withheld_keys"`
-		Envelope *struct {
-			Risk         string              `json:"risk_level"`
-			Isolation    string              `json:"isolation_class"`
-			Grants       []string            `json:"effective_grants"`
-			Capabilities map[string][]string `json:"capabilities"`
-		} `json:"envelope"`
-		Routing *struct {
-			Requested string `json:"requested_node_id"`
-			Selected  string `json:"selected_node_id"`
-			Mode      string `json:"selection_mode"`
-			Node      struct {
-				Label string `json:"label"`
-			} `json:"selected_node"`
-		} `json:"routing"`
-	}
-	dis struct {
-		Target   string `json:"target"`
-		Given    string `json:"isolation_given"`
-		Deadline int64  `json:"deadline_ms"`
-	}
-	fin struct {
-		Status   string  `json:"status"`
-		Code     string  `json:"code"`
-		Effect   string  `json:"effect"`
-		EndedBy  string  `json:"ended_by"`
-		Digest   string  `json:"output_digest"`
-		Duration float64 `json:"duration_ms"`
-		Blobs    []struct {
-			MIME string `json:"mime"`
-		} `json:"blobs"`
-	}
+
+	req packet.Request
+	dec packet.Decision
+	env *policy.Summary // of dec's envelope; nil if there is none
+	dis packet.Dispatch
+	fin packet.End
 }
 
 func retold(packets []ledger.Packet) told {
 	var t told
 	for i := range packets {
 		k := &packets[i]
-		switch {
+		switch { // what is missing in a body stays empty
 		case k.Kind == ledger.KindCallRequest:
 			t.request = k
-			_ = json.Unmarshal(k.Body, &t.req) // what is missing stays empty
-		case k.Kind == ledger.KindCallDecision:
-			t.decision = k
+			_ = json.Unmarshal(k.Body, &t.req)
+		case k.Kind == ledger.KindCallDecision: // of several the last counts
+			t.decision, t.dec = k, packet.Decision{}
 			_ = json.Unmarshal(k.Body, &t.dec)
+			t.env = t.dec.Summary()
 		case k.Kind == ledger.KindCallDispatch:
 			t.dispatch = k
 			_ = json.Unmarshal(k.Body, &t.dis)
 		case k.Kind.Terminal() || k.Kind == ledger.KindCallPending:
-			t.end = k
+			t.end, t.fin = k, packet.End{}
 			_ = json.Unmarshal(k.Body, &t.fin)
 		}
 	}
@@ -93,15 +55,18 @@ func (t told) device() string {
 	if t.dec.Routing == nil {
 		return ""
 	}
-	return orElse(t.dec.Routing.Node.Label, t.dec.Routing.Selected)
+	if n := t.dec.Routing.Node; n != nil && n.Label != "" {
+		return n.Label
+	}
+	return string(t.dec.Routing.Selected)
 }
 
 // ended is how it ended: who ended it on purpose, else its status; empty if it did not.
 func (t told) ended() string {
-	if by := endedBy(t.fin.EndedBy, t.req.Surface); by != "" {
+	if by := endedBy(string(t.fin.EndedBy), t.req.Surface); by != "" {
 		return "ended " + by
 	}
-	return t.fin.Status
+	return string(t.fin.Status)
 }
 
 // callPage is one call as its hops, each with what the ledger holds of it.
@@ -133,17 +98,19 @@ func (t told) verdict() html {
 	if t.end == nil {
 		return html{}
 	}
-	kind, says := "no", map[string]string{"ok": "Done", "denied": "Denied", "pending": "Waits for a person", "error": "Failed"}[t.fin.Status]
+	kind, says := "no", map[capabilities.Status]string{
+		capabilities.StatusOK: "Done", capabilities.StatusDenied: "Denied", capabilities.StatusPending: "Waits for a person", capabilities.StatusError: "Failed",
+	}[t.fin.Status]
 	switch {
 	case t.fin.EndedBy != "":
 		kind, says = "", sentence(t.ended())
-	case t.fin.Status == "ok":
+	case t.fin.Status == capabilities.StatusOK:
 		kind = "good"
-	case t.fin.Status == "pending":
+	case t.fin.Status == capabilities.StatusPending:
 		kind = ""
 	}
 	return div("card", el("h2", nil, span("state "+kind, text(orElse(strings.TrimSuffix(says, "."), string(t.end.Kind))))),
-		facts(fact{"Why", when(t.fin.Code != "", code(t.fin.Code))}, fact{"Took", when(t.fin.Duration > 0, text(took(t.fin.Duration)))}, fact{"Effect", when(t.fin.Effect != "", text(t.fin.Effect))}))
+		facts(fact{"Why", when(t.fin.Code != "", code(string(t.fin.Code)))}, fact{"Took", when(t.fin.DurationMS > 0, text(took(t.fin.DurationMS)))}, fact{"Effect", when(t.fin.Effect != "", text(string(t.fin.Effect)))}))
 }
 
 // walls says what an isolation class keeps in.
@@ -157,9 +124,9 @@ func (v *visit) running(t told, first *ledger.Packet) html {
 	if t.dispatch == nil || t.end != nil {
 		return html{}
 	}
-	long := t.dec.Envelope != nil && front.Surface(nil, t.dec.Envelope.Grants).LongRun
+	long := t.env != nil && front.Surface(nil, t.env.Grants).LongRun
 	return div("card switch", el("h2", nil, text("It runs")),
-		el("p", nil, text("Since "), ago(t.dispatch.Time()), when(t.dis.Deadline > 0, text("; its deadline is "+took(float64(t.dis.Deadline))))),
+		el("p", nil, text("Since "), ago(t.dispatch.Time()), when(t.dis.DeadlineMS > 0, text("; its deadline is "+took(float64(t.dis.DeadlineMS))))),
 		when(long, el("p", class("why"), text("It was granted more time than tools usually get (execution.timeout.extended)."))),
 		v.control("DELETE /v1/calls/{call}", at("calls", string(first.Call)), attrs{"class", "stack"},
 			input("reason", "reason", "Reason; the agent is told", "", "maxlength", "500"), button("danger", "End this call")))
@@ -168,7 +135,7 @@ func (v *visit) running(t told, first *ledger.Packet) html {
 // delivered lets somebody who looked at the device say that nothing of a secret which this
 // call delivered is to be seen any more.
 func (v *visit) delivered(t told, first *ledger.Packet) html {
-	if t.fin.Status != string(capabilities.StatusOK) || t.dec.Envelope == nil || !front.Surface(nil, t.dec.Envelope.Grants).Banner {
+	if t.fin.Status != capabilities.StatusOK || t.env == nil || !front.Surface(nil, t.env.Grants).Banner {
 		return html{}
 	}
 	return v.control("POST /v1/lanes/{lane}/secrets-done", at("calls", string(first.Call)), attrs{"class", "card stack", "aria-labelledby", "done-h"},
@@ -186,33 +153,26 @@ func moodOf(m front.Mood) html {
 
 // signals are the warnings that follow from what was granted.
 func (t told) signals(id capabilities.CallID) html {
-	e := t.dec.Envelope
+	e := t.env
 	if e == nil {
 		return html{}
 	}
-	var declared []string
-	for category, keys := range e.Capabilities {
-		for _, k := range keys {
-			declared = append(declared, category+"."+k)
-		}
-	}
-	slices.Sort(declared)
-	s := front.Surface(declared, e.Grants)
+	s := front.Surface(e.Capabilities.Keys(), e.Grants)
 	return div("card mood "+known(string(s.Mood), "safe", "connected", "elevated", "restricted"),
 		el("h2", nil, moodOf(s.Mood)),
 		el("p", class("faint"), text(map[front.Mood]string{
 			front.MoodSafe: "It reaches no network and has nothing privileged.", front.MoodConnected: "It reaches a network.",
 			front.MoodElevated: "It can control what belongs to a person: mouse and keyboard, secrets or settings.", front.MoodRestricted: "Policy gave it less than the tool declares.",
 		}[s.Mood])),
-		when(s.Mood == front.MoodSafe && e.Risk != "low", el("p", class("faint"), text("Its risk lies in what it reads or changes on the device itself."))),
+		when(s.Mood == front.MoodSafe && e.Risk != policy.RiskLow, el("p", class("faint"), text("Its risk lies in what it reads or changes on the device itself."))),
 		when(s.Outbound, el("p", nil, span("tag", text("↗ reaches out")), when(len(s.Destinations) == 0, span("faint", text("as far as the device lets it"))), joined(s.Destinations))),
 		when(s.Banner, el("p", class("banner"), text("It gets a secret delivered."))),
 		when(s.Confirm, el("p", class("banner"), text("It may destroy something."))),
-		facts(fact{"Risk", risk(e.Risk)}, fact{"Granted", keysOf(id, e.Grants)}, fact{"Not granted", joined(s.Missing)}))
+		facts(fact{"Risk", risk(string(e.Risk))}, fact{"Granted", keysOf(id, e.Grants)}, fact{"Not granted", joined(s.Missing)}))
 }
 
 // frame says where a call acted, and that no picture of it is kept: what a screen
-// showed is payload, which the ledger never holds (DESIGN sections 7 and 14).
+// showed is payload, which the ledger never holds.
 func (t told) frame() html {
 	at := func(name string) string {
 		if n, ok := t.req.Evidence[name].(float64); ok {
@@ -245,20 +205,17 @@ func (t told) frame() html {
 
 // envelope is what the decision stood on, whole.
 func (t told) envelope(id capabilities.CallID) html {
-	if t.dec.Envelope == nil {
+	if t.env == nil {
 		return html{}
 	}
-	var body struct {
-		Envelope json.RawMessage `json:"envelope"`
-	}
-	_ = json.Unmarshal(t.decision.Body, &body) // it was read before
 	var pretty bytes.Buffer
-	if json.Indent(&pretty, body.Envelope, "", "  ") != nil {
+	if json.Indent(&pretty, t.dec.Envelope, "", "  ") != nil {
 		return html{}
 	}
+	isolation := string(t.env.Isolation)
 	return group(el("h2", class("part"), text("Envelope and decision")), div("card",
-		facts(fact{"Decision", text(t.dec.Effect)}, fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", when(t.dec.Snapshot != "", code(t.dec.Snapshot))}, fact{"Envelope", code(t.dec.Hash)},
-			fact{"Isolation", text(orElse(walls[t.dec.Envelope.Isolation], t.dec.Envelope.Isolation))}, fact{"Withheld", joined(t.dec.Withheld)}),
+		facts(fact{"Decision", text(t.dec.Effect.String())}, fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", when(t.dec.Snapshot != "", code(t.dec.Snapshot))}, fact{"Envelope", code(t.dec.EnvelopeHash)},
+			fact{"Isolation", text(orElse(walls[isolation], isolation))}, fact{"Withheld", joined(t.dec.Withheld)}),
 		el("details", attrs{"id", "envelope"}, el("summary", nil, text("The envelope as it was")), el("pre", attrs{"tabindex", "0", "aria-label", "The envelope"}, el("code", nil, lines(pretty.String()))))))
 }
 
@@ -279,31 +236,35 @@ func (t told) hops() html {
 		}
 		return k.Time()
 	}
+	decided := ""
+	if t.decision != nil {
+		decided = t.dec.Effect.String()
+	}
 	ran := t.dispatch != nil
 	node := t.dec.Routing != nil && t.dec.Routing.Selected != ""
 	all := []hop{
 		{"Asked", "through " + orElse(t.req.Surface, "a surface"), timeOf(t.request), html{}, t.request != nil},
 		{"Arguments", "checked against the tool's schema", timeOf(t.request), argumentsOf(t.req.Evidence), t.req.Digest != ""},
 		{"Node", "", time.Time{}, html{}, node},
-		{"Policy", t.dec.Effect, timeOf(t.decision), facts(fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", code(t.dec.Snapshot)}, fact{"Code", text(t.dec.Code)}), t.decision != nil},
+		{"Policy", decided, timeOf(t.decision), facts(fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", code(t.dec.Snapshot)}, fact{"Code", text(string(t.dec.Code))}), t.decision != nil},
 		{"Repeated", "no: a repeated call shows what the first gave", time.Time{}, html{}, t.decision != nil},
 		{"Person", orElse(iff(t.dec.Grant != "", "allowed by a grant"), "nobody had to be asked"), time.Time{}, when(t.dec.Grant != "", p(code(t.dec.Grant))), ran || t.dec.Grant != ""},
 		{"Written down", "request, decision and intent in one commit", timeOf(t.dispatch), html{}, ran},
-		{"Sent", "to the " + orElse(t.dis.Target, "node"), timeOf(t.dispatch), facts(fact{"Deadline", text(took(float64(t.dis.Deadline)))}), ran},
+		{"Sent", "to the " + orElse(t.dis.Target, "node"), timeOf(t.dispatch), facts(fact{"Deadline", text(took(float64(t.dis.DeadlineMS)))}), ran},
 		{"The device's word", "the device checked it anew", time.Time{}, html{}, ran && t.dis.Target == "node"},
-		{"Ran", "isolation " + orElse(t.dis.Given, "unknown"), time.Time{}, html{}, ran},
-		{"Recorded", orElse(t.ended(), "not yet"), timeOf(t.end), facts(fact{"Took", text(took(t.fin.Duration))}, fact{"Code", text(t.fin.Code)}, fact{"Effect", text(t.fin.Effect)}), t.end != nil},
+		{"Ran", "isolation " + orElse(string(t.dis.Given), "unknown"), time.Time{}, html{}, ran},
+		{"Recorded", orElse(t.ended(), "not yet"), timeOf(t.end), facts(fact{"Took", text(took(t.fin.DurationMS))}, fact{"Code", text(string(t.fin.Code))}, fact{"Effect", text(string(t.fin.Effect))}), t.end != nil},
 		{"Answered", orElse(t.ended(), "not yet"), timeOf(t.end), html{}, t.end != nil},
 	}
-	if ran && t.dis.Target == "node" && t.fin.Status != "ok" { // whether it ran then is in the device's journal
+	if ran && t.dis.Target == "node" && t.fin.Status != capabilities.StatusOK { // whether it ran then is in the device's journal
 		all[8].says, all[9].says = "the ledger does not say; the device's journal does", "the ledger does not say; the device's journal does"
 	}
-	if t.dec.Code == string(capabilities.CodeApprovalPending) {
+	if t.dec.Code == capabilities.CodeApprovalPending {
 		all[5].says, all[5].reached = "a person has to answer", true
 	}
 	if r := t.dec.Routing; r != nil {
-		all[2].says = orElse(r.Node.Label, r.Selected)
-		all[2].detail = facts(fact{"Chosen", text(r.Mode)}, fact{"Node", code(r.Selected)})
+		all[2].says = t.device()
+		all[2].detail = facts(fact{"Chosen", text(string(r.Mode))}, fact{"Node", code(string(r.Selected))})
 	} else if t.dispatch != nil {
 		all[2] = hop{name: "Node", says: "none is needed", reached: true}
 	}

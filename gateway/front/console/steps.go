@@ -32,5 +32,5 @@ func (t told) under() html {
 	if t.req.Parent == "" {
 		return html{}
 	}
-	return p(text("Step "+itoa(t.req.Step)+" of "), link(at("calls", t.req.Parent), text("the call that took it")), text("."))
+	return p(text("Step "+itoa(int(t.req.Step))+" of "), link(at("calls", string(t.req.Parent)), text("the call that took it")), text("."))
 }

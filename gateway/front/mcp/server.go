@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 const (
@@ -171,7 +172,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // every session.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.opts.Tokens.OnRevoke(func(id string) {
-		s.drop(func(v *view) bool { return v.who.TokenID == id }, &dispatch.Ended{By: dispatch.ByPerson, Err: withdrawn})
+		s.drop(func(v *view) bool { return v.who.TokenID == id }, &dispatch.Ended{By: packet.ByPerson, Err: withdrawn})
 	})()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

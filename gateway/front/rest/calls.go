@@ -16,6 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -186,7 +187,7 @@ type callView struct {
 	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
 	State      string                   `json:"state"`              // requested, dispatched, pending or ended
 	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, ended, failed or denied
-	EndedBy    dispatch.Ender           `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
+	EndedBy    packet.Ender             `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
 	Status     capabilities.Status      `json:"status,omitempty"`
 	Code       capabilities.Code        `json:"code,omitempty"`
 	Effect     capabilities.Effect      `json:"effect,omitempty"`
@@ -434,41 +435,7 @@ func fold(packets []ledger.Packet) []*callView {
 		if p.Node != "" {
 			v.Node = p.Node
 		}
-		var body struct {
-			Surface    string              `json:"surface"`
-			Parent     capabilities.CallID `json:"parent_call_id"`
-			Step       uint32              `json:"step"`
-			Evidence   map[string]any      `json:"evidence"`
-			Effect     string              `json:"effect"`
-			Status     capabilities.Status `json:"status"`
-			Code       capabilities.Code   `json:"code"`
-			DurationMS float64             `json:"duration_ms"`
-			Approval   string              `json:"approval"`
-			Task       string              `json:"task"`
-			EndedBy    dispatch.Ender      `json:"ended_by"`
-			Did        catalog.Did         `json:"did"`
-			Routing    struct {
-				Node struct {
-					Label string `json:"label"`
-				} `json:"selected_node"`
-			} `json:"routing"`
-		}
-		_ = json.Unmarshal(p.Body, &body) // what is missing stays empty
-		switch {
-		case p.Kind == ledger.KindCallRequest:
-			v.StartedAt, v.Surface, v.evidence = p.Time(), body.Surface, body.Evidence
-			v.Parent, v.Step = body.Parent, body.Step
-		case p.Kind == ledger.KindCallDecision:
-			v.Decision, v.Code, v.NodeLabel = body.Effect, body.Code, body.Routing.Node.Label
-			v.Envelope = summary(p.Body)
-		case p.Kind == ledger.KindCallDispatch:
-			v.State = "dispatched"
-		case p.Kind == ledger.KindCallPending:
-			v.State, v.approval, v.task = "pending", body.Approval, body.Task
-		case p.Kind.Terminal():
-			v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
-			v.Effect, v.EndedBy, v.did = capabilities.Effect(body.Effect), body.EndedBy, body.Did
-		}
+		v.take(p)
 	}
 	for _, v := range order {
 		v.Outcome = v.outcome()
@@ -476,15 +443,35 @@ func fold(packets []ledger.Packet) []*callView {
 	return order
 }
 
-// summary reads the envelope of a decision's packet; nil if it has none.
-func summary(body []byte) *policy.Summary {
-	var decision struct {
-		Envelope *policy.Summary `json:"envelope"`
-		Hash     string          `json:"envelope_hash"`
+// take adds what a packet of the call says; what a body lacks stays empty.
+func (v *callView) take(p *ledger.Packet) {
+	switch {
+	case p.Kind == ledger.KindCallRequest:
+		var body packet.Request
+		_ = json.Unmarshal(p.Body, &body)
+		v.StartedAt, v.Surface, v.evidence = p.Time(), body.Surface, body.Evidence
+		v.Parent, v.Step = body.Parent, body.Step
+	case p.Kind == ledger.KindCallDecision:
+		var body packet.Decision
+		_ = json.Unmarshal(p.Body, &body)
+		v.Decision, v.Code, v.NodeLabel = body.Effect.String(), body.Code, ""
+		if body.Routing != nil && body.Routing.Node != nil {
+			v.NodeLabel = body.Routing.Node.Label
+		}
+		v.Envelope = body.Summary()
+	case p.Kind == ledger.KindCallDispatch:
+		v.State = "dispatched"
+	case p.Kind == ledger.KindCallPending:
+		var body packet.End
+		_ = json.Unmarshal(p.Body, &body)
+		v.State, v.approval, v.task = "pending", body.Approval, body.Task
+	case p.Kind.Terminal():
+		var body packet.End
+		_ = json.Unmarshal(p.Body, &body)
+		v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
+		v.Effect, v.EndedBy, v.did = body.Effect, body.EndedBy, catalog.Did{}
+		if body.Did != nil {
+			v.did = catalog.Did(*body.Did)
+		}
 	}
-	if json.Unmarshal(body, &decision) != nil || decision.Envelope == nil {
-		return nil
-	}
-	decision.Envelope.Hash = decision.Hash
-	return decision.Envelope
 }

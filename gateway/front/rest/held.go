@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
 // held is the calls that run for each token, so that a revoked one ends its own.
@@ -49,6 +50,6 @@ func (h *held) revoked(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, cancel := range h.tokens[token] {
-		cancel(&dispatch.Ended{By: dispatch.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")})
+		cancel(&dispatch.Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")})
 	}
 }

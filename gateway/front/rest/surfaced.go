@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/drift"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -62,15 +63,14 @@ func (e effective) Granted(call capabilities.CallID) ([]string, bool) {
 	if err != nil || len(packets) == 0 {
 		return nil, false
 	}
-	var decision struct {
-		Envelope struct {
-			Grants []string `json:"effective_grants"`
-		} `json:"envelope"`
-	}
+	var decision packet.Decision
 	if json.Unmarshal(packets[0].Body, &decision) != nil {
 		return nil, false
 	}
-	return decision.Envelope.Grants, true
+	if e := decision.Summary(); e != nil {
+		return e.Grants, true
+	}
+	return nil, true
 }
 
 // drifted remembers the signals of late, so that a page which reports the same with

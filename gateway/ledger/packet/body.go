@@ -1,0 +1,154 @@
+package packet
+
+import (
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+)
+
+// Body is the body of a packet of this package: *Request, *Decision, *Dispatch, *End or
+// *Resolved.
+type Body interface {
+	// append appends the members in canonical form; ok=false leaves it to reflection.
+	append(o *object) (ok bool)
+}
+
+// Under names the call that a step was taken by, in each of its packets.
+type Under struct {
+	Parent capabilities.CallID `json:"parent_call_id,omitempty"`
+}
+
+// SetParent notes the call that the step belongs to; empty for a call that is no step.
+func (u *Under) SetParent(call capabilities.CallID) { u.Parent = call }
+
+// Request is the body of tool.call.request: digests and the descriptor's evidence
+// allowlist, never the payload (S0-31).
+type Request struct {
+	Under
+	Step      uint32                 `json:"step,omitempty"` // which of its parent's
+	Surface   string                 `json:"surface,omitempty"`
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	Requested capabilities.NodeID    `json:"requested_node_id,omitempty"`
+	Digest    string                 `json:"args_digest,omitempty"` // keyed SHA-256 of the arguments, hex
+	Evidence  map[string]any         `json:"evidence,omitempty"`
+	TimeoutMS int64                  `json:"timeout_ms,omitempty"`
+}
+
+// Decision is the body of tool.call.decision. The envelope is kept whole: it holds no
+// payload, and it is what reports and verifiers link to (S1-59).
+type Decision struct {
+	Under
+	Effect       policy.Effect         `json:"effect"`
+	Code         capabilities.Code     `json:"code,omitempty"`
+	Policies     []string              `json:"policies,omitempty"` // that determined it
+	LogOnly      []string              `json:"log_only,omitempty"`
+	Errors       []string              `json:"policy_errors,omitempty"`
+	Snapshot     string                `json:"policy_snapshot_id,omitempty"`
+	EnvelopeHash string                `json:"envelope_hash,omitempty"` // SHA-256 of Envelope, hex
+	Grant        string                `json:"grant,omitempty"`         // of a person's
+	Envelope     json.RawMessage       `json:"envelope,omitempty"`      // canonical
+	Routing      *capabilities.Routing `json:"routing,omitempty"`
+	Degraded     string                `json:"isolation_degraded,omitempty"`
+	// What policy looked at beside the envelope, for replays.
+	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Labels   []string                    `json:"labels,omitempty"`
+	Role     string                      `json:"role,omitempty"`
+	Taint    []string                    `json:"taint,omitempty"`
+	Withheld []string                    `json:"withheld_keys,omitempty"`
+}
+
+// Summary returns the fields of the envelope that surfaces show; nil if the packet has no
+// envelope that can be read.
+func (d *Decision) Summary() *policy.Summary {
+	var s *policy.Summary
+	if len(d.Envelope) == 0 || json.Unmarshal(d.Envelope, &s) != nil || s == nil {
+		return nil
+	}
+	s.Hash = d.EnvelopeHash
+	return s
+}
+
+// Dispatch is the body of tool.call.dispatch, the intent.
+type Dispatch struct {
+	Under
+	Target     string                      `json:"target"` // node or gateway
+	Grants     []string                    `json:"grants"`
+	Isolation  capabilities.IsolationClass `json:"isolation_class"`
+	Given      capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	DeadlineMS int64                       `json:"deadline_ms"`
+}
+
+// End is the body of tool.call.result, tool.call.failed, tool.call.reconciled and
+// tool.call.pending_approval.
+type End struct {
+	Under
+	Status     capabilities.Status         `json:"status"`
+	Code       capabilities.Code           `json:"code,omitempty"`
+	Effect     capabilities.Effect         `json:"effect,omitempty"`
+	Did        *Did                        `json:"did,omitempty"`
+	Digest     string                      `json:"output_digest,omitempty"` // keyed SHA-256 of the output, hex
+	Artifacts  []Artifact                  `json:"artifacts,omitempty"`
+	Blobs      []Blob                      `json:"blobs,omitempty"`
+	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
+	Observed   []Observed                  `json:"observed,omitempty"`
+	DurationMS float64                     `json:"duration_ms,omitempty"`
+	// Hops are when the hops of docs/architecture.md ended, from hop 2 (registry) to hop
+	// 11 (record), in µs since the call came in; the list ends where the call did. Guard
+	// and runner are told from the node's own duration.
+	Hops []int64 `json:"hops_us,omitempty"`
+	// EndedBy is who ended the call on purpose, if Code is cancelled and somebody did.
+	EndedBy Ender `json:"ended_by,omitempty"`
+	// Approval is the question that a pending call waits for, and Task what keeps it
+	// meanwhile, if it was deferred.
+	Approval string `json:"approval,omitempty"`
+	Task     string `json:"task,omitempty"`
+}
+
+// Ender says who ended a call on purpose; empty: nobody did. A caller that fell silent and
+// an end with the gateway are none of them.
+type Ender string
+
+// The enders.
+const (
+	ByCaller Ender = "caller" // the caller cancelled it, left, or ended what it showed them
+	ByPerson Ender = "person" // a person ended the call, or revoked the token that it was made with
+)
+
+// Did is what the call did, for lists that people read.
+type Did struct {
+	App   string `json:"app,omitempty"`
+	Typed uint32 `json:"typed,omitempty"` // characters, of no secret
+}
+
+// Artifact is an artifact of the call: its name may say something and is left out, its ID
+// says nothing.
+type Artifact struct {
+	ID   capabilities.ArtifactID `json:"artifact_id"`
+	MIME string                  `json:"mime"`
+	Size int64                   `json:"size"` // bytes
+	Code capabilities.Code       `json:"code,omitempty"`
+}
+
+// Blob is captured bytes that the result held.
+type Blob struct {
+	Field  string `json:"field"`
+	MIME   string `json:"mime"`
+	Size   int    `json:"size"`             // bytes
+	Digest string `json:"digest,omitempty"` // keyed, like the output's; empty of a step: its parent's packet has it
+}
+
+// Observed is what the node saw happen under one capability key.
+type Observed struct {
+	Key    string `json:"key"`
+	Detail string `json:"detail,omitempty"`
+	Count  uint32 `json:"count"`
+}
+
+// Resolved is the body of secret.resolved: which secret leaves the vault for which call.
+type Resolved struct {
+	Reference string `json:"secret_ref_id"`
+	Alias     string `json:"secret_alias,omitempty"`
+	Envelope  string `json:"envelope_hash"` // SHA-256, hex
+	Grant     string `json:"grant,omitempty"`
+}

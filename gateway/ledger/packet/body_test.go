@@ -1,0 +1,157 @@
+package packet
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+)
+
+// What old ledgers hold is what is written today, byte for byte: these bytes are hashed.
+func TestBodiesStayTheSame(t *testing.T) {
+	for _, c := range []struct {
+		body Body
+		want string
+	}{
+		{&Request{}, `{}`},
+		{
+			&Request{
+				Under: Under{"call_1"}, Step: 3, Surface: "mcp", RequestID: "r-1", Requested: "n1", Digest: "00ff",
+				Evidence: map[string]any{"url": "https://example.com/?a=<b>&c", "n": 1.5, "text": "\u2028é"}, TimeoutMS: 20000,
+			},
+			`{"args_digest":"00ff","evidence":{"n":1.5,"text":"` + "\u2028é" + `","url":"https://example.com/?a=<b>&c"},"parent_call_id":"call_1","request_id":"r-1","requested_node_id":"n1","step":3,"surface":"mcp","timeout_ms":20000}`,
+		},
+		{&Decision{}, `{"effect":"deny"}`},
+		{
+			&Decision{
+				Under: Under{"call_1"}, Effect: policy.Ask, Code: capabilities.CodeApprovalPending, Policies: []string{"b", "a"}, LogOnly: []string{"l"}, Errors: []string{"e"},
+				Snapshot: "sha256:aa", EnvelopeHash: "bb", Grant: "g-1", Envelope: json.RawMessage(`{"action":"echo","v":1}`),
+				Routing:  &capabilities.Routing{Requested: "n1", Selected: "n1", Mode: capabilities.SelectExplicit, Node: &capabilities.NodeSummary{Label: "study", Platform: "linux", Trust: "owner"}},
+				Degraded: "t2", Given: capabilities.ClassT3, Labels: []string{"home"}, Role: "agent", Taint: []string{"web"}, Withheld: []string{"network.http"},
+			},
+			`{"code":"approval_pending","effect":"ask","envelope":{"action":"echo","v":1},"envelope_hash":"bb","grant":"g-1","isolation_degraded":"t2","isolation_given":"t3","labels":["home"],"log_only":["l"],"parent_call_id":"call_1","policies":["b","a"],"policy_errors":["e"],"policy_snapshot_id":"sha256:aa","role":"agent","routing":{"requested_node_id":"n1","selected_node":{"label":"study","platform":"linux","trust_level":"owner"},"selected_node_id":"n1","selection_mode":"explicit"},"taint":["web"],"withheld_keys":["network.http"]}`,
+		},
+		{&Dispatch{Grants: []string{}}, `{"deadline_ms":0,"grants":[],"isolation_class":"","target":""}`},
+		{
+			&Dispatch{Under: Under{"call_1"}, Target: "node", Grants: []string{"data.read.screen"}, Isolation: capabilities.ClassT1, Given: capabilities.ClassT3, DeadlineMS: 1500},
+			`{"deadline_ms":1500,"grants":["data.read.screen"],"isolation_class":"t1","isolation_given":"t3","parent_call_id":"call_1","target":"node"}`,
+		},
+		{&End{}, `{"status":""}`},
+		{
+			&End{
+				Under: Under{"call_1"}, Status: capabilities.StatusOK, Code: capabilities.CodeCancelled, Effect: capabilities.EffectConfirmed, Did: &Did{App: "Editor", Typed: 12}, Digest: "cc",
+				Artifacts: []Artifact{{ID: "art_1", MIME: "video/webm", Size: 9}, {ID: "art_2", MIME: "a/b", Size: 0, Code: capabilities.CodeArtifactUnavailable}},
+				Blobs:     []Blob{{Field: "bytesBase64", MIME: "image/png", Size: 4, Digest: "dd"}, {Field: "x", MIME: "y"}}, Isolation: capabilities.ClassT2,
+				Observed: []Observed{{Key: "network.http", Detail: "example.com", Count: 2}, {Key: "k"}}, DurationMS: 12.25, Hops: []int64{1, 20, 300}, EndedBy: ByPerson,
+				Approval: "a-1", Task: "t-1",
+			},
+			`{"approval":"a-1","artifacts":[{"artifact_id":"art_1","mime":"video/webm","size":9},{"artifact_id":"art_2","code":"artifact_unavailable","mime":"a/b","size":0}],"blobs":[{"digest":"dd","field":"bytesBase64","mime":"image/png","size":4},{"field":"x","mime":"y","size":0}],"code":"cancelled","did":{"app":"Editor","typed":12},"duration_ms":12.25,"effect":"confirmed","ended_by":"person","hops_us":[1,20,300],"isolation_given":"t2","observed":[{"count":2,"detail":"example.com","key":"network.http"},{"count":0,"key":"k"}],"output_digest":"cc","parent_call_id":"call_1","status":"ok","task":"t-1"}`,
+		},
+		{&End{Did: &Did{}}, `{"did":{},"status":""}`},
+		{&Resolved{}, `{"envelope_hash":"","secret_ref_id":""}`},
+		{&Resolved{Reference: "ref-1", Alias: "bank", Envelope: "bb", Grant: "g-1"}, `{"envelope_hash":"bb","grant":"g-1","secret_alias":"bank","secret_ref_id":"ref-1"}`},
+	} {
+		got, err := Encode(c.body)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%T\n got %s, %v\nwant %s", c.body, got, err, c.want)
+		}
+	}
+}
+
+// What is written by hand is what the tags say, in canonical form, and is read back as it
+// was.
+func TestBodiesAreCanonical(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(name string) string { return rapid.StringN(0, 12, -1).Draw(t, name) }
+		texts := func(name string) []string { return rapid.SliceOfN(rapid.StringN(0, 6, -1), 0, 3).Draw(t, name) }
+		maybe := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		node := func(name string) capabilities.NodeID { return capabilities.NodeID(text(name)) }
+		under := Under{capabilities.CallID(text("parent"))}
+		decision := &Decision{
+			Under: under, Effect: policy.Effect(rapid.IntRange(0, 2).Draw(t, "effect")), Code: capabilities.Code(text("code")), Policies: texts("policies"), LogOnly: texts("log_only"),
+			Errors: texts("errors"), Snapshot: text("snapshot"), EnvelopeHash: text("hash"), Degraded: text("degraded"), Grant: text("grant"), Role: text("role"), Taint: texts("taint"),
+			Labels: texts("labels"), Withheld: texts("withheld"), Given: capabilities.IsolationClass(text("decided class")),
+		}
+		if maybe("envelope") {
+			decision.Envelope = json.RawMessage(`{"a":[],"v":1}`)
+		}
+		if maybe("routing") {
+			decision.Routing = &capabilities.Routing{Requested: node("requested"), Selected: node("selected"), Mode: capabilities.SelectionMode(text("mode"))}
+			if maybe("node") {
+				decision.Routing.Node = &capabilities.NodeSummary{Label: text("label"), Platform: text("platform"), Trust: text("trust")}
+			}
+		}
+		request := &Request{
+			Under: under, Step: rapid.Uint32().Draw(t, "step"), Surface: text("surface"), RequestID: capabilities.RequestID(text("request")), Requested: node("target"), Digest: text("digest"),
+			TimeoutMS: rapid.Int64Range(0, 1e9).Draw(t, "timeout"),
+		}
+		if maybe("evidence") {
+			request.Evidence = map[string]any{text("name"): text("value"), "n": 1.5}
+		}
+		end := &End{
+			Under: under, Status: capabilities.Status(text("status")), Code: capabilities.Code(text("end code")), Effect: capabilities.Effect(text("end effect")),
+			Digest: text("output"), Isolation: capabilities.IsolationClass(text("given")), DurationMS: rapid.Float64Range(0, 1e6).Draw(t, "duration"),
+			EndedBy: Ender(text("ended by")), Hops: rapid.SliceOfN(rapid.Int64Range(1, 1e9), 0, 10).Draw(t, "hops"), Approval: text("approval"), Task: text("task"),
+		}
+		if maybe("more") {
+			end.Blobs = []Blob{{Field: text("field"), MIME: text("mime"), Size: 3, Digest: text("blob")}}
+			end.Observed = []Observed{{Key: text("key"), Detail: text("detail"), Count: 2}}
+			end.Did = &Did{App: text("app"), Typed: rapid.Uint32().Draw(t, "typed")}
+			end.Artifacts = []Artifact{{ID: capabilities.ArtifactID(text("id")), MIME: text("artifact mime"), Size: 7, Code: capabilities.Code(text("artifact code"))}}
+		}
+		intent := &Dispatch{
+			Under: under, Target: text("target"), Grants: append([]string{}, texts("grants")...), Isolation: capabilities.IsolationClass(text("class")),
+			Given: capabilities.IsolationClass(text("class given")), DeadlineMS: rapid.Int64Range(0, 1e9).Draw(t, "deadline"),
+		}
+		secret := &Resolved{Reference: text("reference"), Alias: text("alias"), Envelope: text("sealed"), Grant: text("secret grant")}
+		for _, b := range []Body{request, decision, intent, end, secret} {
+			want, err := canonical.Marshal(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Encode(b)
+			if err != nil || string(got) != string(want) {
+				t.Fatalf("%T\n got %s, %v\nwant %s", b, got, err, want)
+			}
+			read := reflect.New(reflect.TypeOf(b).Elem()).Interface().(Body)
+			if err := json.Unmarshal(got, read); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := Encode(read); err != nil || string(again) != string(got) {
+				t.Fatalf("%T\nread %s, %v\n not %s", b, again, err, got)
+			}
+		}
+	})
+}
+
+// A decision without an envelope, or with one that is none, has no summary.
+func TestSummary(t *testing.T) {
+	for _, envelope := range []string{"", "null", "[]", `{"risk_level":1}`} {
+		if s := (&Decision{EnvelopeHash: "bb", Envelope: json.RawMessage(envelope)}).Summary(); s != nil {
+			t.Errorf("%q: %+v", envelope, s)
+		}
+	}
+	s := (&Decision{EnvelopeHash: "bb", Envelope: json.RawMessage(`{"risk_level":"low","effective_grants":["ui.render"],"more":1}`)}).Summary()
+	if s == nil || s.Hash != "bb" || s.Risk != policy.RiskLow || len(s.Grants) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func BenchmarkDecision(b *testing.B) {
+	d := &Decision{
+		Effect: policy.Allow, Policies: []string{"fixture"}, Snapshot: "sha256:3b5ec7413f1f183e48287b0cf0a9818ea1380769e26a315768f072c8e4984dc7",
+		Envelope: json.RawMessage(`{"action":"echo","v":1}`),
+		Routing:  &capabilities.Routing{Selected: "n1", Mode: capabilities.SelectSole, Node: &capabilities.NodeSummary{Label: "bench", Platform: "linux"}},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Encode(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
