@@ -81,7 +81,7 @@ func (a *Agent) heedRules(ctx context.Context) error {
 func (a *Agent) noteRules() { _ = a.journal.Ruled(a.rules.ID()) } // it has logged why not
 
 // readiness is what the handlers say, and what the owner says about it: a
-// capability that is never allowed is not offered (DESIGN section 5).
+// capability that is never allowed is not offered.
 func (a *Agent) readiness(ctx context.Context) []capabilities.Readiness {
 	return a.owned(a.runner.Readiness(ctx))
 }

@@ -9,7 +9,7 @@ import (
 
 // IsolationClass is how strongly a call's execution is confined (S1-35). Order
 // is strength: t0 < t1 < t2 < t3. ClassSession ranks as t3 and says that the work
-// must live in the person's session (DESIGN section 6). ClassNone is what a
+// must live in the person's session. ClassNone is what a
 // handler states when it can give no isolation at all; it satisfies nothing.
 type IsolationClass string
 
@@ -62,7 +62,7 @@ const (
 	ReasonNodeOutdated     Reason = "node_outdated"  // its program is too old for this capability
 )
 
-// Readiness is the one truth about a capability on a node (DESIGN section 5).
+// Readiness is the one truth about a capability on a node.
 type Readiness struct {
 	Capability CapabilityID `json:"capability" cbor:"1,keyasint"`
 	Reason     Reason       `json:"reason,omitempty" cbor:"2,keyasint,omitempty"`

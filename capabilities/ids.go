@@ -63,7 +63,7 @@ func (t ToolID) Action() string {
 }
 
 // WireName is the name MCP clients see by default: '.' and '-' become '_',
-// because most clients refuse dots (DESIGN section 11). The registry refuses
+// because most clients refuse dots. The registry refuses
 // two tools that would share one.
 func (t ToolID) WireName() string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(string(t))

@@ -15,8 +15,8 @@ const (
 	StatusPending Status = "pending" // it waits for a person; repeat the identical call to join
 )
 
-// Effect says what was verified about a call's effect on the device (DESIGN
-// promise 6). The zero value means the tool makes no such claim.
+// Effect says what was verified about a call's effect on the device (promise 6
+// of docs/architecture.md). The zero value means the tool makes no such claim.
 type Effect string
 
 const (
@@ -62,7 +62,7 @@ type Blob struct {
 	Bytes []byte `json:"-"`
 }
 
-// Result is the one answer every surface projects (DESIGN section 4, hop 12).
+// Result is the one answer every surface projects (hop 12 of docs/architecture.md).
 type Result struct {
 	Call      CallID `json:"call_id"`
 	Tool      ToolID `json:"tool_id"`

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// StepCall is another call inside a running one (DESIGN section 15): the gateway judges
+// StepCall is another call inside a running one: the gateway judges
 // and records it as any call, under the parent's ID, and the node's guard has its word.
 // Which tools a call may take as steps is in the descriptors.
 type StepCall struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // elsewhere refuses requests of which it is not known that they come from another device
-// than those on which an agent has its hands now (DESIGN section 6): whatever is typed
+// than those on which an agent has its hands now: whatever is typed
 // there may be the agent's. But is a device that the request is itself about to take from
 // the agent, or has; "" for none.
 func (g *Gateway) elsewhere(r *http.Request, but capabilities.NodeID) error {

@@ -14,7 +14,7 @@ import (
 const keepHeadWithin = 5 * time.Second
 
 // nodeHead keeps the latest signed head of a node's own log, so that a truncated
-// journal shows (DESIGN section 7). It does not block the node's session.
+// journal shows. It does not block the node's session.
 func (g *Gateway) nodeHead(node capabilities.NodeID, key ed25519.PublicKey, h wire.Head) {
 	head := chain.Head{Chain: string(node), Seq: h.Seq, Hash: h.Hash, Time: h.Time}
 	if len(h.Sig) != len(head.Sig) || len(key) != len(head.Key) {

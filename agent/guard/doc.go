@@ -1,4 +1,4 @@
-// Package guard is the device's last word (DESIGN section 4, hop 9): it checks the
+// Package guard is the device's last word (hop 9 of docs/architecture.md): it checks the
 // gateway's order against itself, the stop switch, the owner's rules and the
 // isolation this host really gives. It can only narrow.
 //

@@ -26,7 +26,7 @@ const inputKey = "privileged.input.inject"
 const answerMargin = 3 * time.Second
 
 // owner applies the owner's rules with the gateway's own policy library: the
-// stricter of the two decisions holds (DESIGN section 4, hop 9). What the owner
+// stricter of the two decisions holds (hop 9 of docs/architecture.md). What the owner
 // wants to be asked about waits for the person at the device; without a desk,
 // asking is a no.
 func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {

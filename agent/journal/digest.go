@@ -16,7 +16,7 @@ import (
 const macLife = 24 * time.Hour
 
 // macKey is the key under which arguments and outputs are digested, in a file
-// beside the journal that is overwritten daily (DESIGN section 7: a short typed
+// beside the journal that is overwritten daily (a short typed
 // PIN must not be guessable from a digest).
 type macKey struct {
 	path string

@@ -15,7 +15,7 @@ import (
 const maxPeers = 64
 
 // heads keeps the latest signed head of the journal itself and of each gateway,
-// so that a chain that was cut short shows (DESIGN section 7). The file is
+// so that a chain that was cut short shows. The file is
 // replaced whole; it may lag behind by a second.
 type heads struct {
 	mu    sync.Mutex

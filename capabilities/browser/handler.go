@@ -24,7 +24,7 @@ const (
 	// can not give it, the family is not ready. Never a silent fallback.
 	SandboxAuto Sandbox = "auto"
 	// SandboxOff runs Chrome without its sandbox. The owner chose it, readiness
-	// says so (Degraded), and policy has to accept it explicitly (DESIGN 14).
+	// says so (Degraded), and policy has to accept it explicitly.
 	SandboxOff Sandbox = "off"
 )
 

@@ -87,7 +87,7 @@ const (
 )
 
 // Consent is the longest permission a person may give when policy makes them
-// asked (DESIGN section 6).
+// asked.
 type Consent string
 
 // The consent classes.

@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// Ticket is the gateway's one-time order to a node (DESIGN section 4, hop 8). The
+// Ticket is the gateway's one-time order to a node (hop 8 of docs/architecture.md). The
 // connection authenticates it; sequence, lifetime and stop epoch keep a delayed
 // or repeated one from running. Its times are relative, because clocks differ.
 type Ticket struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // Head is the signed head of one side's hash chain; the other side keeps the
-// latest, so that truncation shows (DESIGN section 7). The zero value is none.
+// latest, so that truncation shows. The zero value is none.
 type Head struct {
 	Seq  uint64   `cbor:"1,keyasint,omitempty"`
 	Hash [32]byte `cbor:"2,keyasint"`

@@ -16,7 +16,7 @@ import (
 )
 
 // ALPN is the application protocol of every connection between a node and a
-// gateway (DESIGN section 5).
+// gateway.
 const ALPN = "handrail/1"
 
 // Versions of the protocol. A gateway serves nodes one version older.

@@ -11,7 +11,7 @@ import (
 const MaxSteps = 4096
 
 // Step asks for a step of a running call: another call inside it, which the gateway
-// judges and records as any (DESIGN section 15). On the parent's call stream, node to
+// judges and records as any other. On the parent's call stream, node to
 // gateway, once its ticket says Steps; any number before the Answer, several at once.
 type Step struct {
 	// Number counts the steps of the parent from 1; each is larger than the one before.

@@ -9,7 +9,7 @@ import (
 )
 
 // ViaDevice is the person at the device that the call is for, by a chord on its own
-// keyboard (DESIGN section 6): the word of the device's owner.
+// keyboard: the word of the device's owner.
 const ViaDevice Via = "device"
 
 // DeviceOwner is who an answer with ViaDevice is recorded of.

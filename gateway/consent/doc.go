@@ -1,4 +1,4 @@
-// Package consent is a person's word (DESIGN section 4, hop 6): what waits to be
+// Package consent is a person's word (hop 6 of docs/architecture.md): what waits to be
 // approved, and the grants that answers leave behind.
 //
 // The story in the order of reading: grant.go (what a grant is and what it

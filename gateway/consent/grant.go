@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// Kind is how long a person's word is good (DESIGN section 6).
+// Kind is how long a person's word is good.
 type Kind string
 
 // The kinds.
@@ -25,7 +25,7 @@ const (
 // Bounds of what can be granted.
 const (
 	MaxLease     = time.Hour
-	defaultLease = 5 * time.Minute // DESIGN section 6
+	defaultLease = 5 * time.Minute
 	sessionLife  = 12 * time.Hour
 	alwaysLife   = 365 * 24 * time.Hour
 	onceLife     = 10 * time.Minute // a late approval waits so long for its call

@@ -41,7 +41,7 @@ type held struct {
 
 // Hands gives where an agent has its hands now, for each device those that last longest:
 // by a lease, by a session grant, or while a call runs that nobody leased, for one call
-// can type a whole command (DESIGN section 6). Answers that widen what agents may do must
+// can type a whole command. Answers that widen what agents may do must
 // come from elsewhere.
 func (c *Consent) Hands() []Hands {
 	now := c.opts.Now()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// MaxBody is the largest request body (DESIGN section 4, hop 1).
+	// MaxBody is the largest request body (hop 1 of docs/architecture.md).
 	MaxBody = 1 << 20
 	// bodyTime is how long a client may take to send one.
 	bodyTime = 30 * time.Second

@@ -226,7 +226,7 @@ func (n *Nodes) quicConfig() *quic.Config {
 		HandshakeIdleTimeout:  helloTimeout,
 		MaxIncomingStreams:    2, // a node opens its control stream, nothing else
 		MaxIncomingUniStreams: -1,
-		Allow0RTT:             false, // replays must not reach us (DESIGN section 4, hop 8)
+		Allow0RTT:             false, // replays must not reach us (hop 8 of docs/architecture.md)
 	}
 }
 

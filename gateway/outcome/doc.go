@@ -5,7 +5,7 @@
 // and expiry; nothing is given out after it expired; the whole stays within a
 // quota by dropping first what would expire first; a digest in the ledger can not
 // be guessed without its call's key, and once that key has expired not with it
-// either (DESIGN section 7: a short typed PIN must not be guessable).
+// either (a short typed PIN must not be guessable).
 //
 // It must never import the ledger, and the ledger never holds what is kept here.
 package outcome

@@ -10,7 +10,7 @@ import (
 )
 
 // Details of CodeAmbiguousNode: which of the two "otherwise" cases it is
-// (DESIGN section 14; S0 has one error for both).
+// (S0-18 has one error for both).
 const (
 	DetailNone    = "no_eligible_node"
 	DetailSeveral = "several_eligible_nodes"

@@ -1,4 +1,4 @@
-// Package stop is the site's stop switch (DESIGN section 1, promise 3): whether it
+// Package stop is the site's stop switch (promise 3 of docs/architecture.md): whether it
 // is on, since when and by whom, at which epoch, and what each node said of its own.
 //
 // Promises: a stop is in effect before it is written down, and stays in effect when

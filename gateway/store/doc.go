@@ -7,7 +7,7 @@
 // fails takes nobody with it; a failed fsync ends all writing for good, because
 // after it nobody knows what the disk holds; the WAL starts over however busy
 // writers are, so it stays small, unless a reader holds on to an old state; disk
-// for terminal packets is kept in reserve (DESIGN sections 4, 12), and with it a store
+// for terminal packets is kept in reserve, and with it a store
 // opens on a disk without a free byte. SQL is written
 // with $1 … $n in order, so that the same text can serve PostgreSQL.
 //

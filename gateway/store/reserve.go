@@ -11,7 +11,7 @@ import (
 
 // reserve is a ballast file: disk that is ours already and that is given up when
 // the disk is full, so that the results of calls that are running can still be
-// recorded (DESIGN section 4). The leader owns it. It is given up in slices, because
+// recorded. The leader owns it. It is given up in slices, because
 // whoever filled the disk may take what is free before we do.
 type reserve struct {
 	path  string

@@ -126,7 +126,7 @@ func errorText(e *errorBody, details []byte) string {
 }
 
 // effectNote says to the model what _meta says to programs: how far the effect was
-// verified (DESIGN promise 6), and that the result holds third-party content.
+// verified (promise 6 of docs/architecture.md), and that the result holds third-party content.
 func effectNote(r *capabilities.Result) string {
 	var parts []string
 	if r.Effect != "" {

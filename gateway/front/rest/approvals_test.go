@@ -24,7 +24,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	at := "/v1/approvals/" + list.Approvals[0].ID
-	// Agents never see or answer, not even their own question (DESIGN section 6).
+	// Agents never see or answer, not even their own question.
 	for _, call := range [][2]string{{"GET", "/v1/approvals"}, {"POST", at}, {"GET", "/v1/grants"}, {"POST", "/v1/grants"}, {"DELETE", "/v1/grants/g-1"}} {
 		a.fails(a.agent, call[0], call[1], "", capabilities.CodeForbidden)
 	}

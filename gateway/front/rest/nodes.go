@@ -22,7 +22,7 @@ type nodeView struct {
 	Capabilities []capabilityView `json:"capabilities"`
 }
 
-// capabilityView is the one truth about a capability (DESIGN section 5): ready,
+// capabilityView is the one truth about a capability: ready,
 // or a reason and a fix. Policy is not in it: it depends on who asks.
 type capabilityView struct {
 	Capability capabilities.CapabilityID   `json:"capability"`
