@@ -80,7 +80,7 @@ bench-tokens: ## what a model reads of the suite's recorded calls, as JSON and a
 	@.ci/setup test
 	@.ci/conformance install
 	mkdir -p dist
-	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./test/capability -args -record $(CURDIR)/dist/calls.jsonl
+	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./suite/browser -args -record $(CURDIR)/dist/calls.jsonl
 	HANDRAIL_CONFORMANCE=$(CURDIR)/.tools/conformance go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp -args -recorded $(CURDIR)/dist/calls.jsonl
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)

@@ -243,7 +243,7 @@ func TestEveryRefusalIsSeen(t *testing.T) {
 		}
 		return all
 	}
-	given, seen := in("*.go"), in("*_linux_test.go", "../../test/capability/desktop/*.go")
+	given, seen := in("*.go"), in("*_linux_test.go", "../../suite/desktop/*.go")
 	if len(given) < 20 {
 		t.Fatalf("only %d codes are found", len(given))
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	api "github.com/handrail-dev/handrail/gateway/client"
-	"github.com/handrail-dev/handrail/test/capability"
+	"github.com/handrail-dev/handrail/suite"
+	"github.com/handrail-dev/handrail/suite/browser"
 )
 
 // Where the suite serves its pages and where its files are, unless flags say
@@ -73,7 +74,7 @@ func newBrowserSuiteCmd() *cobra.Command {
 }
 
 func runSuite(cmd *cobra.Command, o suiteOptions) error {
-	behaviours, err := o.chosen(capability.All())
+	behaviours, err := o.chosen(browser.All())
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 		}
 	}
 	options.Behaviours, options.Done = behaviours, say.done
-	report, err := capability.Run(cmd.Context(), options)
-	var blocked *capability.Blocked
+	report, err := browser.Run(cmd.Context(), options)
+	var blocked *browser.Blocked
 	if errors.As(err, &blocked) {
 		return blockedPages(cmd, blocked)
 	}
@@ -111,18 +112,18 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	if err != nil {
 		return err // interrupted
 	}
-	if report.Count(capability.Failed) > 0 {
+	if report.Count(suite.Failed) > 0 {
 		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
 	}
-	if n := len(behaviours); n > 0 && report.Count(capability.NotRun) == n {
+	if n := len(behaviours); n > 0 && report.Count(suite.NotRun) == n {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "none of the behaviours could be run").WithHint("The lines above say what each of them needs.")
 	}
 	return nil
 }
 
 // chosen are those of all that the flags choose.
-func (o suiteOptions) chosen(all []*capability.Behaviour) ([]*capability.Behaviour, error) {
-	shard, err := capability.ParseShard(o.shard)
+func (o suiteOptions) chosen(all []*suite.Behaviour) ([]*suite.Behaviour, error) {
+	shard, err := suite.ParseShard(o.shard)
 	if err != nil {
 		return nil, usageError("--shard %v", err)
 	}
@@ -132,7 +133,7 @@ func (o suiteOptions) chosen(all []*capability.Behaviour) ([]*capability.Behavio
 			return nil, usageError("--run: %v", err)
 		}
 	}
-	chosen := capability.Select(all, match)
+	chosen := suite.Select(all, match)
 	if len(chosen) == 0 {
 		return nil, usageError("--run %q matches no behaviour", o.run)
 	}
@@ -141,14 +142,15 @@ func (o suiteOptions) chosen(all []*capability.Behaviour) ([]*capability.Behavio
 }
 
 // target is where the suite's calls go, and as whom.
-func (o suiteOptions) target(cmd *cobra.Command) (capability.Options, error) {
+func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 	lanes := o.lanes
 	if lanes <= 0 {
 		lanes = 2 * runtime.NumCPU()
 	}
 	// Two suites on one gateway must not meet in a lane; lanes are remembered, so
 	// their names come from a small stock.
-	c := capability.Options{Lanes: lanes, Name: fmt.Sprintf("suite-%d", os.Getpid()%32), Uploads: o.uploads}
+	c := browser.Options{Lanes: lanes, Uploads: o.uploads}
+	c.Name = fmt.Sprintf("suite-%d", os.Getpid()%32)
 	if c.Uploads == "" {
 		c.Uploads = os.Getenv(suiteUploadsEnv)
 	}
@@ -220,7 +222,7 @@ func readerToken(cmd *cobra.Command, base *url.URL) string {
 }
 
 // blockedPages tells what has to be allowed, and where.
-func blockedPages(cmd *cobra.Command, b *capability.Blocked) error {
+func blockedPages(cmd *cobra.Command, b *browser.Blocked) error {
 	var rules strings.Builder
 	for _, origin := range b.Origins {
 		text, err := policy.OriginPermit(origin, "For 'handrail suite browser'.")
@@ -244,10 +246,9 @@ type suiteSayer struct {
 	json   bool
 	total  int
 	number int
-	suite  string // "": browser
 }
 
-func (s *suiteSayer) listed(b *capability.Behaviour) {
+func (s *suiteSayer) listed(b *suite.Behaviour) {
 	if s.json {
 		_ = printJSON(s.out, map[string]any{"id": b.ID, "title": b.Title, "proves": b.Proves})
 		return
@@ -255,50 +256,42 @@ func (s *suiteSayer) listed(b *capability.Behaviour) {
 	fmt.Fprintf(s.out, "%-34s %s: %s\n", b.ID, b.Title, b.Proves)
 }
 
-func (s *suiteSayer) done(o capability.Outcome) {
+func (s *suiteSayer) done(o suite.Outcome) {
 	s.number++
 	if s.json {
 		v := o.View()
 		_ = printJSON(s.out, struct {
 			Event string `json:"event"`
-			capability.OutcomeView
+			suite.OutcomeView
 		}{"behaviour", v})
 		return
 	}
-	word := map[capability.Status]string{capability.Passed: "ok", capability.Failed: "FAIL", capability.NotRun: "skip"}[o.Status]
+	word := map[suite.Status]string{suite.Passed: "ok", suite.Failed: "FAIL", suite.NotRun: "skip"}[o.Status]
 	fmt.Fprintf(s.out, "%*d/%d  %-4s  %-34s %6d ms  %s: %s\n", len(fmt.Sprint(s.total)), s.number, s.total, word, o.ID, o.Duration.Milliseconds(), o.Title, o.Proves)
-	if o.Status == capability.NotRun {
+	if o.Status == suite.NotRun {
 		fmt.Fprintln(s.out, "          "+o.Error)
 	}
-	if o.Status == capability.Failed {
+	if o.Status == suite.Failed {
 		for line := range strings.Lines(o.Error) {
 			fmt.Fprintln(s.out, "          "+plain(strings.TrimRight(line, "\n")))
 		}
 	}
 }
 
-func (s *suiteSayer) end(r *capability.Report, dir string) {
+func (s *suiteSayer) end(r *suite.Report, dir string) {
 	if s.json {
 		_ = printJSON(s.out, map[string]any{
-			"event": "report", s.behind(): r.Chrome, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(capability.Passed),
-			"failed": r.Count(capability.Failed), "not_run": r.Count(capability.NotRun), "duration_ms": r.Took.Milliseconds(), "dir": dir,
+			"event": "report", r.BehindName(): r.Behind, "node_id": r.Node, "total": len(r.Outcomes), "passed": r.Count(suite.Passed),
+			"failed": r.Count(suite.Failed), "not_run": r.Count(suite.NotRun), "duration_ms": r.Took.Milliseconds(), "dir": dir,
 		})
 		return
 	}
-	fmt.Fprintf(s.out, "\n%d passed, %d failed", r.Count(capability.Passed), r.Count(capability.Failed))
-	if n := r.Count(capability.NotRun); n > 0 {
+	fmt.Fprintf(s.out, "\n%d passed, %d failed", r.Count(suite.Passed), r.Count(suite.Failed))
+	if n := r.Count(suite.NotRun); n > 0 {
 		fmt.Fprintf(s.out, ", %d not run", n)
 	}
-	fmt.Fprintf(s.out, " in %s; %s %s on node %s\n", r.Took.Round(100*time.Millisecond), s.behind(), plain(r.Chrome), r.Node)
+	fmt.Fprintf(s.out, " in %s; %s %s on node %s\n", r.Took.Round(100*time.Millisecond), r.BehindName(), plain(r.Behind), r.Node)
 	if dir != "" {
 		fmt.Fprintf(s.out, "report: %s\n", dir)
 	}
-}
-
-// behind names what stands behind the suite's tools.
-func (s *suiteSayer) behind() string {
-	if s.suite == "" {
-		return "chrome"
-	}
-	return s.suite
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/test/capability"
-	"github.com/handrail-dev/handrail/test/capability/desktop"
+	"github.com/handrail-dev/handrail/suite"
+	"github.com/handrail-dev/handrail/suite/desktop"
 )
 
 func newDesktopSuiteCmd() *cobra.Command {
@@ -46,7 +46,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
 	if err != nil {
 		return err
 	}
-	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours), suite: "desktop"}
+	say := suiteSayer{out: cmd.OutOrStdout(), json: commonOf(cmd).json, total: len(behaviours)}
 	if o.list {
 		for _, b := range behaviours {
 			say.listed(b)
@@ -58,7 +58,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
 		return err
 	}
 	target.Behaviours, target.Done = behaviours, say.done
-	options := desktop.Options{Options: target}
+	options := desktop.Options{Options: target.Options}
 	if person {
 		options.Person = func(ctx context.Context) error {
 			// Only the mouse itself tells that it was moved: the call that runs ends by it.
@@ -85,7 +85,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
 	if err != nil {
 		return err // interrupted
 	}
-	if report.Count(capability.Failed) > 0 {
+	if report.Count(suite.Failed) > 0 {
 		return &exitError{code: exitFailed, err: capabilities.Errorf(capabilities.CodeExecutionFailed, "some behaviours failed"), silent: true}
 	}
 	return nil

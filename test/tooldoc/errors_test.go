@@ -101,7 +101,7 @@ func givers(t *testing.T) map[string]map[string]bool {
 		rel, _ := filepath.Rel(root, name)
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
-			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "test" || rel == "bin" || rel == "dist") {
+			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "test" || rel == "suite" || rel == "bin" || rel == "dist") {
 				return fs.SkipDir
 			}
 			return nil

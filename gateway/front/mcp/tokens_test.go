@@ -19,9 +19,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// -args -recorded FILE measures what models read of recorded calls (test/capability -record) in
+// -args -recorded FILE measures what models read of recorded calls (suite/browser -record) in
 // both forms, by the tokenizer o200k of the npm package gpt-tokenizer below HANDRAIL_CONFORMANCE.
-var recordedFile = flag.String("recorded", "", "results that test/capability kept by -record")
+var recordedFile = flag.String("recorded", "", "results that suite/browser kept by -record")
 
 // tokenizer counts the tokens of each string of a JSON list.
 const tokenizer = `const {countTokens} = require(process.argv[1] + '/gpt-tokenizer/cjs/encoding/o200k_base.js');

@@ -23,8 +23,8 @@ import (
 	"github.com/handrail-dev/handrail/platform/atspi"
 	opener "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/platform/x11"
+	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/test/bench/figures"
-	"github.com/handrail-dev/handrail/test/capability"
 	"github.com/handrail-dev/handrail/test/desk"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -49,7 +49,7 @@ type bench struct {
 	t     *testing.T
 	d     *desk.Desk
 	h     *handler.Handler
-	lane  *capability.Lane
+	lane  *suite.Lane
 	times int
 	rows  []row
 }
@@ -76,7 +76,7 @@ func TestFigures(t *testing.T) {
 	n := s.AddNode("desk", b.h)
 	n.AwaitReady(b.h.Capabilities()...)
 	s.Grant("agent", n, "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard")
-	b.lane, err = capability.Dial(t.Context(), capability.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent)}, "bench", "desktop")
+	b.lane, err = suite.Dial(t.Context(), suite.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent)}, "bench", "desktop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (b *bench) node(tool string, args map[string]any) capabilities.Output {
 }
 
 // far makes a call over MCP, gateway and node.
-func (b *bench) far(tool string, args map[string]any) *capability.Call {
+func (b *bench) far(tool string, args map[string]any) *suite.Call {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
