@@ -15,6 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -25,6 +28,7 @@ const (
 	// MaxAnswer is the largest answer of an authenticator that is read, in bytes.
 	MaxAnswer = 32 << 10
 	maxUsed   = 10_000
+	partyName = "Handrail"
 )
 
 // Users is who has passkeys; gateway/principal implements it.
@@ -41,9 +45,10 @@ type Users interface {
 type Place struct {
 	name   string // the relying party's ID
 	origin string
+	party  *webauthn.WebAuthn // verifies what comes from there
 }
 
-// At gives the place of an origin such as "https://handrail.example:7480".
+// At returns the place of an origin such as "https://handrail.example:7480".
 // CodeInvalidRequest for one that no browser makes passkeys for: addresses, and names
 // without TLS other than localhost.
 func At(origin string) (Place, error) {
@@ -64,7 +69,17 @@ func At(origin string) (Place, error) {
 		return Place{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "browsers use passkeys over HTTPS only").
 			WithHint("Serve HTTPS: see 'handrail gateway --help'.")
 	}
-	return Place{name: name, origin: u.Scheme + "://" + strings.ToLower(u.Host)}, nil
+	at := Place{name: name, origin: u.Scheme + "://" + strings.ToLower(u.Host)}
+	at.party, err = webauthn.New(&webauthn.Config{
+		RPID: at.name, RPDisplayName: partyName, RPOrigins: []string{at.origin},
+		// No extension is asked for, and what one says is not looked at.
+		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
+	})
+	if err != nil {
+		return Place{}, capabilities.Wrap(capabilities.CodeInvalidRequest, err, fmt.Sprintf("browsers keep no passkeys for %.200q", name)).
+			WithHint("Open the console by another name of the gateway ('--host' and '--url' of 'handrail gateway' tell it one).")
+	}
+	return at, nil
 }
 
 // Options of New.
@@ -160,8 +175,11 @@ func (k *Keys) spend(challenge string) error {
 	return nil
 }
 
-func refused(why string) *capabilities.Error {
-	return capabilities.Errorf(capabilities.CodeUnauthenticated, "the passkey's answer does not count: %s", why).
+func refused(why string) *capabilities.Error { return refusedFor(nil, why) }
+
+// refusedFor keeps the library's words, which are for logs, behind ours.
+func refusedFor(cause error, why string) *capabilities.Error {
+	return capabilities.Wrap(capabilities.CodeUnauthenticated, cause, "the passkey's answer does not count: "+why).
 		WithHint("Try again; a question to a passkey is good once and for two minutes.")
 }
 
@@ -243,13 +261,13 @@ func (k *Keys) BeginRegister(ctx context.Context, by principal.Identity, at Plac
 		return CreateOptions{}, err
 	}
 	o := CreateOptions{
-		Challenge: k.challenge(toRegister, at, by.TokenID, nil), RP: Party{at.name, "Handrail"},
+		Challenge: k.challenge(toRegister, at, by.TokenID, nil), RP: Party{at.name, partyName},
 		User:    Account{base64.RawURLEncoding.EncodeToString([]byte(handle)), string(by.Principal), string(by.Principal)},
 		Timeout: Life.Milliseconds(), Exclude: known(u, at, Any), Attestation: "none",
 		Selection: Selection{"required", true, "required"},
 	}
-	for _, alg := range algorithms {
-		o.Params = append(o.Params, Param{"public-key", alg})
+	for _, p := range kinds {
+		o.Params = append(o.Params, Param{string(p.Type), int(p.Algorithm)})
 	}
 	return o, nil
 }
@@ -267,12 +285,9 @@ func known(u principal.User, at Place, which Which) []Known {
 
 // Register takes the new passkey that the authenticator made, under a name.
 func (k *Keys) Register(ctx context.Context, by principal.Identity, at Place, name string, answer []byte) (principal.Passkey, error) {
-	made, challenge, err := readCreation(answer, at)
+	made, challenge, err := k.verifyCreation(answer, at, by.TokenID)
 	if err != nil {
 		return principal.Passkey{}, err
-	}
-	if !k.good(challenge, toRegister, at, by.TokenID, nil) {
-		return principal.Passkey{}, refused("it is not to what was asked here just now")
 	}
 	if err := k.spend(challenge); err != nil {
 		return principal.Passkey{}, err
@@ -288,7 +303,7 @@ func (k *Keys) BeginSignIn(at Place) GetOptions {
 
 // SignIn opens a session for whom the passkey belongs to.
 func (k *Keys) SignIn(ctx context.Context, at Place, answer []byte) (principal.Token, principal.Secret, error) {
-	got, err := k.read(answer, at, toSignIn, "", nil)
+	got, err := k.verifyAssertion(answer, at, toSignIn, "", nil)
 	if err == nil {
 		err = k.spend(got.challenge)
 	}
@@ -322,7 +337,7 @@ func copies(who capabilities.PrincipalID) error {
 // Approve checks that a passkey of who by is says yes to what BeginApprove asked, the
 // person verified. Its cause is ErrCopies for one that is not of those wanted.
 func (k *Keys) Approve(ctx context.Context, by principal.Identity, at Place, what, answer []byte, which Which) error {
-	got, err := k.read(answer, at, toApprove, by.TokenID, what)
+	got, err := k.verifyAssertion(answer, at, toApprove, by.TokenID, what)
 	if err != nil {
 		return err
 	}
@@ -336,16 +351,4 @@ func (k *Keys) Approve(ctx context.Context, by principal.Identity, at Place, wha
 		return err
 	}
 	return k.opts.Users.UsedPasskey(ctx, got.id, got.count)
-}
-
-// read verifies an answer to a challenge for that.
-func (k *Keys) read(answer []byte, at Place, p purpose, session string, what []byte) (assertion, error) {
-	got, err := readAssertion(answer, at, k.opts.Users.Passkey)
-	if err != nil {
-		return assertion{}, err
-	}
-	if !k.good(got.challenge, p, at, session, what) {
-		return assertion{}, refused("it is not to what was asked here just now")
-	}
-	return got, nil
 }

@@ -1,207 +1,77 @@
 package passkey
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
-	"strings"
 
-	"github.com/fxamacker/cbor/v2"
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/protocol/webauthncose"
+	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// What is verified is WebAuthn level 3, sections 7.1 and 7.2, for what is asked here:
-// discoverable keys of three kinds, the user verified, no attestation, no extension,
-// one origin, no frames. Whoever made the authenticator is not looked at.
+// go-webauthn verifies answers (WebAuthn level 3, sections 7.1 and 7.2): discoverable
+// keys of the kinds below, the user verified, one origin, no frames. No maker's roots are
+// given to it, so an attestation proves nothing here. What the challenge is bound to is
+// checked here before: the library only hears that it is the expected one.
 
-// Flags of authenticator data (section 6.1).
-const (
-	flagPresent  = 1 << 0
-	flagVerified = 1 << 2
-	flagBackup   = 1 << 3 // the key may be copied to other devices
-	flagCopied   = 1 << 4 // it was
-	flagAttested = 1 << 6
-	flagExtended = 1 << 7
-
-	maxCredential = 1023 // bytes of an ID (section 4)
-)
-
-// response is what a browser's page sends of navigator.credentials; all bytes are
-// base64url without padding.
-type response struct {
-	ID       string `json:"id"`
-	RawID    string `json:"rawId"`
-	Type     string `json:"type"`
-	Response struct {
-		ClientData    string `json:"clientDataJSON"`
-		Attestation   string `json:"attestationObject"`
-		Authenticator string `json:"authenticatorData"`
-		Signature     string `json:"signature"`
-		User          string `json:"userHandle"`
-	} `json:"response"`
+// kinds are the keys that authenticators may make, best first.
+var kinds = []protocol.CredentialParameter{
+	{Type: protocol.PublicKeyCredentialType, Algorithm: webauthncose.AlgES256},
+	{Type: protocol.PublicKeyCredentialType, Algorithm: webauthncose.AlgEdDSA},
+	{Type: protocol.PublicKeyCredentialType, Algorithm: webauthncose.AlgRS256},
 }
 
-func readResponse(answer []byte) (r response, id []byte, err error) {
+// account is a user as the library wants one: with the one passkey that answers, or none.
+type account struct {
+	handle string
+	keys   []webauthn.Credential
+}
+
+func (a account) WebAuthnID() []byte                         { return []byte(a.handle) }
+func (a account) WebAuthnName() string                       { return "" }
+func (a account) WebAuthnDisplayName() string                { return "" }
+func (a account) WebAuthnCredentials() []webauthn.Credential { return a.keys }
+
+var _ webauthn.User = account{}
+
+// parse reads an answer of a page: base64url in JSON, at most MaxAnswer bytes.
+func parse[T any](answer []byte, read func([]byte) (*T, error)) (*T, error) {
 	if len(answer) > MaxAnswer {
-		return r, nil, refused("it is too long")
+		return nil, refused("it is too long")
 	}
-	clean, err := canonical.Parse(answer, canonical.Limits{MaxBytes: MaxAnswer})
-	if err != nil || json.Unmarshal(clean, &r) != nil {
-		return r, nil, refused("it cannot be read")
-	}
-	id, ok := unbase(r.RawID)
-	if !ok || r.ID != r.RawID || r.Type != "public-key" || len(id) == 0 || len(id) > maxCredential {
-		return r, nil, refused("it names no passkey")
-	}
-	return r, id, nil
-}
-
-func unbase(s string) ([]byte, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return b, err == nil && !strings.ContainsAny(s, "\r\n")
-}
-
-// readClient checks what the browser says about where and for what it asked, and gives
-// the challenge.
-func readClient(data []byte, kind string, at Place) (challenge string, err error) {
-	var c struct {
-		Type      string `json:"type"`
-		Challenge string `json:"challenge"`
-		Origin    string `json:"origin"`
-		Cross     bool   `json:"crossOrigin"`
-		Top       string `json:"topOrigin"`
-	}
-	clean, err := canonical.Parse(data, canonical.Limits{MaxBytes: MaxAnswer})
-	if err != nil || json.Unmarshal(clean, &c) != nil {
-		return "", refused("it cannot be read")
-	}
-	if c.Type != kind || c.Origin != at.origin || c.Cross || c.Top != "" {
-		return "", refused("it is for another page")
-	}
-	return c.Challenge, nil
-}
-
-// authenticator is authenticator data (section 6.1):
-//
-//	+-------------+-------+-------+----------------------------------------------+
-//	| place's 32  | flags | count | if attested: aaguid 16, len u16, id, COSE key |
-//	| SHA-256     | u8    | u32   | if extended: CBOR                             |
-//	+-------------+-------+-------+----------------------------------------------+
-type authenticator struct {
-	flags byte
-	count uint32
-	id    []byte // of a new key
-	key   []byte // COSE
-}
-
-// readAuthenticator checks that the authenticator answered for this place with the
-// person verified.
-func readAuthenticator(b []byte, at Place) (a authenticator, err error) {
-	const head = sha256.Size + 1 + 4
-	place := sha256.Sum256([]byte(at.name))
-	if len(b) < head {
-		return a, refused("it is not complete")
-	}
-	if !bytes.Equal(b[:sha256.Size], place[:]) {
-		return a, refused("it is for another place")
-	}
-	a.flags, a.count = b[sha256.Size], binary.BigEndian.Uint32(b[sha256.Size+1:])
-	if a.flags&flagPresent == 0 || a.flags&flagVerified == 0 {
-		return a, refused("the authenticator did not verify the person")
-	}
-	if a.flags&flagCopied != 0 && a.flags&flagBackup == 0 {
-		return a, refused("it contradicts itself")
-	}
-	b = b[head:]
-	if a.flags&flagAttested != 0 {
-		if len(b) < 18 {
-			return a, refused("it is not complete")
-		}
-		n := int(binary.BigEndian.Uint16(b[16:]))
-		if b = b[18:]; n == 0 || n > maxCredential || len(b) < n {
-			return a, refused("it is not complete")
-		}
-		a.id, b = b[:n], b[n:]
-		rest, err := first(b)
-		if err != nil {
-			return a, refused("its key cannot be read")
-		}
-		a.key, b = b[:len(b)-len(rest)], rest
-	}
-	if a.flags&flagExtended != 0 {
-		if b, err = first(b); err != nil {
-			return a, refused("it cannot be read")
-		}
-	}
-	if len(b) != 0 {
-		return a, refused("it has more than it should")
-	}
-	return a, nil
-}
-
-// first gives what stands behind the first item of CBOR.
-func first(b []byte) (rest []byte, err error) {
-	var item cbor.RawMessage
-	mode, err := decoding()
+	parsed, err := read(answer)
 	if err != nil {
-		return nil, err
+		return nil, refusedFor(err, "it cannot be read")
 	}
-	return mode.UnmarshalFirst(b, &item)
+	return parsed, nil
 }
 
-// decoding bounds what CBOR may make us do.
-func decoding() (cbor.DecMode, error) {
-	return cbor.DecOptions{
-		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxNestedLevels: 8, MaxArrayElements: 64, MaxMapPairs: 64,
-		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
-	}.DecMode()
-}
-
-// readCreation verifies what navigator.credentials.create gave and tells to which
-// challenge; whether that is ours is for the caller to say.
-func readCreation(answer []byte, at Place) (principal.Passkey, string, error) {
+// verifyCreation verifies what navigator.credentials.create returned in a session, and
+// returns the new passkey and the challenge, which is not spent yet.
+func (k *Keys) verifyCreation(answer []byte, at Place, session string) (principal.Passkey, string, error) {
 	none := principal.Passkey{}
-	r, id, err := readResponse(answer)
+	parsed, err := parse(answer, protocol.ParseCredentialCreationResponseBytes)
 	if err != nil {
 		return none, "", err
 	}
-	client, okClient := unbase(r.Response.ClientData)
-	object, okObject := unbase(r.Response.Attestation)
-	if !okClient || !okObject {
-		return none, "", refused("it cannot be read")
+	challenge := parsed.Response.CollectedClientData.Challenge
+	if !k.good(challenge, toRegister, at, session, nil) {
+		return none, "", errChallenge()
 	}
-	challenge, err := readClient(client, "webauthn.create", at)
+	made, err := at.party.CreateCredential(account{}, webauthn.SessionData{
+		Challenge: challenge, UserVerification: protocol.VerificationRequired, CredParams: kinds,
+	}, parsed)
 	if err != nil {
-		return none, "", err
+		return none, "", refusedFor(err, "it does not verify")
 	}
-	var attested struct { // WebAuthn section 6.5.4; who made the device is not asked
-		Format    string         `cbor:"fmt"`
-		Statement map[string]any `cbor:"attStmt"`
-		Data      []byte         `cbor:"authData"`
+	if _, err := webauthncose.ParsePublicKey(made.PublicKey); err != nil { // the library looks when it is used
+		return none, "", refusedFor(err, "its key is of no kind that was asked for")
 	}
-	mode, err := decoding()
-	if err != nil {
-		return none, "", err
-	}
-	if mode.Unmarshal(object, &attested) != nil {
-		return none, "", refused("it cannot be read")
-	}
-	a, err := readAuthenticator(attested.Data, at)
-	switch {
-	case err != nil:
-		return none, "", err
-	case !bytes.Equal(a.id, id):
-		return none, "", refused("it is about another passkey")
-	}
-	if _, err := readKey(a.key); err != nil {
-		return none, "", err
-	}
-	return principal.Passkey{ID: r.ID, Key: bytes.Clone(a.key), Count: a.count, Sync: a.flags&flagBackup != 0}, challenge, nil
+	return principal.Passkey{
+		ID: encode(made.ID), Key: made.PublicKey, Count: made.Authenticator.SignCount, Sync: made.Flags.BackupEligible,
+	}, challenge, nil
 }
 
 // assertion is what an answer proves.
@@ -213,46 +83,42 @@ type assertion struct {
 	challenge string
 }
 
-// readAssertion verifies what navigator.credentials.get gave, with the key that find
-// knows by its ID, and tells to which challenge; whether that is ours is for the
-// caller to say.
-func readAssertion(answer []byte, at Place, find func(id string) (principal.User, principal.Passkey, string, error)) (assertion, error) {
-	r, _, err := readResponse(answer)
+// verifyAssertion verifies what navigator.credentials.get returned to a challenge for
+// that. The challenge is not spent yet, and the count is not compared yet.
+func (k *Keys) verifyAssertion(answer []byte, at Place, p purpose, session string, what []byte) (assertion, error) {
+	parsed, err := parse(answer, protocol.ParseCredentialRequestResponseBytes)
 	if err != nil {
 		return assertion{}, err
 	}
-	client, okClient := unbase(r.Response.ClientData)
-	data, okData := unbase(r.Response.Authenticator)
-	sum, okSum := unbase(r.Response.Signature)
-	handle, okUser := unbase(r.Response.User)
-	if !okClient || !okData || !okSum || !okUser {
-		return assertion{}, refused("it cannot be read")
+	challenge := parsed.Response.CollectedClientData.Challenge
+	if !k.good(challenge, p, at, session, what) {
+		return assertion{}, errChallenge()
 	}
-	challenge, err := readClient(client, "webauthn.get", at)
+	u, known, handle, err := k.opts.Users.Passkey(encode(parsed.RawID))
 	if err != nil {
 		return assertion{}, err
 	}
-	a, err := readAuthenticator(data, at)
+	if known.Place != at.name {
+		return assertion{}, refused("it is for another place")
+	}
+	who := account{handle: handle, keys: []webauthn.Credential{{
+		ID: parsed.RawID, PublicKey: known.Key, Flags: webauthn.CredentialFlags{BackupEligible: known.Sync},
+	}}}
+	asked := webauthn.SessionData{Challenge: challenge, UserVerification: protocol.VerificationRequired}
+	if p == toSignIn {
+		_, _, err = at.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return who, nil }, asked, parsed)
+	} else { // the question named its keys: an authenticator may leave the handle out (section 6.3.3)
+		asked.UserID = []byte(handle)
+		_, err = at.party.ValidateLogin(who, asked, parsed)
+	}
 	if err != nil {
-		return assertion{}, err
+		return assertion{}, refusedFor(err, "it does not verify")
 	}
-	u, known, owner, err := find(r.ID)
-	if err != nil {
-		return assertion{}, err
-	}
-	if known.Place != at.name || len(handle) > 0 && string(handle) != owner {
-		return assertion{}, refused("it is another one's")
-	}
-	if sync := a.flags&flagBackup != 0; sync != known.Sync { // it never changes (section 6.1.3)
-		return assertion{}, refused("it contradicts what it said when it was made")
-	}
-	key, err := readKey(known.Key)
-	if err != nil {
-		return assertion{}, err
-	}
-	hash := sha256.Sum256(client)
-	if !key.verify(append(bytes.Clone(data), hash[:]...), sum) {
-		return assertion{}, refused("its signature is wrong")
-	}
-	return assertion{id: r.ID, user: u.Principal, count: a.count, sync: known.Sync, challenge: challenge}, nil
+	return assertion{
+		id: known.ID, user: u.Principal, count: parsed.Response.AuthenticatorData.Counter, sync: known.Sync, challenge: challenge,
+	}, nil
 }
+
+func errChallenge() error { return refused("it is not to what was asked here just now") }
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

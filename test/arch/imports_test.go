@@ -88,6 +88,7 @@ var fences = []struct {
 	{"modernc.org/quickjs", []string{"capabilities/browser/script"}, "foreign scripts run in the guest process only"},
 	{"modernc.org/sqlite", []string{"gateway/store"}, "one writer, one place where pragmas and failed fsyncs are handled"},
 	{"github.com/fxamacker/cbor/v2", []string{"capabilities/wire", "pairing", "agent/journal", "gateway/passkey"}, "byte layouts live beside their decoders"},
+	{"github.com/go-webauthn", []string{"gateway/passkey"}, "one room verifies passkeys"},
 	{"github.com/google/jsonschema-go", []string{"capabilities/catalog", "gateway/front/**"}, "arguments are validated in one place"},
 	{"github.com/prometheus", []string{"gateway/metrics"}, "its libraries bring Protocol Buffers, 2.2 MB of the binary; only a test reads with them what gateway/metrics writes"},
 	{"github.com/spf13/cobra", []string{"cmd/handrail"}, "the command line is the binary's own"},
