@@ -26,6 +26,23 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
+// Flags of authenticator data (WebAuthn section 6.1).
+const (
+	flagPresent  = 1 << 0
+	flagVerified = 1 << 2
+	flagBackup   = 1 << 3 // the key may be copied to other devices
+	flagAttested = 1 << 6
+)
+
+// Kinds of keys, as COSE names them (RFC 9053).
+const (
+	algES256 = -7
+	algEdDSA = -8
+	algRS256 = -257
+)
+
+var algorithms = [...]int{algES256, algEdDSA, algRS256}
+
 // device is an authenticator in software, with one key.
 type device struct {
 	t     testing.TB
@@ -378,8 +395,8 @@ func (r keyring) Passkey(id string) (principal.User, principal.Passkey, string, 
 	return principal.User{Principal: "ann"}, principal.Passkey{ID: id, Place: "handrail.example", Key: key}, "u", nil
 }
 
-// What counts is what counted before, and says the same; only what was refused for its
-// form may count now, because the library reads more forms of JSON, base64 and keys.
+// What counts is an answer to the challenge that was asked, by a key that is known, whole
+// where it is signed; an error brings nothing with it.
 func FuzzAnswers(f *testing.F) {
 	at, err := At(home)
 	if err != nil {
@@ -402,44 +419,24 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(a, uint16(0), byte(0))
 	}
 	f.Add([]byte{}, uint16(40), byte(1))
-	form := func(err error) bool {
-		for _, why := range []string{"cannot be read", "names no passkey", "of no kind", "more than it should", "another page"} {
-			if strings.Contains(err.Error(), why) {
-				return true
-			}
-		}
-		return false
-	}
 	f.Fuzz(func(t *testing.T, answer []byte, where uint16, with byte) {
 		if len(answer) < len(answers) { // one of ours with a byte changed: its signature is ours to lose
 			answer = append([]byte(nil), answers[len(answer)]...)
 			answer[int(where)%len(answer)] ^= with
 		}
 		made, challenge, err := keys.verifyCreation(answer, at, "session")
-		was, wasTo, wasErr := readCreation(answer, at)
 		switch {
 		case err != nil && (made.ID != "" || capabilities.CodeOf(err) != capabilities.CodeUnauthenticated):
 			t.Errorf("%v with %v", made, err)
-		case err == nil && challenge != create:
-			t.Errorf("a challenge of somebody else's: %q", challenge)
-		case err == nil && wasErr != nil && !form(wasErr):
-			t.Errorf("it did not count before: %v\n%s", wasErr, answer)
-		case err == nil && wasErr == nil && (wasTo != challenge || was.ID != made.ID || was.Count != made.Count || was.Sync != made.Sync):
-			t.Errorf("%+v, before %+v", made, was)
+		case err == nil && (challenge != create || made.ID == "" || len(made.Key) == 0):
+			t.Errorf("%+v to %q", made, challenge)
 		}
 		got, err := keys.verifyAssertion(answer, at, toApprove, "session", what)
-		before, wasErr := readAssertion(answer, at, known.Passkey)
 		switch {
 		case err != nil && (got != (assertion{}) || capabilities.CodeOf(err) != capabilities.CodeUnauthenticated):
 			t.Errorf("%+v with %v", got, err)
-		case err == nil && got.challenge != get:
-			t.Errorf("a challenge of somebody else's: %q", got.challenge)
-		case err == nil && wasErr != nil && !form(wasErr):
-			t.Errorf("it did not count before: %v\n%s", wasErr, answer)
-		case err == nil && wasErr == nil && got != before:
-			t.Errorf("%+v, before %+v", got, before)
-		case err != nil && wasErr == nil && before.challenge == get:
-			t.Errorf("it counted before: %v\n%s", err, answer)
+		case err == nil && (got.challenge != get || known.keys[got.id] == nil || got.user != "ann" || got.sync || got.count > 2):
+			t.Errorf("%+v", got) // the devices above signed counts of 1 and 2, no other
 		}
 	})
 }
