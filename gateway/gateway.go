@@ -137,7 +137,7 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: new(metrics.Registry), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
+	g := &Gateway{opts: o, log: o.Log, began: time.Now(), metrics: metrics.New(), heads: make(chan nodeHead, 256), turned: make(chan nodeStop, 1024)}
 	g.metrics.Process()
 	defer func() {
 		if err != nil {

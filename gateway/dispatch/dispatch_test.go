@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -130,8 +131,10 @@ func TestUnknownToolsShareOneLabel(t *testing.T) {
 		want(t, r, capabilities.StatusError, capabilities.CodeUnknownTool)
 		h.wantKinds(r.Call, "request", "decision", "failed")
 	}
-	page := string(h.metrics.Append(nil))
-	if !strings.Contains(page, `tools_dispatch_total{tool="",status="error",code="unknown_tool"} 3`) {
+	w := httptest.NewRecorder()
+	h.metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	page := w.Body.String()
+	if !strings.Contains(page, `tools_dispatch_total{code="unknown_tool",status="error",tool=""} 3`) {
 		t.Errorf("the metrics do not count them together:\n%s", page)
 	}
 	for _, name := range []string{"made", "Not an"} {

@@ -75,7 +75,7 @@ func newHouse(t *testing.T, nodes *fakeNodes, tune func(*Options)) *house {
 // begin makes the Dispatcher of the next process over what the last one left.
 func (h *house) begin() {
 	h.t.Helper()
-	h.metrics = new(metrics.Registry)
+	h.metrics = metrics.New()
 	o := Options{
 		Registry: registry.New(h.cat, slog.New(slog.DiscardHandler)), Policy: h.engine.Load, Nodes: h.nodes, Lanes: laneMap{},
 		Store: h.store, Ledger: h.ledger, Outcomes: h.outcomes, Metrics: NewMetrics(h.metrics),

@@ -28,7 +28,7 @@ const errorWindow = 1000
 // NewMetrics makes the metrics in reg; nil stands for one that nobody reads.
 func NewMetrics(reg *metrics.Registry) *Metrics {
 	if reg == nil {
-		reg = new(metrics.Registry)
+		reg = metrics.New()
 	}
 	m := &Metrics{
 		latency: reg.Histogram("tools_dispatch_latency_ms", "Milliseconds from a call's arrival to its recorded end.",

@@ -1,11 +1,11 @@
-// Package metrics counts and measures, and writes what it has in the text form
-// that Prometheus and its relatives read (exposition format 0.0.4), with the memory,
-// descriptors and goroutines of the process.
+// Package metrics counts and measures, and serves what it has to Prometheus and its
+// relatives, with the memory, descriptors and goroutines of the process. It is
+// Prometheus's own client library behind the few words that the gateway needs.
 //
-// Promises: counting takes no memory once a series exists, and never fails; a
-// page that is read while others count is whole; names and labels come out
-// escaped. How many series there are is up to who counts: labels must come from
-// closed lists, never from a caller's words.
+// Promises: counting takes no memory once a series exists, and never fails; nothing
+// is in a registry that was not put there, so two gateways of one process do not meet.
+// How many series there are is up to the caller: labels must come from closed lists,
+// never from a caller's words.
 //
 // It must never import anything of this module: every room may count.
 package metrics

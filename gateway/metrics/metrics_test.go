@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"math"
 	"net/http/httptest"
 	"strings"
@@ -12,8 +11,18 @@ import (
 	"github.com/prometheus/common/model"
 )
 
+// page is what a reader gets that asks for nothing special.
+func page(r *Registry) string {
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/plain; version=0.0.4; charset=utf-8") {
+		return "the type is " + got
+	}
+	return w.Body.String()
+}
+
 func TestPage(t *testing.T) {
-	var r Registry
+	r := New()
 	total := r.Counter("calls_total", "Calls by tool.", "tool", "status")
 	sizes := r.Histogram("size_bytes", `A \ and
 a line.`, []float64{0.5, 10}, "tool")
@@ -28,8 +37,8 @@ a line.`, []float64{0.5, 10}, "tool")
 	}
 	const want = `# HELP calls_total Calls by tool.
 # TYPE calls_total counter
-calls_total{tool="a",status="er\"r\\o\nr�"} 1
-calls_total{tool="b",status="ok"} 2
+calls_total{status="er\"r\\o\nr�",tool="a"} 1
+calls_total{status="ok",tool="b"} 2
 # HELP empty_ms Nothing yet.
 # TYPE empty_ms histogram
 empty_ms_bucket{le="1"} 0
@@ -47,19 +56,14 @@ size_bytes_bucket{tool="x",le="+Inf"} 5
 size_bytes_sum{tool="x"} 1e+21
 size_bytes_count{tool="x"} 5
 `
-	w := httptest.NewRecorder()
-	r.ServeHTTP(w, nil)
-	if got := w.Body.String(); got != want {
+	if got := page(r); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := w.Header().Get("Content-Type"); got != ContentType {
-		t.Errorf("the type is %q", got)
 	}
 }
 
 // What operators' programs read the page with reads what was counted.
 func TestPrometheusReadsIt(t *testing.T) {
-	var r Registry
+	r := New()
 	total := r.Counter("calls_total", "Calls: \\ \n \"", "tool")
 	sizes := r.Histogram("size_ms", "Sizes.", []float64{1, 2.5, 1e9})
 	odd := "a \\ \" \n {}, é\U0001F600"
@@ -72,7 +76,7 @@ func TestPrometheusReadsIt(t *testing.T) {
 	r.Gauge("nothing", "", math.NaN)
 
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(r.Append(nil)))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(page(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,6 @@ func TestImpossibleMetricsPanic(t *testing.T) {
 		"a dot":           func(r *Registry) { r.Counter("a.b", "") },
 		"digit first":     func(r *Registry) { r.Counter("1a", "") },
 		"label":           func(r *Registry) { r.Counter("a", "", "b c") },
-		"many labels":     func(r *Registry) { r.Counter("a", "", "b", "c", "d", "e") },
 		"falling bounds":  func(r *Registry) { r.Histogram("a", "", []float64{2, 1}) },
 		"a value missing": func(r *Registry) { r.Counter("a", "", "b").Inc() },
 	} {
@@ -109,13 +112,13 @@ func TestImpossibleMetricsPanic(t *testing.T) {
 					t.Error("no panic")
 				}
 			}()
-			add(new(Registry))
+			add(New())
 		})
 	}
 }
 
 func TestCountingTakesNoMemory(t *testing.T) {
-	var r Registry
+	r := New()
 	c := r.Counter("c_total", "", "a", "b")
 	h := r.Histogram("h", "", []float64{1, 2, 3}, "a")
 	if n := testing.AllocsPerRun(100, func() { c.Inc("x", "y"); h.Observe(2, "x") }); n != 0 {
@@ -124,19 +127,19 @@ func TestCountingTakesNoMemory(t *testing.T) {
 }
 
 func TestCountingFromManySides(t *testing.T) {
-	var r Registry
+	r := New()
 	c := r.Counter("c_total", "", "a")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 500 {
 				c.Inc("x")
-				r.Append(nil)
+				page(r)
 			}
 		})
 	}
 	all.Wait()
-	if page := string(r.Append(nil)); !strings.Contains(page, `c_total{a="x"} 4000`) {
-		t.Error(page)
+	if said := page(r); !strings.Contains(said, `c_total{a="x"} 4000`) {
+		t.Error(said)
 	}
 }

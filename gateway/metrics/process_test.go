@@ -16,9 +16,9 @@ func TestProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems tell their own tools")
 	}
-	var r Registry
+	r := New()
 	r.Process()
-	before := figures(t, &r)
+	before := figures(t, r)
 	for _, name := range []string{
 		"process_resident_memory_bytes", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds", "process_cpu_seconds_total", "process_start_time_seconds",
 		"go_goroutines", "go_threads", "go_memstats_heap_alloc_bytes", "go_memstats_sys_bytes", "go_memstats_next_gc_bytes", "go_memstats_heap_released_bytes",
@@ -41,7 +41,7 @@ func TestProcess(t *testing.T) {
 		defer f.Close()
 		go func() { <-end }()
 	}
-	after := figures(t, &r)
+	after := figures(t, r)
 	for _, name := range []string{"process_open_fds", "go_goroutines"} {
 		if d := after[name] - before[name]; d != more {
 			t.Errorf("%s grew by %v, not by %d", name, d, more)
@@ -52,7 +52,7 @@ func TestProcess(t *testing.T) {
 func figures(t *testing.T, r *Registry) map[string]float64 {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(r.Append(nil))))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(page(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
