@@ -185,8 +185,9 @@ type Output struct {
 type Did struct {
 	// Typed counts the characters that were typed where everybody can read them. 0 where
 	// that is not sure: the length of a password is never told.
-	Typed int
-	App   string // the application, such as "Mousepad"
+	Typed  int
+	Fields int    // of a form, that were filled
+	App    string // the application, such as "Mousepad"
 }
 
 // Scene is what a call would meet on a device: names as the device has them.

@@ -131,7 +131,7 @@ func success(out capabilities.Output) wire.Answer {
 		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
 	}
 	if did := out.Did; did != nil && *did != (capabilities.Did{}) {
-		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App}
+		a.Did = &wire.Did{Typed: uint32(max(did.Typed, 0)), App: did.App, Fields: uint32(max(did.Fields, 0))}
 	}
 	return a
 }

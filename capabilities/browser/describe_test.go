@@ -71,6 +71,14 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%v: did %+v", c.args, got)
 		}
 	}
+	for _, c := range []struct {
+		args   obj
+		fields int
+	}{{obj{"ref": name, "value": "ann"}, 1}, {obj{"fields": []obj{{"ref": name, "value": "bob"}, {"ref": pw, "value": "x"}}}, 2}} {
+		if out := n.must("fill-form", c.args); out.Did == nil || out.Did.Fields != c.fields || out.Did.Typed != 0 {
+			t.Errorf("%v: did %+v", c.args, out.Did)
+		}
+	}
 	if got := describe("navigate", obj{"url": "https://example.com"}); got.Window != "" {
 		t.Errorf("a call that goes elsewhere: %+v", got)
 	}

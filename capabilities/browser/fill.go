@@ -45,7 +45,7 @@ const keyed = `[...Document.prototype.querySelectorAll.call(document, 'input:not
 	.flatMap((x, i) => { const l = getEventListeners(x); return l.keydown || l.keypress || l.keyup ? [i] : []; })`
 
 // fillForm carries out tyrum.browser.fill-form: all fields in one trip, by real
-// editing, and each is compared with what it should hold. What can not be set from
+// editing, and each is compared with what it should hold. What cannot be set from
 // inside the page is done after it by real input: boxes are clicked, and fields
 // that listen to keys themselves get keys.
 func fillForm(c *call) (capabilities.Output, error) {
@@ -120,6 +120,7 @@ func fillForm(c *call) (capabilities.Output, error) {
 			Filled int `json:"filled"`
 		}{a, count}
 	})
+	out.Did = &capabilities.Did{Fields: count}
 	return out, err
 }
 

@@ -13,8 +13,10 @@ import (
 // recorded argument (EvidenceArgs) and is left out where the call does not have it; what is in
 // [brackets] is left out with it. Of an address the host is shown.
 type Phrase struct {
-	Do   string `json:"do"`   // "open {url}"
-	Done string `json:"done"` // "opened {url}"; {in_app} is the application that it was done in
+	Do string `json:"do"` // "open {url}"
+	// Done is "opened {url}"; {in_app} is the application that it was done in, {fields_count}
+	// how many fields were filled.
+	Done string `json:"done"`
 	// Typed stands for Done of a call that typed text and may say how much, which is
 	// {typed_count}; none: Done.
 	Typed string `json:"typed,omitempty"`
@@ -22,12 +24,13 @@ type Phrase struct {
 
 // Did is what a call did, as its last packet has it.
 type Did struct {
-	App   string `json:"app"`
-	Typed uint32 `json:"typed"`
+	App    string `json:"app"`
+	Fields uint32 `json:"fields"`
+	Typed  uint32 `json:"typed"`
 }
 
 // didNames are the words of phrases that Did fills in.
-var didNames = []string{"in_app", "typed_count"}
+var didNames = []string{"in_app", "fields_count", "typed_count"}
 
 // words gives them.
 func (d Did) words() map[string]any {
@@ -35,13 +38,21 @@ func (d Did) words() map[string]any {
 	if d.App != "" {
 		out["in_app"] = d.App
 	}
-	switch {
-	case d.Typed == 1:
-		out["typed_count"] = "1 character"
-	case d.Typed > 1:
-		out["typed_count"] = fmt.Sprintf("%d characters", d.Typed)
+	if d.Fields > 0 {
+		out["fields_count"] = counted(d.Fields, "field")
+	}
+	if d.Typed > 0 {
+		out["typed_count"] = counted(d.Typed, "character")
 	}
 	return out
+}
+
+// counted is a number of things in words.
+func counted(n uint32, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // maxPhraseValue bounds one argument within a phrase, in characters.

@@ -70,6 +70,11 @@ func TestSayWhatWasDone(t *testing.T) {
 		{"tool.desktop.act", map[string]any{"action_kind": "click"}, Did{App: "Files"}, true, "used the desktop: click in Files"},
 		{"tool.browser.type", map[string]any{"selector": "#q"}, Did{Typed: 3}, true, "typed 3 characters into #q"},
 		{"tool.browser.type", map[string]any{}, Did{}, true, "typed text"},
+		{"tool.desktop.mouse", map[string]any{"action": "click", "x": 6, "y": 7}, Did{App: "Files"}, true, "mouse: click at 6, 7 in Files"},
+		{"tool.desktop.mouse", map[string]any{"action": "click", "x": 6, "y": 7}, Did{}, true, "mouse: click at 6, 7"},
+		{"tool.browser.fill-form", map[string]any{}, Did{Fields: 3}, true, "filled in a form: 3 fields"},
+		{"tool.browser.fill-form", map[string]any{}, Did{Fields: 1}, true, "filled in a form: 1 field"},
+		{"tool.browser.fill-form", map[string]any{}, Did{}, true, "filled in a form"},
 		{"tool.browser.navigate", map[string]any{"url": "https://example.com/x"}, Did{}, true, "opened example.com"},
 	} {
 		d, ok := c.Get(capabilities.ToolID(q.tool))

@@ -216,9 +216,15 @@ func TestOwnWindows(t *testing.T) {
 	b.refused(capabilities.CodeOwnWindow, "keyboard", `{"action": "press", "key": "Enter"}`)
 	b.refused(capabilities.CodeWindowNotFound, "screenshot", `{"display": "all", "window": "Allow"}`)
 	b.same(b.ops(before))
-	b.do("mouse", `{"action": "click", "x": 90, "y": 120}`)
+	if _, out := b.full("mouse", `{"action": "click", "x": 90, "y": 120}`); out.Did.App != "" {
+		t.Errorf("where there is no window: %+v", out.Did)
+	}
 	if m := b.do("snapshot", `{"outline": true}`); len(m["windows"].([]any)) != 0 || strings.Contains(m["outline"].(string), "Allow") || strings.Contains(m["outline"].(string), own) {
 		t.Errorf("%v", m)
+	}
+	b.d.AddWindow(platform.Window{Title: "notes", App: "Mousepad", Bounds: platform.Rect{X: 200, Y: 100, Width: 50, Height: 50}})
+	if _, out := b.full("mouse", `{"action": "drag", "path": [{"x": 1, "y": 1}], "x": 220, "y": 120, "duration_ms": 0}`); out.Did.App != "Mousepad" {
+		t.Errorf("the application that the mouse was used in: %+v", out.Did)
 	}
 }
 

@@ -82,7 +82,7 @@ func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (ca
 	return out, nil
 }
 
-// check refuses what the schema can not, and reads the chord.
+// check refuses what the schema cannot, and reads the chord.
 func (a *keyboardArgs) check() (keys []string, err error) {
 	bad := func(hint, format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, format, args...).WithHint(hint)

@@ -80,11 +80,11 @@ func (h *Handler) mouse(ctx context.Context, inv capabilities.Invocation) (capab
 		Result: mouseResult{
 			Action: args.Action, X: args.X, Y: args.Y, Pointer: m.at, Unbound: args.FrameID == "", Held: h.hands.held(inv.Lane),
 		},
-		Effect: m.effect, Evidence: m.evidence,
+		Effect: m.effect, Evidence: m.evidence, Did: &capabilities.Did{App: m.app},
 	}, nil
 }
 
-// check refuses what the schema can not.
+// check refuses what the schema cannot.
 func (a *mouseArgs) check() error {
 	bad := func(text, hint string) error {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "%s", text).WithHint(hint)
@@ -108,6 +108,7 @@ type gesture struct {
 	args     mouseArgs
 	lane     capabilities.LaneID
 	at       *place // where the pointer was read back
+	app      string // the application under its end; empty: none known, or a plain move
 	effect   capabilities.Effect
 	evidence string
 }
@@ -170,7 +171,8 @@ func (m *gesture) press(ctx context.Context, d *platform.Desktop, in platform.In
 		if err != nil {
 			return err
 		}
-		area = area.Union(window)
+		area = area.Union(window.Bounds)
+		m.app = window.App
 	}
 	if ends[0] != to && m.args.Action == "drag" {
 		m.h.acts(ctx, pixel(ends[0]), pixel(to))

@@ -76,26 +76,26 @@ func listed(all []platform.Window) []map[string]string {
 	return list
 }
 
-// mayTouch refuses a point whose topmost window is this program's own. It gives
-// that window's place. What else there is stays untold: the list is not shown to
-// the caller.
-func mayTouch(ctx context.Context, d *platform.Desktop, p platform.Point) (platform.Rect, error) {
+// mayTouch refuses a point whose topmost window is this program's own. It returns that
+// window, the zero one where there is none. What else there is stays untold: the list is
+// not shown to the caller.
+func mayTouch(ctx context.Context, d *platform.Desktop, p platform.Point) (platform.Window, error) {
 	if d.Windows == nil {
-		return platform.Rect{}, nil
+		return platform.Window{}, nil
 	}
 	all, err := d.Windows.List(ctx)
 	if err != nil {
-		return platform.Rect{}, err
+		return platform.Window{}, err
 	}
 	for _, w := range all { // topmost first
 		if !w.Minimized && w.Bounds.Has(p) {
 			if w.Own {
-				return platform.Rect{}, errOwnWindow
+				return platform.Window{}, errOwnWindow
 			}
-			return w.Bounds, nil
+			return w, nil
 		}
 	}
-	return platform.Rect{}, nil
+	return platform.Window{}, nil
 }
 
 // mayType refuses while the focus is in a window of this program. It gives the

@@ -103,6 +103,8 @@ type Answer struct {
 type Did struct {
 	Typed uint32 `cbor:"1,keyasint,omitempty"`
 	App   string `cbor:"2,keyasint,omitempty"` // at most maxName
+	// Fields counts those of a form that were filled.
+	Fields uint32 `cbor:"3,keyasint,omitempty"`
 }
 
 // JournalAsk asks what became of calls, after a crash or a lost connection.
@@ -211,8 +213,8 @@ func (a *Answer) check() error {
 		return errors.New("the sum of an output has 32 bytes or none")
 	case len(a.Blobs) > MaxBlobs:
 		return fmt.Errorf("more than %d blobs", MaxBlobs)
-	case a.Did != nil && (len(a.Did.App) > maxName || a.Did.Typed > maxTyped):
-		return fmt.Errorf("an application has at most %d bytes, and at most %d characters are typed", maxName, maxTyped)
+	case a.Did != nil && (len(a.Did.App) > maxName || a.Did.Typed > maxTyped || a.Did.Fields > maxFields):
+		return fmt.Errorf("an application has at most %d bytes, and at most %d characters are typed and %d fields filled", maxName, maxTyped, maxFields)
 	case len(a.Observed) > maxObserved:
 		return fmt.Errorf("more than %d observations", maxObserved)
 	}
@@ -250,7 +252,7 @@ func (a *Answer) Clip() {
 	a.Hint = clip(a.Hint, maxText)
 	a.Evidence = clip(a.Evidence, maxText)
 	if a.Did != nil {
-		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: clip(a.Did.App, maxName)}
+		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: clip(a.Did.App, maxName), Fields: min(a.Did.Fields, maxFields)}
 	}
 	if len(a.Details) > MaxDetails {
 		a.Details = nil

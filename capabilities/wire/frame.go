@@ -105,6 +105,7 @@ const (
 	maxEntries   = 512 // capabilities in Readiness and Allowlist
 	maxObserved  = 256
 	maxTyped     = MaxArgs
+	maxFields    = 1000
 	maxText      = 2 << 10 // messages, hints
 	maxName      = 256     // identifiers, labels, versions
 	maxCert      = 8 << 10

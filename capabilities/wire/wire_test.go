@@ -42,7 +42,7 @@ func samples() []Message {
 		&RotateAnswer{Cert: []byte{1}},
 		&LaneClosed{Lane: "main"}, &SecretsDone{Lane: "main"},
 		&Questions{}, &Questions{List: []Question{{ID: "a-1", Who: "claude", What: "Type", Lines: []string{"it types 3 characters", "text: abc"}, NoOnly: true, Expires: 1}}},
-		&Answer{Status: capabilities.StatusOK, Output: []byte("{}"), Did: &Did{Typed: 24, App: "Mousepad"}},
+		&Answer{Status: capabilities.StatusOK, Output: []byte("{}"), Did: &Did{Typed: 24, App: "Mousepad", Fields: 3}},
 		&Verdict{ID: "a-1", Digest: [32]byte{1, 2}, Allow: true}, &VerdictTaken{ID: "a-1", Allow: true, Code: capabilities.CodeConflict, Message: "answered"},
 		&Ticket{Call: "c1", Tool: "tool.browser.navigate", Capability: "tyrum.browser.navigate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Envelope: []byte(`{"v":1}`), Grants: []string{"network.browser.session"}, Sequence: 5, LifetimeMS: 5000, DeadlineMS: 30000, StopEpoch: 2},
 		&Ticket{Call: "c2", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 6, LifetimeMS: 5000, DeadlineMS: 30000, Held: true},

@@ -327,7 +327,7 @@ func (c *call) did(r *capabilities.Result, told *wire.Did) *packet.Did {
 	if told == nil || r.Status != capabilities.StatusOK || c.d.Delivery != nil {
 		return nil
 	}
-	d := packet.Did{App: consent.Plain(told.App), Typed: told.Typed}
+	d := packet.Did{App: consent.Plain(told.App), Fields: told.Fields, Typed: told.Typed}
 	if consent.IsTerminal(told.App) {
 		d.Typed = 0
 	}

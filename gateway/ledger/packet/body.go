@@ -117,8 +117,9 @@ const (
 
 // Did is what the call did, for lists that people read.
 type Did struct {
-	App   string `json:"app,omitempty"`
-	Typed uint32 `json:"typed,omitempty"` // characters, of no secret
+	App    string `json:"app,omitempty"`
+	Fields uint32 `json:"fields,omitempty"` // of a form, that were filled
+	Typed  uint32 `json:"typed,omitempty"`  // characters, of no secret
 }
 
 // Artifact is an artifact of the call: its name may say something and is left out, its ID

@@ -44,13 +44,13 @@ func TestBodiesStayTheSame(t *testing.T) {
 		{&End{}, `{"status":""}`},
 		{
 			&End{
-				Under: Under{"call_1"}, Status: capabilities.StatusOK, Code: capabilities.CodeCancelled, Effect: capabilities.EffectConfirmed, Did: &Did{App: "Editor", Typed: 12}, Digest: "cc",
+				Under: Under{"call_1"}, Status: capabilities.StatusOK, Code: capabilities.CodeCancelled, Effect: capabilities.EffectConfirmed, Did: &Did{App: "Editor", Fields: 3, Typed: 12}, Digest: "cc",
 				Artifacts: []Artifact{{ID: "art_1", MIME: "video/webm", Size: 9}, {ID: "art_2", MIME: "a/b", Size: 0, Code: capabilities.CodeArtifactUnavailable}},
 				Blobs:     []Blob{{Field: "bytesBase64", MIME: "image/png", Size: 4, Digest: "dd"}, {Field: "x", MIME: "y"}}, Isolation: capabilities.ClassT2,
 				Observed: []Observed{{Key: "network.http", Detail: "example.com", Count: 2}, {Key: "k"}}, DurationMS: 12.25, Hops: []int64{1, 20, 300}, EndedBy: ByPerson,
 				Approval: "a-1", Task: "t-1",
 			},
-			`{"approval":"a-1","artifacts":[{"artifact_id":"art_1","mime":"video/webm","size":9},{"artifact_id":"art_2","code":"artifact_unavailable","mime":"a/b","size":0}],"blobs":[{"digest":"dd","field":"bytesBase64","mime":"image/png","size":4},{"field":"x","mime":"y","size":0}],"code":"cancelled","did":{"app":"Editor","typed":12},"duration_ms":12.25,"effect":"confirmed","ended_by":"person","hops_us":[1,20,300],"isolation_given":"t2","observed":[{"count":2,"detail":"example.com","key":"network.http"},{"count":0,"key":"k"}],"output_digest":"cc","parent_call_id":"call_1","status":"ok","task":"t-1"}`,
+			`{"approval":"a-1","artifacts":[{"artifact_id":"art_1","mime":"video/webm","size":9},{"artifact_id":"art_2","code":"artifact_unavailable","mime":"a/b","size":0}],"blobs":[{"digest":"dd","field":"bytesBase64","mime":"image/png","size":4},{"field":"x","mime":"y","size":0}],"code":"cancelled","did":{"app":"Editor","fields":3,"typed":12},"duration_ms":12.25,"effect":"confirmed","ended_by":"person","hops_us":[1,20,300],"isolation_given":"t2","observed":[{"count":2,"detail":"example.com","key":"network.http"},{"count":0,"key":"k"}],"output_digest":"cc","parent_call_id":"call_1","status":"ok","task":"t-1"}`,
 		},
 		{&End{Did: &Did{}}, `{"did":{},"status":""}`},
 		{&Resolved{}, `{"envelope_hash":"","secret_ref_id":""}`},
@@ -101,7 +101,7 @@ func TestBodiesAreCanonical(t *testing.T) {
 		if maybe("more") {
 			end.Blobs = []Blob{{Field: text("field"), MIME: text("mime"), Size: 3, Digest: text("blob")}}
 			end.Observed = []Observed{{Key: text("key"), Detail: text("detail"), Count: 2}}
-			end.Did = &Did{App: text("app"), Typed: rapid.Uint32().Draw(t, "typed")}
+			end.Did = &Did{App: text("app"), Fields: rapid.Uint32().Draw(t, "fields"), Typed: rapid.Uint32().Draw(t, "typed")}
 			end.Artifacts = []Artifact{{ID: capabilities.ArtifactID(text("id")), MIME: text("artifact mime"), Size: 7, Code: capabilities.Code(text("artifact code"))}}
 		}
 		intent := &Dispatch{

@@ -96,6 +96,9 @@ func (e *End) append(o *object) bool {
 	if d := e.Did; d != nil {
 		o.open("did")
 		o.text("app", d.App)
+		if d.Fields != 0 {
+			o.number("fields", float64(d.Fields))
+		}
 		if d.Typed != 0 {
 			o.number("typed", float64(d.Typed))
 		}
