@@ -28,18 +28,7 @@ func newNodeAllowCmd() *cobra.Command {
 	}
 	remove := cmd.Flags().Bool("remove", false, "take the named tools away")
 	set := cmd.Flags().Bool("set", false, "make the named tools the whole list")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *remove && *set {
-			return usageError("--remove and --set exclude each other")
-		}
-		c, err := newClient(cmd)
-		if err != nil {
-			return err
-		}
-		id, err := c.nodeID(cmd, args[0])
-		if err != nil {
-			return err
-		}
+	change := withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
 		var node nodeView
 		if err := c.get(cmd.Context(), path("nodes", id), &node); err != nil {
 			return err
@@ -62,11 +51,17 @@ func newNodeAllowCmd() *cobra.Command {
 			text = asTools(allow)
 		}
 		return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"allow": allow}, "node %s may use: %s", id, text)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *remove && *set {
+			return usageError("--remove and --set exclude each other")
+		}
+		return change(cmd, args)
 	}
 	return cmd
 }
 
-// asTool gives a capability, or a family of them, under the name of its tools.
+// asTool returns a capability, or a family of them, under the name of its tools.
 func asTool(capability string) string {
 	if rest, ok := strings.CutPrefix(capability, "tyrum."); ok {
 		return "tool." + rest

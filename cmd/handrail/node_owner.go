@@ -19,22 +19,17 @@ func newNodeOwnerCmd() *cobra.Command {
 		ValidArgsFunction: completeNodes(1),
 	}
 	nobody := cmd.Flags().Bool("nobody", false, "it is nobody's: a second person answers")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if (len(args) == 2) == *nobody {
-			return usageError("name the owner, or say --nobody")
-		}
-		c, err := newClient(cmd)
-		if err != nil {
-			return err
-		}
-		id, err := c.nodeID(cmd, args[0])
-		if err != nil {
-			return err
-		}
+	change := withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
 		if *nobody {
 			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"owner": ""}, "node %s is nobody's now", id)
 		}
 		return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"owner": args[1]}, "node %s is %s's now", id, args[1])
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 2) == *nobody {
+			return usageError("name the owner, or say --nobody")
+		}
+		return change(cmd, args)
 	}
 	return cmd
 }

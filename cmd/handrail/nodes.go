@@ -160,7 +160,7 @@ func newNodesCmd() *cobra.Command {
 		ValidArgsFunction: completeNodes(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return showNode(cmd, args[0])
+				return showNode(cmd, args)
 			}
 			return listNodes(cmd)
 		},
@@ -190,14 +190,8 @@ func listNodes(cmd *cobra.Command) error {
 	return nil
 }
 
-func showNode(cmd *cobra.Command, id string) error {
-	c, err := newClient(cmd)
-	if err != nil {
-		return err
-	}
-	if id, err = c.nodeID(cmd, id); err != nil {
-		return err
-	}
+// showNode prints the node that the first argument means.
+var showNode = withNode(func(cmd *cobra.Command, c *client, id string, _ []string) error {
 	var raw json.RawMessage
 	if err := c.get(cmd.Context(), path("nodes", id), &raw); err != nil {
 		return err
@@ -211,7 +205,7 @@ func showNode(cmd *cobra.Command, id string) error {
 	}
 	printNode(cmd, nodes[0])
 	return nil
-}
+})
 
 func printNode(cmd *cobra.Command, n nodeView) {
 	out := cmd.OutOrStdout()
@@ -332,21 +326,13 @@ func body(pairs ...any) map[string]any {
 func nodeAction(cmd *cobra.Command, action, done string, request func() (map[string]any, error)) {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = completeNodes(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := newClient(cmd)
-		if err != nil {
-			return err
-		}
-		id, err := c.nodeID(cmd, args[0])
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withNode(func(cmd *cobra.Command, c *client, id string, _ []string) error {
 		in, err := request()
 		if err != nil {
 			return err
 		}
 		return c.change(cmd, http.MethodPost, path("nodes", id, action), in, "node %s %s", id, done)
-	}
+	})
 }
 
 func newNodePatchCmd(use, short, field string) *cobra.Command {
@@ -355,17 +341,9 @@ func newNodePatchCmd(use, short, field string) *cobra.Command {
 		Short:             short,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeNodes(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(cmd)
-			if err != nil {
-				return err
-			}
-			id, err := c.nodeID(cmd, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
 			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field, args[1])
-		},
+		}),
 	}
 }
 

@@ -139,6 +139,21 @@ func (c *client) nodeID(cmd *cobra.Command, text string) (string, error) {
 	return choose("node", text, all)
 }
 
+// withNode has a command do something to the node that its first argument means.
+func withNode(do func(cmd *cobra.Command, c *client, id string, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := c.nodeID(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd, c, id, args)
+	}
+}
+
 // listedID gives the ID that a person means of a list that the gateway has.
 func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
 	raw, err := c.list(cmd, path(at), field)
