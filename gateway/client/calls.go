@@ -112,9 +112,11 @@ type CallView struct {
 	Node       capabilities.NodeID      `json:"node_id"`
 	NodeLabel  string                   `json:"node_label"` // what people called the node then
 	Surface    string                   `json:"surface"`
+	Parent     capabilities.CallID      `json:"parent_call_id"` // of a step: the call that took it
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision"` // allow, ask or deny
 	State      string                   `json:"state"`    // requested, dispatched, pending or ended
+	Outcome    string                   `json:"outcome"`  // asked, waits, over, running, done, ended, failed or denied
 	Status     capabilities.Status      `json:"status"`
 	Code       capabilities.Code        `json:"code"`
 	EndedBy    string                   `json:"ended_by"` // caller or person, if they ended it on purpose
