@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -30,7 +31,15 @@ func DefaultOwnerSource() []byte { return append([]byte(nil), ownerSource...) }
 // OriginPermit is the text of a policy file that lets the isolated browser open
 // one origin that the shipped policy denies, such as "http://127.0.0.1:3000".
 // why is one line that says who wanted it and for what.
-func OriginPermit(origin, why string) ([]byte, error) {
+func OriginPermit(origin, why string) ([]byte, error) { return originPermit(origin, why, time.Time{}) }
+
+// OriginPermitUntil is OriginPermit for a while: from that time on the rule permits nothing,
+// also where nobody takes the file away.
+func OriginPermitUntil(origin, why string, until time.Time) ([]byte, error) {
+	return originPermit(origin, why, until)
+}
+
+func originPermit(origin, why string, until time.Time) ([]byte, error) {
 	d := ClassifyURL(origin)
 	switch {
 	case d.Scheme != "http" && d.Scheme != "https", d.Host == "":
@@ -41,16 +50,21 @@ func OriginPermit(origin, why string) ([]byte, error) {
 	case strings.TrimSuffix(origin, "/") != d.Origin:
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "write the origin as %s, without a path", d.Origin)
 	}
+	while, when := "", ""
+	if !until.IsZero() {
+		while = " until " + until.UTC().Format("2006-01-02 15:04:05 UTC")
+		when = fmt.Sprintf(" && context.time < %d", until.Unix())
+	}
 	return fmt.Appendf(nil, `// %s
-// Lets the isolated browser open %s. Delete this file to take it back.
+// Lets the isolated browser open %s%s. Delete this file to take it back.
 @id("%s")
 permit (
   principal,
   action in [Action::"tool.browser.navigate", Action::"tool.browser.tabs"],
   resource
 )
-when { context.given != "session" && context.args.origin == %q };
-`, comment(why), d.Origin, originID(d, why), d.Origin), nil
+when { context.given != "session" && context.args.origin == %q%s };
+`, comment(why), d.Origin, while, originID(d, why), d.Origin, when), nil
 }
 
 // originID is used by no other origin, however long their names are, nor for another

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -176,6 +177,18 @@ func TestOriginPermit(t *testing.T) {
 		r.Given = capabilities.ClassSession
 		if got := e.Decide(r); got.Effect == Allow {
 			t.Errorf("%s in a person's session: %s", url, got.Effect)
+		}
+	}
+	r := request("tool.browser.navigate", `{"url":"`+origin+`/"}`)
+	text, err = OriginPermitUntil(origin, "For a while.", r.Time.Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = defaultEngine(t, Source{Name: "demo.cedar", Data: text})
+	for after, want := range map[time.Duration]Effect{0: Allow, 59 * time.Second: Allow, time.Minute: Deny, 24 * time.Hour: Deny} {
+		late := r
+		if late.Time = r.Time.Add(after); e.Decide(late).Effect != want {
+			t.Errorf("after %s: not %s", after, want)
 		}
 	}
 	for _, bad := range []string{"", "127.0.0.1:1", "http://", "http://x/path", "http://127.1:80", "https://EXAMPLE.com", "about:blank", "ws://x", `http://x"y`, "http://u@x"} {

@@ -89,10 +89,14 @@ func (d dataDir) door() (base *url.URL, pin api.Pin, ok bool) {
 	return base, api.PinOf([sha256.Size]byte(id.Door.Sum)), true
 }
 
-// page is the address for browsers.
-func (r runningGateway) page() string {
-	if r.URL != "" {
+// page is the address for browsers: the one that the gateway was given, else one that other
+// devices reach too, else this machine's.
+func (r runningGateway) page(to reach) string {
+	switch {
+	case r.URL != "":
 		return r.URL
+	case len(to.http) > 0:
+		return to.http[0]
 	}
 	return forBrowser(r.HTTP)
 }

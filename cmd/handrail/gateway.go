@@ -61,6 +61,7 @@ func newGatewayCmd() *cobra.Command {
 		if *fromFiles {
 			o.PolicyFiles = rules.FilesTaken
 		}
+		o.Prepare = func(context.Context) error { return data.dropDemoRules() }
 		if err := door.into(&o); err != nil {
 			return err
 		}
@@ -74,21 +75,35 @@ func newGatewayCmd() *cobra.Command {
 			return err
 		}
 		defer data.clearRunning()
-		if commonOf(cmd).json {
-			err = printJSON(cmd.OutOrStdout(), map[string]any{
-				"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
-				"token_file": data.agentTokenPath(), "site_id": g.Site(), "fingerprint": running.fingerprint(),
-			})
-		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "gateway of site %s\n  MCP    %s/mcp\n  nodes  %s (UDP)\n  token  %s\nPair a device: handrail pair%s\nThe console: %s/console/ (sign in: handrail login%s)\n%s",
-				g.Site(), running.HTTP, running.QUIC, data.agentTokenPath(), data.given(), running.page(), data.given(), running.certificateLine())
-		}
-		if err != nil {
+		if err := sayGateway(cmd, data, g, running, *advertise); err != nil {
 			return err
 		}
 		return g.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// sayGateway prints where the gateway is reached: by this machine and by others.
+func sayGateway(cmd *cobra.Command, data dataDir, g *gateway.Gateway, running runningGateway, advertise []string) error {
+	to := reachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs)
+	if len(advertise) > 0 {
+		to.nodes = advertise
+	}
+	if commonOf(cmd).json {
+		return printJSON(cmd.OutOrStdout(), map[string]any{
+			"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC, "http_elsewhere": to.http, "quic_elsewhere": to.nodes,
+			"token_file": data.agentTokenPath(), "site_id": g.Site(), "fingerprint": running.fingerprint(),
+		})
+	}
+	nodes := running.QUIC
+	if len(to.nodes) > 0 {
+		nodes = strings.Join(to.nodes, ", ")
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "gateway of site %s\n  MCP    %s\n  nodes  %s (UDP)\n  token  %s\n", g.Site(), to.lines("/mcp", "         "), nodes, data.agentTokenPath())
+	_, err := fmt.Fprintf(out, "Pair a device: handrail pair%s\nThe console: %s/console/ (sign in: handrail login%s)\n%s",
+		data.given(), running.page(to), data.given(), running.certificateLine())
+	return err
 }
 
 // listens checks the two addresses to listen at.

@@ -41,33 +41,15 @@ func (c *client) fromElsewhere(cmd *cobra.Command) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if at = reachable(own); at == "" {
+		found := reachable(own)
+		if len(found) == 0 {
 			return "", usageHint("Connect this machine to a network, or name an address with --url.", "this machine has no address that a phone could reach")
 		}
+		at = found[0]
 	}
 	u := *c.base
 	u.Host = net.JoinHostPort(at, port)
 	return u.String(), nil
-}
-
-// reachable gives the address of this machine that others most likely reach: of IPv4 first, as
-// people's networks have it.
-func reachable(own []net.Addr) string {
-	best := ""
-	for _, a := range own {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil {
-			continue
-		}
-		switch ip := p.Addr().Unmap(); {
-		case ip.IsLoopback() || ip.IsLinkLocalUnicast():
-		case ip.Is4():
-			return ip.String()
-		case best == "":
-			best = ip.String()
-		}
-	}
-	return best
 }
 
 func newLoginCmd() *cobra.Command {

@@ -45,7 +45,7 @@ func (d dataDir) up(ctx context.Context) error {
 	if err != nil || !answers(ctx, base, pin) {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(), r.PID, d).
+	return capabilities.Errorf(capabilities.CodeConflict, "it is up already: %s/console/ (process %d, data directory %s)", r.page(reach{}), r.PID, d).
 		WithHint("'handrail status' says more. To start it anew, end that process first; to run a second one, give it --data, --http and --quic of its own.")
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 		return err
 	}
 	defer data.clearRunning()
+	defer func() { _ = data.dropDemoRules() }() // else the next start does
 
 	// The node ends before the gateway, so that its last answers are recorded.
 	gatewayCtx, stopGateway := context.WithCancel(context.WithoutCancel(ctx))
@@ -154,7 +156,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 		return err
 	}
 	if page != nil {
-		text, err := policy.OriginPermit(page.origin, "Added by 'handrail up' for the page it serves itself.")
+		text, err := policy.OriginPermitUntil(page.origin, "Added by 'handrail up' for the page it serves itself.", time.Now().Add(demoRulesFor))
 		if err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 			return err
 		}
 		*o.flags.origins = append(*o.flags.origins, page.origin)
-	} else if err := keepOrRemove(filepath.Join(dir, upOriginRules), nil, false); err != nil { // of an earlier start
+	} else if err := data.dropDemoRules(); err != nil { // of an earlier start
 		return err
 	}
 	path := filepath.Join(dir, upNoSandboxRules)
@@ -179,6 +181,15 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
 	*o.flags.noSandbox = true
 	return keepFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+}
+
+// demoRulesFor is how long the policy allows the page of the first task: whatever becomes of
+// this process and its files, the permission ends.
+const demoRulesFor = 2 * time.Minute
+
+// dropDemoRules takes away what an earlier 'handrail up' added for its first task.
+func (d dataDir) dropDemoRules() error {
+	return keepOrRemove(filepath.Join(d.policyDir(), upOriginRules), nil, false)
 }
 
 // keepFile writes a file unless it says that already: a start need not wait for the disk.
@@ -282,7 +293,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		stop()
 		return errors.Join(taskErr, <-done)
 	}
-	say.clients(data, running)
+	say.clients(data, running, reachOf(running, g.HTTPAddr(), g.QUICAddr(), net.InterfaceAddrs))
 	select {
 	case err := <-done:
 		if capabilities.CodeOf(err) != capabilities.CodeNodeRevoked {
@@ -358,7 +369,7 @@ func (s sayer) revoked(id capabilities.NodeID) {
 }
 
 // clients prints what to paste into an MCP client.
-func (s sayer) clients(data dataDir, running runningGateway) {
+func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 	if s.json {
 		return
 	}
@@ -371,8 +382,8 @@ func (s sayer) clients(data dataDir, running runningGateway) {
 	}
 	on := data.given()
 	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(clientNames(), "|"))
-	s.line("Another one:\n  URL    %s/mcp\n  token  in %s\n\n  %s\n", running.HTTP, data.agentTokenPath(), config)
-	s.line("The console: %s/console/ (sign in: handrail login%s)", running.page(), on)
+	s.line("Another one:\n  URL    %s\n  token  in %s\n\n  %s\n", to.lines("/mcp", "         "), data.agentTokenPath(), config)
+	s.line("The console: %s/console/ (sign in: handrail login%s)", running.page(to), on)
 	if line := running.certificateLine(); line != "" {
 		s.line("%s", strings.TrimSpace(line))
 	}

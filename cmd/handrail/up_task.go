@@ -100,7 +100,8 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, node c
 	}
 	took := time.Since(began)
 	say.event(map[string]any{"event": "task", "snapshot": outline.Snapshot, "screenshot": path, "duration_ms": took.Milliseconds()})
-	say.line("first task: opened this program's own page (%s, which %s of the policy allows), typed, clicked, looked, in %d ms\n", page.origin, upOriginRules, took.Milliseconds())
+	say.line("first task: opened this program's own page (%s, which %s of the policy allows for %s), typed, clicked, looked, in %d ms\n",
+		page.origin, upOriginRules, capabilities.Spoken(demoRulesFor), took.Milliseconds())
 	say.line("%s", plainBlock(outline.Snapshot))
 	say.line("\nscreenshot: %s", path)
 	return nil
@@ -122,7 +123,7 @@ func (t *task) call(name string, args map[string]any) *mcp.CallToolResult {
 	result, err := t.session.CallTool(t.ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 	switch {
 	case err != nil:
-		// A tool that is not listed is one that this node can not do now.
+		// A tool that is not listed is one that this node cannot do now.
 		t.err = capabilities.Errorf(capabilities.CodeNodeNotReady, "%s: %v", name, err).
 			WithHint("Run 'handrail doctor' to see why the node cannot do it.")
 	case result.IsError:
