@@ -14,7 +14,7 @@ const (
 	exitFailed      = 1 // the work failed
 	exitUsage       = 2 // the command line or the arguments are wrong
 	exitDenied      = 3 // policy, the device's owner or a person said no
-	exitUnreachable = 4 // the gateway or the node can not be reached, or is not ready
+	exitUnreachable = 4 // the gateway or the node cannot be reached, or is not ready
 	exitForbidden   = 5 // no valid token, or its role does not allow it
 	exitPending     = 6 // it waits for a person
 	exitIntegrity   = 7 // the ledger does not verify
@@ -86,7 +86,7 @@ var exitCodes = map[capabilities.Code]int{
 	capabilities.CodeSiteMismatch:  exitIntegrity,
 }
 
-// exitCode gives the process's exit code for err.
+// exitCode returns the process's exit code for err.
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK

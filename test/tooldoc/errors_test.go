@@ -2,6 +2,7 @@ package tooldoc
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -131,16 +132,53 @@ func givers(t *testing.T) map[string]map[string]bool {
 	return found
 }
 
+// exits reads the table of the command line's exit codes: by constants of the list, and the
+// one of what stands in no row.
+func exits(t *testing.T) (of map[string]string, otherwise string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../cmd/handrail/exit.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, of := map[string]string{}, map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || len(v.Values) != 1 {
+			return true
+		}
+		switch value := v.Values[0].(type) {
+		case *ast.BasicLit:
+			numbers[v.Names[0].Name] = value.Value
+		case *ast.CompositeLit:
+			if v.Names[0].Name != "exitCodes" {
+				return true
+			}
+			for _, e := range value.Elts {
+				row := e.(*ast.KeyValueExpr)
+				of[row.Key.(*ast.SelectorExpr).Sel.Name] = numbers[row.Value.(*ast.Ident).Name]
+			}
+		}
+		return true
+	})
+	if otherwise = numbers["exitFailed"]; otherwise == "" || len(of) == 0 {
+		t.Fatal("cmd/handrail/exit.go has no table of exit codes")
+	}
+	return of, otherwise
+}
+
 func errorsPage(t *testing.T) []byte {
 	t.Helper()
 	names, codes := declared(t)
 	given := givers(t)
+	exit, failed := exits(t)
+	exit["CodeAmbiguousNode"] = "by its reason"
 	var b bytes.Buffer
 	b.WriteString(`# Error codes
 
 Every refusal and failure has one of these codes, on every surface: ` + "`error.code`" + ` in the API and on the command line with ` + "`--json`" + `, before the message without it, ` + "`code`" + ` in a tool's
 result and in the ledger. The list only grows. A message may say more than the cause given here, and a hint may be more exact than the fix. "Again" says that the same
-call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result.
+call may succeed later without a change. HTTP is the API's status; a call that reached the tool pipeline is answered with 200 and the code in its result. "Exit" is what a
+command ends with ([cli.md](cli.md#exit-codes)).
 
 ` + "`ambiguous_node_selection`" + ` says in ` + "`details.reason`" + ` why no node was selected: ` + "`several`" + ` (several could, and none was named), ` + "`no_node`" + ` (none is paired that offers it), ` + "`not_ready`" + ` (this
 may pass by itself, and the refusal is retryable), ` + "`denied_by_policy`" + ` (policy or the admin's allowlist; an admin is told the rule), or ` + "`mixed`" + ` (each candidate has a
@@ -151,7 +189,7 @@ This page is made from the code: ` + "`go test ./test/tooldoc -run Errors -updat
 	for _, name := range names {
 		code := codes[name]
 		if title, ok := groups[code]; ok {
-			fmt.Fprintf(&b, "\n## %s\n\n| code | cause | fix | from | again | HTTP |\n|---|---|---|---|---|---|\n", title)
+			fmt.Fprintf(&b, "\n## %s\n\n| code | cause | fix | from | again | HTTP | exit |\n|---|---|---|---|---|---|---|\n", title)
 		}
 		info, again := code.Info(), "no"
 		if info.Retryable {
@@ -165,7 +203,7 @@ This page is made from the code: ` + "`go test ./test/tooldoc -run Errors -updat
 		from = slices.DeleteFunc(from, func(p string) bool {
 			return slices.ContainsFunc(from, func(o string) bool { return o != p && strings.HasPrefix(o, p+":") })
 		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d |\n", code, info.Message, info.Hint, strings.Join(from, "; "), again, info.HTTP)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %d | %s |\n", code, info.Message, info.Hint, strings.Join(from, "; "), again, info.HTTP, cmp.Or(exit[name], failed))
 	}
 	return b.Bytes()
 }
