@@ -35,7 +35,7 @@ func (g *Gateway) mountREST() error {
 		return err
 	}
 	api.Mount(g.Front)
-	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Log: g.log})
+	pages, err := console.New(console.Options{API: api, Sessions: g.Tokens, Passkeys: keys, Site: g.site.ID(), Version: g.opts.Version, Log: g.log})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,7 +20,7 @@ func newUserCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUserAddCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRemoveCmd(), newUserSignOutCmd())
+	cmd.AddCommand(newUserAddCmd(), newUserLinkCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRemoveCmd(), newUserSignOutCmd())
 	return cmd
 }
 
@@ -45,9 +46,12 @@ func newUserAddCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user; the password is asked for, or read from standard input",
-		Args:  cobra.ExactArgs(1),
+		Long: "Adds a user with a password, or, with --link, one who comes in by a link that is good once, and chooses a\n" +
+			"passkey or a password there.",
+		Args: cobra.ExactArgs(1),
 	}
 	role := cmd.Flags().String("role", "operator", "viewer, operator or admin")
+	link := cmd.Flags().Bool("link", false, "give no password; print a link that signs the user in once")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch *role {
 		case "viewer", "operator", "admin":
@@ -57,6 +61,12 @@ func newUserAddCmd() *cobra.Command {
 		c, err := newClient(cmd)
 		if err != nil {
 			return err
+		}
+		if *link {
+			if err := c.do(cmd.Context(), http.MethodPost, path("users"), map[string]string{"principal": args[0], "role": *role}, nil); err != nil {
+				return err
+			}
+			return c.printWelcome(cmd, args[0])
 		}
 		password, err := readPassword(cmd)
 		if err != nil {
@@ -69,6 +79,44 @@ func newUserAddCmd() *cobra.Command {
 		return confirmed(cmd, raw, "%s signs in at %s/console/", args[0], c.base)
 	}
 	return cmd
+}
+
+func newUserLinkCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "link NAME",
+		Short: "Print a link that signs a user in once, such as one who lost their passkey",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			return c.printWelcome(cmd, args[0])
+		},
+	}
+}
+
+// printWelcome makes and prints the link by which a user comes in.
+func (c *client) printWelcome(cmd *cobra.Command, name string) error {
+	base, err := c.fromElsewhere(cmd)
+	if err != nil {
+		base = forBrowser(c.base.String()) // this machine's own browser can use it
+	}
+	var made struct {
+		Code    string    `json:"code"`
+		Public  string    `json:"public_url"`
+		Expires time.Time `json:"expires_at"`
+	}
+	if err := c.do(cmd.Context(), http.MethodPost, path("users", name, "link"), map[string]any{}, &made); err != nil {
+		return err
+	}
+	link := cmp.Or(made.Public, base) + "/console/login#" + made.Code
+	if commonOf(cmd).json {
+		return printJSON(cmd.OutOrStdout(), map[string]any{"url": link, "expires_at": made.Expires})
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Whoever opens this first is %s. It is good once, until %s or until the gateway starts anew:\n", plain(name), made.Expires.Local().Format(dayClock))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), plain(link))
+	return err
 }
 
 func newUserListCmd() *cobra.Command {

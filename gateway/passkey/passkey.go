@@ -36,6 +36,7 @@ type Users interface {
 	User(capabilities.PrincipalID) (principal.User, error)
 	Handle(context.Context, principal.Identity) (string, error)
 	Passkey(id string) (principal.User, principal.Passkey, string, error)
+	SomePasskey(place string) bool
 	AddPasskey(context.Context, principal.Identity, principal.Passkey) (principal.Passkey, error)
 	UsedPasskey(ctx context.Context, id string, count uint32) error
 	SignInPasskey(ctx context.Context, id string, count uint32) (principal.Token, principal.Secret, error)
@@ -295,6 +296,9 @@ func (k *Keys) Register(ctx context.Context, by principal.Identity, at Place, na
 	made.Name, made.Place = name, at.name
 	return k.opts.Users.AddPasskey(ctx, by, made)
 }
+
+// Some reports whether anybody registered a passkey for that place.
+func (k *Keys) Some(at Place) bool { return k.opts.Users.SomePasskey(at.name) }
 
 // BeginSignIn asks whoever it is for a passkey of theirs.
 func (k *Keys) BeginSignIn(at Place) GetOptions {

@@ -28,15 +28,21 @@ const (
 	SessionLife = 12 * time.Hour
 	SessionMost = 7 * 24 * time.Hour
 
+	// WelcomeLife is how long the link waits by which an admin lets a user sign in.
+	WelcomeLife = 24 * time.Hour
+
 	maxLogins   = 64
 	keepSession = 24 * time.Hour // an ended one stays listed
 )
 
 // login is a one-time code that was given out.
 type login struct {
-	by      Identity
+	maker   string // whose end voids it: a token's ID
+	parent  string // the record below which the session opens
+	who     capabilities.PrincipalID
 	role    Role
-	parent  string
+	lane    capabilities.LaneID
+	welcome bool // it was made for a user by somebody else
 	expires time.Time
 }
 
@@ -64,26 +70,66 @@ func (t *Tokens) Login(by Identity, role Role) (code Secret, expires time.Time, 
 	if rec.Parent != "" { // a session opens another beside itself, not below
 		parent = rec.Parent
 	}
+	waiting := 0
 	for hash, l := range t.logins {
 		if !now.Before(l.expires) {
 			delete(t.logins, hash)
+		} else if !l.welcome {
+			waiting++
 		}
 	}
-	if len(t.logins) >= maxLogins {
+	if waiting >= maxLogins {
 		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeOverloaded, "%d login codes wait to be used", maxLogins).
 			WithHint("Use one of them, or wait five minutes.")
 	}
 	code = newSecret(loginPrefix)
 	expires = now.Add(LoginLife).Truncate(time.Millisecond).UTC()
-	t.logins[sha256.Sum256([]byte(code.text))] = login{by: by, role: role, parent: parent, expires: expires}
+	t.logins[sha256.Sum256([]byte(code.text))] = login{maker: by.TokenID, parent: parent, who: by.Principal, role: role, lane: by.Lane, expires: expires}
 	return code, expires, nil
+}
+
+// Welcome makes a one-time code with which a user opens a session as themselves: their
+// first way in, or one in place of what they lost. It is good once and for WelcomeLife, ends
+// with the token of whoever made it, and replaces an earlier one; a restart of the gateway
+// forgets it. Nobody makes one for a user who may do more than they do. That it was made is
+// recorded.
+func (t *Tokens) Welcome(ctx context.Context, by Identity, who capabilities.PrincipalID) (code Secret, expires time.Time, err error) {
+	if err := by.Require(ActTokens); err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	u, err := t.User(who)
+	if err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	if !by.Role.Covers(u.Role) {
+		return Secret{}, time.Time{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot let a user of role %s in", by.Role, u.Role)
+	}
+	if err := t.change(ctx, who, "user.welcomed", by, func(*user) {}, func(*store.Tx) error { return nil }); err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	code = newSecret(loginPrefix)
+	expires = t.opts.Now().Add(WelcomeLife).Truncate(time.Millisecond).UTC()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropWelcomesLocked(who)
+	t.logins[sha256.Sum256([]byte(code.text))] = login{maker: by.TokenID, parent: u.TokenID, who: who, role: u.Role, lane: capabilities.LaneID(who), welcome: true, expires: expires}
+	return code, expires, nil
+}
+
+// dropWelcomesLocked voids the codes that wait for a user.
+func (t *Tokens) dropWelcomesLocked(who capabilities.PrincipalID) {
+	for hash, l := range t.logins {
+		if l.welcome && l.who == who {
+			delete(t.logins, hash)
+		}
+	}
 }
 
 // Redeem opens the session of a one-time code and gives what its cookie holds. Every
 // failure is the same CodeUnauthenticated: a stranger learns nothing of codes.
 func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error) {
 	refused := capabilities.Errorf(capabilities.CodeUnauthenticated, "the login link was used, is too old, or is not complete").
-		WithHint("Make a new one with 'handrail login'.")
+		WithHint("Make a new one with 'handrail login', or ask whoever invited you for another.")
 	if !strings.HasPrefix(code, loginPrefix) || len(code) > 2*tokenBytes {
 		return Token{}, Secret{}, refused
 	}
@@ -91,12 +137,12 @@ func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error)
 	t.mu.Lock()
 	l, known := t.logins[hash]
 	delete(t.logins, hash) // whatever becomes of it now, it was used
-	stale := t.refusalLocked(t.byHash[t.hashes[l.parent]]) != nil || t.refusalLocked(t.byHash[t.hashes[l.by.TokenID]]) != nil
+	stale := t.refusalLocked(t.byHash[t.hashes[l.parent]]) != nil || t.refusalLocked(t.byHash[t.hashes[l.maker]]) != nil
 	t.mu.Unlock()
 	if !known || stale || !now.Before(l.expires) {
 		return Token{}, Secret{}, refused
 	}
-	return t.openSession(ctx, l.parent, l.by.Principal, l.role, l.by.Lane, byLink)
+	return t.openSession(ctx, l.parent, l.who, l.role, l.lane, byLink)
 }
 
 // openSession opens a session below the record parent. How is by what means.

@@ -176,8 +176,9 @@ func (t *Tokens) userLocked(who capabilities.PrincipalID) (*user, error) {
 	return u, nil
 }
 
-// AddUser makes a user who signs in with that password. Nobody makes one who may do
-// more than its maker; CodeConflict if there is one of that name.
+// AddUser makes a user who signs in with that password, or, with none, by the link that
+// Welcome makes. Nobody makes one who may do more than its maker; CodeConflict if there is
+// one of that name.
 func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.PrincipalID, role Role, p Password) (User, error) {
 	if err := by.Require(ActTokens); err != nil {
 		return User{}, err
@@ -191,9 +192,11 @@ func (t *Tokens) AddUser(ctx context.Context, by Identity, who capabilities.Prin
 	if !by.Role.Covers(role) {
 		return User{}, capabilities.Errorf(capabilities.CodeForbidden, "a token of role %s cannot make a user of role %s", by.Role, role)
 	}
-	hash, err := t.hasher.hash(ctx, p)
-	if err != nil {
-		return User{}, err
+	hash, err := "", error(nil)
+	if p != (Password{}) {
+		if hash, err = t.hasher.hash(ctx, p); err != nil {
+			return User{}, err
+		}
 	}
 	u, err := t.makeUser(ctx, by.Principal, who, role, hash)
 	if err != nil {
@@ -304,6 +307,9 @@ func (t *Tokens) SetPassword(ctx context.Context, by Identity, who capabilities.
 	if err != nil {
 		return User{}, err
 	}
+	t.mu.Lock()
+	t.dropWelcomesLocked(who)
+	t.mu.Unlock()
 	if _, err := t.EndSessions(ctx, by, who, by.TokenID); err != nil {
 		return User{}, err
 	}
@@ -381,6 +387,18 @@ func (t *Tokens) Passkey(id string) (User, Passkey, string, error) {
 			WithHint("Sign in another way, and register it anew.")
 	}
 	return u.view(), k, u.handle, nil
+}
+
+// SomePasskey reports whether any user has a passkey for that place.
+func (t *Tokens) SomePasskey(place string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for who, u := range t.users {
+		if _, err := t.userLocked(who); err == nil && slices.ContainsFunc(u.Passkeys, func(k Passkey) bool { return k.Place == place }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Handle is under what authenticators know the user who by is; the user is made if

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 const phrase = "correct horse battery staple"
@@ -226,4 +228,92 @@ func FuzzPasswordRecord(f *testing.F) {
 			t.Errorf("%q with an error", again)
 		}
 	})
+}
+
+// A user without a password comes in by the link that an admin made, once and as themselves;
+// no other link, and none whose maker, user or time is over, opens anything.
+func TestWelcome(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var recorded []string
+	set := principal.Cheap(tokens(t, principal.Options{
+		Store: open(t, filepath.Join(t.TempDir(), "store.db")), Now: func() time.Time { return now },
+		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {
+			recorded = append(recorded, kind+" by "+string(by))
+			return nil
+		},
+	}))
+	made, secret, err := set.Create(t.Context(), principal.Site, principal.Spec{Principal: "root", Role: principal.RoleAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := set.Authenticate(secret.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []capabilities.PrincipalID{"ann", "bea"} {
+		if _, err := set.AddUser(t.Context(), root, who, principal.RoleOperator, principal.Password{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := set.SignIn(t.Context(), "ann", principal.TypedPassword("")); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+		t.Errorf("without a password: %v", err)
+	}
+	welcome := func(who capabilities.PrincipalID) string {
+		t.Helper()
+		code, expires, err := set.Welcome(t.Context(), root, who)
+		if err != nil || !expires.Equal(now.Add(principal.WelcomeLife)) {
+			t.Fatalf("%v until %s", err, expires)
+		}
+		return code.Reveal()
+	}
+	refused := func(about, code string) {
+		t.Helper()
+		if s, _, err := set.Redeem(t.Context(), code); capabilities.CodeOf(err) != capabilities.CodeUnauthenticated {
+			t.Errorf("%s: %+v %v", about, s, err)
+		}
+	}
+	first, second := welcome("ann"), welcome("ann")
+	refused("a link that was replaced", first)
+	session, cookie, err := set.Redeem(t.Context(), second)
+	if err != nil || session.Principal != "ann" || session.Role != principal.RoleOperator {
+		t.Fatalf("%+v %v", session, err)
+	}
+	refused("a link that was used", second)
+	ann, err := set.Session(cookie.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := set.Present(ann); err == nil {
+		t.Errorf("a link proves that ann is there, by %s", by)
+	}
+	if _, err := set.SetPassword(t.Context(), ann, "ann", password(t, phrase)); err != nil {
+		t.Errorf("ann's first password: %v", err)
+	}
+	if _, _, err := set.Welcome(t.Context(), ann, "bea"); capabilities.CodeOf(err) != capabilities.CodeForbidden {
+		t.Errorf("an operator lets somebody in: %v", err)
+	}
+	if _, _, err := set.Welcome(t.Context(), root, "nobody"); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Errorf("a user that is not there: %v", err)
+	}
+	old := welcome("bea")
+	if _, err := set.SetPassword(t.Context(), root, "bea", password(t, phrase)); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link from before the password", old)
+	old = welcome("bea")
+	now = now.Add(principal.WelcomeLife)
+	refused("a link that is too old", old)
+	old = welcome("bea")
+	if _, err := set.RemoveUser(t.Context(), root, "bea"); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link of a removed user", old)
+	old = welcome("ann")
+	if _, err := set.Revoke(t.Context(), principal.Site, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link whose maker's token was revoked", old)
+	if !slices.Contains(recorded, "user.welcomed by root") {
+		t.Errorf("recorded: %v", recorded)
+	}
 }

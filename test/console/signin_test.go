@@ -75,6 +75,10 @@ func TestPasswordAndPasskey(t *testing.T) {
 	d.authenticator()
 	d.open(d.named() + "/console/login")
 	d.shots("login")
+	const first = `document.querySelector("main form").id`
+	if got := d.value(first); got != "login" || d.value(`document.querySelector("#passkey") === null`) != "true" {
+		t.Errorf("where nobody has a passkey, the page begins with %s", got)
+	}
 	d.withPassword()
 	d.addPasskey()
 	d.shots("account")
@@ -88,6 +92,9 @@ func TestPasswordAndPasskey(t *testing.T) {
 	}
 	d.open(d.named() + "/console/approvals")
 	d.await(`location.pathname === "/console/login" && document.readyState === "complete"`)
+	if got := d.value(first); got != "passkey" {
+		t.Errorf("where somebody has a passkey, the page begins with %s", got)
+	}
 	must(t, d.run(`document.querySelector("#passkey button").click()`, nil))
 	d.await(`location.pathname === "/console/approvals"`)
 	if got := d.Tokens.Sessions("ann"); len(got) != 1 || got[0].Role != principal.RoleOperator {

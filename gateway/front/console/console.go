@@ -43,6 +43,7 @@ type Sessions interface {
 
 // Passkeys signs in by passkey; gateway/passkey implements it.
 type Passkeys interface {
+	Some(at passkey.Place) bool
 	BeginSignIn(at passkey.Place) passkey.GetOptions
 	SignIn(ctx context.Context, at passkey.Place, answer []byte) (principal.Token, principal.Secret, error)
 }
@@ -53,6 +54,7 @@ type Options struct {
 	Sessions Sessions
 	Passkeys Passkeys
 	Site     capabilities.SiteID
+	Version  string           // of the gateway; empty: not shown
 	Log      *slog.Logger     // default: discards
 	Now      func() time.Time // default time.Now
 }
@@ -199,6 +201,10 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/tokens":                                 c.tokens,
 		"POST /console/tokens":                                c.newTokenMade,
 		"POST /console/tokens/{token}":                        c.revokeToken,
+		"GET /console/people":                                 c.people,
+		"POST /console/people":                                c.addPerson,
+		"POST /console/people/{user}":                         c.changePerson,
+		"GET /console/people/{user}":                          func(v *visit) { v.seeOther("/console/people", "") }, // somebody reloads what is shown once
 		"GET /console/ledger":                                 c.ledgerPage,
 		"GET /console/ledger/export":                          c.exportLedger,
 		"GET /console/ledger/verify":                          func(v *visit) { v.seeOther("/console/ledger", "") },

@@ -36,6 +36,7 @@ var places = []place{
 	{"Policies", "/console/policies", "GET /v1/policy"},
 	{"Secrets", "/console/secrets", "GET /v1/secrets"},
 	{"Agents", "/console/tokens", "GET /v1/tokens"},
+	{"People", "/console/people", "GET /v1/users"},
 	{"Ledger", "/console/ledger", "GET /v1/ledger/packets"},
 }
 
@@ -62,6 +63,8 @@ var outcomes = map[string]string{
 	"passkey":   "The passkey is registered.",
 	"removed":   "The passkey is removed.",
 	"ended":     "That session ended.",
+	"signedout": "Signed out everywhere.",
+	"gone":      "Removed. They cannot sign in any more.",
 	"told":      "Notifications are on in this browser. It has just shown a first one.",
 	"untold":    "Notifications are off in that browser.",
 }
@@ -86,7 +89,7 @@ func (c *Console) frame(v *visit, pg page) html {
 		title = "(" + strconv.Itoa(waiting) + ") " + title
 	}
 	return el("html", attrs{"lang", "en"},
-		c.head(title+" – Handrail", append([]string{"live", "time", "keys", "surfaced"}, pg.modules...)...),
+		c.head(title+" – Handrail", append([]string{"live", "time", "keys", "copy", "surfaced"}, pg.modules...)...),
 		el("body", attrs{"data-live", pg.live, "data-expires", expiry(session.ExpiresAt), "data-csrf", v.csrf},
 			el("a", attrs{"class", "skip", "href", "#main"}, text("Skip to the page")),
 			el("header", attrs{"class", "top"},
@@ -122,7 +125,7 @@ func (c *Console) frame(v *visit, pg page) html {
 			),
 			el("div", attrs{"id", "announce", "class", "hidden", "role", "status", "aria-live", "polite"}),
 			el("div", attrs{"id", "ending", "class", "ending none", "role", "alert"}),
-			el("footer", nil, textf("Site %s", c.opts.Site), v.way("GET /v1/stop", "/console/stop", nil, text("Stop switch")), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
+			el("footer", nil, when(c.opts.Version != "", text("Handrail "+c.opts.Version)), textf("Site %s", c.opts.Site), v.way("GET /v1/stop", "/console/stop", nil, text("Stop switch")), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
 		))
 }
 

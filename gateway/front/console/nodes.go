@@ -211,7 +211,9 @@ func (v *visit) pairing() html {
 	return div("card",
 		el("h2", nil, text("Pair a device")),
 		el("p", nil, text("On the device, run "), code("handrail node join"), text(" and enter a pairing code. A code works once, for ten minutes, and is shown once.")),
-		v.control("POST /v1/invites", "/console/pair", nil, button("main", "Create pairing code")))
+		v.control("POST /v1/invites", "/console/pair", attrs{"class", "grid"},
+			input("pair-label", "label", "Name of the device (default: its own)", "", "maxlength", "64", "placeholder", "such as: kitchen laptop"),
+			button("main", "Create pairing code")))
 }
 
 func (c *Console) pair(v *visit) {
@@ -219,7 +221,7 @@ func (c *Console) pair(v *visit) {
 		Paste   string    `json:"paste"`
 		Expires time.Time `json:"expires_at"`
 	}
-	if err := v.ask(http.MethodPost, api("invites"), map[string]any{}, &made); err != nil {
+	if err := v.ask(http.MethodPost, api("invites"), map[string]any{"label": strings.TrimSpace(v.r.PostForm.Get("label"))}, &made); err != nil {
 		v.showNodes(err, html{})
 		return
 	}
@@ -230,10 +232,10 @@ func (c *Console) pair(v *visit) {
 	v.showNodes(nil, el("section", attrs{"class", "card paste", "data-once", "", "aria-labelledby", "paste-h"},
 		el("h2", attrs{"id", "paste-h"}, text("Pairing code")),
 		el("p", nil, text("Run "), code("handrail node join"), text(" on the device and enter this code. Good until "), moment(made.Expires), text("; it is not shown again.")),
-		el("pre", attrs{"tabindex", "0", "aria-label", "Pairing code"}, el("code", nil, text(made.Paste))),
+		shownOnce("paste-code", "Pairing code", made.Paste),
 		when(onlyHere(made.Paste), el("p", class("banner"), text("Only the gateway's own machine can use this code: the gateway takes devices on loopback alone. Start it with "), code("--quic :7443"), text(" for others."))),
 		when(site.Fingerprint != "", p(text("The code carries this page's certificate, so that clients on that device know it. For a browser there, check that it matches: "), code(site.Fingerprint))),
-		qrOf(strings.ToUpper(made.Paste)))) // a QR code packs capitals denser; case does not matter
+		el("details", attrs{"id", "paste-qr"}, el("summary", nil, text("As a QR code, for a device with a camera")), qrOf(strings.ToUpper(made.Paste))))) // it packs capitals denser; case does not matter
 }
 
 // onlyHere reports whether a pairing code names no address that another machine can reach.

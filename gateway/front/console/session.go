@@ -28,27 +28,41 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 			el("p", class("brand"), text("Handrail")),
 			el("h1", nil, text("Sign in")),
 			fault(problem),
-			when(passkeysAt(r) == nil, el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
-				void("input", attrs{"type", "hidden", "name", "credential"}),
-				el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-				button("main", "Use a passkey"))),
-			noPasskeys(r),
-			el("form", attrs{"id", "words", "method", "post", "action", "/console/login/password"},
-				el("label", attrs{"for", "name"}, text("Name")),
-				void("input", attrs{"id", "name", "name", "name", "required", "", "maxlength", "128", "autocomplete", "username", "spellcheck", "false", "autocapitalize", "none"}),
-				el("label", attrs{"for", "password"}, text("Password")),
-				void("input", attrs{"id", "password", "name", "password", "type", "password", "required", "", "maxlength", "256", "autocomplete", "current-password"}),
-				button("plain", "Sign in with the password")),
-			el("h2", nil, text("By a link")),
-			el("p", nil, text("On the machine that runs the gateway, print one and open it here:")),
-			el("pre", nil, el("code", nil, text("handrail login"))),
-			el("form", attrs{"id", "login", "method", "post", "action", "/console/login", "autocomplete", "off"},
-				el("label", attrs{"for", "code"}, text("Or paste the link or its code")),
-				void("input", attrs{"id", "code", "name", "code", "type", "password", "autocomplete", "one-time-code", "required", "", "maxlength", "400", "spellcheck", "false", "autocapitalize", "none"}),
-				button("plain", "Sign in with the link")),
-			el("p", class("faint"), text("A link is good once, for five minutes.")),
+			when(c.somePasskey(r), group(signInByPasskey, signInByPassword, signInByLink)),
+			when(!c.somePasskey(r), group(signInByLink, signInByPassword, noPasskeys(r),
+				when(passkeysAt(r) == nil, el("p", class("faint"), text("Nobody has a passkey here yet. Once you are signed in, add one under your name."))))),
 		))))
 }
+
+// somePasskey reports whether there is anything to press a passkey's button for, at the
+// address that the page was opened by.
+func (c *Console) somePasskey(r *http.Request) bool {
+	at, err := passkey.At(front.Origin(r))
+	return err == nil && c.opts.Passkeys.Some(at)
+}
+
+// The ways to sign in.
+var (
+	signInByPasskey = el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
+		void("input", attrs{"type", "hidden", "name", "credential"}),
+		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
+		button("main", "Use a passkey"))
+	signInByPassword = el("form", attrs{"id", "words", "method", "post", "action", "/console/login/password"},
+		el("h2", nil, text("With a password")),
+		el("label", attrs{"for", "name"}, text("Name")),
+		void("input", attrs{"id", "name", "name", "name", "required", "", "maxlength", "128", "autocomplete", "username", "spellcheck", "false", "autocapitalize", "none"}),
+		el("label", attrs{"for", "password"}, text("Password")),
+		void("input", attrs{"id", "password", "name", "password", "type", "password", "required", "", "maxlength", "256", "autocomplete", "current-password"}),
+		button("plain", "Sign in with the password"))
+	signInByLink = el("form", attrs{"id", "login", "method", "post", "action", "/console/login", "autocomplete", "off"},
+		el("h2", nil, text("With a link")),
+		el("p", nil, text("On the machine that runs the gateway, print one and open it here:")),
+		el("pre", nil, el("code", nil, text("handrail login"))),
+		el("label", attrs{"for", "code"}, text("Or paste the link or its code")),
+		void("input", attrs{"id", "code", "name", "code", "type", "password", "autocomplete", "one-time-code", "required", "", "maxlength", "400", "spellcheck", "false", "autocapitalize", "none"}),
+		button("plain", "Sign in with the link"),
+		el("p", class("faint"), text("A link is good once: for five minutes, or as long as whoever invited you said.")))
+)
 
 // passkeysAt says why no browser keeps passkeys at the address that the page was opened
 // by; nil: there can be some.

@@ -67,6 +67,16 @@ func choice(id, name, label, chosen string, options ...string) html {
 	return el("div", class("field"), el("label", attrs{"for", id}, text(label)), el("select", attrs{"id", id, "name", name}, all...))
 }
 
+// shownOnce is a text to be carried elsewhere, with a button that copies it.
+func shownOnce(id, label, value string) html {
+	return div("copied", el("pre", attrs{"tabindex", "0", "aria-label", label}, el("code", attrs{"id", id}, lines(value))), copyButton(id, label))
+}
+
+// copyButton copies the text of an element; copy.js does it, and without script there is none.
+func copyButton(of, label string) html {
+	return el("button", attrs{"class", "small scripted", "type", "button", "data-copy", of, "aria-label", "Copy: " + label}, text("Copy"))
+}
+
 // hiddenField is a value that a form carries.
 func hiddenField(name, value string) html {
 	return void("input", attrs{"type", "hidden", "name", name, "value", value})

@@ -53,7 +53,7 @@ func (v *visit) showTokens(problem error, made html) {
 		when(len(agents) == 0, empty("No agent has a token", group(text("Make one below, or let "), code("handrail connect"), text(" make one and set up your client with it.")))),
 		part("Agents", "They call tools, as far as policy and people let them. They can never approve.", agents),
 		v.newToken(),
-		part("People", "They sign in and use the command line. A role does what the one before it does, and more.", people),
+		part("People", "They use the command line, and sign in by its links. A role does what the one before it does, and more.", people),
 		part("Signed-in browsers", "Sessions of these pages. Each ends with the token that opened it.", sessions),
 		when(len(ended) > 0, el("details", attrs{"id", "ended"}, el("summary", nil, text(count(len(ended), "token that is over", "tokens that are over"))), v.tokenTable("Tokens that are over", "", ended))))
 	v.show(pg)

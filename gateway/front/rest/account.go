@@ -24,7 +24,8 @@ type Passkeys interface {
 func (s *Server) accountTable() []*endpoint {
 	return []*endpoint{
 		serveJSON(endpoint{method: get, path: "/v1/users", action: principal.ActTokens, summary: "Users with a password or passkeys; never either"}, s.users),
-		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, summary: "Make a user who signs in with a password"}, s.addUser),
+		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, summary: "Make a user, who signs in with a password or, without one, by a link of theirs"}, s.addUser),
+		serveJSON(endpoint{method: post, path: "/v1/users/{user}/link", action: principal.ActTokens, summary: "Make a one-time link by which a user signs in as themselves; good for a day, and in place of an earlier one"}, s.welcome),
 		serveJSON(endpoint{method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, summary: "Give a user another password; their sessions end"}, s.setPassword),
 		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, summary: "Remove a user; their sessions, their tokens and the grants that they have or gave end at once"}, s.removeUser),
 		serveJSON(endpoint{method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, summary: "End all sessions of a user"}, s.endUserSessions),
@@ -55,13 +56,16 @@ func (s *Server) users(*visit, none) (userList, error) { return userList{s.opts.
 type userBody struct {
 	Principal capabilities.PrincipalID `json:"principal"`
 	Role      principal.Role           `json:"role"`
-	Password  string                   `json:"password"`
+	Password  *string                  `json:"password,omitempty"` // absent: none
 }
 
 func (s *Server) addUser(c *visit, in userBody) (principal.User, error) {
-	p, err := principal.NewPassword(in.Password)
-	if err != nil {
-		return principal.User{}, err
+	var p principal.Password
+	if in.Password != nil {
+		var err error
+		if p, err = principal.NewPassword(*in.Password); err != nil {
+			return principal.User{}, err
+		}
 	}
 	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
 		return principal.User{}, err
@@ -70,6 +74,15 @@ func (s *Server) addUser(c *visit, in userBody) (principal.User, error) {
 		return principal.User{}, err
 	}
 	return s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, in.Role, p)
+}
+
+// welcome makes the link by which a user comes in.
+func (s *Server) welcome(c *visit, _ none) (madeLogin, error) {
+	code, expires, err := s.opts.Tokens.Welcome(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
+	if err != nil {
+		return madeLogin{}, err
+	}
+	return s.linkOf(code, expires), nil
 }
 
 type passwordBody struct {

@@ -30,7 +30,13 @@ func (s *Server) login(c *visit, in loginBody) (madeLogin, error) {
 	if err != nil {
 		return madeLogin{}, err
 	}
-	return madeLogin{Code: code.Reveal(), URL: s.opts.Site().BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: s.opts.Site().PublicURL}, nil
+	return s.linkOf(code, expires), nil
+}
+
+// linkOf is the link of a one-time code.
+func (s *Server) linkOf(code principal.Secret, expires time.Time) madeLogin {
+	site := s.opts.Site()
+	return madeLogin{Code: code.Reveal(), URL: site.BaseURL + "/console/login#" + code.Reveal(), Expires: expires, Public: site.PublicURL}
 }
 
 // maySignIn refuses sessions that can widen anything from a device that an agent has in
