@@ -262,8 +262,8 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 	return now, true, nil
 }
 
-// bindNode makes node the only one of the principal's own lane. What is attached
-// there holds in all its lanes that have none of their own.
+// bindNode makes node the only one of the principal's own lane. Every new lane of the
+// principal begins with what is attached there.
 func bindNode(cmd *cobra.Command, c *client, lane, node string) error {
 	lanes, err := c.Lanes(cmd.Context())
 	if err != nil {

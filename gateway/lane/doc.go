@@ -4,9 +4,9 @@
 // Promises: a lane belongs to the first principal that uses it, because what
 // lives in it (a browser's cookies, say) must not be met by another agent; the
 // nodes of a lane are answered from memory, on every call's path; attaching and
-// detaching is durable before it is answered; what is attached to the lane named
-// like its principal holds in those of the principal's lanes that have no node of
-// their own, and in no other's.
+// detaching is durable before it is answered; what is attached to a lane holds there and
+// nowhere else. A new lane of a principal begins with the nodes of the lane that is
+// named like the principal: that is an attachment of its own, recorded as one.
 //
 // It must never import a surface (gateway/front), the dispatcher, or choose a
 // node: selection is gateway/route's.

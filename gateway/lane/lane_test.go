@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,20 +169,29 @@ func TestAgentsDoNotAttach(t *testing.T) {
 	}
 }
 
-// Use is noted in memory and written down by Run; what holds nothing and was not
-// used for a month is forgotten.
+// Use is noted in memory and written down by Run; what nobody attached a node to and was
+// not used for a month is forgotten.
 func TestUseIsWrittenDownAndOldLanesGo(t *testing.T) {
 	db := open(t)
 	synctest.Test(t, func(t *testing.T) {
 		// The pool behind Read keeps goroutines of its own, outside this bubble.
 		l := mustNew(t, db)
 		ctx, cancel := context.WithCancel(context.Background())
-		for _, name := range []capabilities.LaneID{"used", "old", "held"} {
-			if err := l.Enter(ctx, alice, name); err != nil {
+		enter := func(all ...capabilities.LaneID) {
+			for _, name := range all {
+				if err := l.Enter(ctx, alice, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		enter("used", "old", "held", "alice")
+		for _, name := range []capabilities.LaneID{"held", "alice"} {
+			if _, err := l.Attach(ctx, operator, name, "n1"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := l.Attach(ctx, operator, "held", "n1"); err != nil {
+		enter("begun", "begun-and-held") // with the node of the home lane
+		if _, err := l.Attach(ctx, operator, "begun-and-held", "n2"); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
@@ -197,7 +207,7 @@ func TestUseIsWrittenDownAndOldLanesGo(t *testing.T) {
 		for _, v := range l.List("") {
 			names = append(names, v.Lane)
 		}
-		if !slices.Equal(names, []capabilities.LaneID{"held", "used"}) {
+		if !slices.Equal(names, []capabilities.LaneID{"alice", "begun-and-held", "held", "used"}) {
 			t.Errorf("lanes left: %v", names)
 		}
 	})
@@ -217,45 +227,60 @@ func mustNew(t *testing.T, db *store.Store) *lane.Lanes {
 	return l
 }
 
-// What is attached to the lane named like its principal holds in all the
-// principal's lanes that have nothing of their own, and in nobody else's.
-func TestHomeLane(t *testing.T) {
-	l := lanes(t, lane.Options{Store: open(t)})
+// Attachment belongs to its lane (S0-17). A new lane begins with what its principal's home
+// lane has then: recorded, its own, and no other principal's.
+func TestALaneBeginsWithTheHomeLanesNodes(t *testing.T) {
+	db := open(t)
+	var recorded []string
+	o := lane.Options{Store: db, Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
+		recorded = append(recorded, fmt.Sprint(kind, by, body))
+		return nil
+	}}
+	l := lanes(t, o)
 	ctx, op := t.Context(), operator
-	for _, lane := range []capabilities.LaneID{"alice", "a-1", "a-2"} {
-		if err := l.Enter(ctx, alice, lane); err != nil {
-			t.Fatal(err)
+	enter := func(who principal.Identity, all ...capabilities.LaneID) {
+		t.Helper()
+		for _, lane := range all {
+			if err := l.Enter(ctx, who, lane); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if err := l.Enter(ctx, bob, "b-1"); err != nil {
-		t.Fatal(err)
-	}
-	for lane, node := range map[capabilities.LaneID]capabilities.NodeID{"alice": "n1", "a-2": "n2", "stray": "n3"} {
+	attach := func(lane capabilities.LaneID, node capabilities.NodeID) {
+		t.Helper()
 		if _, err := l.Attach(ctx, op, lane, node); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for lane, want := range map[capabilities.LaneID][]capabilities.NodeID{
-		"alice": {"n1"}, "a-1": {"n1"}, "a-2": {"n2"}, "b-1": nil, "stray": {"n3"}, "nosuch": nil,
-	} {
-		if got := l.Attached(lane); !slices.Equal(got, want) {
-			t.Errorf("lane %s goes to %v, want %v", lane, got, want)
+	want := func(what string, all map[capabilities.LaneID][]capabilities.NodeID) {
+		t.Helper()
+		for lane, nodes := range all {
+			if got := l.Attached(lane); !slices.Equal(got, nodes) {
+				t.Errorf("%s: lane %s goes to %v, want %v", what, lane, got, nodes)
+			}
 		}
 	}
-	// A lane that is merely named like somebody is not theirs.
-	if err := l.Enter(ctx, alice, "bob"); err != nil {
-		t.Fatal(err)
+	enter(alice, "alice", "a-before")
+	attach("alice", "n1")
+	attach("a-own", "n2")
+	recorded = nil
+	enter(alice, "a-after", "a-own")
+	enter(bob, "b-1")
+	all := map[capabilities.LaneID][]capabilities.NodeID{"alice": {"n1"}, "a-before": nil, "a-after": {"n1"}, "a-own": {"n2"}, "b-1": nil, "nosuch": nil}
+	want("at first", all)
+	if len(recorded) != 1 || !strings.HasPrefix(recorded[0], "lane.attached") || !strings.Contains(recorded[0], "a-after") {
+		t.Errorf("recorded %q", recorded)
 	}
-	if _, err := l.Attach(ctx, op, "bob", "n4"); err != nil {
-		t.Fatal(err)
-	}
-	if got := l.Attached("b-1"); len(got) != 0 {
-		t.Errorf("bob's lane goes to %v, which was attached to a lane of alice's", got)
-	}
+	l = lanes(t, o)
+	want("after a start", all)
+	// What becomes of the home lane is nothing to a lane that has begun.
 	if _, err := l.Detach(ctx, op, "alice", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Attached("a-1"); len(got) != 0 {
-		t.Errorf("after detaching, lane a-1 goes to %v", got)
-	}
+	want("after detaching", map[capabilities.LaneID][]capabilities.NodeID{"alice": {}, "a-after": {"n1"}})
+	// A lane that is merely named like somebody is not theirs.
+	enter(alice, "bob")
+	attach("bob", "n4")
+	enter(bob, "b-2")
+	want("of another's", map[capabilities.LaneID][]capabilities.NodeID{"b-2": nil})
 }

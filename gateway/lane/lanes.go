@@ -61,6 +61,7 @@ type state struct {
 	owner    capabilities.PrincipalID
 	created  time.Time
 	nodes    []capabilities.NodeID // sorted, never changed in place
+	begun    bool                  // nodes are those that it began with: nobody attached any to it
 	lastUsed atomic.Int64          // Unix milliseconds, 0 for never
 	flushed  int64                 // what the database holds; owned by flush
 }
@@ -79,7 +80,8 @@ func Migrations() []store.Migration {
 			node        TEXT NOT NULL,
 			attached_at INTEGER NOT NULL,
 			PRIMARY KEY (lane, node)
-		) STRICT`}}
+		) STRICT`}, {Room: "lane", Version: 2, SQL: `
+		ALTER TABLE lane ADD COLUMN begun INTEGER NOT NULL DEFAULT 0`}} // 1: its nodes are those that it began with
 }
 
 // New makes an empty set; call Load before use.
@@ -103,7 +105,7 @@ func New(o Options) (*Lanes, error) {
 func (l *Lanes) Load(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rows, err := l.opts.Store.Read().QueryContext(ctx, `SELECT lane, principal, created_at, last_used FROM lane`)
+	rows, err := l.opts.Store.Read().QueryContext(ctx, `SELECT lane, principal, created_at, last_used, begun FROM lane`)
 	if err != nil {
 		return capabilities.Wrap(capabilities.CodeInternal, err, "")
 	}
@@ -113,11 +115,12 @@ func (l *Lanes) Load(ctx context.Context) error {
 			name          capabilities.LaneID
 			owner         capabilities.PrincipalID
 			created, used int64
+			begun         bool
 		)
-		if err := rows.Scan(&name, &owner, &created, &used); err != nil {
+		if err := rows.Scan(&name, &owner, &created, &used, &begun); err != nil {
 			return capabilities.Wrap(capabilities.CodeInternal, err, "")
 		}
-		s := &state{owner: owner, created: time.UnixMilli(created).UTC(), flushed: used}
+		s := &state{owner: owner, created: time.UnixMilli(created).UTC(), flushed: used, begun: begun}
 		s.lastUsed.Store(used)
 		l.byName[name] = s
 		l.owned[owner]++
@@ -184,7 +187,8 @@ func errTaken() error {
 }
 
 // Claim makes a lane owner's, unless it belongs to another already. Claiming
-// one's own lane again does nothing.
+// one's own lane again does nothing. One that nothing is attached to begins with the nodes
+// of owner's home lane, the one that is named like owner; from then on its nodes are its own.
 func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane capabilities.LaneID) error {
 	if err := capabilities.ValidateName("lane", string(lane), maxNameLen); err != nil {
 		return err
@@ -192,8 +196,11 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.RLock()
-	s, mine := l.byName[lane], l.owned[owner]
+	s, mine, nodes := l.byName[lane], l.owned[owner], l.homeLocked(owner)
 	l.mu.RUnlock()
+	if s != nil && len(s.nodes) > 0 {
+		nodes = nil
+	}
 	switch {
 	case s != nil && s.owner == owner:
 		return nil
@@ -201,13 +208,26 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 		return errTaken()
 	case mine >= maxPerOwner:
 		return capabilities.Errorf(capabilities.CodeOverloaded, "this principal has %d lanes already", maxPerOwner).
-			WithHint("Use one of them again; lanes without nodes are forgotten after 30 days without use.")
+			WithHint("Use one of them again; lanes that nobody attached a node to are forgotten after 30 days without use.")
 	}
 	now := l.opts.Now().UnixMilli()
 	err := l.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO lane (lane, principal, created_at, last_used) VALUES ($1, $2, $3, 0)
-			ON CONFLICT (lane) DO UPDATE SET principal = excluded.principal`, string(lane), string(owner), now)
-		return err
+		if _, err := tx.Exec(`INSERT INTO lane (lane, principal, created_at, last_used, begun) VALUES ($1, $2, $3, 0, $4)
+			ON CONFLICT (lane) DO UPDATE SET principal = excluded.principal, begun = excluded.begun`, string(lane), string(owner), now, len(nodes) > 0); err != nil {
+			return err
+		}
+		for _, node := range nodes {
+			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node), now); err != nil {
+				return err
+			}
+			if l.opts.Record == nil {
+				continue
+			}
+			if err := l.opts.Record(tx, "lane.attached", owner, map[string]any{"lane": lane, "node": node, "as": string(owner)}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -221,33 +241,30 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 		l.owned[s.owner]--
 	}
 	s.owner = owner
+	if len(nodes) > 0 {
+		s.nodes, s.begun = nodes, true
+	}
 	l.owned[owner]++
 	return nil
 }
 
-// Attached gives the nodes that a lane's calls go to when they name none, sorted:
-// those attached to it, or else to the lane that is named like its principal. That
-// one is the default lane of the principal's tokens, so what an admin attaches
-// there holds in every conversation that has nothing of its own. The slice is
-// shared: read only.
-func (l *Lanes) Attached(lane capabilities.LaneID) []capabilities.NodeID {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	s := l.byName[lane]
-	if s == nil || len(s.nodes) > 0 || s.owner == "" {
-		return s.attached()
-	}
-	if home := l.byName[capabilities.LaneID(s.owner)]; home != nil && home.owner == s.owner {
+// homeLocked gives the nodes of the lane that is named like owner, if it is owner's.
+func (l *Lanes) homeLocked(owner capabilities.PrincipalID) []capabilities.NodeID {
+	if home := l.byName[capabilities.LaneID(owner)]; home != nil && home.owner == owner {
 		return home.nodes
 	}
 	return nil
 }
 
-func (s *state) attached() []capabilities.NodeID {
-	if s == nil {
-		return nil
+// Attached gives the nodes that are attached to this very lane (S0-17), sorted. The slice
+// is shared: read only.
+func (l *Lanes) Attached(lane capabilities.LaneID) []capabilities.NodeID {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s := l.byName[lane]; s != nil {
+		return s.nodes
 	}
-	return s.nodes
+	return nil
 }
 
 // Attach attaches a node to a lane; a lane that does not exist yet is made, as
@@ -306,6 +323,9 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 				string(lane), now.UnixMilli()); err != nil {
 				return err
 			}
+			if _, err := tx.Exec(`UPDATE lane SET begun = 0 WHERE lane = $1`, string(lane)); err != nil {
+				return err
+			}
 			if _, err := tx.Exec(`INSERT INTO lane_node (lane, node, attached_at) VALUES ($1, $2, $3)`, string(lane), string(node), now.UnixMilli()); err != nil {
 				return err
 			}
@@ -326,7 +346,7 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 		l.byName[lane] = s
 		l.owned[""]++
 	}
-	s.nodes = nodes
+	s.nodes, s.begun = nodes, s.begun && !attach
 	l.mu.Unlock()
 	detached = !attach
 	l.opts.Log.Info(kind, "lane", lane, "node", node, "by", by.Principal)
@@ -365,7 +385,7 @@ func viewLocked(name capabilities.LaneID, s *state) Lane {
 }
 
 // Run writes down when lanes were last used, off the callers' path, and forgets
-// those that hold nothing and were not used for 30 days. It returns when ctx ends.
+// those that nobody attached a node to and that were not used for 30 days. It returns when ctx ends.
 func (l *Lanes) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -396,7 +416,7 @@ func (l *Lanes) flush(ctx context.Context) {
 	l.mu.RLock()
 	for name, s := range l.byName {
 		used := s.lastUsed.Load()
-		if len(s.nodes) == 0 && used < horizon.UnixMilli() && s.created.Before(horizon) {
+		if (len(s.nodes) == 0 || s.begun) && used < horizon.UnixMilli() && s.created.Before(horizon) {
 			dead = append(dead, name)
 		} else if used != s.flushed {
 			touched = append(touched, touch{s, name, used})
