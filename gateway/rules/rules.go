@@ -62,6 +62,8 @@ type Options struct {
 	Store *store.Store // required, opened with Migrations
 	// Record writes packets in the same transaction as an activation; default: none.
 	Record func(tx *store.Tx, a Activated) error
+	// Refused does the same for an activation that the set in force forbids; default: none.
+	Refused func(tx *store.Tx, a Activated) error
 	// Staged does the same for a set that somebody staged; default: none.
 	Staged func(tx *store.Tx, d Draft) error
 	Files  Files
@@ -89,7 +91,8 @@ type Version struct {
 	At       time.Time                `json:"at"`
 }
 
-// Activated is what is recorded of an activation.
+// Activated is what is recorded of an activation, or of one that was refused: then Decision
+// is a denial, and nothing is in force that was not.
 type Activated struct {
 	Version
 	Call     capabilities.CallID
@@ -120,6 +123,9 @@ func Open(ctx context.Context, o Options) (*Book, error) {
 	}
 	if o.Record == nil {
 		o.Record = func(*store.Tx, Activated) error { return nil }
+	}
+	if o.Refused == nil {
+		o.Refused = func(*store.Tx, Activated) error { return nil }
 	}
 	if o.Staged == nil {
 		o.Staged = func(*store.Tx, Draft) error { return nil }
@@ -308,6 +314,12 @@ func (b *Book) Activate(ctx context.Context, r Request) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
+	if d := a.Decision; d.Effect == policy.Deny {
+		if err := b.opts.Store.Write(ctx, func(tx *store.Tx) error { return b.opts.Refused(tx, a) }); err != nil {
+			return Version{}, err
+		}
+		return Version{}, capabilities.Errorf(d.Code, "%s", d.Reason)
+	}
 	if err := b.commit(ctx, engine, a); err != nil {
 		return Version{}, err
 	}
@@ -334,12 +346,12 @@ func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) 
 		return Activated{}, err
 	}
 	d := active.MayActivate(policy.Request{Principal: r.By, User: true, Role: r.Role, Lane: r.Lane, Time: now})
-	if d.Effect == policy.Deny {
-		return Activated{}, capabilities.Errorf(d.Code, "%s", d.Reason)
-	}
 	a := Activated{
 		Version: Version{Snapshot: next.SnapshotID(), Before: active.SnapshotID(), By: r.By, Reason: r.Reason},
-		Call:    capabilities.CallID("c" + random()), Grant: "g-" + random(), Decision: d, Envelope: envelope,
+		Call:    capabilities.CallID("c" + random()), Decision: d, Envelope: envelope,
+	}
+	if d.Effect != policy.Deny {
+		a.Grant = "g-" + random()
 	}
 	for _, s := range next.Sources() {
 		a.Files = append(a.Files, s.Name)

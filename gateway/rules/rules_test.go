@@ -24,6 +24,7 @@ type fixture struct {
 	cat  *catalog.Catalog
 	db   *store.Store
 	seen []rules.Activated
+	not  []rules.Activated // what was refused
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -41,6 +42,9 @@ func (f *fixture) open(files rules.Files) *rules.Book {
 	f.t.Helper()
 	b, err := rules.Open(f.t.Context(), rules.Options{Dir: f.dir, Tools: f.cat, Store: f.db, Files: files, Record: func(_ *store.Tx, a rules.Activated) error {
 		f.seen = append(f.seen, a)
+		return nil
+	}, Refused: func(_ *store.Tx, a rules.Activated) error {
+		f.not = append(f.not, a)
 		return nil
 	}})
 	must(f.t, err)
@@ -185,6 +189,9 @@ func TestActivationIsPrivileged(t *testing.T) {
 	want(t, err, capabilities.CodeDeniedByPolicy)
 	if len(f.seen) != 2 || b.Engine().SnapshotID() == before {
 		t.Fatal("a refused activation left something behind")
+	}
+	if len(f.not) != 1 || f.not[0].By != "eve" || f.not[0].Envelope == nil || f.not[0].Decision.Effect != policy.Deny || f.not[0].Grant != "" {
+		t.Errorf("the refusal is recorded as %+v", f.not)
 	}
 	_, err = f.activate(b, nil)
 	must(t, err)

@@ -121,3 +121,32 @@ func TestPolicyComesIntoForceByActivationOnly(t *testing.T) {
 		t.Fatalf("after a restart: %+v", r)
 	}
 }
+
+// An activation that the policy in force forbids leaves the packets of a denied call (S4-43).
+func TestARefusedActivationIsRecorded(t *testing.T) {
+	h := start(t, site.Options{Rules: site.Rules + `@id("locked") forbid (principal, action == Action::"policy.activate", resource);`})
+	must(t, os.WriteFile(filepath.Join(h.Dir, "policy", "more.cedar"), []byte(`@id("more") permit (principal, action, resource);`), 0o600))
+	admin := h.client(principal.RoleAdmin)
+	var active, staged struct {
+		Snapshot string `json:"snapshot_id"`
+	}
+	admin.ok(http.MethodGet, "/v1/policy/sets/active", "", &active)
+	admin.ok(http.MethodGet, "/v1/policy/sets/staged", "", &staged)
+	admin.fails(http.MethodPost, "/v1/policy/activate", fmt.Sprintf(`{"from":%q,"to":%q,"reason":"a test"}`, active.Snapshot, staged.Snapshot), capabilities.CodeDeniedByPolicy)
+	packets, err := h.Ledger.Packets(t.Context(), ledger.Query{Tool: policy.ActivationTool})
+	must(t, err)
+	if len(packets) != 3 || packets[0].Principal != "admin" || packets[0].Call == "" {
+		t.Fatalf("%+v", packets)
+	}
+	h.wantStory(packets[0].Call, "request", "decision", "failed")
+	for i, holds := range [][]string{{staged.Snapshot, active.Snapshot}, {`"effect":"deny"`, `"locked"`, "privileged.admin.mutate_policy"}, {`"denied_by_policy"`}} {
+		for _, text := range holds {
+			if !bytes.Contains(packets[i].Body, []byte(text)) {
+				t.Errorf("packet %d does not say %s: %s", i, text, packets[i].Body)
+			}
+		}
+	}
+	if h.Rulebook.Engine().SnapshotID() != active.Snapshot {
+		t.Error("it is in force")
+	}
+}
