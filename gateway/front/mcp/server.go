@@ -140,6 +140,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stateless := r.Header.Get(versionHeader) >= firstStateless
 	delete(r.Header, visitHeader)
 	if r.Method == http.MethodPost {
+		if err := v.unbatched(r); err != nil {
+			writeRefusal(w, err)
+			return
+		}
 		a := &answer{ResponseWriter: w}
 		defer a.end()
 		w = a
