@@ -44,7 +44,8 @@ func (g *Gateway) mountREST() error {
 }
 
 // sees reports whether somebody may watch a node's screen now: policy permits it to them
-// without asking, or a person did who was asked.
+// without asking, a person did who was asked, or they are the person to ask: the owner of
+// the node.
 func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 	const screen = capabilities.ToolID("tool.live.screen")
 	if !principal.Allow(who.Role, principal.ActWatch) {
@@ -54,7 +55,7 @@ func (g *Gateway) sees(who principal.Identity, node capabilities.NodeID) bool {
 	case policy.Allow:
 		return true
 	case policy.Ask:
-		return slices.ContainsFunc(g.Consent.Grants(), func(grant consent.Grant) bool {
+		return g.Nodes.Owner(node) == who.Principal || slices.ContainsFunc(g.Consent.Grants(), func(grant consent.Grant) bool {
 			return grant.Principal == who.Principal && grant.Node == node && (grant.Lane == "" || grant.Lane == who.Lane) &&
 				slices.ContainsFunc(grant.Tools, func(t string) bool { return consent.Names(t, screen) })
 		})

@@ -24,7 +24,7 @@ func ActivationProfile() *Profile {
 	sum := sha256.Sum256([]byte(ActivationTool + " 1.0.0"))
 	return &Profile{
 		Tool: ActivationTool, Version: "1.0.0", ManifestHash: "sha256:" + hex.EncodeToString(sum[:]), Keys: keys, ID: ProfileID(keys),
-		Risk: DeriveRisk(keys), Isolation: DeriveIsolation(keys), Consent: catalog.ConsentCall, Privileged: true,
+		Risk: DeriveRisk(keys), Isolation: DeriveIsolation(keys), Consent: catalog.ConsentCall, Privileged: true, Asks: true,
 	}
 }
 

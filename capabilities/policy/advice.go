@@ -27,8 +27,8 @@ type Advice struct {
 
 // Advice reads the annotations of rules by their IDs, those that determined an ask.
 // A permit that would do without a person does not ask, so it has no say beside rules
-// that do; of a privileged tool every permit asks.
-func (e *Engine) Advice(ids []string, privileged bool) Advice {
+// that do; of a tool that always asks (Profile.Asks) every permit does.
+func (e *Engine) Advice(ids []string, always bool) Advice {
 	var a Advice
 	asking := make([]*rule, 0, len(ids))
 	for _, id := range ids {
@@ -39,7 +39,7 @@ func (e *Engine) Advice(ids []string, privileged bool) Advice {
 		asking = append(asking, r)
 	}
 	ask := func(r *rule) bool { return r.consults.consent }
-	if !privileged && slices.ContainsFunc(asking, ask) {
+	if !always && slices.ContainsFunc(asking, ask) {
 		asking = slices.DeleteFunc(asking, func(r *rule) bool { return !ask(r) })
 	}
 	for i, r := range asking {

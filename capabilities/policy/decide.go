@@ -79,8 +79,8 @@ type Request struct {
 	// Consented says that a live grant, bound to this snapshot, covers this call.
 	// It turns an ask into an allow and nothing else: a deny stays one.
 	Consented bool
-	// Granted says that the gateway's ticket carries a person's grant: privileged
-	// keys are then not asked about once more. Rules that want consent still are.
+	// Granted says that the gateway's ticket carries a person's grant: what always
+	// asks is then not asked about once more. Rules that want consent still are.
 	Granted bool
 	Time    time.Time
 }
@@ -336,10 +336,10 @@ func (e *Engine) judge(r Request, evaluate evaluator) Decision {
 	if d.Effect == Deny {
 		return d
 	}
-	// S1-22, S1-64: no permit makes a privileged call plain; only a live grant does.
-	if t.profile.Privileged && d.Effect == Allow && !r.Granted {
+	// S1-22, S1-24, S1-64: no permit makes such a call plain; only a live grant does.
+	if t.profile.Asks && d.Effect == Allow && !r.Granted {
 		d.Effect = Ask
-		d.Reason = "A tool with privileged keys always asks a person."
+		d.Reason = t.profile.why()
 	}
 	if t.onNode {
 		d = e.isolation(r, t, env, d, evaluate)

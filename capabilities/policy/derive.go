@@ -236,6 +236,17 @@ type Profile struct {
 	Isolation    capabilities.IsolationClass // the least class that may carry it
 	Consent      catalog.Consent             // the longest permission a person may give
 	Privileged   bool
+	// Asks says that a person is asked about every call, whatever a permit says: it has
+	// privileged keys (S1-22), or its descriptor requires approval (S1-24).
+	Asks bool
+}
+
+// why says why every call of the tool is asked about.
+func (p *Profile) why() string {
+	if p.Privileged {
+		return "A tool with privileged keys always asks a person."
+	}
+	return "This tool requires a person's approval."
 }
 
 // NewProfile derives the profile of a descriptor. The descriptor's own default
@@ -254,6 +265,7 @@ func NewProfile(d *catalog.Descriptor) *Profile {
 		Isolation:    strongerClass(DeriveIsolation(keys), d.Defaults.Isolation),
 		Consent:      shorterConsent(DeriveConsent(keys), d.Consent),
 		Privileged:   Privileged(keys),
+		Asks:         Privileged(keys) || d.Defaults.RequiresApproval,
 	}
 }
 

@@ -154,8 +154,8 @@ func TestLogOnlyIsReported(t *testing.T) {
 	}
 }
 
-// S1-22, S1-64: whatever a permit says, a privileged tool is asked about until a
-// live grant covers it.
+// S1-22, S1-24, S1-64: whatever a permit says, a tool that is privileged or requires
+// approval is asked about until a live grant covers it.
 func TestPrivilegedIsNeverPlain(t *testing.T) {
 	e := mustLoad(t, permitAll+` permit (principal, action == Action::"isolation.accept-degraded", resource);`)
 	seen := 0
@@ -164,7 +164,7 @@ func TestPrivilegedIsNeverPlain(t *testing.T) {
 		r.Args = nil
 		r.Given = capabilities.ClassSession
 		got := e.Decide(r)
-		if !Privileged(d.Manifest.Keys()) {
+		if !Privileged(d.Manifest.Keys()) && !d.Defaults.RequiresApproval {
 			if got.Effect != Allow {
 				t.Errorf("%s: %+v", d.Tool, got)
 			}

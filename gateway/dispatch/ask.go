@@ -27,7 +27,7 @@ func (c *call) question(node policy.Node) consent.Ask {
 
 func (c *call) questionOf(node policy.Node) consent.Ask {
 	profile := c.engine.Profile(c.d.Tool)
-	advice := c.engine.Advice(c.verdict.Determining, profile.Privileged)
+	advice := c.engine.Advice(c.verdict.Determining, profile.Asks)
 	return consent.Ask{
 		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
 		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(risk(c.d, profile)),

@@ -134,7 +134,7 @@ func (t *tasks) seenTo() map[string]bool {
 // defers reports whether policy keeps this call while nobody answers.
 func (c *call) defers() bool {
 	return c.req.task == "" && !c.isStep() && c.verdict.Effect == policy.Ask &&
-		c.engine.Advice(c.verdict.Determining, c.engine.Profile(c.d.Tool).Privileged).Defer > 0
+		c.engine.Advice(c.verdict.Determining, c.engine.Profile(c.d.Tool).Asks).Defer > 0
 }
 
 // keepTask defers a call that nobody answered in time. The error it gives says so

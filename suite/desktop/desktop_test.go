@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // rule is the named policy that the runs here permit the family by. What it
-// declares as privileged is asked about all the same, and granted ahead.
+// requires approval is asked about all the same, and granted ahead.
 const rule = `@id("desktop-acceptance") permit (principal, action in Action::"family:desktop", resource);
 `
 

@@ -41,11 +41,12 @@ func TestAQuestionSaysWhereItGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hands.Close() })
-	s := site.Start(t, site.Options{ApprovalWait: time.Minute, Rules: `@id("look") permit (principal == User::"root", action == Action::"tool.live.screen", resource);`})
+	s := site.Start(t, site.Options{ApprovalWait: time.Minute})
 	a := &arena{Site: s, t: t, h: site.NewHandler(), client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.node = s.AddNode("desk", a.h, hands)
 	a.node.AwaitReady("tyrum.desktop.keyboard", "tyrum.desktop.mouse", "tyrum.desktop.screenshot")
+	s.Grant("root", a.node, "tool.live.screen")
 	root, anna := s.MustToken("root", principal.RoleAdmin), s.MustToken("anna", principal.RoleOperator)
 	term := d.AppTitled("shell", "xterm", "-T", "shell", "-geometry", "80x24+0+0", "-e", "cat")
 	d.Activate(term.Window.ID)

@@ -44,6 +44,7 @@ func TestADeliveredSecretIsNotReadBack(t *testing.T) {
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.node = a.AddNode("desk", hands())
 	a.node.AwaitReady("tyrum.desktop.keyboard", "tyrum.desktop.screenshot", "tyrum.desktop.snapshot", "tyrum.desktop.clipboard-write")
+	a.Grant("agent", a.node, "tool.desktop.snapshot", "tool.desktop.screenshot") // it may look, not type
 	a.agent, a.operator = a.MustToken("agent", principal.RoleAgent), a.MustToken("anna", principal.RoleOperator)
 	admin := a.MustToken("root", principal.RoleAdmin)
 	for _, ask := range [][3]string{

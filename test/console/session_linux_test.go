@@ -225,7 +225,17 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 		}
 	}
 
-	// The agent works on the desktop; the operator watches, and sees where.
+	// The laptop is the operator's own: while no agent has hands on it, their press is the
+	// word that policy asks for.
+	w.command("", "node", "owner", string(laptop), "admin")
+	w.open(w.value("location.origin") + "/console/live/" + string(laptop))
+	must(t, w.run(`document.getElementById("watch").click()`, nil))
+	w.await(`document.getElementById("screen").videoWidth > 0 && document.getElementById("watch-state").textContent === "Live."`)
+	screen.Await(t, "the person at the device to be told", func() bool {
+		return strings.Contains(w.command("", "node", "status", "--data", filepath.Join(home, "laptop")), " watches your screen, live")
+	})
+
+	// The agent works on the desktop; they see where.
 	window, lines := d.Xterm()
 	d.Activate(window.Window.ID)
 	typing := bot.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "from the agent\n", "node_id": string(laptop)})
@@ -234,12 +244,6 @@ func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 		t.Fatalf("the typing: %+v", r)
 	}
 	screen.Await(t, "what the agent typed", func() bool { return slices.Equal(lines(), []string{"from the agent"}) })
-	w.open(w.value("location.origin") + "/console/live/" + string(laptop))
-	must(t, w.run(`document.getElementById("watch").click()`, nil))
-	w.await(`document.getElementById("screen").videoWidth > 0 && document.getElementById("watch-state").textContent === "Live."`)
-	screen.Await(t, "the person at the device to be told", func() bool {
-		return strings.Contains(w.command("", "node", "status", "--data", filepath.Join(home, "laptop")), " watches your screen, live")
-	})
 	moving := bot.Asks("tool_desktop_mouse", map[string]any{"action": "move", "x": 200, "y": 120, "duration_ms": 600_000, "node_id": string(laptop)})
 	w.await(marked(200, 120, 0, 0, "bot: tool.desktop.mouse"))
 

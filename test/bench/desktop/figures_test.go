@@ -75,7 +75,7 @@ func TestFigures(t *testing.T) {
 	s := site.Start(t, site.Options{Rules: `@id("bench") permit (principal, action in Action::"family:desktop", resource);`})
 	n := s.AddNode("desk", b.h)
 	n.AwaitReady(b.h.Capabilities()...)
-	s.Grant("agent", n, "tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard")
+	s.Grant("agent", n, "tool.desktop.*")
 	b.lane, err = suite.Dial(t.Context(), suite.Options{URL: s.URL() + "/mcp", Token: s.MustToken("agent", principal.RoleAgent)}, "bench", "desktop")
 	if err != nil {
 		t.Fatal(err)
