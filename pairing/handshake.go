@@ -7,9 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -130,7 +127,7 @@ func Answer(rw io.ReadWriter, session Session, decide func(o *Offer, proved func
 	})
 	if refusal != nil {
 		e := capabilities.AsError(refusal)
-		v = &Verdict{Code: e.Code, Message: clip(e.PublicMessage(), maxText)}
+		v = &Verdict{Code: e.Code, Message: capabilities.Clip(e.PublicMessage(), maxText)}
 	} else if o.Invite != "" {
 		v.proof = v.prove(key, session, o)
 	}
@@ -300,12 +297,7 @@ func malformed(why string) error {
 // clean makes the profile one that the other side accepts.
 func (p Profile) clean() Profile {
 	for _, s := range []*string{&p.Label, &p.Host, &p.Platform, &p.Arch, &p.Agent} {
-		*s = clip(strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return -1
-			}
-			return r
-		}, strings.ToValidUTF8(*s, "")), maxText)
+		*s = capabilities.Clip(capabilities.Printable(*s), maxText)
 	}
 	offers := p.Offers
 	p.Offers = nil
@@ -320,15 +312,5 @@ func (p Profile) clean() Profile {
 // plain reports whether a text from the other side can be shown to a person as it
 // is: no control characters that would rewrite a terminal.
 func plain(s string) bool {
-	return len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
+	return len(s) <= maxText && capabilities.Printable(s) == s
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // SensorKind is what a sensor takes in.
@@ -66,12 +67,7 @@ func SensorIDs(devices []SensorDevice) {
 // cleanLabel drops what is not to be read, the vendor and product number that Chrome
 // adds ("Camera (046d:0825)"), and what is too long.
 func cleanLabel(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
+	s = capabilities.Printable(s)
 	if open := strings.LastIndexByte(s, '('); open > 0 && strings.HasSuffix(s, ")") && isUSBNumber(s[open+1:len(s)-1]) {
 		s = s[:open]
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // junitSuite is one family's part of a JUnit report.
@@ -52,7 +54,7 @@ func (r *Report) JUnit(w io.Writer) error {
 			switch o.Status {
 			case Failed:
 				first, _, _ := strings.Cut(o.Error, "\n")
-				x.whole("failure", o.Error, "message", Clip(first, 300))
+				x.whole("failure", o.Error, "message", capabilities.Brief(first, 300))
 				if o.Trace != nil {
 					x.whole("system-out", "trace: "+o.tracePath())
 				}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Pick follows a path through decoded JSON: names of fields, places in lists, and
@@ -41,15 +43,7 @@ func Number(v any, path string) float64 {
 }
 
 // Brief is a value as JSON, of at most 400 bytes.
-func Brief(v any) string { return Clip(JSON(v), 400) }
-
-// Clip cuts a text to that many bytes, between two characters.
-func Clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func Brief(v any) string { return capabilities.Brief(JSON(v), 400) }
 
 // Plain undoes the escapes that json.Marshal adds for HTML.
 func Plain(text []byte) string {

@@ -98,14 +98,14 @@ func Field[R Case[R]](path string, want any) Step[R] {
 		part, partWanted := want.(string)
 		if isText && partWanted {
 			if part = fill(r, part); !strings.Contains(text, part) {
-				r.Fail("%s of %s is %q, which does not hold %q", path, r.Last().Tool, Clip(text, 1500), part)
+				r.Fail("%s of %s is %q, which does not hold %q", path, r.Last().Tool, capabilities.Brief(text, 1500), part)
 			}
 			return
 		}
 		g, _ := json.Marshal(got)
 		w, _ := json.Marshal(r.Fill(want))
 		if !bytes.Equal(g, w) {
-			r.Fail("%s of %s is %s, want %s", path, r.Last().Tool, Clip(string(g), 600), w)
+			r.Fail("%s of %s is %s, want %s", path, r.Last().Tool, capabilities.Brief(string(g), 600), w)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func Without[R Case[R]](text string) Step[R] {
 	return func(r R) {
 		c := r.Last()
 		if all, _ := json.Marshal([]any{c.Result, c.Evidence, c.Message, c.Hint}); strings.Contains(string(all), text) {
-			r.Fail("%s tells %q: %s", c.Tool, text, Clip(string(all), 600))
+			r.Fail("%s tells %q: %s", c.Tool, text, capabilities.Brief(string(all), 600))
 		}
 	}
 }
@@ -139,7 +139,7 @@ func Entry[R Case[R]](r R, path string, words ...string) (any, bool) {
 func Among[R Case[R]](path string, words ...string) Step[R] {
 	return func(r R) {
 		if _, ok := Entry(r, path, words...); !ok {
-			r.Fail("no entry of %s has %q: %s", path, words, Clip(JSON(Pick(r.Last().Result, path)), 2000))
+			r.Fail("no entry of %s has %q: %s", path, words, capabilities.Brief(JSON(Pick(r.Last().Result, path)), 2000))
 		}
 	}
 }
@@ -242,5 +242,5 @@ func Same[R Case[R]](r R, what string, got, want any, more func() string) {
 	if more != nil {
 		text = more()
 	}
-	r.Fail("in the page, %s is %s, want %s%s", Clip(what, 200), Clip(string(g), 400), w, text)
+	r.Fail("in the page, %s is %s, want %s%s", capabilities.Brief(what, 200), capabilities.Brief(string(g), 400), w, text)
 }

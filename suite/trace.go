@@ -89,8 +89,8 @@ func (r *Report) TraceOf(ctx context.Context, o Options, out Outcome, e Ended, r
 			t.Began = c.Sent
 		}
 		v := CallView{
-			N: i + 1, Tool: c.Tool, Args: Clip(JSON(c.Args), 1500), ID: c.ID, OK: c.Code == "", End: "ok",
-			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence, Result: Clip(JSON(c.Result), 1500),
+			N: i + 1, Tool: c.Tool, Args: capabilities.Brief(JSON(c.Args), 1500), ID: c.ID, OK: c.Code == "", End: "ok",
+			At: millis(c.Sent.Sub(t.Began)), Took: millis(c.Answered.Sub(c.Sent)), Effect: string(c.Effect), Evidence: c.Evidence, Result: capabilities.Brief(JSON(c.Result), 1500),
 		}
 		if several {
 			v.Lane = c.Lane
@@ -147,7 +147,7 @@ func lines(list []any, fields ...string) []string {
 				words = append(words, fmt.Sprint(v))
 			}
 		}
-		all = append(all, Clip(strings.Join(words, "  "), 500))
+		all = append(all, capabilities.Brief(strings.Join(words, "  "), 500))
 	}
 	return all
 }
@@ -210,9 +210,9 @@ func hops(c *Call, packets []packet) []hop {
 			return ""
 		}
 		if s, ok := v.(string); ok {
-			return Clip(s, 80)
+			return capabilities.Brief(s, 80)
 		}
-		return Clip(JSON(v), 200)
+		return capabilities.Brief(JSON(v), 200)
 	}
 	ends, _ := end.Body["hops_us"].([]any)
 	request, decision, dispatch := kinds["tool.call.request"], kinds["tool.call.decision"], kinds["tool.call.dispatch"]

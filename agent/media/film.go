@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/sensor/webm"
@@ -175,16 +174,7 @@ func titled(tool capabilities.ToolID, args map[string]any) string {
 	for _, k := range slices.Sorted(maps.Keys(args)) {
 		fmt.Fprintf(&b, " %s=%v", k, args[k])
 	}
-	clean := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, b.String())
-	if r := []rune(clean); len(r) > maxTitle {
-		clean = string(r[:maxTitle-1]) + "…"
-	}
-	return clean
+	return capabilities.Brief(capabilities.Escape(b.String()), maxTitle)
 }
 
 // chaptersLocked gives the calls as parts of the film.

@@ -182,7 +182,7 @@ func TestFilmEnds(t *testing.T) {
 					t.Errorf("%+v %v", info, err)
 				}
 				file := string(f.files[0])
-				for _, want := range []string{"tool.desktop.mouse action=click text=a\uFFFDb\uFFFDc: error stale_frame", "tool.desktop.wait: still running"} {
+				for _, want := range []string{"tool.desktop.mouse action=click text=a\\u{a}b\\u{202e}c: error stale_frame", "tool.desktop.wait: still running"} {
 					if !strings.Contains(file, want) {
 						t.Errorf("there is no chapter %q", want)
 					}

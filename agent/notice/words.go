@@ -3,7 +3,8 @@ package notice
 import (
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // words says what a capability key lets a call do, for people, in the order in which
@@ -52,17 +53,6 @@ func isLive(what string) bool { return strings.HasSuffix(what, live) }
 // maxName bounds a name that others chose.
 const maxName = 64
 
-// name makes a name that others chose safe to show: no control characters, none that
-// turn or hide text, and not so long that it pushes the rest out of sight.
-func name(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-	if r := []rune(s); len(r) > maxName {
-		s = string(r[:maxName-1]) + "…"
-	}
-	return s
-}
+// name makes a name that others chose safe to show: nothing in it turns or hides text, and it
+// is not so long that it pushes the rest out of sight.
+func name(s string) string { return capabilities.Brief(capabilities.Escape(s), maxName) }

@@ -312,7 +312,7 @@ func (n *node) within(ctx context.Context, tool string, args any) (answer, *capa
 		n.t.Fatal(err)
 	} else if d, ok := tools.ByCapability(capabilities.CapabilityID("tyrum.browser." + tool)); ok {
 		if bad := d.ValidateResult(b); bad != nil { // the runner would refuse it
-			n.t.Errorf("%s: the result does not fit the catalog: %v in %s", tool, bad, clip(a.json, 500))
+			n.t.Errorf("%s: the result does not fit the catalog: %v in %s", tool, bad, capabilities.Clip(a.json, 500))
 		}
 	}
 	json.Unmarshal(b, &a.m)

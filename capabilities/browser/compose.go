@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // row is one line of an outline; rows below it are deeper.
@@ -234,7 +236,7 @@ func (f *fitting) head(k, budget int, ref string) {
 		if f.end[k] == k+1 {
 			room = budget
 		}
-		cut := clip(r.text, max(room-noteRoom-len(indent)*r.depth, 20))
+		cut := capabilities.Clip(r.text, max(room-noteRoom-len(indent)*r.depth, 20))
 		lost := len(r.text) - len(cut)
 		if lost > 0 {
 			f.omitted += lost

@@ -311,7 +311,7 @@ func clipText(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}
-	return clip(s, max) + "…"
+	return capabilities.Clip(s, max) + "…"
 }
 
 // sayArgs words the arguments of a console call as a developer's console does:

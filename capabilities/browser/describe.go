@@ -66,9 +66,9 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 func shownAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return clip(strings.SplitN(address, "?", 2)[0], 100)
+		return capabilities.Clip(strings.SplitN(address, "?", 2)[0], 100)
 	}
-	return clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 256)
+	return capabilities.Clip(u.Scheme+"://"+u.Host+u.EscapedPath(), 256)
 }
 
 // namedIn lists the elements that a call's arguments name.

@@ -53,7 +53,7 @@ func (t *tab) dialogOpened(params []byte) {
 		return
 	}
 	hide := t.lane.hider().whole
-	d := &dialog{e.Type, clip(hide(e.Message), maxDialogText), clip(hide(e.Default), maxDialogText)}
+	d := &dialog{e.Type, capabilities.Clip(hide(e.Message), maxDialogText), capabilities.Clip(hide(e.Default), maxDialogText)}
 	var armed *dialogAnswer
 	left, silence := false, false
 	t.change(func(s *tabState) {
@@ -263,7 +263,7 @@ func (a dialogAnswer) params() page.HandleJavaScriptDialogParams {
 func (d *dialog) refusal() *capabilities.Error {
 	message := "The page has " + article(d.Type) + " dialog open"
 	if text := strings.TrimSpace(d.Message); text != "" {
-		quoted, _ := json.Marshal(clip(text, 200))
+		quoted, _ := json.Marshal(capabilities.Clip(text, 200))
 		message += ": " + string(quoted)
 	}
 	return capabilities.Errorf(capabilities.CodeDialogOpen, "%s.", message).

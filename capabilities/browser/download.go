@@ -445,7 +445,7 @@ func (c *call) downloadBytes(id, keepAs string) (capabilities.Output, error) {
 	ds.mu.Unlock()
 	switch {
 	case d == nil:
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This conversation has no download %s.", clip(id, 40)).
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "This conversation has no download %s.", capabilities.Clip(id, 40)).
 			WithHint("Use the id of a download that an action reported.")
 	case was.state == downloadRuns:
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeConflict, "The download %s has not finished yet.", id).WithHint("Try again in a moment.")

@@ -94,7 +94,7 @@ func (c *call) dropData(goal which, d dropped) (capabilities.Output, error) {
 		scheme, _, _ = strings.Cut(*d.URI, ":")
 	}
 	if d.URI != nil && !slices.Contains(droppable, strings.ToLower(scheme)) {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "uri: Chrome gives pages no dropped address of the scheme %q.", clip(scheme, 40)).
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "uri: Chrome gives pages no dropped address of the scheme %q.", capabilities.Clip(scheme, 40)).
 			WithHint("Give an address of http, https, mailto or tel, or give it as text.")
 	}
 	if err := c.page(); err != nil {

@@ -174,7 +174,7 @@ func (c *call) evaluated(w world, res runtime.EvaluateResult, err error, stopAt 
 		if raw[0] == '"' {
 			text = stringOf(jsonv2.Value(raw))
 		}
-		if kept := clip(text, c.room); len(kept) < len(text) {
+		if kept := capabilities.Clip(text, c.room); len(kept) < len(text) {
 			out.Result = cutValue{clipText(text, c.room), len(text) - len(kept)}
 			out.Evidence = "the value is cut: give max_chars, or ask for a part of it; its effects were not examined"
 		}

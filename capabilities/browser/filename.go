@@ -21,7 +21,7 @@ func laneFolder(id capabilities.LaneID) string {
 			return r
 		}
 		return '_'
-	}, clip(string(id), 40))
+	}, capabilities.Clip(string(id), 40))
 	return readable + "-" + hex.EncodeToString(sum[:4])
 }
 
@@ -31,20 +31,20 @@ func safeName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
 		switch {
-		case r == unicode.ReplacementChar, unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also what reverses how a name reads
+		case r == unicode.ReplacementChar:
 			return -1
 		case strings.ContainsRune(`<>:"|?*`, r):
 			return '_'
 		}
 		return r
-	}, strings.ToValidUTF8(name, ""))
+	}, capabilities.Printable(name))
 	name = strings.Trim(name, ". ")
 	if len(name) > 150 {
 		end := filepath.Ext(name)
 		if len(end) > 20 {
 			end = ""
 		}
-		name = strings.TrimRight(clip(name, 150-len(end)), ". ") + end
+		name = strings.TrimRight(capabilities.Clip(name, 150-len(end)), ". ") + end
 	}
 	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	switch {

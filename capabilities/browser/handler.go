@@ -256,13 +256,13 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	var missing *platform.MissingError
 	switch {
 	case errors.As(err, &missing):
-		r.Reason, r.Fix = capabilities.ReasonBackendMissing, clip(missing.What+" "+missing.Fix, 300)
+		r.Reason, r.Fix = capabilities.ReasonBackendMissing, capabilities.Clip(missing.What+" "+missing.Fix, 300)
 	case err != nil:
 		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
 	case h.o.Sandbox == SandboxOff:
 		r.Isolation, r.Degraded = capabilities.ClassT1, DegradedSandbox
 	case b.NoSandbox != "":
-		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, clip(b.NoSandbox+" "+b.SandboxFix, 300)
+		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(b.NoSandbox+" "+b.SandboxFix, 300)
 	default:
 		r.Isolation = capabilities.ClassT2
 	}
@@ -272,7 +272,7 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 		r.Isolation = capabilities.ClassSession
 	}
 	if err == nil {
-		r.Backend = clip(b.Product+" "+b.Version, 100)
+		r.Backend = capabilities.Clip(b.Product+" "+b.Version, 100)
 	}
 	all := make([]capabilities.Readiness, len(order))
 	for i, c := range order {
@@ -494,15 +494,4 @@ func (h *Handler) forgetLane(l *lane) {
 	}
 	h.mu.Unlock()
 	h.idleLater()
-}
-
-// clip shortens s to at most max bytes at a rune's edge.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && s[max]&0xC0 == 0x80 {
-		max--
-	}
-	return s[:max]
 }

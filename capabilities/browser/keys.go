@@ -287,7 +287,7 @@ func (what chord) elsewhere() string {
 }
 
 func badKey(name, what string) error {
-	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", clip(name, 40), what).
+	return capabilities.Errorf(capabilities.CodeInvalidArguments, "key: %q %s.", capabilities.Clip(name, 40), what).
 		WithHint("Give a name such as Enter, Escape, ArrowDown, F5, one character, or a chord such as Control+Shift+K; text goes in with tool.browser.type.")
 }
 

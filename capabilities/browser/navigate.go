@@ -293,9 +293,9 @@ func (c *call) navigationError(address, text string, began time.Time) error {
 	switch {
 	case known:
 	case strings.HasPrefix(text, "net::ERR_CERT_"):
-		message = "The server's certificate is not valid (" + clip(strings.TrimPrefix(text, "net::"), 60) + ")."
+		message = "The server's certificate is not valid (" + capabilities.Clip(strings.TrimPrefix(text, "net::"), 60) + ")."
 	default:
-		message = "The page could not be loaded (" + clip(strings.TrimPrefix(text, "net::"), 60) + ")."
+		message = "The page could not be loaded (" + capabilities.Clip(strings.TrimPrefix(text, "net::"), 60) + ")."
 	}
 	return capabilities.Errorf(capabilities.CodeNavigationFailed, "%s", message)
 }

@@ -283,14 +283,14 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 		}
 	case "Network.webSocketFrameError":
 		if q != nil {
-			q.failure = clip(e.Error, 300)
+			q.failure = capabilities.Clip(e.Error, 300)
 		}
 	case "Network.loadingFailed":
 		if q == nil {
 			return
 		}
 		q.end(e.Timestamp)
-		q.failure, q.errorText = failureText(e), clip(e.ErrorText, 100)
+		q.failure, q.errorText = failureText(e), capabilities.Clip(e.ErrorText, 100)
 		if err := why(q.url, q.at); err != nil && !e.Canceled {
 			var coded *capabilities.Error
 			if errors.As(err, &coded) {
@@ -452,7 +452,7 @@ func failureText(e *networkEvent) string {
 	case netErrors[e.ErrorText] != "":
 		return netErrors[e.ErrorText] + " (" + e.ErrorText + ")"
 	}
-	return clip(e.ErrorText, 200)
+	return capabilities.Clip(e.ErrorText, 200)
 }
 
 // plainURL is an address as results show it: without user name and password,

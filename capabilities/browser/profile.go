@@ -85,6 +85,6 @@ func profileInUse(e *platform.LentError) error {
 	if who == "" {
 		who = "another process"
 	}
-	return capabilities.Wrap(capabilities.CodeConflict, e, "The profile is in use by "+clip(who, 300)+".").
+	return capabilities.Wrap(capabilities.CodeConflict, e, "The profile is in use by "+capabilities.Clip(who, 300)+".").
 		WithHint("Close it there with tool.browser.close, or launch another profile.")
 }

@@ -29,7 +29,7 @@ type requestEntry struct {
 }
 
 func (q *request) entry(seq int64) requestEntry {
-	e := requestEntry{ID: "r" + strconv.FormatInt(seq, 10), Method: clip(q.method, 32), URL: q.url, Status: q.status, ContentType: clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, Download: q.download, FromCache: q.cached}
+	e := requestEntry{ID: "r" + strconv.FormatInt(seq, 10), Method: capabilities.Clip(q.method, 32), URL: q.url, Status: q.status, ContentType: capabilities.Clip(q.contentType, 256), Type: q.kind, Bytes: q.bytes, Failure: q.failure, Download: q.download, FromCache: q.cached}
 	if q.download != "" {
 		e.Failure = "" // Chrome calls it cancelled
 	}
@@ -139,7 +139,7 @@ func requestNumber(id string) int64 {
 }
 
 func noRequest(id string) error {
-	return capabilities.Errorf(capabilities.CodeNotFound, "This tab has no request %s.", clip(id, 40)).
+	return capabilities.Errorf(capabilities.CodeNotFound, "This tab has no request %s.", capabilities.Clip(id, 40)).
 		WithHint("List the requests again; the oldest are forgotten.")
 }
 
@@ -210,7 +210,7 @@ func (c *call) bodyOf(q *request, d *requestDetail) ([]capabilities.Blob, error)
 	text := c.lane.hider().text(strings.ToValidUTF8(string(data), "�")) // before it is cut
 	whole := len(text)
 	for room := maxBodyText; len(text) > maxBodyText || jsonSize(text) > 3*maxBodyText; room /= 2 {
-		text, d.BodyTruncated = clip(text, room), true
+		text, d.BodyTruncated = capabilities.Clip(text, room), true
 	}
 	if d.BodyTruncated {
 		d.cut = fmt.Sprintf("the body is cut after %d of %d bytes; tool.browser.evaluate can fetch its URL again and give a part, by slice", len(text), whole)

@@ -115,7 +115,7 @@ func (a *snapshotArgs) compile() error {
 		if err != nil {
 			var why *syntax.Error
 			errors.As(err, &why)
-			return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: the pattern is not valid: %s.", clip(why.Code.String()+" "+strconv.Quote(why.Expr), 200)).
+			return capabilities.Errorf(capabilities.CodeInvalidArguments, "search: the pattern is not valid: %s.", capabilities.Clip(why.Code.String()+" "+strconv.Quote(why.Expr), 200)).
 				WithHint(`Patterns are of RE2: no look-around, no \1, at most 1000 repetitions.`)
 		}
 		a.finds = func(line string) bool { return pattern.MatchString(strings.TrimPrefix(line, "- ")) }

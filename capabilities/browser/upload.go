@@ -307,7 +307,7 @@ func openRegular(dir, name string) (*os.File, error) {
 }
 
 func uploadError(i int, path string, err error) error {
-	name := strconv.Quote(clip(path, 200))
+	name := strconv.Quote(capabilities.Clip(path, 200))
 	switch {
 	case errors.Is(err, errIrregular):
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "paths[%d]: %s is not a regular file.", i, name).WithHint("Give the path of a file.")

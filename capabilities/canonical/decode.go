@@ -67,15 +67,10 @@ func publicError(err error) error {
 // (RFC 6901), short, and without characters a terminal would act on.
 func printable(key string) string {
 	if len(key) > 64 {
-		cut := 64
-		for !utf8.RuneStart(key[cut]) {
-			cut--
-		}
-		key = key[:cut] + "…"
+		key = capabilities.Clip(key, 64) + "…"
 	}
 	key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-	quoted := strconv.QuoteToGraphic(key)
-	return quoted[1 : len(quoted)-1]
+	return capabilities.Escape(key)
 }
 
 type parser struct {

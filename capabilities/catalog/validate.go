@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -193,7 +192,7 @@ func (d *Descriptor) validateText() error {
 // plain is text without control, bidirectional, zero-width or private
 // characters, in which an instruction could hide from a reviewer's eyes.
 func plain(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return capabilities.Printable(s) == s
 }
 
 // foul finds a string in a schema that is not plain.

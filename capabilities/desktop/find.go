@@ -228,16 +228,16 @@ func (h *Handler) outlines(s *scene, places []int) []string {
 		e := &s.elements[i]
 		line := h.refs.name(*e) + " " + e.Role
 		if e.Name != "" {
-			line += " " + quote(clip(simple(e.Name), 80))
+			line += " " + quote(capabilities.Clip(simple(e.Name), 80))
 		}
 		if e.Value != "" && e.Value != e.Name {
-			line += " = " + quote(clip(simple(e.Value), 40))
+			line += " = " + quote(capabilities.Clip(simple(e.Value), 40))
 		}
 		if !visible(e) {
 			line += " (not visible)"
 		}
 		if w := s.windowOf(i); w >= 0 && w != i {
-			line += " in " + quote(clip(simple(s.titleOf(w)), 60))
+			line += " in " + quote(capabilities.Clip(simple(s.titleOf(w)), 60))
 		}
 		lines = append(lines, line)
 	}
@@ -248,7 +248,7 @@ func (h *Handler) outlines(s *scene, places []int) []string {
 func (s *scene) names() []string {
 	var list []string
 	for _, name := range s.hung[:min(len(s.hung), 32)] {
-		list = append(list, clip(name, 256))
+		list = append(list, capabilities.Clip(name, 256))
 	}
 	return list
 }

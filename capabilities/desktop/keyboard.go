@@ -52,7 +52,7 @@ func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (ca
 		if err != nil {
 			return err
 		}
-		result.Window = clip(focused.Ref, 256)
+		result.Window = capabilities.Clip(focused.Ref, 256)
 		seen := watchArea(ctx, d, focused.Bounds)
 		defer seen.close()
 		done := "the keys were pressed"

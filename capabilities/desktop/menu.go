@@ -190,7 +190,7 @@ func (c *deed) menuRoot(ctx context.Context) (platform.Element, string, error) {
 				return platform.Element{}, "", err
 			}
 			if len(tree.Hung) > 0 && len(tree.Elements) == 0 {
-				return platform.Element{}, "", hungError([]string{clip(w.App, 80)})
+				return platform.Element{}, "", hungError([]string{capabilities.Clip(w.App, 80)})
 			}
 			for _, e := range tree.Elements {
 				if isWindow(&e) && e.Window == w.Ref {
@@ -344,7 +344,7 @@ func (c *deed) noItem(ctx context.Context, root platform.Element, window string,
 	names := []string{}
 	if s, err := c.menus(ctx, root); err == nil {
 		for _, i := range s.menuPlaces(root, parent, at == 0) {
-			name := clip(menuName(s.elements[i].Name, false), 80)
+			name := capabilities.Clip(menuName(s.elements[i].Name, false), 80)
 			if name != "" && len(names) < 20 && !has(names, name) && (at > 0 || strings.HasPrefix(s.elements[i].Role, "menu") && s.inBar(i)) {
 				names = append(names, name)
 			}

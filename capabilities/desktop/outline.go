@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -155,7 +156,7 @@ func (v *view) outline(windows []platform.Window) outlined {
 }
 
 func windowLine(w platform.Window) string {
-	text := "window " + quote(cutTo(simple(w.Title), maxLine)) + " [ref=" + clip(w.Ref, 256) + "]"
+	text := "window " + quote(cutTo(simple(w.Title), maxLine)) + " [ref=" + capabilities.Clip(w.Ref, 256) + "]"
 	if w.App != "" {
 		text += " [app=" + cutTo(simple(w.App), 60) + "]"
 	}

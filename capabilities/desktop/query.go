@@ -59,7 +59,7 @@ func (h *Handler) match(e platform.Element) match {
 
 func summarize(e platform.Element) *summary {
 	return &summary{
-		Role: clip(e.Role, 64), Name: clip(e.Name, 512), Value: clip(e.Value, 512), Bounds: rectOf(e.Bounds),
+		Role: capabilities.Clip(e.Role, 64), Name: capabilities.Clip(e.Name, 512), Value: capabilities.Clip(e.Value, 512), Bounds: rectOf(e.Bounds),
 		States: short(e.States), Actions: short(e.Actions),
 	}
 }
@@ -68,7 +68,7 @@ func summarize(e platform.Element) *summary {
 func short(words []string) []string {
 	list := make([]string, 0, min(len(words), 32))
 	for _, w := range words[:min(len(words), 32)] {
-		list = append(list, clip(w, 64))
+		list = append(list, capabilities.Clip(w, 64))
 	}
 	return list
 }

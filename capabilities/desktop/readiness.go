@@ -84,7 +84,7 @@ func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, loc
 	if err != nil {
 		return notReady(r, err)
 	}
-	r.Backend = clip(d.Name, 100)
+	r.Backend = capabilities.Clip(d.Name, 100)
 	for _, part := range needs[id] {
 		if part == platform.PartWindows && d.Accessibility != nil {
 			continue
@@ -97,7 +97,7 @@ func readiness(id capabilities.CapabilityID, d *platform.Desktop, err error, loc
 		r.Degraded = DegradedPerson
 	}
 	if locked != "" {
-		r.Reason, r.Fix = capabilities.ReasonSessionLocked, clip(locked+" Ask the person to unlock it.", maxFix)
+		r.Reason, r.Fix = capabilities.ReasonSessionLocked, capabilities.Clip(locked+" Ask the person to unlock it.", maxFix)
 		return r
 	}
 	r.Isolation = capabilities.ClassSession
@@ -110,7 +110,7 @@ func notReady(r capabilities.Readiness, err error) capabilities.Readiness {
 		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
 		return r
 	}
-	r.Reason, r.Fix = capabilities.ReasonBackendMissing, clip(lacks.Error(), maxFix)
+	r.Reason, r.Fix = capabilities.ReasonBackendMissing, capabilities.Clip(lacks.Error(), maxFix)
 	if lacks.Permission {
 		r.Reason = capabilities.ReasonPermission
 	}

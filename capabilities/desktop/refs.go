@@ -146,7 +146,7 @@ func (h *Handler) hungApp(ctx context.Context, pid int) error {
 	if all, err := h.windows(ctx); err == nil {
 		for _, w := range all {
 			if w.PID == pid && pid != 0 && !has(names, w.App) && len(names) < 8 {
-				names = append(names, clip(w.App, 80))
+				names = append(names, capabilities.Clip(w.App, 80))
 			}
 		}
 	}

@@ -80,7 +80,7 @@ type frameInfo struct {
 
 func (s shown) info() *frameInfo {
 	return &frameInfo{
-		Display: clip(s.display, 256), X: s.area.X, Y: s.area.Y, Width: s.area.Width, Height: s.area.Height,
+		Display: capabilities.Clip(s.display, 256), X: s.area.X, Y: s.area.Y, Width: s.area.Width, Height: s.area.Height,
 		ImageWidth: s.width, ImageHeight: s.height, Scale: s.scale, Epoch: s.epoch,
 	}
 }
@@ -176,7 +176,7 @@ func (h *Handler) areaOf(ctx context.Context, layout platform.Layout, args shotA
 	if area.Empty() {
 		ids := make([]string, 0, len(layout.Displays))
 		for _, d := range layout.Displays[:min(len(layout.Displays), 16)] {
-			ids = append(ids, clip(d.ID, 64))
+			ids = append(ids, capabilities.Clip(d.ID, 64))
 		}
 		return area, capabilities.Errorf(capabilities.CodeOutsideDesktop, "That area is on no display.").
 			WithHint("Use primary, all, or the id of a display from the details.").

@@ -114,7 +114,7 @@ func (h *Handler) snap(ctx context.Context, d *platform.Desktop, args snapshotAr
 	}
 	for _, w := range wanted[:min(len(wanted), maxWindows)] {
 		result.Windows = append(result.Windows, windowInfo{
-			Ref: clip(w.Ref, 256), Title: clip(w.Title, 512), App: clip(w.App, 256), PID: max(w.PID, 0), Bounds: rectOf(w.Bounds),
+			Ref: capabilities.Clip(w.Ref, 256), Title: capabilities.Clip(w.Title, 512), App: capabilities.Clip(w.App, 256), PID: max(w.PID, 0), Bounds: rectOf(w.Bounds),
 			Focused: w.Focused, Minimized: w.Minimized, Z: max(w.Z, 0),
 		})
 	}

@@ -295,7 +295,7 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 			}
 		}
 		for _, e := range list {
-			if label := clip(simple(e.Name), 80); below != "" && len(names) < 20 && !has(names, label) {
+			if label := capabilities.Clip(simple(e.Name), 80); below != "" && len(names) < 20 && !has(names, label) {
 				names = append(names, label)
 			}
 		}

@@ -184,7 +184,7 @@ func (w *waiter) read(launch bool) error {
 	case given == 0 && !pixels && !w.launch:
 		return bad("Give selector, window or region, or the state stable or changed.", "There is nothing to wait for.")
 	case !pixels && !has(known, w.state):
-		return bad("Use "+strings.Join(append(slices.Clone(known), pixelStates...), ", ")+".", "The state %q cannot be waited for here.", clip(w.state, 16))
+		return bad("Use "+strings.Join(append(slices.Clone(known), pixelStates...), ", ")+".", "The state %q cannot be waited for here.", capabilities.Clip(w.state, 16))
 	case (w.state == "value") != (a.Value != nil):
 		return bad("Give both, or neither.", "The state value and the field value go together.")
 	case a.StableMS > 0 && w.state != "stable":

@@ -71,7 +71,7 @@ func (h *Handler) window(ctx context.Context, spec string) (platform.Window, err
 func listed(all []platform.Window) []map[string]string {
 	list := []map[string]string{}
 	for _, w := range all[:min(len(all), 8)] {
-		list = append(list, map[string]string{"ref": w.Ref, "title": clip(w.Title, 80), "app": clip(w.App, 40)})
+		list = append(list, map[string]string{"ref": w.Ref, "title": capabilities.Clip(w.Title, 80), "app": capabilities.Clip(w.App, 40)})
 	}
 	return list
 }
@@ -117,15 +117,4 @@ func mayType(ctx context.Context, d *platform.Desktop) (focused platform.Window,
 		}
 	}
 	return focused, nil
-}
-
-// clip shortens s to at most max bytes at a rune's edge.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && s[max]&0xC0 == 0x80 {
-		max--
-	}
-	return s[:max]
 }

@@ -31,7 +31,7 @@ func (h *Handler) remember(id capabilities.CapabilityID, err error) {
 	case errors.Is(err, platform.ErrSensorBusy):
 		a.reason, a.fix = capabilities.ReasonDeviceBusy, capabilities.Wrap(capabilities.CodeSensorBusy, err, "").PublicHint()
 	case errors.As(err, &missing) && missing.Permission:
-		a.reason, a.fix = capabilities.ReasonPermission, clip(missing.What+" "+missing.Fix, 300)
+		a.reason, a.fix = capabilities.ReasonPermission, capabilities.Clip(missing.What+" "+missing.Fix, 300)
 	case errors.Is(err, platform.ErrSensorRefused):
 		a.reason, a.fix = capabilities.ReasonPermission, capabilities.Wrap(capabilities.CodeSensorRefused, err, "").PublicHint()
 	}
@@ -87,7 +87,7 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 		switch {
 		case l.Missing != nil:
 			if r.Fix == "" {
-				r.Fix = clip(l.Missing.What+" "+l.Missing.Fix, 300)
+				r.Fix = capabilities.Clip(l.Missing.What+" "+l.Missing.Fix, 300)
 				switch {
 				case l.Confined:
 					r.Reason = capabilities.ReasonIsolationMissing
@@ -99,11 +99,11 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 			none = true
 		default:
 			ready := capabilities.Readiness{
-				Capability: id, Isolation: capabilities.ClassSession, Degraded: l.Degraded, Backend: clip(l.Backend, 100), Fake: l.Fake,
+				Capability: id, Isolation: capabilities.ClassSession, Degraded: l.Degraded, Backend: capabilities.Clip(l.Backend, 100), Fake: l.Fake,
 			}
 			for _, d := range l.Devices[:min(len(l.Devices), maxDevices)] {
 				ready.Devices = append(ready.Devices, capabilities.Device{
-					ID: d.ID, Label: clip(d.Label, capabilities.MaxDeviceText), Facing: string(d.Facing), Default: d.Default,
+					ID: d.ID, Label: capabilities.Clip(d.Label, capabilities.MaxDeviceText), Facing: string(d.Facing), Default: d.Default,
 				})
 			}
 			if a, ok := h.ailment(id); ok {
@@ -116,15 +116,4 @@ func (h *Handler) ready(ctx context.Context, id capabilities.CapabilityID, kind 
 		r.Reason, r.Fix = capabilities.ReasonDeviceMissing, "No "+string(kind)+" is connected to this device. Connect one; it is found within seconds."
 	}
 	return r
-}
-
-// clip shortens s to at most max bytes at a rune's edge.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && s[max]&0xC0 == 0x80 {
-		max--
-	}
-	return s[:max]
 }

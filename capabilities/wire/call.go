@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -248,11 +247,11 @@ func (a *Answer) check() error {
 // borders, so that a talkative handler does not lose its whole answer. Output
 // that is too large is not cut: it becomes CodeResultTooLarge without it.
 func (a *Answer) Clip() {
-	a.Message = clip(a.Message, maxText)
-	a.Hint = clip(a.Hint, maxText)
-	a.Evidence = clip(a.Evidence, maxText)
+	a.Message = capabilities.Clip(a.Message, maxText)
+	a.Hint = capabilities.Clip(a.Hint, maxText)
+	a.Evidence = capabilities.Clip(a.Evidence, maxText)
 	if a.Did != nil {
-		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: clip(a.Did.App, maxName), Fields: min(a.Did.Fields, maxFields)}
+		a.Did = &Did{Typed: min(a.Did.Typed, maxTyped), App: capabilities.Clip(a.Did.App, maxName), Fields: min(a.Did.Fields, maxFields)}
 	}
 	if len(a.Details) > MaxDetails {
 		a.Details = nil
@@ -261,7 +260,7 @@ func (a *Answer) Clip() {
 		a.Observed = a.Observed[:maxObserved]
 	}
 	for i := range a.Observed {
-		a.Observed[i].Detail = clip(a.Observed[i].Detail, maxName)
+		a.Observed[i].Detail = capabilities.Clip(a.Observed[i].Detail, maxName)
 	}
 	var total uint64
 	for _, b := range a.Blobs {
@@ -275,20 +274,10 @@ func (a *Answer) Clip() {
 
 // Clip shortens the message to what a frame may carry.
 func (p *Progress) Clip() {
-	p.Message = clip(p.Message, 200)
+	p.Message = capabilities.Clip(p.Message, 200)
 	if len(p.Data) > MaxNews {
 		p.Data = nil
 	}
-}
-
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
 
 func (j *JournalAsk) check() error {

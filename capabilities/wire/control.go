@@ -282,11 +282,11 @@ func (r *Readiness) check() error {
 func (r *Readiness) Clip() {
 	for i := range r.Capabilities {
 		c := &r.Capabilities[i]
-		c.Fix, c.Backend, c.Degraded = clip(c.Fix, maxFix), clip(c.Backend, maxName), clip(c.Degraded, maxName)
+		c.Fix, c.Backend, c.Degraded = capabilities.Clip(c.Fix, maxFix), capabilities.Clip(c.Backend, maxName), capabilities.Clip(c.Degraded, maxName)
 		c.Devices = slices.Clone(c.Devices[:min(len(c.Devices), capabilities.MaxDevices)]) // others hold it, too
 		for k := range c.Devices {
 			d := &c.Devices[k]
-			d.ID, d.Label, d.Facing = clip(d.ID, capabilities.MaxDeviceText), clip(d.Label, capabilities.MaxDeviceText), clip(d.Facing, capabilities.MaxDeviceText)
+			d.ID, d.Label, d.Facing = capabilities.Clip(d.ID, capabilities.MaxDeviceText), capabilities.Clip(d.Label, capabilities.MaxDeviceText), capabilities.Clip(d.Facing, capabilities.MaxDeviceText)
 		}
 	}
 }

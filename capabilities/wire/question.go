@@ -116,4 +116,4 @@ func (v *VerdictTaken) check() error {
 }
 
 // Clip cuts what is too long for a frame.
-func (v *VerdictTaken) Clip() { v.Message = clip(v.Message, maxText) }
+func (v *VerdictTaken) Clip() { v.Message = capabilities.Clip(v.Message, maxText) }

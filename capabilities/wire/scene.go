@@ -79,11 +79,11 @@ func (s *Scene) check() error {
 
 // Clip cuts what is too long for a frame.
 func (s *Scene) Clip() {
-	s.App, s.Window, s.Field = clip(s.App, maxName), clip(s.Window, 2*maxName), clip(s.Field, maxName)
-	s.Role, s.Address = clip(s.Role, maxName), clip(s.Address, maxName)
+	s.App, s.Window, s.Field = capabilities.Clip(s.App, maxName), capabilities.Clip(s.Window, 2*maxName), capabilities.Clip(s.Field, maxName)
+	s.Role, s.Address = capabilities.Clip(s.Role, maxName), capabilities.Clip(s.Address, maxName)
 	s.Elements = s.Elements[:min(len(s.Elements), capabilities.MaxSceneElements)]
 	for i := range s.Elements {
 		e := &s.Elements[i]
-		e.Arg, e.Role, e.Name = clip(e.Arg, maxName), clip(e.Role, maxName), clip(e.Name, maxName)
+		e.Arg, e.Role, e.Name = capabilities.Clip(e.Arg, maxName), capabilities.Clip(e.Role, maxName), capabilities.Clip(e.Name, maxName)
 	}
 }

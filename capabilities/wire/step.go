@@ -95,7 +95,7 @@ func (e *StepEnd) check() error {
 
 // Clip shortens the texts of an order to what a frame may carry.
 func (o *StepOrder) Clip() {
-	o.Message, o.Hint = clip(o.Message, maxText), clip(o.Hint, maxText)
+	o.Message, o.Hint = capabilities.Clip(o.Message, maxText), capabilities.Clip(o.Hint, maxText)
 	if len(o.Details) > MaxDetails {
 		o.Details = nil
 	}

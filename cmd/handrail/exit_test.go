@@ -69,16 +69,16 @@ func TestDefaultDataDir(t *testing.T) {
 func TestPlainText(t *testing.T) {
 	for in, want := range map[string]string{
 		"desk":           "desk",
-		"a\x1b[31mb":     "a\uFFFD[31mb",
-		"a\nb":           "a\uFFFDb",
-		"x\u202etxt.exe": "x\uFFFDtxt.exe",
+		"a\x1b[31mb":     `a\u{1b}[31mb`,
+		"a\nb":           `a\u{a}b`,
+		"x\u202etxt.exe": `x\u{202e}txt.exe`,
 		"é ü 漢":          "é ü 漢",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("plain(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := plainBlock("a\tb\nc\r"); got != "a\tb\nc\uFFFD" {
+	if got := plainBlock("a\tb\nc\r"); got != "a\tb\nc\\u{d}" {
 		t.Errorf("plainBlock kept %q", got)
 	}
 }

@@ -12,30 +12,22 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// plain makes text of others (a device's name, a page's title) safe to print:
-// control characters, which could drive the terminal, become visible marks.
-func plain(s string) string { return scrub(s, false) }
+// plain makes text of others (a device's name, a page's title) safe to print: what could drive
+// the terminal, or turn and hide text, is written out.
+func plain(s string) string { return capabilities.Escape(s) }
+
+// layout are the characters that make lines of a text.
+var layout = map[rune]string{'\n': "\n", '\t': "\t"}
 
 // plainBlock is plain for text of several lines.
-func plainBlock(s string) string { return scrub(s, true) }
-
-func scrub(s string, lines bool) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case lines && (r == '\n' || r == '\t'):
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
-			return '\uFFFD' // Cf holds the bidirectional overrides
-		}
-		return r
-	}, s)
-}
+func plainBlock(s string) string { return capabilities.EscapeBut(s, layout) }
 
 // table prints aligned columns under a header.
 type table struct {

@@ -386,7 +386,10 @@ func TestPlain(t *testing.T) {
 			t.Fatalf("%d bytes", len(out))
 		}
 	})
-	if got := consent.Plain("a\xffb\n" + strings.Repeat("é", 400)); !strings.HasPrefix(got, `a\xffb\u{a}é`) || !strings.HasSuffix(got, "bytes more)") {
+	if got := consent.Plain("a\xffb\n"); got != `a\xffb\u{a}` {
+		t.Errorf("%q", got)
+	}
+	if got := consent.Plain("a\xffb\n" + strings.Repeat("é", 400)); !strings.HasPrefix(got, "a\uFFFDb\\u{a}é") || !strings.HasSuffix(got, "bytes more)") {
 		t.Errorf("%q", got)
 	}
 }

@@ -130,9 +130,9 @@ func orUnknown(s string) string {
 }
 
 func (n *Notice) fit(line string) string {
-	if head, left := cutAt(line, maxNoticeLine); left > 0 {
+	if len(line) > maxNoticeLine {
 		n.Whole = false
-		return head + "…"
+		return capabilities.Clip(line, maxNoticeLine) + "…"
 	}
 	return line
 }

@@ -199,13 +199,13 @@ func (t *teller) add(name, text string) {
 	case (t.secret || t.hides(name)) && (last == "text" || last == "value"):
 		f.Hidden = true
 	default:
-		head, _ := cutAt(text, t.most)
+		head := capabilities.Clip(text, t.most)
 		f.More = utf8.RuneCountInString(text) - utf8.RuneCountInString(head)
 		as := typed
 		if f.Script {
 			as = lines
 		}
-		f.Text = plainWith(head, as)
+		f.Text = capabilities.EscapeBut(head, as)
 	}
 	if i := slices.IndexFunc(t.named, func(n Named) bool { return n.Arg != "" && n.Arg == name }); i >= 0 {
 		if words := t.named[i].words(); words != "" {

@@ -65,7 +65,7 @@ func Compare(s Surfaced, now Effective) ([]Signal, error) {
 		known, may := now.Control(c)
 		switch {
 		case len(c) > maxText || !known:
-			all = append(all, Signal{Severity: Warning, Control: clip(c), Text: "The page offered an action that there is none of."})
+			all = append(all, Signal{Severity: Warning, Control: capabilities.Clip(c, maxText), Text: "The page offered an action that there is none of."})
 		case !may:
 			all = append(all, Signal{Severity: Violation, Control: c, Text: "The page offered an action that the visitor may not do."})
 		}
@@ -97,5 +97,3 @@ func Compare(s Surfaced, now Effective) ([]Signal, error) {
 	}
 	return all, nil
 }
-
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }

@@ -164,7 +164,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if s.refused.allow(r.RemoteAddr) { // a page can repeat it without end
-			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
+			s.opts.Log.Warn("front.refused", "remote", r.RemoteAddr, "host", capabilities.Clip(r.Host, maxLogged), "origin", capabilities.Clip(r.Header.Get("Origin"), maxLogged))
 		}
 		WriteError(w, err)
 		return
@@ -172,13 +172,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// clip bounds what a stranger can write into the log at once.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200]
-	}
-	return s
-}
+// maxLogged bounds what a stranger can write into the log at once, in bytes.
+const maxLogged = 200
 
 var (
 	noSniff = []string{"nosniff"}

@@ -202,7 +202,7 @@ func (n *Nodes) Withdraw(ctx context.Context, id pairing.InviteID, by capabiliti
 			return err
 		}
 		if changed == 0 {
-			return capabilities.Errorf(capabilities.CodeNotFound, "there is no invitation %s", printable(string(id)))
+			return capabilities.Errorf(capabilities.CodeNotFound, "there is no invitation %s", short(string(id)))
 		}
 		return n.opts.Record(tx, "node.invite_withdrawn", "", map[string]any{"invite_id": id, "by": by})
 	})
@@ -287,7 +287,7 @@ func (n *Nodes) enrol(ctx context.Context, inv *Invite, profile pairing.Profile,
 		allow: inv.Allow, profile: profile, invite: inv.ID, joinedAt: now, lastSeen: now,
 	}
 	if r.label == "" {
-		r.label = printable(profile.Label)
+		r.label = short(profile.Label)
 	}
 	if inv.AutoApprove {
 		r.approve(inv.CreatedBy, now)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -294,7 +293,7 @@ func (n *Nodes) change(ctx context.Context, id capabilities.NodeID, kind string,
 	defer n.changing.Unlock()
 	old := n.lookup(id)
 	if old == nil {
-		return nil, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", printable(string(id)))
+		return nil, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", short(string(id)))
 	}
 	r := *old
 	if err := edit(&r); err != nil {
@@ -404,7 +403,7 @@ func (n *Nodes) Revoke(ctx context.Context, id capabilities.NodeID, by capabilit
 	defer n.changing.Unlock()
 	old := n.lookup(id)
 	if old == nil {
-		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", printable(string(id)))
+		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", short(string(id)))
 	}
 	// A revocation that was not written is no end yet: it can be asked for again.
 	if err := old.state.Become(pairing.StateRevoked); err != nil && !n.unwritten[id] {
@@ -529,7 +528,7 @@ func cleanAllow(list []string) ([]string, error) {
 			id = family + ".any"
 		}
 		if s != "*" && capabilities.CapabilityID(id).Validate() != nil {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: %q is not a capability ID, a family such as tyrum.browser.*, or *", printable(s))
+			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "allow: %q is not a capability ID, a family such as tyrum.browser.*, or *", short(s))
 		}
 		out = append(out, s)
 	}
@@ -552,22 +551,11 @@ func cleanLabels(list []string) ([]string, error) {
 }
 
 func checkText(what, s string) error {
-	if len(s) > maxText || s != printable(s) {
+	if len(s) > maxText || s != capabilities.Printable(s) {
 		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s must be at most %d bytes of printable text", what, maxText)
 	}
 	return nil
 }
 
-// printable makes text safe for a terminal and short.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "")
-	}
-	return s
-}
+// short makes text of others safe to show, and short.
+func short(s string) string { return capabilities.Clip(capabilities.Printable(s), maxText) }

@@ -234,7 +234,7 @@ func (n *Nodes) settle(ctx context.Context, peer pairing.Peer, hello *wire.Hello
 	rotated := r.nextKey != nil && peer.Key.Equal(r.nextKey)
 	told := pairing.Profile{
 		Label: r.profile.Label, Offers: r.profile.Offers,
-		Host: printable(hello.Host), Platform: printable(hello.Platform), Arch: printable(hello.Arch), Agent: printable(hello.Agent),
+		Host: short(hello.Host), Platform: short(hello.Platform), Arch: short(hello.Arch), Agent: short(hello.Agent),
 	}
 	same := told.Host == r.profile.Host && told.Platform == r.profile.Platform && told.Arch == r.profile.Arch && told.Agent == r.profile.Agent
 	if !rotated && same {

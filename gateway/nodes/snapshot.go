@@ -64,7 +64,7 @@ func (n *Nodes) Views() []View {
 func (n *Nodes) View(id capabilities.NodeID) (View, error) {
 	r := n.lookup(id)
 	if r == nil {
-		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", printable(string(id)))
+		return View{}, capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %s", short(string(id)))
 	}
 	return n.view(r), nil
 }

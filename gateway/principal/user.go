@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 
@@ -321,7 +319,7 @@ func (t *Tokens) AddPasskey(ctx context.Context, by Identity, k Passkey) (Passke
 	if err := t.own(by, by.Principal); err != nil {
 		return Passkey{}, err
 	}
-	if k.Name == "" || len(k.Name) > 64 || !utf8.ValidString(k.Name) || strings.ContainsFunc(k.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if k.Name == "" || len(k.Name) > 64 || capabilities.Printable(k.Name) != k.Name {
 		return Passkey{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "a passkey's name is 1 to 64 bytes of text on one line")
 	}
 	u, err := t.ensureUser(ctx, by, by.Principal)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -47,15 +48,8 @@ func about(a *consent.Approval) Message {
 	if a.Risk != "" {
 		m.Body += " " + strings.ToUpper(a.Risk[:1]) + a.Risk[1:] + " risk."
 	}
-	m.Title, m.Body = clip(consent.Plain(m.Title)), clip(consent.Plain(m.Body))
+	m.Title, m.Body = capabilities.Brief(consent.Plain(m.Title), maxText), capabilities.Brief(consent.Plain(m.Body), maxText)
 	return m
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > maxText {
-		return string(r[:maxText-1]) + "…"
-	}
-	return s
 }
 
 // job is one message to one browser.

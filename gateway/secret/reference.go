@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -105,15 +104,7 @@ func (v *Vault) Allow(ctx context.Context, by capabilities.PrincipalID, s Spec) 
 // shown reports whether a text may be shown to people and models: short, and without
 // what changes how the text around it reads.
 func shown(s string) bool {
-	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > maxName {
-		return false
-	}
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return utf8.RuneCountInString(s) <= maxName && capabilities.Printable(s) == s
 }
 
 // newReferenceID is 128 bits that nobody can guess, in a form that is safe anywhere.

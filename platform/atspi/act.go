@@ -11,6 +11,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -240,7 +241,7 @@ func (a *Accessibility) Do(ctx context.Context, ref, action string) error {
 			return err
 		}
 		for i, q := range questions {
-			names[i] = actionWord(clip(q.text(), 40))
+			names[i] = actionWord(capabilities.Clip(q.text(), 40))
 		}
 	}
 	states := stateBits(state.first())

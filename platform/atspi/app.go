@@ -13,6 +13,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -160,7 +161,7 @@ func (p *app) title() string {
 	defer p.mu.Unlock()
 	if p.name == "" && p.pid > 0 {
 		comm, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "comm"))
-		return clip(strings.TrimSpace(string(comm)), maxName)
+		return capabilities.Clip(strings.TrimSpace(string(comm)), maxName)
 	}
 	return p.name
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -88,7 +89,7 @@ func (p *app) wanted(nodes []node, list []platform.Element, only []bool) (questi
 	chosen := func(i int, at place) *question {
 		q := property(at, ifAccessible, "Name")
 		q.then = func(q *question) []*question {
-			list[i].Value = clip(label(q.text(), p.kind), maxName)
+			list[i].Value = capabilities.Clip(label(q.text(), p.kind), maxName)
 			return nil
 		}
 		return q
@@ -138,7 +139,7 @@ func (p *app) wanted(nodes []node, list []platform.Element, only []bool) (questi
 					if text := q.text(); masked(text) {
 						list[i].States = addState(list[i].States, "protected")
 					} else {
-						list[i].Value = clip(text, 4*maxValue)
+						list[i].Value = capabilities.Clip(text, 4*maxValue)
 					}
 					return nil
 				}

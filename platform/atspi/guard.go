@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // maxMessage is the largest message that is decoded: 25,000 elements fit. A larger
@@ -121,7 +123,7 @@ func (g *guard) next() error {
 // dialBus connects to the first unix socket of a D-Bus address such as
 // "unix:path=/run/user/1000/at-spi/bus_0,guid=...".
 func dialBus(address string, dial func(path string) (net.Conn, error)) (net.Conn, error) {
-	var last error = errors.New("the address " + clip(address, 200) + " names no unix socket")
+	var last error = errors.New("the address " + capabilities.Clip(address, 200) + " names no unix socket")
 	for one := range strings.SplitSeq(address, ";") {
 		kind, values, _ := strings.Cut(one, ":")
 		if kind != "unix" {

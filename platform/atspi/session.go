@@ -13,6 +13,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -195,7 +196,7 @@ func connect(ctx context.Context, o Options) (*session, error) {
 
 // plain gives an error's text in a form that fits into a sentence.
 func plain(err error) string {
-	return clip(strings.TrimSuffix(strings.ReplaceAll(err.Error(), "\n", " "), "."), 200)
+	return capabilities.Clip(strings.TrimSuffix(strings.ReplaceAll(err.Error(), "\n", " "), "."), 200)
 }
 
 // dial connects and says hello. Signals go to s, if there is one.

@@ -3,6 +3,7 @@ package atspi
 import (
 	"context"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -46,7 +47,7 @@ func (a *Accessibility) Text(ctx context.Context, ref string, max int) (string, 
 	if masked(text.text()) {
 		return "", platform.ErrCannot
 	}
-	return clip(text.text(), 4*n), nil
+	return capabilities.Clip(text.text(), 4*n), nil
 }
 
 // secret reports that the element is a protected field or a part of one.

@@ -3,7 +3,8 @@ package atspi
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // roleWords translates AtspiRole into the words of platform.Roles; what is not in
@@ -205,19 +206,6 @@ func mainAction(names []string) int {
 	return -1
 }
 
-// clip shortens s to at most most bytes, at the border of a character, and makes
-// it valid UTF-8.
-func clip(s string, most int) string {
-	if len(s) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
 // label gives an element's name as it is shown: GTK 3 pads some, and GTK 4 calls
 // what has no name after its class.
 func label(name string, kind toolkit) string {
@@ -243,4 +231,4 @@ func once(name string) string {
 
 // keep is clip for what outlives the message it came in: a copy, so that a short
 // name does not hold a large buffer.
-func keep(s string, most int) string { return strings.Clone(clip(s, most)) }
+func keep(s string, most int) string { return strings.Clone(capabilities.Clip(s, most)) }

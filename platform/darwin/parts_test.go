@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -108,7 +109,7 @@ func TestClip(t *testing.T) {
 		most int
 		want string
 	}{{"aé", 2, "a"}, {"a\xff", 9, "a\uFFFD"}, {"", 0, ""}, {"abc", 3, "abc"}} {
-		if got := clip(c.in, c.most); got != c.want {
+		if got := capabilities.Clip(c.in, c.most); got != c.want {
 			t.Errorf("%q: %q", c.in, got)
 		}
 	}

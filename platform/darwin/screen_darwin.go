@@ -16,6 +16,7 @@ import (
 
 	"github.com/ebitengine/purego/objc"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -205,7 +206,7 @@ func (s *Screen) shoot(ctx context.Context, d screen, bounds, part, area platfor
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("darwin: screencapture: %w: %s", err, clip(string(bytes.TrimSpace(out)), 200))
+		return fmt.Errorf("darwin: screencapture: %w: %s", err, capabilities.Clip(string(bytes.TrimSpace(out)), 200))
 	}
 	f, err := os.Open(file)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -65,11 +65,11 @@ func (f *facts) protected() bool { return f.subrole == "AXSecureTextField" }
 func (f *facts) name() string {
 	for _, s := range []string{f.title, f.description} {
 		if s = strings.TrimSpace(s); s != "" {
-			return clip(s, maxText)
+			return capabilities.Clip(s, maxText)
 		}
 	}
 	if w := f.word(); w == "label" || w == "heading" {
-		return clip(strings.TrimSpace(f.text), maxText)
+		return capabilities.Clip(strings.TrimSpace(f.text), maxText)
 	}
 	return ""
 }
@@ -151,7 +151,7 @@ func (f *facts) shown() string {
 	case f.protected():
 		return ""
 	case f.text != "":
-		return clip(f.text, maxText)
+		return capabilities.Clip(f.text, maxText)
 	case f.numbered && slices.Contains([]string{"slider", "spinbutton", "progressbar", "scrollbar"}, f.word()):
 		return strconv.FormatFloat(f.number, 'g', -1, 64)
 	}
@@ -164,7 +164,7 @@ const maxText = 4096
 // element gives it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
-		Ref: ref, Parent: parent, Role: f.word(), Name: f.name(), Description: clip(f.help, maxText), States: f.states(), App: app, PID: f.pid, Window: window,
+		Ref: ref, Parent: parent, Role: f.word(), Name: f.name(), Description: capabilities.Clip(f.help, maxText), States: f.states(), App: app, PID: f.pid, Window: window,
 	}
 	if full {
 		e.Value, e.Actions, e.Bounds = f.shown(), f.offered(), f.bounds
@@ -242,17 +242,4 @@ func windowNumber(ref string) (int, bool) {
 
 func elementRef(pid int, serial uint64) string {
 	return elementPrefix + strconv.Itoa(pid) + ":" + strconv.FormatUint(serial, 10)
-}
-
-// clip shortens s to at most most bytes, at the border of a character, and makes
-// it valid UTF-8.
-func clip(s string, most int) string {
-	if len(s) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

@@ -3,6 +3,8 @@ package win32
 import (
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // A ref that a caller hands in is an application's only if it was made by appRef.
@@ -15,7 +17,7 @@ func FuzzRefs(f *testing.F) {
 		if ok && (pid <= 0 || !strings.HasPrefix(s, "uia:app:")) || !ok && strings.HasPrefix(s, "uia:app:") && pid > 0 && appRef(pid) == s {
 			t.Errorf("%q is application %d, %v", s, pid, ok)
 		}
-		if c := clip(s, 16); len(c) > 16*3 {
+		if c := capabilities.Clip(s, 16); len(c) > 16*3 {
 			t.Errorf("%q", c)
 		}
 	})

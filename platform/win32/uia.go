@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -294,7 +294,7 @@ func (f *facts) shown() string {
 	case f.password:
 		return ""
 	case f.valued && f.value != "":
-		return clip(f.value, maxText)
+		return capabilities.Clip(f.value, maxText)
 	case f.ranges:
 		return strconv.FormatFloat(f.number, 'g', -1, 64)
 	}
@@ -310,7 +310,7 @@ const (
 // element gives it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
-		Ref: ref, Parent: parent, Role: f.role(), Name: clip(strings.TrimSpace(f.name), maxText), Description: clip(f.help, maxText),
+		Ref: ref, Parent: parent, Role: f.role(), Name: capabilities.Clip(strings.TrimSpace(f.name), maxText), Description: capabilities.Clip(f.help, maxText),
 		States: f.states(), App: app, PID: f.pid, Window: window,
 	}
 	if full {
@@ -395,17 +395,4 @@ type ResultError struct {
 // Error gives the text.
 func (e *ResultError) Error() string {
 	return "win32: " + e.What + " answered 0x" + strings.ToUpper(strconv.FormatUint(uint64(e.Result), 16))
-}
-
-// clip shortens s to at most most bytes, at the border of a character, and makes
-// it valid UTF-8.
-func clip(s string, most int) string {
-	if len(s) > most {
-		cut := most
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

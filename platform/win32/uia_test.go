@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -184,10 +185,10 @@ func TestEventKinds(t *testing.T) {
 }
 
 func TestClip(t *testing.T) {
-	if got := clip("aé", 2); got != "a" {
+	if got := capabilities.Clip("aé", 2); got != "a" {
 		t.Errorf("%q", got)
 	}
-	if got := clip("a\xff", math.MaxInt); got != "a\uFFFD" {
+	if got := capabilities.Clip("a\xff", math.MaxInt); got != "a\uFFFD" {
 		t.Errorf("%q", got)
 	}
 }

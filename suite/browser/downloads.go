@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/suite"
 )
 
@@ -22,7 +23,7 @@ func downloads() []*behaviour {
 		}
 		c := r.Made(r.Call("network-requests", with("download", id)))
 		if string(c.Blob) != content {
-			r.Fail("the download's bytes are %q, want %q (%s)", suite.Clip(string(c.Blob), 100), content, c.End())
+			r.Fail("the download's bytes are %q, want %q (%s)", capabilities.Brief(string(c.Blob), 100), content, c.End())
 		}
 	}
 	link := html(`<title>list</title><a id=x href="download/report.bin">Get</a>`)

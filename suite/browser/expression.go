@@ -38,7 +38,7 @@ func (r *run) eval(expression string) any {
 // valueOf gives what an evaluate came to.
 func (r *run) valueOf(expression string, c *suite.Call) any {
 	if c.Code != "" {
-		r.Fail("evaluate %s: %s", suite.Clip(expression, 200), c.End())
+		r.Fail("evaluate %s: %s", capabilities.Brief(expression, 200), c.End())
 	}
 	return c.Result["result"]
 }

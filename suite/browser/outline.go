@@ -3,6 +3,7 @@ package browser
 import (
 	"strings"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/suite"
 )
 
@@ -86,7 +87,7 @@ func keepFrom(path, name string, words ...string) step {
 		outline, _ := suite.Pick(r.Last().Result, path).(string)
 		_, ref := refOf(outline, words)
 		if ref == "" {
-			r.Fail("%s of %s has no ref on a line with %q: %s", path, r.Last().Tool, words, suite.Clip(outline, 600))
+			r.Fail("%s of %s has no ref on a line with %q: %s", path, r.Last().Tool, words, capabilities.Brief(outline, 600))
 		}
 		r.refs[name] = ref
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/suite"
 )
 
@@ -281,7 +282,7 @@ func (r *run) eval(expression string) any {
 		r.Fail("%v", err)
 	}
 	if text, ok := v.(string); ok && strings.HasPrefix(text, "error: ") {
-		r.Fail("in the page, %s: %s", suite.Clip(expression, 300), text)
+		r.Fail("in the page, %s: %s", capabilities.Brief(expression, 300), text)
 	}
 	return v
 }
@@ -289,6 +290,6 @@ func (r *run) eval(expression string) any {
 func (r *run) compare(what string, got, want any) {
 	suite.Same(r, what, got, want, func() string {
 		seen, _ := r.page.ask(r.ctx, "log.slice(-6)")
-		return "; its last events are " + suite.Clip(suite.Brief(seen), 1200)
+		return "; its last events are " + capabilities.Brief(suite.Brief(seen), 1200)
 	})
 }

@@ -37,7 +37,7 @@ func shows(words ...string) step {
 				return ""
 			}
 		}
-		return "the outline has no line with " + strings.Join(words, ", ") + ":\n" + suite.Clip(text, 2500)
+		return "the outline has no line with " + strings.Join(words, ", ") + ":\n" + capabilities.Brief(text, 2500)
 	})
 }
 
@@ -65,7 +65,7 @@ func snapshots() []*behaviour {
 				text, _ := r.Last().Result["outline"].(string)
 				ref := refIn(text, "Spelling")
 				if ref == "" {
-					r.Fail("no ref on the line with Spelling:\n%s", suite.Clip(text, 2500))
+					r.Fail("no ref on the line with Spelling:\n%s", capabilities.Brief(text, 2500))
 				}
 				r.vars["ref"] = ref
 				call("query", with("selector", "{ref}"))(r)
@@ -84,7 +84,7 @@ func snapshots() []*behaviour {
 				outline(with("diff_since", known("id")))(r)
 				if text, _ := r.Last().Result["outline"].(string); strings.TrimSpace(text) != "" && !strings.Contains(text, "nothing") {
 					keep("id", "snapshot_id")(r)
-					return "nothing was changed, and the difference is " + suite.Clip(text, 800)
+					return "nothing was changed, and the difference is " + capabilities.Brief(text, 800)
 				}
 				return ""
 			}),

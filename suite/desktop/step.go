@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/suite"
 )
 
@@ -144,7 +145,7 @@ func noField(path string, words ...string) step {
 		}
 		for _, w := range words {
 			if text, _ := json.Marshal(got); strings.Contains(string(text), r.fill(w)) {
-				r.Fail("%s of %s holds %q: %s", path, r.Last().Tool, r.fill(w), suite.Clip(string(text), 1500))
+				r.Fail("%s of %s holds %q: %s", path, r.Last().Tool, r.fill(w), capabilities.Brief(string(text), 1500))
 			}
 		}
 	}

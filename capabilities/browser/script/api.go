@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"modernc.org/quickjs"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // What a script can use (api.js defines it):
@@ -131,7 +133,7 @@ func (p *process) ask(c Call) (*answer, error) {
 }
 
 func (p *process) log(args []any) (any, error) {
-	text := clip(textAt(args, 0), maxLogEntry)
+	text := capabilities.Clip(textAt(args, 0), maxLogEntry)
 	return nil, p.say(toHost{Log: &text})
 }
 
@@ -176,14 +178,3 @@ func camel(tool string) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// clip shortens s to at most max bytes at a rune's edge.
-func clip(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && s[max]&0xC0 == 0x80 {
-		max--
-	}
-	return s[:max]
-}

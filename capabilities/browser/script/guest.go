@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"modernc.org/quickjs"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // guestArg is the argument that makes a process a guest.
@@ -190,7 +192,7 @@ const outOfMemory = "InternalError: out of memory"
 
 // failed words an error of the engine: the code is none, or api.js could not go on.
 func (p *process) failed(err error) done {
-	f := &failure{Message: clip(err.Error(), maxMessage), Memory: err.Error() == outOfMemory}
+	f := &failure{Message: capabilities.Clip(err.Error(), maxMessage), Memory: err.Error() == outOfMemory}
 	var e *quickjs.Error
 	if errors.As(err, &e) {
 		if f.Line = e.LineNumber; f.Line == 0 {
@@ -209,7 +211,7 @@ type exception struct {
 // thrown words the exception for the host.
 func (p *process) thrown() done {
 	e := p.threw
-	f := &failure{Message: clip(e.text, maxMessage), Line: lineIn(e.stack), Call: e.call, Memory: e.text == outOfMemory}
+	f := &failure{Message: capabilities.Clip(e.text, maxMessage), Line: lineIn(e.stack), Call: e.call, Memory: e.text == outOfMemory}
 	if e.text == noFunction {
 		if name := called(p.source, e.stack); name != "" {
 			f.Message = "TypeError: " + name + " is not a function"
@@ -243,7 +245,7 @@ func called(source, stack string) string {
 	if column < 1 || column > len(text) || text[column-1] != '(' {
 		return ""
 	}
-	return clip(strings.TrimSpace(calledName.FindString(string(text[:column-1]))), 100)
+	return capabilities.Clip(strings.TrimSpace(calledName.FindString(string(text[:column-1]))), 100)
 }
 
 // lineIn finds the innermost line of the script in a stack.

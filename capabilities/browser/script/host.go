@@ -218,10 +218,10 @@ func (g *guest) done(d *done) error {
 	case f.Memory:
 		return g.tooMuchMemory()
 	case e != nil:
-		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+clip(e.PublicMessage(), maxMessage)).WithHint(e.PublicHint())
+		return capabilities.Wrap(e.Code, e, "page."+camel(g.names[f.Call])+where+": "+capabilities.Clip(e.PublicMessage(), maxMessage)).WithHint(e.PublicHint())
 	}
 	message, _, _ := strings.Cut(f.Message, "\n")
-	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s%s", clip(message, maxMessage), where).
+	return capabilities.Errorf(capabilities.CodeScriptFailed, "%s%s", capabilities.Clip(message, maxMessage), where).
 		WithHint("Correct the script; it can use page, console and plain JavaScript.")
 }
 
@@ -253,7 +253,7 @@ func (g *guest) died(err error) error {
 }
 
 func (g *guest) log(text string) {
-	text = clip(text, maxLogEntry)
+	text = capabilities.Clip(text, maxLogEntry)
 	switch n := len(g.result.Log); {
 	case n > 0 && g.result.Log[n-1] == moreLogs:
 	case n >= maxLogs-1 || g.logged+len(text) > maxLogBytes:

@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // html is markup. Only the functions of this file make it, so that a string from
@@ -137,18 +138,13 @@ func escape(b *strings.Builder, s string, attribute bool) {
 				b.WriteRune(r)
 			}
 		default:
-			if !attribute && hidden(r) {
+			if !attribute && capabilities.Hidden(r) {
 				fmt.Fprintf(b, `\u{%x}`, r)
 			} else {
 				b.WriteRune(r)
 			}
 		}
 	}
-}
-
-// hidden reports whether a character is not seen or changes how others are shown.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) || unicode.Is(unicode.Variation_Selector, r)
 }
 
 // group puts pieces one after another.

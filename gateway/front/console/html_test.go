@@ -7,6 +7,8 @@ import (
 	"golang.org/x/net/html/atom"
 
 	nethtml "golang.org/x/net/html"
+
+	"github.com/handrail-dev/handrail/capabilities"
 )
 
 // Whatever is given as text is one text to a browser's parser, and whatever is given
@@ -37,7 +39,7 @@ func FuzzMarkup(f *testing.F) {
 			}
 		}
 		for _, r := range strings.ReplaceAll(text(s).s, "\\", "") {
-			if hidden(r) {
+			if capabilities.Hidden(r) {
 				t.Fatalf("%q leaves %U hidden", s, r)
 			}
 		}
