@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,8 +96,8 @@ func (o connectOptions) fileOf(kind clientKind, known connection) string {
 }
 
 func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) error {
-	if o.remote && kind.remote == nil {
-		return usageError("%s only starts programs; leave --http out", kind.title)
+	if o.remote && !kind.Remote() {
+		return usageError("%s only starts programs; leave --http out", kind.Title)
 	}
 	c, err := newClient(cmd)
 	if err != nil {
@@ -109,7 +108,7 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 			return err
 		}
 	}
-	old, had, err := data.readConnection(kind.name)
+	old, had, err := data.readConnection(kind.Name)
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 	if !o.print { // before a token is made: a file that can not be edited stays as it is
 		text, err := clientfile.Read(file)
 		if err == nil {
-			_, _, err = clientfile.Get(kind.format, text, kind.path...)
+			_, _, err = clientfile.Get(kind.format(), text, kind.Path...)
 		}
 		if err != nil {
 			return fileProblem(kind, file, err)
@@ -152,7 +151,7 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 		return err
 	}
 	backup, err := clientfile.Edit(file, clientfile.Options{Private: o.remote}, func(old []byte) ([]byte, error) {
-		return clientfile.Put(kind.format, old, kind.path, fields, dropped(fields))
+		return clientfile.Put(kind.format(), old, kind.Path, fields, dropped(fields))
 	})
 	if err != nil {
 		return fileProblem(kind, file, err)
@@ -173,7 +172,7 @@ func othersTrust(cmd *cobra.Command, c *client, kind clientKind) error {
 	if _, err := newClientAt(c.base, c.token, api.Pin{}).Health(cmd.Context()); !api.Untrusted(err) {
 		return told(err)
 	}
-	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", kind.title, c.base).
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", kind.Title, c.base).
 		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN to the name that the gateway's certificate is for.")
 }
 
@@ -183,11 +182,11 @@ func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now conne
 	if err != nil {
 		return err
 	}
-	entry, _, err := clientfile.Get(kind.format, text, kind.path...)
+	entry, _, err := clientfile.Get(kind.format(), text, kind.Path...)
 	if err != nil {
 		return fileProblem(kind, file, err)
 	}
-	stop := showWaiting(cmd, "testing "+kind.title+"'s configuration")
+	stop := showWaiting(cmd, "testing "+kind.Title+"'s configuration")
 	tools, err := tryEntry(cmd.Context(), entry)
 	stop()
 	if err != nil {
@@ -197,23 +196,23 @@ func proveConnected(cmd *cobra.Command, data dataDir, kind clientKind, now conne
 	out := cmd.OutOrStdout()
 	if commonOf(cmd).json {
 		return printJSON(out, map[string]any{
-			"client": kind.name, "file": file, "backup": backup, "transport": now.Transport, "principal": now.Principal,
-			"token_id": now.TokenID, "token_file": data.connectionPath(kind.name), "node_id": now.Node, "tools": tools,
+			"client": kind.Name, "file": file, "backup": backup, "transport": now.Transport, "principal": now.Principal,
+			"token_id": now.TokenID, "token_file": data.connectionPath(kind.Name), "node_id": now.Node, "tools": tools,
 		})
 	}
-	fmt.Fprintf(out, "%s is connected over %s: %s\n", kind.title, now.Transport, plain(file))
+	fmt.Fprintf(out, "%s is connected over %s: %s\n", kind.Title, now.Transport, plain(file))
 	if backup != "" {
 		fmt.Fprintf(out, "  the file as it was is kept as %s\n", plain(backup))
 	}
-	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", plain(now.Principal), plain(now.TokenID), plain(data.connectionPath(kind.name)))
+	fmt.Fprintf(out, "  it calls as %s, with token %s, which is kept in %s\n", plain(now.Principal), plain(now.TokenID), plain(data.connectionPath(kind.Name)))
 	if now.Node != "" {
 		fmt.Fprintf(out, "  calls that name no node go to %s\n", plain(now.Node))
 	}
 	if pin := fingerprintOf(data, now); pin != "" {
 		fmt.Fprintf(out, "  the gateway's certificate is pinned: %s\n", pin)
 	}
-	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.title, count(tools, "tool"))
-	fmt.Fprintf(out, "  %s\n", kind.reload)
+	fmt.Fprintf(out, "  tested as %s will use it: %s\n", kind.Title, count(tools, "tool"))
+	fmt.Fprintf(out, "  %s\n", kind.Reload)
 	return nil
 }
 
@@ -233,7 +232,7 @@ func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o c
 	if err != nil {
 		return now, false, told(err)
 	}
-	now = connection{Client: kind.name, Site: string(health.SiteID), Principal: kind.name}
+	now = connection{Client: kind.Name, Site: string(health.SiteID), Principal: kind.Name}
 	if c.away {
 		now.URL, now.Pin = c.base.String(), c.pin.String()
 	}
@@ -288,9 +287,9 @@ func bindNode(cmd *cobra.Command, c *client, lane, node string) error {
 // fields are those of a connection's entry.
 func (k clientKind) fields(data dataDir, c *client, now connection) []clientfile.Field {
 	if now.Transport == "http" {
-		return k.remote(c.base.String()+query("/mcp", "structured", asked(k.structured)), map[string]string{"Authorization": "Bearer " + now.Token.text})
+		return k.http(c.base.String(), now.Token.text)
 	}
-	return k.stdio(ownProgram(), []string{"mcp", "--data", string(data), "--client", k.name})
+	return k.stdio(ownProgram(), []string{"mcp", "--data", string(data), "--client", k.Name})
 }
 
 // ownProgram is this program by a path that outlives an update: the one on the
@@ -319,48 +318,47 @@ func ownProgram() string {
 // token is shown on demand only, if there is one.
 func printEntry(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o connectOptions, file string, now connection, had bool) error {
 	if now.Principal == "" || o.as != "" {
-		now.Principal = cmp.Or(o.as, kind.name)
+		now.Principal = cmp.Or(o.as, kind.Name)
 	}
 	now.Transport = "stdio"
 	if o.remote {
 		now.Transport = "http"
 	}
 	if o.show && !had {
-		return capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", kind.title).
+		return capabilities.Errorf(capabilities.CodeNotFound, "%s has no token yet, and --print makes none", kind.Title).
 			WithHint("'handrail token create " + now.Principal + "' makes one and prints it; put it where TOKEN stands.")
 	}
 	fields := kind.fields(data, c, now)
 	hidden := o.remote && !o.show
 	if hidden {
-		fields = kind.remote(fields[slices.IndexFunc(fields, func(f clientfile.Field) bool { return strings.HasSuffix(strings.ToLower(f.Name), "url") })].Value.(string),
-			map[string]string{"Authorization": "Bearer TOKEN"})
+		fields = kind.http(c.base.String(), "TOKEN")
 	}
 	if !o.remote && !had { // its own token is not there, so it calls with the agents'
 		fields = kind.stdio(ownProgram(), []string{"mcp", "--data", string(data)})
 	}
-	text, err := clientfile.Put(kind.format, nil, kind.path, fields, nil)
+	text, err := clientfile.Put(kind.format(), nil, kind.Path, fields, nil)
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
 	if commonOf(cmd).json {
-		said := map[string]any{"client": kind.name, "file": file, "path": kind.path, "text": string(text), "principal": now.Principal}
+		said := map[string]any{"client": kind.Name, "file": file, "path": kind.Path, "text": string(text), "principal": now.Principal}
 		if had {
-			said["token_id"], said["token_file"] = now.TokenID, data.connectionPath(kind.name)
+			said["token_id"], said["token_file"] = now.TokenID, data.connectionPath(kind.Name)
 		}
 		return printJSON(out, said)
 	}
 	// The entry alone goes to standard output, so that it can be put into a file.
 	note := cmd.ErrOrStderr()
-	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.title, plain(file))
+	fmt.Fprintf(note, "%s reads %s; put this there:\n", kind.Title, plain(file))
 	fmt.Fprint(out, string(text))
 	switch {
 	case hidden && had:
-		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", plain(data.connectionPath(kind.name)))
+		fmt.Fprintf(note, "TOKEN stands for the token in %s; --show-token prints it.\n", plain(data.connectionPath(kind.Name)))
 	case hidden:
 		fmt.Fprintf(note, "TOKEN stands for a token of %s: 'handrail token create %s' makes one and prints it.\n", plain(now.Principal), plain(now.Principal))
 	case !had:
-		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.name, kind.title)
+		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.Name, kind.Title)
 	}
 	if o.node != "" {
 		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", plain(now.Principal), plain(o.node))
@@ -369,7 +367,7 @@ func printEntry(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o 
 }
 
 func disconnect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) error {
-	known, had, err := data.readConnection(kind.name)
+	known, had, err := data.readConnection(kind.Name)
 	if err != nil {
 		return err
 	}
@@ -378,17 +376,17 @@ func disconnect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpti
 	if err != nil {
 		return err
 	}
-	_, there, err := clientfile.Get(kind.format, text, kind.path...)
+	_, there, err := clientfile.Get(kind.format(), text, kind.Path...)
 	if err != nil {
 		return fileProblem(kind, file, err)
 	}
 	if !had && !there {
-		return capabilities.Errorf(capabilities.CodeNotFound, "%s is not connected", kind.title).WithHint("Name its file with --file if it is not " + file + ".")
+		return capabilities.Errorf(capabilities.CodeNotFound, "%s is not connected", kind.Title).WithHint("Name its file with --file if it is not " + file + ".")
 	}
 	backup := ""
 	if there {
 		backup, err = clientfile.Edit(file, clientfile.Options{Private: known.Transport == "http"}, func(old []byte) ([]byte, error) {
-			return clientfile.Remove(kind.format, old, kind.path...)
+			return clientfile.Remove(kind.format(), old, kind.Path...)
 		})
 		if err != nil {
 			return fileProblem(kind, file, err)
@@ -398,7 +396,7 @@ func disconnect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpti
 	if had {
 		left = revokeConnection(cmd, data, known)
 		if left == nil {
-			left = os.Remove(data.connectionPath(kind.name))
+			left = os.Remove(data.connectionPath(kind.Name))
 		}
 	}
 	if backup != "" {
@@ -409,8 +407,8 @@ func disconnect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpti
 		fmt.Fprintf(cmd.ErrOrStderr(), "the entry is gone from %s, but token %s is still good; run this again when the gateway answers\n", plain(file), plain(known.TokenID))
 		return left
 	}
-	raw, _ := json.Marshal(map[string]any{"client": kind.name, "file": file, "backup": backup, "token_id": known.TokenID})
-	return confirmed(cmd, raw, "%s is no longer connected", kind.title)
+	raw, _ := json.Marshal(map[string]any{"client": kind.Name, "file": file, "backup": backup, "token_id": known.TokenID})
+	return confirmed(cmd, raw, "%s is no longer connected", kind.Title)
 }
 
 func revokeConnection(cmd *cobra.Command, data dataDir, known connection) error {
@@ -431,7 +429,7 @@ func notFound(kind clientKind, file string) error {
 	if kind.program != "" {
 		what = "no program '" + kind.program + "' on the PATH and " + what
 	}
-	return capabilities.Errorf(capabilities.CodeNotFound, "%s was not found: there is %s", kind.title, what).
+	return capabilities.Errorf(capabilities.CodeNotFound, "%s was not found: there is %s", kind.Title, what).
 		WithHint("Install it, or name its settings file with --file.")
 }
 
@@ -441,12 +439,12 @@ func fileProblem(kind clientKind, file string, err error) error {
 	coded := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s: %v", file, err)
 	switch {
 	case errors.Is(err, clientfile.ErrForm):
-		return coded.WithHint("Put the entry in by hand: 'handrail connect " + kind.name + " --print' shows it.")
+		return coded.WithHint("Put the entry in by hand: 'handrail connect " + kind.Name + " --print' shows it.")
 	case errors.As(err, &bad):
-		return capabilities.Errorf(capabilities.CodeExecutionFailed, "%s is broken: %v (%s)", file, err, kind.format).
-			WithHint("Correct that place, or put back an older copy; " + kind.title + " cannot read it either.")
+		return capabilities.Errorf(capabilities.CodeExecutionFailed, "%s is broken: %v (%s)", file, err, kind.format()).
+			WithHint("Correct that place, or put back an older copy; " + kind.Title + " cannot read it either.")
 	case errors.Is(err, clientfile.ErrBusy):
-		return coded.WithHint("Close " + kind.title + " and try again.")
+		return coded.WithHint("Close " + kind.Title + " and try again.")
 	}
 	return coded.WithHint("Look at the file's owner and rights.")
 }

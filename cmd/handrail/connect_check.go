@@ -66,10 +66,10 @@ func (r *clientReport) addError(code string, err error) {
 // checkClients looks at one client, or at all that are connected.
 func checkClients(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) error {
 	kinds := []clientKind{kind}
-	if kind.name == "" {
+	if kind.Name == "" {
 		kinds = nil
 		for _, k := range clientKinds {
-			if _, err := os.Stat(data.connectionPath(k.name)); err == nil {
+			if _, err := os.Stat(data.connectionPath(k.Name)); err == nil {
 				kinds = append(kinds, k)
 			}
 		}
@@ -94,10 +94,10 @@ func checkClients(cmd *cobra.Command, data dataDir, kind clientKind, o connectOp
 		}
 		where := cmp.Or(r.File, "its entry was printed")
 		if r.OK {
-			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.name, r.Transport, count(r.Tools, "tool"), plain(where))
+			fmt.Fprintf(out, "%s: OK. It answers over %s with %s (%s)\n", k.Name, r.Transport, count(r.Tools, "tool"), plain(where))
 			continue
 		}
-		fmt.Fprintf(out, "%s: has problems (%s)\n", k.name, plain(where))
+		fmt.Fprintf(out, "%s: has problems (%s)\n", k.Name, plain(where))
 		for _, p := range r.Problems {
 			fmt.Fprintf(out, "  %s: %s\n", p.Code, plain(p.Message))
 			if p.Fix != "" {
@@ -112,9 +112,9 @@ func checkClients(cmd *cobra.Command, data dataDir, kind clientKind, o connectOp
 }
 
 func checkClient(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions) clientReport {
-	r := clientReport{Client: kind.name}
-	again := "Run 'handrail connect " + kind.name + "' again."
-	known, had, err := data.readConnection(kind.name)
+	r := clientReport{Client: kind.Name}
+	again := "Run 'handrail connect " + kind.Name + "' again."
+	known, had, err := data.readConnection(kind.Name)
 	r.File = o.fileOf(kind, known)
 	switch {
 	case err != nil:
@@ -124,7 +124,7 @@ func checkClient(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpt
 		if !kind.found(r.File) {
 			r.addError(problemNoClient, notFound(kind, r.File))
 		}
-		r.add(problemNotConnected, "Run 'handrail connect "+kind.name+"'.", "%s is not connected to the gateway of %s", kind.title, data)
+		r.add(problemNotConnected, "Run 'handrail connect "+kind.Name+"'.", "%s is not connected to the gateway of %s", kind.Title, data)
 		return r
 	}
 	r.Transport, r.Principal, r.Node = known.Transport, known.Principal, known.Node
@@ -159,11 +159,11 @@ func checkClient(cmd *cobra.Command, data dataDir, kind clientKind, o connectOpt
 
 // printed is an entry as a client would read it from its file.
 func printed(kind clientKind, fields []clientfile.Field) map[string]any {
-	text, err := clientfile.Put(kind.format, nil, kind.path, fields, nil)
+	text, err := clientfile.Put(kind.format(), nil, kind.Path, fields, nil)
 	if err != nil {
 		return nil
 	}
-	entry, _, _ := clientfile.Get(kind.format, text, kind.path...) // what Put wrote, Get reads
+	entry, _, _ := clientfile.Get(kind.format(), text, kind.Path...) // what Put wrote, Get reads
 	return entry
 }
 
@@ -173,21 +173,21 @@ func (r *clientReport) checkFile(kind clientKind, again string) map[string]any {
 	var entry map[string]any
 	there := false
 	if err == nil {
-		entry, there, err = clientfile.Get(kind.format, text, kind.path...)
+		entry, there, err = clientfile.Get(kind.format(), text, kind.Path...)
 	}
 	switch {
 	case err != nil:
 		r.addError(problemFile, fileProblem(kind, r.File, err))
 		return nil
 	case !there:
-		r.add(problemEntry, again, "%s has no entry %s", r.File, strings.Join(kind.path, "."))
+		r.add(problemEntry, again, "%s has no entry %s", r.File, strings.Join(kind.Path, "."))
 		return nil
 	}
 	command, _ := entry["command"].(string)
 	address, _ := remoteOf(entry)
 	switch {
 	case command == "" && address == "":
-		r.add(problemEntry, again, "the entry %s names neither a program nor an address", strings.Join(kind.path, "."))
+		r.add(problemEntry, again, "the entry %s names neither a program nor an address", strings.Join(kind.Path, "."))
 		return nil
 	case command != "":
 		if _, err := exec.LookPath(command); err != nil {
@@ -235,7 +235,7 @@ func (r *clientReport) checkAddress(c *client, entry map[string]any, kind client
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != c.base.Scheme || u.Host != c.base.Host || !strings.HasPrefix(u.Path, "/mcp") {
-		r.add(problemURL, "Run 'handrail connect "+kind.name+" --http' again.", "the file names %s, but MCP is at %s/mcp", address, c.base)
+		r.add(problemURL, "Run 'handrail connect "+kind.Name+" --http' again.", "the file names %s, but MCP is at %s/mcp", address, c.base)
 		return
 	}
 	header := http.Header{}
@@ -243,7 +243,7 @@ func (r *clientReport) checkAddress(c *client, entry map[string]any, kind client
 		header.Set(k, v)
 	}
 	if header.Get("Authorization") != "Bearer "+c.token {
-		r.add(problemToken, "Run 'handrail connect "+kind.name+" --http' again.", "the file holds another token than the one that was made for the client")
+		r.add(problemToken, "Run 'handrail connect "+kind.Name+" --http' again.", "the file holds another token than the one that was made for the client")
 	}
 }
 

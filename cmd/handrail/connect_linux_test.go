@@ -55,7 +55,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry, _, err := clientfile.Get(kind.format, content, kind.path...)
+		entry, _, err := clientfile.Get(kind.format(), content, kind.Path...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 			address, headers := remoteOf(entry)
 			transport = &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: withHeaders(headers)}, MaxRetries: -1, DisableStandaloneSSE: true}
 		}
-		session, err := mcp.NewClient(&mcp.Implementation{Name: kind.name, Version: "1"}, nil).Connect(ctx, transport, nil)
+		session, err := mcp.NewClient(&mcp.Implementation{Name: kind.Name, Version: "1"}, nil).Connect(ctx, transport, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,20 +85,20 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 	}
 	for _, kind := range clientKinds {
 		ways := []string{"stdio", "http"}
-		if kind.remote == nil {
+		if !kind.Remote() {
 			ways = ways[:1]
 		}
 		for _, way := range ways {
-			t.Run(kind.name+" over "+way, func(t *testing.T) {
+			t.Run(kind.Name+" over "+way, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "settings")
-				before := map[clientfile.Format]string{clientfile.TOML: "mine = 1\n"}[kind.format]
+				before := map[clientfile.Format]string{clientfile.TOML: "mine = 1\n"}[kind.format()]
 				if before == "" {
 					before = "{\"mine\": 1}\n"
 				}
 				if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				args := []string{kind.name, "--file", file, "--node", string(node.ID)}
+				args := []string{kind.Name, "--file", file, "--node", string(node.ID)}
 				if way == "http" {
 					args = append(args, "--http")
 				}
@@ -110,11 +110,11 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 				if kept, err := os.ReadFile(copies[0]); err != nil || string(kept) != before {
 					t.Errorf("the copy holds %q (%v)", kept, err)
 				}
-				text := kind.name + " " + way
+				text := kind.Name + " " + way
 				if said := use(kind, file, text); bound.Runs(text) != 1 || other.Runs(text) != 0 {
 					t.Errorf("it ran %d times where it is bound, %d times elsewhere: %s", bound.Runs(text), other.Runs(text), said)
 				}
-				connect(kind.name, "--file", file, "--check")
+				connect(kind.Name, "--file", file, "--check")
 			})
 		}
 	}

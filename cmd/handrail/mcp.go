@@ -47,7 +47,7 @@ func newMCPCmd() *cobra.Command {
 		}
 		if !cmd.Flags().Changed("structured") {
 			kind, connected := kindOf(*name)
-			*structured = !connected || kind.structured
+			*structured = !connected || kind.Structured
 		}
 		if _, err := connect(); err != nil {
 			return err

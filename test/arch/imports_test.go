@@ -40,6 +40,7 @@ var rooms = []room{
 	{dir: "gateway/metrics", why: "every room of the gateway may count"},
 	{dir: "gateway/ledger/packet", may: []string{"capabilities", "capabilities/canonical", "capabilities/policy"}, std: true,
 		why: "whoever writes or reads a packet's body needs its types, and nothing of who acts"},
+	{dir: "gateway/mcpclient", std: true, why: "what is known of other makers' programs is data, which the command line and the console share"},
 	{dir: "gateway/client", may: []string{"capabilities"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**"}, language...),

@@ -94,8 +94,8 @@ func TestAtHome(t *testing.T) {
 	d.tabTo("#t-who")
 	d.typed("helper")
 	d.key("Enter")
-	d.await(`document.querySelector("[data-secret]")`)
-	if who, err := d.Tokens.Authenticate(d.value(`document.querySelector("[data-secret]").textContent`)); err != nil || who.Principal != "helper" {
+	d.await(`document.getElementById("made-token")`)
+	if who, err := d.Tokens.Authenticate(d.value(`document.getElementById("made-token").textContent`)); err != nil || who.Principal != "helper" {
 		t.Fatalf("%+v %v", who, err)
 	}
 

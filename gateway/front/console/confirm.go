@@ -25,6 +25,7 @@ type request struct {
 // requests are the forms that a passkey can confirm, by the name in /console/confirm/.
 var requests = map[string]func(url.Values) (request, error){
 	"token":    tokenWanted,
+	"client":   clientWanted,
 	"grant":    grantWanted,
 	"activate": activationWanted,
 	"resume":   resumeWanted,
@@ -93,7 +94,7 @@ func (v *visit) remedy(problem error, route, options string) html {
 
 // confirmed are the fields of such forms that a person is shown again before they confirm.
 var confirmed = []struct{ name, label string }{
-	{"principal", "For"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"}, {"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
+	{"principal", "For"}, {"client", "Client"}, {"role", "Role"}, {"tools", "Tools"}, {"lane", "Lane"}, {"days", "Days"}, {"answer", "Answer"}, {"minutes", "Minutes"}, {"to", "Policy"}, {"reason", "Reason"},
 }
 
 // byPasskey is remedy for answers to questions.

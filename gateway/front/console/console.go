@@ -201,6 +201,8 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/tokens":                                 c.tokens,
 		"POST /console/tokens":                                c.newTokenMade,
 		"POST /console/tokens/{token}":                        c.revokeToken,
+		"GET /console/connect":                                func(v *visit) { v.seeOther("/console/tokens", "") }, // somebody reloads what is shown once
+		"POST /console/connect":                               c.connected,
 		"GET /console/people":                                 c.people,
 		"POST /console/people":                                c.addPerson,
 		"POST /console/people/{user}":                         c.changePerson,

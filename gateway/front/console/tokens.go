@@ -12,7 +12,11 @@ import (
 func (c *Console) tokens(v *visit) { v.showTokens(nil, html{}) }
 
 func (v *visit) showTokens(problem error, made html) {
-	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem, remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/token"), modules: []string{"passkey"},
+	confirms := "token"
+	if v.r.PostForm.Get("client") != "" {
+		confirms = "client"
+	}
+	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem, remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/"+confirms), modules: []string{"passkey"},
 		lead: text("Who may call and who may sign in. A token stands for one agent or person; what it may do follows from its role and from policy.")}
 	var list struct {
 		Tokens []principal.Token `json:"tokens"`
@@ -50,8 +54,9 @@ func (v *visit) showTokens(problem error, made html) {
 		return group(el("h2", class("part"), text(name)), el("p", class("faint"), text(say)), v.tokenTable(name, opener, all))
 	}
 	pg.body = group(made,
-		when(len(agents) == 0, empty("No agent has a token", group(text("Make one below, or let "), code("handrail connect"), text(" make one and set up your client with it.")))),
+		when(len(agents) == 0, empty("No agent has a token", text("Connect a client below."))),
 		part("Agents", "They call tools, as far as policy and people let them. They can never approve.", agents),
+		v.connectClient(),
 		v.newToken(),
 		part("People", "They use the command line, and sign in by its links. A role does what the one before it does, and more.", people),
 		part("Signed-in browsers", "Sessions of these pages. Each ends with the token that opened it.", sessions),
@@ -93,7 +98,7 @@ func (v *visit) newToken() html {
 	if !v.offers("POST /v1/tokens") {
 		return html{}
 	}
-	return card("new", "Make a token",
+	return card("new", "Make a token for anything else",
 		v.control("POST /v1/tokens", "/console/tokens", attrs{"class", "grid"},
 			input("t-who", "principal", "Name of the agent or person", "", "maxlength", "128", "required", ""),
 			choice("t-role", "role", "Role", "agent", "agent", "agent: calls tools", "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
@@ -118,7 +123,7 @@ func (c *Console) newTokenMade(v *visit) {
 	v.showTokens(nil, el("section", attrs{"class", "card once", "data-once", "", "aria-labelledby", "made-h"},
 		el("h2", attrs{"id", "made-h"}, text("The token of "+string(made.Principal))),
 		el("p", class("why"), text("It is shown this once. Whoever has it is "+string(made.Principal)+" here."), ends),
-		el("pre", attrs{"tabindex", "0", "aria-label", "The token"}, el("code", attrs{"data-secret", ""}, text(made.Secret))),
+		shownOnce("made-token", "The token", made.Secret),
 		el("p", class("faint"), text("A client sends it as "), code("Authorization: Bearer TOKEN"), text(" to /mcp. For clients on this machine, "), code("handrail connect"), text(" does all of it."))))
 }
 
