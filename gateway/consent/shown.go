@@ -131,7 +131,7 @@ func choices(longest Kind) []Choice {
 type Override struct {
 	Effect string `json:"effect"` // permit or forbid
 	Cedar  string `json:"cedar"`  // the text of the rule
-	// Note says what it can not do; "" if nothing.
+	// Note says what it cannot do; "" if nothing.
 	Note string `json:"note,omitempty"`
 }
 

@@ -99,6 +99,12 @@ func TestPolicyIsChanged(t *testing.T) {
 	if got := d.value(`document.getElementById("new").value.includes("tool.fixture.echo")`); got != "true" {
 		t.Error("what was typed is gone")
 	}
+	if got := d.value(`document.querySelector(".lines .wrong")?.textContent + " " + document.activeElement.id`); got != "1 new" {
+		t.Errorf("the line that is wrong is not pointed at: %s", got)
+	}
+	if got := d.value(`document.querySelector("#f1").closest(".editor").querySelector(".drawn").textContent === document.querySelector("#f1").value + "\n"`); got != "true" {
+		t.Error("what is drawn behind a file is not its text")
+	}
 	d.shots("policy-edit")
 	d.fill("new", "// No more of this.\n@id(\"mine\") @why(\"we are done\")\nforbid (principal, action == Action::\"tool.fixture.echo\", resource);\n")
 	d.click("Stage it and see the difference")
@@ -157,6 +163,9 @@ func TestOverrideIsStaged(t *testing.T) {
 	if longer := d.Consent.Approvals()[0].Expires; !longer.After(first) {
 		t.Errorf("%s is not later than %s", longer, first)
 	}
+	if got := d.value(`document.querySelector("[data-question] button[name=effect][value=permit]") === null`); got != "true" {
+		t.Error("a rule is offered that would change nothing")
+	}
 	must(t, d.run(`document.querySelector("[data-question] button[name=effect][value=forbid]").click(); 1`, nil))
 	d.await(`location.pathname.startsWith("/console/policies/sha") && document.querySelector(".difference")`)
 	d.says("+ forbid (", "overrides.cedar", "tool.fixture.press")
@@ -211,14 +220,14 @@ func TestTokenIsShownOnce(t *testing.T) {
 	d.says("No agent has a token", "People", "Signed-in browsers")
 	d.fill("t-who", "helper")
 	d.click("Create token")
-	d.await(`document.querySelector("[data-secret]")`)
-	token := d.value(`document.querySelector("[data-secret]").textContent`)
+	d.await(`document.getElementById("made-token")`)
+	token := d.value(`document.getElementById("made-token").textContent`)
 	who, err := d.Tokens.Authenticate(token)
 	if err != nil || who.Principal != "helper" || who.Role != principal.RoleAgent {
 		t.Fatalf("%+v %v", who, err)
 	}
 	d.MustToken("other", principal.RoleAgent) // the list moves; what is shown once stays
-	d.await(`document.body.innerText.includes("other") && document.querySelector("[data-secret]")`)
+	d.await(`document.body.innerText.includes("other") && document.getElementById("made-token")`)
 	d.shots("tokens")
 	d.goTo("/console/tokens")
 	if got := d.value(`document.documentElement.outerHTML.includes("` + token + `")`); got != "false" {

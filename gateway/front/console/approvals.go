@@ -59,7 +59,7 @@ func (v *visit) overrides(a consent.Approval) html {
 		each(a.Overrides, func(o consent.Override) html {
 			name := map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]
 			return group(el("h3", nil, text(name)), el("pre", attrs{"tabindex", "0", "aria-label", "The rule: " + name}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))),
-				v.control("POST /v1/policy/drafts", at("approvals", a.ID, "override"), attrs{"class", "inline", "data-whole", ""}, button("plain", "Stage this rule", "name", "effect", "value", o.Effect, "aria-label", "Stage this rule: "+name)))
+				when(o.Note == "", v.control("POST /v1/policy/drafts", at("approvals", a.ID, "override"), attrs{"class", "inline", "data-whole", ""}, button("plain", "Stage this rule", "name", "effect", "value", o.Effect, "aria-label", "Stage this rule: "+name)))) // one that changes nothing is not offered
 		}))
 }
 

@@ -125,7 +125,7 @@ func (c *Console) frame(v *visit, pg page) html {
 			),
 			el("div", attrs{"id", "announce", "class", "hidden", "role", "status", "aria-live", "polite"}),
 			el("div", attrs{"id", "ending", "class", "ending none", "role", "alert"}),
-			el("footer", nil, when(c.opts.Version != "", text("Handrail "+c.opts.Version)), textf("Site %s", c.opts.Site), v.way("GET /v1/stop", "/console/stop", nil, text("Stop switch")), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
+			el("footer", nil, when(c.opts.Version != "", span("version", text("Handrail "+c.opts.Version))), span("site", textf("Site %s", c.opts.Site)), v.way("GET /v1/stop", "/console/stop", nil, text("Stop switch")), el("span", attrs{"id", "link", "class", "hidden", "role", "status"})),
 		))
 }
 

@@ -62,7 +62,9 @@ func (v *visit) showPolicies(problem error, first html, asked explained) {
 func fileOf(s policy.Source) html {
 	n := strings.Count(string(s.Data), "\n")
 	return el("details", attrs{"id", "file-" + s.Name}, el("summary", nil, text(s.Name+", "+count(n, "line", "lines"))),
-		el("pre", attrs{"tabindex", "0", "aria-label", "The file " + s.Name}, el("code", nil, lines(string(s.Data)))))
+		el("pre", attrs{"class", "numbered", "tabindex", "0", "aria-label", "The file " + s.Name}, el("code", nil, each(strings.Split(strings.TrimSuffix(string(s.Data), "\n"), "\n"), func(l string) html {
+			return group(span("line", lines(l)), html{"\n"})
+		}))))
 }
 
 // stagedCard says what waits to be put in force: the policy folder's files, and what
@@ -270,7 +272,7 @@ func replayed(r rules.Replay) html {
 func (c *Console) editPolicy(v *visit) { v.showEdit(nil, url.Values{}) }
 
 func (v *visit) showEdit(problem error, typed url.Values) {
-	pg := page{title: "Write a change", here: "/console/policies", fault: problem, lead: text("You write a copy of what is in force. Saving stages it: you see the difference, and nothing counts until it is activated.")}
+	pg := page{title: "Write a change", here: "/console/policies", fault: problem, modules: []string{"editor"}, lead: text("You write a copy of what is in force. Saving stages it: you see the difference, and nothing counts until it is activated.")}
 	active, err := v.set(rules.Active)
 	if err != nil {
 		pg.fault = err
@@ -290,12 +292,12 @@ func (v *visit) showEdit(problem error, typed url.Values) {
 			n++
 			id := "f" + itoa(n)
 			return el("fieldset", nil, el("legend", nil, text(s.Name)), hiddenField(id+"-name", s.Name),
-				area(id, id, "Rules in "+s.Name, value(id, string(s.Data)), "rows", "14", "class", "mono"),
+				area(id, id, "Rules in "+s.Name, value(id, string(s.Data)), "rows", "14", "class", "mono", "data-cedar", s.Name),
 				el("label", class("check"), void("input", attrs{"type", "checkbox", "name", id + "-gone", "value", "1"}), text(" Leave this file out")))
 		}),
 		el("fieldset", nil, el("legend", nil, text("A further file")),
 			input("new-name", "new-name", "Its name, ending in .cedar", value("new-name", ""), "maxlength", "60", "placeholder", "mine.cedar"),
-			area("new", "new", "Its rules", value("new", ""), "rows", "8", "class", "mono")),
+			area("new", "new", "Its rules", value("new", ""), "rows", "8", "class", "mono", "data-cedar", "")),
 		button("main", "Stage it and see the difference"))
 	v.show(pg)
 }
