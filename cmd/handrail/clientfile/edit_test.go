@@ -43,6 +43,7 @@ func TestPutAndRemove(t *testing.T) {
 		{"a comment alone", JSONC, "// nothing here\n", "// nothing here\n{\n  \"mcpServers\": {\n    \"handrail\": {\n      \"command\": \"x\"\n    }\n  }\n}\n", "// nothing here\n{\n  \"mcpServers\": {\n  }\n}\n"},
 		{"trailing comma", JSONC, "{\n  \"mcpServers\": {\n    \"o\": 1,\n  },\n}\n", "{\n  \"mcpServers\": {\n    \"o\": 1,\n    \"handrail\": {\n      \"command\": \"x\"\n    }\n  },\n}\n", "{\n  \"mcpServers\": {\n    \"o\": 1\n  },\n}\n"},
 		{"a comment in braces", JSONC, "{\"mcpServers\": { // none yet\n}}", "{\"mcpServers\": { // none yet\n  \"handrail\": {\n    \"command\": \"x\"\n  }\n}}", "{\"mcpServers\": { // none yet\n}}"},
+		{"a comment before a line end of Windows", JSONC, "{ // none yet\r\n}\r\n", "{ // none yet\r\n  \"mcpServers\": {\r\n    \"handrail\": {\r\n      \"command\": \"x\"\r\n    }\r\n  }\r\n}\r\n", "{ // none yet\r\n  \"mcpServers\": {\r\n  }\r\n}\r\n"},
 
 		{"nothing", TOML, "", "[mcp_servers.handrail]\ncommand = \"x\"\n", ""},
 		{"others", TOML, "model = \"o\" # mine\n\n[mcp_servers.other]\ncommand = '''\n[mcp_servers.handrail]\n'''\n", "model = \"o\" # mine\n\n[mcp_servers.other]\ncommand = '''\n[mcp_servers.handrail]\n'''\n\n[mcp_servers.handrail]\ncommand = \"x\"\n", ""},
