@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
 	"github.com/handrail-dev/handrail/capabilities/policy"
@@ -65,7 +67,7 @@ const farBack = 7 * 24 * time.Hour
 // Journal is an open journal. All methods are safe for concurrent use.
 type Journal struct {
 	opts  Options
-	lock  *os.File
+	lock  *flock.Flock  // ends with the process, whatever ends it
 	fault chan struct{} // closed when poisoned
 	heads heads
 	mac   *macKey
@@ -171,11 +173,12 @@ func (j *Journal) open() error {
 		return err
 	}
 	var err error
-	if j.lock, err = os.OpenFile(filepath.Join(j.opts.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	j.lock = flock.New(filepath.Join(j.opts.Dir, "lock"))
+	switch alone, err := j.lock.TryLock(); {
+	case err != nil:
 		return err
-	}
-	if err := lockFile(j.lock); err != nil {
-		return capabilities.Wrap(capabilities.CodeConflict, err, "Another node process uses this data directory.").
+	case !alone:
+		return capabilities.Wrap(capabilities.CodeConflict, nil, "Another node process uses this data directory.").
 			WithHint("Stop it, or give this one another --data directory.")
 	}
 	if j.mac, err = openMACKey(filepath.Join(j.opts.Dir, "digest.key"), j.opts.Now); err != nil {

@@ -244,10 +244,11 @@ func (j *Journal) Close() error {
 
 func (j *Journal) release() error {
 	var errs []error
-	for _, f := range []*os.File{j.file, j.lock} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	if j.file != nil {
+		errs = append(errs, j.file.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -2,8 +2,9 @@ package link
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	retry "github.com/cenkalti/backoff/v5"
 )
 
 // Backoff is how long to wait between attempts: a random time up to a bound that
@@ -14,10 +15,14 @@ type Backoff struct {
 	Max time.Duration // last bound; default 30 s
 }
 
-type backoff struct {
-	Backoff
-	bound time.Duration
-}
+type backoff struct{ retry.ExponentialBackOff }
+
+// middle and spread make the library's "this much around the middle" into "from a tenth
+// of the bound up to the bound", so that no attempt follows at once.
+const (
+	middle = 0.55
+	spread = 0.45 / middle
+)
 
 func (b Backoff) start() *backoff {
 	if b.Min <= 0 {
@@ -26,24 +31,24 @@ func (b Backoff) start() *backoff {
 	if b.Max < b.Min {
 		b.Max = max(30*time.Second, b.Min)
 	}
-	return &backoff{Backoff: b}
+	scaled := func(d time.Duration) time.Duration { return time.Duration(middle * float64(d)) }
+	return &backoff{retry.ExponentialBackOff{
+		InitialInterval: scaled(b.Min), MaxInterval: scaled(b.Max), Multiplier: 2, RandomizationFactor: spread,
+	}}
 }
 
-// next gives the time to wait: at least a tenth of the bound, so that no attempt
-// follows at once.
-func (b *backoff) next() time.Duration {
-	b.bound = min(max(b.bound*2, b.Min), b.Max)
-	floor := b.bound / 10
-	return floor + rand.N(b.bound-floor+1)
-}
-
-func (b *backoff) reset() { b.bound = 0 }
+func (b *backoff) reset() { b.Reset() }
 
 // slow makes the next wait one of the longest.
-func (b *backoff) slow() { b.bound = b.Max }
+func (b *backoff) slow() {
+	first := b.InitialInterval
+	b.InitialInterval = b.MaxInterval
+	b.Reset()
+	b.InitialInterval = first
+}
 
 // pause waits; false if ctx ended first.
-func (b *backoff) pause(ctx context.Context) bool { return sleep(ctx, b.next()) }
+func (b *backoff) pause(ctx context.Context) bool { return sleep(ctx, b.NextBackOff()) }
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

@@ -334,23 +334,23 @@ func TestIdentityOnDisk(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := Backoff{Min: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "min"))}
+		b := Backoff{Min: time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Second)).Draw(t, "min"))}
 		b.Max = b.Min + time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "more"))
 		w := b.start()
 		bound := b.Min
 		for range 40 {
-			d := w.next()
-			if d < bound/10 || d > bound {
+			d, rounding := w.NextBackOff(), bound/10_000
+			if d < bound/10-rounding || d > bound+rounding {
 				t.Fatalf("waits %v under a bound of %v", d, bound)
 			}
 			bound = min(2*bound, b.Max)
 		}
 		w.reset()
-		if d := w.next(); d > b.Min {
+		if d := w.NextBackOff(); d > b.Min+b.Min/10_000 {
 			t.Fatalf("waits %v after a success", d)
 		}
 		w.slow()
-		if d := w.next(); d < b.Max/10 {
+		if d := w.NextBackOff(); d < b.Max/10-b.Max/10_000 {
 			t.Fatalf("waits %v when it is to be slow", d)
 		}
 	})

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
@@ -71,18 +72,16 @@ func (b *bridge) listen(ctx context.Context) {
 	b.standing = true
 	b.side.Go(func() {
 		var last event
-		for wait := time.Duration(0); ; wait = min(max(2*wait, 500*time.Millisecond), 15*time.Second) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait + rand.N(wait/4+time.Millisecond)):
-			}
+		pause := &backoff.ExponentialBackOff{
+			InitialInterval: 500 * time.Millisecond, Multiplier: 2, MaxInterval: 15 * time.Second, RandomizationFactor: 0.25,
+		}
+		for {
 			stream, session, err := b.stream(ctx, last)
 			switch {
 			case errors.Is(err, errNoStream):
 				return
 			case err == nil:
-				wait = 0
+				pause.Reset()
 				next, _ := readEvents(stream.Body, b.write)
 				stream.Body.Close()
 				if next.id != "" {
@@ -91,8 +90,14 @@ func (b *bridge) listen(ctx context.Context) {
 			default:
 				var lost *sessionLost
 				if errors.As(err, &lost) && b.renew(ctx, session) == nil {
-					wait, last = 0, event{}
+					last = event{}
+					pause.Reset()
 				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause.NextBackOff()):
 			}
 		}
 	})

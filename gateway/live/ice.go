@@ -1,9 +1,6 @@
 package live
 
 import (
-	"crypto/hmac"
-	"crypto/sha1"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pion/turn/v5"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -91,19 +90,17 @@ func (s ICEServers) Check() error {
 	return nil
 }
 
-// For gives the servers with credentials for one who is told them now: a user name with
+// For returns the servers with credentials for one who is told them now: a user name with
 // the second it ends, signed (draft-uberti-behave-turn-rest, as coturn has it).
-func (s ICEServers) For(who string, now time.Time) []Server {
+func (s ICEServers) For(who string) []Server {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
 			return r
 		}
 		return '_'
 	}, who)
-	username := strconv.FormatInt(now.Add(credentialTime).Unix(), 10) + ":" + name[:min(len(name), 64)]
-	mac := hmac.New(sha1.New, []byte(s.Secret))
-	mac.Write([]byte(username))
-	credential := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	// It can fail where its hash cannot be written to, which is never.
+	username, credential, _ := turn.GenerateLongTermTURNRESTCredentials(string(s.Secret), name[:min(len(name), 64)], credentialTime)
 	all := make([]Server, 0, len(s.URLs))
 	for _, text := range s.URLs {
 		one := Server{URL: text}
@@ -126,5 +123,5 @@ func (s Server) Link() string {
 
 // Servers gives those for a principal who watches.
 func (s *Sessions) Servers(who capabilities.PrincipalID) []Server {
-	return s.opts.ICE.For(string(who), time.Now())
+	return s.opts.ICE.For(string(who))
 }

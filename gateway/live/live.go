@@ -114,7 +114,7 @@ func (s *Sessions) Open(waiting, life context.Context, release func(), caller di
 	}
 	one.marks.Node, one.marks.Session = node, one.ID
 	args := map[string]any{"offer": offer, "node_id": node, "session": one.ID}
-	if servers := s.opts.ICE.For("node-"+string(node), time.Now()); len(servers) > 0 {
+	if servers := s.opts.ICE.For("node-" + string(node)); len(servers) > 0 {
 		args["ice_servers"] = servers
 	}
 	answered := make(chan string, 1)

@@ -15,12 +15,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
 const (
 	tries    = 4
+	maxPause = time.Hour
 	workers  = 8
 	queued   = 256
 	maxReply = 16 << 10
@@ -140,38 +143,37 @@ func (b *Book) news(told map[string]bool, jobs chan<- job) map[string]bool {
 
 // tell sends one message until it is taken or given up.
 func (b *Book) tell(ctx context.Context, j job) {
-	pause := b.opts.Backoff
-	for try := range tries {
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		left := j.until.Sub(b.opts.Now())
 		if ctx.Err() != nil || left <= 0 || !b.still(j.sub) {
-			return
+			return struct{}{}, nil
 		}
 		switch b.post(ctx, j.sub, j.m, left) {
-		case taken:
-			return
+		case taken, refused:
+			return struct{}{}, nil
 		case gone:
-			b.mu.Lock()
-			if b.subs[j.sub.ID] == j.sub {
-				delete(b.subs, j.sub.ID)
-			}
-			b.mu.Unlock()
-			if err := b.forget(ctx, []string{j.sub.ID}, "", "gone"); err != nil && ctx.Err() == nil {
-				b.opts.Log.Warn("push.forget", "err", err)
-			}
-			return
-		case refused:
-			return
+			b.gone(ctx, j.sub)
+			return struct{}{}, nil
 		}
-		if try == tries-1 {
-			b.opts.Log.Error("push.given_up", "service", j.sub.Service, "approval", j.m.Approval)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		pause *= 2
+		return struct{}{}, errNotTaken
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: b.opts.Backoff, Multiplier: 2, MaxInterval: maxPause}),
+		backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	if err != nil && ctx.Err() == nil {
+		b.opts.Log.Error("push.given_up", "service", j.sub.Service, "approval", j.m.Approval)
+	}
+}
+
+var errNotTaken = errors.New("push: it was not taken")
+
+// gone forgets a browser that its service does not know any more.
+func (b *Book) gone(ctx context.Context, s *subscription) {
+	b.mu.Lock()
+	if b.subs[s.ID] == s {
+		delete(b.subs, s.ID)
+	}
+	b.mu.Unlock()
+	if err := b.forget(ctx, []string{s.ID}, "", "gone"); err != nil && ctx.Err() == nil {
+		b.opts.Log.Warn("push.forget", "err", err)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -44,6 +46,7 @@ type Options struct {
 
 const (
 	tries    = 8
+	maxPause = time.Hour
 	timeout  = 10 * time.Second
 	batch    = 100
 	maxReply = 64 << 10
@@ -136,24 +139,25 @@ func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 		s.opts.Log.Error("webhook.encode", "seq", p.Seq, "err", err)
 		return
 	}
-	pause := s.opts.Backoff
-	for try := range tries {
+	tried := 0
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		tried++
 		taken, again := s.post(ctx, h, "msg_"+strconv.FormatUint(p.Seq, 10), body)
-		if taken || ctx.Err() != nil {
-			return
+		switch {
+		case taken:
+			return struct{}{}, nil
+		case again:
+			return struct{}{}, errNotTaken
 		}
-		if !again || try == tries-1 {
-			s.opts.Log.Error("webhook.given_up", "host", h.URL.Host, "seq", p.Seq, "tries", try+1)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		pause *= 2
+		return struct{}{}, backoff.Permanent(errNotTaken)
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: s.opts.Backoff, Multiplier: 2, MaxInterval: maxPause}),
+		backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	if err != nil && ctx.Err() == nil {
+		s.opts.Log.Error("webhook.given_up", "host", h.URL.Host, "seq", p.Seq, "tries", tried)
 	}
 }
+
+var errNotTaken = errors.New("webhook: it was not taken")
 
 // post sends once. again is false for what a second try would not change.
 func (s *Sender) post(ctx context.Context, h Hook, id string, body []byte) (taken, again bool) {
