@@ -8,7 +8,7 @@ export GOFLAGS := -buildvcs=false $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 DATA    ?=
-UP      := bin/handrail up $(if $(DATA),--data $(DATA))
+UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
 .PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts fuzz cross suite conformance clients clean
 
@@ -96,7 +96,7 @@ cross: ## compile for every supported system
 	go test -run CrossCompile -v ./test/arch
 
 suite: setup build ## the browser's capability suite by the built binary, its report in dist/suite (SUITE="--run REGEXP")
-	bin/handrail ci -- bin/handrail suite browser --report dist/suite $(SUITE)
+	bin/handrail ci --browser-sandbox auto -- bin/handrail suite browser --report dist/suite $(SUITE)
 
 conformance: build ## the official MCP conformance suite and inspector against a running gateway
 	@.ci/setup run

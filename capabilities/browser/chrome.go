@@ -103,8 +103,8 @@ func (h *Handler) startChrome(ctx context.Context, how chromeStart) (*chrome, er
 	if err != nil {
 		return nil, missingBrowser(err)
 	}
-	if h.o.Sandbox == SandboxAuto && b.NoSandbox != "" {
-		return nil, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", b.NoSandbox).WithHint(b.SandboxFix)
+	if err := mayStart(h.o.Sandbox, b); err != nil {
+		return nil, err
 	}
 	if !headless && runtime.GOOS == "linux" && (os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" || b.RunAs != nil) {
 		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "This node has no display that a visible browser could use.").
@@ -197,6 +197,14 @@ func missingBrowser(err error) error {
 	return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "")
 }
 
+// mayStart says why Chrome must not be started on a host; nil: it may.
+func mayStart(s Sandbox, b platform.Browser) error {
+	if _, missing := s.Without(b); missing != nil {
+		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", missing.What).WithHint(missing.Fix)
+	}
+	return nil
+}
+
 // startFailure names the usual reasons for which Chrome ends at once.
 func startFailure(ctx context.Context, err error, output string) error {
 	switch {
@@ -204,7 +212,7 @@ func startFailure(ctx context.Context, err error, output string) error {
 		return ctx.Err()
 	case strings.Contains(output, "No usable sandbox"), strings.Contains(output, "sandbox_linux"), strings.Contains(output, "credentials.cc"):
 		return capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Chrome found no usable sandbox on this host.").
-			WithHint("Allow user namespaces, or accept Chrome without its sandbox: --browser-no-sandbox and a policy permit.")
+			WithHint("Allow user namespaces, or accept Chrome without its sandbox: --browser-sandbox off.")
 	case strings.Contains(output, "error while loading shared libraries"):
 		return capabilities.Wrap(capabilities.CodeBrowserUnavailable, err, "Chrome misses a system library.").
 			WithHint("Install the browser by the system's package manager.")
@@ -423,7 +431,7 @@ func chromeArgs(b platform.Browser, sandbox Sandbox, how chromeStart, scratch st
 			// what they have for fingers, such as pickers that take no text.
 			"--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4")
 	}
-	if sandbox == SandboxOff {
+	if without, _ := sandbox.Without(b); without {
 		args = append(args, "--no-sandbox")
 	}
 	if b.SmallShm {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,19 +17,47 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Sandbox says how Chrome's own sandbox is used.
+// Sandbox says how Chrome's own sandbox is used. The zero value is SandboxRequired.
 type Sandbox string
 
 const (
-	// SandboxAuto is the zero value: Chrome runs in its sandbox; on a host that
-	// can not give it, the family is not ready. Never a silent fallback.
+	// SandboxRequired runs Chrome in its sandbox, and not at all on a host that cannot
+	// give it one; readiness says why.
+	SandboxRequired Sandbox = "required"
+	// SandboxAuto runs Chrome in its sandbox, and without it on a host that cannot give it
+	// one. The owner chose that; readiness says so, and policy has to accept it.
 	SandboxAuto Sandbox = "auto"
-	// SandboxOff runs Chrome without its sandbox. The owner chose it, readiness
-	// says so (Degraded), and policy has to accept it explicitly.
+	// SandboxOff runs Chrome without its sandbox on every host. As of SandboxAuto.
 	SandboxOff Sandbox = "off"
 )
 
-// DegradedSandbox is the Readiness.Degraded of SandboxOff.
+// ParseSandbox reads required, auto or off; empty is required.
+func ParseSandbox(text string) (Sandbox, error) {
+	switch s := Sandbox(text); s {
+	case "":
+		return SandboxRequired, nil
+	case SandboxRequired, SandboxAuto, SandboxOff:
+		return s, nil
+	}
+	return "", fmt.Errorf("want required, auto or off, not %q", text)
+}
+
+// Without reports whether Chrome runs without its sandbox, as a host gives it for b. missing
+// says what keeps Chrome from running at all.
+func (s Sandbox) Without(b platform.Browser) (without bool, missing *platform.MissingError) {
+	switch {
+	case s == SandboxOff:
+		return true, nil
+	case b.NoSandbox == "":
+		return false, nil
+	case s == SandboxAuto:
+		return true, nil
+	}
+	fix := strings.TrimSpace(b.SandboxFix + " Or accept Chrome without its sandbox: --browser-sandbox auto.")
+	return false, &platform.MissingError{What: b.NoSandbox, Fix: fix}
+}
+
+// DegradedSandbox is the Readiness.Degraded of a Chrome without its sandbox.
 const DegradedSandbox = "chrome_sandbox"
 
 // Options of New.
@@ -37,7 +66,7 @@ type Options struct {
 	Finder platform.BrowserFinder
 	// Launcher starts it so that it can not outlive this process. Required.
 	Launcher platform.Launcher
-	// Sandbox is described at its type. Default: SandboxAuto.
+	// Sandbox is described at its type. Default: SandboxRequired.
 	Sandbox Sandbox
 	// Dir is where Chrome's temporary profile is made. Default: the system's
 	// folder for temporary files. It must be reachable for the account Chrome runs
@@ -186,13 +215,11 @@ func New(o Options) (*Handler, error) {
 	if o.Finder == nil || o.Launcher == nil {
 		return nil, errors.New("browser: Finder and Launcher are required")
 	}
-	switch o.Sandbox {
-	case "":
-		o.Sandbox = SandboxAuto
-	case SandboxAuto, SandboxOff:
-	default:
-		return nil, fmt.Errorf("browser: sandbox %q: want auto or off", o.Sandbox)
+	sandbox, err := ParseSandbox(string(o.Sandbox))
+	if err != nil {
+		return nil, fmt.Errorf("browser: sandbox: %w", err)
 	}
+	o.Sandbox = sandbox
 	rules, err := egress.NewRules(o.AllowOrigins)
 	if err != nil {
 		return nil, err
@@ -253,16 +280,17 @@ func (h *Handler) Capabilities() []capabilities.CapabilityID {
 func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	var r capabilities.Readiness
 	b, err := h.o.Finder.Find(ctx)
+	without, barred := h.o.Sandbox.Without(b)
 	var missing *platform.MissingError
 	switch {
 	case errors.As(err, &missing):
 		r.Reason, r.Fix = capabilities.ReasonBackendMissing, capabilities.Clip(missing.What+" "+missing.Fix, 300)
 	case err != nil:
 		r.Reason, r.Fix = capabilities.ReasonBackendFailing, "Run 'handrail doctor' on the node."
-	case h.o.Sandbox == SandboxOff:
+	case barred != nil:
+		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(barred.What+" "+barred.Fix, 300)
+	case without:
 		r.Isolation, r.Degraded = capabilities.ClassT1, DegradedSandbox
-	case b.NoSandbox != "":
-		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, capabilities.Clip(b.NoSandbox+" "+b.SandboxFix, 300)
 	default:
 		r.Isolation = capabilities.ClassT2
 	}

@@ -12,7 +12,6 @@ import (
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/platform"
 )
 
@@ -20,7 +19,7 @@ import (
 type PrivateOptions struct {
 	Finder   platform.BrowserFinder
 	Launcher platform.Launcher
-	Sandbox  Sandbox // default: SandboxAuto
+	Sandbox  Sandbox // default: SandboxRequired
 	Dir      string  // as Options.Dir
 	// Args are switches added to those of a lane's browser, and Env variables of this
 	// process's that it may see; default: none.
@@ -49,8 +48,8 @@ func StartPrivate(ctx context.Context, o PrivateOptions) (*Private, error) {
 	if err != nil {
 		return nil, missingBrowser(err)
 	}
-	if o.Sandbox != SandboxOff && b.NoSandbox != "" {
-		return nil, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "%s", b.NoSandbox).WithHint(b.SandboxFix)
+	if err := mayStart(o.Sandbox, b); err != nil {
+		return nil, err
 	}
 	proc, err := o.Launcher.Start(ctx, platform.Command{
 		Path: b.Path, Name: "chrome", ScratchBase: o.Dir, User: b.RunAs, Alone: true,

@@ -140,7 +140,7 @@ func TestSandboxIsReal(t *testing.T) {
 	if o.Sandbox == SandboxOff {
 		t.Skip("this host gives no sandbox")
 	}
-	for _, mode := range []Sandbox{SandboxAuto, SandboxOff} {
+	for _, mode := range []Sandbox{SandboxRequired, SandboxAuto, SandboxOff} {
 		o.Sandbox = mode
 		h, err := New(o)
 		if err != nil {
@@ -166,7 +166,7 @@ func TestSandboxIsReal(t *testing.T) {
 				t.Error("a renderer runs as root")
 			}
 		}
-		if renderers == 0 || (mode == SandboxAuto) != (seen == renderers) {
+		if renderers == 0 || (mode != SandboxOff) != (seen == renderers) {
 			t.Errorf("%s: %d of %d renderers are sandboxed", mode, seen, renderers)
 		}
 		h.Close()

@@ -35,7 +35,19 @@ func TestReadiness(t *testing.T) {
 	if r := h.Readiness(t.Context())[0]; !r.Ready() || r.Degraded != "chrome_sandbox" || r.Isolation.Rank() >= capabilities.ClassT2.Rank() {
 		t.Errorf("without sandbox: %+v", r)
 	}
-	o.Sandbox = SandboxAuto
+	bare := finderFunc(func() (platform.Browser, error) {
+		return platform.Browser{Path: "/x", NoSandbox: "No namespaces.", SandboxFix: "Allow."}, nil
+	})
+	o.Sandbox, o.Finder = SandboxAuto, bare
+	h, _ = New(o)
+	if r := h.Readiness(t.Context())[0]; !r.Ready() || r.Degraded != "chrome_sandbox" || r.Isolation != capabilities.ClassT1 {
+		t.Errorf("auto without namespaces: %+v", r)
+	}
+	o.Sandbox, o.Finder = SandboxRequired, bare
+	h, _ = New(o)
+	if r := h.Readiness(t.Context())[0]; !strings.Contains(r.Fix, "--browser-sandbox auto") {
+		t.Errorf("the fix names no flag: %+v", r)
+	}
 	for _, tc := range []struct {
 		finder finderFunc
 		reason capabilities.Reason
@@ -44,9 +56,7 @@ func TestReadiness(t *testing.T) {
 		{func() (platform.Browser, error) {
 			return platform.Browser{}, &platform.MissingError{What: "None.", Fix: "Install one."}
 		}, capabilities.ReasonBackendMissing, capabilities.CodeBrowserUnavailable},
-		{func() (platform.Browser, error) {
-			return platform.Browser{Path: "/x", NoSandbox: "No namespaces.", SandboxFix: "Allow."}, nil
-		}, capabilities.ReasonIsolationMissing, capabilities.CodeIsolationUnavailable},
+		{bare, capabilities.ReasonIsolationMissing, capabilities.CodeIsolationUnavailable},
 		{func() (platform.Browser, error) {
 			return platform.Browser{}, errors.New("odd")
 		}, capabilities.ReasonBackendFailing, capabilities.CodeBrowserUnavailable},

@@ -41,12 +41,12 @@ const (
 
 // ciOptions is what the flags of ci say.
 type ciOptions struct {
-	origins   []string
-	uploads   []string
-	browser   string
-	noSandbox bool
-	desktop   bool
-	verbose   bool
+	origins []string
+	uploads []string
+	browser string
+	sandbox *sandboxFlag
+	desktop bool
+	verbose bool
 }
 
 func newCICmd() *cobra.Command {
@@ -73,7 +73,7 @@ func newCICmd() *cobra.Command {
 	})
 	f.StringSliceVar(&o.uploads, "upload-root", nil, "folder whose files may be handed to pages; repeatable")
 	f.StringVar(&o.browser, "browser", "", "path of Chrome or Chromium (default: found)")
-	f.BoolVar(&o.noSandbox, "browser-no-sandbox", false, "run Chrome without its sandbox even where the host could give it")
+	o.sandbox = addSandboxFlag(cmd, "required")
 	f.BoolVar(&o.desktop, "desktop", false, "grant COMMAND the desktop that this is started on: screen, windows, mouse and keyboard, without asking")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every call and connection to standard error")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runCI(cmd, args, o) }
@@ -236,9 +236,12 @@ const (
 )
 
 func startSite(cmd *cobra.Command, program, data string, kept bool, origins, uploads []string, o ciOptions, signals <-chan os.Signal) (*runningSite, error) {
-	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--browser-no-sandbox=%t", o.noSandbox), fmt.Sprintf("--grant-desktop=%t", o.desktop)}
+	args := []string{"ci-site", "--data", data, fmt.Sprintf("--keep=%t", kept), fmt.Sprintf("--verbose=%t", o.verbose), fmt.Sprintf("--grant-desktop=%t", o.desktop)}
 	if commonOf(cmd).json {
 		args = append(args, "--json")
+	}
+	if *o.sandbox != "" {
+		args = append(args, "--browser-sandbox", o.sandbox.String())
 	}
 	if o.browser != "" {
 		args = append(args, "--browser", o.browser)

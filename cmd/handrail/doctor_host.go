@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -20,7 +22,7 @@ import (
 // hostFindings looks at this host, without changing it: the browser, its
 // sandbox, the desktop, and the data directory.
 func hostFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
-	found := append(browserFindings(ctx, finder), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
+	found := append(browserFindings(ctx, finder, data), desktopFindings(ctx, localDesktop(slog.New(slog.DiscardHandler)))...)
 	return append(found, dataFindings(data)...)
 }
 
@@ -100,7 +102,7 @@ func lack(name string, m *platform.MissingError, fine bool) finding {
 
 func localBrowser() platform.BrowserFinder { return chrome.New(chrome.Options{}) }
 
-func browserFindings(ctx context.Context, finder platform.BrowserFinder) []finding {
+func browserFindings(ctx context.Context, finder platform.BrowserFinder, data dataDir) []finding {
 	b, err := finder.Find(ctx)
 	var missing *platform.MissingError
 	switch {
@@ -113,19 +115,36 @@ func browserFindings(ctx context.Context, finder platform.BrowserFinder) []findi
 	if b.Version == "" {
 		found[0].OK, found[0].Fix = false, "It is there but does not tell its version; run it by hand to see why."
 	}
-	if b.NoSandbox != "" {
-		found = append(found, finding{Part: "host", Name: "browser sandbox", Detail: b.NoSandbox, Fix: b.SandboxFix})
-	} else {
-		detail := "user namespaces are available"
-		if b.RunAs != nil {
-			detail += fmt.Sprintf("; runs as uid %d, not as root", b.RunAs.UID)
-		}
-		found = append(found, finding{Part: "host", Name: "browser sandbox", OK: true, Detail: detail})
-	}
+	found = append(found, sandboxFinding(b, data))
 	if b.SmallShm {
 		found = append(found, finding{Part: "host", Name: "shared memory", OK: true, Detail: "/dev/shm is small; the browser uses files instead, a little slower"})
 	}
 	return found
+}
+
+// sandboxFinding says whether Chrome runs in its sandbox here, and if not, by which rule of
+// the policy folder that is accepted.
+func sandboxFinding(b platform.Browser, data dataDir) finding {
+	f := finding{Part: "host", Name: "browser sandbox"}
+	_, barred := browser.SandboxRequired.Without(b)
+	if barred != nil {
+		f.Detail, f.Fix = barred.What, barred.Fix
+	}
+	rule := filepath.Join(data.policyDir(), upNoSandboxRules)
+	switch text, err := os.ReadFile(rule); {
+	case err == nil:
+		why, _, _ := strings.Cut(strings.TrimPrefix(string(text), "// "), "\n")
+		f.OK, f.Code, f.Detail = true, string(capabilities.ReasonIsolationMissing), "not used, which "+rule+" accepts: "+why
+		if barred != nil {
+			f.Fix = b.SandboxFix
+		}
+	case barred == nil:
+		f.OK, f.Detail = true, "user namespaces are available"
+		if b.RunAs != nil {
+			f.Detail += fmt.Sprintf("; runs as uid %d, not as root", b.RunAs.UID)
+		}
+	}
+	return f
 }
 
 // dataFindings checks that nobody else can read the keys. A data directory that

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +38,8 @@ type device struct {
 	Ready   int    `json:"ready"`
 	Tools   int    `json:"tools"`
 	Version string `json:"version,omitempty"`
+	// Without are the parts of its confinement that are missing, such as "chrome_sandbox".
+	Without []string `json:"without,omitempty"`
 }
 
 // peer is a principal with a token that works.
@@ -176,6 +180,9 @@ func deviceOf(n nodeView) (device, bool) {
 		if c.Available {
 			d.Ready++
 		}
+		if c.Degraded != "" && !slices.Contains(d.Without, c.Degraded) {
+			d.Without = append(d.Without, c.Degraded)
+		}
 	}
 	return d, true
 }
@@ -206,6 +213,11 @@ func (s *statusView) print(cmd *cobra.Command) {
 			t.row(d.Label, d.Node, d.State, fmt.Sprintf("%d of %d", d.Ready, d.Tools), d.Version)
 		}
 		t.flush()
+		for _, d := range s.Devices {
+			if len(d.Without) > 0 {
+				fmt.Fprintf(out, "%s works without %s; 'handrail doctor' says why.\n", plain(d.Node), plain(strings.Join(d.Without, ", ")))
+			}
+		}
 	}
 	if len(s.Clients) > 0 {
 		fmt.Fprintln(out)

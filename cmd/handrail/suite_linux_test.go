@@ -50,7 +50,7 @@ func TestSuiteDesktop(t *testing.T) {
 	run(exitUnreachable, "suite", "desktop") // there is no gateway
 
 	report := filepath.Join(dir, "report")
-	out := run(exitOK, "ci", "--desktop", "--", program, "suite", "desktop", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
+	out := run(exitOK, "ci", "--browser-sandbox", "auto", "--desktop", "--", program, "suite", "desktop", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var last struct {
 		Event  string `json:"event"`
@@ -76,5 +76,5 @@ func TestSuiteDesktop(t *testing.T) {
 		t.Errorf("%v:\n%s", err, data)
 	}
 	// Without the owner's word the desktop is not lent: nobody can be asked here.
-	run(exitUnreachable, "ci", "--", program, "suite", "desktop", "--run", "^refusal")
+	run(exitUnreachable, "ci", "--browser-sandbox", "auto", "--", program, "suite", "desktop", "--run", "^refusal")
 }

@@ -19,13 +19,13 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/pairing"
-	"github.com/handrail-dev/handrail/platform/chrome"
 )
 
 // Files that `handrail up` adds to the policy, each saying so and each undone by
@@ -42,8 +42,9 @@ type upOptions struct {
 	http, quic  string
 	door        doorFlags
 	flags       nodeFlags
-	once, plain bool // plain: without the first task
-	alone       bool // nobody is there to be asked
+	once, plain bool   // plain: without the first task
+	alone       bool   // nobody is there to be asked
+	bare        string // why Chrome runs without its sandbox, and who accepted that; empty: it does not
 	verbose     bool
 
 	uploads      bool // nobody is asked before a file goes to a page
@@ -94,7 +95,12 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 	if err != nil {
 		return err
 	}
-	browser := o.flags.finder(o.flags.browserFlags.over(config.Browser).Path)
+	web := o.flags.browserFlags.over(config.Browser)
+	mode, bare, err := settleSandbox(cmd, web.Sandbox, o.flags.finder(web.Path))
+	if err != nil {
+		return err
+	}
+	*o.flags.sandbox, o.bare = sandboxFlag(mode), bare
 	var page *demoPage
 	if !o.plain {
 		if page, err = serveDemo(); err != nil {
@@ -103,7 +109,7 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 		defer page.close()
 	}
 	options := gateway.Options{HTTP: o.http, QUIC: o.quic, ApprovalWait: o.wait(), PolicyFiles: rules.FilesChanged, Log: log}
-	options.Prepare = func(ctx context.Context) error { return upRules(ctx, data, o, browser, page, say) }
+	options.Prepare = func(context.Context) error { return upRules(data, o, page, say) }
 	if o.door.cert != nil { // not within 'handrail ci'
 		if err := o.door.into(&options); err != nil {
 			return err
@@ -138,8 +144,8 @@ func up(cmd *cobra.Command, data dataDir, o upOptions) error {
 
 // upRules adds what the single-machine form needs to the policy, visibly: the
 // origins that whoever started it named, that of the page it serves, and, only where
-// this host has no user namespaces, Chrome without its sandbox.
-func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Finder, page *demoPage, say sayer) error {
+// somebody accepted it, Chrome without its sandbox.
+func upRules(data dataDir, o upOptions, page *demoPage, say sayer) error {
 	dir := data.policyDir()
 	if _, err := os.Stat(dir); err != nil {
 		if err := data.make(dir); err != nil {
@@ -168,19 +174,12 @@ func upRules(ctx context.Context, data dataDir, o upOptions, browser *chrome.Fin
 		return err
 	}
 	path := filepath.Join(dir, upNoSandboxRules)
-	if *o.flags.noSandbox {
-		return keepFile(path, policy.NoSandboxPermit("Added by 'handrail up --browser-no-sandbox'."))
-	}
-	b, err := browser.Locate(ctx)
-	if err != nil || b.NoSandbox == "" {
-		// A sandbox that came back is used again; a missing browser is told by the
-		// node's readiness.
+	if o.bare == "" { // a sandbox that came back is used again
 		return keepOrRemove(path, nil, false)
 	}
-	say.line("browser: Chrome runs WITHOUT its sandbox here: %s", b.NoSandbox)
-	say.line("  %s allows that on this gateway, and every call records it. %s", path, b.SandboxFix)
-	*o.flags.noSandbox = true
-	return keepFile(path, policy.NoSandboxPermit("Added by 'handrail up', because this host gives Chrome no sandbox: "+b.NoSandbox))
+	say.line("browser: Chrome runs WITHOUT its sandbox here. %s", o.bare)
+	say.line("  %s is the rule that accepts it, recorded like every policy, and every call says so.", path)
+	return keepFile(path, policy.NoSandboxPermit(o.bare))
 }
 
 // demoRulesFor is how long the policy allows the page of the first task: whatever becomes of
@@ -281,7 +280,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 			return err
 		}
 	}
-	say.ready(data, running, id)
+	say.ready(data, running, id, o.bare)
 	var taskErr error
 	if page != nil && ctx.Err() == nil {
 		taskErr = firstTask(ctx, data, running, id, page, say)
@@ -347,11 +346,15 @@ func (s sayer) event(v map[string]any) {
 }
 
 // ready is the first event of up.
-func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeID) {
-	s.event(map[string]any{
+func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeID, bare string) {
+	e := map[string]any{
 		"event": "ready", "http": running.HTTP, "mcp": running.HTTP + "/mcp", "quic": running.QUIC,
 		"token_file": data.agentTokenPath(), "node_id": id, "fingerprint": running.fingerprint(),
-	})
+	}
+	if bare != "" {
+		e["without"] = []string{browser.DegradedSandbox}
+	}
+	s.event(e)
 	s.line("up: gateway on %s, node %s connected", running.HTTP, id)
 }
 

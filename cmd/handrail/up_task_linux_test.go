@@ -34,7 +34,7 @@ func TestFirstTaskIsForTheNodeOfThisMachine(t *testing.T) {
 		}
 	}
 	program := programsIn(t, dir)
-	up := program.begin(ours, "up", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
+	up := program.begin(ours, "up", "--browser-sandbox", "auto", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
 	var event struct{ Event, Paste string }
 	if line := program.next(up, &event); event.Event != "ready" {
 		t.Fatal(line)
@@ -69,7 +69,7 @@ func TestUpOutlivesItsNode(t *testing.T) {
 		Node                        string `json:"node_id"`
 	}
 	start := func() (up *staying, ready event) {
-		up = program.begin(ours, "up", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--no-task")
+		up = program.begin(ours, "up", "--browser-sandbox", "auto", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--no-task")
 		if line := program.next(up, &ready); ready.Event != "ready" {
 			t.Fatal(line)
 		}
@@ -142,7 +142,12 @@ type staying struct {
 // begin starts a command that ends with the test, or before.
 func (s programs) begin(data string, args ...string) *staying {
 	s.t.Helper()
-	cmd := s.program(data, args...)
+	return s.stay(s.program(data, args...))
+}
+
+// stay is begin for a command that is made already.
+func (s programs) stay(cmd *exec.Cmd) *staying {
+	s.t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -43,7 +43,7 @@ type nodeConfig struct {
 type browserConfig struct {
 	// Path names the browser; empty: it is found.
 	Path string `json:"path,omitempty"`
-	// Sandbox is auto or off.
+	// Sandbox is required, auto or off.
 	Sandbox browser.Sandbox `json:"sandbox"`
 	// AllowOrigins are origins that pages may reach although their addresses are
 	// not public, such as "http://127.0.0.1:3000".
@@ -66,12 +66,15 @@ type browserConfig struct {
 	Attach string `json:"attach,omitempty"`
 }
 
+// configVersion is the version of node.json that this program writes.
+const configVersion = 2
+
 func (d dataDir) nodeConfigPath() string { return d.node("node.json") }
 
 // readNodeConfig reads node.json; a missing file is written with the defaults,
 // so that there is something to edit.
 func (d dataDir) readNodeConfig() (nodeConfig, error) {
-	c := nodeConfig{Version: 1, Browser: browserConfig{Sandbox: browser.SandboxAuto, AllowOrigins: []string{}}, Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}
+	c := nodeConfig{Version: configVersion, Browser: browserConfig{Sandbox: browser.SandboxRequired, AllowOrigins: []string{}}, Desktop: defaultDesktop(), Location: locationConfig{Enabled: true}}
 	data, err := os.ReadFile(d.nodeConfigPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err := json.MarshalIndent(c, "", "  ")
@@ -86,8 +89,18 @@ func (d dataDir) readNodeConfig() (nodeConfig, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("%s: %w", d.nodeConfigPath(), err)
 	}
-	if c.Version != 1 {
-		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version 1", d.nodeConfigPath(), c.Version)
+	switch c.Version {
+	case 1:
+		// In version 1 "auto" was the word for required.
+		if c.Version = configVersion; c.Browser.Sandbox == browser.SandboxAuto {
+			c.Browser.Sandbox = browser.SandboxRequired
+		}
+	case configVersion:
+	default:
+		return c, capabilities.Errorf(capabilities.CodeVersionSkew, "%s has version %d; this program reads version %d and older", d.nodeConfigPath(), c.Version, configVersion)
+	}
+	if c.Browser.Sandbox, err = browser.ParseSandbox(string(c.Browser.Sandbox)); err != nil {
+		return c, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: browser.sandbox: %v", d.nodeConfigPath(), err)
 	}
 	return c, nil
 }
@@ -106,7 +119,7 @@ func addNodeFlags(cmd *cobra.Command) nodeFlags {
 // browserFlags are those of the browser family.
 type browserFlags struct {
 	path      *string
-	noSandbox *bool
+	sandbox   *sandboxFlag
 	origins   *[]string
 	allow     *[]string
 	block     *[]string
@@ -131,7 +144,7 @@ func (f browserFlags) finder(path string) *chrome.Finder {
 func addBrowserFlags(cmd *cobra.Command) browserFlags {
 	return browserFlags{
 		path:      cmd.Flags().String("browser", "", "path of Chrome or Chromium (default: found)"),
-		noSandbox: cmd.Flags().Bool("browser-no-sandbox", false, "run Chrome without its sandbox; policy has to accept that by name"),
+		sandbox:   addSandboxFlag(cmd, "as node.json says, which is required"),
 		origins:   cmd.Flags().StringSlice("browser-allow-origin", nil, "origin that pages may reach although it is not public; repeatable"),
 		allow:     cmd.Flags().StringSlice("browser-allow-domain", nil, "reach only this host, or *.domain; repeatable"),
 		block:     cmd.Flags().StringSlice("browser-block-domain", nil, "never reach this host, or *.domain; repeatable"),
@@ -148,8 +161,8 @@ func (f browserFlags) over(c browserConfig) browserConfig {
 	if *f.path != "" {
 		c.Path = *f.path
 	}
-	if *f.noSandbox {
-		c.Sandbox = browser.SandboxOff
+	if *f.sandbox != "" {
+		c.Sandbox = browser.Sandbox(*f.sandbox)
 	}
 	for _, list := range []struct {
 		have *[]string

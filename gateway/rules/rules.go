@@ -353,9 +353,6 @@ func (b *Book) judge(active, next *policy.Engine, r Request) (Activated, error) 
 	if d.Effect != policy.Deny {
 		a.Grant = "g-" + random()
 	}
-	for _, s := range next.Sources() {
-		a.Files = append(a.Files, s.Name)
-	}
 	return a, nil
 }
 
@@ -375,6 +372,7 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	var files []keptFile
 	for _, s := range engine.Sources() {
 		files = append(files, keptFile(s))
+		a.Files = append(a.Files, s.Name)
 	}
 	text, err := json.Marshal(files)
 	if err != nil {

@@ -39,7 +39,7 @@ func localNamespaces(user *platform.User, path string) (why, fix string) {
 	}
 	if err := tryUserNamespace(user); err != nil {
 		return "This host does not allow user namespaces (" + err.Error() + "), as in a default Docker container.",
-			"Run the container with --security-opt seccomp=unconfined or a profile that allows them, or accept Chrome without its sandbox: --browser-no-sandbox and a policy permit."
+			"Run the container with --security-opt seccomp=unconfined or a profile that allows them."
 	}
 	return "", ""
 }

@@ -57,7 +57,7 @@ func (b *bench) browser() error {
 	if err != nil {
 		return err
 	}
-	up, err := start(program, "up", "--no-task", "--data", data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
+	up, err := start(program, "up", "--browser-sandbox", "auto", "--no-task", "--data", data, "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestAPersonAloneUsesTheirOwnDevice(t *testing.T) {
 	}
 	must(t, os.MkdirAll(filepath.Join(home, "site", "node"), 0o700))
 	must(t, os.WriteFile(filepath.Join(home, "site", "node", "node.json"), []byte(`{"version": 1, "location": {"enabled": true, "fixed": {"latitude": 48.8566, "longitude": 2.3522, "accuracy_m": 20}}}`), 0o600))
-	w.start("up", "--no-task", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--fake-sensors", "--json")
+	w.start("up", "--browser-sandbox", "auto", "--no-task", "--http", "127.0.0.1:0", "--quic", "127.0.0.1:0", "--fake-sensors", "--json")
 	type own struct {
 		ID    string `json:"node_id"`
 		Owner string `json:"owner"`

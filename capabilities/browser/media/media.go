@@ -29,7 +29,7 @@ type Fake struct {
 type Options struct {
 	Finder   platform.BrowserFinder
 	Launcher platform.Launcher
-	Sandbox  browser.Sandbox // default: auto
+	Sandbox  browser.Sandbox // default: required
 	Dir      string          // as browser.Options.Dir
 	Warm     time.Duration   // default: DefaultWarm
 	// Fake is set where a test must not touch this host's devices; nil: it does.
@@ -90,11 +90,11 @@ func (b *Backend) Look(ctx context.Context, kind platform.SensorKind) platform.S
 		return l
 	}
 	l.Backend = found.Product + " " + found.Version
-	switch {
-	case b.o.Sandbox == browser.SandboxOff:
+	switch without, missing := b.o.Sandbox.Without(found); {
+	case missing != nil:
+		l.Missing, l.Confined = missing, true
+	case without:
 		l.Degraded = browser.DegradedSandbox
-	case found.NoSandbox != "":
-		l.Missing, l.Confined = &platform.MissingError{What: found.NoSandbox, Fix: found.SandboxFix}, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -176,11 +176,7 @@ func (h *handrail) policies(data string) error {
 
 // nodeFlags are the owner's flags: Chrome, and the pages, which are not public.
 func (h *handrail) nodeFlags() []string {
-	flags := []string{"--browser", h.browser.Path, "--browser-allow-origin", h.site.main, "--browser-allow-origin", h.site.other}
-	if h.browser.NoSandbox != "" {
-		flags = append(flags, "--browser-no-sandbox")
-	}
-	return flags
+	return []string{"--browser", h.browser.Path, "--browser-sandbox", "auto", "--browser-allow-origin", h.site.main, "--browser-allow-origin", h.site.other}
 }
 
 // installation is a gateway and a paired node, each a process of its own.
