@@ -191,7 +191,11 @@ func (c *call) step(ctx context.Context, inv capabilities.Invocation) (capabilit
 		}
 		<-free // a page that hangs is freed before the next step
 	}()
-	return in.carryOut(c.h.tools[inv.Capability])
+	run, err := tools().Find(inv.Capability)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	return in.carryOut(run)
 }
 
 // stepResult gives a step's result with what was seen of its effect. Captured

@@ -138,7 +138,6 @@ type Handler struct {
 	attach  *url.URL
 	gateway atomic.Pointer[gatewayAt] // never nil
 	names   resolved
-	tools   map[capabilities.CapabilityID]tool // tools: run-code looks them up, which the map itself cannot
 	log     *slog.Logger
 
 	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
@@ -171,44 +170,34 @@ var (
 // tool carries out one capability; c.lane's order is held (see call.release).
 type tool func(c *call) (capabilities.Output, error)
 
-// order lists what is implemented, in the order of S0-10; tools says how.
-var order = []capabilities.CapabilityID{
-	"tyrum.browser.launch", "tyrum.browser.navigate", "tyrum.browser.navigate-back", "tyrum.browser.snapshot",
-	"tyrum.browser.click", "tyrum.browser.type", "tyrum.browser.fill-form",
-	"tyrum.browser.select-option", "tyrum.browser.hover", "tyrum.browser.drag",
-	"tyrum.browser.press-key", "tyrum.browser.screenshot", "tyrum.browser.evaluate",
-	"tyrum.browser.wait-for", "tyrum.browser.tabs", "tyrum.browser.upload-file", "tyrum.browser.console-messages",
-	"tyrum.browser.network-requests", "tyrum.browser.resize", "tyrum.browser.close", "tyrum.browser.handle-dialog",
-	"tyrum.browser.run-code",
+// tools are what is implemented, in the order of S0-10. It is a function because run-code, one
+// of them, looks the others up.
+func tools() capabilities.Tools[tool] {
+	return capabilities.Tools[tool]{
+		{Capability: "tyrum.browser.launch", Run: launch},
+		{Capability: "tyrum.browser.navigate", Run: navigate},
+		{Capability: "tyrum.browser.navigate-back", Run: navigateBack},
+		{Capability: "tyrum.browser.snapshot", Run: snapshot},
+		{Capability: "tyrum.browser.click", Run: click},
+		{Capability: "tyrum.browser.type", Run: typeText},
+		{Capability: "tyrum.browser.fill-form", Run: fillForm},
+		{Capability: "tyrum.browser.select-option", Run: selectOption},
+		{Capability: "tyrum.browser.hover", Run: hover},
+		{Capability: "tyrum.browser.drag", Run: drag},
+		{Capability: "tyrum.browser.press-key", Run: pressKey},
+		{Capability: "tyrum.browser.screenshot", Run: screenshot},
+		{Capability: "tyrum.browser.evaluate", Run: evaluate},
+		{Capability: "tyrum.browser.wait-for", Run: waitFor},
+		{Capability: "tyrum.browser.tabs", Run: tabs},
+		{Capability: "tyrum.browser.upload-file", Run: uploadFile},
+		{Capability: "tyrum.browser.console-messages", Run: consoleMessages},
+		{Capability: "tyrum.browser.network-requests", Run: networkRequests},
+		{Capability: "tyrum.browser.resize", Run: resize},
+		{Capability: "tyrum.browser.close", Run: closeBrowser},
+		{Capability: "tyrum.browser.handle-dialog", Run: handleDialog},
+		{Capability: "tyrum.browser.run-code", Run: runCode},
+	}
 }
-
-var tools = map[capabilities.CapabilityID]tool{
-	"tyrum.browser.launch":           launch,
-	"tyrum.browser.navigate":         navigate,
-	"tyrum.browser.navigate-back":    navigateBack,
-	"tyrum.browser.snapshot":         snapshot,
-	"tyrum.browser.click":            click,
-	"tyrum.browser.type":             typeText,
-	"tyrum.browser.fill-form":        fillForm,
-	"tyrum.browser.select-option":    selectOption,
-	"tyrum.browser.hover":            hover,
-	"tyrum.browser.drag":             drag,
-	"tyrum.browser.press-key":        pressKey,
-	"tyrum.browser.screenshot":       screenshot,
-	"tyrum.browser.evaluate":         evaluate,
-	"tyrum.browser.wait-for":         waitFor,
-	"tyrum.browser.tabs":             tabs,
-	"tyrum.browser.upload-file":      uploadFile,
-	"tyrum.browser.console-messages": consoleMessages,
-	"tyrum.browser.network-requests": networkRequests,
-	"tyrum.browser.resize":           resize,
-	"tyrum.browser.close":            closeBrowser,
-	"tyrum.browser.handle-dialog":    handleDialog,
-	"tyrum.browser.run-code":         runCode,
-}
-
-// defaultTimeout bounds a call whose context brings no deadline.
-const defaultTimeout = 30 * time.Second
 
 // New makes a Handler; it starts nothing. The error names a bad option.
 func New(o Options) (*Handler, error) {
@@ -258,7 +247,7 @@ func New(o Options) (*Handler, error) {
 	}
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
-		o: o, rules: rules, attach: attach, tools: tools, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
+		o: o, rules: rules, attach: attach, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
 		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
 	h.gateway.Store(&gateway)
@@ -271,7 +260,7 @@ func New(o Options) (*Handler, error) {
 
 // Capabilities lists what this handler implements.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return append([]capabilities.CapabilityID(nil), order...)
+	return tools().Capabilities()
 }
 
 // Readiness says whether Chrome is there and which class it gives: its sandbox
@@ -302,10 +291,9 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	if err == nil {
 		r.Backend = capabilities.Clip(b.Product+" "+b.Version, 100)
 	}
-	all := make([]capabilities.Readiness, len(order))
-	for i, c := range order {
-		all[i] = r
-		all[i].Capability = c
+	var all []capabilities.Readiness
+	for _, r.Capability = range h.Capabilities() {
+		all = append(all, r)
 	}
 	return all
 }
@@ -365,26 +353,11 @@ func (c *call) args(into any) error {
 
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	run, ok := h.tools[inv.Capability]
-	if !ok {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability).
-			WithHint("Choose a node for which tool.node.list reports the tool as available, or update this one.")
+	run, err := tools().Find(inv.Capability)
+	if err != nil {
+		return capabilities.Output{}, err
 	}
-	if inv.Progress == nil {
-		inv.Progress = func(capabilities.Progress) {}
-	}
-	if inv.Observe == nil {
-		inv.Observe = func(string, string) {}
-	}
-	if len(inv.Args) == 0 {
-		inv.Args = json.RawMessage("{}")
-	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
-		defer cancel()
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, inv, cancel := capabilities.Prepare(ctx, inv)
 	defer cancel(nil)
 	l, err := h.turn(ctx, inv.Lane)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -19,7 +19,7 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := h.Readiness(t.Context())
-	if len(all) != len(tools) || len(h.Capabilities()) != len(tools) {
+	if len(all) != len(tools()) || len(h.Capabilities()) != len(tools()) {
 		t.Fatal(all)
 	}
 	for i, r := range all {

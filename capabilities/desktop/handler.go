@@ -77,39 +77,26 @@ var _ capabilities.Handler = (*Handler)(nil)
 // tool carries out one capability. Its ctx carries the call: see observe and laneOf.
 type tool func(h *Handler, ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error)
 
-// order lists what is implemented; toolOf says how.
-var order = []capabilities.CapabilityID{
-	"tyrum.desktop.screenshot", "tyrum.desktop.snapshot",
-	"tyrum.desktop.query", "tyrum.desktop.act", "tyrum.desktop.wait-for",
-	"tyrum.desktop.mouse", "tyrum.desktop.keyboard", "tyrum.desktop.clipboard-write",
+// tools are what is implemented.
+var tools = capabilities.Tools[tool]{
+	{Capability: "tyrum.desktop.screenshot", Run: (*Handler).screenshot},
+	{Capability: "tyrum.desktop.snapshot", Run: (*Handler).snapshot},
+	{Capability: "tyrum.desktop.query", Run: (*Handler).query},
+	{Capability: "tyrum.desktop.act", Run: (*Handler).act},
+	{Capability: "tyrum.desktop.wait-for", Run: (*Handler).waitFor},
+	{Capability: "tyrum.desktop.mouse", Run: (*Handler).mouse},
+	{Capability: "tyrum.desktop.keyboard", Run: (*Handler).keyboard},
+	{Capability: "tyrum.desktop.clipboard-write", Run: (*Handler).clipboardWrite},
+	{Capability: controlID, Run: (*Handler).control}, // the last, and only where Options.Control offers it
 }
 
-func toolOf(id capabilities.CapabilityID) tool {
-	switch id {
-	case "tyrum.desktop.screenshot":
-		return (*Handler).screenshot
-	case "tyrum.desktop.snapshot":
-		return (*Handler).snapshot
-	case "tyrum.desktop.query":
-		return (*Handler).query
-	case "tyrum.desktop.act":
-		return (*Handler).act
-	case "tyrum.desktop.wait-for":
-		return (*Handler).waitFor
-	case "tyrum.desktop.mouse":
-		return (*Handler).mouse
-	case "tyrum.desktop.keyboard":
-		return (*Handler).keyboard
-	case "tyrum.desktop.clipboard-write":
-		return (*Handler).clipboardWrite
-	case controlID:
-		return (*Handler).control
+// tools are those that this handler offers.
+func (h *Handler) tools() capabilities.Tools[tool] {
+	if h.o.Control {
+		return tools
 	}
-	return nil
+	return tools[:len(tools)-1]
 }
-
-// defaultTimeout bounds a call whose context brings no deadline.
-const defaultTimeout = 30 * time.Second
 
 // New makes a Handler; it starts nothing. The error names a bad option.
 func New(o Options) (*Handler, error) {
@@ -162,35 +149,16 @@ func New(o Options) (*Handler, error) {
 
 // Capabilities lists what this handler implements.
 func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	all := append([]capabilities.CapabilityID(nil), order...)
-	if h.o.Control {
-		all = append(all, controlID)
-	}
-	return all
+	return h.tools().Capabilities()
 }
 
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	run := toolOf(inv.Capability)
-	if run == nil || inv.Capability == controlID && !h.o.Control {
-		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability).
-			WithHint("Choose a node for which tool.node.list reports the tool as available, or update this one.")
+	run, err := h.tools().Find(inv.Capability)
+	if err != nil {
+		return capabilities.Output{}, err
 	}
-	if inv.Progress == nil {
-		inv.Progress = func(capabilities.Progress) {}
-	}
-	if inv.Observe == nil {
-		inv.Observe = func(string, string) {}
-	}
-	if len(inv.Args) == 0 {
-		inv.Args = json.RawMessage("{}")
-	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
-		defer cancel()
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, inv, cancel := capabilities.Prepare(ctx, inv)
 	defer cancel(nil)
 	defer context.AfterFunc(h.life, func() { cancel(errClosing) })()
 	ctx = context.WithValue(ctx, callKey{}, &inv)

@@ -2,7 +2,6 @@ package sensor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -73,34 +72,25 @@ func New(o Options) (*Handler, error) {
 	return &Handler{o: o, log: o.Log, inUse: map[platform.SensorKind]bool{}, ails: map[capabilities.CapabilityID]ailment{}}, nil
 }
 
-// Capabilities lists what this handler implements.
-func (h *Handler) Capabilities() []capabilities.CapabilityID {
-	return []capabilities.CapabilityID{capPhoto, capVideo, capSound}
+// tools are what is implemented.
+var tools = capabilities.Tools[func(*Handler, context.Context, capabilities.Invocation) (capabilities.Output, error)]{
+	{Capability: capPhoto, Run: (*Handler).photo},
+	{Capability: capVideo, Run: (*Handler).video},
+	{Capability: capSound, Run: (*Handler).sound},
 }
+
+// Capabilities lists what this handler implements.
+func (h *Handler) Capabilities() []capabilities.CapabilityID { return tools.Capabilities() }
 
 // Handle carries out one call.
 func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	if inv.Progress == nil {
-		inv.Progress = func(capabilities.Progress) {}
+	run, err := tools.Find(inv.Capability)
+	if err != nil {
+		return capabilities.Output{}, err
 	}
-	if inv.Observe == nil {
-		inv.Observe = func(string, string) {}
-	}
-	if len(inv.Args) == 0 {
-		inv.Args = json.RawMessage("{}")
-	}
-	var out capabilities.Output
-	var err error
-	switch inv.Capability {
-	case capPhoto:
-		out, err = h.photo(ctx, inv)
-	case capVideo:
-		out, err = h.video(ctx, inv)
-	case capSound:
-		out, err = h.sound(ctx, inv)
-	default:
-		return out, capabilities.Errorf(capabilities.CodeNotSupported, "This node does not implement %s.", inv.Capability)
-	}
+	ctx, inv, cancel := capabilities.Prepare(ctx, inv)
+	defer cancel(nil)
+	out, err := run(h, ctx, inv)
 	if ctx.Err() == nil {
 		h.remember(inv.Capability, err)
 	}
