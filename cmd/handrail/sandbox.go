@@ -34,6 +34,17 @@ func addSandboxFlag(cmd *cobra.Command, otherwise string) *sandboxFlag {
 	return f
 }
 
+// withoutOwn reports whether a Chrome that this command itself starts, as the account it runs
+// under, has to do without its sandbox.
+func (f sandboxFlag) withoutOwn(ctx context.Context) bool {
+	b, err := chrome.New(chrome.Options{}).Locate(ctx)
+	if err == nil && b.RunAs != nil {
+		b.NoSandbox = "Chrome's sandbox refuses root."
+	}
+	without, _ := browser.Sandbox(f).Without(b)
+	return without
+}
+
 // settleSandbox says how a start uses Chrome's sandbox. accepted says why Chrome runs without
 // it, and who accepted that; empty: it does not. Where the sandbox is required and this host
 // cannot give it, the person at the terminal is asked. Without one, or after a no, the error is

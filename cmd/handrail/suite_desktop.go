@@ -36,12 +36,13 @@ func newDesktopSuiteCmd() *cobra.Command {
 	f.StringVar(&o.url, "url", "", "the gateway's MCP address (default: as every client command finds it)")
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the token for --url (default: HANDRAIL_TOKEN)")
 	f.BoolVar(&o.list, "list", false, "list the behaviours and run none")
+	sandbox := addSandboxFlag(cmd, "required")
 	f.BoolVar(&person, "person", false, "try what happens when a person takes over, and ask you to move the mouse for it")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, person) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDesktopSuite(cmd, o, *sandbox, person) }
 	return cmd
 }
 
-func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
+func runDesktopSuite(cmd *cobra.Command, o suiteOptions, sandbox sandboxFlag, person bool) error {
 	behaviours, err := o.chosen(desktop.All())
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func runDesktopSuite(cmd *cobra.Command, o suiteOptions, person bool) error {
 		return err
 	}
 	target.Behaviours, target.Done = behaviours, say.done
-	options := desktop.Options{Options: target.Options}
+	options := desktop.Options{Options: target.Options, NoSandbox: sandbox.withoutOwn(cmd.Context())}
 	if person {
 		options.Person = func(ctx context.Context) error {
 			// Only the mouse itself tells that it was moved: the call that runs ends by it.

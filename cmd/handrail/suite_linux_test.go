@@ -50,7 +50,7 @@ func TestSuiteDesktop(t *testing.T) {
 	run(exitUnreachable, "suite", "desktop") // there is no gateway
 
 	report := filepath.Join(dir, "report")
-	out := run(exitOK, "ci", "--browser-sandbox", "auto", "--desktop", "--", program, "suite", "desktop", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
+	out := run(exitOK, "ci", "--browser-sandbox", "auto", "--desktop", "--", program, "suite", "desktop", "--browser-sandbox", "auto", "--json", "--run", `^(frame\.click|refusal\.window|person\.looking)$`, "--report", report)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var last struct {
 		Event  string `json:"event"`

@@ -26,8 +26,11 @@ func (s *whole) browsers() []Program {
 		names = []string{"Google Chrome", "Chromium", "Microsoft Edge"}
 	}
 	var args []string
-	if os.Geteuid() == 0 {
-		args = []string{"--no-sandbox", "--test-type"} // Chrome refuses root a sandbox; the page is our own
+	switch {
+	case s.o.NoSandbox:
+		args = []string{"--no-sandbox", "--test-type"}
+	case os.Geteuid() == 0:
+		panic(lack{"a Chrome in its sandbox, which refuses root; --browser-sandbox auto runs it without"})
 	}
 	var list []Program
 	for _, n := range names {

@@ -24,6 +24,9 @@ type Options struct {
 	// Browser starts a Chrome; its profile and page are added. Default: the first
 	// of the usual names that the node can start.
 	Browser Program
+	// NoSandbox starts the default Chromes without their sandbox. Default: with it, which
+	// root cannot do.
+	NoSandbox bool
 	// Editors are programs that open {file} and save it on Control+S, by "gtk" and
 	// "qt". Default: what of the usual ones the node can start.
 	Editors map[string]Program
