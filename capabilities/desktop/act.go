@@ -104,7 +104,7 @@ const (
 
 // deed is one act under way.
 type deed struct {
-	h    *Handler
+	h    *call
 	d    *platform.Desktop
 	in   platform.Input // nil: this desktop has none
 	a    action
@@ -129,9 +129,9 @@ type deed struct {
 var windowKinds = []string{"activate", "move", "resize", "minimize", "close"}
 
 // act carries out tyrum.desktop.act.
-func (h *Handler) act(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) act(ctx context.Context) (capabilities.Output, error) {
 	var args actArgs
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	sel, err := args.check()
@@ -224,11 +224,11 @@ func (c *deed) result(args actArgs) actResult {
 
 // acting gives fn the hands. Without an input device, acts that need none work
 // all the same.
-func (h *Handler) acting(ctx context.Context, d *platform.Desktop, fn func(ctx context.Context, in platform.Input) error) error {
+func (h *call) acting(ctx context.Context, d *platform.Desktop, fn func(ctx context.Context, in platform.Input) error) error {
 	if d.Input != nil {
 		return h.input(ctx, fn)
 	}
-	if err := h.hands.take(ctx, laneOf(ctx)); err != nil {
+	if err := h.hands.take(ctx, h.inv.Lane); err != nil {
 		return err
 	}
 	defer h.hands.giveBack()
@@ -255,9 +255,9 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 	}
 	switch {
 	case c.spot != nil:
-		c.h.acts(ctx, pixel(*c.spot))
+		c.h.acts(pixel(*c.spot))
 	case visible(&c.e) && !c.e.Bounds.Empty():
-		c.h.acts(ctx, c.e.Bounds)
+		c.h.acts(c.e.Bounds)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

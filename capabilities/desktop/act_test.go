@@ -155,7 +155,7 @@ func TestClickByElement(t *testing.T) {
 	}
 	b.d.RemoveElement(b.button)
 	win := ""
-	tree, err := b.h.tree(t.Context(), platform.TreeQuery{})
+	tree, err := caller(b.h).tree(t.Context(), platform.TreeQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func TestLaunching(t *testing.T) {
 
 func TestMenus(t *testing.T) {
 	b := newBench(t)
-	tree, err := b.h.tree(t.Context(), platform.TreeQuery{})
+	tree, err := caller(b.h).tree(t.Context(), platform.TreeQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (c *deed) arrange(ctx context.Context) error {
 		return err
 	}
 	if !w.Minimized {
-		c.h.acts(ctx, w.Bounds)
+		c.h.acts(w.Bounds)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

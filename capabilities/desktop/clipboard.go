@@ -19,8 +19,8 @@ const (
 
 // clipboardWrite carries out tyrum.desktop.clipboard-write, by which secrets are
 // delivered: the text is in nothing that this gives back.
-func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
-	cleared := inv.Cleared
+func (h *call) clipboardWrite(ctx context.Context) (capabilities.Output, error) {
+	cleared := h.inv.Cleared
 	if cleared == nil {
 		cleared = func() {}
 	}
@@ -29,12 +29,12 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 		Concealed    bool   `json:"concealed"`
 		ClearAfterMS int64  `json:"clear_after_ms"`
 	}{Concealed: true, ClearAfterMS: clearAfter.Milliseconds()}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		cleared()
 		return capabilities.Output{}, err
 	}
-	if !inv.Secret.IsZero() {
-		args.Text = string(inv.Secret.Reveal())
+	if !h.inv.Secret.IsZero() {
+		args.Text = string(h.inv.Secret.Reveal())
 	}
 	d, err := h.desktop(ctx)
 	if err == nil && d.Clipboard == nil {
@@ -44,12 +44,12 @@ func (h *Handler) clipboardWrite(ctx context.Context, inv capabilities.Invocatio
 		cleared()
 		return capabilities.Output{}, err
 	}
-	observe(ctx, keyClipboard, "")
+	h.observe(keyClipboard, "")
 	after := time.Duration(args.ClearAfterMS) * time.Millisecond
 	began := time.Now()
 	err = d.Clipboard.Write(ctx, args.Text, args.Concealed, after)
 	// From here on it may be there, whatever the error says.
-	if !inv.Secret.IsZero() {
+	if !h.inv.Secret.IsZero() {
 		due := time.Now()
 		if err == nil {
 			due = due.Add(after)

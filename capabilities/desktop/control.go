@@ -48,9 +48,9 @@ type controlResult struct {
 // control keeps mouse and keyboard for its lane until the call ends. What another lane
 // does with them at the moment stops, and whatever it holds down comes up. The person
 // at the device goes before this one as before everybody.
-func (h *Handler) control(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) control(ctx context.Context) (capabilities.Output, error) {
 	var args controlArgs
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	d, err := h.desktop(ctx)
@@ -61,12 +61,12 @@ func (h *Handler) control(ctx context.Context, inv capabilities.Invocation) (cap
 		return capabilities.Output{}, missing(d, platform.PartInput)
 	}
 	began := time.Now()
-	in, giveBack, err := h.hands.reserve(ctx, inv.Lane)
+	in, giveBack, err := h.hands.reserve(ctx, h.inv.Lane)
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	defer giveBack()
-	defer h.dropHold(inv.Lane) // a button that was down when the console went away
+	defer h.dropHold(h.inv.Lane) // a button that was down when the console went away
 	h.letGoSoon(in)
 	// What was interrupted has let go once its turn is over.
 	select {
@@ -96,7 +96,7 @@ func (h *Handler) control(ctx context.Context, inv capabilities.Invocation) (cap
 			if err != nil {
 				return capabilities.Output{}, err
 			}
-			inv.Progress(capabilities.Progress{Message: "taken over", Data: data})
+			h.inv.Progress(capabilities.Progress{Message: "taken over", Data: data})
 		}
 		select {
 		case <-tick.C:

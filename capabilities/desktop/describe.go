@@ -20,6 +20,12 @@ const (
 // the one that has the focus, and there what takes the keys. Nothing is touched and no
 // picture is taken.
 func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (capabilities.Scene, error) {
+	ctx, inv, cancel := capabilities.Prepare(ctx, inv)
+	defer cancel(nil)
+	return (&call{h, &inv}).describe(ctx)
+}
+
+func (h *call) describe(ctx context.Context) (capabilities.Scene, error) {
 	d, err := h.desktop(ctx)
 	if err != nil || d.Windows == nil {
 		return capabilities.Scene{}, err
@@ -31,7 +37,7 @@ func (h *Handler) Describe(ctx context.Context, inv capabilities.Invocation) (ca
 		Key     *json.RawMessage `json:"key"`
 		Target  *json.RawMessage `json:"target"`
 	}{}
-	if err := json.Unmarshal(inv.Args, &args); err != nil {
+	if err := json.Unmarshal(h.inv.Args, &args); err != nil {
 		return capabilities.Scene{}, err
 	}
 	all, err := d.Windows.List(ctx)
@@ -71,7 +77,7 @@ func sceneOf(w platform.Window) capabilities.Scene {
 }
 
 // sceneOfTarget says what a ref means; of other selectors the arguments say it themselves.
-func (h *Handler) sceneOfTarget(ctx context.Context, d *platform.Desktop, all []platform.Window, target json.RawMessage) capabilities.Scene {
+func (h *call) sceneOfTarget(ctx context.Context, d *platform.Desktop, all []platform.Window, target json.RawMessage) capabilities.Scene {
 	sel, err := decodeSelector(target)
 	if err != nil || d.Accessibility == nil || len(sel.steps) != 1 {
 		return capabilities.Scene{}

@@ -289,7 +289,7 @@ func TestChromiumByElements(t *testing.T) {
 		}
 	}
 	b.await(map[string]any{"window": "Sent"})
-	if windows, err := b.h.windows(t.Context()); err != nil || windows[0].Title != "Sent é漢😀 true green" {
+	if windows, err := caller(b.h).windows(t.Context()); err != nil || windows[0].Title != "Sent é漢😀 true green" {
 		t.Errorf("%+v, %v", windows, err)
 	}
 }

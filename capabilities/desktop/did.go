@@ -22,7 +22,7 @@ var plainRoles = []string{"textbox", "combobox", "spinbutton", "document"}
 
 // typing finds out, beside the typing, whether its count may be kept.
 type typing struct {
-	h       *Handler
+	h       *call
 	d       *platform.Desktop
 	w       platform.Window
 	text    string
@@ -32,7 +32,7 @@ type typing struct {
 }
 
 // countTyped begins to look at the field that takes text; call done, or close.
-func (h *Handler) countTyped(ctx context.Context, d *platform.Desktop, w platform.Window, text string) *typing {
+func (h *call) countTyped(ctx context.Context, d *platform.Desktop, w platform.Window, text string) *typing {
 	t := &typing{h: h, d: d, w: w, text: text}
 	t.ctx, t.cancel = context.WithTimeout(ctx, describeWithin)
 	t.earlier = t.look()

@@ -31,7 +31,7 @@ func (c *deed) drag(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.h.acts(ctx, pixel(from), pixel(to))
+	c.h.acts(pixel(from), pixel(to))
 	c.moved, c.route = true, routeInput
 	c.seen.forget()
 	m := gesture{h: c.h}

@@ -34,7 +34,7 @@ var rereads = []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond, 1
 // application, to the windows and to the screen. Evidence never holds a word of
 // the screen's or the caller's.
 type trace struct {
-	h       *Handler
+	h       *call
 	d       *platform.Desktop
 	target  platform.Element  // what is acted on; without Ref there is none
 	windows []platform.Window // before
@@ -59,7 +59,7 @@ type verdict struct {
 func sure(evidence string) verdict { return verdict{capabilities.EffectConfirmed, evidence} }
 
 // trace begins to look.
-func (h *Handler) trace(ctx context.Context, d *platform.Desktop, target platform.Element, windows []platform.Window) *trace {
+func (h *call) trace(ctx context.Context, d *platform.Desktop, target platform.Element, windows []platform.Window) *trace {
 	ctx, stop := context.WithCancel(ctx)
 	t := &trace{h: h, d: d, target: target, windows: windows, stop: stop}
 	if d.Accessibility != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // parts gives the desktop with what finding elements takes.
-func (h *Handler) parts(ctx context.Context) (*platform.Desktop, error) {
+func (h *call) parts(ctx context.Context) (*platform.Desktop, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (h *Handler) parts(ctx context.Context) (*platform.Desktop, error) {
 
 // list gives every window, this program's own ones too; nil where the desktop
 // does not tell.
-func (h *Handler) list(ctx context.Context, d *platform.Desktop) ([]platform.Window, error) {
+func (h *call) list(ctx context.Context, d *platform.Desktop) ([]platform.Window, error) {
 	if d.Windows == nil {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (h *Handler) list(ctx context.Context, d *platform.Desktop) ([]platform.Win
 
 // look reads what a selector may mean. If it names windows of one application,
 // only that one is asked: another one that hangs costs nothing then.
-func (h *Handler) look(ctx context.Context, d *platform.Desktop, sel *selector) (*scene, error) {
+func (h *call) look(ctx context.Context, d *platform.Desktop, sel *selector) (*scene, error) {
 	windows, err := h.list(ctx, d)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func measures(e expr) bool {
 }
 
 // resolve gives the one element that a selector means, read just now.
-func (h *Handler) resolve(ctx context.Context, d *platform.Desktop, sel *selector) (platform.Element, error) {
+func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) (platform.Element, error) {
 	if ref := sel.onlyRef(); ref != "" {
 		windows, err := h.list(ctx, d)
 		if err != nil {
@@ -153,7 +153,7 @@ func (h *Handler) resolve(ctx context.Context, d *platform.Desktop, sel *selecto
 
 // gone passes over the error of an element that went, names the application of
 // one that hangs, and gives back every other error.
-func (h *Handler) gone(ctx context.Context, err error, pid int) error {
+func (h *call) gone(ctx context.Context, err error, pid int) error {
 	switch {
 	case isGone(err):
 		return nil

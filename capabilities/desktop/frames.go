@@ -97,7 +97,7 @@ func (h *Handler) layout(ctx context.Context, d *platform.Desktop) (platform.Lay
 // point gives the pixel of the desktop that x and y mean: the middle of that
 // pixel in the image of frameID, or, without one, the desktop's own pixel. It
 // refuses what is on no display.
-func (h *Handler) point(ctx context.Context, frameID string, x, y float64) (platform.Point, error) {
+func (h *call) point(ctx context.Context, frameID string, x, y float64) (platform.Point, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return platform.Point{}, err

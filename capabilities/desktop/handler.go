@@ -74,20 +74,26 @@ type Handler struct {
 
 var _ capabilities.Handler = (*Handler)(nil)
 
-// tool carries out one capability. Its ctx carries the call: see observe and laneOf.
-type tool func(h *Handler, ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error)
+// call is a handler with the invocation that it carries out.
+type call struct {
+	*Handler
+	inv *capabilities.Invocation
+}
+
+// tool carries out one capability.
+type tool func(c *call, ctx context.Context) (capabilities.Output, error)
 
 // tools are what is implemented.
 var tools = capabilities.Tools[tool]{
-	{Capability: "tyrum.desktop.screenshot", Run: (*Handler).screenshot},
-	{Capability: "tyrum.desktop.snapshot", Run: (*Handler).snapshot},
-	{Capability: "tyrum.desktop.query", Run: (*Handler).query},
-	{Capability: "tyrum.desktop.act", Run: (*Handler).act},
-	{Capability: "tyrum.desktop.wait-for", Run: (*Handler).waitFor},
-	{Capability: "tyrum.desktop.mouse", Run: (*Handler).mouse},
-	{Capability: "tyrum.desktop.keyboard", Run: (*Handler).keyboard},
-	{Capability: "tyrum.desktop.clipboard-write", Run: (*Handler).clipboardWrite},
-	{Capability: controlID, Run: (*Handler).control}, // the last, and only where Options.Control offers it
+	{Capability: "tyrum.desktop.screenshot", Run: (*call).screenshot},
+	{Capability: "tyrum.desktop.snapshot", Run: (*call).snapshot},
+	{Capability: "tyrum.desktop.query", Run: (*call).query},
+	{Capability: "tyrum.desktop.act", Run: (*call).act},
+	{Capability: "tyrum.desktop.wait-for", Run: (*call).waitFor},
+	{Capability: "tyrum.desktop.mouse", Run: (*call).mouse},
+	{Capability: "tyrum.desktop.keyboard", Run: (*call).keyboard},
+	{Capability: "tyrum.desktop.clipboard-write", Run: (*call).clipboardWrite},
+	{Capability: controlID, Run: (*call).control}, // the last, and only where Options.Control offers it
 }
 
 // tools are those that this handler offers.
@@ -161,9 +167,8 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	ctx, inv, cancel := capabilities.Prepare(ctx, inv)
 	defer cancel(nil)
 	defer context.AfterFunc(h.life, func() { cancel(errClosing) })()
-	ctx = context.WithValue(ctx, callKey{}, &inv)
 	defer h.o.Acting(inv.Call)
-	out, err := run(h, ctx, inv)
+	out, err := run(&call{h, &inv}, ctx)
 	if err == nil {
 		return out, nil
 	}
@@ -172,8 +177,6 @@ func (h *Handler) Handle(ctx context.Context, inv capabilities.Invocation) (capa
 	return capabilities.Output{}, e
 }
 
-type callKey struct{}
-
 // The capability keys that calls are observed to use.
 const (
 	keyScreen    = "data.read.screen"
@@ -181,34 +184,18 @@ const (
 	keyClipboard = "data.write.clipboard"
 )
 
-// observe reports that the call of ctx really used a capability key.
-func observe(ctx context.Context, key, detail string) {
-	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
-		inv.Observe(key, detail)
-	}
-}
+// observe reports that the call really used a capability key.
+func (h *call) observe(key, detail string) { h.inv.Observe(key, detail) }
 
-// acts tells where the call of ctx acts.
-func (h *Handler) acts(ctx context.Context, at ...platform.Rect) {
-	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
-		h.o.Acting(inv.Call, at...)
-	}
-}
+// acts tells where the call acts.
+func (h *call) acts(at ...platform.Rect) { h.o.Acting(h.inv.Call, at...) }
 
 // pixel is the place of a point.
 func pixel(p platform.Point) platform.Rect { return platform.Rect{X: p.X, Y: p.Y, Width: 1, Height: 1} }
 
-// laneOf gives the lane of the call of ctx.
-func laneOf(ctx context.Context) capabilities.LaneID {
-	if inv, ok := ctx.Value(callKey{}).(*capabilities.Invocation); ok {
-		return inv.Lane
-	}
-	return ""
-}
-
 // decode reads the canonical arguments, which the gateway has validated.
-func decode(inv capabilities.Invocation, into any) error {
-	if err := json.Unmarshal(inv.Args, into); err != nil {
+func (h *call) decode(into any) error {
+	if err := json.Unmarshal(h.inv.Args, into); err != nil {
 		return capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The arguments do not have the expected shape.")
 	}
 	return nil
@@ -238,7 +225,7 @@ func missing(d *platform.Desktop, part platform.DesktopPart) error {
 }
 
 // tree reads accessible elements.
-func (h *Handler) tree(ctx context.Context, q platform.TreeQuery) (platform.Tree, error) {
+func (h *call) tree(ctx context.Context, q platform.TreeQuery) (platform.Tree, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return platform.Tree{}, err
@@ -246,7 +233,7 @@ func (h *Handler) tree(ctx context.Context, q platform.TreeQuery) (platform.Tree
 	if d.Accessibility == nil {
 		return platform.Tree{}, missing(d, platform.PartAccessibility)
 	}
-	observe(ctx, keyScreen, "elements")
+	h.observe(keyScreen, "elements")
 	return d.Accessibility.Tree(ctx, q)
 }
 

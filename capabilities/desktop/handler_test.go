@@ -1,6 +1,7 @@
 package desktop
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -115,4 +116,11 @@ func TestManyLanes(t *testing.T) {
 		t.Errorf("%d clicks", clicks)
 	}
 	b.nothingHeld()
+}
+
+// caller gives a handler a call that nobody hears of.
+func caller(h *Handler) *call {
+	_, inv, cancel := capabilities.Prepare(context.Background(), capabilities.Invocation{})
+	cancel(nil)
+	return &call{h, &inv}
 }

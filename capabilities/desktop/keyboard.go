@@ -26,9 +26,9 @@ type keyboardResult struct {
 }
 
 // keyboard carries out tyrum.desktop.keyboard.
-func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) keyboard(ctx context.Context) (capabilities.Output, error) {
 	args := keyboardArgs{Count: 1}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	keys, err := args.check()
@@ -36,7 +36,7 @@ func (h *Handler) keyboard(ctx context.Context, inv capabilities.Invocation) (ca
 		return capabilities.Output{}, err
 	}
 	if pastes(keys) {
-		if err := inv.BeforePaste(func() capabilities.Place { return h.focused(ctx) }); err != nil {
+		if err := h.inv.BeforePaste(func() capabilities.Place { return h.focused(ctx) }); err != nil {
 			return capabilities.Output{}, err
 		}
 	}

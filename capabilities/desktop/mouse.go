@@ -63,22 +63,22 @@ type place struct {
 }
 
 // mouse carries out tyrum.desktop.mouse.
-func (h *Handler) mouse(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) mouse(ctx context.Context) (capabilities.Output, error) {
 	args := mouseArgs{Button: string(platform.ButtonLeft), Count: 1}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	if err := args.check(); err != nil {
 		return capabilities.Output{}, err
 	}
-	m := gesture{h: h, args: args, lane: inv.Lane}
+	m := gesture{h: h, args: args, lane: h.inv.Lane}
 	err := h.input(ctx, func(ctx context.Context, in platform.Input) error { return m.perform(ctx, in) })
 	if err != nil {
 		return capabilities.Output{}, err
 	}
 	return capabilities.Output{
 		Result: mouseResult{
-			Action: args.Action, X: args.X, Y: args.Y, Pointer: m.at, Unbound: args.FrameID == "", Held: h.hands.held(inv.Lane),
+			Action: args.Action, X: args.X, Y: args.Y, Pointer: m.at, Unbound: args.FrameID == "", Held: h.hands.held(h.inv.Lane),
 		},
 		Effect: m.effect, Evidence: m.evidence, Did: &capabilities.Did{App: m.app},
 	}, nil
@@ -104,7 +104,7 @@ func (a *mouseArgs) check() error {
 
 // gesture is one use of the mouse.
 type gesture struct {
-	h        *Handler
+	h        *call
 	args     mouseArgs
 	lane     capabilities.LaneID
 	at       *place // where the pointer was read back
@@ -138,7 +138,7 @@ func (m *gesture) perform(ctx context.Context, in platform.Input) error {
 	}
 	way = append(way, to)
 	if m.args.Action == "move" && len(m.h.hands.held(m.lane)) == 0 {
-		m.h.acts(ctx, pixel(to))
+		m.h.acts(pixel(to))
 		if err := m.travel(ctx, in, way, m.duration(0)); err != nil {
 			return err
 		}
@@ -175,9 +175,9 @@ func (m *gesture) press(ctx context.Context, d *platform.Desktop, in platform.In
 		m.app = window.App
 	}
 	if ends[0] != to && m.args.Action == "drag" {
-		m.h.acts(ctx, pixel(ends[0]), pixel(to))
+		m.h.acts(pixel(ends[0]), pixel(to))
 	} else {
-		m.h.acts(ctx, pixel(to))
+		m.h.acts(pixel(to))
 	}
 	seen := watchArea(ctx, d, area)
 	defer seen.close()

@@ -10,7 +10,7 @@ import (
 )
 
 // see finds text in the pixels: of the bounds that are given, or of all displays.
-func (h *Handler) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error) {
+func (h *call) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (h *Handler) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, err
 			return nil, &capabilities.Error{Code: capabilities.CodeOutsideDesktop}
 		}
 	}
-	observe(ctx, keyScreen, "")
+	h.observe(keyScreen, "")
 	frame, err := d.Screen.Frame(ctx, area, false)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (h *Handler) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, err
 }
 
 // ownAreas gives where this program's own windows are.
-func (h *Handler) ownAreas(ctx context.Context, d *platform.Desktop) ([]platform.Rect, error) {
+func (h *call) ownAreas(ctx context.Context, d *platform.Desktop) ([]platform.Rect, error) {
 	windows, err := h.list(ctx, d)
 	var own []platform.Rect
 	for _, w := range windows {
@@ -107,7 +107,7 @@ func covered(r platform.Rect, by []platform.Rect) bool {
 }
 
 // querySeen answers a query for text in the pixels.
-func (h *Handler) querySeen(ctx context.Context, o *ocrTerm, limit int, result *queryResult) error {
+func (h *call) querySeen(ctx context.Context, o *ocrTerm, limit int, result *queryResult) error {
 	found, err := h.see(ctx, o)
 	if err != nil {
 		return err

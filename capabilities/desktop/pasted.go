@@ -17,7 +17,7 @@ const lookTime = 2 * time.Second
 // window is one that somebody pasted into; without a ref it is the whole desktop, where
 // windows cannot be told apart.
 type window struct {
-	h   *Handler
+	h   *call
 	ref string
 }
 
@@ -40,7 +40,7 @@ func (h *Handler) Shows(_ capabilities.LaneID, p capabilities.Place) bool {
 }
 
 // focused is where input goes now; nil where nothing has the focus.
-func (h *Handler) focused(ctx context.Context) capabilities.Place {
+func (h *call) focused(ctx context.Context) capabilities.Place {
 	d, err := h.desktop(ctx)
 	if err != nil || d.Windows == nil {
 		return window{h, ""}
@@ -56,8 +56,8 @@ func (h *Handler) focused(ctx context.Context) capabilities.Place {
 }
 
 // noteFocus notes where a call's input may have pasted: a menu and a button do so, too.
-func (h *Handler) noteFocus(ctx context.Context, inv *capabilities.Invocation) {
-	_ = inv.BeforePaste(func() capabilities.Place { return h.focused(ctx) }) // only chords are refused
+func (h *call) noteFocus(ctx context.Context) {
+	_ = h.inv.BeforePaste(func() capabilities.Place { return h.focused(ctx) }) // only chords are refused
 }
 
 // pastes reports whether keys that are pressed together paste.

@@ -224,7 +224,7 @@ func (c *deed) reachOf(ctx context.Context, e *platform.Element) (platform.Point
 	if _, err := mayTouch(ctx, c.d, at); err != nil {
 		return platform.Point{}, err
 	}
-	c.h.acts(ctx, e.Bounds)
+	c.h.acts(e.Bounds)
 	if c.hits(c.windows, e, at) && !c.fronted {
 		return at, nil
 	}

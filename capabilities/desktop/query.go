@@ -74,9 +74,9 @@ func short(words []string) []string {
 }
 
 // query carries out tyrum.desktop.query.
-func (h *Handler) query(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) query(ctx context.Context) (capabilities.Output, error) {
 	args := queryArgs{Limit: 1}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	sel, err := decodeSelector(args.Selector)
@@ -101,7 +101,7 @@ func (h *Handler) query(ctx context.Context, inv capabilities.Invocation) (capab
 
 // queryElements finds elements and reads those that are told anew, with their
 // bounds.
-func (h *Handler) queryElements(ctx context.Context, sel *selector, limit int, result *queryResult) error {
+func (h *call) queryElements(ctx context.Context, sel *selector, limit int, result *queryResult) error {
 	d, err := h.parts(ctx)
 	if err != nil {
 		return err

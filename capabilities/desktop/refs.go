@@ -107,7 +107,7 @@ var errOldRef = &capabilities.Error{Code: capabilities.CodeStaleRef, Message: "T
 // element reads the element of a ref as it is now. If the application made it
 // anew, the one with its role and name in the same window is meant, if there is
 // just one.
-func (h *Handler) element(ctx context.Context, d *platform.Desktop, ref string) (platform.Element, error) {
+func (h *call) element(ctx context.Context, d *platform.Desktop, ref string) (platform.Element, error) {
 	long := h.refs.full(ref)
 	if long == ref && shortRef(ref) {
 		return platform.Element{}, errOldRef
@@ -141,7 +141,7 @@ func (h *Handler) element(ctx context.Context, d *platform.Desktop, ref string) 
 }
 
 // hungApp names an application that does not answer, by its windows.
-func (h *Handler) hungApp(ctx context.Context, pid int) error {
+func (h *call) hungApp(ctx context.Context, pid int) error {
 	names := []string{}
 	if all, err := h.windows(ctx); err == nil {
 		for _, w := range all {

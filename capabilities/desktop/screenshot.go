@@ -87,14 +87,14 @@ func (s shown) info() *frameInfo {
 
 // screenshot carries out tyrum.desktop.screenshot: a display, all of them, a
 // window as it shows on the screen, or a region.
-func (h *Handler) screenshot(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) screenshot(ctx context.Context) (capabilities.Output, error) {
 	args := shotArgs{Format: "png", Quality: 80}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	var out capabilities.Output
 	err := h.reading(ctx, func(d *platform.Desktop) (err error) {
-		out, err = h.shoot(ctx, inv, d, args)
+		out, err = h.shoot(ctx, d, args)
 		return err
 	})
 	return out, err
@@ -102,7 +102,7 @@ func (h *Handler) screenshot(ctx context.Context, inv capabilities.Invocation) (
 
 // reading runs what only looks at the desktop, once more if the desktop was lost
 // meanwhile and could be opened anew.
-func (h *Handler) reading(ctx context.Context, look func(d *platform.Desktop) error) error {
+func (h *call) reading(ctx context.Context, look func(d *platform.Desktop) error) error {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (h *Handler) reading(ctx context.Context, look func(d *platform.Desktop) er
 	return look(again)
 }
 
-func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *platform.Desktop, args shotArgs) (capabilities.Output, error) {
+func (h *call) shoot(ctx context.Context, d *platform.Desktop, args shotArgs) (capabilities.Output, error) {
 	layout, err := h.layout(ctx, d)
 	if err != nil {
 		return capabilities.Output{}, err
@@ -127,7 +127,7 @@ func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *pla
 		return capabilities.Output{}, err
 	}
 	if args.Region != nil || args.Window != "" {
-		h.acts(ctx, want.area)
+		h.acts(want.area)
 	}
 	took, err := h.take(ctx, d, layout, want, args.ChangedAt)
 	if err != nil {
@@ -135,7 +135,7 @@ func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *pla
 	}
 	out := capabilities.Output{Result: took.result(), Untrusted: true}
 	for _, b := range took.blobs() {
-		if err := inv.Give(&out, b, "screenshot."+strings.TrimPrefix(b.MIME, "image/")); err != nil {
+		if err := h.inv.Give(&out, b, "screenshot."+strings.TrimPrefix(b.MIME, "image/")); err != nil {
 			return capabilities.Output{}, err
 		}
 	}
@@ -143,7 +143,7 @@ func (h *Handler) shoot(ctx context.Context, inv capabilities.Invocation, d *pla
 }
 
 // areaOf says which of the desktop's pixels are wanted.
-func (h *Handler) areaOf(ctx context.Context, layout platform.Layout, args shotArgs) (area platform.Rect, err error) {
+func (h *call) areaOf(ctx context.Context, layout platform.Layout, args shotArgs) (area platform.Rect, err error) {
 	switch {
 	case args.Region != nil:
 		r := args.Region
@@ -241,8 +241,8 @@ func (t taken) blobs() []capabilities.Blob {
 
 // take gives the image, encoded now or before. since is an image that the caller
 // has: if nothing changed, it is told so.
-func (h *Handler) take(ctx context.Context, d *platform.Desktop, layout platform.Layout, want shot, since string) (taken, error) {
-	observe(ctx, keyScreen, "pixels")
+func (h *call) take(ctx context.Context, d *platform.Desktop, layout platform.Layout, want shot, since string) (taken, error) {
+	h.observe(keyScreen, "pixels")
 	frame, err := d.Screen.Frame(ctx, want.area, want.cursor)
 	if err != nil {
 		return taken{}, err

@@ -86,9 +86,9 @@ type node struct {
 }
 
 // snapshot carries out tyrum.desktop.snapshot.
-func (h *Handler) snapshot(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) snapshot(ctx context.Context) (capabilities.Output, error) {
 	args := snapshotArgs{MaxNodes: 2048, MaxText: 32768}
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	args.Outline = args.Outline || args.Since != ""
@@ -100,14 +100,14 @@ func (h *Handler) snapshot(ctx context.Context, inv capabilities.Invocation) (ca
 	return out, err
 }
 
-func (h *Handler) snap(ctx context.Context, d *platform.Desktop, args snapshotArgs) (capabilities.Output, error) {
+func (h *call) snap(ctx context.Context, d *platform.Desktop, args snapshotArgs) (capabilities.Output, error) {
 	result := snapshotResult{Backend: backendOf(d), Windows: []windowInfo{}, Timestamp: time.Now().UTC()}
 	out := capabilities.Output{Untrusted: true}
 	windows, err := h.list(ctx, d)
 	if err != nil {
 		return out, err
 	}
-	observe(ctx, keyScreen, "windows")
+	h.observe(keyScreen, "windows")
 	wanted, err := h.wanted(ctx, windows, args)
 	if err != nil {
 		return out, err
@@ -145,7 +145,7 @@ func backendOf(d *platform.Desktop) backend {
 }
 
 // wanted are the windows that the call is about, topmost first: none of our own.
-func (h *Handler) wanted(ctx context.Context, all []platform.Window, args snapshotArgs) ([]platform.Window, error) {
+func (h *call) wanted(ctx context.Context, all []platform.Window, args snapshotArgs) ([]platform.Window, error) {
 	if args.Window != "" {
 		w, err := h.window(ctx, args.Window)
 		return []platform.Window{w}, err
@@ -165,7 +165,7 @@ func sameApp(app, want string) bool {
 
 // readElements reads the trees of the wanted windows in bulk and gives what was
 // asked of them.
-func (h *Handler) readElements(ctx context.Context, d *platform.Desktop, args snapshotArgs, windows, wanted []platform.Window, result *snapshotResult) error {
+func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snapshotArgs, windows, wanted []platform.Window, result *snapshotResult) error {
 	q := platform.TreeQuery{MaxElements: maxElements, Bounds: true, PerApp: perApp}
 	narrow := args.Window != "" || args.App != ""
 	if narrow && len(wanted) > 0 {
@@ -176,7 +176,7 @@ func (h *Handler) readElements(ctx context.Context, d *platform.Desktop, args sn
 			}
 		}
 	}
-	observe(ctx, keyScreen, "elements")
+	h.observe(keyScreen, "elements")
 	tree, err := d.Accessibility.Tree(ctx, q)
 	if err == nil && q.PID != 0 && len(tree.Elements) == 0 && len(tree.Hung) == 0 {
 		q.PID = 0 // in a container of its own, an application has another number there
@@ -221,7 +221,7 @@ func wholeOf(ctx context.Context, d *platform.Desktop) platform.Rect {
 }
 
 // snapImage takes the image of what the snapshot is about.
-func (h *Handler) snapImage(ctx context.Context, d *platform.Desktop, args snapshotArgs, wanted []platform.Window) ([]capabilities.Blob, *imageResult, error) {
+func (h *call) snapImage(ctx context.Context, d *platform.Desktop, args snapshotArgs, wanted []platform.Window) ([]capabilities.Blob, *imageResult, error) {
 	layout, err := h.layout(ctx, d)
 	if err != nil {
 		return nil, nil, err

@@ -59,7 +59,7 @@ var (
 
 // waiter waits for one condition.
 type waiter struct {
-	h     *Handler
+	h     *call
 	d     *platform.Desktop
 	args  waitArgs
 	sel   *selector
@@ -94,9 +94,9 @@ type waited struct {
 }
 
 // waitFor carries out tyrum.desktop.wait-for.
-func (h *Handler) waitFor(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+func (h *call) waitFor(ctx context.Context) (capabilities.Output, error) {
 	var args waitArgs
-	if err := decode(inv, &args); err != nil {
+	if err := h.decode(&args); err != nil {
 		return capabilities.Output{}, err
 	}
 	d, err := h.desktop(ctx)
@@ -132,7 +132,7 @@ func (h *Handler) waitFor(ctx context.Context, inv capabilities.Invocation) (cap
 }
 
 // waiter checks a condition and begins to listen.
-func (h *Handler) waiter(ctx context.Context, d *platform.Desktop, args *waitArgs, launch bool) (*waiter, error) {
+func (h *call) waiter(ctx context.Context, d *platform.Desktop, args *waitArgs, launch bool) (*waiter, error) {
 	w := &waiter{h: h, d: d, args: *args}
 	if err := w.read(launch); err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (w *waiter) listenPixels(ctx context.Context) error {
 		return &capabilities.Error{Code: capabilities.CodeOutsideDesktop, Message: "What is waited for has no area on any display."}
 	}
 	w.pixels, _ = w.d.Screen.Changes(ctx, w.area)
-	observe(ctx, keyScreen, "")
+	w.h.observe(keyScreen, "")
 	if w.last, err = w.d.Screen.Frame(ctx, w.area, false); err != nil {
 		return err
 	}

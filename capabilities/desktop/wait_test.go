@@ -153,7 +153,7 @@ func TestWaitingForRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := b.h.waiter(t.Context(), d, &waitArgs{State: "stable", StableMS: 60_000}, false)
+	w, err := caller(b.h).waiter(t.Context(), d, &waitArgs{State: "stable", StableMS: 60_000}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

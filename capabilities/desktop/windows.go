@@ -12,7 +12,7 @@ var errOwnWindow = &capabilities.Error{Code: capabilities.CodeOwnWindow}
 
 // windows lists the windows that calls may know of, topmost first: all but this
 // program's own.
-func (h *Handler) windows(ctx context.Context) ([]platform.Window, error) {
+func (h *call) windows(ctx context.Context) ([]platform.Window, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func (h *Handler) windows(ctx context.Context) ([]platform.Window, error) {
 	if d.Windows == nil {
 		return nil, missing(d, platform.PartWindows)
 	}
-	observe(ctx, keyScreen, "windows")
+	h.observe(keyScreen, "windows")
 	all, err := d.Windows.List(ctx)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (h *Handler) windows(ctx context.Context) ([]platform.Window, error) {
 
 // window finds the one window that a ref or a title means: the title itself, or
 // else a part of it in any case.
-func (h *Handler) window(ctx context.Context, spec string) (platform.Window, error) {
+func (h *call) window(ctx context.Context, spec string) (platform.Window, error) {
 	all, err := h.windows(ctx)
 	if err != nil {
 		return platform.Window{}, err

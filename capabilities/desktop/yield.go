@@ -63,7 +63,7 @@ func interrupted(left time.Duration, message string) *capabilities.Error {
 // person takes over; then the call is interrupted_by_person. Whatever fn leaves
 // pressed comes up when it ends, but for what it keeps with keepDown; and that too if
 // it fails, other than by errDown.
-func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in platform.Input) error) error {
+func (h *call) input(ctx context.Context, fn func(ctx context.Context, in platform.Input) error) error {
 	d, err := h.desktop(ctx)
 	if err != nil {
 		return err
@@ -71,25 +71,20 @@ func (h *Handler) input(ctx context.Context, fn func(ctx context.Context, in pla
 	if d.Input == nil {
 		return missing(d, platform.PartInput)
 	}
-	if err := h.hands.take(ctx, laneOf(ctx)); err != nil {
+	if err := h.hands.take(ctx, h.inv.Lane); err != nil {
 		return err
 	}
 	defer h.hands.giveBack()
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := h.hands.begin(laneOf(ctx), cancel); err != nil {
+	if err := h.hands.begin(h.inv.Lane, cancel); err != nil {
 		return err
 	}
-	observe(ctx, keyInput, "")
-	inv, _ := ctx.Value(callKey{}).(*capabilities.Invocation)
-	if inv != nil {
-		h.noteFocus(ctx, inv)
-	}
+	h.observe(keyInput, "")
+	h.noteFocus(ctx)
 	err = fn(run, d.Input)
 	h.hands.end()
-	if inv != nil {
-		h.noteFocus(context.WithoutCancel(ctx), inv) // it may be another window now
-	}
+	h.noteFocus(context.WithoutCancel(ctx)) // it may be another window now
 	if cause := context.Cause(run); run.Err() != nil && ctx.Err() == nil && cause != nil {
 		var coded *capabilities.Error
 		if errors.As(cause, &coded) {
