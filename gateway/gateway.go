@@ -42,6 +42,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/stop"
 	"github.com/handrail-dev/handrail/gateway/store"
+	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/gateway/webhook"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -115,6 +116,7 @@ type Gateway struct {
 	Registry   *registry.Registry
 	Secrets    *secret.Vault
 	Rulebook   *rules.Book
+	Tasks      *task.Tasks
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
 	Push       *push.Book
@@ -189,7 +191,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, dispatch.TaskMigrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -268,9 +270,14 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 	if err := g.openSecrets(ctx); err != nil {
 		return err
 	}
+	g.Tasks = task.New(task.Options{
+		Store: g.Store, Ledger: g.Ledger, Outcomes: g.Outcomes, Registry: g.Registry, Consent: g.Consent, Nodes: g.Nodes.Changed,
+		Known: g.known, Patience: g.opts.ApprovalWait, Log: g.log,
+	})
 	g.Dispatcher = dispatch.New(dispatch.Options{
 		Registry: g.Registry, Policy: g.Rulebook.Engine, Nodes: g.Nodes, Lanes: g.Lanes, Store: g.Store, Ledger: g.Ledger,
-		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Patience: g.opts.ApprovalWait, Known: g.known, Secrets: g.Secrets, Stop: g.Switch.Now, AwaitNodes: true,
+		Outcomes: g.Outcomes, Artifacts: g.Artifacts, Fetcher: fetcher{g.Nodes}, Consent: g.Consent, Deferred: g.Tasks, Secrets: g.Secrets,
+		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reading]time.Time{}}, Tools: g.Dispatcher}
@@ -326,6 +333,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	act, actCtx := errgroup.WithContext(ctx)
 	act.Go(func() error { return g.Nodes.Run(actCtx) })
 	act.Go(func() error { return g.Dispatcher.Run(actCtx) })
+	act.Go(func() error { return g.Tasks.Run(actCtx, g.Dispatcher) })
 	act.Go(func() error { return g.Lanes.Run(actCtx) })
 	act.Go(func() error { return g.Live.Run(actCtx) })
 	act.Go(func() error { return g.keepHeads(actCtx) })

@@ -8,6 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 )
 
@@ -23,27 +24,12 @@ const (
 	inlineMost = capabilities.InlineBytes
 )
 
-// Artifacts keeps what calls captured; gateway/outcome implements it.
-type Artifacts interface {
-	Receive(context.Context, outcome.Kept) (*outcome.Incoming, error)
-	Open(outcome.Kept) (*outcome.Content, error)
-}
-
-// Fetcher brings artifacts from their nodes; gateway/nodes does it.
-type Fetcher interface {
-	// Fetch goes on with one artifact. CodeNodeDisconnected means that a later Fetch
-	// can go on; every other error is the last.
-	Fetch(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte, in *outcome.Incoming) error
-	// Forget says that it is wanted no more.
-	Forget(ctx context.Context, node capabilities.NodeID, call capabilities.CallID, id [32]byte)
-}
-
 // collect brings in what the answer names, before the call's end is recorded: a
 // result names only what is there, whole and verified, or says why it is not. If the
 // gateway ends first the call is left open, and the next process goes on with it.
-func (d *Dispatcher) collect(ctx context.Context, c *call, e *end, report func(capabilities.Progress)) {
-	heads := e.answer.Artifacts
-	if e.err != nil || e.answer.Status != capabilities.StatusOK || len(heads) == 0 {
+func (d *Dispatcher) collect(ctx context.Context, c *openCall, e *opencalls.End, report func(capabilities.Progress)) {
+	heads := e.Answer.Artifacts
+	if e.Err != nil || e.Answer.Status != capabilities.StatusOK || len(heads) == 0 {
 		return
 	}
 	total := uint64(0)
@@ -52,11 +38,11 @@ func (d *Dispatcher) collect(ctx context.Context, c *call, e *end, report func(c
 	}
 	var refused *capabilities.Error
 	switch {
-	case c.d == nil: // conclude says so
+	case c.desc == nil: // conclude says so
 		return
 	case d.opts.Artifacts == nil || d.opts.Fetcher == nil:
 		refused = &capabilities.Error{Code: capabilities.CodeArtifactUnavailable}
-	case total > uint64(c.d.Limits.MaxArtifactBytes):
+	case total > uint64(c.desc.Limits.MaxArtifactBytes):
 		refused = &capabilities.Error{Code: capabilities.CodeResultTooLarge}
 	}
 	done := uint64(0)
@@ -71,15 +57,15 @@ func (d *Dispatcher) collect(ctx context.Context, c *call, e *end, report func(c
 			})
 		}
 		if err == errGatewayEnds {
-			*e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
+			*e = opencalls.End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, LeaveOpen: true}
 			return
 		}
 		if err != nil {
 			a.Code = err.Code
-			d.opts.Log.Warn("artifact.missing", "hop", "artifact", "call", c.id, "tool", c.req.Tool, "node", c.selected(), "artifact", a.ID, "code", err.Code, "cause", err.Unwrap())
+			d.opts.Log.Warn("artifact.missing", "hop", "artifact", "call", c.id, "tool", c.tool, "node", c.node, "artifact", a.ID, "code", err.Code, "cause", err.Unwrap())
 			d.forget(c, h)
 		}
-		e.artifacts = append(e.artifacts, a)
+		e.Artifacts = append(e.Artifacts, a)
 		done += h.Size
 	}
 	d.inline(c, e)
@@ -89,7 +75,7 @@ func (d *Dispatcher) collect(ctx context.Context, c *call, e *end, report func(c
 var errGatewayEnds = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
 
 // bring fetches one artifact, over as many streams as it takes.
-func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, report func(int64)) *capabilities.Error {
+func (d *Dispatcher) bring(ctx context.Context, c *openCall, h wire.ArtifactHead, report func(int64)) *capabilities.Error {
 	select {
 	case d.fetching <- struct{}{}:
 		defer func() { <-d.fetching }()
@@ -98,10 +84,10 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 	case <-d.serving.Done():
 		return errGatewayEnds
 	}
-	node := c.selected()
+	node := c.node
 	in, err := d.opts.Artifacts.Receive(ctx, outcome.Kept{
 		Artifact: capabilities.Artifact{ID: capabilities.ArtifactIDOf(h.ID), Name: h.Name, MIME: h.MIME, Size: int64(h.Size), Field: h.Field},
-		Call:     c.id, Principal: c.req.Principal, Lane: c.req.Lane, Node: node, Tool: c.req.Tool,
+		Call:     c.id, Principal: c.principal, Lane: c.lane, Node: node, Tool: c.tool,
 	})
 	if err != nil {
 		return notArrived(err)
@@ -150,7 +136,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *call, h wire.ArtifactHead, re
 		if now := in.Received(); now > last {
 			last, moved = now, time.Now()
 		}
-		if time.Since(moved) > stalledAfter || putOut(nodeByID(d.opts.Nodes.Snapshot(), node)) {
+		if time.Since(moved) > stalledAfter || opencalls.PutOut(nodeByID(d.opts.Nodes.Snapshot(), node)) {
 			return notArrived(err)
 		}
 		again := time.NewTimer(fetchAgain)
@@ -174,25 +160,25 @@ func notArrived(err error) *capabilities.Error {
 }
 
 // forget spares the node to keep what nobody will fetch. It is not worth a wait.
-func (d *Dispatcher) forget(c *call, h wire.ArtifactHead) {
+func (d *Dispatcher) forget(c *openCall, h wire.ArtifactHead) {
 	if d.opts.Fetcher == nil || !d.begin() {
 		return
 	}
 	go func() {
 		defer d.background.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), opencalls.AskWithin)
 		defer cancel()
-		d.opts.Fetcher.Forget(ctx, c.selected(), c.id, h.ID)
+		d.opts.Fetcher.Forget(ctx, c.node, c.id, h.ID)
 	}()
 }
 
 // inline fills the fields that small artifacts stand for, as the contract has them.
-func (d *Dispatcher) inline(c *call, e *end) {
-	room := int64(c.d.Limits.MaxBlobBytes)
-	for _, b := range e.blobs {
+func (d *Dispatcher) inline(c *openCall, e *opencalls.End) {
+	room := int64(c.desc.Limits.MaxBlobBytes)
+	for _, b := range e.Blobs {
 		room -= int64(len(b.Bytes))
 	}
-	for _, a := range e.artifacts {
+	for _, a := range e.Artifacts {
 		if a.Field == "" || a.Code != "" || a.Size > min(inlineMost, room) {
 			continue
 		}
@@ -208,7 +194,7 @@ func (d *Dispatcher) inline(c *call, e *end) {
 			continue
 		}
 		room -= a.Size
-		e.blobs = append(e.blobs, capabilities.Blob{Field: a.Field, MIME: a.MIME, Bytes: data})
+		e.Blobs = append(e.Blobs, capabilities.Blob{Field: a.Field, MIME: a.MIME, Bytes: data})
 	}
 }
 

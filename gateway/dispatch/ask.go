@@ -16,24 +16,25 @@ import (
 
 // question is what a person is asked about this call (S0-25: it stands on the
 // tool's ID; S0-30: nothing of the arguments but what may be recorded).
-func (c *call) question(node policy.Node) consent.Ask {
-	ask := c.questionOf(node)
-	if c.isStep() {
+// within bounds the answer of a step.
+func (v *decided) question(within time.Duration) consent.Ask {
+	ask := v.questionOf(v.policyRequest(v.node).Node)
+	if v.isStep() {
 		// Its parent cannot come back for an answer: it is within its time, or not at all.
-		ask.Quick, ask.Defer, ask.Within, ask.Self = false, 0, c.within, "" // what a script does nobody does with their hands
+		ask.Quick, ask.Defer, ask.Within, ask.Self = false, 0, within, "" // what a script does nobody does with their hands
 	}
 	return ask
 }
 
-func (c *call) questionOf(node policy.Node) consent.Ask {
-	profile := c.engine.Profile(c.d.Tool)
-	advice := c.engine.Advice(c.verdict.Determining, profile.Asks)
+func (v *decided) questionOf(node policy.Node) consent.Ask {
+	profile := v.engine.Profile(v.desc.Tool)
+	advice := v.engine.Advice(v.verdict.Determining, profile.Asks)
 	return consent.Ask{
-		Call: c.id, Principal: c.req.Principal, Role: c.req.Role, Tool: c.d.Tool, Title: c.d.Title, Node: node.ID, NodeLabel: node.Label,
-		Lane: c.req.Lane, Args: c.args.Canonical, Evidence: c.shown(c.d.EvidenceArgs(c.args.Canonical)), Risk: string(risk(c.d, profile)),
-		Snapshot: c.engine.SnapshotID(), Policies: c.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && c.req.Elicits, Defer: advice.Defer, Task: c.req.task,
-		Token: c.req.Token, Purpose: c.args.Purpose, Self: c.req.Self,
-		Keys: c.keysWithYes(profile), Escalated: c.verdict.Escalated, Envelope: c.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(c.d, c.args.Canonical), Longest: longest(c.d.Consent, profile),
+		Call: v.id, Principal: v.req.Principal, Role: v.req.Role, Tool: v.desc.Tool, Title: v.desc.Title, Node: node.ID, NodeLabel: node.Label,
+		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile)),
+		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits, Defer: advice.Defer, Task: v.req.Task,
+		Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self,
+		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Longest: longest(v.desc.Consent, profile),
 	}
 }
 
@@ -46,24 +47,23 @@ func risk(d *catalog.Descriptor, p *policy.Profile) policy.Risk {
 	return p.Risk
 }
 
-// meets finds out what a person is told of c beyond its arguments: the picture that it
+// meets finds out what a person is told of v beyond its arguments: the picture that it
 // points into, if the gateway has it.
-func (d *Dispatcher) meets(c *call) func(context.Context) (*consent.Where, []byte) {
-	node, args := c.selected(), c.args.Canonical
+func (d *Dispatcher) meets(v *decided) func(context.Context) (*consent.Where, []byte) {
+	node, args := v.trail.node, v.args.Canonical
 	if node == "" {
 		return nil
 	}
-	ask := wire.SceneAsk{Tool: c.d.Tool, Capability: c.d.Capability, Lane: c.req.Lane, Args: args, Principal: c.req.Principal, Role: c.req.Role}
+	ask := wire.SceneAsk{Tool: v.desc.Tool, Capability: v.desc.Capability, Lane: v.lane, Args: args, Principal: v.principal, Role: v.req.Role}
 	return func(ctx context.Context) (*consent.Where, []byte) {
 		var picture []byte
 		if id := consent.Quotes(args); id != "" {
-			picture = d.frames.get(node, id, time.Now())
+			picture = d.frames.Get(node, id, time.Now())
 		}
-		nodes, can := d.opts.Nodes.(Describer)
-		if !can || ask.Capability == "" || len(args) > wire.MaxSceneArgs {
+		if ask.Capability == "" || len(args) > wire.MaxSceneArgs {
 			return nil, picture
 		}
-		s, err := nodes.Scene(ctx, node, ask)
+		s, err := d.opts.Nodes.Scene(ctx, node, ask)
 		if err != nil || s.Empty() {
 			return nil, picture
 		}
@@ -73,11 +73,6 @@ func (d *Dispatcher) meets(c *call) func(context.Context) (*consent.Where, []byt
 		}
 		return w, picture
 	}
-}
-
-// Describer is a Nodes that can ask a node what a call would meet there.
-type Describer interface {
-	Scene(ctx context.Context, node capabilities.NodeID, ask wire.SceneAsk) (wire.Scene, error)
 }
 
 // Permits is policy's word on a caller's use of a tool on a node, whatever its arguments.
@@ -94,8 +89,8 @@ func (d *Dispatcher) Permits(caller Caller, tool capabilities.ToolID, node capab
 
 // keysWithYes are the keys that the call has if the answer is yes: all but those
 // that policy withholds whatever a person says.
-func (c *call) keysWithYes(profile *policy.Profile) []string {
-	return slices.DeleteFunc(slices.Clone(profile.Keys), func(k string) bool { return slices.Contains(c.verdict.Withheld, k) })
+func (v *decided) keysWithYes(profile *policy.Profile) []string {
+	return slices.DeleteFunc(slices.Clone(profile.Keys), func(k string) bool { return slices.Contains(v.verdict.Withheld, k) })
 }
 
 // longest is the longest that a person may grant a tool for: what its descriptor
@@ -175,12 +170,12 @@ const domainGrant = "network.egress.domain_allowlist:"
 
 // narrowed is what the scope of a person's grant leaves of the network, for tools
 // that reach it.
-func (c *call) narrowed() []string {
-	if !reachesNetwork(c.d) {
+func (n *routed) narrowed(permit consent.Permit) []string {
+	if !reachesNetwork(n.desc) {
 		return nil
 	}
 	var keys []string
-	for _, d := range c.permit.Domains {
+	for _, d := range permit.Domains {
 		keys = append(keys, domainGrant+d)
 	}
 	return keys

@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,19 +12,21 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
 func TestOneCall(t *testing.T) {
-	for request, kept := range map[capabilities.RequestID]string{"": "", "r1": rowEnded} {
+	for request, kept := range map[capabilities.RequestID]opencalls.State{"": "", "r1": opencalls.Ended} {
 		nodes := newFakeNodes("n1")
 		h := newHouse(t, nodes, nil)
 		nodes.dispatch = func(_ context.Context, tk *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 			// Nothing runs unrecorded: the intent is durable when the ticket leaves, and
 			// whoever starts after a crash at this moment takes the call up.
 			h.wantKinds(tk.Call, "request", "decision", "dispatch")
-			if rows, err := New(h.opts).leftOpen(context.Background()); err != nil || len(rows) != 1 || rows[0].call != tk.Call {
+			if rows, err := New(h.opts).open.LeftOpen(context.Background()); err != nil || len(rows) != 1 || rows[0].ID != tk.Call {
 				t.Errorf("open: %+v, %v", rows, err)
 			}
 			return answering(`{"result":1}`)(nil, nil, nil)
@@ -34,10 +34,10 @@ func TestOneCall(t *testing.T) {
 		r := h.evaluate(request)
 		want(t, r, capabilities.StatusOK, "")
 		h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
-		if rows, err := New(h.opts).leftOpen(context.Background()); err != nil || len(rows) != 0 {
+		if rows, err := New(h.opts).open.LeftOpen(context.Background()); err != nil || len(rows) != 0 {
 			t.Errorf("open: %+v, %v", rows, err)
 		}
-		if got := h.state(r.Call); got != kept && (request != "" || got != rowOpen) { // it may have got into the picture
+		if got := h.state(r.Call); got != kept && (request != "" || got != opencalls.Open) { // it may have got into the picture
 			t.Errorf("the row is %q, want %q", got, kept)
 		}
 		b := h.body(h.packets(r.Call)[3])
@@ -222,11 +222,11 @@ func TestSilentNode(t *testing.T) {
 		began := time.Now()
 		r := h.call(t.Context(), toolEvaluate, `{"expression":"1","timeout_ms":1000}`, "r1")
 		want(t, r, capabilities.StatusError, capabilities.CodeUnknownOutcome)
-		if took := time.Since(began); took < time.Second+answerGrace || took > time.Second+settleGrace+time.Second {
+		if took := time.Since(began); took < time.Second+answerGrace || took > time.Second+opencalls.SettleGrace+time.Second {
 			t.Errorf("after %s", took)
 		}
 		h.wantKinds(r.Call, "request", "decision", "dispatch", "failed")
-		if h.state(r.Call) != rowUnknown {
+		if h.state(r.Call) != opencalls.Unknown {
 			t.Errorf("row %q", h.state(r.Call))
 		}
 		nodes.answers(finishedState(`{"result":1}`))
@@ -285,19 +285,15 @@ func TestRestartWithAnOpenCall(t *testing.T) {
 	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
 }
 
-// awaitWaiters waits until n wait for the flight of a request ID.
+// awaitWaiters waits until n wait for the execution of a request ID.
 func (h *house) awaitWaiters(id capabilities.RequestID, n int) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		h.flights.mu.Lock()
-		k := h.flights.byKey[requestKey{agentCaller.Principal, id}]
-		h.flights.mu.Unlock()
+		k := h.executions.Get(execution.Key{Principal: agentCaller.Principal, Request: id})
 		if k == nil {
 			continue
 		}
-		k.flight.mu.Lock()
-		waiters := k.flight.waiters
-		k.flight.mu.Unlock()
+		waiters := k.Execution.Waiters()
 		if waiters >= n {
 			return
 		}
@@ -309,12 +305,12 @@ func (h *house) awaitWaiters(id capabilities.RequestID, n int) {
 func TestRestartWithAnOpenCallOfTheGatewaysOwn(t *testing.T) {
 	h := newHouse(t, newFakeNodes(), nil)
 	h.stop()
-	r := row{call: "c1", principal: "agent-1", request: "r1", lane: "main", tool: "tool.node.list", state: rowOpen, created: time.Now()}
-	key, err := h.outcomes.DigestKey(t.Context(), r.call, r.created)
+	r := opencalls.Call{ID: "c1", Principal: "agent-1", Request: "r1", Lane: "main", Tool: "tool.node.list", State: opencalls.Open, Created: time.Now()}
+	key, err := h.outcomes.DigestKey(t.Context(), r.ID, r.Created)
 	must(t, err)
 	mac := key.MAC([]byte(`{}`))
-	r.argsMAC = mac[:]
-	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+	r.ArgsMAC = mac[:]
+	h.insert(&r)
 	h.begin()
 	want(t, h.call(t.Context(), "tool.node.list", `{}`, "r1"), capabilities.StatusError, capabilities.CodeUnknownOutcome)
 	h.wantKinds("c1", "failed")
@@ -322,30 +318,30 @@ func TestRestartWithAnOpenCallOfTheGatewaysOwn(t *testing.T) {
 
 // reconcile writes what the row still needs, and nothing twice.
 func TestLateWordMeetsTheRow(t *testing.T) {
-	ok := end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1}`)}}
-	unknown := end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+	ok := opencalls.End{Answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1}`)}}
+	unknown := opencalls.End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
 	for name, c := range map[string]struct {
-		state   string // of the row; "" for none
+		state   opencalls.State // of the row; "" for none
 		request capabilities.RequestID
-		end     end
+		end     opencalls.End
 		kinds   []string
-		after   string
+		after   opencalls.State
 	}{
-		"the end could not be written before":         {rowOpen, "r1", ok, []string{"result"}, rowEnded},
-		"nor could that nobody knows":                 {rowOpen, "r1", unknown, []string{"failed"}, rowUnknown},
-		"told unknown, and now it is known":           {rowUnknown, "r1", ok, []string{"reconciled"}, rowEnded},
-		"told unknown, and known, with no retry":      {rowUnknown, "", ok, []string{"reconciled"}, ""},
-		"told unknown, and so it stays":               {rowUnknown, "r1", unknown, nil, rowUnknown},
-		"told unknown, and so it stays, with nobody":  {rowUnknown, "", unknown, nil, ""},
-		"it was written down after all":               {rowEnded, "r1", ok, nil, rowEnded},
+		"the end could not be written before":         {opencalls.Open, "r1", ok, []string{"result"}, opencalls.Ended},
+		"nor could that nobody knows":                 {opencalls.Open, "r1", unknown, []string{"failed"}, opencalls.Unknown},
+		"told unknown, and now it is known":           {opencalls.Unknown, "r1", ok, []string{"reconciled"}, opencalls.Ended},
+		"told unknown, and known, with no retry":      {opencalls.Unknown, "", ok, []string{"reconciled"}, ""},
+		"told unknown, and so it stays":               {opencalls.Unknown, "r1", unknown, nil, opencalls.Unknown},
+		"told unknown, and so it stays, with nobody":  {opencalls.Unknown, "", unknown, nil, ""},
+		"it was written down after all":               {opencalls.Ended, "r1", ok, nil, opencalls.Ended},
 		"it was written down, and nobody can ask":     {"", "", ok, nil, ""},
-		"it was written down, and the node forgot it": {rowEnded, "r1", unknown, nil, rowEnded},
+		"it was written down, and the node forgot it": {opencalls.Ended, "r1", unknown, nil, opencalls.Ended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t, newFakeNodes("n1"), nil)
-			r := row{call: "c1", principal: "agent-1", request: c.request, lane: "main", tool: toolEvaluate, node: "n1", argsMAC: []byte{1}, state: c.state, created: time.Now()}
+			r := opencalls.Call{ID: "c1", Principal: "agent-1", Request: c.request, Lane: "main", Tool: toolEvaluate, Node: "n1", ArgsMAC: []byte{1}, State: c.state, Created: time.Now()}
 			if c.state != "" {
-				must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
+				h.insert(&r)
 			}
 			for range 2 { // the second time there is nothing left to say
 				h.reconcile(t.Context(), r, c.end, 0)
@@ -361,9 +357,9 @@ func TestLateWordMeetsTheRow(t *testing.T) {
 // Once the digest key is gone nothing is digested under a key that all know.
 func TestNoDigestWithoutAKey(t *testing.T) {
 	h := newHouse(t, newFakeNodes("n1"), nil)
-	r := row{call: "c1", principal: "agent-1", lane: "main", tool: toolEvaluate, node: "n1", argsMAC: []byte{1}, state: rowUnknown, created: time.Now().AddDate(-1, 0, 0)}
-	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
-	h.reconcile(t.Context(), r, end{answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}}, 0)
+	r := opencalls.Call{ID: "c1", Principal: "agent-1", Lane: "main", Tool: toolEvaluate, Node: "n1", ArgsMAC: []byte{1}, State: opencalls.Unknown, Created: time.Now().AddDate(-1, 0, 0)}
+	h.insert(&r)
+	h.reconcile(t.Context(), r, opencalls.End{Answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}}, 0)
 	h.wantKinds("c1", "reconciled")
 	if b := h.body(h.packets("c1")[0]); b.Digest != "" {
 		t.Errorf("digest %s", b.Digest)
@@ -456,18 +452,26 @@ func TestRetryWhileTheNodeIsAway(t *testing.T) {
 	})
 }
 
-// A retry that no node can take and whose earlier call was forgotten between the
-// two looks does not run anywhere.
-func TestAstrayNeverRuns(t *testing.T) {
+// A retry that no node can take and whose earlier call was forgotten between the two looks
+// does not run anywhere.
+func TestUnroutableNeverRuns(t *testing.T) {
 	nodes := newFakeNodes("n1")
 	h := newHouse(t, nodes, nil)
 	refusal := &capabilities.Error{Code: capabilities.CodeAmbiguousNode}
-	c := &call{req: Request{Caller: agentCaller, Tool: toolEvaluate, RequestID: "r1"}, id: "c1", ctx: t.Context(), began: time.Now(), astray: refusal}
-	if _, _, err := h.enter(c); err != refusal {
+	r := Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"1"}`), RequestID: "r1"}
+	q, err := h.resolve(t.Context(), newTrail(&r, time.Now()), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := h.decide(&routed{resolved: q, engine: h.engine.Load(), node: &nodes.Snapshot()[0], unroutable: refusal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.deduplicate(t.Context(), v); err != refusal {
 		t.Errorf("%v", err)
 	}
-	if nodes.sent() != 0 || len(h.slots) != 0 {
-		t.Errorf("%d tickets, %d slots taken", nodes.sent(), len(h.slots))
+	if nodes.sent() != 0 || h.places.Taken() != 0 {
+		t.Errorf("%d tickets, %d places taken", nodes.sent(), h.places.Taken())
 	}
 }
 
@@ -524,7 +528,7 @@ func TestCancelledBeforeTheCommit(t *testing.T) {
 		cancel()
 	}
 	h.stop()
-	rows, err := New(h.opts).leftOpen(context.Background())
+	rows, err := New(h.opts).open.LeftOpen(context.Background())
 	must(t, err)
 	if len(rows) != 0 {
 		t.Errorf("%d calls stay open: %+v", len(rows), rows[0])
@@ -542,25 +546,6 @@ func TestNothingBeginsAtTheEnd(t *testing.T) {
 	want(t, h.evaluate("r1"), capabilities.StatusError, capabilities.CodeOverloaded)
 	if nodes.sent() != 1 {
 		t.Errorf("%d tickets", nodes.sent())
-	}
-}
-
-// Rows of long ago do not stay.
-func TestSweep(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
-	now := time.Now()
-	for call, r := range map[capabilities.CallID]row{
-		"open": {state: rowOpen, created: now.Add(-30 * 24 * time.Hour)}, "unknown-old": {state: rowUnknown, created: now.Add(-30 * 24 * time.Hour)},
-		"unknown": {state: rowUnknown, created: now}, "ended": {state: rowEnded, created: now},
-	} {
-		r.call, r.argsMAC, r.tool, r.node = call, []byte{1}, toolEvaluate, "n1"
-		must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return insertRow(tx, &r) }))
-	}
-	must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { return sweepRows(tx, now) }))
-	for call, want := range map[capabilities.CallID]string{"open": rowOpen, "unknown-old": "", "unknown": rowUnknown, "ended": rowEnded} {
-		if got := h.state(call); got != want {
-			t.Errorf("%s is %q, want %q", call, got, want)
-		}
 	}
 }
 
@@ -592,48 +577,3 @@ func TestVisibleFollowsNodesAndRules(t *testing.T) {
 }
 
 const policyNothing = `forbid(principal, action, resource);`
-
-func TestResultsAreKeptWhole(t *testing.T) {
-	r := capabilities.Result{
-		Call: "c1", Tool: toolScreenshot, Status: capabilities.StatusOK, Output: []byte(`{"mime":"image/png"}`), Effect: capabilities.EffectConfirmed,
-		Routing:  &capabilities.Routing{Selected: "n1", Mode: capabilities.SelectSole},
-		Blobs:    []capabilities.Blob{{Field: "a", MIME: "image/png", Bytes: []byte("one")}, {Field: "b", MIME: "x", Bytes: []byte{}}},
-		Duration: 1500 * time.Microsecond, DurationMS: 1.5,
-	}
-	data, err := packResult(&r)
-	must(t, err)
-	got, err := unpackResult(data)
-	must(t, err)
-	if !reflect.DeepEqual(*got, r) {
-		t.Errorf("got %+v, want %+v", *got, r)
-	}
-}
-
-func FuzzUnpackResult(f *testing.F) {
-	for _, r := range []capabilities.Result{{}, {Call: "c", Blobs: []capabilities.Blob{{Field: "a", Bytes: []byte("xyz")}}}} {
-		data, err := packResult(&r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := unpackResult(data)
-		if (err != nil) != (r == nil) {
-			t.Fatalf("%v with %v", r, err)
-		}
-		if r == nil {
-			return
-		}
-		packed, err := packResult(r)
-		must(t, err)
-		again, err := unpackResult(packed)
-		must(t, err)
-		for i, b := range again.Blobs {
-			if !bytes.Equal(b.Bytes, r.Blobs[i].Bytes) {
-				t.Fatal("the bytes changed on the way")
-			}
-		}
-	})
-}

@@ -8,8 +8,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
 
-// Ended is the cause of a context by which somebody ends a call on purpose: its result
-// is Err, and the ledger says beside it who it was.
+// Ended is the cause of a context by which somebody ends a call on purpose: its result is
+// Err, and the ledger says beside it who it was.
 type Ended struct {
 	By  packet.Ender
 	Err *capabilities.Error // of CodeCancelled
@@ -17,27 +17,26 @@ type Ended struct {
 
 func (e *Ended) Error() string { return e.Err.Error() }
 
-// Unwrap gives what the result is.
+// Unwrap returns what the result is.
 func (e *Ended) Unwrap() error { return e.Err }
 
-// endedBy says who ended c on purpose, of a result with that code.
-func (d *Dispatcher) endedBy(c *call, code capabilities.Code) packet.Ender {
-	if code != capabilities.CodeCancelled || c.life == nil || c.life.Err() == nil {
+// endedBy says who ended the execution of ctx, which is t's, on purpose, for a result with
+// that code.
+func (d *Dispatcher) endedBy(ctx context.Context, t *trail, code capabilities.Code) packet.Ender {
+	if code != capabilities.CodeCancelled || ctx.Err() == nil {
 		return ""
 	}
-	cause := context.Cause(c.life)
+	cause := context.Cause(ctx)
 	var on *Ended
 	var other *capabilities.Error
 	switch {
 	case errors.As(cause, &on):
 		return on.By
-	case errors.As(cause, &other), !errors.Is(cause, context.Canceled), c.req.task != "", c.isStep():
+	case errors.As(cause, &other), !errors.Is(cause, context.Canceled), t.own:
 		return "" // what ended it says why, or it was the gateway that waited
 	}
-	select {
-	case <-d.serving.Done(): // so does every request with the gateway
-		return ""
-	default:
-		return packet.ByCaller
+	if d.serving.Err() != nil {
+		return "" // so does every request with the gateway
 	}
+	return packet.ByCaller
 }

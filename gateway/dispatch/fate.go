@@ -4,60 +4,45 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/store"
-)
-
-// fate is what the end of a call leaves of its request ID.
-type fate int
-
-const (
-	// fateEnded: the ID keeps this end.
-	fateEnded fate = iota
-	// fateUnknown: nobody knows the end; the node may still tell.
-	fateUnknown
-	// fateCut: it was ended here after its ticket had left. The ID keeps that, and the
-	// node may still tell what became of it.
-	fateCut
-	// fateFreed: it never started, so the same ID may run.
-	fateFreed
 )
 
 // fateOf says what an end leaves, and makes the result true of a repeat: a failure that
 // the request ID keeps does not pass by waiting.
-func (c *call) fateOf(r *capabilities.Result, e *end) fate {
+func (c *openCall) fateOf(r *capabilities.Result, e *opencalls.End) opencalls.Fate {
 	switch {
 	case r.Code == capabilities.CodeUnknownOutcome:
-		return fateUnknown
+		return opencalls.FateUnknown
 	case neverStarted(e):
-		return fateFreed
+		return opencalls.FateFreed
 	}
-	if r.Retryable && c.row.request != "" {
+	if r.Retryable && c.row.Request != "" {
 		r.Retryable = false
 		r.Hint = sentence(r.Hint) + " This request ID keeps this answer: to try again, use a new one."
 	}
-	if e.cut && c.row.node != "" {
-		return fateCut
+	if e.Cut && c.row.Node != "" {
+		return opencalls.FateCut
 	}
-	return fateEnded
+	return opencalls.FateEnded
 }
 
 // neverStarted reports whether an end says that no handler ran, for a reason that may
 // pass: the way to the node, or a node that refused before the start. A node states the
 // isolation of whatever it ran; its journal has nothing but what started.
-func neverStarted(e *end) bool {
-	if e.err != nil {
-		return e.err.Code == capabilities.CodeNodeDisconnected
+func neverStarted(e *opencalls.End) bool {
+	if e.Err != nil {
+		return e.Err.Code == capabilities.CodeNodeDisconnected
 	}
-	if e.started || e.answer.Status == capabilities.StatusOK || e.answer.Isolation != "" {
+	if e.Started || e.Answer.Status == capabilities.StatusOK || e.Answer.Isolation != "" {
 		return false
 	}
-	switch e.answer.Code {
+	switch e.Answer.Code {
 	case capabilities.CodeLedgerUnavailable, capabilities.CodeTicketExpired, capabilities.CodeNodeNotReady,
 		capabilities.CodeOverloaded, capabilities.CodeSecretHeld, capabilities.CodeApprovalPending:
 		return true
@@ -67,8 +52,8 @@ func neverStarted(e *end) bool {
 
 // afterStart is why a call ended that was ended here after its ticket had left: a hint
 // must not lead to its effect a second time.
-func (c *call) afterStart(e *capabilities.Error) *capabilities.Error {
-	if c.d != nil && c.d.SideEffects == catalog.EffectsNone {
+func (c *openCall) afterStart(e *capabilities.Error) *capabilities.Error {
+	if c.desc != nil && c.desc.SideEffects == catalog.EffectsNone {
 		return e
 	}
 	out := *e
@@ -104,20 +89,15 @@ func gone() *capabilities.Error {
 	return capabilities.Errorf(capabilities.CodeResultExpired, "The call was carried out and ended well, but its result is no longer kept.")
 }
 
-// keepEnd does for a row what its fate is; the row was in state from.
-func (d *Dispatcher) keepEnd(tx *store.Tx, c *call, from string, r *capabilities.Result, f fate) error {
-	if f != fateUnknown && (f != fateFreed && c.row.request != "" || c.req.task != "") { // a crash may come before the task has it
-		if err := d.keepResult(tx, c.id, r); err != nil {
+// keepEnd does for a row what its fate is, and keeps the result where somebody may ask for
+// it; the row was in state from.
+func (d *Dispatcher) keepEnd(tx *store.Tx, c *openCall, from opencalls.State, r *capabilities.Result, f opencalls.Fate) error {
+	if f != opencalls.FateUnknown && (f != opencalls.FateFreed && c.row.Request != "" || c.task != "") { // a crash may come before the task has it
+		if err := d.open.KeepIn(tx, c.id, r); err != nil {
 			return err
 		}
 	}
-	switch f {
-	case fateUnknown, fateCut:
-		return d.markUnknown(tx, &c.row)
-	case fateFreed:
-		return d.freeRow(tx, &c.row, from)
-	}
-	return d.endRow(tx, &c.row, from, time.Now())
+	return d.open.EndIn(tx, &c.row, from, f)
 }
 
 // recordedEnd is the last end of a call in the ledger, with the output gone.
@@ -139,9 +119,9 @@ func (d *Dispatcher) recordedEnd(ctx context.Context, call capabilities.CallID) 
 }
 
 // told gives what the ledger knows of an earlier call whose result is no longer kept.
-func (d *Dispatcher) told(ctx context.Context, r row) *capabilities.Result {
-	c := d.reborn(r)
-	end, found, err := d.recordedEnd(ctx, r.call)
+func (d *Dispatcher) told(ctx context.Context, row opencalls.Call) *capabilities.Result {
+	c := d.fromRow(row)
+	end, found, err := d.recordedEnd(ctx, row.ID)
 	if err != nil || !found {
 		about := c.failure(&capabilities.Error{Code: capabilities.CodeResultExpired})
 		return &about

@@ -73,7 +73,7 @@ func TestCancelledAfterItsStart(t *testing.T) {
 						kinds = append(kinds, string(p.Kind[len("tool.call."):]))
 					}
 				}
-				if h.settler.count() == 0 && slices.Equal(kinds, c.kinds) {
+				if h.open.Unsettled() == 0 && slices.Equal(kinds, c.kinds) {
 					break
 				}
 			}
@@ -91,8 +91,8 @@ func TestCancelledAfterItsStart(t *testing.T) {
 
 // A call that is cancelled before anything of it left says that, too.
 func TestCancelledBeforeItsStart(t *testing.T) {
-	c := &call{req: Request{Caller: agentCaller, Tool: toolEvaluate}, id: "c1", ctx: t.Context(), began: time.Now()}
-	r := newHouse(t, newFakeNodes("n1"), nil).refuse(c, &capabilities.Error{Code: capabilities.CodeCancelled})
+	c := newTrail(&Request{Caller: agentCaller, Tool: toolEvaluate}, time.Now())
+	r := newHouse(t, newFakeNodes("n1"), nil).refuse(t.Context(), c, &capabilities.Error{Code: capabilities.CodeCancelled})
 	if !strings.Contains(r.Message, "Nothing of it was carried out") || !strings.Contains(r.Hint, "Call again") {
 		t.Errorf("%q %q", r.Message, r.Hint)
 	}

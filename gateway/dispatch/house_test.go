@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/metrics"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -59,7 +60,7 @@ func newHouse(t *testing.T, nodes *fakeNodes, tune func(*Options)) *house {
 	h.rules(permitAll)
 	h.store, err = store.Open(t.Context(), store.Options{
 		Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1,
-		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, Migrations, TaskMigrations),
+		Migrations: slices.Concat(ledger.Migrations, outcome.Migrations, Migrations),
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = h.store.Close() })
@@ -148,7 +149,7 @@ func (h *house) body(p ledger.Packet) (b struct {
 	return b
 }
 
-func (h *house) state(call capabilities.CallID) (state string) {
+func (h *house) state(call capabilities.CallID) (state opencalls.State) {
 	h.t.Helper()
 	must(h.t, h.store.Write(context.Background(), func(tx *store.Tx) (err error) {
 		err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1`, string(call)).Scan(&state)
@@ -158,6 +159,18 @@ func (h *house) state(call capabilities.CallID) (state string) {
 		return err
 	}))
 	return state
+}
+
+// insert puts a row there, as an earlier process left it.
+func (h *house) insert(r *opencalls.Call) {
+	h.t.Helper()
+	must(h.t, h.store.Write(context.Background(), func(tx *store.Tx) error {
+		request := sql.NullString{String: string(r.Request), Valid: r.Request != ""}
+		_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, string(r.ID), string(r.Principal), request, string(r.Lane), string(r.Tool),
+			string(r.Requested), string(r.Node), r.ArgsMAC, string(r.State), r.Created.UnixMilli(), r.Created.Add(opencalls.UnknownMemory).UnixMilli())
+		return err
+	}))
 }
 
 // answering is a Dispatch that gives that output at once.

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -27,13 +29,13 @@ type late struct {
 
 // lateCall is one of them.
 type lateCall struct {
-	c      *call
+	c      *openCall
 	result capabilities.Result
-	fate   fate
+	fate   opencalls.Fate
 	last   ledger.Draft // its end, if that is not recorded; else only the result is to be kept
 	unsaid bool
-	key    requestKey
-	holder *keyed // under key; nil: no retry can ask
+	key    execution.Key
+	holder *execution.Asked // under key; nil: no retry can ask
 	size   int
 }
 
@@ -82,31 +84,29 @@ func (d *Dispatcher) keepLate(one *lateCall) {
 	if !d.late.add(one) && one.result.Status == capabilities.StatusOK {
 		one.result = one.c.failure(gone())
 	}
-	if one.c.row.request == "" {
+	if one.c.row.Request == "" {
 		return
 	}
-	f := newFlight(func(error) {})
-	f.land(one.result)
-	one.key = requestKey{one.c.row.principal, one.c.row.request}
-	one.holder = d.remembered(one.c, f)
-	d.flights.hold(one.key, one.holder)
+	one.key = execution.Key{Principal: one.c.row.Principal, Request: one.c.row.Request}
+	one.holder = d.remembered(one.c, execution.Ended(one.result))
+	d.executions.Replace(one.key, one.holder)
 }
 
-// remembered is the flight of a call of which only its row is left: it compares the
-// arguments by their keyed digest.
-func (d *Dispatcher) remembered(c *call, f *flight) *keyed {
+// remembered is what was asked by a call of which only its row is left: the arguments are
+// compared by their keyed digest.
+func (d *Dispatcher) remembered(c *openCall, x *execution.Execution) *execution.Asked {
 	r := &c.row
-	return &keyed{flight: f, call: r.call, node: r.node, recovered: func(other *keyed) bool {
-		mac := c.key.MAC(other.canonical)
-		return r.tool == other.tool && r.lane == other.lane && r.requested == other.target && hmac.Equal(mac[:], r.argsMAC)
+	return &execution.Asked{Execution: x, Call: r.ID, Node: r.Node, Earlier: func(other *execution.Asked) bool {
+		mac := c.key.MAC(other.Canonical)
+		return r.Tool == other.Tool && r.Lane == other.Lane && r.Requested == other.Target && hmac.Equal(mac[:], r.ArgsMAC)
 	}}
 }
 
 // runLate writes down what is late, as the disk takes it, until ctx ends.
 func (d *Dispatcher) runLate(ctx context.Context) {
-	for pause := leastPause; ; {
+	for pause := opencalls.LeastPause; ; {
 		if d.late.first() == nil {
-			pause = leastPause
+			pause = opencalls.LeastPause
 			select {
 			case <-ctx.Done():
 				return
@@ -119,9 +119,9 @@ func (d *Dispatcher) runLate(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		if d.writeLate(ctx) {
-			pause = leastPause
+			pause = opencalls.LeastPause
 		} else {
-			pause = min(2*pause, mostPause)
+			pause = min(2*pause, opencalls.MostPause)
 		}
 	}
 }
@@ -133,25 +133,25 @@ func (d *Dispatcher) writeLate(ctx context.Context) (all bool) {
 		if one.unsaid {
 			err = d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 				kept = !tx.Reserved()
-				return d.endIn(tx, one.c, rowOpen, one.last, &one.result, one.fate)
+				return d.endIn(tx, one.c, opencalls.Open, one.last, &one.result, one.fate)
 			})
 		} else {
 			kept = true
-			err = d.opts.Store.Write(ctx, func(tx *store.Tx) error { return d.keepResult(tx, one.c.id, &one.result) })
+			err = d.opts.Store.Write(ctx, func(tx *store.Tx) error { return d.open.KeepIn(tx, one.c.id, &one.result) })
 		}
 		if err != nil {
 			return false
 		}
 		if one.unsaid {
 			one.unsaid = false
-			d.opts.Log.Info("tools.dispatch.recorded", "call", one.c.id, "tool", one.c.req.Tool)
+			d.opts.Log.Info("tools.dispatch.recorded", "call", one.c.id, "tool", one.c.tool)
 			d.watched(one.c, one.fate)
 		}
 		if !kept && one.keeps() {
 			return false // on the reserve: its result waits for room
 		}
 		if one.holder != nil {
-			d.flights.release(one.key, one.holder)
+			d.executions.Release(one.key, one.holder)
 		}
 		d.late.drop(one)
 	}
@@ -160,5 +160,5 @@ func (d *Dispatcher) writeLate(ctx context.Context) (all bool) {
 
 // keeps reports whether a retry may ask for the result.
 func (o *lateCall) keeps() bool {
-	return o.c.row.request != "" && (o.fate == fateEnded || o.fate == fateCut)
+	return o.c.row.Request != "" && (o.fate == opencalls.FateEnded || o.fate == opencalls.FateCut)
 }

@@ -20,12 +20,12 @@ const maxPossible = 4096
 // holds until one of those is another.
 type possibles struct {
 	mu   sync.Mutex // above what follows
-	era  era
+	key  cacheKey
 	seen map[possible]policy.Decision
 }
 
-// era is what all answers that are remembered at a time have in common.
-type era struct {
+// cacheKey is what all answers that are remembered at a time have in common.
+type cacheKey struct {
 	engine *policy.Engine
 	roster *route.Node // the first of the snapshot, which is made anew at each change
 	second int64
@@ -45,16 +45,16 @@ type listing struct {
 	taint  []string
 	key    string // taint as a word
 	at     time.Time
-	era    era
+	common cacheKey
 }
 
 // list begins a listing for a caller over a snapshot.
 func (d *Dispatcher) list(engine *policy.Engine, caller Caller, roster []route.Node) *listing {
-	l := &listing{d: d, caller: caller, taint: d.taints.of(caller), at: time.Now()}
+	l := &listing{d: d, caller: caller, taint: d.taints.Of(caller.Lane, caller.Principal), at: time.Now()}
 	l.key = strings.Join(l.taint, "\n")
-	l.era = era{engine: engine, second: l.at.Unix()}
+	l.common = cacheKey{engine: engine, second: l.at.Unix()}
 	if len(roster) > 0 {
-		l.era.roster = &roster[0]
+		l.common.roster = &roster[0]
 	}
 	return l
 }
@@ -65,18 +65,18 @@ func (l *listing) possible(desc *catalog.Descriptor, n *route.Node) policy.Decis
 	c := &l.d.possibles
 	c.mu.Lock()
 	d, ok := c.seen[key]
-	same := c.era == l.era
+	same := c.key == l.common
 	c.mu.Unlock()
 	if ok && same {
 		return d
 	}
 	r := l.caller.policyRequest(desc, n)
 	r.Taint, r.Time = l.taint, l.at
-	d = l.era.engine.Possible(r)
+	d = l.common.engine.Possible(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.era != l.era {
-		c.era, c.seen = l.era, make(map[possible]policy.Decision)
+	if c.key != l.common {
+		c.key, c.seen = l.common, make(map[possible]policy.Decision)
 	}
 	if len(c.seen) < maxPossible {
 		c.seen[key] = d

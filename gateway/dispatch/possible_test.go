@@ -25,7 +25,7 @@ func TestPossibleIsRememberedExactly(t *testing.T) {
 	ask := func(engine *policy.Engine, caller Caller, at time.Time, node int, taint ...string) policy.Effect {
 		l := h.list(engine, caller, roster)
 		l.at, l.taint, l.key = at, taint, fmt.Sprint(taint)
-		l.era.second = at.Unix()
+		l.common.second = at.Unix()
 		return l.possible(desc, &roster[node]).Effect
 	}
 	other := agentCaller

@@ -5,184 +5,107 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/outcome"
+	"github.com/handrail-dev/handrail/gateway/secret"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// draft encodes the body here, so that the one writer does not spend its time on
-// it.
-func (c *call) draft(kind ledger.Kind, b packet.Body) ledger.Draft {
-	if u, ok := b.(interface{ SetParent(capabilities.CallID) }); ok {
-		u.SetParent(c.parent)
-	}
-	return ledger.Draft{
-		Kind: kind, Call: c.id, Tool: c.req.Tool, Principal: c.req.Principal, Lane: c.req.Lane,
-		Node: c.selected(), Body: encode(b),
-	}
-}
-
-func (c *call) selected() capabilities.NodeID {
-	if c.node == nil {
-		return c.row.node // of a call taken over from an earlier process
-	}
-	return c.node.ID
-}
-
-func (c *call) requestDraft() ledger.Draft {
-	body := packet.Request{
-		Step: c.step, Surface: c.req.Surface, RequestID: c.req.RequestID, Requested: c.args.NodeID, TimeoutMS: c.args.Timeout.Milliseconds(),
-	}
-	if c.d != nil && c.args.Canonical != nil {
-		body.Digest = c.digest
-		body.Evidence = c.d.EvidenceArgs(c.args.Canonical)
-	}
-	return c.draft(ledger.KindCallRequest, &body)
-}
-
-func (c *call) decisionDraft(effect policy.Effect, code capabilities.Code) ledger.Draft {
-	body := packet.Decision{Effect: effect, Code: code, Routing: c.routing}
-	if c.decided {
-		v := &c.verdict
-		body.Policies, body.LogOnly, body.Errors = v.Determining, v.LogOnly, v.Errors
-	}
-	if c.engine != nil {
-		body.Snapshot = c.engine.SnapshotID()
-	}
-	if c.sealed != nil {
-		body.EnvelopeHash, body.Envelope, body.Snapshot = c.sealed.HashHex(), c.sealed.Bytes, c.sealed.Snapshot
-	}
-	c.judgedOn(&body)
-	body.Withheld = c.verdict.Withheld
-	if c.accepts {
-		body.Degraded = c.ready.Degraded
-	}
-	body.Grant = c.permit.Grant
-	return c.draft(ledger.KindCallDecision, &body)
-}
-
-// refuse ends a call that did not run: request, decision(deny, code) and failed
-// in one commit. A refusal stands even if it could not be recorded; nothing ran.
-func (d *Dispatcher) refuse(c *call, e *capabilities.Error) capabilities.Result {
+// refuse ends a call that did not run: request, decision(deny, code) and failed in one
+// commit. A refusal stands even if it could not be recorded; nothing ran.
+func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error) capabilities.Result {
 	e = beforeStart(e)
-	r := c.failure(e)
-	d.refusals.count(c.req.Principal, time.Now())
-	log := d.opts.Log.With("call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane)
+	r := t.failure(e)
+	d.refusals.Count(t.principal, time.Now())
+	log := d.opts.Log.With("call", t.id, "tool", t.tool, "principal", t.principal, "lane", t.lane)
 	log.Info("tools.dispatch.decision", "hop", "policy", "effect", "deny", "code", e.Code)
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
-	effect, last, end := policy.Deny, ledger.KindCallFailed, &packet.End{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(c, e.Code), DurationMS: r.DurationMS, Hops: c.hops.list()}
+	end := &packet.End{Status: r.Status, Code: e.Code, EndedBy: d.endedBy(ctx, t, e.Code), DurationMS: r.DurationMS, Hops: t.hops.list()}
+	effect, last := policy.Deny, ledger.KindCallFailed
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
 		about, _ := e.Details.(map[string]any)
 		end.Approval, _ = about["approval"].(string)
 		end.Task, _ = about["task"].(string)
 	}
-	err := d.opts.Ledger.Append(context.WithoutCancel(c.ctx),
-		c.requestDraft(),
-		c.decisionDraft(effect, e.Code),
-		c.draft(last, end),
-	)
+	err := d.opts.Ledger.Append(context.WithoutCancel(ctx), t.requestDraft(), t.decisionDraft(effect, e.Code), t.draft(last, end))
 	if err != nil {
 		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
 	}
-	d.finished(c, &r)
+	d.finished(t, &r)
 	return r
 }
 
-// commit makes request, decision and intent durable in one commit (hop 7). Only
-// then may anything run.
-func (d *Dispatcher) commit(ctx context.Context, c *call) *capabilities.Error {
-	target := "gateway"
-	if c.node != nil {
-		target = "node"
-	}
-	intent := packet.Dispatch{
-		Target: target, Grants: c.grants(), Isolation: c.sealed.Isolation, Given: c.ready.Isolation,
-		DeadlineMS: c.args.Timeout.Milliseconds(),
-	}
-	c.row = row{
-		call: c.id, principal: c.req.Principal, request: c.req.RequestID, lane: c.req.Lane, tool: c.req.Tool,
-		requested: c.args.NodeID, node: c.selected(), argsMAC: c.argsMAC[:], state: rowOpen, created: c.began,
-		parent: c.parent,
-	}
-	drafts := []ledger.Draft{
-		c.requestDraft(),
-		c.decisionDraft(c.verdict.Effect, ""),
-		c.draft(ledger.KindCallDispatch, &intent),
-	}
-	if c.first != nil {
-		drafts = slices.Insert(drafts, 1, c.firstDecision())
-	}
-	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
-		if c.permit.Grant != "" {
-			if err := d.opts.Consent.SpendIn(tx, c.permit); err != nil {
-				return err
-			}
-		}
-		if c.req.task != "" {
-			if err := d.startTaskIn(tx, c.req.task, c.id); err != nil {
-				return err
-			}
-		}
-		if c.along != nil {
-			if err := c.along(tx); err != nil {
-				return err
-			}
-		}
-		if _, err := d.opts.Ledger.AppendIn(tx, drafts...); err != nil {
-			return err
-		}
-		if c.row.request == "" {
-			tx.OnCommit(func() { d.open.add(&c.row) })
-			return nil
-		}
-		return insertRow(tx, &c.row)
-	})
+// repeated records that a call is the repetition of another, whose outcome it gets (S4-43).
+// how is "joined" or "replayed".
+func (d *Dispatcher) repeated(ctx context.Context, v *decided, of capabilities.CallID, how string) {
+	err := d.opts.Ledger.Append(context.WithoutCancel(ctx), v.draft(ledger.KindCallRepeated, &packet.Repeated{
+		Of: of, How: how, Surface: v.req.Surface, RequestID: v.req.RequestID,
+	}))
 	if err != nil {
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "commit", "call", c.id, "tool", c.req.Tool, "err", err)
-		e := capabilities.AsError(err)
-		if e.Code == capabilities.CodeInternal {
-			e = capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
-		}
-		return e
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "dedupe", "call", v.id, "repeats", of, "err", err)
 	}
-	d.opts.Log.Info("tools.dispatch.decision", "hop", "policy", "call", c.id, "tool", c.req.Tool, "principal", c.req.Principal,
-		"lane", c.req.Lane, "node", c.selected(), "effect", c.verdict.Effect, "policies", c.verdict.Determining)
-	return nil
 }
 
-// record makes the end of an executed call durable and turns it into the result.
-func (d *Dispatcher) record(c *call, e end) capabilities.Result {
+// openCall is a call whose intent is durable, as far as its end needs to know it. Of a call
+// of an earlier process the row is all there is.
+type openCall struct {
+	*trail
+	row    opencalls.Call
+	desc   *catalog.Descriptor // nil: no longer in the catalog
+	key    outcome.DigestKey   // zero: gone, so nothing is digested
+	secret secret.Reference    // of a delivery of this process
+	task   string              // the deferred call that it carries out, of this process
+}
+
+func openOf(c *committed) *openCall {
+	o := c.Of()
+	return &openCall{trail: o.trail, row: o.row, desc: o.desc, key: o.key, secret: o.secret, task: o.req.Task}
+}
+
+// fromRow makes what record needs of a call of an earlier process.
+func (d *Dispatcher) fromRow(row opencalls.Call) *openCall {
+	c := &openCall{trail: trailOf(&row), row: row}
+	c.desc, c.known = d.opts.Registry.Get(row.Tool)
+	c.key, _ = d.opts.Outcomes.DigestKey(context.Background(), row.ID, row.Created)
+	return c
+}
+
+func (c *openCall) isStep() bool { return c.parent != "" }
+
+// record is hop 11: it makes the end of an executed call durable and turns it into the result.
+func (d *Dispatcher) record(ctx context.Context, c *openCall, e opencalls.End) capabilities.Result {
 	r := c.conclude(e)
-	if e.leaveOpen {
+	if e.LeaveOpen {
 		return r
 	}
 	f := c.fateOf(&r, &e)
 	body := c.endBody(&r, &e)
-	body.EndedBy = d.endedBy(c, r.Code)
+	body.EndedBy = d.endedBy(ctx, c.trail, r.Code)
 	last := c.draft(terminalKind(body.Status), body)
 	reserved := false
 	err := d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error {
 		reserved = tx.Reserved()
-		return d.endIn(tx, c, rowOpen, last, &r, f)
+		return d.endIn(tx, c, opencalls.Open, last, &r, f)
 	})
 	one := &lateCall{c: c, result: r, fate: f, last: last, unsaid: err != nil}
 	switch {
 	case err != nil:
 		// It ran, and the caller must know; the call stays open, and its end is recorded
 		// when the store works again.
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.req.Tool, "err", err)
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.tool, "err", err)
 		d.keepLate(one)
 	case reserved && one.keeps():
 		d.keepLate(one)
@@ -190,15 +113,15 @@ func (d *Dispatcher) record(c *call, e end) capabilities.Result {
 	if err == nil {
 		d.watched(c, f)
 	}
-	d.frames.keep(c.selected(), &r, time.Now())
-	d.finished(c, &r)
+	d.frames.Keep(c.node, &r, time.Now())
+	d.finished(c.trail, &r)
 	return r
 }
 
 // watched has the node asked about a recorded call on which it may still have a word.
-func (d *Dispatcher) watched(c *call, f fate) {
-	if c.row.node != "" && (f == fateUnknown || f == fateCut) {
-		d.settler.watch(c.row)
+func (d *Dispatcher) watched(c *openCall, f opencalls.Fate) {
+	if c.row.Node != "" && (f == opencalls.FateUnknown || f == opencalls.FateCut) {
+		d.open.Watch(c.row)
 	}
 }
 
@@ -210,12 +133,12 @@ func terminalKind(s capabilities.Status) ledger.Kind {
 }
 
 // endIn writes the end of c, which was in state from, and what its fate leaves of it.
-func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft, r *capabilities.Result, f fate) error {
+func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last ledger.Draft, r *capabilities.Result, f opencalls.Fate) error {
 	if _, err := d.opts.Ledger.AppendIn(tx, last); err != nil {
 		return err
 	}
 	if r.Untrusted {
-		if err := d.taints.markIn(tx, c.req.Caller, c.req.Tool, time.Now()); err != nil {
+		if err := d.taints.MarkIn(tx, c.lane, c.principal, c.tool, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -224,23 +147,23 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *call, from string, last ledger.Draft
 
 // conclude turns an end into a result, trusting nothing a node says about shape
 // or size.
-func (c *call) conclude(e end) (r capabilities.Result) {
+func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 	defer func() {
 		// What a hostile node sent must not end the gateway, nor leave the call open.
 		if p := recover(); p != nil {
 			r = c.failure(capabilities.Wrap(capabilities.CodeInternal, fmt.Errorf("panic: %v", p), ""))
 		}
 	}()
-	if e.err != nil {
-		if e.cut {
-			return c.failure(c.afterStart(e.err))
+	if e.Err != nil {
+		if e.Cut {
+			return c.failure(c.afterStart(e.Err))
 		}
-		return c.failure(e.err)
+		return c.failure(e.Err)
 	}
-	a := &e.answer
+	a := &e.Answer
 	// The result of a tool that is no longer in the catalog cannot be checked, so it is
 	// not given out.
-	if a.Status == capabilities.StatusOK && (e.gone || c.d == nil) {
+	if a.Status == capabilities.StatusOK && (e.Gone || c.desc == nil) {
 		r = c.failure(gone())
 		r.Effect, r.Evidence = a.Effect, a.Evidence
 		return r
@@ -269,39 +192,39 @@ func (c *call) conclude(e end) (r capabilities.Result) {
 		return r
 	}
 	size := 0
-	for _, b := range e.blobs {
+	for _, b := range e.Blobs {
 		size += len(b.Bytes)
 	}
-	if size > c.d.Limits.MaxBlobBytes || len(a.Output) > c.d.Limits.MaxResultBytes {
+	if size > c.desc.Limits.MaxBlobBytes || len(a.Output) > c.desc.Limits.MaxResultBytes {
 		return c.failure(&capabilities.Error{Code: capabilities.CodeResultTooLarge})
 	}
-	if bad := c.d.ValidateResult(a.Output); len(bad) > 0 {
+	if bad := c.desc.ValidateResult(a.Output); len(bad) > 0 {
 		return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node's result does not fit the tool's schema").WithDetails(bad))
 	}
-	if gone := missing(e.artifacts); gone != nil {
-		r = c.failure(gone)
-		r.Effect, r.Evidence, r.Artifacts = a.Effect, a.Evidence, e.artifacts
+	if lost := missing(e.Artifacts); lost != nil {
+		r = c.failure(lost)
+		r.Effect, r.Evidence, r.Artifacts = a.Effect, a.Evidence, e.Artifacts
 		return r
 	}
-	r.Output, r.Blobs, r.Artifacts, r.Untrusted, r.Ack = a.Output, e.blobs, e.artifacts, a.Untrusted, c.d.Ack
-	if c.d.Delivery != nil {
+	r.Output, r.Blobs, r.Artifacts, r.Untrusted, r.Ack = a.Output, e.Blobs, e.Artifacts, a.Untrusted, c.desc.Ack
+	if c.desc.Delivery != nil {
 		r.Output = c.acknowledge(a.Output)
 	}
 	return r
 }
 
-func (c *call) endBody(r *capabilities.Result, e *end) *packet.End {
-	c.ended(11)
-	body := &packet.End{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
-	if r.Code == capabilities.CodeResultExpired && e.err == nil {
-		body.Status = e.answer.Status // it ended well, and only the result is gone
+func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End {
+	c.passed(hopRecord)
+	body := &packet.End{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.Answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
+	if r.Code == capabilities.CodeResultExpired && e.Err == nil {
+		body.Status = e.Answer.Status // it ended well, and only the result is gone
 	}
 	// A digest without a key could be guessed from; the key of a call of long ago is
 	// gone.
 	if r.Status == capabilities.StatusOK && c.key != (outcome.DigestKey{}) {
 		given := []byte(r.Output)
 		if c.isStep() {
-			given = e.answer.OutputSum // all that the gateway has of it
+			given = e.Answer.OutputSum // all that the gateway has of it
 		}
 		mac := c.key.MAC(given)
 		body.Digest = hex.EncodeToString(mac[:])
@@ -311,20 +234,20 @@ func (c *call) endBody(r *capabilities.Result, e *end) *packet.End {
 		}
 	}
 	if c.isStep() {
-		for _, b := range e.answer.Blobs {
+		for _, b := range e.Answer.Blobs {
 			body.Blobs = append(body.Blobs, packet.Blob{Field: b.Field, MIME: b.MIME, Size: int(b.Size)})
 		}
 	}
-	body.Did = c.did(r, e.answer.Did)
+	body.Did = c.did(r, e.Answer.Did)
 	body.Artifacts = artifactRecords(r.Artifacts)
-	body.Observed = observations(e.answer.Observed)
+	body.Observed = observations(e.Answer.Observed)
 	return body
 }
 
 // did is what is recorded of what a call did: only of one that ended well and handed out no
 // secret, and no count of what was typed where commands, and with them passwords, are taken.
-func (c *call) did(r *capabilities.Result, told *wire.Did) *packet.Did {
-	if told == nil || r.Status != capabilities.StatusOK || c.d.Delivery != nil {
+func (c *openCall) did(r *capabilities.Result, told *wire.Did) *packet.Did {
+	if told == nil || r.Status != capabilities.StatusOK || c.desc.Delivery != nil {
 		return nil
 	}
 	d := packet.Did{App: consent.Plain(told.App), Fields: told.Fields, Typed: told.Typed}
@@ -351,12 +274,12 @@ func observations(list []wire.Observation) []packet.Observed {
 	return out
 }
 
-func (d *Dispatcher) finished(c *call, r *capabilities.Result) {
+func (d *Dispatcher) finished(t *trail, r *capabilities.Result) {
 	var grants []string
-	if c.sealed != nil && r.Status == capabilities.StatusOK {
-		grants = c.sealed.Grants
+	if t.sealed != nil && r.Status == capabilities.StatusOK {
+		grants = t.sealed.Grants
 	}
-	if c.d == nil { // a name out of the air must not become a label
+	if !t.known { // a name out of the air must not become a label
 		counted := *r
 		counted.Tool = ""
 		d.opts.Metrics.ended(&counted, grants)
@@ -367,6 +290,6 @@ func (d *Dispatcher) finished(c *call, r *capabilities.Result) {
 	if r.Status != capabilities.StatusOK {
 		event = "tools.dispatch.failed"
 	}
-	d.opts.Log.Info(event, "call", c.id, "tool", c.req.Tool, "principal", c.req.Principal, "lane", c.req.Lane,
-		"node", c.selected(), "status", r.Status, "code", r.Code, "duration_ms", r.DurationMS)
+	d.opts.Log.Info(event, "call", t.id, "tool", t.tool, "principal", t.principal, "lane", t.lane,
+		"node", t.node, "status", r.Status, "code", r.Code, "duration_ms", r.DurationMS)
 }

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/taint"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -22,81 +25,85 @@ const lastWord = 5 * time.Second
 // second execution.
 func (d *Dispatcher) Recover(ctx context.Context) error {
 	d.served = time.Now()
-	rows, err := d.leftOpen(ctx)
+	rows, err := d.open.LeftOpen(ctx)
 	if err != nil {
 		return fmt.Errorf("dispatch: reading open calls: %w", err)
 	}
-	if err := d.taints.load(ctx, d.opts.Store.Read()); err != nil {
+	if err := d.taints.Load(ctx, d.opts.Store.Read()); err != nil {
 		return fmt.Errorf("dispatch: reading what lanes have read: %w", err)
 	}
-	d.recovered = map[capabilities.CallID]*flight{}
+	recovered := map[capabilities.CallID]Await{}
 	for _, r := range rows {
-		if r.state == rowUnknown {
-			d.settler.watch(r)
+		if r.State == opencalls.Unknown {
+			d.open.Watch(r)
 			continue
 		}
-		d.opts.Log.Warn("tools.dispatch.recovering", "call", r.call, "tool", r.tool, "principal", r.principal, "node", r.node)
-		d.takeOver(r)
+		d.opts.Log.Warn("tools.dispatch.recovering", "call", r.ID, "tool", r.Tool, "principal", r.Principal, "node", r.Node)
+		recovered[r.ID] = d.takeOver(r)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recovered = recovered
 	return nil
 }
 
-// takeOver flies an open call of an earlier process: its end comes from its node.
-func (d *Dispatcher) takeOver(r row) {
-	c := d.reborn(r)
-	if r.request == "" {
-		d.open.add(&c.row)
+// Await waits for the end of a call; ok=false when ctx ended first.
+type Await func(ctx context.Context) (r capabilities.Result, ok bool)
+
+// TakeRecovered returns, once, the calls that Recover took up, each with what waits for its
+// end.
+func (d *Dispatcher) TakeRecovered() map[capabilities.CallID]Await {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.recovered
+	d.recovered = nil
+	return all
+}
+
+// takeOver waits for the end of an open call of an earlier process, which its node tells.
+func (d *Dispatcher) takeOver(row opencalls.Call) Await {
+	c := d.fromRow(row)
+	d.open.Resume(&c.row)
+	x := execution.New(func(error) {})
+	x.Join(nil) // the ledger is the waiter that never leaves
+	await := func(ctx context.Context) (capabilities.Result, bool) { return x.Wait(ctx, x.Join(nil)) }
+	key, asked := execution.Key{Principal: row.Principal, Request: row.Request}, d.remembered(c, x)
+	if row.Request != "" {
+		d.executions.Claim(key, asked)
 	}
-	f := newFlight(func(error) {})
-	f.join(nil) // the ledger is the waiter that never leaves
-	d.recovered[r.call] = f
-	key := requestKey{r.principal, r.request}
-	k := d.remembered(c, f)
-	if r.request != "" {
-		d.flights.claim(key, k)
-	}
-	var ends <-chan end
-	if r.node == "" {
-		// The gateway's own tools ran inside the process that died: they have no
-		// journal, and nobody will ever know.
-		own := make(chan end, 1)
-		own <- end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
+	var ends <-chan opencalls.End
+	if row.Node == "" {
+		// The gateway's own tools ran inside the process that died: they have no journal,
+		// and nobody will ever know.
+		own := make(chan opencalls.End, 1)
+		own <- opencalls.End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
 		ends = own
 	} else {
-		ends = d.settler.add(r, time.Now().Add(recoverWithin))
+		ends = d.open.Await(row, time.Now().Add(opencalls.RecoverWithin))
 	}
 	if !d.begin() {
-		return // nobody has been served yet
+		return await // nobody has been served yet
 	}
 	go func() {
 		defer d.background.Done()
+		ctx := context.Background()
 		e, ok := <-ends
 		if !ok {
 			// Shutting down: the call stays open for the next process.
-			e = end{err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, leaveOpen: true}
+			e = opencalls.End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}, LeaveOpen: true}
 		}
-		d.collect(context.Background(), c, &e, nil)
-		f.land(d.record(c, e))
-		d.flights.release(key, k)
+		d.collect(ctx, c, &e, nil)
+		x.End(d.record(ctx, c, e))
+		d.executions.Release(key, asked)
 	}()
-}
-
-// reborn makes what record needs of a call of an earlier process.
-func (d *Dispatcher) reborn(r row) *call {
-	c := &call{
-		req: Request{Caller: Caller{Principal: r.principal, Lane: r.lane}, Tool: r.tool, RequestID: r.request},
-		id:  r.call, began: r.created, ctx: context.Background(), row: r, parent: r.parent,
-	}
-	c.d, _ = d.opts.Registry.Get(r.tool)
-	c.key, _ = d.opts.Outcomes.DigestKey(c.ctx, r.call, r.created) // without one nothing is digested
-	return c
+	return await
 }
 
 // reconcile records the late word of a node on a call whose caller was told
 // "unknown outcome" (DESIGN section 4, "After a crash").
-func (d *Dispatcher) reconcile(ctx context.Context, r row, e end, pause time.Duration) {
-	c := d.reborn(r)
-	if len(e.answer.Artifacts) == 0 || !d.begin() {
+func (d *Dispatcher) reconcile(ctx context.Context, row opencalls.Call, e opencalls.End, pause time.Duration) {
+	c := d.fromRow(row)
+	if len(e.Answer.Artifacts) == 0 || !d.begin() {
 		d.reconciled(ctx, c, e, pause)
 		return
 	}
@@ -104,37 +111,37 @@ func (d *Dispatcher) reconcile(ctx context.Context, r row, e end, pause time.Dur
 	go func() {
 		defer d.background.Done()
 		d.collect(context.Background(), c, &e, nil)
-		if !e.leaveOpen {
+		if !e.LeaveOpen {
 			d.reconciled(context.Background(), c, e, pause)
 		}
 	}()
 }
 
-func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end, pause time.Duration) {
+func (d *Dispatcher) reconciled(ctx context.Context, c *openCall, e opencalls.End, pause time.Duration) {
 	r := c.row
 	result := c.conclude(e)
 	f := c.fateOf(&result, &e)
 	body := c.endBody(&result, &e)
-	before, _, err := d.recordedEnd(ctx, r.call)
+	before, _, err := d.recordedEnd(ctx, r.ID)
 	recorded := false
 	if err == nil {
 		err = d.opts.Store.WriteTerminal(ctx, func(tx *store.Tx) error {
 			recorded = false
-			state, err := d.stateIn(tx, &r)
+			state, err := d.open.StateIn(tx, &r)
 			switch {
 			case err != nil:
 				return err
-			case state == rowOpen: // its end could not be written when it came: this is it
+			case state == opencalls.Open: // its end could not be written when it came: this is it
 				recorded = true
 				return d.endIn(tx, c, state, c.draft(terminalKind(body.Status), body), &result, f)
-			case state == rowUnknown && confirms(before, &result) && f != fateUnknown:
-				return d.endRow(tx, &c.row, state, time.Now()) // nothing is to be put right
-			case state == rowUnknown && f != fateUnknown:
+			case state == opencalls.Unknown && confirms(before, &result) && f != opencalls.FateUnknown:
+				return d.open.EndIn(tx, &c.row, state, opencalls.FateEnded) // nothing is to be put right
+			case state == opencalls.Unknown && f != opencalls.FateUnknown:
 				recorded = true
 				return d.endIn(tx, c, state, c.draft(ledger.KindCallReconciled, body), &result, f)
-			case state == rowUnknown && r.request == "":
+			case state == opencalls.Unknown && r.Request == "":
 				// The node cannot tell either, and no retry can ask.
-				return d.endRow(tx, &c.row, state, time.Now())
+				return d.open.EndIn(tx, &c.row, state, opencalls.FateEnded)
 			}
 			return nil // ended after all, or unknown for good
 		})
@@ -144,55 +151,52 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *call, e end, pause time.
 	}
 	if err != nil {
 		if pause == 0 && ctx.Err() == nil { // later failures are the same one
-			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "reconcile", "call", r.call, "err", err)
+			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "reconcile", "call", r.ID, "err", err)
 		}
-		d.settler.again(r, pause)
+		d.open.Again(r, pause)
 		return
 	}
-	d.opts.Log.Info("tools.dispatch.reconciled", "call", r.call, "tool", r.tool, "node", r.node, "status", result.Status)
+	d.opts.Log.Info("tools.dispatch.reconciled", "call", r.ID, "tool", r.Tool, "node", r.Node, "status", result.Status)
 }
 
-// Run settles lost calls and forgets old request IDs until ctx ends, then waits
-// for the executions in flight.
+// Run settles lost calls and forgets old request IDs until ctx ends, then waits for the
+// executions that run.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	settled := make(chan struct{})
-	go func() {
-		defer close(settled)
-		var tasks sync.WaitGroup
-		defer tasks.Wait()
-		tasks.Go(func() { d.runTasks(ctx) })
-		tasks.Go(func() { d.runLate(ctx) })
-		d.settler.run(ctx)
-	}()
-	tick, marks := time.NewTicker(sweepEvery), time.NewTicker(markEvery)
-	defer tick.Stop()
-	defer marks.Stop()
+	var works sync.WaitGroup
+	works.Go(func() { d.runLate(ctx) })
+	works.Go(func() { d.open.Run(ctx) })
+	sweep, tell := time.NewTicker(sweepEvery), time.NewTicker(tellAwayEvery)
+	defer sweep.Stop()
+	defer tell.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			d.close()
-			<-settled
-			d.settler.close()
+			works.Wait()
+			d.open.Close()
 			d.awaitEnd()
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 			defer cancel()
-			d.recordMuted(last)
+			d.tellTurnedAway(last)
 			d.writeLate(last)
 			return nil
-		case <-marks.C:
-			if err := d.mark(ctx); err != nil && ctx.Err() == nil {
-				d.opts.Log.Warn("dispatch.mark", "err", err)
-			}
-		case now := <-tick.C:
-			d.recordMuted(ctx)
-			if err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
-				if err := sweepRows(tx, now); err != nil {
-					return err
-				}
-				return sweepTaints(tx, now)
-			}); err != nil && ctx.Err() == nil {
-				d.opts.Log.Warn("dispatch.sweep", "err", err)
-			}
+		case <-tell.C:
+			d.tellTurnedAway(ctx)
+		case now := <-sweep.C:
+			d.sweep(ctx, now)
 		}
+	}
+}
+
+func (d *Dispatcher) sweep(ctx context.Context, now time.Time) {
+	d.frames.Drop(now)
+	err := d.opts.Store.Write(ctx, func(tx *store.Tx) error {
+		if err := opencalls.SweepIn(tx, now); err != nil {
+			return err
+		}
+		return taint.SweepIn(tx, now)
+	})
+	if err != nil && ctx.Err() == nil {
+		d.opts.Log.Warn("dispatch.sweep", "err", err)
 	}
 }

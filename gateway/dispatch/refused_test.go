@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/taint"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
@@ -71,13 +73,13 @@ func TestAStartWaitsForItsNodes(t *testing.T) {
 			h.stop() // it waits for changes of the roster, too, and not in the bubble
 			synctest.Test(t, func(t *testing.T) {
 				nodes.changed = make(chan struct{}) // it belongs to the bubble from here on
-				d := &Dispatcher{opts: h.opts, served: time.Now(), flights: newFlights(), taints: newTaints()}
+				d := &Dispatcher{opts: h.opts, served: time.Now(), executions: execution.NewTable(), taints: taint.New()}
 				time.Sleep(c.after)
 				began := time.Now()
 				time.AfterFunc(c.back, func() { nodes.connect(0, true) })
 				desc, _ := h.opts.Registry.Get(toolEvaluate)
-				call := &call{req: Request{Caller: agentCaller, Tool: toolEvaluate}, d: desc, began: began, ctx: context.Background()}
-				err := d.place(call)
+				r := Request{Caller: agentCaller, Tool: toolEvaluate}
+				_, err := d.place(context.Background(), &resolved{trail: newTrail(&r, began), req: r, desc: desc})
 				if (err == nil) != c.ok || time.Since(began) != c.took {
 					t.Errorf("%v after %s, want ok %v after %s", err, time.Since(began), c.ok, c.took)
 				}

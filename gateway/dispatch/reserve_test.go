@@ -176,9 +176,7 @@ func TestWaitingForAPersonIsBounded(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	k.wantKinds(r.Call, "request", "decision", "failed")
-	k.reserved.mu.Lock()
-	over := k.reserved.nodes["n1"].over
-	k.reserved.mu.Unlock()
+	over := k.reserved.Kept("n1").Over()
 	back()
 	<-over // who gives a call up does not wait for its end
 	close(k.goOn)
@@ -264,7 +262,4 @@ func (yes) Stands(consent.Permit) bool { return true }
 func (yes) Uses(capabilities.ToolID, capabilities.NodeID, capabilities.PrincipalID) func() {
 	return func() {}
 }
-func (yes) SpendIn(*store.Tx, consent.Permit) error   { return nil }
-func (yes) Withdraw(string)                           {}
-func (yes) Approval(string) (consent.Approval, error) { return consent.Approval{}, nil }
-func (yes) Changed() <-chan struct{}                  { return nil }
+func (yes) SpendIn(*store.Tx, consent.Permit) error { return nil }

@@ -16,60 +16,43 @@ import (
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
 
-// Secrets is what agents may name and nodes get; gateway/secret implements it.
-type Secrets interface {
-	// Usable gives the references that a principal may use with a tool.
-	Usable(capabilities.PrincipalID, capabilities.ToolID) []secret.Reference
-	// Find gives the one that an ID or an alias names among them.
-	Find(p capabilities.PrincipalID, tool capabilities.ToolID, id, alias string) (secret.Reference, error)
-	// Resolve gives the value.
-	Resolve(context.Context, secret.Reference) (capabilities.Secret, error)
-}
-
-// Deliverer is a transport that can hand a node a sealed secret within a call.
-type Deliverer interface {
-	// Deliver is Dispatch; seal is called, at most once, with the key of a node that
-	// has accepted the ticket.
-	Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), seal func(key []byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error)
-}
-
 // delivers reports whether a caller may have anything delivered with a tool; one for
 // which it may have nothing is not there for it.
 func (d *Dispatcher) delivers(p capabilities.PrincipalID, desc *catalog.Descriptor) bool {
 	return desc.Delivery == nil || d.opts.Secrets != nil && len(d.opts.Secrets.Usable(p, desc.Tool)) > 0
 }
 
-// named resolves the selector of a delivery to a reference of the caller's, and no
+// name resolves the selector of a delivery to a reference of the caller's, and no
 // further (S0-39, S0-40). The arguments then name that reference: the alias may mean
 // another secret by the time somebody has answered.
-func (d *Dispatcher) named(c *call, args *catalog.Args) *capabilities.Error {
-	if c.d.Delivery == nil {
+func (d *Dispatcher) name(q *resolved) *capabilities.Error {
+	if q.desc.Delivery == nil {
 		return nil
 	}
-	id, alias := c.d.Delivery.Selector(args.Canonical)
-	ref, err := d.opts.Secrets.Find(c.req.Principal, c.d.Tool, id, alias)
+	id, alias := q.desc.Delivery.Selector(q.args.Canonical)
+	ref, err := d.opts.Secrets.Find(q.principal, q.desc.Tool, id, alias)
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	c.secret, args.Canonical = ref, c.d.Delivery.Named(ref.ID)
+	q.secret, q.args.Canonical = ref, q.desc.Delivery.Named(ref.ID)
 	return nil
 }
 
 // shown gives what a person may see of a delivery beside the evidence arguments
 // (S0-33).
-func (c *call) shown(evidence map[string]any) map[string]any {
-	if c.secret.ID == "" {
+func (q *resolved) shown(evidence map[string]any) map[string]any {
+	if q.secret.ID == "" {
 		return evidence
 	}
 	out := map[string]any{}
 	for k, v := range evidence {
 		out[k] = v
 	}
-	if c.secret.Alias != "" {
-		out[c.d.Delivery.Alias] = c.secret.Alias
+	if q.secret.Alias != "" {
+		out[q.desc.Delivery.Alias] = q.secret.Alias
 	}
-	if c.secret.Display != "" {
-		out["display_name"] = c.secret.Display
+	if q.secret.Display != "" {
+		out["display_name"] = q.secret.Display
 	}
 	return out
 }
@@ -77,18 +60,17 @@ func (c *call) shown(evidence map[string]any) map[string]any {
 // deliver orders a call that needs a secret. The node's guard accepts it first; only
 // then is the reference looked up again, the fact recorded, the value resolved,
 // sealed to the node's key of this call, and forgotten here.
-func (d *Dispatcher) deliver(ctx context.Context, c *call, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-	nodes, ok := d.opts.Nodes.(Deliverer)
-	if !ok {
-		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway has no way to hand a node a secret")
-	}
-	return nodes.Deliver(ctx, c.node.ID, t, progress, func(key []byte) ([]byte, error) {
+func (d *Dispatcher) deliver(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	o, t := c.Of(), d.ticket(c)
+	return d.opts.Nodes.Deliver(ctx, o.node.ID, t, progress, func(key []byte) ([]byte, error) {
 		// It may have been taken back while somebody was asked.
-		ref, err := d.opts.Secrets.Find(c.req.Principal, c.d.Tool, c.secret.ID, "")
+		ref, err := d.opts.Secrets.Find(o.principal, o.desc.Tool, o.secret.ID, "")
 		if err != nil {
 			return nil, err
 		}
-		err = d.opts.Ledger.Append(ctx, c.draft(ledger.KindSecretResolved, &packet.Resolved{Reference: ref.ID, Alias: ref.Alias, Envelope: c.sealed.HashHex(), Grant: c.permit.Grant}))
+		err = d.opts.Ledger.Append(ctx, o.draft(ledger.KindSecretResolved, &packet.Resolved{
+			Reference: ref.ID, Alias: ref.Alias, Envelope: o.sealed.HashHex(), Grant: o.permit.Grant,
+		}))
 		if err != nil {
 			return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 		}
@@ -104,13 +86,13 @@ func (d *Dispatcher) deliver(ctx context.Context, c *call, t *wire.Ticket, progr
 // acknowledge says of a delivery what the gateway knows, whatever the node says
 // beyond "done" (S0-42). Of a call of an earlier process only the node still knows
 // the reference.
-func (c *call) acknowledge(output []byte) []byte {
+func (c *openCall) acknowledge(output []byte) []byte {
 	if c.secret.ID == "" {
 		return output
 	}
-	out := map[string]string{"status": "ok", c.d.Delivery.Reference: c.secret.ID}
+	out := map[string]string{"status": "ok", c.desc.Delivery.Reference: c.secret.ID}
 	if c.secret.Alias != "" {
-		out[c.d.Delivery.Alias] = c.secret.Alias
+		out[c.desc.Delivery.Alias] = c.secret.Alias
 	}
 	if c.secret.Display != "" {
 		out["display_name"] = c.secret.Display

@@ -10,23 +10,17 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// A step of a running call is a call (DESIGN section 15). Its node asks for it on the
-// parent's stream; here it goes the way of every call, with the parent's caller, lane and
-// node, and its packets name the parent. It is no request of its own: it has no request
-// ID, no place in the queue and no caller but the parent's handler.
-
-// Conductor is a transport whose calls can take steps.
-type Conductor interface {
-	// Conduct is Dispatch; order answers each step that the node asks for, beside
-	// others, and ended takes how those that had a ticket ended.
-	Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
-		order func(context.Context, *wire.Step) *wire.StepOrder, ended func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error)
-}
+// A step of a running call is a call. Its node asks for it on the parent's stream; here it
+// goes the way of every call, with the parent's caller, lane and node, and its packets name
+// the parent. It is no request of its own: it has no request ID, no place among the running
+// calls and no caller but the parent's handler.
 
 const (
 	// stepMargin is what a call keeps of its time, while one of its steps waits for a
@@ -40,158 +34,147 @@ const (
 // steps are those of one call.
 type steps struct {
 	d      *Dispatcher
-	parent *call
+	parent *order
 	began  time.Time
 	cancel context.CancelCauseFunc // of the parent's order
 
 	writing sync.Mutex // of ends
 
 	mu    sync.Mutex
-	open  map[uint32]*call // durable, and not ended
+	open  map[uint32]*step // durable, and not ended
 	taint []string         // what they have read, beside the lane's
 	ends  []stepEnd        // not durable yet
 	flush *time.Timer
 	off   bool // no end is taken any more
 }
 
+// step is one of them under way, and what it holds.
+type step struct {
+	number uint32
+	x      *execution.Execution
+	held   holds
+	call   *openCall // once it is committed
+}
+
 // stepEnd is how a step ended.
 type stepEnd struct {
-	c    *call
+	c    *openCall
 	r    capabilities.Result
 	last ledger.Draft
 }
 
 // conduct orders a call that takes steps.
-func (d *Dispatcher) conduct(ctx context.Context, c *call, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-	nodes, ok := d.opts.Nodes.(Conductor)
-	if !ok {
-		return wire.Answer{}, nil, capabilities.Errorf(capabilities.CodeNotSupported, "this gateway has no way to judge the steps of a call")
-	}
+func (d *Dispatcher) conduct(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &steps{d: d, parent: c, began: time.Now(), cancel: cancel, open: map[uint32]*call{}}
+	s := &steps{d: d, parent: c.Of(), began: time.Now(), cancel: cancel, open: map[uint32]*step{}}
+	t := d.ticket(c)
 	t.Steps = true
-	answer, blobs, err := nodes.Conduct(ctx, c.node.ID, t, progress, s.order, s.ended)
+	answer, blobs, err := d.opts.Nodes.Conduct(ctx, s.parent.node.ID, t, progress, s.order, s.ended)
 	s.close()
 	return answer, blobs, err
 }
 
 // order carries one step through the hops, up to its ticket.
 func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
-	c := s.call(ctx, m)
+	p := s.parent
+	r := Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token}
+	t := newTrail(&r, time.Now())
+	t.parent, t.own, t.request.Step = p.id, true, m.Number
+	if err := s.d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
+		return refusedStep(m.Number, err)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	c.life = ctx
-	f := newFlight(func(cause error) { // a step that runs ends with its call
+	one := &step{number: m.Number, x: execution.New(func(cause error) { // a step that runs ends with its call
 		cancel(cause)
 		if s.ordered(m.Number) {
 			s.cancel(cause)
 		}
-	})
-	landed := s.d.airborne.start(f, c.id)
-	c.over = func() { landed(); cancel(nil) }
-	if err := s.admit(ctx, c, f); err != nil {
+	})}
+	ended := s.d.running.Start(one.x, t.id)
+	one.held.add(func() { ended(); cancel(nil) })
+	c, err := s.admit(ctx, t, r, one)
+	if err != nil {
 		err = because(ctx, err)
-		if !c.unrecorded {
-			s.d.refuse(c, err)
-		}
-		c.end()
+		s.d.refuse(ctx, t, err)
+		one.held.release()
 		return refusedStep(m.Number, err)
 	}
-	s.d.opts.Log.Debug("tools.dispatch.step", "hop", "dispatch", "call", c.id, "parent", s.parent.id, "step", m.Number)
-	t := s.d.ticket(c)
-	t.Parent, t.Step = s.parent.id, m.Number
-	return &wire.StepOrder{Number: m.Number, Ticket: t}
+	s.d.opts.Log.Debug("tools.dispatch.step", "hop", "dispatch", "call", t.id, "parent", p.id, "step", m.Number)
+	ticket := s.d.ticket(c)
+	ticket.Parent, ticket.Step = p.id, m.Number
+	return &wire.StepOrder{Number: m.Number, Ticket: ticket}
 }
 
-func (s *steps) call(ctx context.Context, m *wire.Step) *call {
-	now, p := time.Now(), s.parent
-	return &call{
-		id: newCallID(now), began: now, ctx: ctx, parent: p.id, step: m.Number,
-		req: Request{Caller: p.req.Caller, Tool: m.Tool, Args: m.Args, Surface: p.req.Surface, Token: p.req.Token},
-	}
-}
-
-// admit is hops 2 to 7 of a step. What a person answers, they answer within the
+// admit is hops 2 to 7 of a step, without 5. What a person answers, they answer within the
 // parent's time.
-func (s *steps) admit(ctx context.Context, c *call, f *flight) *capabilities.Error {
-	d := s.d
-	if err := d.refusals.over(c.req.Principal, c.began); err != nil {
-		c.unrecorded = true // counted, not told one by one
-		return err
-	}
-	for _, hop := range []struct {
-		n  int
-		do func(*call) *capabilities.Error
-	}{{2, d.resolve}, {2, s.fits}, {2, d.halted}, {3, s.place}, {4, d.decide}} {
-		if err := hop.do(c); err != nil {
-			return err
-		}
-		c.ended(hop.n)
-	}
-	if err := d.yield(ctx, c, f); err != nil {
-		return err
-	}
-	if c.within = s.left() - stepMargin; c.within < s.left()/2 {
-		c.within = s.left() / 2
-	}
-	err := d.consent(ctx, c)
-	if c.permit.Grant != "" {
-		permit, over := c.permit, c.over
-		c.over = func() { d.opts.Consent.Ended(permit); over() }
-	}
+func (s *steps) admit(ctx context.Context, t *trail, r Request, one *step) (*committed, *capabilities.Error) {
+	q, err := s.d.resolve(ctx, t, r) // hop 2
 	if err != nil {
-		return err
+		return nil, err
 	}
-	leave, err := d.occupy(ctx, c, f)
-	over := c.over
-	c.over = func() { leave(); over() }
+	if err := s.fits(q); err != nil {
+		return nil, err
+	}
+	n, err := s.place(q) // hop 3: where the parent is
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.ended(6)
-	return s.commit(ctx, c)
+	v, err := s.d.decide(n) // hop 4
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.permit(ctx, v, one) // hop 6
+	if err != nil {
+		return nil, err
+	}
+	return s.commit(ctx, p, one) // hop 7
 }
 
 // fits is what a step has to be beside a valid call.
-func (s *steps) fits(c *call) *capabilities.Error {
+func (s *steps) fits(q *resolved) *capabilities.Error {
 	p := s.parent
 	switch {
-	case !p.d.Takes(c.d):
-		return capabilities.Errorf(capabilities.CodeUnknownTool, "%s takes no step of %s", p.d.Tool, c.d.Tool)
-	case c.args.NodeID != "":
+	case !p.desc.Takes(q.desc):
+		return capabilities.Errorf(capabilities.CodeUnknownTool, "%s takes no step of %s", p.desc.Tool, q.desc.Tool)
+	case q.args.NodeID != "":
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, "node_id: the steps of a call run where it runs").WithHint("Leave it out.")
 	case s.left() <= 0:
 		return &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	}
-	c.args.NodeID = p.args.NodeID // as the parent was asked for
-	c.args.Timeout = min(c.args.Timeout, s.left())
-	if c.args.Purpose == "" {
-		c.args.Purpose = p.args.Purpose
+	q.args.NodeID = p.args.NodeID // as the parent was asked for
+	q.args.Timeout = min(q.args.Timeout, s.left())
+	if q.args.Purpose == "" {
+		q.args.Purpose = p.args.Purpose
 	}
+	q.request.Requested, q.request.TimeoutMS = q.args.NodeID, q.args.Timeout.Milliseconds()
 	return nil
 }
 
 // left is what the parent has of its time.
 func (s *steps) left() time.Duration { return s.parent.args.Timeout - time.Since(s.began) }
 
-// place is hop 3: the parent's node, if it is still one for this step, and if the parent
-// is still allowed what it was.
-func (s *steps) place(c *call) *capabilities.Error {
+// place is hop 3: the parent's node, if it is still one for this step, and if the parent is
+// still allowed what it was.
+func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 	p := s.parent
-	c.engine, c.taint = s.d.opts.Policy(), s.tainted()
-	if err := s.standing(c.engine); err != nil {
-		return err
+	n := &routed{resolved: q, engine: s.d.opts.Policy(), taint: s.tainted()}
+	q.looksAt(n.engine, n.taint)
+	if err := s.standing(n.engine); err != nil {
+		return nil, err
 	}
-	c.node, c.routing = nodeByID(s.d.opts.Nodes.Snapshot(), p.node.ID), p.routing
-	if c.node == nil {
-		return &capabilities.Error{Code: capabilities.CodeNodeNotPaired}
+	if n.node = nodeByID(s.d.opts.Nodes.Snapshot(), p.node.ID); n.node == nil {
+		return nil, &capabilities.Error{Code: capabilities.CodeNodeNotPaired}
 	}
-	capability := c.d.NodeCapability()
-	if v := route.Check(c.node, capability, nil); !v.Eligible() {
-		return (&capabilities.Error{Code: v.Code}).WithHint(v.Fix).WithDetails(map[string]any{"reason": v.Reason, "fix": v.Fix})
+	capability := q.desc.NodeCapability()
+	if v := route.Check(n.node, capability, nil); !v.Eligible() {
+		q.goesTo(n.node, capabilities.Readiness{}, p.routing)
+		return nil, (&capabilities.Error{Code: v.Code}).WithHint(v.Fix).WithDetails(map[string]any{"reason": v.Reason, "fix": v.Fix})
 	}
-	c.ready = c.node.Readiness[capability]
-	return nil
+	n.ready = n.node.Readiness[capability]
+	q.goesTo(n.node, n.ready, p.routing)
+	q.passed(hopPlace)
+	return n, nil
 }
 
 // standing refuses the steps of a call that would not be allowed any more: policy has
@@ -199,7 +182,7 @@ func (s *steps) place(c *call) *capabilities.Error {
 func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	p := s.parent
 	if p.permit.Grant != "" && !s.d.opts.Consent.Stands(p.permit) {
-		return capabilities.Errorf(capabilities.CodeConsentDenied, "What a person granted %s with was taken back or is over, so it takes no more steps.", p.d.Tool)
+		return capabilities.Errorf(capabilities.CodeConsentDenied, "What a person granted %s with was taken back or is over, so it takes no more steps.", p.desc.Tool)
 	}
 	if now.SnapshotID() == p.engine.SnapshotID() {
 		return nil
@@ -207,9 +190,28 @@ func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	request := p.policyRequest(p.node)
 	request.Consented, request.Time = p.permit.Grant != "", time.Now()
 	if v := now.Decide(request); v.Effect != policy.Allow {
-		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "Policy has changed and no longer allows %s, so it takes no more steps.", p.d.Tool)
+		return capabilities.Errorf(capabilities.CodeDeniedByPolicy, "Policy has changed and no longer allows %s, so it takes no more steps.", p.desc.Tool)
 	}
 	return nil
+}
+
+// permit is hop 6 of a step.
+func (s *steps) permit(ctx context.Context, v *decided, one *step) (*permitted, *capabilities.Error) {
+	w := &waiter{d: s.d, x: one.x}
+	v, err := w.yield(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	within := max(s.left()-stepMargin, s.left()/2)
+	p, err := s.d.ask(ctx, v, within, &one.held)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = w.occupy(ctx, p, &one.held); err != nil {
+		return nil, err
+	}
+	p.passed(hopPermit)
+	return p, nil
 }
 
 // reads notes that a step has read what is not to be trusted.
@@ -224,7 +226,7 @@ func (s *steps) reads(family string) {
 // tainted is what the lane has read, with what the steps have read whose ends are not
 // durable yet.
 func (s *steps) tainted() []string {
-	lane := s.d.taints.of(s.parent.req.Caller)
+	lane := s.d.taints.Of(s.parent.lane, s.parent.principal)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.taint {
@@ -237,20 +239,19 @@ func (s *steps) tainted() []string {
 
 // commit is hop 7: the step's request, decision and intent, with the ends of the steps
 // before it.
-func (s *steps) commit(ctx context.Context, c *call) *capabilities.Error {
+func (s *steps) commit(ctx context.Context, p *permitted, one *step) (*committed, *capabilities.Error) {
 	ends := s.takeEnds()
-	c.along = func(tx *store.Tx) error { return s.endIn(tx, ends) }
-	if err := s.d.commit(ctx, c); err != nil {
+	c, err := s.d.commit(ctx, p, func(tx *store.Tx) error { return s.endIn(tx, ends) })
+	if err != nil {
 		s.giveBack(ends)
-		c.unrecorded = err.Code != capabilities.CodeConsentDenied
-		return err
+		return nil, err
 	}
 	s.told(ends)
-	c.ended(7)
+	one.call = openOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open[c.step] = c
-	return nil
+	s.open[one.number] = one
+	return c, nil
 }
 
 func (s *steps) ordered(number uint32) bool {
@@ -259,24 +260,25 @@ func (s *steps) ordered(number uint32) bool {
 	return s.open[number] != nil
 }
 
-// ended takes the node's word of how a step ended. It becomes durable with the next
-// step's commit, or soon.
+// ended takes the node's word of how a step ended. It becomes durable with the next step's
+// commit, or soon.
 func (s *steps) ended(m *wire.StepEnd) {
 	s.mu.Lock()
-	c := s.open[m.Number]
+	one := s.open[m.Number]
 	delete(s.open, m.Number)
 	s.mu.Unlock()
-	if c == nil {
+	if one == nil {
 		return // never ordered, or told twice
 	}
+	c := one.call
 	c.answered(time.Duration(m.Answer.DurationUS) * time.Microsecond)
-	e := end{answer: m.Answer}
+	e := opencalls.End{Answer: m.Answer}
 	r := c.conclude(e)
 	if r.Untrusted {
-		s.reads(c.req.Tool.Family())
+		s.reads(c.tool.Family())
 	}
 	body := c.endBody(&r, &e)
-	c.end()
+	one.held.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = append(s.ends, stepEnd{c, r, c.draft(terminalKind(body.Status), body)})
@@ -308,11 +310,11 @@ func (s *steps) giveBack(ends []stepEnd) {
 
 func (s *steps) endIn(tx *store.Tx, ends []stepEnd) error {
 	for i := range ends {
-		f := fateEnded // no retry asks for a step
+		f := opencalls.FateEnded // no retry asks for a step
 		if ends[i].r.Code == capabilities.CodeUnknownOutcome {
-			f = fateUnknown
+			f = opencalls.FateUnknown
 		}
-		if err := s.d.endIn(tx, ends[i].c, rowOpen, ends[i].last, &ends[i].r, f); err != nil {
+		if err := s.d.endIn(tx, ends[i].c, opencalls.Open, ends[i].last, &ends[i].r, f); err != nil {
 			return err
 		}
 	}
@@ -321,7 +323,7 @@ func (s *steps) endIn(tx *store.Tx, ends []stepEnd) error {
 
 func (s *steps) told(ends []stepEnd) {
 	for i := range ends {
-		s.d.finished(ends[i].c, &ends[i].r)
+		s.d.finished(ends[i].c.trail, &ends[i].r)
 	}
 }
 
@@ -338,14 +340,14 @@ func (s *steps) writeEnds() {
 	if err != nil {
 		s.d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", s.parent.id, "steps", len(ends), "err", err)
 		for i := range ends {
-			s.d.settler.watch(ends[i].c.row)
+			s.d.open.Watch(ends[i].c.row)
 		}
 	}
 	s.told(ends)
 }
 
-// close records what is known when the parent has ended, and has the node's journal tell
-// of the steps that it said nothing of.
+// close records what is known when the parent has ended, and has the node's journal tell of
+// the steps that it said nothing of.
 func (s *steps) close() {
 	s.mu.Lock()
 	s.off = true
@@ -353,37 +355,26 @@ func (s *steps) close() {
 	s.open = nil
 	s.mu.Unlock()
 	s.writeEnds()
-	for _, c := range open {
-		c.end()
-		s.settle(c)
+	for _, one := range open {
+		one.held.release()
+		s.settle(one.call)
 	}
 }
 
 // settle waits for the node's word on a step whose parent has ended.
-func (s *steps) settle(c *call) {
+func (s *steps) settle(c *openCall) {
 	d := s.d
 	if !d.begin() {
 		return // the next process takes it up
 	}
-	told := d.settler.add(c.row, time.Now().Add(settleGrace))
+	told := d.open.Await(c.row, time.Now().Add(opencalls.SettleGrace))
 	go func() {
 		defer d.background.Done()
 		if e, ok := <-told; ok {
-			d.record(c, e)
+			d.record(context.Background(), c, e)
 		}
 	}()
 }
-
-// end frees what a step holds while it is under way; idempotent.
-func (c *call) end() {
-	if over := c.over; over != nil {
-		c.over = nil
-		over()
-	}
-}
-
-// isStep reports whether the call was taken by another.
-func (c *call) isStep() bool { return c.parent != "" }
 
 func refusedStep(number uint32, e *capabilities.Error) *wire.StepOrder {
 	o := &wire.StepOrder{Number: number, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}

@@ -27,6 +27,7 @@ const (
 	KindCallFailed     Kind = "tool.call.failed"
 	KindCallReconciled Kind = "tool.call.reconciled"
 	KindCallPending    Kind = "tool.call.pending_approval"
+	KindCallRepeated   Kind = "tool.call.repeated" // it got the outcome of another call
 
 	KindSecretResolved Kind = "secret.resolved" // a value leaves the vault for a call
 

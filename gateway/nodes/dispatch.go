@@ -194,24 +194,10 @@ func open(ctx context.Context, conn *quic.Conn) (*exchange, error) {
 		}
 		return nil, disconnected(err)
 	}
-	return exchangeOn(ctx, stream), nil
-}
-
-func exchangeOn(ctx context.Context, stream *quic.Stream) *exchange {
 	c := &exchange{stream: stream}
 	c.reader = wire.NewReader(c)
 	c.stop = context.AfterFunc(ctx, func() { c.reset(wire.ResetCancelled) })
-	return c
-}
-
-// follow has the stream reset by the end of another context from now on; false if it
-// was reset already.
-func (c *exchange) follow(ctx context.Context) bool {
-	if !c.stop() {
-		return false
-	}
-	c.stop = context.AfterFunc(ctx, func() { c.reset(wire.ResetCancelled) })
-	return true
+	return c, nil
 }
 
 // Write counts what the connection took over, because a ticket that is not whole

@@ -43,8 +43,6 @@ type session struct {
 	floor uint64 // tickets of this session have a higher sequence
 	// stopEpoch is the node's, for tickets: written by the session's goroutine.
 	stopEpoch atomic.Uint64
-	holds     bool                         // the node takes held tickets
-	held      atomic.Int32                 // those that wait for their Go
 	steps     bool                         // the node asks for each step of a call
 	addrs     atomic.Pointer[[]netip.Addr] // its device's, as it says; shared, never changed
 	takesDone bool                         // the node takes a person's word on secrets
@@ -174,7 +172,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
-	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), holds: hello.Holds, steps: hello.Steps, takesDone: hello.TakesDone, asks: hello.Asks}
+	s := &session{node: peer.Node, conn: conn, control: control, epoch: n.epochs.Add(1), floor: n.sequence.Load(), frames: newFrames(), steps: hello.Steps, takesDone: hello.TakesDone, asks: hello.Asks}
 	s.placed(hello.Addrs)
 	r, code := n.enter(s, peer.Key, hello)
 	if r == nil {

@@ -60,14 +60,6 @@ func (s *Store) Tidy(ctx context.Context, fn func(tx *Tx) error) error {
 	return err
 }
 
-// Idle reports that nobody writes or waits to write at this moment, and that whoever
-// wrote last was alone: between two commits of a crowd nothing is idle.
-func (s *Store) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.busy && s.last <= 1
-}
-
 func (s *Store) write(ctx context.Context, fn func(tx *Tx) error, terminal bool) error {
 	if err := ctx.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")

@@ -10,15 +10,16 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
 // tasks waits until the one task is in that state.
-func (a *arena) task(state dispatch.TaskState) dispatch.Task {
+func (a *arena) task(state task.State) task.Task {
 	a.t.Helper()
-	var last []dispatch.Task
+	var last []task.Task
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		all, err := a.Dispatcher.Tasks(context.Background(), "")
+		all, err := a.Tasks.Tasks(context.Background(), "")
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -27,7 +28,7 @@ func (a *arena) task(state dispatch.TaskState) dispatch.Task {
 		}
 	}
 	a.t.Fatalf("no task is %s: %+v", state, last)
-	return dispatch.Task{}
+	return task.Task{}
 }
 
 // allow answers what waits now.
@@ -51,7 +52,7 @@ func TestADeferredCallRunsOnce(t *testing.T) {
 		t.Fatalf("the identical call asks anew: %+v", r)
 	}
 	a.allow()
-	a.task(dispatch.TaskEnded)
+	a.task(task.Ended)
 	if a.h.Runs("later") != 1 {
 		t.Fatalf("ran %d times", a.h.Runs("later"))
 	}
@@ -77,12 +78,12 @@ func TestWhoHasASayInDeferring(t *testing.T) {
 	if r := a.call(site.ToolEcho, `{"text":"x"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Fatalf("%+v", r)
 	}
-	a.task(dispatch.TaskWaiting)
+	a.task(task.Waiting)
 	if a.h.Runs("x") != 0 {
 		t.Error("it ran")
 	}
 	a.allow()
-	if a.task(dispatch.TaskEnded); a.h.Runs("x") != 1 {
+	if a.task(task.Ended); a.h.Runs("x") != 1 {
 		t.Errorf("ran %d times", a.h.Runs("x"))
 	}
 	b := enter(t, site.Options{Rules: plain + `@id("now") forbid (principal, action == Action::"tool.fixture.echo", resource) unless { context.consent };`})
@@ -97,7 +98,7 @@ func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 	if r := a.press(caller("agent", "main"), `{"text":"kept"}`); r.Code != capabilities.CodeApprovalPending {
 		t.Fatalf("%+v", r)
 	}
-	old := a.task(dispatch.TaskWaiting)
+	old := a.task(task.Waiting)
 	a.Restart()
 	a.node.AwaitReady()
 	w := a.waiting()
@@ -105,7 +106,7 @@ func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 		t.Fatalf("%+v, ran %d times", w, a.h.Runs("kept"))
 	}
 	a.allow()
-	if done := a.task(dispatch.TaskEnded); done.Code != "" || a.h.Runs("kept") != 1 {
+	if done := a.task(task.Ended); done.Code != "" || a.h.Runs("kept") != 1 {
 		t.Errorf("%+v, ran %d times", done, a.h.Runs("kept"))
 	}
 }
@@ -146,9 +147,9 @@ func TestADeferredCallIsJudgedAnew(t *testing.T) {
 			if r := a.press(caller("agent", "main"), `{"text":"x"}`); r.Code != capabilities.CodeApprovalPending {
 				t.Fatalf("%+v", r)
 			}
-			a.task(dispatch.TaskWaiting)
+			a.task(task.Waiting)
 			between(a)
-			if done := a.task(dispatch.TaskEnded); done.Code == "" || a.h.Runs("x") != 0 {
+			if done := a.task(task.Ended); done.Code == "" || a.h.Runs("x") != 0 {
 				t.Errorf("%+v, ran %d times", done, a.h.Runs("x"))
 			}
 		})

@@ -41,7 +41,7 @@ type childOptions struct {
 	HTTP    string        // gateway: where to listen
 	QUIC    string        // gateway: where to listen; node: where to dial
 	Witness string        // node: the file that says what ran
-	Pause   string        // gateway: while this file is there, no word follows a commit
+	Pause   string        // gateway: while this file is there, no ticket follows a commit
 	Wait    time.Duration // gateway: how long a call waits for a person; 0: nobody is asked
 }
 
@@ -76,7 +76,7 @@ func playGateway(c context.Context, o childOptions, log *slog.Logger) error {
 		return err
 	}
 	if o.Pause != "" {
-		log = slog.New(&afterCommit{Handler: log.Handler(), held: new(sync.Map), stay: func(call string) {
+		log = slog.New(&afterCommit{Handler: log.Handler(), stay: func(call string) {
 			for first := true; ; first = false {
 				if _, err := os.Stat(o.Pause); err != nil {
 					return

@@ -184,7 +184,7 @@ func stories(t *testing.T, export []byte, pins ledger.Pins) map[capabilities.Cal
 		}
 		must(t, json.Unmarshal(line, &p))
 		kind, ok := strings.CutPrefix(string(p.Kind), "tool.call.")
-		if p.Type != "packet" || !ok {
+		if p.Type != "packet" || !ok || p.Kind == ledger.KindCallRepeated { // a repetition is no story: it names one
 			continue
 		}
 		s := all[p.Call]

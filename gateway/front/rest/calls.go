@@ -18,6 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/task"
 )
 
 type callBody struct {
@@ -56,7 +57,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
-		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID, Waits: true,
+		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
 	})
 	result.Output = fill(result.Output, result.Blobs)
 	return result, nil
@@ -399,7 +400,7 @@ func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
 					return calls // as far as it is known
 				}
 				for i := range all {
-					waiting[all[i].ID] = all[i].State != dispatch.TaskEnded
+					waiting[all[i].ID] = all[i].State != task.Ended
 				}
 			}
 			if !waiting[v.task] {

@@ -4,19 +4,19 @@ import (
 	"context"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/task"
 )
 
-// Tasks is the deferred calls; gateway/dispatch implements it. An empty owner is
+// Tasks is the deferred calls; gateway/task implements it. An empty owner is
 // everybody.
 type Tasks interface {
-	Tasks(ctx context.Context, owner capabilities.PrincipalID) ([]dispatch.Task, error)
+	Tasks(ctx context.Context, owner capabilities.PrincipalID) ([]task.Task, error)
 	DropTask(ctx context.Context, owner capabilities.PrincipalID, id string, by capabilities.PrincipalID) error
 }
 
 type taskList struct {
-	Tasks []dispatch.Task `json:"tasks"`
+	Tasks []task.Task `json:"tasks"`
 }
 
 // ownerOf is whose tasks a caller sees: its own, or everybody's.
@@ -38,7 +38,7 @@ func (s *Server) tasks(c *visit, _ none) (taskList, error) {
 
 // refresh names the question that each task waits for now. A restart forgets the one
 // that was kept with it; while the task is asked for anew, it is another one.
-func (s *Server) refresh(all []dispatch.Task) {
+func (s *Server) refresh(all []task.Task) {
 	asked := map[string]string{}
 	for _, a := range s.opts.Consent.Approvals() {
 		if a.Task != "" {
@@ -47,11 +47,11 @@ func (s *Server) refresh(all []dispatch.Task) {
 	}
 	for i := range all {
 		t := &all[i]
-		if t.State == dispatch.TaskEnded {
+		if t.State == task.Ended {
 			continue
 		}
 		if id := asked[t.ID]; id != "" {
-			t.State, t.Approval = dispatch.TaskWaiting, id
+			t.State, t.Approval = task.Waiting, id
 		} else if _, err := s.opts.Consent.Approval(t.Approval); err != nil {
 			t.Approval = ""
 		}

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/task"
 )
 
 // deferred is one deferred call of alice's.
 type deferred struct{}
 
-func (deferred) Tasks(_ context.Context, owner capabilities.PrincipalID) ([]dispatch.Task, error) {
+func (deferred) Tasks(_ context.Context, owner capabilities.PrincipalID) ([]task.Task, error) {
 	if owner != "" && owner != "alice" {
-		return []dispatch.Task{}, nil
+		return []task.Task{}, nil
 	}
-	return []dispatch.Task{{ID: "t-1", State: dispatch.TaskWaiting, Principal: "alice", Tool: "tool.desktop.act", Approval: "a-of-an-earlier-process"}}, nil
+	return []task.Task{{ID: "t-1", State: task.Waiting, Principal: "alice", Tool: "tool.desktop.act", Approval: "a-of-an-earlier-process"}}, nil
 }
 
 func (d deferred) DropTask(ctx context.Context, owner capabilities.PrincipalID, id string, _ capabilities.PrincipalID) error {
@@ -30,13 +30,13 @@ func TestTasks(t *testing.T) {
 	a := start(t)
 	other := a.Token("bob", "agent")
 	for token, want := range map[string]int{a.agent: 1, other: 0, a.operator: 1} {
-		var list struct{ Tasks []dispatch.Task }
+		var list struct{ Tasks []task.Task }
 		a.ok(token, "GET", "/v1/tasks", "", &list)
 		if len(list.Tasks) != want {
 			t.Errorf("%+v", list)
 		}
 	}
-	var list struct{ Tasks []dispatch.Task }
+	var list struct{ Tasks []task.Task }
 	if a.ok(a.agent, "GET", "/v1/tasks", "", &list); list.Tasks[0].Approval != "" {
 		t.Errorf("a question that nobody can answer any more is named: %+v", list.Tasks[0])
 	}

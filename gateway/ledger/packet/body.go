@@ -7,8 +7,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Body is the body of a packet of this package: *Request, *Decision, *Dispatch, *End or
-// *Resolved.
+// Body is the body of a packet of this package: *Request, *Decision, *Dispatch, *End,
+// *Repeated or *Resolved.
 type Body interface {
 	// append appends the members in canonical form; ok=false leaves it to reflection.
 	append(o *object) (ok bool)
@@ -144,6 +144,15 @@ type Observed struct {
 	Key    string `json:"key"`
 	Detail string `json:"detail,omitempty"`
 	Count  uint32 `json:"count"`
+}
+
+// Repeated is the body of tool.call.repeated: a call that was answered with the outcome of
+// another one. Nothing of it was carried out.
+type Repeated struct {
+	Of        capabilities.CallID    `json:"repeats_call_id"`
+	How       string                 `json:"how"` // joined: it ran; replayed: it had ended; deferred: it was kept
+	RequestID capabilities.RequestID `json:"request_id,omitempty"`
+	Surface   string                 `json:"surface,omitempty"`
 }
 
 // Resolved is the body of secret.resolved: which secret leaves the vault for which call.

@@ -53,6 +53,8 @@ func TestBodiesStayTheSame(t *testing.T) {
 			`{"approval":"a-1","artifacts":[{"artifact_id":"art_1","mime":"video/webm","size":9},{"artifact_id":"art_2","code":"artifact_unavailable","mime":"a/b","size":0}],"blobs":[{"digest":"dd","field":"bytesBase64","mime":"image/png","size":4},{"field":"x","mime":"y","size":0}],"code":"cancelled","did":{"app":"Editor","fields":3,"typed":12},"duration_ms":12.25,"effect":"confirmed","ended_by":"person","hops_us":[1,20,300],"isolation_given":"t2","observed":[{"count":2,"detail":"example.com","key":"network.http"},{"count":0,"key":"k"}],"output_digest":"cc","parent_call_id":"call_1","status":"ok","task":"t-1"}`,
 		},
 		{&End{Did: &Did{}}, `{"did":{},"status":""}`},
+		{&Repeated{}, `{"how":"","repeats_call_id":""}`},
+		{&Repeated{Of: "call_1", How: "joined", RequestID: "r-1", Surface: "mcp"}, `{"how":"joined","repeats_call_id":"call_1","request_id":"r-1","surface":"mcp"}`},
 		{&Resolved{}, `{"envelope_hash":"","secret_ref_id":""}`},
 		{&Resolved{Reference: "ref-1", Alias: "bank", Envelope: "bb", Grant: "g-1"}, `{"envelope_hash":"bb","grant":"g-1","secret_alias":"bank","secret_ref_id":"ref-1"}`},
 	} {
@@ -108,8 +110,9 @@ func TestBodiesAreCanonical(t *testing.T) {
 			Under: under, Target: text("target"), Grants: append([]string{}, texts("grants")...), Isolation: capabilities.IsolationClass(text("class")),
 			Given: capabilities.IsolationClass(text("class given")), DeadlineMS: rapid.Int64Range(0, 1e9).Draw(t, "deadline"),
 		}
+		repeated := &Repeated{Of: under.Parent, How: text("how"), RequestID: request.RequestID, Surface: text("repeated surface")}
 		secret := &Resolved{Reference: text("reference"), Alias: text("alias"), Envelope: text("sealed"), Grant: text("secret grant")}
-		for _, b := range []Body{request, decision, intent, end, secret} {
+		for _, b := range []Body{request, decision, intent, end, secret, repeated} {
 			want, err := canonical.Marshal(b)
 			if err != nil {
 				t.Fatal(err)

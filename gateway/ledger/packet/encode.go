@@ -84,6 +84,14 @@ func (d *Dispatch) append(o *object) bool {
 	return true
 }
 
+func (r *Repeated) append(o *object) bool {
+	o.must("how", r.How)
+	o.must("repeats_call_id", string(r.Of))
+	o.text("request_id", string(r.RequestID))
+	o.text("surface", r.Surface)
+	return true
+}
+
 func (e *End) append(o *object) bool {
 	o.text("approval", e.Approval)
 	if len(e.Artifacts) > 0 && !o.value("artifacts", e.Artifacts) {

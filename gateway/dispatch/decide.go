@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// decided is a routed call that policy does not deny, with the envelope that it was decided
+// on. Only decide makes one, and granted for what a person's grant makes of it.
+type decided struct {
+	*routed
+	verdict policy.Decision // Allow or Ask
+	sealed  *policy.Sealed  // nil: it is unroutable, and there is no envelope for what does not run
+	accepts bool            // policy accepted an isolation below the class by name
+}
+
+// decide is hop 4: the envelope is built and the decision made on it.
+func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
+	v := &decided{routed: n, verdict: n.judge(n.node)}
+	if n.unroutable == nil {
+		var err *capabilities.Error
+		if v.sealed, err = n.seal(&v.verdict, grant{}); err != nil {
+			return nil, err
+		}
+	}
+	n.judged(&v.verdict)
+	if v.verdict.Effect == policy.Deny {
+		return nil, n.policyError(&v.verdict)
+	}
+	n.decision.Degraded = ""
+	if v.sealed != nil && n.node != nil && (n.ready.Degraded != "" || n.ready.Isolation.Rank() < v.sealed.Isolation.Rank()) {
+		v.accepts, n.decision.Degraded = true, n.ready.Degraded
+	}
+	n.passed(hopDecide)
+	return v, nil
+}
+
+// judge returns policy's verdict on this call on node at (nil: no node); the last one is
+// remembered.
+func (n *routed) judge(at *route.Node) policy.Decision {
+	request := n.policyRequest(at)
+	if n.last.Snapshot == "" || n.about != request.Node.ID {
+		n.last, n.about = n.engine.Decide(request), request.Node.ID
+	}
+	return n.last
+}
+
+// policyRequest is the question to policy about this call on node at; at is nil for tools
+// of the gateway.
+func (n *routed) policyRequest(at *route.Node) policy.Request {
+	r := n.req.Caller.policyRequest(n.desc, at)
+	r.Args, r.Time, r.Taint = n.args.Canonical, n.began, n.taint
+	if n.unroutable != nil {
+		// Nothing will run, so what the node gives now is not the question.
+		r.Given, r.Degraded = capabilities.ClassSession, ""
+	}
+	return r
+}
+
+// policyRequest is the question about a tool on a node before there is a call.
+func (d *Dispatcher) policyRequest(caller Caller, desc *catalog.Descriptor, n *route.Node) policy.Request {
+	r := caller.policyRequest(desc, n)
+	r.Taint = d.taints.Of(caller.Lane, caller.Principal)
+	return r
+}
+
+func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.Request {
+	r := policy.Request{
+		Principal: caller.Principal, User: policy.IsUser(caller.Role), Role: caller.Role, Lane: caller.Lane,
+		Tool: d.Tool, Time: time.Now(),
+	}
+	if n != nil {
+		ready := n.Readiness[d.NodeCapability()]
+		r.Node = policy.Node{ID: n.ID, Label: n.Summary.Label, Platform: n.Summary.Platform, Trust: n.Summary.Trust, Labels: n.Labels}
+		r.Given, r.Degraded = ready.Isolation, ready.Degraded
+	}
+	return r
+}
+
+// roleAgent is the role of tokens that agents hold; every other role is a person's.
+const roleAgent = policy.RoleAgent
+
+// grant is what a person's word adds to a decision; the zero value: nobody was asked.
+type grant struct {
+	permit consent.Permit
+	from   *policy.Sealed // the envelope before an escalation; nil: nothing was added
+}
+
+// seal builds the envelope of a verdict as of now: when the call came in, and what a person
+// took to answer.
+func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilities.Error) {
+	created := n.began.Add(n.waited)
+	in := policy.EnvelopeInput{
+		Profile: n.engine.Profile(n.desc.Tool), Principal: n.principal, Role: n.req.Role, Lane: n.lane,
+		Requested: n.args.NodeID, Node: n.policyRequest(n.node).Node, ArgsDigest: n.mac[:], Policy: n.engine.SnapshotID(),
+		Narrowed: n.narrowed(g.permit), Created: created, Expires: created.Add(ticketLifetime + n.args.Timeout), Taint: n.taint,
+	}
+	in.Withheld, in.Escalation = reductions(v, g)
+	if n.routing != nil {
+		in.Selected, in.Mode = n.routing.Selected, n.routing.Mode
+	}
+	sealed, err := policy.BuildEnvelope(in)
+	if err != nil {
+		return nil, capabilities.AsError(err)
+	}
+	n.sealedAs(sealed)
+	return sealed, nil
+}
+
+// reductions returns what an envelope leaves out of the declared keys, and what a person's
+// grant adds to it once. What only a grant adds is not there before: the first envelope
+// stays as it was, and names less (S1-38).
+func reductions(v *policy.Decision, g grant) (withheld []string, x *policy.Escalation) {
+	if len(v.Withheld)+len(v.Escalated) == 0 {
+		return nil, nil
+	}
+	withheld = append(slices.Clone(v.Withheld), v.Escalated...)
+	if g.from == nil || len(v.Escalated) == 0 {
+		return withheld, nil
+	}
+	return withheld, &policy.Escalation{
+		Code: escalationCode(g.permit.Kind), Delta: v.Escalated, From: g.from.HashHex(), Grant: g.permit.Grant,
+		Reason: "a person granted what policy gives with consent only",
+	}
+}
+
+func escalationCode(k consent.Kind) policy.EscalationCode {
+	switch k {
+	case consent.KindCall:
+		return policy.EscalatedByCall
+	case consent.KindLease:
+		return policy.EscalatedByLease
+	}
+	return policy.EscalatedBySession
+}

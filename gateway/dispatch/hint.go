@@ -1,0 +1,139 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// placeError makes a refusal by policy say what policy said, and reports whether it is one:
+// the node was named and is denied, or every node that could do it is.
+func (n *routed) placeError(err *capabilities.Error) (refusal *capabilities.Error, byPolicy bool) {
+	err = n.nameRules(err)
+	denied := err.Code == capabilities.CodeNodeDeniedByPolicy
+	ambiguity, _ := err.Details.(route.Ambiguity)
+	// Nodes are there and ready, and every one of them is denied this call.
+	onlyPolicy := ambiguity.Detail == route.DetailNone && len(ambiguity.Candidates) > 0
+	for _, at := range ambiguity.Candidates {
+		onlyPolicy = onlyPolicy && at.Code == capabilities.CodeNodeDeniedByPolicy
+	}
+	if !denied && !onlyPolicy {
+		return err, false
+	}
+	out := *err
+	if denied {
+		out.Message = "Policy denies this tool on that node: " + n.last.Reason
+	} else if len(ambiguity.Candidates) == 1 {
+		out.Message = "Policy denies this call: " + n.last.Reason
+	} else {
+		out.Message = "Policy denies this call on every node that could do it: " + n.last.Reason
+	}
+	if hint := n.ruleHint(&n.last); hint != "" {
+		out.Hint = hint
+	}
+	if n.last.Code == capabilities.CodeIsolationUnavailable {
+		out.Code, out.Message = capabilities.CodeIsolationUnavailable, n.last.Reason
+	} else if hint := closedAddress(n.desc, n.args.Canonical); hint != "" && len(n.last.Determining) == 0 {
+		out.Hint = hint
+	}
+	return &out, true
+}
+
+// nameRules puts into a refused selection how to see the rules in the way, for callers
+// who may see them.
+func (n *routed) nameRules(err *capabilities.Error) *capabilities.Error {
+	if !readsPolicy(n.req.Role) {
+		return err
+	}
+	out := *err
+	switch about := err.Details.(type) {
+	case route.Candidate:
+		if about.Reason == capabilities.ReasonHiddenByPolicy {
+			about.Fix = ruleFix(n.desc.Tool, about.Node)
+			out.Details, out.Hint = about, about.Fix
+		}
+	case route.Ambiguity:
+		for i, at := range about.Candidates {
+			if at.Reason == capabilities.ReasonHiddenByPolicy {
+				about.Candidates[i].Fix = ruleFix(n.desc.Tool, at.Node) // the list is this refusal's own
+			}
+		}
+	}
+	return &out
+}
+
+// ruleFix says how to see the rule that denies a tool on a node.
+func ruleFix(tool capabilities.ToolID, node capabilities.NodeID) string {
+	return "'handrail policy explain " + string(tool) + " --node " + string(node) + "' shows the rule."
+}
+
+// readsPolicy reports whether callers of a role may see the rules.
+func readsPolicy(role string) bool {
+	return principal.Allow(principal.Role(role), principal.ActReadPolicy)
+}
+
+// policyError is a refusal by a verdict.
+func (n *routed) policyError(v *policy.Decision) *capabilities.Error {
+	e := capabilities.Errorf(v.Code, "%s", v.Reason)
+	e.Hint = n.ruleHint(v)
+	return e
+}
+
+// ruleHint tells callers who may read the policy which rule denies the call, and how to look
+// at it: nobody is told to ask the admin who is the admin. Nothing for others.
+func (n *routed) ruleHint(v *policy.Decision) string {
+	if !readsPolicy(n.req.Role) {
+		return ""
+	}
+	how := "'handrail policy explain " + string(n.req.Tool) + "' shows what policy looks at."
+	switch rules := v.Determining; len(rules) {
+	case 0:
+		return "No rule permits it; " + how
+	case 1:
+		return "The rule is " + rules[0] + "; " + how
+	default:
+		return "The rules are " + strings.Join(rules[:min(len(rules), maxRulesNamed)], ", ") + "; " + how
+	}
+}
+
+// unasked has the refusal of a call that nobody could be asked about name the rule that
+// asks, for callers who may see it.
+func (n *routed) unasked(e *capabilities.Error) *capabilities.Error {
+	if e.Code == capabilities.CodeConsentUnavailable && e.Hint == "" && readsPolicy(n.req.Role) {
+		return e.WithHint("Permit it by policy: 'handrail policy explain " + string(n.req.Tool) + "' names the rule that asks.")
+	}
+	return e
+}
+
+// maxRulesNamed bounds how many rules a hint names.
+const maxRulesNamed = 8
+
+// closedAddress is what to do about an address that no shipped rule opens: one on this
+// machine or in a local network, or one that is none of the web. Nothing for others.
+func closedAddress(d *catalog.Descriptor, args []byte) string {
+	if !slices.Contains(d.Evidence.Args, "/url") {
+		return ""
+	}
+	root, err := canonical.Decode(args, canonical.Limits{})
+	if err != nil {
+		return ""
+	}
+	v, given := root.Get("url")
+	to := policy.ClassifyURL(v.Str)
+	switch {
+	case !given:
+		return ""
+	case to.Scheme != "http" && to.Scheme != "https":
+		return "Give an address that begins with http:// or https://; others are closed, unless a rule opens them."
+	case to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate:
+		return to.Origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + to.Origin +
+			" ('handrail ci' has the same flag), or see \"Opening one more origin\" in docs/policy.md."
+	}
+	return ""
+}

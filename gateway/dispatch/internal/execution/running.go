@@ -1,0 +1,63 @@
+package execution
+
+import (
+	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Running is the executions that run now. The zero value is empty. All methods are safe
+// for concurrent use.
+type Running struct {
+	mu  sync.Mutex
+	all map[*Execution]capabilities.CallID
+}
+
+// Start counts e in; the caller calls ended at its end.
+func (r *Running) Start(e *Execution, call capabilities.CallID) (ended func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = make(map[*Execution]capabilities.CallID)
+	}
+	r.all[e] = call
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.all, e)
+	}
+}
+
+// CancelAll ends every running execution and returns how many there were.
+func (r *Running) CancelAll(cause error) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e := range r.all {
+		e.cancel(cause)
+	}
+	return len(r.all)
+}
+
+// CancelCall ends the executions of one call; false if none runs.
+func (r *Running) CancelCall(call capabilities.CallID, cause error) (found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e, id := range r.all {
+		if id == call {
+			e.cancel(cause)
+			found = true
+		}
+	}
+	return found
+}
+
+// Cancel ends one execution, if it runs.
+func (r *Running) Cancel(e *Execution, cause error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, runs := r.all[e]
+	if runs {
+		e.cancel(cause)
+	}
+	return runs
+}

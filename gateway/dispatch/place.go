@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// routed is a resolved call with its node, which is nil for a tool of the gateway. Only
+// place makes one, and steps.place for a step.
+type routed struct {
+	*resolved
+	engine *policy.Engine // the policy of this moment
+	taint  []string       // what its lane and its caller have read
+	node   *route.Node
+	ready  capabilities.Readiness // of the capability on node
+	// unroutable: no node can take it now. It may only meet the earlier call of its request
+	// ID, which went to node.
+	unroutable *capabilities.Error
+
+	last  policy.Decision     // the last answer of policy about this call
+	about capabilities.NodeID // the node that it is about
+}
+
+// place is hop 3: the node. Policy takes part with the real arguments, so that a node on
+// which this very call is denied is no candidate (S0-14).
+func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabilities.Error) {
+	n := &routed{resolved: q, engine: d.opts.Policy(), taint: d.taints.Of(q.lane, q.principal)}
+	q.looksAt(n.engine, n.taint)
+	capability := q.desc.NodeCapability()
+	if capability == "" {
+		q.passed(hopPlace)
+		return n, nil
+	}
+	for {
+		changed := d.opts.Nodes.Changed()
+		roster := d.opts.Nodes.Snapshot()
+		selection, err := route.Select(route.Input{
+			Requested: q.args.NodeID, Attached: d.opts.Lanes.Attached(q.lane), Capability: capability,
+			Implicit: q.desc.Routing.Implicit, Nodes: roster,
+			PolicyDenied: func(id capabilities.NodeID) bool { return n.judge(nodeByID(roster, id)).Effect == policy.Deny },
+		})
+		if err == nil {
+			n.node = nodeByID(roster, selection.Node)
+			n.ready = n.node.Readiness[capability]
+			q.goesTo(n.node, n.ready, selection.Routing(q.args.NodeID))
+			q.passed(hopPlace)
+			return n, nil
+		}
+		refusal, byPolicy := n.placeError(err)
+		if at := d.earlier(ctx, q, roster); at != nil && !byPolicy {
+			n.node, n.unroutable = at, refusal
+			q.goesTo(at, capabilities.Readiness{}, nil)
+			q.passed(hopPlace)
+			return n, nil
+		}
+		if !route.Away(err) || !d.mayComeBack(ctx, q, changed) {
+			if byPolicy {
+				q.denied = true
+				q.judged(&n.last)
+			}
+			return nil, refusal
+		}
+	}
+}
+
+// A gateway that has just started waits for its nodes before it says that they are
+// away: they come back within moments.
+const (
+	justStarted = 5 * time.Second
+	comeBack    = time.Second
+)
+
+// mayComeBack waits for a change of the roster, for as long as q may wait for nodes
+// that a start has cut off. False: it may not, or not any longer.
+func (d *Dispatcher) mayComeBack(ctx context.Context, q *resolved, changed <-chan struct{}) bool {
+	if !d.opts.AwaitNodes || q.began.Sub(d.served) > justStarted {
+		return false
+	}
+	wait := time.NewTimer(time.Until(q.began.Add(comeBack)))
+	defer wait.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// earlier returns the node that a call of q's request ID went to. A retry is about that
+// call: that its node is away now, or that another came beside it, must not hide what became
+// of it. nil when there was none, or when the node was put out since.
+func (d *Dispatcher) earlier(ctx context.Context, q *resolved, roster []route.Node) *route.Node {
+	if q.req.RequestID == "" {
+		return nil
+	}
+	var id capabilities.NodeID
+	if runs := d.executions.Get(execution.Key{Principal: q.principal, Request: q.req.RequestID}); runs != nil {
+		id = runs.Node
+	} else {
+		c, found, err := d.open.Find(ctx, q.principal, q.req.RequestID)
+		if err != nil || !found {
+			return nil
+		}
+		id = c.Node
+	}
+	n := nodeByID(roster, id)
+	if n == nil {
+		return nil
+	}
+	switch route.Check(n, q.desc.NodeCapability(), nil).Code {
+	case "", capabilities.CodeNodeNotReady, capabilities.CodeCapabilityNotAdvertised:
+		return n
+	}
+	return nil
+}
+
+func nodeByID(roster []route.Node, id capabilities.NodeID) *route.Node {
+	for i := range roster {
+		if roster[i].ID == id {
+			return &roster[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+)
+
+// tellAwayEvery is how often the calls that were turned away are recorded.
+const tellAwayEvery = time.Second
+
+// kindTurnedAway records calls that were turned away before dispatch: how many, whose, of
+// which tools.
+const kindTurnedAway ledger.Kind = "gateway.calls.muted"
+
+// turnedAway refuses the call of a principal that is over its rate for refusals, before
+// anything of it is looked at. It is counted, not recorded by itself.
+func (d *Dispatcher) turnedAway(who capabilities.PrincipalID, tool capabilities.ToolID, now time.Time) *capabilities.Error {
+	if _, known := d.opts.Registry.Get(tool); !known {
+		tool = "" // a name out of the air is not recorded
+	}
+	return d.refusals.TurnAway(who, tool, now)
+}
+
+// tellTurnedAway records, for each principal, how many calls nobody looked at.
+func (d *Dispatcher) tellTurnedAway(ctx context.Context) {
+	for who, tools := range d.refusals.Take() {
+		var all uint64
+		list := make([]map[string]any, 0, len(tools))
+		for _, tool := range slices.Sorted(maps.Keys(tools)) {
+			all += tools[tool]
+			list = append(list, map[string]any{"tool_id": tool, "calls": tools[tool]})
+		}
+		d.opts.Log.Warn("tools.dispatch.muted", "principal", who, "refusals", all)
+		err := d.opts.Ledger.Append(ctx, ledger.Draft{Kind: kindTurnedAway, Principal: who, Body: map[string]any{"refusals": all, "tools": list}})
+		if err != nil && ctx.Err() == nil {
+			d.opts.Log.Error("tools.dispatch.unrecorded", "principal", who, "refusals", all, "err", err)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+)
+
+// repeats are the packets of repetitions, by what they say.
+func (h *house) repeats() (all []packet.Repeated, calls []capabilities.CallID) {
+	h.t.Helper()
+	found, err := h.ledger.Packets(context.Background(), ledger.Query{Kind: ledger.KindCallRepeated, Limit: 100})
+	must(h.t, err)
+	for i := range found {
+		var body packet.Repeated
+		must(h.t, json.Unmarshal(found[i].Body, &body))
+		all, calls = append(all, body), append(calls, found[i].Call)
+	}
+	return all, calls
+}
+
+// A repetition that joins, and one that gets the recorded outcome, leave a packet that names
+// the call that they repeat, before they have its result (S4-43).
+func TestARepetitionNamesItsCall(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	began, finish := make(chan struct{}), make(chan struct{})
+	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		close(began)
+		<-finish
+		return answering(`{"result":1}`)(nil, nil, nil)
+	}
+	h := newHouse(t, nodes, nil)
+	first, joined := make(chan capabilities.Result, 1), make(chan capabilities.Result, 1)
+	go func() { first <- h.evaluate("r1") }()
+	<-began
+	go func() { joined <- h.evaluate("r1") }()
+	h.awaitWaiters("r1", 2)
+	close(finish)
+	r := <-first
+	<-joined
+	if again := h.evaluate("r1"); again.Call != r.Call {
+		t.Errorf("%+v", again)
+	}
+	all, calls := h.repeats()
+	if len(all) != 2 || all[0].How != repeatJoined || all[1].How != repeatReplayed {
+		t.Fatalf("%+v", all)
+	}
+	for i, body := range all {
+		if body.Of != r.Call || body.RequestID != "r1" || body.Surface != "test" || calls[i] == r.Call || calls[i] == "" {
+			t.Errorf("%s: %+v", calls[i], body)
+		}
+	}
+	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
+}
+
+// Who is over the rate for refusals leaves no packets, and is counted with its tools.
+func TestCallsThatAreTurnedAway(t *testing.T) {
+	h := newHouse(t, newFakeNodes("n1"), nil)
+	for range 2000 {
+		h.refusals.Count(agentCaller.Principal, h.served)
+	}
+	for _, tool := range []capabilities.ToolID{toolEvaluate, toolEvaluate, "tool.made.up"} {
+		r := h.call(t.Context(), tool, `{}`, "")
+		want(t, r, capabilities.StatusError, capabilities.CodeOverloaded)
+		h.wantKinds(r.Call)
+	}
+	h.stop() // the last word
+	found, err := h.ledger.Packets(t.Context(), ledger.Query{Kind: kindTurnedAway, Limit: 100})
+	must(t, err)
+	calls := map[capabilities.ToolID]int{}
+	for i := range found {
+		var body struct {
+			Refusals int
+			Tools    []struct {
+				Tool  capabilities.ToolID `json:"tool_id"`
+				Calls int
+			}
+		}
+		must(t, json.Unmarshal(found[i].Body, &body))
+		for _, one := range body.Tools {
+			calls[one.Tool] += one.Calls
+		}
+		if found[i].Principal != agentCaller.Principal || body.Refusals == 0 {
+			t.Errorf("%+v", found[i])
+		}
+	}
+	if calls[toolEvaluate] != 2 || calls[""] != 1 || len(calls) != 2 {
+		t.Errorf("%v", calls)
+	}
+}

@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Caller is who calls and from where.
+type Caller struct {
+	Principal capabilities.PrincipalID
+	Role      string // from the token's record
+	Lane      capabilities.LaneID
+	// Self says by what it is known that a person makes this call in the console with their
+	// own hands; empty: it is not known. Only a surface for people sets it.
+	Self string
+}
+
+// Request is one call as a surface hands it in.
+type Request struct {
+	Caller
+	Tool capabilities.ToolID
+	Args json.RawMessage // as the caller sent them
+	// RequestID makes a retry recognisable; empty means that there is none.
+	RequestID capabilities.RequestID
+	Surface   string                      // "mcp", "rest": for the ledger
+	Token     string                      // the ID of the token it came with; empty: none did
+	Progress  func(capabilities.Progress) // nil: not wanted
+	// Elicits says that the surface can put a question to the person at the client,
+	// and will do so itself when it is told that one waits.
+	Elicits bool
+	// Inside says that the call is the gateway's own way to do what a person asked a
+	// surface for: it may be of a tool that is not model-facing.
+	Inside bool
+	// Task is the deferred call that this carries out; only gateway/task sets it.
+	Task string
+}

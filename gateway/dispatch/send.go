@@ -1,0 +1,109 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/opencalls"
+	"github.com/handrail-dev/handrail/gateway/registry"
+)
+
+const (
+	// ticketLifetime is how long a ticket may lie on the node before it starts.
+	ticketLifetime = 10 * time.Second
+	// answerGrace is how much longer than the call itself the gateway waits for the
+	// node's own word about its deadline.
+	answerGrace = 5 * time.Second
+)
+
+// send is hops 8 to 10: the committed call goes to its transport, and its answer comes. It
+// is the only way to one.
+func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capabilities.Progress)) opencalls.End {
+	o := c.Of()
+	if o.node == nil {
+		return d.provide(ctx, o)
+	}
+	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout+answerGrace, silent)
+	defer cancel()
+	o.passed(hopSend)
+	answer, blobs, err := d.transport(ctx, c, progress)
+	if err == nil {
+		o.answered(time.Duration(answer.DurationUS) * time.Microsecond)
+		return opencalls.End{Answer: answer, Blobs: blobs}
+	}
+	e := capabilities.AsError(err)
+	// A node that stays silent past the deadline and the grace has not said that the
+	// deadline passed: it may be cut off, and may have finished in time.
+	if e.Code != capabilities.CodeUnknownOutcome && context.Cause(ctx) != error(silent) {
+		return opencalls.End{Err: e, Cut: ctx.Err() != nil && e.Code != capabilities.CodeNodeDisconnected}
+	}
+	// The node may have run it: only its journal knows.
+	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", o.id, "tool", o.tool, "node", o.node.ID, "err", err)
+	told, ok := <-d.open.Await(o.row, o.began.Add(o.waited+o.args.Timeout+opencalls.SettleGrace))
+	if !ok {
+		return opencalls.End{Err: e, LeaveOpen: true}
+	}
+	return told
+}
+
+// transport has the node run c, in the way that its descriptor asks for.
+func (d *Dispatcher) transport(ctx context.Context, c *committed, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	o := c.Of()
+	switch {
+	case o.desc.TakesSteps():
+		return d.conduct(ctx, c, progress)
+	case o.desc.Delivery != nil:
+		return d.deliver(ctx, c, progress)
+	}
+	return d.opts.Nodes.Dispatch(ctx, o.node.ID, d.ticket(c), progress)
+}
+
+// ticket makes the order to the node, but for its sequence.
+func (d *Dispatcher) ticket(c *committed) *wire.Ticket {
+	o := c.Of()
+	t := &wire.Ticket{
+		Call: o.id, Tool: o.tool, Capability: o.desc.NodeCapability(), Lane: o.lane, Node: o.node.ID,
+		Args: o.args.Canonical, ArgsDigest: sha256.Sum256(o.args.Canonical),
+		Envelope: o.sealed.Bytes, Grants: o.grants(),
+		LifetimeMS: uint32(ticketLifetime.Milliseconds()), DeadlineMS: uint32(o.args.Timeout.Milliseconds()),
+	}
+	t.SiteEpoch, _ = d.opts.Stop()
+	return t
+}
+
+// provide runs a tool of the gateway itself. A panic there costs its own call.
+func (d *Dispatcher) provide(ctx context.Context, o *order) (e opencalls.End) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.opts.Log.Error("call.panic", "call", o.id, "tool", o.tool, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			e = opencalls.End{Err: capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")}
+		}
+	}()
+	p, ok := d.opts.Registry.Provider(o.tool)
+	if !ok {
+		return opencalls.End{Err: capabilities.Errorf(capabilities.CodeNotSupported, "%s is not available on this gateway", o.tool)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout, &capabilities.Error{Code: capabilities.CodeDeadlineExceeded})
+	defer cancel()
+	out, err := p.Execute(ctx, registry.Order{
+		Caller: registry.Context{Lane: o.lane, Principal: o.principal, Role: o.req.Role}, Call: o.id, Args: o.args.Canonical,
+	})
+	if err != nil {
+		return opencalls.End{Err: capabilities.AsError(err), Cut: ctx.Err() != nil}
+	}
+	body, err := canonical.Marshal(out.Result)
+	if err != nil {
+		return opencalls.End{Err: capabilities.AsError(err)}
+	}
+	return opencalls.End{Blobs: out.Blobs, Answer: wire.Answer{
+		Status: capabilities.StatusOK, Output: body, Effect: out.Effect, Evidence: out.Evidence, Untrusted: out.Untrusted,
+		Isolation: capabilities.ClassT0,
+	}}
+}
