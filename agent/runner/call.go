@@ -92,9 +92,8 @@ type admitted struct {
 	handler capabilities.Handler
 	ready   capabilities.Readiness
 	seen    *withhold.Call
-	shown   func(capabilities.Place) bool // what it can look at
-	screen  bool                          // it says what is on the screen
-	waited  time.Duration                 // for a person
+	screen  bool          // it says what is on the screen
+	waited  time.Duration // for a person
 }
 
 // admit asks everything and everybody on the device that has a say in a ticket. The caller
@@ -127,7 +126,7 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 	}
 	a := &admitted{
 		arrived: c, tool: tool, handler: handler, ready: ready, waited: waited,
-		seen: r.withhold.Enter(t.Lane, principalOf(t)), shown: shownBy(handler, tool, t.Lane), screen: showsScreen(handler, tool),
+		seen: r.withhold.Enter(t.Lane, shownBy(handler, tool, t.Lane), principalOf(t)), screen: showsScreen(handler, tool),
 	}
 	if no := a.withheld(); no != nil {
 		a.leave()
@@ -197,7 +196,7 @@ func (s *started) invocation() capabilities.Invocation {
 		},
 		Observe: s.recorder.Observe,
 		Pasting: func(where func() capabilities.Place) error { return coded(s.seen.Pasting(where)) },
-		Looking: func() error { return coded(s.seen.Refuses(s.shown)) },
+		Looking: func() error { return coded(s.seen.Refuses()) },
 	}
 }
 

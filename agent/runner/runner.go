@@ -100,6 +100,7 @@ func New(o Options) (*Runner, error) {
 		disowned: make(map[capabilities.CallID]time.Time),
 	}
 	r.withhold.Restore(o.Deliveries, o.KeepDeliveries)
+	r.withhold.Names(o.Catalog.FieldNames())
 	for _, h := range o.Handlers {
 		for _, c := range h.Capabilities() {
 			if _, ok := o.Catalog.ByCapability(c); !ok {

@@ -18,14 +18,14 @@ func (s *started) withholding(do handle) handle {
 		if err == nil {
 			err = coded(s.withheld())
 		}
-		if clean, no := s.seen.Blobs(out.Blobs, s.shown); err == nil && no != nil {
+		if clean, no := s.seen.Blobs(out.Blobs); err == nil && no != nil {
 			err = no
 		} else {
 			out.Blobs = clean
 		}
 		// Files are read by nobody here, and a secret in the clipboard is in none of a room.
 		if err == nil && len(out.Artifacts) > 0 && !sensing(s.tool) {
-			err = coded(s.seen.Refuses(s.shown))
+			err = coded(s.seen.Refuses())
 		}
 		return out, err
 	}
@@ -62,12 +62,12 @@ func (a *admitted) redact(answer *wire.Answer) {
 // texts are kept free of.
 func (a *admitted) withheld() *capabilities.Error {
 	if a.screen {
-		if err := a.seen.RefusesAll(a.shown); err != nil {
+		if err := a.seen.RefusesAll(); err != nil {
 			return err
 		}
 	}
 	if looks(a.tool) {
-		return a.seen.Refuses(a.shown)
+		return a.seen.Refuses()
 	}
 	return nil
 }

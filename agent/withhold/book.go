@@ -19,6 +19,7 @@ type Book struct {
 	// earlier is what was open when the node ended last; keep makes what is open durable.
 	earlier []Open
 	keep    func([]Open) error
+	names   map[string]bool // see Names
 
 	keeping sync.Mutex // one writing of what is open at a time; taken before mu
 }
@@ -48,7 +49,8 @@ type pasted struct {
 	place     capabilities.Place
 }
 
-// maxPasted bounds the places that are remembered; the oldest go first.
+// maxPasted bounds the places that are remembered of one principal. Beyond it the whole
+// screen is a place of the lane that pastes: none is ever forgotten for another.
 const maxPasted = 256
 
 // Call is one call on this node, from before it may look until its answer left.
@@ -56,19 +58,20 @@ type Call struct {
 	book      *Book
 	began     uint64
 	lane      capabilities.LaneID
+	shows     func(capabilities.Place) bool
 	principal func() capabilities.PrincipalID
 }
 
-// Enter notes that a call of a lane begins. principal is asked only if there is a secret.
-// The caller calls Leave.
-func (b *Book) Enter(lane capabilities.LaneID, principal func() capabilities.PrincipalID) *Call {
+// Enter notes that a call of a lane begins. shows tells which places the call can look at.
+// shows and principal are asked only if there is a secret. The caller calls Leave.
+func (b *Book) Enter(lane capabilities.LaneID, shows func(capabilities.Place) bool, principal func() capabilities.PrincipalID) *Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.calls == nil {
 		b.calls = map[*Call]struct{}{}
 	}
 	b.clock++
-	c := &Call{book: b, began: b.clock, lane: lane, principal: sync.OnceValue(principal)}
+	c := &Call{book: b, began: b.clock, lane: lane, shows: shows, principal: sync.OnceValue(principal)}
 	b.calls[c] = struct{}{}
 	return c
 }
@@ -175,14 +178,20 @@ func (c *Call) seen(want func(*hold) bool) []*hold {
 	return slices.DeleteFunc(maybe, func(h *hold) bool { return h.principal != who })
 }
 
-// kept gives the secrets that the call's texts are kept free of.
+// kept gives the secrets that the call's texts are kept free of: those of a call that can
+// look at the screen, which is where the clipboard gets pasted. Elsewhere a value cannot
+// be, and what is taken out of a text there would only say which guess was right.
 func (c *Call) kept() []*hold {
-	return c.seen(func(h *hold) bool { gone := h.gone(); return gone == 0 || gone > c.began })
+	all := c.seen(func(h *hold) bool { gone := h.gone(); return gone == 0 || gone > c.began })
+	if len(all) > 0 && !c.shows(screen{}) {
+		return nil
+	}
+	return all
 }
 
-// Refuses gives why the call may not look at what shows tells of, or nil: a secret lies in
-// the clipboard, or was pasted there.
-func (c *Call) Refuses(shows func(capabilities.Place) bool) *capabilities.Error {
+// Refuses gives why the call may not look at what it shows, or nil: a secret lies in the
+// clipboard, or was pasted there.
+func (c *Call) Refuses() *capabilities.Error {
 	if len(c.seen(func(h *hold) bool { return h.cleared == 0 || h.cleared > c.began })) > 0 {
 		return &capabilities.Error{Code: capabilities.CodeSecretHeld}
 	}
@@ -196,7 +205,7 @@ func (c *Call) Refuses(shows func(capabilities.Place) bool) *capabilities.Error 
 	who := c.principal()
 	for _, p := range all {
 		// One that was left may come back, as by a tab's history.
-		if p.principal == who && shows(p.place) && p.place.Here() {
+		if p.principal == who && c.shows(p.place) && p.place.Here() {
 			return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was pasted into what this call looks at, so pictures and scripts are refused there.").
 				WithHint("Read it with a snapshot, or go on to another page or close the window. A person can say that it is done: 'handrail secret done " + string(c.lane) + "'.")
 		}
@@ -225,10 +234,21 @@ func (c *Call) Pasting(where func() capabilities.Place) *capabilities.Error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !slices.Contains(b.pasted, p) {
-		b.pasted = append(b.pasted, p)
-		b.pasted = b.pasted[max(0, len(b.pasted)-maxPasted):]
+	if slices.Contains(b.pasted, p) {
+		return nil
 	}
+	theirs := 0
+	for _, o := range b.pasted {
+		if o.principal == who {
+			theirs++
+		}
+	}
+	if theirs >= maxPasted {
+		if p.place = (screen{}); slices.Contains(b.pasted, p) {
+			return nil
+		}
+	}
+	b.pasted = append(b.pasted, p)
 	return nil
 }
 

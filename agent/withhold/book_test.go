@@ -31,18 +31,18 @@ func text(c *Call, s string) string {
 // before, and not when it answers after.
 func TestEveryMomentCounts(t *testing.T) {
 	var b Book
-	before := b.Enter("main", as("anna"))
-	other := b.Enter("main", as("bob"))
-	delivery := b.Enter("main", as("anna"))
+	before := b.Enter("main", everything, as("anna"))
+	other := b.Enter("main", everything, as("bob"))
+	delivery := b.Enter("main", everything, as("anna"))
 	release := delivery.Hold(capabilities.NewSecret([]byte("hunter22")))
-	during := b.Enter("main", as("anna"))
+	during := b.Enter("main", everything, as("anna"))
 	const said = `{"text":"it is hunter22."}`
 	for name, c := range map[string]*Call{"before": before, "during": during, "delivery": delivery} {
-		if got := text(c, said); got != `{"text":"it is [secret]."}` || c.Refuses(everything) == nil {
+		if got := text(c, said); got != `{"text":"it is [secret]."}` || c.Refuses() == nil {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if text(other, said) != said || other.Refuses(everything) != nil {
+	if text(other, said) != said || other.Refuses() != nil {
 		t.Error("another principal's results tell whether a guess is right")
 	}
 	if b.Held() != 1 {
@@ -50,19 +50,19 @@ func TestEveryMomentCounts(t *testing.T) {
 	}
 	release()
 	release()
-	looks := b.Enter("main", as("anna"))
-	if got := text(looks, said); got == said || looks.Refuses(everything) != nil || b.Held() != 0 {
+	looks := b.Enter("main", everything, as("anna"))
+	if got := text(looks, said); got == said || looks.Refuses() != nil || b.Held() != 0 {
 		t.Errorf("once it is cleared texts are kept free of it, and pictures are not refused: %s", got)
 	}
 	looks.Leave()
 	b.CloseLane("another")
 	b.CloseLane("main")
-	after := b.Enter("main", as("anna"))
-	if text(after, said) != said || after.Refuses(everything) != nil || b.Held() != 0 {
+	after := b.Enter("main", everything, as("anna"))
+	if text(after, said) != said || after.Refuses() != nil || b.Held() != 0 {
 		t.Error("kept back although its lane ended before the call began")
 	}
 	for name, c := range map[string]*Call{"before": before, "during": during} {
-		if text(c, said) == said || c.Refuses(everything) == nil {
+		if text(c, said) == said || c.Refuses() == nil {
 			t.Errorf("%s: told after its lane ended", name)
 		}
 	}
@@ -81,7 +81,7 @@ func TestNoTextHoldsIt(t *testing.T) {
 		value := rapid.StringN(4, 40, -1).Draw(t, "value")
 		around := rapid.StringN(0, 20, -1).Draw(t, "around")
 		var b Book
-		c := b.Enter("main", as("anna"))
+		c := b.Enter("main", everything, as("anna"))
 		c.Hold(capabilities.NewSecret([]byte(value)))
 		output, err := json.Marshal(map[string]any{
 			"plain": around + value + around, "hex": hex.EncodeToString([]byte(value)),
@@ -110,16 +110,16 @@ func TestNoTextHoldsIt(t *testing.T) {
 
 func TestBlobs(t *testing.T) {
 	var b Book
-	c := b.Enter("main", as("anna"))
+	c := b.Enter("main", everything, as("anna"))
 	picture := []capabilities.Blob{{MIME: "image/png", Bytes: []byte("x")}}
-	if got, err := c.Blobs(picture, everything); err != nil || len(got) != 1 {
+	if got, err := c.Blobs(picture); err != nil || len(got) != 1 {
 		t.Error("a picture was refused for nothing")
 	}
 	release := c.Hold(capabilities.NewSecret([]byte("4711")))
-	if _, err := c.Blobs(picture, everything); err == nil || err.Code != capabilities.CodeSecretHeld {
+	if _, err := c.Blobs(picture); err == nil || err.Code != capabilities.CodeSecretHeld {
 		t.Error("a picture left")
 	}
-	if got, err := c.Blobs([]capabilities.Blob{{MIME: "text/html", Bytes: []byte("<b>4711</b>")}}, everything); err != nil || string(got[0].Bytes) != "<b>[secret]</b>" {
+	if got, err := c.Blobs([]capabilities.Blob{{MIME: "text/html", Bytes: []byte("<b>4711</b>")}}); err != nil || string(got[0].Bytes) != "<b>[secret]</b>" {
 		t.Errorf("%v %v", got, err)
 	}
 	if got := text(c, `{"pin":4711,"n":47110,"deep":[-4711]}`); got != `{"pin":"[secret]","n":47110,"deep":[-4711]}` {
@@ -141,7 +141,7 @@ func FuzzReplaceJSON(f *testing.F) {
 			return
 		}
 		forms := formsOf(capabilities.NewSecret([]byte(value)))
-		out := forms.replaceJSON(data)
+		out := forms.replaceJSON(data, nil)
 		if json.Valid(data) && !json.Valid(out) {
 			t.Fatalf("%q became %q, which is no JSON", data, out)
 		}
@@ -152,7 +152,7 @@ func FuzzReplaceJSON(f *testing.F) {
 // are, and so is what only looks like it.
 func TestPiecesAreKeptBack(t *testing.T) {
 	var b Book
-	c := b.Enter("main", as("anna"))
+	c := b.Enter("main", everything, as("anna"))
 	c.Hold(capabilities.NewSecret([]byte("Zq7-Hunter-Kx42=====é€ß")))
 	for said, want := range map[string]string{
 		"Zq7-H_unter-Kx42": "[secret]_[secret]", "the Hunter's": "the [secret]'s", "Hun ter": "Hun ter", "=====": "=====", "x====y": "x====y",
@@ -220,7 +220,7 @@ func TestAPlaceIsNotLookedAt(t *testing.T) {
 	only := func(p spot) func(capabilities.Place) bool {
 		return func(o capabilities.Place) bool { return o == capabilities.Place(p) }
 	}
-	c := b.Enter("main", as("anna"))
+	c := b.Enter("main", everything, as("anna"))
 	paste := func(c *Call, s spot) *capabilities.Error {
 		return c.Pasting(func() capabilities.Place { return s })
 	}
@@ -228,7 +228,7 @@ func TestAPlaceIsNotLookedAt(t *testing.T) {
 		t.Error("a paste of nothing is noted")
 	}
 	release := c.Hold(capabilities.NewSecret([]byte("hunter22")))
-	other := b.Enter("main", as("bob"))
+	other := b.Enter("main", everything, as("bob"))
 	if err := paste(other, second); err == nil || err.Code != capabilities.CodeSecretHeld {
 		t.Error("somebody else pastes it")
 	}
@@ -241,22 +241,23 @@ func TestAPlaceIsNotLookedAt(t *testing.T) {
 	if c.Leave(); len(b.pasted) != 2 {
 		t.Errorf("%d places", len(b.pasted))
 	}
-	now := b.Enter("main", as("anna"))
-	if now.Refuses(only(first)) == nil || now.Refuses(only(second)) == nil || other.Refuses(everything) != nil {
+	looking := func(p spot) *Call { return b.Enter("main", only(p), as("anna")) }
+	now := b.Enter("main", everything, as("anna"))
+	if looking(first).Refuses() == nil || looking(second).Refuses() == nil || other.Refuses() != nil {
 		t.Error("a place is looked at, or one of another's is refused")
 	}
-	if one = false; now.Refuses(only(first)) != nil {
+	if one = false; looking(first).Refuses() != nil {
 		t.Error("a place that was left is refused")
 	}
-	if one = true; now.Refuses(only(first)) == nil {
+	if one = true; looking(first).Refuses() == nil {
 		t.Error("a place that came back is not refused")
 	}
 	b.Done("another")
-	if now.Refuses(only(second)) == nil {
+	if looking(second).Refuses() == nil {
 		t.Error("the word on another lane counts")
 	}
 	b.Done("main")
-	if now.Refuses(everything) != nil || text(now, `"hunter22"`) != `"[secret]"` {
+	if now.Refuses() != nil || text(now, `"hunter22"`) != `"[secret]"` {
 		t.Error("after a person's word pictures are refused, or texts are not kept free of it")
 	}
 }
@@ -265,7 +266,94 @@ func TestAPlaceIsNotLookedAt(t *testing.T) {
 func TestALongValue(t *testing.T) {
 	for _, value := range []string{strings.Repeat("ab", capabilities.MaxSecret/2), strings.Repeat("a", capabilities.MaxSecret-1) + "b"} {
 		f := formsOf(capabilities.NewSecret([]byte(value)))
-		f.replace([]byte(strings.Repeat(value[:1000]+"x", 1000)))
+		f.replace([]byte(strings.Repeat(value[:1000]+"x", 1000)), nil)
 		f.wipe()
+	}
+}
+
+// elsewhere is what a call can look at whose browser has no window on the desktop.
+func elsewhere(capabilities.Place) bool { return false }
+
+// Where a value cannot be, no text says which guess is a piece of it.
+func TestNothingIsTakenOutWhereItCannotBe(t *testing.T) {
+	var b Book
+	desk := b.Enter("main", everything, as("anna"))
+	release := desk.Hold(capabilities.NewSecret([]byte("hunter22")))
+	guess := b.Enter("oracle", elsewhere, as("anna"))
+	for _, when := range []string{"in the clipboard", "cleared"} {
+		a := wire.Answer{Output: []byte(`{"result":"hunt~unte~xxxx","hunter22":1}`), Message: "hunt", Hint: "nter", Evidence: "ter2", Observed: []wire.Observation{{Detail: "hunt"}}}
+		was := fmt.Sprint(a)
+		if guess.Answer(&a) || fmt.Sprint(a) != was || guess.Text("hunter22") != "hunter22" {
+			t.Errorf("%s: it says which guess is right: %s", when, a.Output)
+		}
+		if got := desk.Text("hunt~xxxx"); got != "[secret]~xxxx" {
+			t.Errorf("%s: where it can be: %s", when, got)
+		}
+		release()
+	}
+}
+
+// The words of this program stay as they are: those of a code, and the names of fields.
+func TestOwnWordsStay(t *testing.T) {
+	var b Book
+	b.Names([]string{"interactive_only"})
+	c := b.Enter("main", everything, as("anna"))
+	c.Hold(capabilities.NewSecret([]byte("hunter22-until")))
+	for said, want := range map[string]string{
+		"interactive_only or max_chars": "interactive_only or max_chars", "xinteractive_only": "xi[secret]active_only", "hunter22-until": "[secret]", "the hunter": "the [secret]",
+	} {
+		if got := c.Text(said); got != want {
+			t.Errorf("%q became %q", said, got)
+		}
+	}
+	own := capabilities.Error{Code: capabilities.CodeSecretHeld}
+	a := wire.Answer{Code: own.Code, Message: own.PublicMessage(), Hint: own.PublicHint()}
+	if c.Answer(&a); a.Message != own.PublicMessage() || a.Hint != own.PublicHint() || !strings.Contains(a.Hint, "until") {
+		t.Errorf("%s (%s)", a.Message, a.Hint)
+	}
+	if a.Hint += " hunter"; c.Text("until") != "[secret]" || c.Answer(&a) || strings.Contains(a.Hint, "hunter") {
+		t.Errorf("what a page says: %s", a.Hint)
+	}
+}
+
+type numbered int
+
+func (numbered) Here() bool { return true }
+
+// No place is forgotten for another: beyond the bound the whole screen is one, for that
+// principal alone, until the lane that pasted ends or a person says so.
+func TestManyPastesHideNone(t *testing.T) {
+	var b Book
+	c := b.Enter("main", everything, as("anna"))
+	release := c.Hold(capabilities.NewSecret([]byte("hunter22")))
+	paste := func(c *Call, p capabilities.Place) {
+		if err := c.Pasting(func() capabilities.Place { return p }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := func(p capabilities.Place) bool { return p == capabilities.Place(numbered(0)) }
+	last := func(p capabilities.Place) bool { return p == capabilities.Place(numbered(3*maxPasted)) }
+	onScreen := func(p capabilities.Place) bool { return p == capabilities.Place(screen{}) }
+	paste(c, numbered(0))
+	other := b.Enter("flood", everything, as("anna"))
+	for i := range 3 * maxPasted {
+		paste(other, numbered(i+1))
+	}
+	release()
+	if len(b.pasted) > maxPasted+1 {
+		t.Errorf("%d places", len(b.pasted))
+	}
+	refused := func(shows func(capabilities.Place) bool, who capabilities.PrincipalID) bool {
+		return b.Enter("look", shows, as(who)).Refuses() != nil
+	}
+	if !refused(first, "anna") {
+		t.Error("the first place is forgotten")
+	}
+	if !refused(onScreen, "anna") || refused(last, "anna") || refused(everything, "bob") {
+		t.Error("beyond the bound")
+	}
+	b.Done("flood")
+	if !refused(first, "anna") || refused(onScreen, "anna") {
+		t.Error("a person's word on the lane that flooded")
 	}
 }

@@ -79,18 +79,36 @@ func (f *forms) holds(data []byte) bool {
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// replace gives data with every form and every piece of one replaced; data itself if none
-// is in it.
-func (f *forms) replace(data []byte) []byte {
+// replace gives data with every form and every piece of one replaced, but for pieces within
+// a word of own; data itself if none is in it.
+func (f *forms) replace(data []byte, own map[string]bool) []byte {
 	found := f.wholes(data)
 	for _, p := range f.pieces {
-		p.spans(data, func(begin, end int) { found = append(found, span{begin, end}) })
+		p.spans(data, func(begin, end int) {
+			if !own[string(word(data, begin, end))] {
+				found = append(found, span{begin, end})
+			}
+		})
 	}
 	return mark(data, found)
 }
 
+// word gives the name that a part of data is in, as fields are named.
+func word(data []byte, begin, end int) []byte {
+	in := func(i int) bool { return data[i] == '_' || data[i] >= 'a' && data[i] <= 'z' }
+	for begin > 0 && in(begin-1) {
+		begin--
+	}
+	for end < len(data) && in(end) {
+		end++
+	}
+	return data[begin:end]
+}
+
 // replaceWhole does so with whole forms only.
-func (f *forms) replaceWhole(data []byte) []byte { return mark(data, f.wholes(data)) }
+func (f *forms) replaceWhole(data []byte, _ map[string]bool) []byte {
+	return mark(data, f.wholes(data))
+}
 
 func (f *forms) wholes(data []byte) (found []span) {
 	for _, form := range f.whole {
@@ -126,7 +144,7 @@ func mark(data []byte, found []span) []byte {
 // replaceJSON replaces in a JSON text: in strings as they mean, in keys whole forms only,
 // because a piece may be the name of a field, and in numbers as a whole. What is no JSON is
 // replaced as bytes.
-func (f *forms) replaceJSON(data []byte) []byte {
+func (f *forms) replaceJSON(data []byte, own map[string]bool) []byte {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {
 		switch ch := data[i]; {
@@ -138,8 +156,8 @@ func (f *forms) replaceJSON(data []byte) []byte {
 			}
 			var text string
 			if json.Unmarshal(token, &text) != nil {
-				out = append(out, replace(token)...)
-			} else if clean := replace([]byte(text)); string(clean) != text {
+				out = append(out, replace(token, own)...)
+			} else if clean := replace([]byte(text), own); string(clean) != text {
 				out = append(out, quote(string(clean))...)
 			} else {
 				out = append(out, token...)

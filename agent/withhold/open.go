@@ -58,18 +58,18 @@ func (b *Book) keepOpen(more ...Open) error {
 	return keep(all)
 }
 
-// outlives is the place of what may be on the screen since before the node began.
-type outlives struct{}
+// screen is the place of what may be anywhere on the screen.
+type screen struct{}
 
 // Here is true: nobody knows better.
-func (outlives) Here() bool { return true }
+func (screen) Here() bool { return true }
 
 // OnScreen is true.
-func (outlives) OnScreen() bool { return true }
+func (screen) OnScreen() bool { return true }
 
-// RefusesAll gives why the call gets nothing of what shows tells of, texts neither: a
-// secret that this node does not know any more may be on the screen.
-func (c *Call) RefusesAll(shows func(capabilities.Place) bool) *capabilities.Error {
+// RefusesAll gives why the call gets nothing of what it shows, texts neither: a secret that
+// this node does not know any more may be on the screen.
+func (c *Call) RefusesAll() *capabilities.Error {
 	c.book.mu.Lock()
 	earlier := slices.Clone(c.book.earlier)
 	c.book.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Call) RefusesAll(shows func(capabilities.Place) bool) *capabilities.Err
 	}
 	who := c.principal()
 	at := slices.IndexFunc(earlier, func(o Open) bool { return o.Principal == who })
-	if at < 0 || !shows(outlives{}) {
+	if at < 0 || !c.shows(screen{}) {
 		return nil
 	}
 	return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was delivered before this device's node started again, and may still be on its screen; what it is nobody here knows any more.").

@@ -17,7 +17,7 @@ func TestAStartClosesTheScreen(t *testing.T) {
 	var b Book
 	b.Restore(nil, keep)
 	for _, lane := range []capabilities.LaneID{"one", "two", "one"} {
-		c := b.Enter(lane, as("anna"))
+		c := b.Enter(lane, everything, as("anna"))
 		if err := c.Opens(); err != nil {
 			t.Fatal(err)
 		}
@@ -34,9 +34,9 @@ func TestAStartClosesTheScreen(t *testing.T) {
 	}
 
 	refused := func(b *Book, who capabilities.PrincipalID, shows bool) bool {
-		c := b.Enter("another", as(who))
+		c := b.Enter("another", func(capabilities.Place) bool { return shows }, as(who))
 		defer c.Leave()
-		err := c.RefusesAll(func(capabilities.Place) bool { return shows })
+		err := c.RefusesAll()
 		return err != nil && err.Code == capabilities.CodeSecretHeld
 	}
 	if refused(&b, "anna", true) {
@@ -58,7 +58,7 @@ func TestAStartClosesTheScreen(t *testing.T) {
 		}
 	}
 	b.Restore(nil, func([]Open) error { return errors.New("disk full") })
-	if c := b.Enter("one", as("anna")); c.Opens() == nil {
+	if c := b.Enter("one", everything, as("anna")); c.Opens() == nil {
 		t.Error("a delivery that is not written down")
 	}
 }

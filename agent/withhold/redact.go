@@ -14,27 +14,40 @@ import (
 // Text gives s without the values that are kept back from this call.
 func (c *Call) Text(s string) string {
 	for _, h := range c.kept() {
-		s = string(h.forms.replace([]byte(s)))
+		s = string(h.forms.replace([]byte(s), c.book.names))
 	}
 	return s
 }
 
-// Answer takes the values out of every text of a. It reports whether it changed
-// what the tool gave.
+// Names says which names are this program's own, such as those of fields: a piece of a
+// value that is within one of them is told. To be called before any call.
+func (b *Book) Names(names []string) {
+	b.names = make(map[string]bool, len(names))
+	for _, name := range names {
+		b.names[name] = true
+	}
+}
+
+// Answer takes the values out of every text of a but the words of its code. It reports
+// whether it changed what the tool gave.
 func (c *Call) Answer(a *wire.Answer) (changed bool) {
 	for _, h := range c.kept() {
-		text := func(s *string) { *s = string(h.forms.replace([]byte(*s))) }
-		text(&a.Message)
-		text(&a.Hint)
+		text := func(s *string) { *s = string(h.forms.replace([]byte(*s), c.book.names)) }
+		if own := (&capabilities.Error{Code: a.Code}); a.Code == "" || a.Message != own.PublicMessage() {
+			text(&a.Message)
+		}
+		if own := (&capabilities.Error{Code: a.Code}); a.Code == "" || a.Hint != own.PublicHint() {
+			text(&a.Hint)
+		}
 		text(&a.Evidence)
 		for i := range a.Observed {
 			text(&a.Observed[i].Detail)
 		}
 		if len(a.Details) > 0 {
-			a.Details = h.forms.replaceJSON(a.Details)
+			a.Details = h.forms.replaceJSON(a.Details, c.book.names)
 		}
 		if len(a.Output) > 0 {
-			clean := h.forms.replaceJSON(a.Output)
+			clean := h.forms.replaceJSON(a.Output, c.book.names)
 			changed = changed || !bytes.Equal(clean, a.Output)
 			a.Output = clean
 		}
@@ -109,9 +122,9 @@ func put(v any, path, word string) {
 	}
 }
 
-// Blobs gives what of a call's bytes may leave: no picture of what shows tells of, and
+// Blobs gives what of a call's bytes may leave: no picture of where a value may be, and
 // texts without the values. The error says why nothing may.
-func (c *Call) Blobs(blobs []capabilities.Blob, shows func(capabilities.Place) bool) ([]capabilities.Blob, *capabilities.Error) {
+func (c *Call) Blobs(blobs []capabilities.Blob) ([]capabilities.Blob, *capabilities.Error) {
 	if len(blobs) == 0 {
 		return blobs, nil
 	}
@@ -120,14 +133,14 @@ func (c *Call) Blobs(blobs []capabilities.Blob, shows func(capabilities.Place) b
 	for i, b := range blobs {
 		// Nobody reads a picture here, so none leaves; nor does what is packed.
 		if kind, _, _ := strings.Cut(b.MIME, "/"); kind == "image" || kind == "video" || strings.HasPrefix(b.MIME, "application/pdf") {
-			if err := c.Refuses(shows); err != nil {
+			if err := c.Refuses(); err != nil {
 				return nil, err
 			}
 			out[i] = b
 			continue
 		}
 		for _, h := range kept {
-			b.Bytes = h.forms.replace(b.Bytes)
+			b.Bytes = h.forms.replace(b.Bytes, c.book.names)
 		}
 		out[i] = b
 	}

@@ -57,6 +57,7 @@ func (l *lane) attached(ctx context.Context) (*chrome, error) {
 	ended := l.ended
 	if !ended {
 		l.chrome, l.context, l.egress, l.files = c, "", nil, nil
+		l.headed = l.headed || !c.headless
 	}
 	l.mu.Unlock()
 	if ended {

@@ -467,8 +467,10 @@ func pressKey(c *call) (capabilities.Output, error) {
 	}
 	c.wants = args.Snapshot
 	if what.pastes() {
-		if err := c.inv.BeforePaste(c.shownPage); err != nil {
-			return capabilities.Output{}, err
+		if !c.tab.chrome.headless { // else there is another clipboard than the device's
+			if err := c.inv.BeforePaste(c.shownPage); err != nil {
+				return capabilities.Output{}, err
+			}
 		}
 		if err := c.ownClipboard(); err != nil {
 			return capabilities.Output{}, err

@@ -38,6 +38,7 @@ type lane struct {
 	shots    int     // snapshots that got an ID
 	recall   recall
 	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
+	headed   bool // it had pages in windows of the desktop; stays so, for what they kept
 	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
 	copied   string // by key, for its own pasting; see clipboard.go
@@ -157,6 +158,7 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	ended = l.ended
 	if !ended {
 		l.chrome, l.context, l.egress = c, id, out
+		l.headed = l.headed || !c.headless
 	}
 	emulated := l.emulated
 	out.SetOffline(emulated.isOffline())

@@ -35,7 +35,8 @@ func (c *call) shownPage() capabilities.Place {
 }
 
 // Shows reports whether a lane can look at p: its own tabs can reach each other, and what
-// was pasted into a window of the desktop may be its browser's.
+// was pasted into a window of the desktop may be its browser's. A headless Chrome has a
+// clipboard of its own, so nothing of the device's is ever in it.
 func (h *Handler) Shows(id capabilities.LaneID, p capabilities.Place) bool {
 	d, ours := p.(pastedPage)
 	if ours {
@@ -49,5 +50,5 @@ func (h *Handler) Shows(id capabilities.LaneID, p capabilities.Place) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.chrome != nil && !l.chrome.headless
+	return l.headed
 }

@@ -62,6 +62,7 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	ended := l.ended
 	if !ended {
 		l.chrome, l.context, l.egress = c, "", out
+		l.headed = l.headed || !c.headless
 	}
 	emulated := l.emulated
 	out.SetOffline(emulated.isOffline())

@@ -3,6 +3,9 @@ package catalog
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"sort"
 	"sync"
 
@@ -43,6 +46,21 @@ func (c *Catalog) ByWireName(name string) (*Descriptor, bool) {
 
 // All gives every descriptor, sorted by tool ID. The slice is the caller's.
 func (c *Catalog) All() []*Descriptor { return append([]*Descriptor(nil), c.sorted...) }
+
+// FieldNames lists the names of the tools' fields that are of more than one word, sorted.
+func (c *Catalog) FieldNames() []string {
+	names := map[string]bool{}
+	for _, d := range c.sorted {
+		for _, schema := range [][]byte{d.Input, d.Result} {
+			for _, m := range fieldName.FindAllSubmatch(schema, -1) {
+				names[string(m[1])] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+var fieldName = regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)"\s*:`)
 
 // Hash is the SHA-256 of all canonical descriptors in order: two sides with the
 // same hash mean the same by every tool ID.

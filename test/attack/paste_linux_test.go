@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/platform/chrome"
@@ -211,4 +212,109 @@ func TestASecretPastedIntoAPageIsNotReadBack(t *testing.T) {
 	})
 	a.until("the word to arrive", func() bool { return call("tool.browser.evaluate", `{"expression":"1"}`).Code == "" })
 	texts("done")
+}
+
+// An isolated headless Chrome is no place of a delivered secret: it sees nothing of the
+// device's clipboard, and so nothing is taken out of its texts. An agent that shows itself
+// every guess there gains no piece of the value, and what it pastes there hides nothing.
+func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a Chrome")
+	}
+	const value, rules = "hunter22", `@id("mine") permit (principal, action in [Action::"family:desktop", Action::"family:browser"], resource);`
+	d := desk.StartX(t, desk.Options{})
+	for _, e := range d.Env {
+		if name, v, _ := strings.Cut(e, "="); name != "TMPDIR" {
+			t.Setenv(name, v)
+		}
+	}
+	form := newField(t)
+	log := slog.New(slog.DiscardHandler)
+	opener := session.New(session.Options{Log: log})
+	t.Cleanup(func() { _ = opener.Close() })
+	hands, err := desktop.New(desktop.Options{Opener: opener, QuietTime: time.Millisecond, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hands.Close() })
+	finder := chrome.New(chrome.Options{})
+	found, err := finder.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, r := browser.Options{
+		Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), AllowOrigins: []string{form.URL}, StateDir: t.TempDir(), Log: log,
+	}, rules
+	if found.NoSandbox != "" {
+		o.Sandbox = browser.SandboxOff
+		r += string(policy.NoSandboxPermit("this host gives no sandbox"))
+	}
+	pages, err := browser.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pages.Close() })
+	a := &arena{Site: site.Start(t, site.Options{Rules: r, ApprovalWait: time.Millisecond}), t: t, client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(a.client.CloseIdleConnections)
+	a.node = a.AddNode("desk", hands, pages)
+	a.node.AwaitReady("tyrum.browser.navigate", "tyrum.desktop.clipboard-write", "tyrum.desktop.screenshot")
+	a.MustToken("agent", principal.RoleAgent)
+	admin := a.MustToken("root", principal.RoleAdmin)
+	for _, ask := range [][3]string{
+		{"PUT", "/v1/secrets/mail", `{"value":"` + value + `"}`}, {"POST", "/v1/secrets/mail/references", `{"principal":"agent","secret_alias":"mail"}`},
+	} {
+		if status, body := a.do(admin, ask[0], ask[1], ask[2]); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if err := a.Lanes.Claim(t.Context(), "agent", "main"); err != nil {
+		t.Fatal(err)
+	}
+	do := func(tool capabilities.ToolID, args string) string {
+		t.Helper()
+		r := a.call(tool, args)
+		if r.Code == capabilities.CodeApprovalPending {
+			if _, err := a.Consent.Answer(t.Context(), a.waiting().ID, consent.Answer{By: "anna", Allow: true}); err != nil {
+				t.Fatal(err)
+			}
+			r = a.call(tool, args)
+		}
+		if r.Status != capabilities.StatusOK {
+			t.Fatalf("%s %s: %s %s (%s)", tool, args, r.Code, r.Message, r.Hint)
+		}
+		all, _ := json.Marshal(r)
+		return string(all)
+	}
+	// guesses are all rows of four of the value's characters and two others.
+	var guesses []string
+	const letters = "hunter2ax"
+	for i := range 9 * 9 * 9 * 9 {
+		guesses = append(guesses, string([]byte{letters[i/729], letters[i/81%9], letters[i/9%9], letters[i%9]}))
+	}
+	gained := func(when, said string) {
+		t.Helper()
+		if strings.Contains(said, "[secret]") {
+			t.Errorf("%s: the answer marks guesses", when)
+		}
+	}
+	do("tool.browser.navigate", `{"url":"`+form.URL+`/"}`)
+	do("tool.browser.evaluate", `{"expression":"document.body.append(Object.assign(document.createElement('pre'), {textContent: 'hunt unte nter ter2 er22 xxxx'}))"}`)
+	do("tool.secret.copy-to-node-clipboard", `{"secret_alias":"mail"}`)
+	gained("in the clipboard", do("tool.browser.snapshot", `{}`))
+	do("tool.browser.click", `{"selector":"#f"}`)
+	do("tool.browser.press-key", `{"key":"Control+V"}`)
+	do("tool.browser.press-key", `{"key":"x"}`)
+	a.until("what was typed after the paste", func() bool { return form.holds() != "" })
+	if has := form.holds(); has != "x" {
+		t.Errorf("an isolated headless page pasted %q", has)
+	}
+	d.Run("sh", "-c", "printf other | xclip -selection clipboard -i >/dev/null 2>&1")
+	a.until("the clipboard to be cleared", func() bool { return a.call("tool.desktop.screenshot", `{"display":"primary"}`).Code == "" })
+	all := strings.Join(guesses, "~")
+	said := do("tool.browser.evaluate", `{"expression":"(()=>{const l='`+letters+`',o=[];for(const a of l)for(const b of l)for(const c of l)for(const d of l)o.push(a+b+c+d);return o.join('~')})()","max_chars":40000}`)
+	gained("cleared", said)
+	if !strings.Contains(said, all[:5000]) {
+		t.Errorf("the guesses are not what was shown: %.300s", said)
+	}
+	gained("typed", do("tool.browser.snapshot", `{}`))
 }
