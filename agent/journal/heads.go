@@ -148,5 +148,5 @@ func (j *Journal) KeepGatewayHead(head chain.Head) error {
 	return nil
 }
 
-// GatewayHead gives the head kept for a gateway.
+// GatewayHead returns the head kept for a gateway.
 func (j *Journal) GatewayHead(name string) (chain.Head, bool) { return j.heads.get(name) }

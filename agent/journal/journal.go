@@ -235,7 +235,7 @@ func (j *Journal) recover() error {
 	return err
 }
 
-// replay takes in the records of one segment and gives the offset where they end.
+// replay takes in the records of one segment and returns the offset where they end.
 func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off int64, err error) {
 	rest := data
 	for {
@@ -323,7 +323,7 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 }
 
 // Started records that a call begins and returns once that is on disk; for a held
-// call that its ticket lies here is there already, and that is enough for nobody to
+// call that its ticket lies here is there already, and that is enough for no process to
 // run it again. A call that was started before is CodeTicketReplayed; a disk that
 // fails is CodeLedgerUnavailable.
 func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {

@@ -137,7 +137,7 @@ func (l *Log) checkHead(h chain.Head) error {
 	return nil
 }
 
-// hashAt gives the hash of an entry, or that of what the first one builds on.
+// hashAt returns the hash of an entry, or that of what the first one builds on.
 func (l *Log) hashAt(seq uint64) (chain.Hash, bool) {
 	switch {
 	case len(l.Records) == 0 || seq+1 < l.First || seq > l.Last:

@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// deviceAddrs gives the addresses of the device's interfaces as the gateway is told them,
+// deviceAddrs returns the addresses of the device's interfaces as the gateway is told them,
 // sorted: the gateway takes nothing that widens what agents may do from a device in an
 // agent's hands, by whichever of its addresses it comes. Loopback and link-local ones say
 // nothing of a device; of IPv6 one for each /64 is enough. None where there are more than

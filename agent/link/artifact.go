@@ -17,7 +17,7 @@ const artifactTimeout = 30 * time.Second
 
 // Artifact is one artifact, open for reading.
 type Artifact interface {
-	// Chunk gives chunk i. The bytes are good until the next call.
+	// Chunk returns chunk i. The bytes are good until the next call.
 	Chunk(i int) ([]byte, error)
 	io.Closer
 }

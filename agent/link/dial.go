@@ -120,7 +120,7 @@ func dialOne(ctx context.Context, addr string, site capabilities.SiteID, key ed2
 	return conn, err
 }
 
-// refusal gives the gateway's own word for closing the connection, if err is one.
+// refusal returns the gateway's own word for closing the connection, if err is one.
 func refusal(err error) (wire.CloseCode, bool) {
 	var closed *quic.ApplicationError
 	if errors.As(err, &closed) && closed.Remote {

@@ -96,7 +96,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 	return id, nil
 }
 
-// keyNamed gives the key with that fingerprint, and finishes a change of keys that
+// keyNamed returns the key with that fingerprint, and finishes a change of keys that
 // was interrupted between its two files.
 func keyNamed(dir, fingerprint string) (ed25519.PrivateKey, error) {
 	key, err := pairing.LoadKey(filepath.Join(dir, keyFile))

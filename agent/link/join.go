@@ -198,7 +198,7 @@ func connError(conn *quic.Conn, err error) error {
 	return err
 }
 
-// permanent reports whether trying again can not help until a person acts.
+// permanent reports whether trying again cannot help until a person acts.
 func permanent(err error) bool {
 	if code, ok := refusal(err); ok {
 		return code.Permanent()

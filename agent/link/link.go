@@ -19,8 +19,8 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// Sink takes what a call gives: progress while it runs, one answer at its end.
-// Safe for concurrent use. What can not be delivered is dropped: the journal has
+// Sink takes what a call returns: progress while it runs, one answer at its end.
+// Safe for concurrent use. What cannot be delivered is dropped: the journal has
 // it.
 type Sink interface {
 	Progress(p wire.Progress)
@@ -41,7 +41,7 @@ type Sink interface {
 // Options of New; required unless a default is named.
 type Options struct {
 	Dir string // where Join keeps the identity
-	// Serve carries out a ticket and gives one answer to sink before it returns. Its
+	// Serve carries out a ticket and answers sink once before it returns. Its
 	// context ends when the gateway resets the call or puts the node out, and when
 	// Run ends; not when the connection is lost.
 	Serve func(ctx context.Context, t *wire.Ticket, sink Sink)
@@ -60,15 +60,15 @@ type Options struct {
 	OnVerdictTaken func(wire.VerdictTaken)
 	// Artifacts are what calls left for the gateway to fetch; default: none.
 	Artifacts Artifacts
-	// Hello gives what the hello says beside identity and version: CatalogHash,
+	// Hello returns what the hello says beside identity and version: CatalogHash,
 	// Agent, Platform, Arch, Host, LogKey, LogHead.
 	Hello func() wire.Hello
-	// Readiness gives the present truth of every capability. It is asked after each
+	// Readiness returns the present truth of every capability. It is asked after each
 	// hello, when ReadinessChanged fires, and every few seconds; only changes are
 	// sent.
 	Readiness        func(ctx context.Context) []capabilities.Readiness
 	ReadinessChanged <-chan struct{} // default: never
-	// Stop gives both stop switches; StopChanged is closed at their next change (as
+	// Stop returns both stop switches; StopChanged is closed at their next change (as
 	// of guard.StopSwitch). Default: never stopped.
 	Stop        func() wire.Stop
 	StopChanged func() <-chan struct{}
@@ -91,7 +91,7 @@ type Options struct {
 	// OnFloor is told, before any ticket of a connection arrives, that sequences of
 	// this connection are higher.
 	OnFloor func(sequence uint64)
-	// Head gives the signed head of the node's own log for heartbeats; default none.
+	// Head returns the signed head of the node's own log for heartbeats; default none.
 	Head func() *wire.Head
 	// OnState is told each change of the connection; default: nobody.
 	OnState func(State)

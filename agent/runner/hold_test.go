@@ -99,7 +99,7 @@ func TestStopAtTheWord(t *testing.T) {
 	b.neverStarted(tk)
 }
 
-// What dies with its process while it is held can not be told from what ran.
+// What dies with its process while it is held cannot be told from what ran.
 func TestProcessEndsWhileHeld(t *testing.T) {
 	b := newBench(t, admit, ok)
 	tk := b.heldTicket()

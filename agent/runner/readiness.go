@@ -23,7 +23,7 @@ type snapshot struct {
 	list []capabilities.Readiness
 }
 
-// of gives the readiness of one capability, from the cache if it is fresh.
+// of returns the readiness of one capability, from the cache if it is fresh.
 func (r *readiness) of(ctx context.Context, h capabilities.Handler, c capabilities.CapabilityID) capabilities.Readiness {
 	r.mu.Lock()
 	s, ok := r.known[h]

@@ -38,7 +38,7 @@ type Journal interface {
 	States(ctx context.Context, calls []capabilities.CallID) []wire.JournalState
 }
 
-// Sink takes what a call gives while it runs and at its end; agent/link
+// Sink takes what a call returns while it runs and at its end; agent/link
 // implements it over the call's stream.
 type Sink interface {
 	Progress(p wire.Progress)
@@ -46,7 +46,7 @@ type Sink interface {
 	// error it never may, and the answer says why if anybody still hears it. Before
 	// anything else.
 	Go(ctx context.Context) error
-	// Accept says that the call will be carried out and gives what the gateway then
+	// Accept says that the call will be carried out and returns what the gateway then
 	// sealed to the key. At most once, before Progress and Answer.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
 	// Step asks the gateway for a step of a call whose ticket says Steps, and waits for
@@ -200,7 +200,7 @@ func (r *Runner) CloseLane(lane capabilities.LaneID) {
 // SecretsDone takes a person's word that nothing of what a lane pasted is to be seen.
 func (r *Runner) SecretsDone(lane capabilities.LaneID) { r.withhold.Done(lane) }
 
-// Readiness gives the present truth of every capability, for the gateway and for
+// Readiness returns the present truth of every capability, for the gateway and for
 // doctor.
 func (r *Runner) Readiness(ctx context.Context) []capabilities.Readiness {
 	var all []capabilities.Readiness

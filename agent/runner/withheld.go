@@ -23,7 +23,7 @@ func (s *started) withholding(do handle) handle {
 		} else {
 			out.Blobs = clean
 		}
-		// Files are read by nobody here, and a secret in the clipboard is in none of a room.
+		// Nothing here reads files. What looks at the room never holds the clipboard.
 		if err == nil && len(out.Artifacts) > 0 && !sensing(s.tool) {
 			err = coded(s.seen.Refuses())
 		}
@@ -98,7 +98,7 @@ func sensing(d *catalog.Descriptor) bool {
 	return slices.ContainsFunc(d.Manifest.Keys(), func(key string) bool { return slices.Contains(sensors, key) })
 }
 
-// looks reports whether a tool gives more of a place than its texts.
+// looks reports whether a tool returns more of a place than its texts.
 func looks(d *catalog.Descriptor) bool {
 	return (d.Limits.MaxBlobBytes > 0 || d.Limits.MaxArtifactBytes > 0) && slices.Contains(d.Tags, shows) || slices.Contains(d.Manifest.Keys(), computes)
 }

@@ -58,7 +58,7 @@ func newCICmd() *cobra.Command {
 			"their addresses in its environment; passes signals on; ends with COMMAND's exit code and leaves nothing behind.\n" +
 			"Nobody is asked anything: the isolated headless browser may be used, what needs a person is denied. Pages may\n" +
 			"reach the internet and the origins named by --browser-allow-origin. With --data the directory is kept.",
-		Example: "  handrail ci -- handrail suite browser --report report\n" +
+		Example: "  handrail ci --browser-sandbox auto -- handrail suite browser --report report\n" +
 			"  handrail ci --browser-allow-origin http://127.0.0.1:3000 -- npm test",
 		Args: cobra.MinimumNArgs(1),
 	}
