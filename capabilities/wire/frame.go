@@ -317,7 +317,6 @@ type Reader struct {
 	r      io.Reader
 	accept uint64
 	header [headerLen]byte
-	waited bool // header holds that of a frame whose body was not read yet
 }
 
 // NewReader gives a Reader that refuses every kind but these.
@@ -357,23 +356,10 @@ func (f *Reader) Next() (Message, error) {
 	return Decode(kind, b.Bytes())
 }
 
-// Wait returns once a frame begins, or with what Next would have said instead.
-// Next then reads it. Whoever waits for long does so with a small stack, and may
-// read with another.
-func (f *Reader) Wait() error {
-	if f.waited {
-		return nil
-	}
-	_, err := io.ReadFull(f.r, f.header[:])
-	f.waited = err == nil
-	return err
-}
-
 func (f *Reader) next() (Kind, int, error) {
-	if err := f.Wait(); err != nil {
+	if _, err := io.ReadFull(f.r, f.header[:]); err != nil {
 		return 0, 0, err
 	}
-	f.waited = false
 	kind := Kind(f.header[4])
 	n := binary.BigEndian.Uint32(f.header[:])
 	if kind > 63 || f.accept&(1<<kind) == 0 {

@@ -129,6 +129,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	if err != nil {
 		return d.refuse(ctx, t, err)
 	}
+	sofar := *t                             // the execution goes on with t, also without this caller
 	x, waiter, err := d.deduplicate(ctx, v) // hop 5: start, join or replay
 	if err != nil {
 		return d.refuse(ctx, t, err)
@@ -136,7 +137,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 
 	result, ok := x.Wait(ctx, waiter) // hop 12
 	if !ok {
-		return t.failure(&capabilities.Error{Code: capabilities.CodeCancelled})
+		return sofar.failure(&capabilities.Error{Code: capabilities.CodeCancelled})
 	}
 	if result.Call != t.id {
 		result.Deduplicated = true

@@ -120,7 +120,7 @@ func (n *Nodes) attend(conn *quic.Conn, peer pairing.Peer, known, over func()) (
 	}
 	_ = g.session.control.SetReadDeadline(time.Time{})
 	g.silence = time.AfterFunc(3*n.opts.Heartbeat, func() { _ = g.session.control.SetReadDeadline(time.Now()) })
-	go n.listenTo(&g)
+	go n.listen(&g)
 	return true, code
 }
 
@@ -315,22 +315,16 @@ func (n *Nodes) seen(ctx context.Context, id capabilities.NodeID) error {
 	})
 }
 
-// listenTo waits for one frame of the control stream and does what it says; then a
-// new goroutine waits for the next. It is the one goroutine of ours that an idle node
-// costs, for weeks, and a stack that was once deep never gets small again: so none
-// waits that did anything before, and waiting itself, without a deadline, fits into
-// the 2 KiB that a goroutine begins with.
-func (n *Nodes) listenTo(g *greeting) {
-	err := g.reader.Wait()
-	if err == nil {
-		err = n.hear(g.session, g.reader, g.logKey)
+// listen reads the frames of the control stream and does what they say, until the
+// connection breaks.
+func (n *Nodes) listen(g *greeting) {
+	for {
+		if err := n.hear(g.session, g.reader, g.logKey); err != nil {
+			n.part(g, n.brokenBy(g.session.node, err))
+			return
+		}
+		g.silence.Reset(3 * n.opts.Heartbeat)
 	}
-	if err != nil {
-		n.part(g, n.brokenBy(g.session.node, err))
-		return
-	}
-	g.silence.Reset(3 * n.opts.Heartbeat)
-	go n.listenTo(g)
 }
 
 // hear reads one frame and does what it says.
