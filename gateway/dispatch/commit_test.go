@@ -2,6 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -33,5 +37,30 @@ func TestFailedCommitSendsNothing(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		h.wantKinds(r.Call, "request", "decision", "failed")
+	}
+}
+
+// Each value of a phase has its makers, by the source: a committed comes from the one call of
+// durable.Commit, and a transport is only reached with one.
+func TestEachPhaseHasItsMaker(t *testing.T) {
+	makers := map[string][]string{
+		"durable.Commit": {"commit.go"}, "&resolved{": {"resolve.go"}, "&routed{": {"place.go", "step.go"}, "&decided{": {"decide.go", "permit.go"},
+		"&permitted{": {"permit.go", "reserve.go"}, "&order{": {"commit.go"},
+		"Nodes.Dispatch(": {"send.go"}, "Nodes.Deliver(": {"secret.go"}, "Nodes.Conduct(": {"step.go"}, "wire.Ticket{": {"send.go"},
+	}
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for text, want := range makers {
+		var found []string
+		for _, name := range files {
+			source, err := os.ReadFile(name)
+			must(t, err)
+			if !strings.HasSuffix(name, "_test.go") && strings.Contains(string(source), text) {
+				found = append(found, name)
+			}
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("%s stands in %q, want %q", text, found, want)
+		}
 	}
 }
