@@ -57,16 +57,16 @@ func (d *Descriptor) validateDelivery() error {
 	if v == nil {
 		return nil
 	}
-	c, err := d.schemas()
+	input, result, err := d.validators()
 	if err != nil {
 		return err
 	}
 	switch {
 	case d.Routing.Target != TargetGateway || d.Routing.Via == "":
 		return refuse(d, "delivery is composed of another capability, which routing.via names")
-	case !c.input.has([]string{v.Reference}) || !c.input.has([]string{v.Alias}):
+	case !input.has([]string{v.Reference}) || !input.has([]string{v.Alias}):
 		return refuse(d, "delivery names an argument that the input does not have")
-	case !c.result.has([]string{v.Reference}):
+	case !result.has([]string{v.Reference}):
 		return refuse(d, "the result does not say which reference was delivered")
 	case !d.Ack:
 		return refuse(d, "what delivers a secret answers with an acknowledgement only (S0-42)")

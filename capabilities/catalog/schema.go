@@ -1,303 +1,225 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"regexp"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-// This is the one schema validator of the gateway (S4-11): a closed subset of
-// JSON Schema 2020-12, compiled once. It exists because every violation must be
-// named with its path, which the library at hand stops short of, and because a
-// call may not pay for reflection. A keyword it does not know is a load error,
-// so it can not be wrong by ignorance; tests compare its verdicts with
-// github.com/google/jsonschema-go.
+// Arguments and results are validated by santhosh-tekuri/jsonschema (S4-11), which names
+// every violation with its path. What a schema of the catalog may be is less than the
+// standard's: a keyword that is not listed here, or a value without a bound, is a load
+// error, so that no caller can send or get without end.
 
-// kinds is a set of JSON types.
-type kinds uint8
-
-const (
-	kindNull kinds = 1 << iota
-	kindBool
-	kindNumber
-	kindInteger
-	kindString
-	kindArray
-	kindObject
-)
-
-var kindByName = map[string]kinds{
-	"null": kindNull, "boolean": kindBool, "number": kindNumber, "integer": kindInteger,
-	"string": kindString, "array": kindArray, "object": kindObject,
-}
-
-// schema is one compiled schema. A zero bound pointer means "no bound".
+// schema is one compiled schema.
 type schema struct {
-	never bool // the schema false
-	types kinds
-
-	enum    []canonical.Value // also const
-	min     *float64
-	max     *float64
-	above   *float64 // exclusiveMinimum
-	below   *float64 // exclusiveMaximum
-	minLen  int
-	maxLen  int // -1: none
-	pattern *regexp.Regexp
-
-	items    *schema
-	minItems int
-	maxItems int // -1: none
-	unique   bool
-
-	names    []string // properties, sorted, for messages
-	props    map[string]*schema
-	required []string
-	closed   bool // additionalProperties: false
-	extra    *schema
-	minProps int
-	maxProps int // -1: none
-
-	anyOf []*schema
-	oneOf []*schema
-	// alternatives is the fields of an anyOf or oneOf whose branches each only
-	// require some, such as "ref" and "selector".
-	alternatives []string
+	root *jsonschema.Schema
+	at   map[string]*jsonschema.Schema // every schema in it, by its location
 }
 
-// compiler turns schema documents into schemas. Results may be open in one way
-// that inputs may not: {"description": …} without a type admits anything, which
+// scalars are the keywords without schemas in them that a schema may have. Some only
+// describe; contentEncoding and format are not asserted.
+var scalars = map[string]bool{
+	"$schema": true, "$comment": true, "title": true, "description": true, "default": true, "examples": true, "format": true, "contentEncoding": true,
+	"type": true, "const": true, "minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "minLength": true, "maxLength": true,
+	"minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true, "pattern": true, "uniqueItems": true, "required": true,
+}
+
+// maxUnique bounds lists whose items are compared with each other.
+const maxUnique = 256
+
+// schemaURL names a schema to the compiler; nothing is fetched.
+const schemaURL = "https://handrail.invalid/schema"
+
+type nothing struct{}
+
+func (nothing) Load(string) (any, error) {
+	return nil, errors.New("a schema cannot refer to another document")
+}
+
+// compileSchema compiles a root object schema with its "$defs". Results may be open in
+// one way that inputs may not: {"description": …} without a type admits anything, which
 // a script's result needs.
-type compiler struct {
-	defs   map[string]*schema
+func compileSchema(doc canonical.Value, allowAny bool) (*schema, error) {
+	if kind, _ := doc.Get("type"); kind.Str != "object" {
+		return nil, fmt.Errorf(`the root must have "type":"object"`)
+	}
+	r := rules{forAny: allowAny}
+	r.defs, _ = doc.Get("$defs")
+	for _, def := range r.defs.Members {
+		if _, isRef := def.Value.Get("$ref"); isRef {
+			return nil, fmt.Errorf("$defs/%s is a bare reference", def.Key)
+		}
+		if err := r.check(def.Value, "$defs/"+def.Key, false); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.check(doc, "", false); err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(nothing{})
+	if err := c.AddResource(schemaURL, doc.Interface()); err != nil {
+		return nil, err
+	}
+	root, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &schema{root: root, at: map[string]*jsonschema.Schema{}}
+	return s, s.collect(root)
+}
+
+// collect puts n and the schemas in it into s.at, and tries their defaults.
+func (s *schema) collect(n *jsonschema.Schema) error {
+	if n == nil || s.at[n.Location] != nil {
+		return nil
+	}
+	s.at[n.Location] = n
+	if n.Default != nil {
+		if err := n.Validate(*n.Default); err != nil {
+			return fmt.Errorf("%s: the default does not fit: %w", strings.TrimPrefix(n.Location, schemaURL), err)
+		}
+	}
+	for _, child := range children(n) {
+		if err := s.collect(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children lists the schemas in n.
+func children(n *jsonschema.Schema) []*jsonschema.Schema {
+	list := append(append([]*jsonschema.Schema{n.Ref, n.Items2020}, n.AnyOf...), n.OneOf...)
+	if extra, ok := n.AdditionalProperties.(*jsonschema.Schema); ok {
+		list = append(list, extra)
+	}
+	for _, prop := range n.Properties {
+		list = append(list, prop)
+	}
+	return list
+}
+
+// rules are what a schema document has to keep to.
+type rules struct {
+	defs   canonical.Value
 	forAny bool
 }
 
-// compileSchema compiles a root object schema with its "$defs".
-func compileSchema(doc canonical.Value, allowAny bool) (*schema, error) {
-	c := &compiler{defs: map[string]*schema{}, forAny: allowAny}
-	if defs, ok := doc.Get("$defs"); ok {
-		for _, def := range defs.Members {
-			c.defs[def.Key] = &schema{}
-		}
-		for _, def := range defs.Members {
-			if _, isRef := def.Value.Get("$ref"); isRef {
-				return nil, fmt.Errorf("$defs/%s is a bare reference", def.Key)
-			}
-			compiled, err := c.compile(def.Value, "$defs/"+def.Key, false)
-			if err != nil {
-				return nil, err
-			}
-			*c.defs[def.Key] = *compiled
-		}
-	}
-	root, err := c.compile(doc, "", false)
-	if err != nil {
-		return nil, err
-	}
-	if root.types != kindObject {
-		return nil, fmt.Errorf(`the root must have "type":"object"`)
-	}
-	return root, nil
-}
-
-// compile compiles one schema; branch is true inside anyOf and oneOf, where a
-// schema may narrow its parent without saying everything again.
-func (c *compiler) compile(doc canonical.Value, at string, branch bool) (*schema, error) {
-	s := &schema{maxLen: -1, maxItems: -1, maxProps: -1}
-	if doc.Kind == canonical.Bool {
-		if doc.True && !c.forAny {
-			return nil, fmt.Errorf("%s: the schema true admits anything", at)
-		}
-		s.never = !doc.True
-		return s, nil
-	}
-	if doc.Kind != canonical.Object {
-		return nil, fmt.Errorf("%s: a schema is an object or a boolean", at)
+// check checks one schema; branch is true inside anyOf and oneOf, where a schema may
+// narrow its parent without saying everything again.
+func (r rules) check(doc canonical.Value, at string, branch bool) error {
+	switch {
+	case doc.Kind == canonical.Bool && doc.True && !r.forAny:
+		return fmt.Errorf("%s: the schema true admits anything", at)
+	case doc.Kind == canonical.Bool:
+		return nil
+	case doc.Kind != canonical.Object:
+		return fmt.Errorf("%s: a schema is an object or a boolean", at)
 	}
 	if ref, ok := doc.Get("$ref"); ok {
-		return c.ref(doc, ref, at)
+		return r.ref(doc, ref, at)
 	}
 	for _, m := range doc.Members {
-		if err := c.keyword(s, m.Key, m.Value, at); err != nil {
-			return nil, err
+		if err := r.keyword(m, at); err != nil {
+			return err
 		}
 	}
-	if err := c.bounded(s, at, branch); err != nil {
-		return nil, err
-	}
-	if def, ok := doc.Get("default"); ok {
-		if bad := s.violations(def); bad != nil {
-			return nil, fmt.Errorf("%s: the default does not fit: %s", at, bad[0].Message)
-		}
-	}
-	return s, nil
+	return r.bounded(doc, at, branch)
 }
 
-func (c *compiler) ref(doc, ref canonical.Value, at string) (*schema, error) {
+func (r rules) ref(doc, ref canonical.Value, at string) error {
 	for _, m := range doc.Members {
 		if m.Key != "$ref" && m.Key != "description" {
-			return nil, fmt.Errorf("%s: %q beside $ref", at, m.Key)
+			return fmt.Errorf("%s: %q beside $ref", at, m.Key)
 		}
 	}
-	target, ok := c.defs[strings.TrimPrefix(ref.Str, "#/$defs/")]
-	if !ok {
-		return nil, fmt.Errorf("%s: $ref %q leads nowhere", at, ref.Str)
+	if _, ok := r.defs.Get(strings.TrimPrefix(ref.Str, defsPrefix)); !ok || !strings.HasPrefix(ref.Str, defsPrefix) {
+		return fmt.Errorf("%s: $ref %q leads nowhere", at, ref.Str)
 	}
-	return target, nil
+	return nil
+}
+
+func (r rules) keyword(m canonical.Member, at string) error {
+	switch m.Key {
+	case "$defs":
+		return nil // compileSchema has read them
+	case "items":
+		return r.check(m.Value, at+"/items", false)
+	case "additionalProperties":
+		if m.Value.Kind == canonical.Bool && !m.Value.True {
+			return nil
+		}
+		return r.check(m.Value, at+"/additionalProperties", false)
+	case "properties":
+		for _, prop := range m.Value.Members {
+			if err := r.check(prop.Value, at+"/"+prop.Key, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "enum":
+		if len(m.Value.Items) == 0 {
+			return fmt.Errorf("%s: enum must be a list", at)
+		}
+		return nil
+	case "anyOf", "oneOf":
+		for i, branch := range m.Value.Items {
+			if err := r.check(branch, fmt.Sprintf("%s/%s/%d", at, m.Key, i), true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !scalars[m.Key] {
+		return fmt.Errorf("%s: the keyword %q is not supported", at, m.Key)
+	}
+	return nil
 }
 
 // bounded refuses what would let a caller send or get without end.
-func (c *compiler) bounded(s *schema, at string, branch bool) error {
-	open := s.types == 0 && s.enum == nil && s.anyOf == nil && s.oneOf == nil && !s.never
+func (r rules) bounded(doc canonical.Value, at string, branch bool) error {
+	has := func(keys ...string) bool {
+		for _, key := range keys {
+			if _, ok := doc.Get(key); ok {
+				return true
+			}
+		}
+		return false
+	}
+	kind, _ := doc.Get("type")
+	is := func(name string) bool {
+		for _, one := range kind.Items {
+			if one.Str == name {
+				return true
+			}
+		}
+		return kind.Str == name
+	}
+	open := !has("type", "enum", "const", "anyOf", "oneOf")
+	extra, closed := doc.Get("additionalProperties")
+	closed = closed && extra.Kind == canonical.Bool && !extra.True
+	unique, _ := doc.Get("uniqueItems")
+	most, _ := doc.Get("maxItems")
 	switch {
 	case branch && open: // it only narrows its parent
 		return nil
-	case open && !c.forAny:
+	case open && !r.forAny:
 		return fmt.Errorf("%s: says nothing about the value", at)
-	case s.types&kindString != 0 && s.maxLen < 0 && s.enum == nil:
+	case is("string") && !has("maxLength", "enum", "const"):
 		return fmt.Errorf("%s: a string without maxLength", at)
-	case s.types&kindArray != 0 && (s.maxItems < 0 || s.items == nil):
+	case is("array") && !(has("maxItems") && has("items")):
 		return fmt.Errorf("%s: an array without maxItems or items", at)
-	case s.unique && s.maxItems > 256: // compared pairwise
-		return fmt.Errorf("%s: uniqueItems over more than 256 items", at)
-	case s.types&kindObject != 0 && !s.closed && !(s.extra != nil && s.maxProps >= 0):
+	case unique.True && most.Num > maxUnique:
+		return fmt.Errorf("%s: uniqueItems over more than %d items", at, maxUnique)
+	case is("object") && !closed && !(has("additionalProperties") && has("maxProperties")):
 		return fmt.Errorf("%s: an object without additionalProperties:false", at)
 	}
 	return nil
-}
-
-func (c *compiler) keyword(s *schema, key string, v canonical.Value, at string) error {
-	wrong := func(want string) error { return fmt.Errorf("%s: %s must be %s", at, key, want) }
-	var err error
-	switch key {
-	case "$defs", "$schema", "$comment", "title", "description", "default", "examples", "format", "contentEncoding":
-		// annotations, and what compileSchema has read already
-	case "type":
-		names := v.Items
-		if v.Kind == canonical.String {
-			names = []canonical.Value{v}
-		}
-		for _, name := range names {
-			kind, ok := kindByName[name.Str]
-			if !ok {
-				return wrong("a JSON type")
-			}
-			s.types |= kind
-		}
-		if s.types == 0 {
-			return wrong("a JSON type")
-		}
-	case "enum":
-		if v.Kind != canonical.Array || len(v.Items) == 0 {
-			return wrong("a list")
-		}
-		s.enum = v.Items
-	case "const":
-		s.enum = []canonical.Value{v}
-	case "minimum":
-		s.min, err = bound(v)
-	case "maximum":
-		s.max, err = bound(v)
-	case "exclusiveMinimum":
-		s.above, err = bound(v)
-	case "exclusiveMaximum":
-		s.below, err = bound(v)
-	case "minLength":
-		s.minLen, err = count(v)
-	case "maxLength":
-		s.maxLen, err = count(v)
-	case "minItems":
-		s.minItems, err = count(v)
-	case "maxItems":
-		s.maxItems, err = count(v)
-	case "minProperties":
-		s.minProps, err = count(v)
-	case "maxProperties":
-		s.maxProps, err = count(v)
-	case "pattern":
-		s.pattern, err = regexp.Compile(v.Str)
-	case "uniqueItems":
-		s.unique = v.True
-	case "items":
-		s.items, err = c.compile(v, at+"/items", false)
-	case "properties":
-		s.props = make(map[string]*schema, len(v.Members))
-		for _, m := range v.Members {
-			if s.props[m.Key], err = c.compile(m.Value, at+"/"+m.Key, false); err != nil {
-				return err
-			}
-			s.names = append(s.names, m.Key)
-		}
-	case "additionalProperties":
-		if v.Kind == canonical.Bool && !v.True {
-			s.closed = true
-			return nil
-		}
-		s.extra, err = c.compile(v, at+"/additionalProperties", false)
-	case "required":
-		s.required, err = stringList(v)
-	case "anyOf":
-		s.anyOf, err = c.branches(s, v, at+"/anyOf")
-	case "oneOf":
-		s.oneOf, err = c.branches(s, v, at+"/oneOf")
-	default:
-		return fmt.Errorf("%s: the keyword %q is not supported", at, key)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %s: %w", at, key, err)
-	}
-	return nil
-}
-
-func (c *compiler) branches(s *schema, v canonical.Value, at string) ([]*schema, error) {
-	if v.Kind != canonical.Array || len(v.Items) == 0 {
-		return nil, fmt.Errorf("a list of schemas was expected")
-	}
-	list := make([]*schema, 0, len(v.Items))
-	for i, item := range v.Items {
-		b, err := c.compile(item, fmt.Sprintf("%s/%d", at, i), true)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, b)
-		if req, ok := item.Get("required"); ok && len(item.Members) == 1 && len(req.Items) > 0 {
-			s.alternatives = append(s.alternatives, strings.Join(b.required, " with "))
-		}
-	}
-	if len(s.alternatives) != len(list) {
-		s.alternatives = nil
-	}
-	return list, nil
-}
-
-func bound(v canonical.Value) (*float64, error) {
-	if v.Kind != canonical.Number {
-		return nil, fmt.Errorf("a number was expected")
-	}
-	return &v.Num, nil
-}
-
-func count(v canonical.Value) (int, error) {
-	if v.Kind != canonical.Number || v.Num < 0 || v.Num > math.MaxInt32 || !v.Integer() {
-		return 0, fmt.Errorf("a count was expected")
-	}
-	return int(v.Num), nil
-}
-
-func stringList(v canonical.Value) ([]string, error) {
-	if v.Kind != canonical.Array {
-		return nil, fmt.Errorf("a list of strings was expected")
-	}
-	list := make([]string, 0, len(v.Items))
-	for _, item := range v.Items {
-		if item.Kind != canonical.String {
-			return nil, fmt.Errorf("a list of strings was expected")
-		}
-		list = append(list, item.Str)
-	}
-	return list, nil
 }

@@ -96,7 +96,11 @@ func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
 	if err != nil {
 		return Args{}, nil, err
 	}
-	if bad := c.input.violations(v); bad != nil {
+	input, err := c.input()
+	if err != nil {
+		return Args{}, nil, capabilities.AsError(err)
+	}
+	if bad := input.violations(v); bad != nil {
 		return Args{}, bad, nil
 	}
 	args := Args{Timeout: d.Limits.Timeout()}
@@ -143,7 +147,11 @@ func (d *Descriptor) ValidateResult(result []byte) []Violation {
 	if err != nil {
 		return []Violation{{"", capabilities.AsError(err).PublicMessage()}}
 	}
-	return c.result.violations(v)
+	schema, err := c.result()
+	if err != nil {
+		return []Violation{{"", err.Error()}}
+	}
+	return schema.violations(v)
 }
 
 // maxEvidenceRunes caps one recorded string.

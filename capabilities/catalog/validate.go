@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
@@ -37,10 +40,11 @@ var (
 
 // compiled is what a descriptor's schemas become, once.
 type compiled struct {
-	input  *schema // business and routing fields, every constraint
-	result *schema
-	full   json.RawMessage
-	model  json.RawMessage
+	// input holds business and routing fields with every constraint. Both are compiled when
+	// the first value is checked: listing tools needs neither.
+	input, result func() (*schema, error)
+	full          json.RawMessage
+	model         json.RawMessage
 	// The same with purpose, for callers whose calls a person is asked about.
 	fullAsking, modelAsking json.RawMessage
 	// modelResult is result as a model or its client may read it.
@@ -53,6 +57,18 @@ type compiled struct {
 func (d *Descriptor) schemas() (*compiled, error) {
 	d.compileOnce.Do(func() { d.compiled, d.compileErr = d.compile() })
 	return d.compiled, d.compileErr
+}
+
+// validators compiles what checks values.
+func (d *Descriptor) validators() (input, result *schema, err error) {
+	c, err := d.schemas()
+	if err == nil {
+		input, err = c.input()
+	}
+	if err == nil {
+		result, err = c.result()
+	}
+	return input, result, err
 }
 
 func (d *Descriptor) compile() (*compiled, error) {
@@ -73,12 +89,16 @@ func (d *Descriptor) compile() (*compiled, error) {
 	if err != nil {
 		return nil, refuse(d, "input: %v", err)
 	}
-	if c.input, err = compileSchema(asking, false); err != nil {
-		return nil, refuse(d, "input: %v", err)
+	later := func(name string, doc canonical.Value, open bool) func() (*schema, error) {
+		return sync.OnceValues(func() (*schema, error) {
+			compiled, err := compileSchema(doc, open)
+			if err != nil {
+				return nil, refuse(d, "%s: %v", name, err)
+			}
+			return compiled, nil
+		})
 	}
-	if c.result, err = compileSchema(result, true); err != nil {
-		return nil, refuse(d, "result: %v", err)
-	}
+	c.input, c.result = later("input", asking, false), later("result", result, true)
 	c.full = full.Append(nil)
 	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
 	c.fullAsking = asking.Append(nil)
@@ -305,15 +325,15 @@ func (d *Descriptor) validateLimits() error {
 }
 
 func (d *Descriptor) validateSchemas() error {
-	c, err := d.schemas()
+	input, _, err := d.validators()
 	if err != nil {
 		return err
 	}
-	if name, ok := transportField(c.input); ok {
+	if name, ok := transportField(input); ok {
 		return refuse(d, "the input field %s is a transport detail (S0-05)", name)
 	}
 	for _, pointer := range append(slices.Clone(d.Evidence.Args), d.Evidence.Secret...) {
-		if !c.input.has(strings.Split(strings.TrimPrefix(pointer, "/"), "/")) {
+		if !input.has(strings.Split(strings.TrimPrefix(pointer, "/"), "/")) {
 			return refuse(d, "evidence names %s, which the input does not have", pointer)
 		}
 	}
@@ -325,7 +345,7 @@ func (d *Descriptor) validateSchemas() error {
 	if err := d.validatePhrase(); err != nil {
 		return err
 	}
-	if arg := d.Limits.DurationArg; arg != "" && !c.input.has(strings.Split(strings.TrimPrefix(arg, "/"), "/")) {
+	if arg := d.Limits.DurationArg; arg != "" && !input.has(strings.Split(strings.TrimPrefix(arg, "/"), "/")) {
 		return refuse(d, "limits.duration_arg names %s, which the input does not have", arg)
 	}
 	for _, example := range d.Examples {
@@ -343,36 +363,28 @@ func covers(secret, pointer string) bool {
 
 // transportField finds a forbidden field at any depth.
 func transportField(s *schema) (string, bool) {
-	for name, prop := range s.props {
-		if slices.Contains(forbiddenFields, name) {
-			return name, true
+	for _, n := range s.at {
+		for name := range n.Properties {
+			if slices.Contains(forbiddenFields, name) {
+				return name, true
+			}
 		}
-		if found, ok := transportField(prop); ok {
-			return found, true
-		}
-	}
-	for _, child := range append(append([]*schema{}, s.anyOf...), s.oneOf...) {
-		if found, ok := transportField(child); ok {
-			return found, true
-		}
-	}
-	if s.items != nil {
-		return transportField(s.items)
 	}
 	return "", false
 }
 
 // has reports whether some value that fits has something at the steps.
-func (s *schema) has(steps []string) bool {
-	if len(steps) == 0 {
+func (s *schema) has(steps []string) bool { return reaches(s.root, steps) }
+
+func reaches(n *jsonschema.Schema, steps []string) bool {
+	if n = resolved(n); len(steps) == 0 {
 		return true
 	}
-	if prop, ok := s.props[steps[0]]; ok && prop.has(steps[1:]) {
+	if prop, ok := n.Properties[steps[0]]; ok && reaches(prop, steps[1:]) {
 		return true
 	}
-	if s.items != nil && steps[0] == "*" && s.items.has(steps[1:]) {
+	if n.Items2020 != nil && steps[0] == "*" && reaches(n.Items2020, steps[1:]) {
 		return true
 	}
-	return slices.ContainsFunc(append(append([]*schema{}, s.anyOf...), s.oneOf...),
-		func(b *schema) bool { return b.has(steps) })
+	return slices.ContainsFunc(append(slices.Clone(n.AnyOf), n.OneOf...), func(b *jsonschema.Schema) bool { return reaches(b, steps) })
 }
