@@ -290,7 +290,13 @@ func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callLis
 		oldest = packets[len(packets)-1].Seq
 	}
 	slices.Reverse(packets)
-	folded := s.settled(ctx, fold(packets))
+	calls := fold(packets)
+	if q.Before > 0 {
+		if err := s.followUp(ctx, calls); err != nil {
+			return callList{}, err
+		}
+	}
+	folded := s.settled(ctx, calls)
 	// The oldest may lack their beginning, and so have come before the window or be
 	// listed with what continues it.
 	folded = slices.DeleteFunc(folded, func(v *callView) bool { return v.StartedAt.IsZero() })
@@ -306,6 +312,24 @@ func (s *Server) listed(ctx context.Context, q ledger.Query, limit int) (callLis
 		out.Before = oldest
 	}
 	return out, nil
+}
+
+// followUp completes calls whose end an older page does not hold, because it came after the
+// page's own packets: what ended is not listed as running.
+func (s *Server) followUp(ctx context.Context, calls []*callView) error {
+	for i, v := range calls {
+		if v.State == "ended" || v.StartedAt.IsZero() {
+			continue
+		}
+		all, err := s.opts.Ledger.Packets(ctx, ledger.Query{Call: v.Call, Kind: "tool.call."})
+		if err != nil {
+			return err
+		}
+		if whole := fold(all); len(whole) == 1 {
+			calls[i] = whole[0]
+		}
+	}
+	return nil
 }
 
 // searched gives the calls of which some packet has a text, the newest such packet

@@ -74,6 +74,51 @@ func TestCallsAreSearched(t *testing.T) {
 	a.fails(a.operator, "GET", "/v1/calls?q="+strings.Repeat("x", 201), "", capabilities.CodeInvalidRequest)
 }
 
+// A call whose end stands on another page than its beginning is listed as it ended, and once.
+func TestCallsThatEndOnAnotherPage(t *testing.T) {
+	a := start(t)
+	write := func(call capabilities.CallID, kind ledger.Kind, body string) {
+		record(t, a, ledger.Draft{Call: call, Tool: "tool.browser.navigate", Principal: "alice", Lane: "l", Node: "n1", Kind: kind, Body: json.RawMessage(body)})
+	}
+	write("long", ledger.KindCallRequest, `{}`)
+	write("long", ledger.KindCallDispatch, `{}`)
+	for i := range 600 { // more than one request of the list reads at once
+		call := capabilities.CallID(fmt.Sprintf("c%03d", i))
+		write(call, ledger.KindCallRequest, `{}`)
+		write(call, ledger.KindCallResult, `{"status":"ok"}`)
+	}
+	write("long", ledger.KindCallResult, `{"status":"ok"}`)
+	for query, want := range map[string]int{"state=running": 0, "state=done": 601, "": 601, "node=n1": 601} {
+		before, seen, long := "", 0, 0
+		for range 50 {
+			var page struct {
+				Calls []struct {
+					Call    string `json:"call_id"`
+					Outcome string
+				}
+				Before uint64
+			}
+			a.ok(a.operator, "GET", "/v1/calls?limit=200&"+query+before, "", &page)
+			for _, c := range page.Calls {
+				seen++
+				if c.Call == "long" {
+					long++
+				}
+				if c.Outcome != "done" {
+					t.Errorf("%q: %s is %s", query, c.Call, c.Outcome)
+				}
+			}
+			if page.Before == 0 {
+				break
+			}
+			before = fmt.Sprintf("&before=%d", page.Before)
+		}
+		if seen != want || long != min(want, 1) {
+			t.Errorf("%q: %d calls, want %d; the long one %d times", query, seen, want, long)
+		}
+	}
+}
+
 // A call that waited for a person is over when its question is: the list says so and
 // keeps nobody waiting.
 func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
