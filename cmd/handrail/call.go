@@ -94,6 +94,9 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 		if o.requestID != "" && cmd.Context().Err() != nil {
 			cancelRequest(cmd, c, o.requestID)
 		}
+		if cmd.Context().Err() != nil && !commonOf(cmd).json {
+			fmt.Fprintln(cmd.ErrOrStderr(), "The call is cancelled. If it had started, its effect may have happened: 'handrail calls' says how it ended.")
+		}
 		return err
 	}
 	return c.likeTool(cmd, tool, printResult(cmd, c, raw, o.out))

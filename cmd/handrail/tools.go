@@ -125,12 +125,23 @@ func nearTool(text string, tools []toolView) string {
 	if len(ends) > 0 {
 		return strings.Join(ends[:min(len(ends), 3)], " or ")
 	}
-	return nearest(text, func(yield func(string)) {
+	if near := nearest(text, func(yield func(string)) {
 		for _, t := range tools {
 			yield(string(t.ID))
 			yield(t.WireName)
 		}
+	}); near != "" {
+		return near
+	}
+	short := nearest(text, func(yield func(string)) {
+		for _, t := range tools {
+			yield(strings.TrimPrefix(string(t.ID), "tool."))
+		}
 	})
+	if short == "" {
+		return ""
+	}
+	return "tool." + short
 }
 
 // toolName gives the ID of the tool that a person wrote by its wire name.

@@ -281,6 +281,9 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		}
 	}
 	say.ready(data, running, id, o.bare)
+	if page == nil {
+		say.browser(g, id)
+	}
 	var taskErr error
 	if page != nil && ctx.Err() == nil {
 		taskErr = firstTask(ctx, data, running, id, page, say)
@@ -356,6 +359,16 @@ func (s sayer) ready(data dataDir, running runningGateway, id capabilities.NodeI
 	}
 	s.event(e)
 	s.line("up: gateway on %s, node %s connected", running.HTTP, id)
+}
+
+// browser says why the node has none, where nothing else will: the first task would fail.
+func (s sayer) browser(g *gateway.Gateway, id capabilities.NodeID) {
+	for _, n := range g.Nodes.Snapshot() {
+		if r := n.Readiness["tyrum.browser.navigate"]; n.ID == id && r.Reason != "" {
+			s.event(map[string]any{"event": "browser_missing", "reason": r.Reason, "fix": r.Fix})
+			s.line("browser: not available: %s\n  -> %s", strings.ReplaceAll(string(r.Reason), "_", " "), plain(r.Fix))
+		}
+	}
 }
 
 func (s sayer) failed(err error) {
