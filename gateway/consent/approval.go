@@ -92,6 +92,7 @@ const (
 	ClosedCancelled Closure = "cancelled"     // its caller, or a person, ended the call
 	ClosedLane      Closure = "lane_ended"    // its lane is over
 	ClosedToken     Closure = "token_revoked" // its caller has no token any more
+	ClosedStopped   Closure = "stopped"       // everything, or its device, was stopped
 )
 
 // Approval is a question as people see it.

@@ -127,6 +127,8 @@ func (w Closure) words() string {
 		return "its lane has ended"
 	case ClosedToken:
 		return "the token of its caller was revoked"
+	case ClosedStopped:
+		return "everything, or its device, was stopped"
 	}
 	return "its call was cancelled"
 }

@@ -23,12 +23,13 @@ func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
 	var ended []*approval
 	for _, p := range c.pending {
 		if node == "" || p.Node == node {
+			p.Closed = ClosedStopped
 			ended = append(ended, p)
 		}
 	}
 	c.mu.Unlock()
 	for _, p := range ended {
-		c.settle(p, StateExpired, &capabilities.Error{Code: capabilities.CodeStopped})
+		c.settle(p, StateClosed, &capabilities.Error{Code: capabilities.CodeStopped})
 	}
 	return grants
 }

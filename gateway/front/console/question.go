@@ -187,7 +187,7 @@ func (c *Console) oneApproval(v *visit) {
 	case consent.StatePending:
 		body = v.question(q, true)
 	case consent.StateClosed:
-		why := map[consent.Closure]string{consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended", consent.ClosedToken: "the token of its caller was revoked"}[q.Closed]
+		why := map[consent.Closure]string{consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended", consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped"}[q.Closed]
 		body = empty("Nobody wants an answer any more", text("The question of "+string(q.Principal)+" was closed: "+why+"."))
 	default:
 		body = empty("This question is over", textf("The question of %s is %s. What it said is kept only while it is open.", q.Principal, q.State))
