@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/media"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway"
@@ -360,4 +361,9 @@ func TestAStoppedDeviceDoesNotLookLive(t *testing.T) {
 		t.Error("it still says that it is live")
 	}
 	w.shots("live-stopped")
+	must(t, agent.SetStop(w.node.Dir, false))
+	w.await(`document.getElementById("watch-state").textContent === "The device is back. Press Watch to go on."`)
+	if got := w.value(`document.getElementById("screen").srcObject === null && !document.getElementById("surface").classList.contains("dim") && !document.getElementById("watch").disabled`); got != "true" {
+		t.Error("the old picture stands there as if it were live, or nobody can watch again")
+	}
 }

@@ -135,9 +135,15 @@ async function measure() {
 // What the device cannot show any more is not shown as if it were live: the last picture is
 // dimmed and says so. live.js brings the page's own word on it.
 const gone = byID("gone"), surface = byID("surface");
+let before = "";
 function absent() {
   const why = document.querySelector("#live [data-gone]")?.dataset.gone ?? "";
   if (why && pc) end(why + ".", true);
+  if (!why && before && !pc) { // what was kept is old
+    video.srcObject = null;
+    state(`The device is back. Press ${does} to go on.`);
+  }
+  before = why;
   surface?.classList.toggle("dim", Boolean(why));
   gone?.classList.toggle("none", !why);
   if (gone && gone.textContent !== why) gone.textContent = why;
