@@ -52,7 +52,7 @@ func runCode(c *call) (capabilities.Output, error) {
 		if err != nil {
 			return nil, err
 		}
-		seen.add(out.Effect)
+		seen.add(s.Tool, out.Effect)
 		if err := passOn(&given, out); err != nil {
 			return nil, err
 		}
@@ -227,10 +227,17 @@ func stepResult(out capabilities.Output) (json.RawMessage, error) {
 // effects sums up what a script's steps were seen to do.
 type effects struct {
 	steps, done, acted, doubtful, unseen int
+	last                                 []string // of those that were done, at most maxNamed
 }
 
-func (e *effects) add(effect capabilities.Effect) {
+// maxNamed bounds the steps that are told by name.
+const maxNamed = 12
+
+func (e *effects) add(tool string, effect capabilities.Effect) {
 	e.done++
+	if e.last = append(e.last, tool); len(e.last) > maxNamed {
+		e.last = e.last[1:]
+	}
 	switch effect {
 	case "":
 		return
@@ -248,7 +255,11 @@ func (e *effects) before() string {
 	if e.done == 0 {
 		return "No step was done."
 	}
-	return fmt.Sprintf("Steps done before: %d, of them act: %d.", e.done, e.acted)
+	names := strings.Join(e.last, ", ")
+	if e.done > len(e.last) {
+		names = "…, " + names
+	}
+	return fmt.Sprintf("Steps done before: %d (%s), of them act: %d.", e.done, names, e.acted)
 }
 
 func (e *effects) sum() (capabilities.Effect, string) {

@@ -154,9 +154,9 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
 	for _, tc := range []struct{ code, message, details string }{
-		{"console.log('before'); page.snapshot(); page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 2, of them act: 1.", `{"done":2,"act":1,"log":["before"]}`},
+		{"console.log('before'); page.snapshot(); page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 2 (snapshot, click), of them act: 1.", `{"done":2,"act":1,"log":["before"]}`},
 		{"page.click('#zz')", "page.click (line 1): No element matches the selector. No step was done.", `{"done":0,"act":0}`},
-		{"try { page.click('#zz') } catch (e) { console.log(e.code) }; page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 1, of them act: 1.", `{"done":1,"act":1,"log":["element_not_found"]}`},
+		{"try { page.click('#zz') } catch (e) { console.log(e.code) }; page.click('#b1'); page.click('#zz')", "page.click (line 1): No element matches the selector. Steps done before: 1 (click), of them act: 1.", `{"done":1,"act":1,"log":["element_not_found"]}`},
 	} {
 		err := n.refused(capabilities.CodeElementNotFound, "run-code", obj{"code": tc.code})
 		if details, _ := json.Marshal(err.Details); err.Message != tc.message || string(details) != tc.details {

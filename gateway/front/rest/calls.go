@@ -394,6 +394,8 @@ func (v *callView) outcome() string {
 		return "done"
 	case v.State == "ended" && v.EndedBy != "":
 		return "ended"
+	case v.State == "ended" && v.Status == capabilities.StatusPending: // a script that came to a question
+		return "over"
 	case v.State == "ended" && v.Decision == "deny", v.Status == capabilities.StatusDenied:
 		return "denied"
 	case v.State == "ended":

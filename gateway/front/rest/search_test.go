@@ -119,6 +119,22 @@ func TestCallsThatEndOnAnotherPage(t *testing.T) {
 	}
 }
 
+// A script that ended at a question has not failed: it is over, and its caller runs it again.
+func TestAScriptThatEndsAtAQuestionIsOver(t *testing.T) {
+	a := start(t)
+	d := ledger.Draft{Call: "script", Tool: "tool.browser.run-code", Principal: "alice", Lane: "l"}
+	d.Kind, d.Body = ledger.KindCallRequest, json.RawMessage(`{}`)
+	record(t, a, d)
+	d.Kind, d.Body = ledger.KindCallFailed, json.RawMessage(`{"status":"pending","code":"approval_pending"}`)
+	record(t, a, d)
+	var page struct {
+		Calls []struct{ Outcome string }
+	}
+	if a.ok(a.operator, "GET", "/v1/calls", "", &page); len(page.Calls) != 1 || page.Calls[0].Outcome != "over" {
+		t.Errorf("%+v", page)
+	}
+}
+
 // A call that waited for a person is over when its question is: the list says so and
 // keeps nobody waiting.
 func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
