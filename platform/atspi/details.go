@@ -135,15 +135,16 @@ func (p *app) wanted(nodes []node, list []platform.Element, only []bool) (questi
 					return nil
 				}
 				text := call(nd.at, ifText+".GetText", int32(0), int32(min(q.number(), maxValue)))
-				text.then = func(q *question) []*question {
-					if text := q.text(); masked(text) {
-						list[i].States = addState(list[i].States, "protected")
-					} else {
-						list[i].Value = capabilities.Clip(text, 4*maxValue)
-					}
+				if p.kind != gtk4 {
+					text.then = func(q *question) []*question { hold(&list[i], q.text(), masked(q.text())); return nil }
+					return []*question{text}
+				}
+				shows := asShown(nd.at)
+				shows.then = func(q *question) []*question {
+					hold(&list[i], text.text(), masked(text.text()) || differs(text.text(), q.text()))
 					return nil
 				}
-				return []*question{text}
+				return []*question{text, shows}
 			})
 		case nd.role == roleComboBox && p.kind == qt:
 			list[i].Value = list[i].Name // it names them by what they show
@@ -350,6 +351,29 @@ func (nd *node) shown() bool {
 // to be seen. Some toolkits tell of a protected field by that alone.
 func masked(text string) bool {
 	return text != "" && strings.Trim(text, "\u25cf\u2022\u2b24\u2981\u26ab") == ""
+}
+
+// hold notes a field's text, or that it hides it.
+func hold(e *platform.Element, text string, hidden bool) {
+	if hidden {
+		e.States = addState(e.States, "protected")
+		return
+	}
+	e.Value = capabilities.Clip(text, 4*maxValue)
+}
+
+// asShown asks for the first line of a text as its field shows it. A GTK 4 entry that hides its
+// text hands it out by GetText all the same, and has no role or state that tells; this question
+// alone is answered with the marks that stand for it.
+func asShown(at place) *question {
+	const paragraph = uint32(4)
+	return call(at, ifText+".GetStringAtOffset", int32(0), paragraph)
+}
+
+// differs reports that a text is not what its field shows for it. Either may be longer: one was
+// cut, the other is a line.
+func differs(text, shown string) bool {
+	return !strings.HasPrefix(text, shown) && !strings.HasPrefix(shown, text)
 }
 
 func addState(states []string, word string) []string {

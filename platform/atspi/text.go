@@ -37,14 +37,18 @@ func (a *Accessibility) Text(ctx context.Context, ref string, max int) (string, 
 	if n <= 0 {
 		return "", nil
 	}
-	text := call(t.at, ifText+".GetText", int32(0), int32(n))
-	if err := t.ask(ctx, text); err != nil {
+	text, shows := call(t.at, ifText+".GetText", int32(0), int32(n)), asShown(t.at)
+	questions := []*question{text}
+	if p := t.s.owner(t.at.bus); p == nil || p.kind == gtk4 {
+		questions = append(questions, shows)
+	}
+	if err := t.ask(ctx, questions...); err != nil {
 		return "", err
 	}
 	if text.err != nil {
 		return "", t.refused(ctx, text.err)
 	}
-	if masked(text.text()) {
+	if masked(text.text()) || differs(text.text(), shows.text()) {
 		return "", platform.ErrCannot
 	}
 	return capabilities.Clip(text.text(), 4*n), nil
