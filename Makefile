@@ -3,14 +3,16 @@
 export CGO_ENABLED ?= 0
 export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 # The version comes from git describe below; stamping would fail in a tree that
-# another user owns, as a container's mounted volume.
-export GOFLAGS := -buildvcs=false $(GOFLAGS)
+# another user owns, as a container's mounted volume. Without paths in it, what is
+# compiled for one folder or target serves every other.
+export GOFLAGS := -buildvcs=false -trimpath $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 DATA    ?=
+PACKAGES ?= ./...
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts fuzz cross suite conformance clients clean
+.PHONY: help setup build up demo test test-race check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts fuzz cross suite conformance clients clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,12 +30,19 @@ up: setup build ## start a gateway and a paired node here, do a first task, and 
 demo: setup build ## the same, and exit
 	@exec $(UP) --once
 
-test: ## install what the tests need and run all of them, race detector and real browser included
+# What failed is run again, alone, unless it cannot be chance (test/rerun). make lint
+# vets; without tables for a debugger a test links in half the time. One package more
+# than there are processors, since those with browsers and desktops in them mostly wait.
+RERUN = go run ./test/rerun -vet=off '-ldflags=-s -w' -p $$(($$(nproc) + 1)) -timeout 20m
+
+test: ## install what the tests need and run all of them; fuzz targets by their seeds (PACKAGES=./gateway/...)
 	@.ci/setup test
-	# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
-	# One package more than there are processors, since those with browsers and desktops in them mostly wait.
-	# What failed is run again, alone, unless it cannot be chance (test/rerun).
-	CGO_ENABLED=1 go run ./test/rerun -race -gcflags=modernc.org/libquickjs=-race=false -p $$(($$(nproc) + 1)) -timeout 30m -- ./...
+	$(RERUN) -- $(PACKAGES)
+
+# The scripts' engine is C made into Go; watched for races, it is twenty times slower and fits no bound on memory.
+test-race: ## the packages that have goroutines, race detector included; not those that drive browsers or desktops
+	@.ci/setup test
+	CGO_ENABLED=1 $(RERUN) -race -gcflags=modernc.org/libquickjs=-race=false -- $$(.ci/packages race)
 
 check: format lint arch ## format, vet, import rules and fast tests, in under two minutes
 	go test -short ./...
@@ -42,11 +51,9 @@ format: ## fail if a file is not gofmt-clean
 	@.ci/setup build
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt-clean:" $$files; exit 1; }
 
-lint: ## go vet, as every system sees the code
+lint: ## go vet as every system sees the code, staticcheck, errname, containedctx, misspell, and tsc for the scripts of pages
 	@.ci/setup build
-	go vet ./...
-	GOOS=windows go vet ./...
-	GOOS=darwin go vet ./...
+	@.ci/lint/run
 
 arch: ## import rules, rooms, documents
 	@.ci/setup build
@@ -81,7 +88,7 @@ bench-tokens: ## what a model reads of the suite's recorded calls, as JSON and a
 	@.ci/conformance install
 	mkdir -p dist
 	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./suite/browser -args -record $(CURDIR)/dist/calls.jsonl
-	HANDRAIL_CONFORMANCE=$(CURDIR)/.tools/conformance go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp -args -recorded $(CURDIR)/dist/calls.jsonl
+	HANDRAIL_CONFORMANCE=$$(.ci/conformance where) go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp -args -recorded $(CURDIR)/dist/calls.jsonl
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
 	@.ci/setup build
@@ -93,7 +100,7 @@ fuzz: ## every fuzz target for a short time each (SECONDS=5)
 
 cross: ## compile for every supported system
 	@.ci/setup build
-	go test -run CrossCompile -v ./test/arch
+	HANDRAIL_CROSS=all go test -count=1 -run CrossCompile -v ./test/arch
 
 suite: setup build ## the browser's capability suite by the built binary, its report in dist/suite (SUITE="--run REGEXP")
 	bin/handrail ci --browser-sandbox auto -- bin/handrail suite browser --report dist/suite $(SUITE)
