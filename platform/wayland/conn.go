@@ -98,7 +98,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 		next: 2, globals: map[uint32]global{}}
 	c.objects[1] = &object{id: 1, iface: wlDisplay, version: 1, handle: c.display}
 	go c.read()
-	if _, err := c.create(1, displayGetRegistry, wlRegistry, 1, c.registry); err == nil {
+	if _, err = c.create(1, displayGetRegistry, wlRegistry, 1, c.registry); err == nil {
 		err = c.Sync(ctx)
 	}
 	if err != nil {
