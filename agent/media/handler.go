@@ -50,6 +50,7 @@ type Options struct {
 type Handler struct {
 	o    Options
 	door door
+	//lint:ignore containedctx the life of what the handler owns
 	life context.Context
 	kill context.CancelFunc
 	wg   sync.WaitGroup

@@ -65,6 +65,7 @@ type peer struct {
 	up      chan struct{} // closed when media can flow
 	down    chan struct{} // closed when it can not any more
 
+	//lint:ignore containedctx the life of the peer
 	ctx    context.Context // ends with the peer
 	cancel context.CancelFunc
 	ended  func() // closes down, once

@@ -10,6 +10,8 @@ import (
 	"github.com/pion/ice/v4"
 )
 
+//lint:file-ignore SA1019 the agent takes its servers as this type
+
 // dialTime bounds the way to a TURN server by TCP.
 const dialTime = 5 * time.Second
 

@@ -149,10 +149,9 @@ func TestTheFileOnlyNarrows(t *testing.T) {
 				t.Fatalf("%s %s: the file made %s of %s", r.Tool, r.Args, ours.Effect, cedar.Effect)
 			}
 			// The second opinion, which shares no rule with the first.
-			want := cedar.Effect
 			if d, ok := catalogOf(t).Get(r.Tool); ok && d.NodeCapability() != "" && d.Capability != "" {
 				said := map[Mode]policy.Effect{ModeAllow: policy.Allow, ModeAsk: policy.Ask, ModeNever: policy.Deny}[file.judge(catalogOf(t), r.Tool, r.Args, now.Local(), rules.opts.Roots)]
-				if want = min(cedar.Effect, said); ours.Effect != want && ours.Code != capabilities.CodeInvalidArguments {
+				if want := min(cedar.Effect, said); ours.Effect != want && ours.Code != capabilities.CodeInvalidArguments {
 					t.Fatalf("%s %s at %s: %s (%s), want %s of rules %s and file %s\n%s", r.Tool, r.Args, now, ours.Effect, ours.Reason, want, cedar.Effect, said, file.compile(catalogOf(t), facts{}))
 				}
 			}

@@ -29,8 +29,7 @@ func (n *node) inBackground(ctx context.Context, tool string, args any) func() (
 
 // Whatever ends an action in its middle, the call says so and the next one works.
 func TestActionCutShort(t *testing.T) {
-	var s *site
-	s = newSite(t, map[string]string{"/": html(`<button id=hang onclick="fetch('/began');for(;;);">Hang</button><button id=b onclick="document.title='clicked'">B</button>
+	s := newSite(t, map[string]string{"/": html(`<button id=hang onclick="fetch('/began');for(;;);">Hang</button><button id=b onclick="document.title='clicked'">B</button>
 <button id=hold onmousedown="fetch('/held')" onmouseup="document.title='let go'" onkeydown="fetch('/held')" onkeyup="document.title='key up'">Hold</button>
 <div id=d draggable=true ondragstart="event.dataTransfer.setData('text/plain','x');fetch('/held')" ondragend="document.title='drag over'">drag</div><div id=to ondragover="event.preventDefault()" ondrop="document.title='dropped'" style="margin-top:300px">to</div>
 <input id=slow oninput="fetch('/began');for(;;);">`), "/popup": html(`<button id=x onclick="window.close()">Close</button>`)})

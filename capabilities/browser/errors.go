@@ -79,10 +79,3 @@ func targetCrashed(err error) bool {
 	var refused *protocolError
 	return errors.As(err, &refused) && refused.message == "Target crashed"
 }
-
-// contextUnknown reports that the context was gone before the command arrived:
-// nothing ran, so it may be sent again.
-func contextUnknown(err error) bool {
-	var refused *protocolError
-	return errors.As(err, &refused) && strings.Contains(refused.message, "Cannot find context")
-}

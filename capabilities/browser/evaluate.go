@@ -132,7 +132,7 @@ func (c *call) evaluateOn(ref, expression string) (capabilities.Output, error) {
 	c.probe = start(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{Expression: "0"}).pending
 	c.release()
 	res, err := sent.get(c.ctx)
-	return c.evaluated(w, runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err, time.Time{})
+	return c.evaluated(w, runtime.EvaluateResult(res), err, time.Time{})
 }
 
 // evaluated words what came of an expression in w's document, the tab's own where w is zero;
@@ -195,7 +195,7 @@ func (c *call) settled(o *runtime.RemoteObject) (runtime.EvaluateResult, error) 
 	res, err := do(c.ctx, c.tab.s, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
 		FunctionDeclaration: "function() { 'use strict'; return this }", ObjectID: o.ObjectID, ReturnByValue: ptr(true), AwaitPromise: ptr(true), Silent: ptr(true),
 	})
-	return runtime.EvaluateResult{Result: res.Result, ExceptionDetails: res.ExceptionDetails}, err
+	return runtime.EvaluateResult(res), err
 }
 
 // value is evaluate's result; nil stands for undefined.

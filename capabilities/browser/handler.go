@@ -140,11 +140,12 @@ type Handler struct {
 	names   resolved
 	log     *slog.Logger
 
-	wg       sync.WaitGroup  // readers of Chrome's pipe, tab set-ups, unsticking
-	sweep    sync.Once       // of the owner's folder for downloads
-	starting chan struct{}   // one token: who starts a Chrome
-	life     context.Context // ends with Close
-	kill     context.CancelFunc
+	wg       sync.WaitGroup // readers of Chrome's pipe, tab set-ups, unsticking
+	sweep    sync.Once      // of the owner's folder for downloads
+	starting chan struct{}  // one token: who starts a Chrome
+	//lint:ignore containedctx the life of the handler
+	life context.Context // ends with Close
+	kill context.CancelFunc
 
 	adopting sync.Mutex // held while kept files are looked for and moved
 	adopted  bool       // it was tried; guarded by adopting
@@ -310,8 +311,11 @@ func (h *Handler) Warm(ctx context.Context) {
 
 // call is one invocation on its way.
 type call struct {
-	ctx      context.Context // ends with the deadline, the tab, or a dialog that holds the page up
-	whole    context.Context // without the dialog: for what only Chrome itself has to answer
+	//lint:ignore containedctx one call, as a value
+	ctx context.Context // ends with the deadline, the tab, or a dialog that holds the page up
+	//lint:ignore containedctx one call, as a value
+	whole context.Context // without the dialog: for what only Chrome itself has to answer
+	//lint:ignore containedctx one call, as a value
 	outer    context.Context // without the tab
 	h        *Handler
 	lane     *lane

@@ -30,13 +30,15 @@ type tab struct {
 	s      *session
 	ready  chan struct{} // closed when it is set up
 	// life ends when the tab closes or crashes; its cause says which.
+	//lint:ignore containedctx the life of the tab
 	life context.Context
 	kill context.CancelCauseFunc
 
 	console consoleRecord
 	network networkRecord
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	//lint:ignore containedctx the life of the tab between two dialogs
 	free     context.Context // ends with life, or when the page opens a dialog; see dialog.go
 	block    context.CancelCauseFunc
 	armed    *dialogAnswer // to the next dialog, if it was given beforehand

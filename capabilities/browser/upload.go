@@ -85,7 +85,7 @@ func uploadFile(c *call) (capabilities.Output, error) {
 		}
 	}
 	params := dom.SetFileInputFilesParams{}
-	s := c.tab.s
+	var s *session
 	if args.Ref == "" && args.Selector == "" {
 		now, _ := c.tab.look()
 		if now.chooser == nil {
@@ -406,6 +406,7 @@ func copyTo(ctx context.Context, root *os.Root, name string, from *os.File) erro
 
 // untilDone reads until ctx ends.
 type untilDone struct {
+	//lint:ignore containedctx a reader has no other way to be cut short
 	ctx context.Context
 	r   io.Reader
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,15 +124,6 @@ func kind(k string, more ...any) map[string]any {
 		m[more[i].(string)] = more[i+1]
 	}
 	return m
-}
-
-// ops gives what was done to the desktop, reading left out.
-func (b *bench) ops() string {
-	var list []string
-	for _, e := range b.d.Events() {
-		list = append(list, e.Op)
-	}
-	return strings.Join(slices.Compact(list), " ")
 }
 
 func TestClickByElement(t *testing.T) {

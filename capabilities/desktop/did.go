@@ -22,11 +22,12 @@ var plainRoles = []string{"textbox", "combobox", "spinbutton", "document"}
 
 // typing finds out, beside the typing, whether its count may be kept.
 type typing struct {
-	h       *call
-	d       *platform.Desktop
-	w       platform.Window
-	text    string
-	cancel  context.CancelFunc
+	h      *call
+	d      *platform.Desktop
+	w      platform.Window
+	text   string
+	cancel context.CancelFunc
+	//lint:ignore containedctx one call, as a value
 	ctx     context.Context
 	earlier <-chan platform.Element
 }

@@ -61,6 +61,7 @@ type Handler struct {
 	images    *imageCache
 	snapshots *snapshotTable
 
+	//lint:ignore containedctx the life of the handler
 	life context.Context // ends with Close
 	kill context.CancelFunc
 	wg   sync.WaitGroup // what lets go of keys and buttons outside of calls

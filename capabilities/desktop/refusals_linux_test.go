@@ -144,7 +144,8 @@ func TestKeyboardInTheWay(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	late := timed{t.Context(), make(chan struct{})}
 	for _, held := range []struct {
-		key  string // held for longer than the call
+		key string // held for longer than the call
+		//lint:ignore containedctx one row of a table
 		ctx  context.Context
 		end  func()
 		code capabilities.Code
@@ -168,6 +169,7 @@ func TestKeyboardInTheWay(t *testing.T) {
 
 // timed is the time of a call, which is over when the test says so.
 type timed struct {
+	//lint:ignore containedctx a context of our own
 	context.Context
 	over chan struct{}
 }

@@ -280,7 +280,7 @@ func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
 func (b *bridge) post(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
 	open := newIDs(ids)
 	err := b.exchange(ctx, line, m, open)
-	var lost *sessionLost
+	var lost *sessionLostError
 	if errors.As(err, &lost) { // the gateway was restarted: open the session anew, once
 		if err = b.renew(ctx, lost.session); err == nil {
 			err = b.exchange(ctx, line, m, open)
@@ -321,10 +321,10 @@ func (s idSet) list() []json.RawMessage {
 	return all
 }
 
-// sessionLost says that the gateway no longer knows the session.
-type sessionLost struct{ session string }
+// sessionLostError says that the gateway no longer knows the session.
+type sessionLostError struct{ session string }
 
-func (e *sessionLost) Error() string { return "the session has ended" }
+func (e *sessionLostError) Error() string { return "the session has ended" }
 
 // request builds a POST (body) or GET (no body) with what the transport needs.
 func (b *bridge) request(ctx context.Context, c *client, method string, body []byte, m message) (*http.Request, string, error) {
@@ -415,7 +415,7 @@ func (b *bridge) exchange(ctx context.Context, line []byte, m message, open idSe
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound && session != "" {
-		return &sessionLost{session}
+		return &sessionLostError{session}
 	}
 	if id := resp.Header.Get(headerSession); id != "" && m.Method == "initialize" {
 		b.mu.Lock()

@@ -31,7 +31,7 @@ func (b *bridge) renew(ctx context.Context, lost string) error {
 		return nil // another request has done it
 	}
 	if first == nil {
-		return &sessionLost{lost}
+		return &sessionLostError{lost}
 	}
 	resp, _, err := b.send(ctx, http.MethodPost, first, message{Method: "initialize"}, nil)
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *bridge) listen(ctx context.Context) {
 					last = next
 				}
 			default:
-				var lost *sessionLost
+				var lost *sessionLostError
 				if errors.As(err, &lost) && b.renew(ctx, session) == nil {
 					last = event{}
 					pause.Reset()
@@ -122,7 +122,7 @@ func (b *bridge) stream(ctx context.Context, last event) (*http.Response, string
 	resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusNotFound:
-		return nil, session, &sessionLost{session}
+		return nil, session, &sessionLostError{session}
 	case http.StatusMethodNotAllowed:
 		return nil, session, errNoStream
 	}

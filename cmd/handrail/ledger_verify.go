@@ -149,6 +149,7 @@ func (v *verification) check(ctx context.Context, r io.Reader) (ledger.Report, e
 
 // stoppable makes a long read obey ctrl-C.
 type stoppable struct {
+	//lint:ignore containedctx a reader has no other way to be cut short
 	ctx context.Context
 	r   io.Reader
 }

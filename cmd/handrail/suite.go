@@ -96,7 +96,7 @@ func runSuite(cmd *cobra.Command, o suiteOptions) error {
 	}
 	options.Behaviours, options.Done = behaviours, say.done
 	report, err := browser.Run(cmd.Context(), options)
-	var blocked *browser.Blocked
+	var blocked *browser.BlockedError
 	if errors.As(err, &blocked) {
 		return blockedPages(cmd, blocked)
 	}
@@ -222,7 +222,7 @@ func readerToken(cmd *cobra.Command, base *url.URL) string {
 }
 
 // blockedPages tells what has to be allowed, and where.
-func blockedPages(cmd *cobra.Command, b *browser.Blocked) error {
+func blockedPages(cmd *cobra.Command, b *browser.BlockedError) error {
 	var rules strings.Builder
 	for _, origin := range b.Origins {
 		text, err := policy.OriginPermit(origin, "For 'handrail suite browser'.")

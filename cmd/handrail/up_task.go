@@ -109,6 +109,7 @@ func firstTask(ctx context.Context, data dataDir, running runningGateway, node c
 
 // task calls one tool after the other on a node until one fails.
 type task struct {
+	//lint:ignore containedctx one task, as a value
 	ctx     context.Context
 	session *mcp.ClientSession
 	node    capabilities.NodeID

@@ -62,14 +62,15 @@ func ExampleClient_Answer() {
 		if err != nil {
 			return err
 		}
-		for _, a := range waiting {
-			fmt.Printf("%s wants %s (%s risk)\n", a.Principal, a.Tool, a.Risk)
-			if _, err := c.Answer(ctx, a.ID, client.Answer{Allow: true, Reason: "an example"}); err != nil {
-				return err
-			}
-			return answered
+		if len(waiting) == 0 {
+			return nil
 		}
-		return nil
+		a := waiting[0]
+		fmt.Printf("%s wants %s (%s risk)\n", a.Principal, a.Tool, a.Risk)
+		if _, err := c.Answer(ctx, a.ID, client.Answer{Allow: true, Reason: "an example"}); err != nil {
+			return err
+		}
+		return answered
 	}
 	// The list is read once the stream is open, so that nothing falls between.
 	err := c.Events(ctx, 0, answer, func(e client.Event) error {

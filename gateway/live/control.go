@@ -51,6 +51,7 @@ type Control struct {
 type control struct {
 	Control // Frame belongs to Sessions.mu
 	caller  dispatch.Caller
+	//lint:ignore containedctx the life of the session
 	life    context.Context
 	cancel  context.CancelCauseFunc
 	silence *time.Timer

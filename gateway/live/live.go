@@ -63,6 +63,7 @@ type session struct {
 	View
 	caller dispatch.Caller
 	ufrags []string // of its offer
+	//lint:ignore containedctx the life of the session
 	life   context.Context
 	cancel context.CancelCauseFunc
 	end    chan struct{} // closed when its call has ended

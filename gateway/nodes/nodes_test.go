@@ -34,13 +34,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func wantCode(t testing.TB, err error, code capabilities.Code) {
-	t.Helper()
-	if capabilities.CodeOf(err) != code {
-		t.Fatalf("got %v, want %s", err, code)
-	}
-}
-
 // plane is a listening Nodes on a database of its own.
 type plane struct {
 	*Nodes

@@ -120,8 +120,9 @@ type session struct {
 	self    string // our name on it
 	few     int    // fewNodes, which tests change
 	own     int    // this process, whose elements are left out
-	ctx     context.Context
-	cancel  context.CancelFunc
+	//lint:ignore containedctx the life of the session
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu        sync.Mutex // guards what follows; taken before an app's
 	apps      map[string]*app
@@ -160,8 +161,8 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	}
 	defer front.Close()
 	q := call(place{"org.a11y.Bus", "/org/a11y/bus"}, "org.a11y.Bus.GetAddress")
-	var reply *dbus.Call // not by ask: this one may start the service
-	reply = front.Object("org.a11y.Bus", "/org/a11y/bus").CallWithContext(ctx, q.method, 0)
+	// Not by ask: this one may start the service.
+	reply := front.Object("org.a11y.Bus", "/org/a11y/bus").CallWithContext(ctx, q.method, 0)
 	q.body, q.err = reply.Body, reply.Err
 	switch {
 	case ctx.Err() != nil:

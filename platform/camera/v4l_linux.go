@@ -42,6 +42,8 @@ const (
 	bufferError = 0x40 // the frame is damaged
 )
 
+//lint:file-ignore U1000 the fields are the layouts of the kernel
+
 type v4lCapability struct {
 	driver               [16]byte
 	card, bus            [32]byte

@@ -17,6 +17,8 @@ const (
 // errorDenied is kCLErrorDenied: the person refuses.
 const errorDenied = 1
 
+//lint:file-ignore U1000 used in files for macOS only
+
 // Values of CLLocationAccuracy that are asked for, in metres.
 const (
 	accuracyBest   = -1.0 // kCLLocationAccuracyBest

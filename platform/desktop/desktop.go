@@ -23,8 +23,9 @@ type Options struct {
 type Opener struct {
 	options Options
 	lock    *lockWatch
-	life    context.Context // ends with Close
-	kill    context.CancelFunc
+	//lint:ignore containedctx the life of what is opened
+	life context.Context // ends with Close
+	kill context.CancelFunc
 
 	turn chan struct{} // holds a token while nobody opens or closes
 	// What follows is read and written with the token.

@@ -86,7 +86,8 @@ func Test(t *testing.T, opener platform.DesktopOpener, oracle Oracle) {
 }
 
 type suite struct {
-	t      *testing.T
+	t *testing.T
+	//lint:ignore containedctx one test, as a value
 	ctx    context.Context
 	desk   *platform.Desktop
 	oracle Oracle

@@ -103,7 +103,7 @@ func (l lender) CreateSession(_, session dbus.ObjectPath, _ string, _ vars) (uin
 	l.mu.Lock()
 	l.session = session
 	l.mu.Unlock()
-	if err := l.conn.Export(ender{l.backend}, session, "org.freedesktop.impl.portal.Session"); err != nil {
+	if err := l.conn.Export(ender(l), session, "org.freedesktop.impl.portal.Session"); err != nil {
 		return 2, vars{}, nil
 	}
 	return 0, vars{}, nil

@@ -24,6 +24,7 @@ type Screen struct {
 	p        *Portal
 	displays Displays
 
+	//lint:ignore containedctx the life of the screen
 	over   context.Context // ends with Close
 	finish context.CancelFunc
 	pump   sync.Once

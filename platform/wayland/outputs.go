@@ -43,11 +43,11 @@ type output struct {
 }
 
 type outputFacts struct {
-	name, description                  string
-	x, y, width, height                int // in the compositor's units
-	mode                               [2]int
-	transform, scale                   int
-	placed, sized, hasName, xdgHasName bool
+	name, description      string
+	x, y, width, height    int // in the compositor's units
+	mode                   [2]int
+	transform, scale       int
+	placed, sized, hasName bool
 }
 
 // place is where a display is, for both ways of counting.

@@ -40,8 +40,9 @@ type Person struct {
 	start func() error // asks for the seat's activity; sets idling
 	wake  chan struct{}
 	ended context.CancelFunc
-	over  context.Context
-	runs  sync.WaitGroup
+	//lint:ignore containedctx the life of the watch
+	over context.Context
+	runs sync.WaitGroup
 
 	mu       sync.Mutex // above what follows
 	watchers []*watcher

@@ -24,6 +24,7 @@ type Screen struct {
 
 	buffers map[uint32]*buffer // of each display; only Grab uses them
 
+	//lint:ignore containedctx the life of the screen
 	over   context.Context // ends with Close
 	finish context.CancelFunc
 	out    chan platform.Rect // what Damage gives; nil if the compositor can not tell

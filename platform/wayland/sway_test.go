@@ -65,6 +65,7 @@ func TestSwayWithoutTime(t *testing.T) {
 
 // unpunctual is a context whose time is over, and that ends when done is closed.
 type unpunctual struct {
+	//lint:ignore containedctx a context of our own
 	context.Context
 	done chan struct{}
 }

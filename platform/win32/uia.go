@@ -181,9 +181,11 @@ type facts struct {
 	focused, focusable, enabled              bool
 	password, offscreen, required            bool
 	expands, invokes, ranges, selects, flips bool // has that pattern
-	valued, readonly, rangeReadonly          bool
-	multiselect, modal, selected, active     bool
-	expand, toggle                           int32
+	valued, readonly                         bool
+	//lint:ignore U1000 used in files for Windows only
+	rangeReadonly                        bool
+	multiselect, modal, selected, active bool
+	expand, toggle                       int32
 }
 
 // The states of ExpandCollapse and Toggle.

@@ -60,6 +60,8 @@ var runtimeMethods = [...]method{
 	accessStatus:               {"IDeviceAccessInformation", "get_CurrentStatus", 8},
 }
 
+//lint:file-ignore U1000 some are used in files for Windows only
+
 // The classes that tell where the device is and whether this program may know, and
 // the interfaces that are asked for by their IDs.
 const (

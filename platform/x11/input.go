@@ -43,9 +43,10 @@ type Input struct {
 	rest  time.Duration
 
 	held    []heldKey
-	buttons []heldButton    // in the order of their presses
-	over    context.Context // ends with Close
-	finish  context.CancelFunc
+	buttons []heldButton // in the order of their presses
+	//lint:ignore containedctx the life of the input
+	over   context.Context // ends with Close
+	finish context.CancelFunc
 }
 
 // heldKey is one that Key holds, with the modifiers that it needed.

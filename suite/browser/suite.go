@@ -34,14 +34,14 @@ type Options struct {
 	of []*behaviour // Behaviours are chosen from these; nil: all
 }
 
-// Blocked says that the pages of the suite may not be opened.
-type Blocked struct {
+// BlockedError says that the pages of the suite may not be opened.
+type BlockedError struct {
 	Origins []string // have to be allowed, on the gateway and on the node
 	Cause   string
 }
 
 // Error says what has to be allowed.
-func (e *Blocked) Error() string {
+func (e *BlockedError) Error() string {
 	return fmt.Sprintf("the browser may not open the suite's own pages (%s): %s", strings.Join(e.Origins, ", "), e.Cause)
 }
 
@@ -122,7 +122,7 @@ func (s *whole) prepare(ctx context.Context) error {
 			return err
 		}
 		if c.Code != "" {
-			return &Blocked{Origins: s.report.Origins, Cause: string(c.Code) + ": " + c.Message}
+			return &BlockedError{Origins: s.report.Origins, Cause: string(c.Code) + ": " + c.Message}
 		}
 	}
 	_, err = l.Call(ctx, "close", nil)
@@ -210,6 +210,7 @@ func (s *whole) told(ctx context.Context, o suite.Outcome, first, again *run) *s
 
 // run is one run of one behaviour.
 type run struct {
+	//lint:ignore containedctx one run, as a value
 	ctx        context.Context
 	w          *worker
 	lane       *suite.Lane

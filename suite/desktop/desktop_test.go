@@ -32,9 +32,6 @@ func TestMain(m *testing.M) {
 const rule = `@id("desktop-acceptance") permit (principal, action in Action::"family:desktop", resource);
 `
 
-// privileged are the tools that no rule permits plainly.
-var privileged = []string{"tool.desktop.act", "tool.desktop.mouse", "tool.desktop.keyboard"}
-
 // quiet is how long the node waits after the person, in these tests.
 const quiet = 2 * time.Second
 

@@ -27,7 +27,6 @@ var (
 	field     = suite.Field[*run]
 	without   = suite.Without[*run]
 	among     = suite.Among[*run]
-	notAmong  = suite.NotAmong[*run]
 	effect    = suite.Effect[*run]
 	check     = suite.Check[*run]
 	meanwhile = suite.Meanwhile[*run]

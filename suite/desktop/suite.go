@@ -157,6 +157,7 @@ const behaviourTime = 2 * time.Minute
 
 // run is one run of one behaviour.
 type run struct {
+	//lint:ignore containedctx one run, as a value
 	ctx  context.Context
 	s    *whole
 	vars map[string]any

@@ -28,7 +28,8 @@ type desk struct {
 	node    *site.Node
 	handler *site.Handler
 	person  principal.Identity
-	ctx     context.Context // of the agents' calls
+	//lint:ignore containedctx one test, as a value
+	ctx context.Context // of the agents' calls
 }
 
 // startSite starts a site whose fixture tool "press" asks a person.

@@ -35,12 +35,14 @@ type Proxy struct {
 	transport *http.Transport
 	served    sync.WaitGroup
 	stop      context.CancelFunc
-	stopped   context.Context
+	//lint:ignore containedctx the life of the proxy
+	stopped context.Context
 
 	known   chan struct{} // closed once process is set
 	process platform.Process
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	//lint:ignore containedctx the life of its requests until the next cut
 	flowing  context.Context // of every request that runs; a cut ends it
 	end      context.CancelFunc
 	failures map[string]failed   // by "host:port": why and when the latest connection failed

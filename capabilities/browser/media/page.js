@@ -72,7 +72,8 @@ async function base64(blob) {
     reader.onerror = () => failed(reader.error);
     reader.readAsDataURL(blob);
   });
-  return reader.result.slice(reader.result.lastIndexOf(",") + 1);
+  const text = String(reader.result);
+  return text.slice(text.lastIndexOf(",") + 1);
 }
 
 async function photo({number, device, mime, quality}) {

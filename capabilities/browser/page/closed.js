@@ -3,20 +3,20 @@
 // A closed root can not be reached from its host. Chrome tells which elements have
 // one (closed.go asks it about the suspects below); from then on every walk passes
 // through it as through an open one. The page's own world is not touched.
-const closed = new WeakMap();    // host -> its closed root
+const closedRoots = new WeakMap();    // host -> its closed root
 const examined = new WeakMap();  // element that was a suspect -> what it looked like then
 let anyClosed = false;
 let suspects = [];
 const maxSuspects = 200; // at one time; the others' turn comes at the next
 
-const rootOf = el => el.shadowRoot || (anyClosed && closed.get(el)) || null;
+const rootOf = el => el.shadowRoot || (anyClosed && closedRoots.get(el)) || null;
 
 const HOSTS = new Set(('ARTICLE ASIDE BLOCKQUOTE BODY DIV FOOTER H1 H2 H3 H4 H5 H6 HEADER MAIN NAV P SECTION SPAN').split(' '));
 
 // suspect notes an element that may have a closed root: a custom element, or one
 // that shows something other than its children.
 function suspect(el) {
-  if (suspects.length >= maxSuspects || !el || el.shadowRoot || closed.has(el) || suspects.at(-1) === el) return;
+  if (suspects.length >= maxSuspects || !el || el.shadowRoot || closedRoots.has(el) || suspects.at(-1) === el) return;
   if (!HOSTS.has(el.tagName) && !el.tagName.includes('-')) return;
   const look = el.offsetWidth + 'x' + el.offsetHeight + el.matches(':defined');
   if (examined.get(el) === look) return;
@@ -68,14 +68,14 @@ const suspectAt = i => suspects[i];
 
 // openUp makes a closed root known.
 function openUp(root) {
-  closed.set(root.host, root);
+  closedRoots.set(root.host, root);
   anyClosed = true;
 }
 
 // slotOf gives the slot that el is shown in, of a closed root: el itself does not
 // tell.
 function slotOf(el) {
-  const root = anyClosed && el.parentElement && closed.get(el.parentElement);
+  const root = anyClosed && el.parentElement && closedRoots.get(el.parentElement);
   return root ? [...root.querySelectorAll('slot')].find(s => s.assignedNodes().includes(el)) : null;
 }
 
@@ -84,5 +84,5 @@ function slotOf(el) {
 function hitOf(e) {
   const path = e.composedPath();
   const first = path[0];
-  return anyClosed && first?.nodeType === 1 && closed.has(first) && e.clientX !== undefined ? deepest(first.ownerDocument, e.clientX, e.clientY) || first : first;
+  return anyClosed && first?.nodeType === 1 && closedRoots.has(first) && e.clientX !== undefined ? deepest(first.ownerDocument, e.clientX, e.clientY) || first : first;
 }

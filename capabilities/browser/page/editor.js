@@ -6,7 +6,7 @@ function editorOf(el) {
   if (el.tagName !== 'TEXTAREA' && !el.editContext) return null;
   const r = el.getBoundingClientRect(), up = el.parentElement;
   const tiny = r.width < 4 || r.height < 4 || !!up && (up.clientWidth < 4 || up.clientHeight < 4) && getComputedStyle(up).overflowY !== 'visible';
-  if (!tiny && getComputedStyle(el).opacity >= 0.02) return null;
+  if (!tiny && Number(getComputedStyle(el).opacity) >= 0.02) return null;
   for (let x = above(el), i = 0; x && i < 6 && x.tagName !== 'BODY'; x = above(x), i++) {
     const b = x.getBoundingClientRect();
     if (b.width > 20 && b.height > 10) return x;

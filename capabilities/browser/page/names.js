@@ -19,6 +19,7 @@ function rename(win) {
 
 // inCapitals: in a document of XML, XHTML's elements are called as they are written; under
 // the second name they are called as in HTML, and these scripts know one kind only.
+/** @param {any} win @param {PropertyDescriptor} is */
 function inCapitals(win, {get}) {
   const namespace = Object.getOwnPropertyDescriptor(win.Element.prototype, 'namespaceURI').get;
   return {get() { const name = get.call(this); return namespace.call(this) === 'http://www.w3.org/1999/xhtml' ? name.toUpperCase() : name; }};

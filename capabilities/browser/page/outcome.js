@@ -27,6 +27,7 @@ const AGAIN = 60;
 function watch(el, o) {
   if (current) current.stop();
   const win = el.ownerDocument.defaultView;
+  /** @type {Record<string, any>} */
   const w = current = {el, kind: o.kind, data: o.data, found: null, pressed: false, missed: false, event: null, drag: null, navigates: false, at: 0, waiters: [], handles: null, later: []};
   const stops = [];
   const on = (target, type, f, capture = true) => {
@@ -168,7 +169,7 @@ function sends(form, by, base) {
   const says = (el, name) => Element.prototype.getAttribute.call(el, name); // a form's fields may take its properties' names
   const said = name => (by && says(by, 'form' + name)) ?? says(form, name) ?? '';
   if (said('method').toLowerCase() === 'dialog') return false;
-  try { return /^https?:/.test(new URL(said('action'), base)); } catch { return false; }
+  try { return /^https?:/.test(new URL(said('action'), base).href); } catch { return false; }
 }
 
 // drawnOn reports whether what got the event is a canvas, or shows one there.
@@ -280,7 +281,7 @@ async function comeToRest(o) {
   let changed = true;
   const observer = new MutationObserver(() => { changed = true; });
   observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-  const moves = () => document.getAnimations().some(a => a.playState === 'running' && a.effect?.getComputedTiming().endTime < 2000);
+  const moves = () => document.getAnimations().some(a => a.playState === 'running' && Number(a.effect?.getComputedTiming().endTime) < 2000);
   let quiet = 0;
   for (const stop = performance.now() + 800; performance.now() < stop && quiet < 3; ) {
     quiet = changed || moves() ? 0 : quiet + 1;

@@ -238,6 +238,7 @@ function outline(root, o) {
 
   // tidy joins texts, drops empty containers and flattens what adds nothing.
   function tidy(list) {
+    /** @type {any[] & {cells?: boolean}} */
     const out = [];
     let text = '';
     const flush = () => { const s = squeeze(text); if (s) out.push(s.replace(/\x03(\s*)\x03/g, '$1').replaceAll('\x03', '~~')); text = ''; };
@@ -577,7 +578,7 @@ async function styled() {
 // curtain: what lies over most of the viewport is fading or moving, and will be done with it.
 const curtain = () => document.getAnimations().some(({playState, effect}) => {
   const el = effect?.target;
-  return playState === 'running' && effect.getComputedTiming().endTime < 1000 && el && /fixed|absolute/.test(getComputedStyle(el).position) && el.clientWidth * el.clientHeight * 2 > innerWidth * innerHeight;
+  return playState === 'running' && Number(effect.getComputedTiming().endTime) < 1000 && el && /fixed|absolute/.test(getComputedStyle(el).position) && el.clientWidth * el.clientHeight * 2 > innerWidth * innerHeight;
 });
 
 async function snapshot(o) {

@@ -79,7 +79,7 @@ function shape(el) {
   if (!el) return '';
   const r = el.getBoundingClientRect();
   let seen = 1;
-  for (let x = el; x?.nodeType === 1; x = above(x)) seen *= getComputedStyle(x).opacity;
+  for (let x = el; x?.nodeType === 1; x = above(x)) seen *= Number(getComputedStyle(x).opacity);
   return [r.left, r.top, r.width, r.height, seen].join();
 }
 

@@ -37,6 +37,7 @@ type lifted struct {
 
 // visit is a POST under way, as its calls find it by visitHeader.
 type visit struct {
+	//lint:ignore containedctx the life of the request
 	gone   context.Context // ends with the request; nil: the SDK sees to it
 	answer *answer
 	alone  bool // it belongs to no session

@@ -61,8 +61,9 @@ type view struct {
 	list     list
 	server   *sdk.Server
 	info     *auth.TokenInfo // identity for the SDK's session binding
-	ctx      context.Context // ends with the view: its token was revoked, or we stop
-	cancel   context.CancelCauseFunc
+	//lint:ignore containedctx the life of the view
+	ctx    context.Context // ends with the view: its token was revoked, or we stop
+	cancel context.CancelCauseFunc
 
 	listing sync.Mutex        // serialises refresh
 	mu      sync.Mutex        // guards what follows
@@ -119,6 +120,7 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 		s.mu.Unlock()
 		v.cancel(nil)
 		have.listing.Lock() // wait until it has its tools
+		//lint:ignore SA2001 the lock is only waited for
 		have.listing.Unlock()
 		return have, nil
 	}

@@ -97,7 +97,7 @@ func (b *bench) firstPage(s *server, words dialect, began time.Time, view int) (
 		return 0, err
 	}
 	if err := proven(opNavigate, nil, after, 1, view); err != nil {
-		return 0, noEffect{err}
+		return 0, noEffectError{err}
 	}
 	return took, nil
 }

@@ -403,17 +403,17 @@ func (b *bench) timed(g goal, p place, s subject, c *cell) (median, worst float6
 		}
 	}
 	if err := answered(op, p, a); err != nil {
-		var partly errPartly
+		var partly partlyError
 		if !errors.As(err, &partly) {
 			return 0, 0, err
 		}
 		c.lacks = partly.lacks
 	}
 	if err := proven(op, before, after, done, b.views[s.name()]); err != nil {
-		return 0, 0, noEffect{err}
+		return 0, 0, noEffectError{err}
 	}
 	return figures.Median(took), slices.Max(took), nil
 }
 
-// noEffect says that the page does not show what the subject said it did.
-type noEffect struct{ error }
+// noEffectError says that the page does not show what the subject said it did.
+type noEffectError struct{ error }

@@ -84,7 +84,7 @@ func (r *report) operations(b *bench) {
 
 // cell gives the median and its text; what has none says why.
 func (r *report) cell(c *cell, name, page string, op operation) (float64, string) {
-	var none noEffect
+	var none noEffectError
 	switch {
 	case errors.Is(c.fault, errNoTool):
 		return 0, "no tool"

@@ -183,7 +183,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	r := &report{}
-	if _, text := r.cell(&cell{rounds: []float64{3}, fault: noEffect{errors.New("nothing")}}, "x", "small", opClick); text != "no effect" {
+	if _, text := r.cell(&cell{rounds: []float64{3}, fault: noEffectError{errors.New("nothing")}}, "x", "small", opClick); text != "no effect" {
 		t.Errorf("an unproven time is shown as %q", text)
 	}
 }

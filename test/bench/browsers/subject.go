@@ -164,7 +164,7 @@ func answered(op operation, p place, a answer) error {
 			}
 			for _, far := range []string{fmt.Sprintf("Framed %d", depth), fmt.Sprintf("Shadow %d", shadowRoots), "Foreign"} {
 				if holds(far) != nil {
-					return errPartly{far}
+					return partlyError{far}
 				}
 			}
 		}
@@ -194,8 +194,8 @@ func answered(op operation, p place, a answer) error {
 	return nil
 }
 
-// errPartly: the answer lacks a part of the page, which is said, but the time
+// partlyError: the answer lacks a part of the page, which is said, but the time
 // counts.
-type errPartly struct{ lacks string }
+type partlyError struct{ lacks string }
 
-func (e errPartly) Error() string { return "without " + e.lacks }
+func (e partlyError) Error() string { return "without " + e.lacks }

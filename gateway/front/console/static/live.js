@@ -139,10 +139,10 @@ document.addEventListener("click", (e) => {
 }, true);
 
 document.addEventListener("submit", async (e) => {
-  const form = e.target;
+  const form = /** @type {any} */ (e.target);
   if (e.defaultPrevented || form.method !== "post" || !byID("live") || form.closest(".top") || form.dataset.whole !== undefined) return;
   e.preventDefault();
-  const data = new URLSearchParams(new FormData(form, e.submitter));
+  const data = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
   const buttons = [...form.querySelectorAll("button")];
   for (const b of buttons) b.disabled = true;
   try {

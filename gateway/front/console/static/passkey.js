@@ -31,7 +31,7 @@ function problem(form, text) {
 
 // Before the form's own sending, which comes again once there is an answer.
 document.addEventListener("submit", async (e) => {
-  const form = e.target;
+  const form = /** @type {any} */ (e.target);
   if (form.dataset.passkey === undefined || form.dataset.answered !== undefined) { delete form.dataset.answered; return; }
   e.preventDefault();
   e.stopImmediatePropagation();
@@ -40,7 +40,7 @@ document.addEventListener("submit", async (e) => {
   problem(form, "");
   try {
     if (!window.PublicKeyCredential) throw new Error("This browser offers no passkeys here. They need HTTPS, or the address localhost.");
-    const body = new URLSearchParams(new FormData(form, e.submitter));
+    const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
     body.delete("credential");
     const answer = await fetch(form.dataset.passkey, { method: "POST", body, headers: { Accept: "application/json" } });
     const told = await answer.json();

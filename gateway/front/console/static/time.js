@@ -1,6 +1,7 @@
 // Times in the person's own zone and words. Without this they are shown as UTC.
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }); // with the zone
 const words = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const steps = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
 function relative(at) {

@@ -186,7 +186,9 @@ function draw(marks) {
     const one = document.createElement("div"), point = !m.width && !m.height;
     Object.assign(one.style, { left: percent(m.x), top: percent(m.y) }, point ? {} : { width: percent(m.width), height: percent(m.height) });
     one.className = "mark";
-    for (const [name, so] of [["point", point], ["right", m.x > 0.6], ["high", m.y < 0.15], ["low", m.y + m.height > 0.85]]) one.classList.toggle(name, so);
+    /** @type {[string, boolean][]} */
+    const where = [["point", point], ["right", m.x > 0.6], ["high", m.y < 0.15], ["low", m.y + m.height > 0.85]];
+    for (const [name, so] of where) one.classList.toggle(name, so);
     if (marks[i + 1]?.call_id !== m.call_id) {
       const label = document.createElement("span");
       label.textContent = names.get(m.call_id) ?? "a call";

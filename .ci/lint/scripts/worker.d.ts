@@ -1,0 +1,3 @@
+// A service worker's own, which the library for workers has under another name.
+interface WorkerGlobalScope { registration: ServiceWorkerRegistration; clients: Clients }
+interface Event { data: any; waitUntil(until: Promise<any>): void; notification: Notification }
