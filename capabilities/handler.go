@@ -38,7 +38,7 @@ func (c IsolationClass) Rank() int {
 	return 0
 }
 
-// Reason says why a capability can not be used now. The zero value means ready.
+// Reason says why a capability cannot be used now. The zero value means ready.
 type Reason string
 
 const (

@@ -59,7 +59,7 @@ func (r row) ref() string {
 	return ref
 }
 
-// parts reads a row: `- role "name" [state] [ref=e1]…`. The page can not forge a ref:
+// parts reads a row: `- role "name" [state] [ref=e1]…`. The page cannot forge a ref:
 // what it says stands in quotes before it, or behind it.
 func (r row) parts() (role, name, ref string) {
 	rest, ok := strings.CutPrefix(r.text, "- ")

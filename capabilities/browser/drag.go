@@ -348,7 +348,7 @@ func (d *dragging) drop() (sent []*pending, err error) {
 	return []*pending{d.m.up(d.c.ctx, d.at.X, d.at.Y, 1)}, nil
 }
 
-// letGo ends a drag that can not be carried on, without a drop. The browser may be
+// letGo ends a drag that cannot be carried on, without a drop. The browser may be
 // about to take it over just now, and would keep it.
 func (d *dragging) letGo() {
 	if d.data == nil && !d.over && d.c.tab.life.Err() == nil {

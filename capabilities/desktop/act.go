@@ -270,7 +270,7 @@ func (c *deed) perform(ctx context.Context, in platform.Input) error {
 	return err
 }
 
-// find reads the target, and refuses what can not be acted on.
+// find reads the target, and refuses what cannot be acted on.
 func (c *deed) find(ctx context.Context) error {
 	if c.sel.ocr != nil {
 		return c.findSeen(ctx)
@@ -368,7 +368,7 @@ func (c *deed) done(already string) error {
 	return nil
 }
 
-// unsupported says what an element can not do.
+// unsupported says what an element cannot do.
 func unsupported(format string, args ...any) *capabilities.Error {
 	return capabilities.Errorf(capabilities.CodeActionUnsupported, format, args...).
 		WithHint("Look at the element's role, states and actions with query, and choose another kind; click works on whatever shows.")

@@ -69,7 +69,7 @@ type Handler struct {
 	mu        sync.Mutex
 	watched   *platform.Desktop // whose person is watched
 	unwatch   context.CancelFunc
-	unwatched error // why the person of watched can not be told apart; nil: it can
+	unwatched error // why the person of watched cannot be told apart; nil: it can
 	ready     cachedReadiness
 }
 

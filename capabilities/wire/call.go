@@ -114,7 +114,7 @@ type JournalAsk struct {
 // CallState is what a node's journal says about a call. The zero value is none.
 type CallState string
 
-// The states. A node that can not tell says StateUnknown: its journal was lost
+// The states. A node that cannot tell says StateUnknown: its journal was lost
 // or pruned past the call.
 const (
 	StateNeverStarted CallState = "never_started"

@@ -182,7 +182,7 @@ var (
 	strictMode cbor.DecMode
 )
 
-// The modes are fixed data; the options can not fail at run time unless this
+// The modes are fixed data; the options cannot fail at run time unless this
 // table is wrong, which every test would show.
 var _ = func() struct{} {
 	var err error
@@ -336,7 +336,7 @@ func (f *Reader) Accept(accept ...Kind) {
 
 // Next reads one frame. It gives io.EOF if the stream ends between frames,
 // io.ErrUnexpectedEOF if it ends inside one, and an *capabilities.Error for a
-// frame that is refused; after that the stream can not be read on.
+// frame that is refused; after that the stream cannot be read on.
 func (f *Reader) Next() (Message, error) {
 	kind, n, err := f.next()
 	if err != nil {

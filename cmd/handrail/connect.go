@@ -116,7 +116,7 @@ func connect(cmd *cobra.Command, data dataDir, kind clientKind, o connectOptions
 	if !o.print && o.file == "" && !kind.found(file) {
 		return notFound(kind, file)
 	}
-	if !o.print { // before a token is made: a file that can not be edited stays as it is
+	if !o.print { // before a token is made: a file that cannot be edited stays as it is
 		text, err := clientfile.Read(file)
 		if err == nil {
 			_, _, err = clientfile.Get(kind.format(), text, kind.Path...)

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitCode(err)
 }
 
-// asksJSON reports whether the arguments have --json: where one before it can not be
+// asksJSON reports whether the arguments have --json: where one before it cannot be
 // read, nothing after it is.
 func asksJSON(args []string) bool {
 	for _, a := range args {

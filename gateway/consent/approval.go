@@ -175,7 +175,7 @@ type approval struct {
 	tokens  map[string]bool // of the callers that wait, or were told to come back
 }
 
-// Bounds of what waits: a person can not read a thousand questions, and an agent
+// Bounds of what waits: a person cannot read a thousand questions, and an agent
 // must not be able to ask until somebody is tired.
 const (
 	maxPending      = 64

@@ -55,7 +55,7 @@ func (t target) ask(ctx context.Context, questions ...*question) error {
 }
 
 // refused gives the condition for an answer that is an error: the element is
-// gone, or it can not do that.
+// gone, or it cannot do that.
 func (t target) refused(ctx context.Context, err error) error {
 	if noPeer(err) {
 		return platform.ErrGone

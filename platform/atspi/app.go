@@ -49,7 +49,7 @@ type app struct {
 	count    uint64 // of events that came, for the order between them and answers
 	began    uint64 // the same, when the reading under way or the last one began
 	round    uint64 // the same, when it asked for the last time what the mirror lacks
-	reading  bool   // answers are on their way: events can not be applied, only remembered
+	reading  bool   // answers are on their way: events cannot be applied, only remembered
 	noCache  bool   // it has none to give
 	upset    bool   // an event said that the mirror is worth nothing
 	full     bool   // there are more elements than are kept

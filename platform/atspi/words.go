@@ -135,7 +135,7 @@ func stateWords(states uint64, protected bool) []string {
 			words = append(words, s.word)
 		}
 	}
-	// Toolkits differ in which of the two they clear for what can not be used.
+	// Toolkits differ in which of the two they clear for what cannot be used.
 	if states&stEnabled != 0 && states&stSensitive != 0 {
 		words = append(words, "enabled")
 	}

@@ -70,7 +70,7 @@ type Console struct {
 type asset struct {
 	mime, address string
 	plain         []byte
-	packed        func() []byte // by gzip, once somebody asks: a start does not wait for it; nil if it can not be
+	packed        func() []byte // by gzip, once somebody asks: a start does not wait for it; nil if it cannot be
 }
 
 // New makes the pages; it starts nothing.

@@ -16,7 +16,7 @@ async function begin() {
   pc = new RTCPeerConnection();
   const here = pc;
   const way = pc.addTransceiver(sound ? "audio" : "video", { direction: "recvonly" });
-  // Frames that say when they were taken tell the delay; where the browser can not
+  // Frames that say when they were taken tell the delay; where the browser cannot
   // ask for that, it is not shown.
   const wants = way.getHeaderExtensionsToNegotiate?.();
   if (wants) {
