@@ -97,8 +97,9 @@ const (
 // hidden is a part of the names of fields that take what nobody is to read.
 var hidden = []string{"passw", "passcode", "passphrase", "secret", "token", "otp", "cvv", "cvc", "pin"}
 
-// scripts are the names of arguments that are programs.
-var scripts = []string{"code", "expression", "function"}
+// scripts are the names of arguments that are shown on demand: programs, and by which way a
+// viewer connects.
+var scripts = []string{"code", "expression", "function", "offer"}
 
 // tell makes what is told of a call from its canonical arguments.
 func tell(args []byte, purpose string, where *Where, most int) Told {

@@ -33,6 +33,9 @@ func TestAnOldSessionWatchesWithAPasskey(t *testing.T) {
 	w.open(w.named() + "/console/live/" + string(w.node.ID))
 	must(t, w.run(`document.getElementById("watch").click()`, nil))
 	w.await(`document.querySelector("` + confirm + `") && !document.querySelector("#live [data-question] button[value=call]")`)
+	if got := w.value(`document.querySelector("#live [data-question]").innerText.includes("a=fingerprint")`); got != "false" {
+		t.Error("the question shows the viewer's connection before anybody asks for it")
+	}
 	// A press without the passkey, sent all the same, opens nothing.
 	id := w.Consent.Approvals()[0].ID
 	if got := w.fetch("/console/approvals/"+id, "answer=call"); got != "403" || pixels() != "0" {

@@ -153,8 +153,8 @@ func (v *visit) field(q question, f consent.Field) html {
 	case f.Hidden:
 		return span("faint", text("a password; nobody is shown it"))
 	case f.Script:
-		return el("details", attrs{"id", "q-" + q.ID + "-script-" + f.Name}, el("summary", nil, text("Show the script")),
-			el("pre", attrs{"tabindex", "0", "aria-label", "The script"}, el("code", nil, lines(f.Text))), more)
+		return el("details", attrs{"id", "q-" + q.ID + "-script-" + f.Name}, el("summary", nil, text("Show the "+orElse(onDemand[f.Name], "script"))),
+			el("pre", attrs{"tabindex", "0", "aria-label", "The " + orElse(onDemand[f.Name], "script")}, el("code", nil, lines(f.Text))), more)
 	}
 	return group(text(f.Text), when(f.Is != "", span("faint", text(" ("+f.Is+")"))), more)
 }
@@ -173,6 +173,9 @@ func (v *visit) frame(q question) html {
 		void("img", attrs{"src", at("approvals", q.ID, "frame"), "alt", "The agent's picture around the place that it points at", "loading", "lazy"}),
 		el("figcaption", class("small faint"), text("From the picture that the agent saw. The ring marks the place.")))
 }
+
+// onDemand are arguments that are shown on demand and are no scripts, in words.
+var onDemand = map[string]string{"offer": "viewer's connection"}
 
 // oneApproval is a question alone, with its texts as long as they are; once it is over, what
 // became of it.
