@@ -1,18 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
-	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -22,10 +24,12 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// terminal is a real pseudo-terminal with the last frame that was drawn on it.
+// terminal is a real pseudo-terminal with an emulator on its other side, which shows what a
+// person would see.
 type terminal struct {
 	t             *testing.T
 	master, slave *os.File
+	screen        *vt.SafeEmulator
 
 	mu   sync.Mutex // guards said
 	said []byte
@@ -50,7 +54,7 @@ func openTerminal(t *testing.T) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, master: master, slave: slave, more: make(chan struct{}, 1)}
+	x := &terminal{t: t, master: master, slave: slave, screen: vt.NewSafeEmulator(100, 30), more: make(chan struct{}, 1)}
 	x.resize(100, 30)
 	done := make(chan struct{})
 	go func() {
@@ -61,6 +65,7 @@ func openTerminal(t *testing.T) *terminal {
 			if err != nil {
 				return
 			}
+			_, _ = x.screen.Write(buf[:n])
 			x.mu.Lock()
 			x.said = append(x.said, buf[:n]...)
 			x.mu.Unlock()
@@ -70,29 +75,30 @@ func openTerminal(t *testing.T) *terminal {
 			}
 		}
 	}()
-	t.Cleanup(func() { slave.Close(); master.Close(); <-done })
+	answered := make(chan struct{})
+	go func() { // what programs ask terminals
+		defer close(answered)
+		_, _ = io.Copy(master, x.screen)
+	}()
+	t.Cleanup(func() { slave.Close(); master.Close(); <-done; x.screen.Close(); <-answered })
 	return x
 }
 
 func (x *terminal) resize(width, height int) {
 	x.t.Helper()
+	x.screen.Resize(width, height)
 	if err := unix.IoctlSetWinsize(int(x.slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}); err != nil {
 		x.t.Fatal(err)
 	}
 }
 
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
-
-// frame is the last whole frame, as a person reads it.
+// frame is what is on the screen, as a person reads it.
 func (x *terminal) frame() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	end := bytes.LastIndex(x.said, []byte("\x1b[J"))
-	if end < 0 {
-		return ""
+	lines := strings.Split(ansi.Strip(x.screen.Render()), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \r")
 	}
-	start := bytes.LastIndex(x.said[:end], []byte("\x1b[H"))
-	return strings.ReplaceAll(escapes.ReplaceAllString(string(x.said[start+3:end]), ""), "\r", "")
+	return strings.Join(lines, "\n")
 }
 
 // await waits until a frame has the text.
@@ -155,6 +161,7 @@ func TestTUI(t *testing.T) {
 	cmd.Args = []string{"handrail", "tui"} // by this name the test binary is the program
 	cmd.Env = append(os.Environ(), "HANDRAIL_URL="+s.URL(), "HANDRAIL_TOKEN="+s.MustToken("op", principal.RoleOperator), "NO_COLOR=1", "TERM=xterm")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = x.slave, x.slave, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that it hears of another size
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,24 +206,19 @@ func TestTUI(t *testing.T) {
 	x.press("ry")
 	x.await("handrail  RUNNING")
 
-	// A small terminal gets small lines, and every one of them is on it.
+	// A small terminal gets small lines, and the first and the last are on it.
 	x.resize(40, 10)
-	limit := time.Now().Add(time.Minute)
-	for {
-		lines := strings.Split(x.frame(), "\n")
-		widest := 0
-		for _, l := range lines {
-			widest = max(widest, len([]rune(l)))
-		}
-		if len(lines) == 10 && widest <= 40 {
-			break
-		}
+	small := func(f string) bool {
+		lines := strings.Split(f, "\n")
+		return len(lines) == 10 && lines[0] == "handrail  RUNNING" && lines[9] != ""
+	}
+	for limit := time.Now().Add(time.Minute); !small(x.frame()); {
 		if time.Now().After(limit) {
 			t.Fatalf("after the terminal shrank:\n%s", x.frame())
 		}
 		select { // it is drawn anew every second
 		case <-x.more:
-		case <-time.After(time.Minute):
+		case <-time.After(time.Second):
 		}
 	}
 	x.press("q")
@@ -226,18 +228,11 @@ func TestTUI(t *testing.T) {
 	if after, err := term.GetState(int(x.slave.Fd())); err != nil || !reflect.DeepEqual(before, after) {
 		t.Errorf("the terminal is left changed (%v)", err)
 	}
-	ends := []byte("\x1b[?25h\x1b[?1049l")
-	for limit := time.After(time.Minute); ; {
-		x.mu.Lock()
-		said := bytes.Clone(x.said)
-		x.mu.Unlock()
-		if bytes.HasSuffix(said, ends) {
-			return // cursor and screen are given back
-		}
+	for limit := time.After(time.Minute); x.screen.IsAltScreen() || x.screen.CursorHidden(); {
 		select {
 		case <-x.more:
 		case <-limit:
-			t.Fatalf("it ends with %q", said[max(0, len(said)-40):])
+			t.Fatalf("screen and cursor are not given back:\n%s", x.frame())
 		}
 	}
 }

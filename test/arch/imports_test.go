@@ -29,6 +29,7 @@ type room struct {
 
 var rooms = []room{
 	{dir: "cmd/handrail/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
+	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
 	{dir: "suite/tracetest", why: "it knows HTML only"},
@@ -97,6 +98,8 @@ var fences = []struct {
 	{"github.com/mewkiz", []string{"capabilities/sensor/sound"}, "one room makes files of sound"},
 	{"github.com/tailscale/hujson", []string{"cmd/handrail/clientfile"}, "one room edits other people's files"},
 	{"github.com/prometheus", []string{"gateway/metrics"}, "rooms count in words of ours, into a registry of their gateway's and never a global one"},
+	{"charm.land", []string{"cmd/handrail/board"}, "one room draws on terminals"},
+	{"github.com/charmbracelet", []string{"cmd/handrail/**"}, "one room draws on terminals; a test shows what is drawn"},
 	{"github.com/spf13/cobra", []string{"cmd/handrail"}, "the command line is the binary's own"},
 	{"github.com/mdp/qrterminal/v3", []string{"cmd/handrail"}, "terminals are the binary's own"},
 	{"golang.org/x/term", []string{"cmd/handrail"}, "terminals are the binary's own"},

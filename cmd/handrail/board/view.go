@@ -1,226 +1,26 @@
-package main
+package board
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/handrail-dev/handrail/capabilities"
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
-// board is what the terminal shows. It is a value of one goroutine: keys and news
-// change it, frame draws it, and neither touches a terminal or a gateway.
-type board struct {
-	address   string
-	approvals []api.Approval // that wait, oldest first
-	calls     []api.CallView // newest first
-	stop      api.StopState
-	lost      string // why there is no news; "" while there is
-
-	pane     int    // 0 approvals, 1 calls
-	approval string // the selected one, by ID: what arrives or goes never moves a key to another
-	call     string
-	open     bool // the selected one is shown whole
-	// whole are the questions of its task that are shown with it, by ID: an answer is for all
-	// of them, and for none that came since.
-	whole  []string
-	ask    string // "stop" or "resume": waits for y
-	notice string
-	help   bool
-}
-
-// deed is what a key asks the gateway for.
-type deed struct {
-	what     string // allow, lease, family, deny, stop, resume or quit
-	approval api.Approval
-	// together are the questions of one task, which one answer is for; nil: approval alone.
-	together []string
-}
-
-// news replaces what the gateway said before.
-func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.StopState) {
-	byTask(approvals)
-	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
-	if b.selected() == nil {
-		if b.open && b.pane == 0 && b.approval != "" {
-			b.open, b.notice = false, b.approval+" was answered elsewhere or has expired"
-		}
-		b.approval = ""
-		if len(approvals) > 0 {
-			b.approval = approvals[0].ID
-		}
-	}
-	if !slices.ContainsFunc(calls, func(c api.CallView) bool { return string(c.ID) == b.call }) {
-		b.call = ""
-		if len(calls) > 0 {
-			b.call = string(calls[0].ID)
-		}
-	}
-}
-
-func (b *board) selected() *api.Approval {
-	for i := range b.approvals {
-		if b.approvals[i].ID == b.approval {
-			return &b.approvals[i]
-		}
-	}
-	return nil
-}
-
-// move selects the next or the one before in the pane that has the keys.
-func (b *board) move(by int) {
-	if b.pane == 0 {
-		at := slices.IndexFunc(b.approvals, func(a api.Approval) bool { return a.ID == b.approval })
-		if at += by; at >= 0 && at < len(b.approvals) {
-			b.approval = b.approvals[at].ID
-		}
-		return
-	}
-	at := slices.IndexFunc(b.calls, func(c api.CallView) bool { return string(c.ID) == b.call })
-	if at += by; at >= 0 && at < len(b.calls) {
-		b.call = string(b.calls[at].ID)
-	}
-}
-
-// key takes one key, by its name, and gives what is to be done at the gateway.
-// Allowing works only while the question is shown whole, and closes it: a key
-// pressed twice never answers the next one.
-func (b *board) key(name string) *deed {
-	if b.ask != "" {
-		what := b.ask
-		b.ask, b.notice = "", ""
-		if name == "y" {
-			return &deed{what: what}
-		}
-		return nil
-	}
-	if b.help {
-		b.help = false
-		return nil
-	}
-	b.notice = ""
-	a := b.selected()
-	switch name {
-	case "q", "ctrl-c":
-		return &deed{what: "quit"}
-	case "?":
-		b.help = true
-	case "up", "k":
-		b.open = false
-		b.move(-1)
-	case "down", "j":
-		b.open = false
-		b.move(1)
-	case "tab":
-		b.pane, b.open = 1-b.pane, false
-	case "t":
-		if b.pane != 0 || a == nil || len(b.task(a)) < 2 {
-			b.notice = "it is the only question of its task"
-			return nil
-		}
-		b.open, b.whole = true, nil
-		for _, q := range b.task(a) {
-			b.whole = append(b.whole, q.ID)
-		}
-	case "enter":
-		b.whole = nil
-		b.open = !b.open && (b.pane == 0 && a != nil || b.pane == 1 && b.call != "")
-	case "esc":
-		b.open = false
-	case "s":
-		b.ask = "stop"
-	case "r":
-		b.ask = "resume"
-	case "a", "5", "g", "d":
-		if b.pane != 0 || a == nil {
-			b.notice = "nothing is selected that waits"
-			return nil
-		}
-		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
-			b.notice = "one of them is asked about at each call: Esc, and allow them one by one"
-			return nil
-		}
-		if name == "d" {
-			defer func() { b.open = false }()
-			return b.answer("deny", a)
-		}
-		if !b.open {
-			b.notice = "look at it first: Enter shows the whole question"
-			return nil
-		}
-		if (name == "5" || name == "g") && a.Longest == "call" {
-			b.notice = "this can be allowed once only"
-			return nil
-		}
-		defer func() { b.open = false }()
-		if name == "5" {
-			return b.answer("lease", a)
-		}
-		if name == "g" {
-			return b.answer("family", a)
-		}
-		return b.answer("allow", a)
-	}
-	return nil
-}
-
-// answer makes the deed of an answer: for all questions that are shown, or the selected one.
-func (b *board) answer(what string, a *api.Approval) *deed {
-	d := &deed{what: what, approval: *a}
-	if b.open && b.whole != nil {
-		for _, q := range b.together() {
-			d.together = append(d.together, q.ID)
-		}
-	}
-	return d
-}
-
-// together gives the questions that are shown with the selected one and still wait.
-func (b *board) together() (all []api.Approval) {
-	for _, q := range b.approvals {
-		if slices.Contains(b.whole, q.ID) {
-			all = append(all, q)
-		}
-	}
-	return all
-}
-
-// task gives the questions of the caller and lane of a.
-func (b *board) task(a *api.Approval) (all []api.Approval) {
-	for _, q := range b.approvals {
-		if q.Principal == a.Principal && q.Lane == a.Lane {
-			all = append(all, q)
-		}
-	}
-	return all
-}
-
-// byTask puts the questions of one caller in one lane together, the task with the oldest
-// first.
-func byTask(all []api.Approval) {
-	type task struct{ who, lane string }
-	of := func(a *api.Approval) task { return task{string(a.Principal), string(a.Lane)} }
-	first := map[task]time.Time{}
-	for i := range all {
-		if t, known := first[of(&all[i])]; !known || all[i].Created.Before(t) {
-			first[of(&all[i])] = all[i].Created
-		}
-	}
-	slices.SortStableFunc(all, func(a, b api.Approval) int {
-		x, y := of(&a), of(&b)
-		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created))
-	})
-}
-
-// frame gives exactly height lines of at most width columns. What is selected and
+// frame returns exactly height lines of at most width columns. What is selected and
 // how things stand is said in words and marks; colour says nothing.
 func (b *board) frame(now time.Time, width, height int) []string {
 	width, height = max(width, 20), max(height, 6)
 	state := "RUNNING"
 	if b.stop.Stopped {
-		state = fmt.Sprintf("STOPPED by %s %s", plain(string(b.stop.By)), ago(now, b.stop.Since))
+		state = fmt.Sprintf("STOPPED by %s %s", plain(string(b.stop.By)), b.words.Ago(now, b.stop.Since))
 		if b.stop.Reason != "" {
 			state += ": " + plain(b.stop.Reason)
 		}
@@ -234,7 +34,7 @@ func (b *board) frame(now time.Time, width, height int) []string {
 	var body []string
 	switch {
 	case b.help:
-		body = strings.Split(tuiHelp, "\n")
+		body = strings.Split(help, "\n")
 	case b.open && b.whole != nil && b.pane == 0 && b.selected() != nil:
 		body = b.questions(now, b.together(), width)
 	case b.open && b.pane == 0 && b.selected() != nil:
@@ -245,7 +45,9 @@ func (b *board) frame(now time.Time, width, height int) []string {
 		body = b.lists(now, room)
 	}
 	if len(body) > room {
-		body = append(body[:room-1], fmt.Sprintf("… %d more lines; make the terminal higher to see them", len(body)-room+1))
+		b := min(b.top, len(body)-room+1) // the last page is a full one
+		above, below := b, len(body)-room+1-b
+		body = append(slices.Clone(body[b:b+room-1]), fmt.Sprintf("… %d lines above, %d below: PgUp, PgDn", above, below))
 	}
 	for len(body) < room {
 		body = append(body, "")
@@ -290,7 +92,8 @@ func (b *board) footer() string {
 	return "Up/Down choose  Enter look  d deny  Tab other  s stop  r resume  ? help  q quit"
 }
 
-const tuiHelp = `Up, k / Down, j   choose
+const help = `Up, k / Down, j   choose
+PgUp, PgDn        what does not fit on the screen
 Tab               between what waits and the calls
 Enter             look at it whole; again or Esc: back
 a                 allow this call, once (while it is shown whole)
@@ -318,13 +121,13 @@ func (b *board) lists(now time.Time, room int) []string {
 			of = fmt.Sprintf(" (t: %d of this task)", n)
 		}
 		first = append(first, fmt.Sprintf("%s %-8s risk  %s %s on %s, %s%s", marker(b.pane == 0 && a.ID == b.approval),
-			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), ago(now, a.Created), of))
+			plain(a.Risk), plain(string(a.Principal)), plain(wants), plain(where), b.words.Ago(now, a.Created), of))
 	}
 	if len(first) == 0 {
 		first = []string{"  Nothing. A call that policy wants you to confirm appears here."}
 	}
 	for _, c := range b.calls {
-		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), did(c), plain(string(c.Principal)), ago(now, c.StartedAt)))
+		second = append(second, fmt.Sprintf("%s %-10s %s by %s, %s", marker(b.pane == 1 && string(c.ID) == b.call), outcome(c), did(c), plain(string(c.Principal)), b.words.Ago(now, c.StartedAt)))
 	}
 	if len(second) == 0 {
 		second = []string{"  None yet. 'handrail connect CLIENT' connects an agent."}
@@ -342,7 +145,7 @@ func (b *board) lists(now time.Time, room int) []string {
 	return append(out, window(second, max(room-len(out), 1), b.pane == 1)...)
 }
 
-// window gives at most n lines, with the marked one among them.
+// window returns at most n lines, with the marked one among them.
 func window(lines []string, n int, marked bool) []string {
 	n = max(n, 1)
 	if len(lines) <= n {
@@ -385,7 +188,7 @@ func (b *board) question(now time.Time, a api.Approval, width int) []string {
 	shown := 0
 	for _, c := range b.calls {
 		if c.Lane == a.Lane && c.State == "ended" && shown < 5 {
-			lines = append(lines, fmt.Sprintf("  %-10s %s, %s", outcome(c), did(c), ago(now, c.StartedAt)))
+			lines = append(lines, fmt.Sprintf("  %-10s %s, %s", outcome(c), did(c), b.words.Ago(now, c.StartedAt)))
 			shown++
 		}
 	}
@@ -417,17 +220,17 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	lines := []string{
 		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),
 		fmt.Sprintf("%s wants %s (%s)", plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title)),
-		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), ago(now, a.Created), a.Expires.Local().Format(clock)),
+		fmt.Sprintf("on %s, lane %s, asked %s, open until %s", plain(where), plain(string(a.Lane)), b.words.Ago(now, a.Created), a.Expires.Local().Format(b.words.Clock)),
 	}
-	for _, line := range toldLines(a.Question, false) {
+	for _, line := range b.words.Told(a.Question) {
 		lines = append(lines, folded("  "+line, width)...)
 	}
 	if a.Question == nil || len(a.Question.Fields) == 0 {
-		for _, k := range slices.Sorted(keysOf(a.Arguments)) {
+		for _, k := range slices.Sorted(maps.Keys(a.Arguments)) {
 			lines = append(lines, folded("  "+plain(k)+": "+plain(fmt.Sprint(a.Arguments[k])), width)...)
 		}
 	}
-	lines = append(lines, folded("  "+waits(a.Waiting, a.MayReturn), width)...)
+	lines = append(lines, folded("  "+b.words.Waits(a.Waiting, a.MayReturn), width)...)
 	for _, part := range []struct {
 		name string
 		list []string
@@ -436,7 +239,7 @@ func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 			lines = append(lines, folded("  "+part.name+": "+plain(text), width)...)
 		}
 	}
-	if text := lending(a.Hands && a.Longest != "call", where); text != "" {
+	if text := b.words.Lending(a.Hands && a.Longest != "call", where); text != "" {
 		lines = append(lines, folded("  "+plain(text), width)...)
 	}
 	return lines
@@ -449,7 +252,7 @@ func (b *board) oneCall(now time.Time) []string {
 		}
 		return []string{
 			plain(string(c.ID)) + "  " + outcome(c) + ": " + did(c),
-			fmt.Sprintf("%s by %s, %s, over %s", plain(string(c.Tool)), plain(string(c.Principal)), ago(now, c.StartedAt), plain(c.Surface)),
+			fmt.Sprintf("%s by %s, %s, over %s", plain(string(c.Tool)), plain(string(c.Principal)), b.words.Ago(now, c.StartedAt), plain(c.Surface)),
 			fmt.Sprintf("lane %s, node %s", plain(string(c.Lane)), plain(string(c.Node))),
 			fmt.Sprintf("policy said %s; effect %s; %.0f ms", plain(c.Decision), plain(string(c.Effect)), c.DurationMS),
 			"", fmt.Sprintf("all of it: handrail ledger show --call %s", plain(string(c.ID))),
@@ -474,18 +277,8 @@ func folded(s string, width int) []string {
 	}
 }
 
-// clipTo gives the part of s that fits into width columns.
-func clipTo(s string, width int) string {
-	used := 0
-	for i, r := range s {
-		w := 1
-		if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
-			r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 || r >= 0x1f300) {
-			w = 2 // East Asian wide characters and pictures (Unicode Standard Annex 11)
-		}
-		if used += w; used > width {
-			return s[:i]
-		}
-	}
-	return s
-}
+// clipTo returns the part of s that fits into width columns.
+func clipTo(s string, width int) string { return ansi.Truncate(s, width, "") }
+
+// plain makes what others wrote safe for a terminal.
+func plain(s string) string { return capabilities.Escape(s) }

@@ -1,6 +1,7 @@
-package main
+package board
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,13 +11,21 @@ import (
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
+func newBoard() *board {
+	return &board{words: Words{
+		Told: func(*api.Told) []string { return nil }, Waits: func(int, bool) string { return "" }, Lending: func(bool, string) string { return "" },
+		Ago: func(_, _ time.Time) string { return "now" }, Clock: time.TimeOnly, Family: func(s string) string { return s },
+		Count: func(n int, what string) string { return fmt.Sprint(n, what) },
+	}}
+}
+
 func question(id string, at int64) api.Approval {
 	return api.Approval{ID: id, Principal: "bot", Tool: "tool.desktop.act", Risk: "high", Longest: "lease", Created: time.Unix(at, 0), Arguments: map[string]any{"x": strings.Repeat("long ", 60) + "end"}}
 }
 
 // A key answers what the person looks at, whatever comes and goes meanwhile.
 func TestKeysAnswerWhatIsShown(t *testing.T) {
-	b := &board{}
+	b := newBoard()
 	b.news([]api.Approval{question("a2", 2), question("a1", 1)}, nil, api.StopState{})
 	if b.approval != "a1" {
 		t.Fatalf("the oldest is selected first, not %q", b.approval)
@@ -62,7 +71,7 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 // One key answers all questions of a task that are looked at, where none of them is asked
 // about at each call, and no other.
 func TestOneKeyForOneTask(t *testing.T) {
-	b := &board{}
+	b := newBoard()
 	of := func(id, lane string, at int64) api.Approval {
 		q := question(id, at)
 		q.Lane = capabilities.LaneID(lane)
@@ -107,7 +116,8 @@ func TestOneKeyForOneTask(t *testing.T) {
 // Every frame fits, whatever others wrote; and what is decided about is whole.
 func TestFramesFit(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := &board{address: "http://127.0.0.1:7480"}
+	b := newBoard()
+	b.address = "http://127.0.0.1:7480"
 	evil := question("a1", 1)
 	evil.Principal, evil.NodeLabel = "\x1b[2Jbot\u202e", "漢字漢字漢字"
 	calls := make([]api.CallView, 50)
@@ -135,7 +145,7 @@ func TestFramesFit(t *testing.T) {
 	if text := strings.Join(b.question(now, evil, 40), ""); !strings.Contains(strings.ReplaceAll(text, "    ", ""), "end") {
 		t.Errorf("the end of an argument is cut off:\n%s", text)
 	}
-	if foot := (&board{}).frame(now, 80, 24)[23]; !strings.HasSuffix(foot, "q quit") {
+	if foot := newBoard().frame(now, 80, 24)[23]; !strings.HasSuffix(foot, "q quit") {
 		t.Errorf("80 columns cut the keys off: %q", foot)
 	}
 	if f := strings.Join(b.frame(now, 80, 24), "\n"); !strings.Contains(f, "STOPPED by op") || !strings.Contains(f, ">") {
@@ -143,19 +153,62 @@ func TestFramesFit(t *testing.T) {
 	}
 }
 
+// A question that is longer than the screen is read to its end by turning pages, and a
+// key that answers still answers it.
+func TestLongQuestionsAreScrolled(t *testing.T) {
+	b := newBoard()
+	long := question("a1", 1)
+	long.Arguments = map[string]any{"x": strings.Repeat("long ", 400) + "THE-END"}
+	b.news([]api.Approval{long}, nil, api.StopState{})
+	b.key("enter")
+	text := func() string { return strings.Join(b.frame(time.Unix(9, 0), 80, 12), "\n") }
+	if strings.Contains(text(), "THE-END") {
+		t.Fatalf("it fits:\n%s", text())
+	}
+	for range 20 {
+		b.key("pgdown")
+	}
+	if f := text(); !strings.Contains(f, "THE-END") || !strings.Contains(f, "0 below") || len(strings.Split(f, "\n")) != 12 {
+		t.Errorf("at the end:\n%s", f)
+	}
+	for range 20 {
+		b.key("pgup")
+	}
+	if f := text(); !strings.Contains(f, "bot wants") {
+		t.Errorf("back at the beginning:\n%s", f)
+	}
+	if d := b.key("a"); d == nil || d.approval.ID != "a1" {
+		t.Errorf("the answer goes to %+v", d)
+	}
+}
+
+// Wide characters, and those that join into one, take the columns that terminals give them.
+func TestColumns(t *testing.T) {
+	for s, columns := range map[string]int{"漢字": 4, "e\u0301x": 2, "ab": 2, "가": 2} {
+		for width := range columns {
+			if got := clipTo(s, width); got == s {
+				t.Errorf("%q fits into %d columns", s, width)
+			}
+		}
+		if got := clipTo(s, columns); got != s {
+			t.Errorf("%q does not fit into %d columns: %q", s, columns, got)
+		}
+	}
+}
+
 func FuzzKeys(f *testing.F) {
-	f.Add([]byte("\x1b[A\x1bOB\x1b[1;5Cq\x1b"))
-	f.Add([]byte{0x1b, '[', 0xff, 3, '\t', '\r'})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		names := keyNames(data)
-		if len(names) > len(data) {
-			t.Fatalf("%d keys in %d bytes", len(names), len(data))
-		}
-		b := &board{}
+	names := []string{"up", "down", "enter", "tab", "esc", "pgdown", "pgup", "space", "?", "a", "5", "g", "d", "t", "s", "r", "y", "n", "ctrl+c", "é"}
+	f.Add([]byte{1, 2, 9, 0, 3, 2})
+	f.Add([]byte{2, 5, 5, 6, 9, 14, 16})
+	f.Fuzz(func(t *testing.T, keys []byte) {
+		b := newBoard()
 		b.news([]api.Approval{question("a1", 1)}, nil, api.StopState{})
-		for _, n := range names {
-			b.key(n)
+		for _, k := range keys {
+			open := b.open
+			if d := b.key(names[int(k)%len(names)]); d != nil && d.what == "allow" && !open {
+				t.Fatal("what was not looked at is allowed")
+			}
+			b.frame(time.Unix(9, 0), 80, 24)
 		}
-		b.frame(time.Unix(9, 0), 80, 24)
 	})
 }
