@@ -1,0 +1,72 @@
+package taint
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// What was read taints the lane and the reader, in whatever lane, from the commit on, also
+// for the next process, until nobody read anything for long.
+func TestReadingTaints(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db"), ReserveBytes: -1, Migrations: []store.Migration{
+		{Room: "taint", Version: 1, SQL: LaneMigration}, {Room: "taint", Version: 2, SQL: ReaderMigration},
+	}})
+	must(t, err)
+	defer s.Close()
+	b, now := New(), time.Now()
+	must(t, s.Write(t.Context(), func(tx *store.Tx) error {
+		if err := b.MarkIn(tx, "main", "agent", "tool.browser.evaluate", now); err != nil {
+			return err
+		}
+		if got := b.Of("main", "agent"); got != nil {
+			t.Errorf("before the commit: %q", got)
+		}
+		return nil
+	}))
+	must(t, s.Write(t.Context(), func(tx *store.Tx) error { return b.MarkIn(tx, "side", "other", "tool.desktop.query", now) }))
+	if err := s.Write(t.Context(), func(tx *store.Tx) error {
+		_ = b.MarkIn(tx, "never", "never", "tool.browser.evaluate", now)
+		return context.Canceled
+	}); err == nil {
+		t.Fatal("written")
+	}
+	check := func(b *Book) {
+		t.Helper()
+		for _, c := range []struct {
+			lane capabilities.LaneID
+			who  capabilities.PrincipalID
+			want []string
+		}{
+			{"main", "agent", []string{"browser"}}, {"new", "agent", []string{"browser"}}, {"main", "somebody", []string{"browser"}},
+			{"side", "agent", []string{"browser", "desktop"}}, {"new", "somebody", nil}, {"never", "never", nil},
+		} {
+			if got := b.Of(c.lane, c.who); !slices.Equal(got, c.want) {
+				t.Errorf("%s in %s: %q, want %q", c.who, c.lane, got, c.want)
+			}
+		}
+	}
+	check(b)
+	later := New()
+	must(t, later.Load(t.Context(), s.Read()))
+	check(later)
+
+	must(t, s.Write(t.Context(), func(tx *store.Tx) error { return SweepIn(tx, now.Add(memory+time.Hour)) }))
+	clean := New()
+	must(t, clean.Load(t.Context(), s.Read()))
+	if got := clean.Of("side", "agent"); got != nil {
+		t.Errorf("after a month: %q", got)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
