@@ -35,6 +35,7 @@ type Descriptor struct {
 	Manifest    Categories      `json:"categories"`
 	Defaults    Defaults        `json:"defaults"`
 	Evidence    Evidence        `json:"evidence"`
+	Reach       []Reach         `json:"reach,omitempty"` // what its arguments name of the world
 	Routing     Routing         `json:"routing"`
 	Idempotency Idempotency     `json:"idempotency"`
 	Limits      Limits          `json:"limits"`

@@ -153,7 +153,7 @@ func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool
 // so for what it returns.
 func (d *Descriptor) Validate() error {
 	for _, check := range []func() error{
-		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery,
+		d.validateIdentity, d.validateText, d.validateManifest, d.validateRouting, d.validateLimits, d.validateSchemas, d.validateDelivery, d.validateReach, d.validateReuse,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -294,11 +294,7 @@ func (d *Descriptor) validateRouting() error {
 		}
 	}
 	switch d.Idempotency.Mode {
-	case IdempotencyGuard:
-	case IdempotencyReuse:
-		if d.Idempotency.WindowMS <= 0 || len(d.Manifest.Privileged) > 0 {
-			return refuse(d, "idempotency reuse needs a window and no privileged key")
-		}
+	case IdempotencyGuard, IdempotencyReuse:
 	case IdempotencyNone:
 		if d.SideEffects != EffectsNone {
 			return refuse(d, "a tool with side effects is guarded")

@@ -3,11 +3,9 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
@@ -108,35 +106,18 @@ func longest(class catalog.Consent, p *policy.Profile) consent.Kind {
 	return consent.KindCall
 }
 
-// reach reads what a call's arguments reach. It looks at the whole arguments, not
-// at the shortened form for the ledger, and only at those that may be recorded.
+// reach reads what a call's arguments reach, as its descriptor says. It looks at the whole
+// arguments, not at the shortened form for the ledger.
 func reach(d *catalog.Descriptor, args []byte) consent.Reach {
 	var r consent.Reach
-	root, err := canonical.Decode(args, canonical.Limits{})
-	if err != nil {
-		return r
-	}
-	for _, pointer := range d.Evidence.Args {
-		v, found := root, true
-		steps := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-		for _, step := range steps {
-			if v, found = v.Get(step); !found {
-				break
-			}
-		}
-		if !found {
-			continue
-		}
-		texts := texts(v)
-		switch steps[len(steps)-1] {
-		case "url":
-			for _, t := range texts {
-				r.Hosts = append(r.Hosts, policy.ClassifyURL(t).Host)
-			}
-		case "app", "application":
-			r.Apps = append(r.Apps, texts...)
-		case "path", "paths":
-			r.Paths = append(r.Paths, texts...)
+	for _, what := range d.Reaches(args) {
+		switch what.Kind {
+		case catalog.ReachAddress:
+			r.Hosts = append(r.Hosts, policy.ClassifyURL(what.Text).Host)
+		case catalog.ReachApp:
+			r.Apps = append(r.Apps, what.Text)
+		case catalog.ReachPath:
+			r.Paths = append(r.Paths, what.Text)
 		}
 	}
 	// A tool that works in pages which are open names no address.
@@ -148,20 +129,6 @@ func reach(d *catalog.Descriptor, args []byte) consent.Reach {
 // envelope's domains.
 func reachesNetwork(d *catalog.Descriptor) bool {
 	return slices.Contains(d.Manifest.Network, "browser.session")
-}
-
-func texts(v canonical.Value) []string {
-	switch v.Kind {
-	case canonical.String:
-		return []string{v.Str}
-	case canonical.Array:
-		var all []string
-		for _, item := range v.Items {
-			all = append(all, texts(item)...)
-		}
-		return all
-	}
-	return nil
 }
 
 // domainGrant is the key by which an envelope confines a browser's lane to a host

@@ -13,7 +13,7 @@ import (
 )
 
 // deduplicate is hop 5: it starts the execution, joins the one that runs under the same
-// request ID, or replays the recorded outcome. It stands after the decision, so that a new
+// key, or replays the recorded outcome. It stands after the decision, so that a new
 // deny wins over an old result. The caller is the execution's waiter.
 func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.Execution, waiter int, _ *capabilities.Error) {
 	if !d.begin() {
@@ -29,12 +29,12 @@ func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.
 	x = execution.New(cancel)
 	waiter = x.Join(v.req.Progress) // before anyone else can see it
 	done := func() { cancel(nil); leave(); d.background.Done() }
-	if v.req.RequestID == "" {
+	key, keyed := v.repeatKey()
+	if !keyed {
 		d.start(life, v, x, done)
 		return x, waiter, nil
 	}
 
-	key := execution.Key{Principal: v.principal, Request: v.req.RequestID}
 	mine := v.asks(x)
 	if holder, started := d.executions.Claim(key, mine); !started {
 		done()
@@ -46,7 +46,7 @@ func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.
 		return holder.Execution, waiter, nil
 	}
 	free := func() { d.executions.Release(key, mine); done() }
-	replay, err := d.replay(context.WithoutCancel(ctx), v) // others may have joined: they do not hang on this caller
+	replay, how, err := d.earlierResult(context.WithoutCancel(ctx), v, key) // others may have joined: they do not hang on this caller
 	if err == nil && replay == nil {
 		err = v.unroutable
 	}
@@ -56,7 +56,7 @@ func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.
 		free()
 		return nil, 0, err
 	case replay != nil:
-		d.repeated(ctx, v, replay.Call, repeatReplayed)
+		d.repeated(ctx, v, replay.Call, how)
 		x.End(*replay)
 		free()
 	default:
@@ -70,6 +70,7 @@ const (
 	repeatJoined   = "joined"
 	repeatReplayed = "replayed"
 	repeatDeferred = "deferred"
+	repeatReused   = "reused"
 )
 
 // asks is what v asks for, answered by x.

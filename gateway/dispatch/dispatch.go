@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/admission"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/frames"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/recent"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/refusal"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/reserve"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/taint"
@@ -55,6 +56,7 @@ type Dispatcher struct {
 	refusals   refusal.Book
 	places     *admission.Places // of the calls that run
 	executions *execution.Table  // that a retry can join
+	recent     recent.Calls      // whose results may be used again
 	running    execution.Running // executions, for the stop switch to end
 	taints     *taint.Book
 	reserved   *reserve.Nodes

@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
@@ -92,7 +93,8 @@ func gone() *capabilities.Error {
 // keepEnd does for a row what its fate is, and keeps the result where somebody may ask for
 // it; the row was in state from.
 func (d *Dispatcher) keepEnd(tx *store.Tx, c *openCall, from opencalls.State, r *capabilities.Result, f opencalls.Fate) error {
-	if f != opencalls.FateUnknown && (f != opencalls.FateFreed && c.row.Request != "" || c.task != "") { // a crash may come before the task has it
+	reuses := c.again != (execution.Key{}) && r.Status == capabilities.StatusOK
+	if f != opencalls.FateUnknown && (f != opencalls.FateFreed && c.row.Request != "" || reuses || c.task != "") { // a crash may come before the task has it
 		if err := d.open.KeepIn(tx, c.id, r); err != nil {
 			return err
 		}

@@ -1,11 +1,9 @@
 package dispatch
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/capabilities/canonical"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -114,26 +112,24 @@ func (n *routed) unasked(e *capabilities.Error) *capabilities.Error {
 // maxRulesNamed bounds how many rules a hint names.
 const maxRulesNamed = 8
 
-// closedAddress is what to do about an address that no shipped rule opens: one on this
-// machine or in a local network, or one that is none of the web. Nothing for others.
+// closedAddress is what to do about an address that no rule opens, as the descriptor says:
+// one on this machine or in a local network, or one that is none of the web. Nothing for
+// others.
 func closedAddress(d *catalog.Descriptor, args []byte) string {
-	if !slices.Contains(d.Evidence.Args, "/url") {
-		return ""
-	}
-	root, err := canonical.Decode(args, canonical.Limits{})
-	if err != nil {
-		return ""
-	}
-	v, given := root.Get("url")
-	to := policy.ClassifyURL(v.Str)
-	switch {
-	case !given:
-		return ""
-	case to.Scheme != "http" && to.Scheme != "https":
-		return "Give an address that begins with http:// or https://; others are closed, unless a rule opens them."
-	case to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate:
-		return to.Origin + " is not on the internet, so it is closed until somebody opens it: start 'handrail up' with --browser-allow-origin " + to.Origin +
-			" ('handrail ci' has the same flag), or see \"Opening one more origin\" in docs/policy.md."
+	for _, what := range d.Reaches(args) {
+		if what.Closed == nil {
+			continue
+		}
+		hint, to := "", policy.ClassifyURL(what.Text)
+		switch {
+		case to.Scheme != "http" && to.Scheme != "https":
+			hint = what.Closed.Scheme
+		case to.Address == policy.AddressLoopback || to.Address == policy.AddressPrivate:
+			hint = what.Closed.Local
+		}
+		if hint != "" {
+			return strings.ReplaceAll(hint, "{origin}", to.Origin)
+		}
 	}
 	return ""
 }

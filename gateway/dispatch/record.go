@@ -13,6 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
@@ -68,11 +69,16 @@ type openCall struct {
 	key    outcome.DigestKey   // zero: gone, so nothing is digested
 	secret secret.Reference    // of a delivery of this process
 	task   string              // the deferred call that it carries out, of this process
+	again  execution.Key       // what its result may be used again for; zero: nothing
 }
 
 func openOf(c *committed) *openCall {
 	o := c.Of()
-	return &openCall{trail: o.trail, row: o.row, desc: o.desc, key: o.key, secret: o.secret, task: o.req.Task}
+	open := &openCall{trail: o.trail, row: o.row, desc: o.desc, key: o.key, secret: o.secret, task: o.req.Task}
+	if key, keyed := o.repeatKey(); keyed && key.Request == "" && o.permit.Grant == "" {
+		open.again = key
+	}
+	return open
 }
 
 // fromRow makes what record needs of a call of an earlier process.
@@ -112,6 +118,7 @@ func (d *Dispatcher) record(ctx context.Context, c *openCall, e opencalls.End) c
 	}
 	if err == nil {
 		d.watched(c, f)
+		d.reusable(c, &r)
 	}
 	d.frames.Keep(c.node, &r, time.Now())
 	d.finished(c.trail, &r)

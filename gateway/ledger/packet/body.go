@@ -150,7 +150,7 @@ type Observed struct {
 // another one. Nothing of it was carried out.
 type Repeated struct {
 	Of        capabilities.CallID    `json:"repeats_call_id"`
-	How       string                 `json:"how"` // joined: it ran; replayed: it had ended; deferred: it was kept
+	How       string                 `json:"how"` // joined: it ran; replayed: it had ended; deferred: it was kept; reused: its result stood for the same call
 	RequestID capabilities.RequestID `json:"request_id,omitempty"`
 	Surface   string                 `json:"surface,omitempty"`
 }

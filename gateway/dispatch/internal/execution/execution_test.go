@@ -88,7 +88,7 @@ func TestExecutionReportsToThoseWhoWait(t *testing.T) {
 
 func TestKeysHaveOneHolder(t *testing.T) {
 	fs := NewTable()
-	key := Key{"p", "r"}
+	key := Key{Principal: "p", Request: "r"}
 	first, second := &Asked{Node: "n1"}, &Asked{Node: "n2"}
 	if h, mine := fs.Claim(key, first); h != first || !mine {
 		t.Fatal("the first could not claim")
@@ -96,7 +96,7 @@ func TestKeysHaveOneHolder(t *testing.T) {
 	if h, mine := fs.Claim(key, second); h != first || mine {
 		t.Fatal("the second claimed what was taken")
 	}
-	if _, mine := fs.Claim(Key{"q", "r"}, second); !mine {
+	if _, mine := fs.Claim(Key{Principal: "q", Request: "r"}, second); !mine {
 		t.Fatal("another principal met the call")
 	}
 	fs.Release(key, second) // not its own

@@ -11,6 +11,9 @@ import (
 type Key struct {
 	Principal capabilities.PrincipalID
 	Request   capabilities.RequestID
+	// Same is a sum over all that was asked, of a call without a request ID whose result may
+	// be used again (S4-28's thread, tool and arguments); zero for others.
+	Same [32]byte
 }
 
 // Asked is what was asked under a key, with the execution that answers it.
