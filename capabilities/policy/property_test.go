@@ -188,11 +188,11 @@ func TestForbidWins(t *testing.T) {
 	})
 }
 
-func TestPrivilegedProperty(t *testing.T) {
+func TestAlwaysAskingProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := propertyLoad(t, drawRules(t))
 		for _, r := range everyRequest() {
-			if d := e.Decide(r); e.Profile(r.Tool).Privileged && d.Effect == Allow {
+			if d := e.Decide(r); e.Profile(r.Tool).Asks && d.Effect == Allow {
 				t.Fatalf("%s: %+v", r.Tool, d)
 			}
 		}

@@ -86,8 +86,8 @@ function decide(rules, call) {
   let { effect, by } = twoSteps('call', enforced, call, call.tool, call.args);
   watch(call.tool, call.args, () => true);
   if (effect === 'deny') return out(effect, by);
-  const privileged = tool.keys.some((k) => k.startsWith('privileged.'));
-  if (privileged && effect === 'allow') effect = 'ask';
+  const asks = tool.approval || tool.keys.some((k) => k.startsWith('privileged.'));
+  if (asks && effect === 'allow') effect = 'ask';
 
   const order = ['', 'none', 't0', 't1', 't2', 't3'];
   const strength = (c) => order.indexOf(c === 'session' ? 't3' : c);
