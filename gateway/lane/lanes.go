@@ -248,7 +248,7 @@ func (l *Lanes) Claim(ctx context.Context, owner capabilities.PrincipalID, lane 
 	return nil
 }
 
-// homeLocked gives the nodes of the lane that is named like owner, if it is owner's.
+// homeLocked returns the nodes of the lane that is named like owner, if it is owner's.
 func (l *Lanes) homeLocked(owner capabilities.PrincipalID) []capabilities.NodeID {
 	if home := l.byName[capabilities.LaneID(owner)]; home != nil && home.owner == owner {
 		return home.nodes
@@ -256,7 +256,7 @@ func (l *Lanes) homeLocked(owner capabilities.PrincipalID) []capabilities.NodeID
 	return nil
 }
 
-// Attached gives the nodes that are attached to this very lane (S0-17), sorted. The slice
+// Attached returns the nodes that are attached to this very lane (S0-17), sorted. The slice
 // is shared: read only.
 func (l *Lanes) Attached(lane capabilities.LaneID) []capabilities.NodeID {
 	l.mu.RLock()

@@ -65,7 +65,7 @@ func firstByte(body *bufio.Reader) (byte, error) {
 	}
 }
 
-// called gives every name under which a message may call a tool, whatever the case of its
+// called returns every name under which a message may call a tool, whatever the case of its
 // members.
 func called(message canonical.Value) (names []string) {
 	for _, m := range message.Members {
