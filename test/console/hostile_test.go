@@ -227,7 +227,11 @@ func TestHostileStringsAreText(t *testing.T) {
 		t.Errorf("only %d ways were tried", tried)
 	}
 
-	names := map[string]string{"call": string(done.Call), "set": draft[0].Snapshot, "node": string(d.node.ID), "approval": open[2].ID}
+	for _, s := range append([]string{"walt"}, corpus[:4]...) {
+		_, err := d.Tokens.AddUser(ctx, principal.Site, capabilities.PrincipalID(s), principal.RoleViewer, principal.Password{})
+		try(err)
+	}
+	names := map[string]string{"user": "walt", "call": string(done.Call), "set": draft[0].Snapshot, "node": string(d.node.ID), "approval": open[2].ID}
 	visit := func(page string) {
 		t.Helper()
 		d.goTo(page)
@@ -259,6 +263,9 @@ func TestHostileStringsAreText(t *testing.T) {
 	}
 	// What is typed and comes back with an error.
 	for _, form := range []struct{ page, path, body string }{
+		{"/console/people", "/console/people", "principal=%s&role=%s&x=%s&y=%s"},
+		{"/console/tokens", "/console/connect", "client=%s&way=%s&principal=%s&x=%s"},
+		{"/console/tokens", "/console/connect", "client=codex&way=address&principal=%s&x=%s&y=%s&z=%s"},
 		{"/console/policies", "/console/policies/explain", "role=agent&principal=%s&tool=%s&args=%s&lane=%s"},
 		{"/console/tokens", "/console/tokens", "principal=%s&role=%s&lane=%s&days=%s"},
 		{"/console/ledger", "/console/ledger/compare", "log=%s&x=%s&y=%s&z=%s"},
