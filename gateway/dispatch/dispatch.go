@@ -66,10 +66,11 @@ type Dispatcher struct {
 	visible    visibleCache
 	possibles  possibles
 	notes      notes
-	fetching   chan struct{}   // one per artifact on its way
-	served     time.Time       // when Recover was called: calls come from then on
-	serving    context.Context // until Run ends
-	close      func()          // ends it
+	fetching   chan struct{} // one per artifact on its way
+	served     time.Time     // when Recover was called: calls come from then on
+	//lint:ignore containedctx the life of the pipeline
+	serving context.Context // until Run ends
+	close   func()          // ends it
 
 	mu         sync.Mutex
 	ending     bool                          // Run waits for background: nothing new begins

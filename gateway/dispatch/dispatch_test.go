@@ -29,7 +29,7 @@ func TestOneCall(t *testing.T) {
 			if rows, err := New(h.opts).open.LeftOpen(context.Background()); err != nil || len(rows) != 1 || rows[0].ID != tk.Call {
 				t.Errorf("open: %+v, %v", rows, err)
 			}
-			return answering(`{"result":1}`)(nil, nil, nil)
+			return answering(`{"result":1}`)(context.Background(), nil, nil)
 		}
 		r := h.evaluate(request)
 		want(t, r, capabilities.StatusOK, "")
@@ -110,7 +110,7 @@ func TestOneMoreThanCanRun(t *testing.T) {
 	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		close(started)
 		<-release
-		return answering(`{"result":1}`)(nil, nil, nil)
+		return answering(`{"result":1}`)(context.Background(), nil, nil)
 	}
 	h := newHouse(t, nodes, func(o *Options) { o.MaxRunning = 1 })
 	first := make(chan capabilities.Result, 1)
@@ -249,7 +249,7 @@ func TestRestartWithAnOpenCall(t *testing.T) {
 	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		nodes.connect(0, false)
 		close(lost)
-		return losing(nil, nil, nil)
+		return losing(context.Background(), nil, nil)
 	}
 	nodes.roster[0].Connected = true
 	h := newHouse(t, nodes, nil)
@@ -487,7 +487,7 @@ func TestJoinKeepsTheCallAlive(t *testing.T) {
 		if err := context.Cause(ctx); err != nil {
 			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeCancelled, err, "")
 		}
-		return answering(`{"result":1}`)(nil, nil, nil)
+		return answering(`{"result":1}`)(context.Background(), nil, nil)
 	}
 	h := newHouse(t, nodes, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,6 +10,8 @@ import (
 
 // Ended is the cause of a context by which somebody ends a call on purpose: its result is
 // Err, and the ledger says beside it who it was.
+//
+//lint:ignore errname it is a cause that ends a call, not a failure
 type Ended struct {
 	By  packet.Ender
 	Err *capabilities.Error // of CodeCancelled

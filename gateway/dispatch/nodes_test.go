@@ -14,7 +14,6 @@ type fakeNodes struct {
 	mu       sync.Mutex
 	changed  chan struct{}
 	roster   []route.Node
-	asked    int
 	ask      func(node capabilities.NodeID, call capabilities.CallID) wire.JournalState
 	askErr   error
 	dispatch func(ctx context.Context, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
@@ -79,16 +78,9 @@ func (f *fakeNodes) answers(fn func(capabilities.NodeID, capabilities.CallID) wi
 	f.ask = fn
 }
 
-func (f *fakeNodes) questions() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked
-}
-
 func (f *fakeNodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked++
 	if f.askErr != nil {
 		return nil, f.askErr
 	}

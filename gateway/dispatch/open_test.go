@@ -44,7 +44,7 @@ func TestUnknownAfterSeveralStarts(t *testing.T) {
 	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		nodes.connect(0, false)
 		close(lost)
-		return losing(nil, nil, nil)
+		return losing(context.Background(), nil, nil)
 	}
 	h := newHouse(t, nodes, nil)
 	first := make(chan capabilities.Result, 1)
