@@ -71,7 +71,7 @@ func (d *Dispatcher) collect(ctx context.Context, c *openCall, e *opencalls.End,
 	d.inline(c, e)
 }
 
-// errGatewayEnds is what bring gives when this process has to leave it to the next.
+// errGatewayEnds is what bring returns when this process has to leave it to the next.
 var errGatewayEnds = &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
 
 // bring fetches one artifact, over as many streams as it takes.
@@ -151,7 +151,7 @@ func (d *Dispatcher) bring(ctx context.Context, c *openCall, h wire.ArtifactHead
 	return nil
 }
 
-// notArrived gives the code that stands where an artifact does not.
+// notArrived returns the code that stands where an artifact does not.
 func notArrived(err error) *capabilities.Error {
 	if capabilities.CodeOf(err) == capabilities.CodeArtifactSpace {
 		return capabilities.AsError(err)

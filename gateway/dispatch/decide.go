@@ -57,7 +57,7 @@ func (n *routed) policyRequest(at *route.Node) policy.Request {
 	r := n.req.Caller.policyRequest(n.desc, at)
 	r.Args, r.Time, r.Taint = n.args.Canonical, n.began, n.taint
 	if n.unroutable != nil {
-		// Nothing will run, so what the node gives now is not the question.
+		// Nothing will run, so what the node offers now is not the question.
 		r.Given, r.Degraded = capabilities.ClassSession, ""
 	}
 	return r

@@ -120,7 +120,7 @@ func (d *Dispatcher) recordedEnd(ctx context.Context, call capabilities.CallID) 
 	return end, found, nil
 }
 
-// told gives what the ledger knows of an earlier call whose result is no longer kept.
+// told returns what the ledger knows of an earlier call whose result is no longer kept.
 func (d *Dispatcher) told(ctx context.Context, row opencalls.Call) *capabilities.Result {
 	c := d.fromRow(row)
 	end, found, err := d.recordedEnd(ctx, row.ID)

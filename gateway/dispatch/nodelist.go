@@ -119,7 +119,7 @@ func (p nodeList) Execute(_ context.Context, o registry.Order) (capabilities.Out
 	return capabilities.Output{Result: result, Effect: capabilities.EffectConfirmed}, nil
 }
 
-// tools gives what n has to say about each tool it advertises, or, when one is
+// tools returns what n has to say about each tool it advertises, or, when one is
 // asked for, about that one whether advertised or not.
 func (p nodeList) tools(list *listing, n *route.Node, args nodeListArgs) []listedTool {
 	tools := []listedTool{}

@@ -100,7 +100,7 @@ func (d *Dispatcher) takeOver(row opencalls.Call) Await {
 }
 
 // reconcile records the late word of a node on a call whose caller was told
-// "unknown outcome" (DESIGN section 4, "After a crash").
+// "unknown outcome".
 func (d *Dispatcher) reconcile(ctx context.Context, row opencalls.Call, e opencalls.End, pause time.Duration) {
 	c := d.fromRow(row)
 	if len(e.Answer.Artifacts) == 0 || !d.begin() {

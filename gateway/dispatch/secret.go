@@ -38,7 +38,7 @@ func (d *Dispatcher) name(q *resolved) *capabilities.Error {
 	return nil
 }
 
-// shown gives what a person may see of a delivery beside the evidence arguments
+// shown returns what a person may see of a delivery beside the evidence arguments
 // (S0-33).
 func (q *resolved) shown(evidence map[string]any) map[string]any {
 	if q.secret.ID == "" {
@@ -119,7 +119,7 @@ type noteKey struct {
 	note string
 }
 
-// listed gives a list of tools with, on each that delivers, the references the
+// listed returns a list of tools with, on each that delivers, the references the
 // caller may use; a tool with none is not in it.
 func (d *Dispatcher) listed(caller Caller, list []*catalog.Descriptor) []*catalog.Descriptor {
 	for i, desc := range list {

@@ -18,7 +18,7 @@ func (d *Dispatcher) StopAll() int {
 }
 
 // Cancel ends one running call for whoever waits for it, with CodeCancelled and the
-// reason that is told them. It is in effect also when it gives an error of the
+// reason that is told them. It is in effect also when it returns an error of the
 // ledger. CodeNotFound if it does not run here.
 func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error {
 	if len(reason) > 500 {

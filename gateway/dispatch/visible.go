@@ -11,9 +11,9 @@ import (
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
-// Visible gives the tools this caller may use now, sorted by ID: the same
+// Visible returns the tools this caller may use now, sorted by ID: the same
 // decision as a call's, with argument conditions taken as possible, so that what
-// dispatch would allow is always visible (DESIGN section 6). The list is shared;
+// dispatch would allow is always visible. The list is shared;
 // do not change it.
 func (d *Dispatcher) Visible(_ context.Context, caller Caller) []*catalog.Descriptor {
 	return d.listed(caller, d.seenBy(caller).list)
@@ -25,7 +25,7 @@ func (d *Dispatcher) Asks(_ context.Context, caller Caller, tool capabilities.To
 	return d.seenBy(caller).asks[tool]
 }
 
-// seenBy gives what Visible and Asks stand on.
+// seenBy returns what Visible and Asks stand on.
 func (d *Dispatcher) seenBy(caller Caller) visibleEntry {
 	engine := d.opts.Policy()
 	// The snapshot is taken after the signal, so that a change in between makes the
@@ -51,7 +51,7 @@ func (d *Dispatcher) seenBy(caller Caller) visibleEntry {
 }
 
 // usable is S1-33 for a tool: the catalog declares it for models, policy may allow it
-// for this caller, and something here can carry it out. It gives policy's word, Deny
+// for this caller, and something here can carry it out. It returns policy's word, Deny
 // where one of them is not so.
 func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.Descriptor, roster []route.Node) policy.Effect {
 	capability := desc.NodeCapability()
@@ -78,7 +78,7 @@ func (d *Dispatcher) usable(engine *policy.Engine, caller Caller, desc *catalog.
 	return policy.Deny
 }
 
-// Changed is closed when what Visible gives may have changed.
+// Changed is closed when what Visible returns may have changed.
 func (d *Dispatcher) Changed() <-chan struct{} { return d.opts.Nodes.Changed() }
 
 // visibleAge is how old a cached list may get: policy may look at the time.

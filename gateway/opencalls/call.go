@@ -13,7 +13,7 @@ import (
 // Migrations are the tables of this room, which once was a part of dispatch: versions 2 and
 // 5 of that name are what lanes have read. A row of calls stands for a call that
 // is open (it must end, whatever crashes) or that a retry may still ask about; open
-// calls that no retry can ask for have theirs only in the picture of the last mark
+// calls that no retry can ask for have theirs only in the rows of the last mark
 // (mark.go). The key begins with the state, so that the open ones lie together.
 var Migrations = []store.Migration{{Room: "dispatch", Version: 1, SQL: `
 CREATE TABLE calls (
@@ -107,7 +107,7 @@ func (b *Book) StateIn(tx *store.Tx, r *Call) (state State, err error) {
 	}
 	err = tx.QueryRow(`SELECT state FROM calls WHERE state IN ('open', 'unknown', 'ended') AND call_id = $1 ORDER BY state DESC`, string(r.ID)).Scan(&state)
 	switch {
-	case errors.Is(err, sql.ErrNoRows), r.Request == "" && state == Open: // the picture is of before it ended
+	case errors.Is(err, sql.ErrNoRows), r.Request == "" && state == Open: // the mark is of before it ended
 		return "", nil
 	}
 	return state, err
@@ -161,7 +161,7 @@ func (b *Book) Find(ctx context.Context, p capabilities.PrincipalID, request cap
 	return r, err == nil, err
 }
 
-// unsettled gives every row that has not ended, oldest first.
+// unsettled returns every row that has not ended, oldest first.
 func unsettled(ctx context.Context, db *sql.DB) ([]Call, error) {
 	rows, err := db.QueryContext(ctx, `SELECT `+rowColumns+` FROM calls WHERE `+isUnsettled+` ORDER BY created_ms`)
 	if err != nil {

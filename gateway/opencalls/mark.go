@@ -18,7 +18,7 @@ import (
 
 // An open call that no retry can ask for has no row of its own: its intent is in the
 // ledger already, and a row more in each of its two commits would be written to be
-// deleted. Who starts after a crash finds those calls by a mark: a packet of the
+// deleted. A start after a crash finds those calls by a mark: a packet of the
 // ledger, with rows of state open without a request ID for the calls that were open
 // there and went on. What came after that packet is read from the ledger.
 const markMigration = `
@@ -41,14 +41,14 @@ const (
 type marked struct {
 	mu      sync.Mutex
 	rows    map[capabilities.CallID]*Call
-	changes uint64 // of rows
-	last    moment // what the next mark draws
-	drawn   uint64 // changes that the durable mark has seen
-	at      uint64 // its packet
+	changes uint64   // of rows
+	last    snapshot // what the next mark draws
+	drawn   uint64   // changes that the durable mark has seen
+	at      uint64   // its packet
 }
 
-// moment is what was open at one packet of the ledger. The zero value is none.
-type moment struct {
+// snapshot is what was open at one packet of the ledger. The zero value is none.
+type snapshot struct {
 	seq, changes uint64
 	rows         map[capabilities.CallID]*Call
 }
@@ -87,15 +87,15 @@ func (o *marked) behind(tip uint64) bool {
 	return o.changes != o.drawn || tip-o.at >= markAfter
 }
 
-// now gives this moment, and the one before that a mark is to be drawn of.
-func (o *marked) now(tip uint64) (now, last moment) {
+// now returns this snapshot, and the one before, of which a mark is to be drawn.
+func (o *marked) now(tip uint64) (now, last snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return moment{tip, o.changes, maps.Clone(o.rows)}, o.last
+	return snapshot{tip, o.changes, maps.Clone(o.rows)}, o.last
 }
 
 // moved follows a mark of last that is durable; now is the next.
-func (o *marked) moved(last, now moment) {
+func (o *marked) moved(last, now snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = now
@@ -112,9 +112,9 @@ func (b *Book) mark(ctx context.Context) error {
 	return b.opts.Store.Write(ctx, b.MarkIn)
 }
 
-// MarkIn moves the mark to the moment of the mark before, as part of tx. What the same
+// MarkIn moves the mark to the snapshot of the mark before, as part of tx. What the same
 // group of the store wrote before is neither below the committed tip nor among the
-// open calls yet: it belongs to what comes after this moment.
+// open calls yet: it belongs to what comes after this snapshot.
 func (b *Book) MarkIn(tx *store.Tx) error {
 	tip, _ := b.opts.Ledger.Tip()
 	now, last := b.open.now(tip)
@@ -122,7 +122,7 @@ func (b *Book) MarkIn(tx *store.Tx) error {
 	if last.rows == nil {
 		return nil
 	}
-	was, err := picture(tx)
+	was, err := drawnIn(tx)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func setMark(tx *store.Tx, seq uint64) error {
 	return err
 }
 
-// picture gives the calls that the last mark found open.
-func picture(tx *store.Tx) (calls []capabilities.CallID, err error) {
+// drawnIn returns the calls that the last mark found open.
+func drawnIn(tx *store.Tx) (calls []capabilities.CallID, err error) {
 	rows, err := tx.Query(`SELECT call_id FROM calls WHERE state = 'open' AND request_id IS NULL`)
 	if err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func (b *Book) EndIn(tx *store.Tx, c *Call, from State, f Fate) error {
 	return b.endRow(tx, c, from, time.Now())
 }
 
-// Await has the node of c asked what became of it. The channel gives its end;
+// Await has the node of c asked what became of it. The channel delivers its end;
 // CodeUnknownOutcome when the node did not tell until then; it closes without one at
 // Close.
 func (b *Book) Await(c Call, until time.Time) <-chan End { return b.settler.add(c, until) }

@@ -39,7 +39,7 @@ type waiting struct {
 }
 
 // settler asks nodes, when they are there, about the calls that a lost
-// connection or a crash left open (DESIGN section 4, "After a crash").
+// connection or a crash left open (docs/architecture.md, "One call, hop by hop").
 type settler struct {
 	nodes Nodes
 	// reconcile takes a late answer to a call told unknown, and the pause after the last
@@ -56,7 +56,7 @@ func newSettler(nodes Nodes, reconcile func(context.Context, Call, End, time.Dur
 	return &settler{nodes: nodes, reconcile: reconcile, open: map[capabilities.CallID]*waiting{}, wake: make(chan struct{}, 1)}
 }
 
-// add hands a call to the settler. The channel gives its end; CodeUnknownOutcome
+// add hands a call to the settler. The channel delivers its end; CodeUnknownOutcome
 // when the node did not tell until then; it closes without one at shutdown.
 func (s *settler) add(r Call, until time.Time) <-chan End {
 	told := make(chan End, 1)
@@ -152,8 +152,8 @@ func (s *settler) round(ctx context.Context) {
 			delete(s.open, id)
 			continue
 		} else if u.told != nil && (out || now.After(u.until)) {
-			// Whoever records that watches on: a later word is then a reconciliation, and
-			// can not overtake this one.
+			// The one that records it watches on: a later word is then a reconciliation,
+			// and cannot overtake this one.
 			u.told <- End{Err: &capabilities.Error{Code: capabilities.CodeUnknownOutcome}}
 			delete(s.open, id)
 			continue
@@ -231,7 +231,7 @@ func settled(st wire.JournalState) (e End, final bool) {
 	case wire.StateNeverStarted:
 		return End{Err: &capabilities.Error{Code: capabilities.CodeNodeDisconnected}}, true
 	case wire.StateFinished:
-		// It ran; what it gave, or the bytes that belong to it, may be gone. Of a failure
+		// It ran; its output, or the bytes that belong to it, may be gone. Of a failure
 		// the node's journal keeps all that there is.
 		if st.Answer == nil {
 			return End{Answer: wire.Answer{Status: capabilities.StatusOK}, Gone: true, Started: true}, true
