@@ -154,7 +154,9 @@ func (c *call) opening(before tabState, wait, evidence string, err error) (capab
 			return c.notOpened(err)
 		}
 		v = verdict{capabilities.EffectPartial, evidence + ", but had not finished loading when time ran out"}
-		if c.standing.capped {
+		if c.standing.capped && c.standing.blank {
+			v.evidence = evidence + ", but showed nothing for 5 s"
+		} else if c.standing.capped {
 			v.evidence = evidence + ", but was still not ready 5 s after it could be read"
 		} else if now, _ := c.tab.look(); now.restless(before, true) {
 			v.evidence = evidence + ", but replaces itself again and again"

@@ -27,7 +27,8 @@ import (
 //   - A document that shows something and goes on streaming counts as parsed after 250 ms
 //     without a new element.
 //   - 5 s after the document was parsed it is no longer waited for. Neither is one that
-//     goes on getting elements, 5 s after it first showed something.
+//     goes on getting elements, 5 s after it first showed something, nor one that shows
+//     nothing, 5 s after it was committed.
 //   - The result says what was still open.
 const (
 	readyFetches = 300 * time.Millisecond
@@ -59,6 +60,9 @@ func (p progress) judge(now time.Time, site string, own []transfer) readiness {
 	since := p.parsed
 	if since.IsZero() {
 		since = p.shown
+	}
+	if since.IsZero() {
+		since = p.committed
 	}
 	switch capped := now.Sub(since) >= readyCap; {
 	case since.IsZero():
@@ -122,6 +126,7 @@ var (
 type standing struct {
 	open   []openRequest
 	capped bool // it was given up
+	blank  bool // so far it was neither parsed nor showed anything
 }
 
 // openRequest is a request that was not answered in full.
@@ -145,6 +150,9 @@ func (t *tab) awaitPage(ctx context.Context, over func(tabState) bool) (standing
 			now := time.Now()
 			own := t.network.transfers()
 			if at = s.progress.judge(now, s.url, own); at.ready && !at.drawn {
+				if at.capped && s.progress.parsed.IsZero() {
+					t.change(func(now *tabState) { now.unparsed = s.documents }) // nobody waits for it again
+				}
 				return s.standing(at, own, t.lane.hider()), nil
 			}
 			at.left = ask.next(ctx, t, s, at, now)
@@ -177,7 +185,8 @@ func listed(all []transfer, h *hider) (open []openRequest) {
 // standing says what is open: before load all that is, from load on what was waited for.
 func (s *tabState) standing(at readiness, own []transfer, h *hider) standing {
 	loaded := !s.progress.loaded.IsZero()
-	return standing{capped: at.capped, open: listed(slices.DeleteFunc(own, func(q transfer) bool {
+	blank := s.progress.parsed.IsZero() && s.progress.shown.IsZero()
+	return standing{capped: at.capped, blank: blank, open: listed(slices.DeleteFunc(own, func(q transfer) bool {
 		return !q.ended.IsZero() || q.stream || loaded && !(isFetch[q.kind] && q.seq <= s.progress.asked && sameSite(s.url, q.url))
 	}), h)}
 }

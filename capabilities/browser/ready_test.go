@@ -30,7 +30,9 @@ func TestWhenAPageIsReady(t *testing.T) {
 		now  int
 		want readiness
 	}{
-		"nothing yet":                          {progress{committed: zero}, nil, 9000, readiness{}},
+		"nothing yet":                          {progress{committed: zero}, nil, 4000, readiness{left: time.Second}},
+		"nothing for 5 s":                      {progress{committed: zero}, nil, 5000, readiness{ready: true, capped: true}},
+		"nothing is committed":                 {progress{}, nil, 9000, readiness{}},
 		"load":                                 {loaded, nil, 100, readiness{ready: true}},
 		"load, an image is open":               {loaded, []transfer{open("image", 10)}, 100, readiness{ready: true}},
 		"load, a fetch is open":                {loaded, []transfer{open("fetch", 10)}, 150, readiness{left: 250 * time.Millisecond}},
@@ -116,6 +118,19 @@ func slowSite(t testing.TB, pages map[string]string) *site {
 			for say("data: 1\n\n"); pause(100 * time.Millisecond); {
 				say("data: 1\n\n")
 			}
+		case "/json", "/mute", "/head": // one that never ends and shows nothing
+			kind, begin, more := "text/html", "<!doctype html><script>1</script>", "<!-- -->"
+			switch r.URL.Path {
+			case "/json":
+				kind, begin, more = "application/json", "[1,"+strings.Repeat("2,", 2000), "3,"
+			case "/head":
+				begin, more = "<!doctype html><head><title>x</title>", "<meta name=x>"
+			}
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			for say(begin); pause(100 * time.Millisecond); {
+				say(more)
+			}
 		case "/stream", "/elements": // a document that never ends
 			w.Header().Set("Content-Type", "text/html")
 			say("<!doctype html><title>T</title><p>here</p><button onclick=\"document.title='pressed'\">Press</button>" + strings.Repeat("<i></i>", 200))
@@ -169,16 +184,26 @@ func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
 		"/font":     {"true", "1 font"},
 		"/stream":   {"document.readyState == 'loading'", "1 document"},
 		"/elements": {"document.readyState == 'loading'", "1 document"},
+		"/json":     {"document.readyState == 'loading'", "1 document"},
+		"/mute":     {"document.readyState == 'loading'", "1 document"},
+		"/head":     {"document.title == 'x'", "1 document"},
 		"/quiet":    {"true", ""},
 		"/nothing":  {"true", ""},
 	} {
 		t.Run(path[1:], func(t *testing.T) {
 			n := *n
 			n.t = t
+			began := time.Now()
 			a := n.goTo(s.URL + path)
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
 			want := verdict{capabilities.EffectConfirmed, "the document was opened"}
 			if path == "/elements" {
 				want = verdict{capabilities.EffectPartial, want.evidence + ", but was still not ready 5 s after it could be read"}
+			}
+			if path == "/json" || path == "/mute" || path == "/head" {
+				want = verdict{capabilities.EffectPartial, want.evidence + ", but showed nothing for 5 s"}
 			}
 			if tc.open != "" {
 				want.evidence += "; still open: " + tc.open
