@@ -105,7 +105,11 @@ func (c *Consent) close(why Closure, gone func(*approval) bool) {
 			continue
 		}
 		p.Closed = why
-		p.no = capabilities.Errorf(capabilities.CodeCancelled, "Nobody is asked any more: %s.", why.words())
+		code := capabilities.CodeCancelled
+		if why == ClosedToken {
+			code = capabilities.CodeUnauthenticated
+		}
+		p.no = capabilities.Errorf(code, "Nobody is asked any more: %s.", why.words())
 		c.endLocked(p, StateClosed, c.opts.Now())
 		closed = append(closed, p.Approval)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -164,12 +165,21 @@ func TestQuestionsThatNobodyWaitsForAreClosed(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		end(cancel, w)
-		if err := <-done; !is(err, "cancelled") && !is(err, "stopped") {
-			t.Errorf("the caller is told %v", err)
-		}
+		told := <-done
 		after, err := r.Approval(w.ID)
 		if err != nil {
 			t.Fatal(err)
+		}
+		want := capabilities.CodeCancelled
+		switch {
+		case ctx.Err() != nil:
+		case after.Closed == consent.ClosedToken:
+			want = capabilities.CodeUnauthenticated
+		case after.Closed == consent.ClosedStopped:
+			want = capabilities.CodeStopped
+		}
+		if !is(told, want) {
+			t.Errorf("the caller is told %v, not %s", told, want)
 		}
 		if _, err := r.Answer(t.Context(), w.ID, consent.Answer{Allow: true, By: "anna"}); !is(err, "conflict") || len(r.Grants()) != 0 || strings.Contains(err.Error(), "in time") {
 			t.Errorf("an answer to what is closed: %v, %v", err, r.Grants())

@@ -48,7 +48,7 @@ func TestCancelEndsOneCall(t *testing.T) {
 	for _, p := range h.packets(ids[0]) {
 		recorded = recorded || p.Kind == "gateway.call.cancelled" && p.Principal == "ann"
 	}
-	if by := h.endedBy(ids[0]); by != packet.ByPerson {
+	if by := h.endedBy(ids[0], capabilities.CodeCancelled); by != packet.ByPerson {
 		t.Errorf("its last packet says that %q ended it", by)
 	}
 	if !recorded {
@@ -67,7 +67,7 @@ func TestCancelEndsOneCall(t *testing.T) {
 }
 
 // endedBy is what the last packet of a call says of who ended it.
-func (h *house) endedBy(id capabilities.CallID) packet.Ender {
+func (h *house) endedBy(id capabilities.CallID, code capabilities.Code) packet.Ender {
 	h.t.Helper()
 	var body packet.End
 	for _, p := range h.packets(id) {
@@ -75,7 +75,7 @@ func (h *house) endedBy(id capabilities.CallID) packet.Ender {
 			must(h.t, json.Unmarshal(p.Body, &body))
 		}
 	}
-	if body.Code != capabilities.CodeCancelled {
+	if body.Code != code {
 		h.t.Errorf("it ended with %q", body.Code)
 	}
 	return body.EndedBy
@@ -88,7 +88,7 @@ func TestWhoEndedACall(t *testing.T) {
 	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		began <- t.Call
 		<-ctx.Done()
-		return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeCancelled, context.Cause(ctx), "")
+		return wire.Answer{}, nil, because(ctx, capabilities.Wrap(capabilities.CodeCancelled, context.Cause(ctx), ""))
 	}
 	h := newHouse(t, nodes, nil)
 	silent := capabilities.Errorf(capabilities.CodeCancelled, "The console was not heard of.")
@@ -98,7 +98,7 @@ func TestWhoEndedACall(t *testing.T) {
 	}{
 		"the caller left":        {nil, packet.ByCaller},
 		"the viewer ended it":    {&Ended{By: packet.ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "the viewer ended the session")}, packet.ByCaller},
-		"a token was revoked":    {&Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")}, packet.ByPerson},
+		"a token was revoked":    {&Ended{By: packet.ByPerson, Err: NoToken()}, packet.ByPerson},
 		"a console fell silent":  {silent, ""},
 		"something else failed":  {errors.New("the pipe broke"), ""},
 		"a person who gave none": {&Ended{By: packet.ByPerson, Err: silent}, packet.ByPerson},
@@ -110,9 +110,13 @@ func TestWhoEndedACall(t *testing.T) {
 		}()
 		id := <-began
 		cancel(c.cause)
-		want(t, <-end, capabilities.StatusError, capabilities.CodeCancelled)
+		code := capabilities.CodeCancelled
+		if name == "a token was revoked" {
+			code = capabilities.CodeUnauthenticated
+		}
+		want(t, <-end, capabilities.StatusError, code)
 		h.landed(id)
-		if by := h.endedBy(id); by != c.want {
+		if by := h.endedBy(id, code); by != c.want {
 			t.Errorf("%s: the ledger says %q, want %q", name, by, c.want)
 		}
 	}

@@ -86,8 +86,9 @@ func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Executi
 	ended := d.running.Start(x, v.id)
 	go func() {
 		defer done()
-		defer ended()
-		x.End(d.execute(ctx, v, x))
+		r := d.execute(ctx, v, x)
+		ended() // first: who has the result finds nothing that runs
+		x.End(r)
 	}()
 }
 

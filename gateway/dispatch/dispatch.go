@@ -110,7 +110,7 @@ func New(o Options) *Dispatcher {
 }
 
 // Call carries one call through the hops and always returns a result. If ctx ends first, the
-// result is CodeCancelled and the execution goes on only for others who joined it. Hop 1 was
+// result is CodeCancelled, or why it was ended on purpose, and the execution goes on only for others who joined it. Hop 1 was
 // the surface's, and the rest of the hops from 6 on is execute's.
 func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	t := newTrail(&r, time.Now())
@@ -140,7 +140,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 
 	result, ok := x.Wait(ctx, waiter) // hop 12
 	if !ok {
-		return sofar.failure(&capabilities.Error{Code: capabilities.CodeCancelled})
+		return left(ctx, &sofar, x)
 	}
 	if result.Call != t.id {
 		result.Deduplicated = true

@@ -68,12 +68,15 @@ func (c *openCall) afterStart(e *capabilities.Error) *capabilities.Error {
 
 // beforeStart is the same of a call whose ticket never left.
 func beforeStart(e *capabilities.Error) *capabilities.Error {
-	if e.Code != capabilities.CodeCancelled {
+	if e.Code != capabilities.CodeCancelled && e.Code != capabilities.CodeUnauthenticated {
 		return e
 	}
 	out := *e
 	out.Message = sentence(e.PublicMessage()) + " Nothing of it was carried out."
 	out.Hint = "Call again if it is still wanted."
+	if e.Code == capabilities.CodeUnauthenticated {
+		out.Hint = "Call again with another token if it is still wanted."
+	}
 	return &out
 }
 
@@ -145,7 +148,7 @@ func (d *Dispatcher) told(ctx context.Context, row opencalls.Call) *capabilities
 // it was ended.
 func confirms(recorded packet.End, told *capabilities.Result) bool {
 	ended := func(code capabilities.Code) bool {
-		return code == capabilities.CodeCancelled || code == capabilities.CodeStopped
+		return code == capabilities.CodeCancelled || code == capabilities.CodeStopped || code == capabilities.CodeUnauthenticated
 	}
 	return recorded.Code != "" && told.Status != capabilities.StatusOK && (recorded.Code == told.Code || ended(recorded.Code) && ended(told.Code))
 }

@@ -349,7 +349,7 @@ func (c *comparer) both(id capabilities.CallID, g *gatewayCall, n *nodeCall) {
 func unsure(code capabilities.Code) bool {
 	switch code {
 	case capabilities.CodeUnknownOutcome, capabilities.CodeCancelled, capabilities.CodeDeadlineExceeded, capabilities.CodeNodeDisconnected,
-		capabilities.CodeInternal, capabilities.CodeResultTooLarge, capabilities.CodeResultExpired, capabilities.CodeStopped:
+		capabilities.CodeInternal, capabilities.CodeResultTooLarge, capabilities.CodeResultExpired, capabilities.CodeStopped, capabilities.CodeUnauthenticated:
 		return true
 	}
 	return false

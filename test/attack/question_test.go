@@ -125,10 +125,13 @@ func TestAQuestionEndsWithItsCall(t *testing.T) {
 		}
 		req.Header.Set("Authorization", "Bearer "+a.MustToken("agent", principal.RoleAgent))
 		gone := make(chan struct{})
+		var told string
 		go func() {
 			defer close(gone)
 			if resp, err := a.client.Do(req); err == nil {
+				body, _ := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
+				told = string(body)
 			}
 		}()
 		asked := a.waiting()
@@ -138,6 +141,9 @@ func TestAQuestionEndsWithItsCall(t *testing.T) {
 		end(cancel)
 		<-gone
 		cancel()
+		if what == "token_revoked" && (!strings.Contains(told, `"unauthenticated"`) || !strings.Contains(told, "revoked") || !strings.Contains(told, "Nothing of it was carried out.")) {
+			t.Errorf("%s: its caller is told %s", what, told)
+		}
 		var at consent.Approval
 		for changed := a.Consent.Changed(); ; changed = a.Consent.Changed() {
 			if at, err = a.Consent.Approval(asked.ID); err != nil || at.State != consent.StatePending {

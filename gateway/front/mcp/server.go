@@ -204,7 +204,7 @@ func (s *Server) Run(ctx context.Context) error {
 var errEnding error = capabilities.Errorf(capabilities.CodeCancelled, "The gateway is ending.")
 
 // withdrawn is why the calls of a token end that is good no longer.
-var withdrawn = capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller is good no longer.")
+var withdrawn = dispatch.NoToken()
 
 // refresh brings every view's tools up to date; the SDK tells the clients.
 func (s *Server) refresh() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
@@ -50,6 +49,6 @@ func (h *held) revoked(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, cancel := range h.tokens[token] {
-		cancel(&dispatch.Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "The token of the caller was revoked.")})
+		cancel(&dispatch.Ended{By: packet.ByPerson, Err: dispatch.NoToken()})
 	}
 }

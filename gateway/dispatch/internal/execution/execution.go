@@ -60,6 +60,17 @@ func (e *Execution) Wait(ctx context.Context, waiter int) (result capabilities.R
 	return capabilities.Result{}, false
 }
 
+// Result returns the result once there is one, to who does not wait for it; false when ctx
+// ended first.
+func (e *Execution) Result(ctx context.Context) (capabilities.Result, bool) {
+	select {
+	case <-e.done:
+		return e.result, true
+	case <-ctx.Done():
+		return capabilities.Result{}, false
+	}
+}
+
 func (e *Execution) leave(waiter int) (last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
