@@ -47,6 +47,9 @@ func (c *call) awaitRequests(v verdict) (verdict, error) {
 	ctx, cancel := context.WithTimeout(soft, followWait)
 	defer cancel()
 	shown := map[string]bool{} // pictures
+	if v.evidence == sentRequest {
+		c.tab.tell(ctx, "follow", nil)
+	}
 	for drawn := int64(0); ; {
 		now, changed := c.tab.look()
 		if departed(c.before, now) {
@@ -91,6 +94,15 @@ func (c *call) led(v verdict) (verdict, error) {
 	seen, ok := c.reported(c.before, now)
 	switch {
 	case !ok || seen.evidence == sentRequest || strings.Contains(v.evidence, seen.evidence):
+		var page struct {
+			Changed bool `json:"changed"`
+		}
+		if v.evidence == sentRequest {
+			c.tab.tell(c.ctx, "followed", &page)
+		}
+		if page.Changed {
+			v.evidence += ", and then changed"
+		}
 		return v, nil
 	case v.evidence == sentRequest || v.effect == capabilities.EffectSuspectNoop:
 		return c.arrive(c.before, seen)
@@ -145,8 +157,11 @@ func (c *call) findPictures(ctx context.Context, all []transfer, shown map[strin
 }
 
 // drawn waits until the page drew two frames.
-func (t *tab) drawn(ctx context.Context) {
+func (t *tab) drawn(ctx context.Context) { t.tell(ctx, "drawn", nil) }
+
+// tell calls a function of the page script, and leaves answer as it is where that fails.
+func (t *tab) tell(ctx context.Context, function string, answer any) {
 	if w, err := t.inWorld(ctx); err == nil {
-		_ = w.put(ctx, "drawn", struct{}{}).get(ctx, nil)
+		_ = w.put(ctx, function, struct{}{}).get(ctx, answer)
 	}
 }

@@ -43,9 +43,9 @@ func TestAnswersShowWhatTheActionDid(t *testing.T) {
 		shows    string
 		open     string
 	}{
-		"ask":    {"click", obj{"selector": "#ask"}, "the page sent a request", "slow", ""},
+		"ask":    {"click", obj{"selector": "#ask"}, "the page sent a request, and then changed", "slow", ""},
 		"spin":   {"click", obj{"selector": "#spin"}, "", "slow", ""},
-		"chain":  {"click", obj{"selector": "#chain"}, "the page sent a request", "slow", ""},
+		"chain":  {"click", obj{"selector": "#chain"}, "the page sent a request, and then changed", "slow", ""},
 		"route":  {"click", obj{"selector": "#route"}, "the address changed", "slow", ""},
 		"lead":   {"click", obj{"selector": "#lead"}, "a new document was opened", "two", ""},
 		"change": {"click", obj{"selector": "#change"}, "the page changed", "changed", ""},
@@ -70,7 +70,7 @@ func TestAnswersShowWhatTheActionDid(t *testing.T) {
 				n.eval("poll()")
 			}
 			a := n.must(tc.tool, tc.args)
-			if a.Effect != capabilities.EffectConfirmed || !strings.HasPrefix(a.Evidence, tc.evidence) {
+			if a.Effect != capabilities.EffectConfirmed || !strings.HasPrefix(a.Evidence, tc.evidence) || name == "beacon" && a.Evidence != tc.evidence {
 				t.Errorf("%s (%s)", a.Effect, a.Evidence)
 			}
 			if shows := n.eval("(document.getElementById('out')??document.body).textContent"); shows != tc.shows {

@@ -525,7 +525,9 @@ func (c *call) listTabs(v verdict) (capabilities.Output, error) {
 	result := struct {
 		Tabs   []tabEntry `json:"tabs"`
 		Active int        `json:"active_index"`
-	}{make([]tabEntry, 0, len(all)), active}
+		// StillOpen is of a page that was opened here.
+		StillOpen []openRequest `json:"still_open,omitempty"`
+	}{make([]tabEntry, 0, len(all)), active, c.standing.open}
 	for _, t := range all {
 		c.settleOpened(t)
 	}

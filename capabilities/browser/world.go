@@ -58,7 +58,7 @@ var (
 
 // pageFunctions are those that this side calls.
 const pageFunctions = "snapshot, marks, aim, fill, choose, outcome, changes, hold, held, swallowed, dragging, comeToRest, unselect, uploadTo, setClipboard, secretsAmong, meant, repeated, typed, typeIn, setField, paste, takesDrop, " +
-	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams, tasks, pictures, customAt, tellInternals"
+	"suspectsIn, suspectAt, openUp, foreignFrames, strangerAt, own, join, placeOfFrames, frameAt, frameFocused, pointed, lift, hear, drawn, streams, tasks, pictures, follow, followed, customAt, tellInternals"
 
 // worldName names our isolated world in every page.
 const worldName = "handrail"

@@ -217,6 +217,32 @@ async function outcome(o) {
   return result;
 }
 
+// follow heeds what changes from now on, beside what the input changed already; what changes
+// again and again by itself is left out. followed tells, and ends it.
+let following = null;
+function follow() {
+  following?.stop();
+  const w = current;
+  const f = following = {changed: !!w && (w.found === 'the page changed' || w.later.some(c => !c.before && !c.again))};
+  f.look = records => {
+    for (const r of records) {
+      if (r.type === 'attributes' && r.target.getAttribute(r.attributeName) === r.oldValue) continue;
+      const {node, what} = placeOf(r);
+      if (!beating(node, what)) { f.changed = true; return; }
+    }
+  };
+  const observer = new MutationObserver(f.look);
+  observer.observe(document, {subtree: true, childList: true, characterData: true, attributes: true, attributeOldValue: true});
+  f.stop = () => { f.look(observer.takeRecords()); observer.disconnect(); };
+  return {};
+}
+function followed() {
+  const f = following;
+  following = null;
+  f?.stop();
+  return {changed: !!f?.changed};
+}
+
 // swallowed ends the wait for an event that the page had by now, but that did not
 // get here: something stopped it before, or a disabled control never sends it.
 function swallowed() {
