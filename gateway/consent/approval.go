@@ -68,6 +68,9 @@ type Ask struct {
 	// Left says whether a caller that is gone is so on purpose, and not because the gateway
 	// ends. Default: it is.
 	Left func() bool
+	// Attended reports whether a caller is there for the answer; changed is closed when that
+	// may be otherwise. nil: one is, as long as Await runs.
+	Attended func() (there bool, changed <-chan struct{})
 
 	at time.Time // when it is asked
 }
@@ -221,17 +224,21 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 		if err != nil {
 			return Permit{}, err
 		}
+		over := c.heed(waiting, a.Attended)
 		select {
 		case <-waiting.done:
+			over()
 			c.leave(waiting, false)
 			if waiting.no != nil {
 				return Permit{}, waiting.no
 			}
 		case <-wait.C:
+			over()
 			c.leave(waiting, true)
 			return Permit{}, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s).", waiting.ID).
 				WithDetails(map[string]any{"approval": waiting.ID})
 		case <-ctx.Done():
+			over()
 			c.leave(waiting, false)
 			if a.Left == nil || a.Left() {
 				c.abandoned(waiting, a.Token)

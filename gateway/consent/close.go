@@ -54,6 +54,47 @@ func (p *approval) enterLocked(token string) {
 	}
 }
 
+// heed has a question say whether its caller is there, until over is called, which counts
+// it as waiting again.
+func (c *Consent) heed(p *approval, attended func() (bool, <-chan struct{})) (over func()) {
+	if attended == nil {
+		return func() {}
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		there := true
+		count := func(now bool) {
+			if now == there {
+				return
+			}
+			there = now
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if now {
+				p.Waiting++
+			} else {
+				p.Waiting--
+				p.MayReturn = true
+			}
+			if c.pending[p.ID] == p {
+				c.tellLocked()
+			}
+		}
+		for {
+			now, changed := attended()
+			count(now)
+			select {
+			case <-changed:
+			case <-end:
+				count(true)
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
 // leave counts one caller less; told: it was told to come back.
 func (c *Consent) leave(p *approval, told bool) {
 	c.mu.Lock()

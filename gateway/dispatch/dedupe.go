@@ -83,7 +83,7 @@ func (v *decided) asks(x *execution.Execution) *execution.Asked {
 
 // start runs the execution of v beside its caller; done follows it.
 func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Execution, done func()) {
-	ended := d.running.Start(x, v.id)
+	ended := d.running.Start(x, v.id, v.principal)
 	go func() {
 		defer done()
 		r := d.execute(ctx, v, x)
@@ -128,7 +128,12 @@ func (d *Dispatcher) replay(ctx context.Context, v *decided) (*capabilities.Resu
 		}
 	}
 	if row.State != opencalls.Ended { // nothing runs: it may have run, and its end is not written down
-		about := trailOf(&row).failure(capabilities.Errorf(capabilities.CodeUnknownOutcome, "It is not known yet whether that call finished."))
+		e := capabilities.Errorf(capabilities.CodeUnknownOutcome, "It is not known yet whether that call finished.")
+		if !d.open.Awaits(row.ID) {
+			e = capabilities.Errorf(capabilities.CodeUnknownOutcome, "Nobody can tell any more whether that call finished: its device has no record of its end.").
+				WithHint("Look at the device's state. To repeat the call, use a new request ID.")
+		}
+		about := trailOf(&row).failure(e)
 		return &about, nil
 	}
 	// The key that could compare the arguments may have expired, and so has the result.

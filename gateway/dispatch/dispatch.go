@@ -138,6 +138,17 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 		return d.refuse(ctx, t, err)
 	}
 
+	if r.Gone != nil {
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			select {
+			case <-r.Gone:
+				x.Away(waiter)
+			case <-over:
+			}
+		}()
+	}
 	result, ok := x.Wait(ctx, waiter) // hop 12
 	if !ok {
 		return left(ctx, &sofar, x)

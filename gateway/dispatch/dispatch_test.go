@@ -181,6 +181,17 @@ func TestLostCallIsSettled(t *testing.T) {
 			if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
 				t.Errorf("%+v, %d tickets for one request", again, nodes.sent())
 			}
+			if c.code == capabilities.CodeUnknownOutcome {
+				for end := time.Now().Add(time.Minute); h.open.Unsettled() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				}
+				h.stop()
+				h.begin()
+				for end := time.Now().Add(time.Minute); h.open.Unsettled() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				}
+				if r := h.evaluate("r1"); r.Code != c.code || !strings.HasPrefix(r.Message, "Nobody can tell any more") {
+					t.Errorf("once nobody can tell: %s %q", r.Code, r.Message)
+				}
+			}
 		})
 	}
 }

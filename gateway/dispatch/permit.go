@@ -38,7 +38,7 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.ask(ctx, v, 0, held)
+	p, err := d.ask(ctx, v, 0, x, held)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +54,9 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 
 // ask waits for a person's word on what policy asks about. With it policy decides again, and
 // the envelope is made again for what goes on; the first decision stays as it was. within
-// bounds the answer of a person about a step; 0: as any.
-func (d *Dispatcher) ask(ctx context.Context, v *decided, within time.Duration, held *holds) (*permitted, *capabilities.Error) {
+// bounds the answer of a person about a step; 0: as any. x says who waits for the
+// call; nil: nobody knows.
+func (d *Dispatcher) ask(ctx context.Context, v *decided, within time.Duration, x *execution.Execution, held *holds) (*permitted, *capabilities.Error) {
 	if v.verdict.Effect != policy.Ask {
 		return &permitted{decided: v}, nil
 	}
@@ -66,6 +67,9 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, within time.Duration, 
 	question := v.question(within)
 	question.Look = d.meets(v)
 	question.Left = func() bool { return d.serving.Err() == nil && v.req.Task == "" } // so does every call with the gateway
+	if x != nil {                                                                     // a step's caller is its script
+		question.Attended = x.Attended
+	}
 	permit, err := d.opts.Consent.Await(ctx, question)
 	v.waited += time.Since(asked)
 	if err != nil {

@@ -26,6 +26,9 @@ type Request struct {
 	Surface   string                      // "mcp", "rest": for the ledger
 	Token     string                      // the ID of the token it came with; empty: none did
 	Progress  func(capabilities.Progress) // nil: not wanted
+	// Gone is closed when the caller is not there any more, where that does not end the
+	// call; nil: it is there as long as it waits.
+	Gone <-chan struct{}
 	// Elicits says that the surface can put a question to the person at the client,
 	// and will do so itself when it is told that one waits.
 	Elicits bool

@@ -91,7 +91,7 @@ func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 			s.cancel(cause)
 		}
 	})}
-	ended := s.d.running.Start(one.x, t.id)
+	ended := s.d.running.Start(one.x, t.id, t.principal)
 	one.held.add(func() { ended(); cancel(nil) })
 	c, err := s.admit(ctx, t, r, one)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *steps) permit(ctx context.Context, v *decided, one *step) (*permitted, 
 		return nil, err
 	}
 	within := max(s.left()-stepMargin, s.left()/2)
-	p, err := s.d.ask(ctx, v, within, &one.held)
+	p, err := s.d.ask(ctx, v, within, nil, &one.held)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,21 @@ func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by ca
 	if reason != "" {
 		text = "A person ended this call: " + reason
 	}
-	if !d.running.CancelCall(call, &Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)}) {
+	if !d.running.CancelCall(call, "", &Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)}) {
 		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now").WithHint("It may have ended meanwhile.")
+	}
+	d.opts.Log.Info("tools.dispatch.cancelled", "call", call, "by", by)
+	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})
+}
+
+// CancelOwn ends one running call of by's, as a caller who cancels. CodeNotFound if none of
+// theirs with that ID runs here.
+func (d *Dispatcher) CancelOwn(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error {
+	if len(reason) > 500 {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
+	}
+	if !d.running.CancelCall(call, by, &Ended{By: packet.ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
+		return capabilities.Errorf(capabilities.CodeNotFound, "no such call of yours runs now").WithHint("It may have ended meanwhile.")
 	}
 	d.opts.Log.Info("tools.dispatch.cancelled", "call", call, "by", by)
 	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})

@@ -27,6 +27,13 @@ func (n *Nodes) Put(id capabilities.NodeID, list []wire.Question) {
 	}
 }
 
+// Asks reports whether a node is there that puts questions to its person, who answers by
+// keys of the device.
+func (n *Nodes) Asks(id capabilities.NodeID) bool {
+	s := n.session(id)
+	return s != nil && s.asks
+}
+
 // takeVerdict has the gateway judge an answer, and says what became of it.
 func (n *Nodes) takeVerdict(s *session, v *wire.Verdict) error {
 	taken := &wire.VerdictTaken{ID: v.ID, Allow: v.Allow, Code: capabilities.CodeForbidden, Message: "this gateway takes no answers from devices"}

@@ -127,6 +127,9 @@ func (b *Book) Watch(c Call) { b.settler.watch(c) }
 // failure before. It returns the pause this time.
 func (b *Book) Again(c Call, last time.Duration) time.Duration { return b.settler.again(c, last) }
 
+// Awaits reports whether a node's word on a call may still come.
+func (b *Book) Awaits(call capabilities.CallID) bool { return b.settler.awaits(call) }
+
 // Unsettled returns how many calls wait for their node's word.
 func (b *Book) Unsettled() int { return b.settler.count() }
 

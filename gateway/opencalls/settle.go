@@ -136,6 +136,12 @@ func (s *settler) count() int {
 	return len(s.open)
 }
 
+func (s *settler) awaits(call capabilities.CallID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[call] != nil
+}
+
 // round asks every connected node about its open calls, and gives up on those
 // whose time has come.
 func (s *settler) round(ctx context.Context) {

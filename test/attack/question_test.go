@@ -167,6 +167,66 @@ func TestAQuestionEndsWithItsCall(t *testing.T) {
 	}
 }
 
+// A question says whether its caller is there: one whose connection is cut waits no more, and
+// may come back with its request ID, which the same question then says.
+func TestAQuestionSaysThatItsCallerIsGone(t *testing.T) {
+	a := enter(t, site.Options{ApprovalWait: time.Minute, Rules: echoAsks})
+	ask := func(ctx context.Context) <-chan string {
+		req, err := http.NewRequestWithContext(ctx, "POST", a.URL()+"/v1/calls", strings.NewReader(`{"tool":"tool.fixture.echo","lane":"main","request_id":"r1","args":{"text":"gone"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+a.agent)
+		told := make(chan string, 1)
+		go func() {
+			resp, err := a.client.Do(req)
+			if err != nil {
+				told <- err.Error()
+				return
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			told <- string(body)
+		}()
+		return told
+	}
+	says := func(id string, waiting int) consent.Approval {
+		t.Helper()
+		for end := time.After(20 * time.Second); ; {
+			changed := a.Consent.Changed()
+			at, err := a.Consent.Approval(id)
+			if err != nil || at.State != consent.StatePending {
+				t.Fatalf("%+v %v", at, err)
+			}
+			if at.Waiting == waiting {
+				return at
+			}
+			select {
+			case <-changed:
+			case <-end:
+				t.Fatalf("%d callers wait, want %d", at.Waiting, waiting)
+			}
+		}
+	}
+	ctx, cut := context.WithCancel(t.Context())
+	first := ask(ctx)
+	id := a.waiting().ID
+	says(id, 1)
+	cut()
+	<-first
+	if at := says(id, 0); !at.MayReturn {
+		t.Error("nobody is said to come back")
+	}
+	second := ask(t.Context())
+	says(id, 1)
+	if _, err := a.Consent.Answer(t.Context(), id, consent.Answer{Allow: true, By: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	if body := <-second; !strings.Contains(body, `"ok"`) || a.h.Runs("gone") != 1 {
+		t.Errorf("ran %d times: %s", a.h.Runs("gone"), body)
+	}
+}
+
 // One answer is for several questions of one caller in one lane, never for what is asked
 // about at each call or by somebody else.
 func TestOneAnswerForOneTask(t *testing.T) {

@@ -103,6 +103,22 @@ func TestCancellingOnPurpose(t *testing.T) {
 	told("deleted")
 	rest.fails(http.MethodDelete, "/v1/calls/request/deleted", "", capabilities.CodeNotFound)
 
+	// By its own ID, which is told by the list of one's calls.
+	begin(ctx(), "named")
+	var list struct {
+		Calls []struct {
+			Call  capabilities.CallID `json:"call_id"`
+			State string              `json:"state"`
+		} `json:"calls"`
+	}
+	rest.ok(http.MethodGet, "/v1/calls?state=running", "", &list)
+	if len(list.Calls) != 1 {
+		t.Fatalf("running: %+v", list.Calls)
+	}
+	stranger.fails(http.MethodDelete, "/v1/calls/"+string(list.Calls[0].Call), "", capabilities.CodeNotFound)
+	rest.ok(http.MethodDelete, "/v1/calls/"+string(list.Calls[0].Call), "", nil)
+	told("named")
+
 	// The connection first, and then the call.
 	c, leave := context.WithCancel(ctx())
 	gone := begin(c, "left")

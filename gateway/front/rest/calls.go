@@ -50,6 +50,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 		in.Args = json.RawMessage(`{}`)
 	}
 	ctx := c.r.Context()
+	connection := ctx
 	if in.RequestID != "" {
 		// Who can ask again for the result has not cancelled by losing the connection.
 		ctx = context.WithoutCancel(ctx)
@@ -58,6 +59,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	defer release()
 	result := s.opts.Dispatcher.Call(ctx, dispatch.Request{
 		Caller: front.Caller(c.who, in.Lane), Tool: in.Tool, Args: in.Args, RequestID: in.RequestID, Surface: "rest", Token: c.who.TokenID,
+		Gone: connection.Done(),
 	})
 	result.Output = fill(result.Output, result.Blobs)
 	return result, nil

@@ -53,6 +53,13 @@ func (deferred) CancelRequest(_ context.Context, _ capabilities.PrincipalID, req
 	return "c1", nil
 }
 
+func (deferred) CancelOwn(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
+	if call != "own" {
+		return &capabilities.Error{Code: capabilities.CodeNotFound}
+	}
+	return nil
+}
+
 func (deferred) Cancel(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
 	if call != "c1" {
 		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now")

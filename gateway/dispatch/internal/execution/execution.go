@@ -17,13 +17,15 @@ type Execution struct {
 	mu       sync.Mutex
 	result   capabilities.Result // set once, before done is closed
 	waiters  int
+	there    map[int]bool  // the waiters; false: its connection has ended
+	news     chan struct{} // closed when another number of waiters is there; nil: nobody asked
 	nextID   int
 	progress map[int]func(capabilities.Progress)
 }
 
 // New makes an execution that nobody waits for yet. cancel ends what carries it out.
 func New(cancel context.CancelCauseFunc) *Execution {
-	return &Execution{done: make(chan struct{}), cancel: cancel, progress: make(map[int]func(capabilities.Progress))}
+	return &Execution{done: make(chan struct{}), cancel: cancel, progress: make(map[int]func(capabilities.Progress)), there: make(map[int]bool)}
 }
 
 // Ended makes an execution that has its result already.
@@ -39,6 +41,8 @@ func (e *Execution) Join(progress func(capabilities.Progress)) (waiter int) {
 	defer e.mu.Unlock()
 	e.waiters++
 	e.nextID++
+	e.there[e.nextID] = true
+	e.tellLocked()
 	if progress != nil {
 		e.progress[e.nextID] = progress
 	}
@@ -75,8 +79,41 @@ func (e *Execution) leave(waiter int) (last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.progress, waiter)
+	delete(e.there, waiter)
 	e.waiters--
+	e.tellLocked()
 	return e.waiters == 0
+}
+
+// Away says that a waiter's connection has ended: it waits on, for who comes back.
+func (e *Execution) Away(waiter int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.there[waiter] {
+		e.there[waiter] = false
+		e.tellLocked()
+	}
+}
+
+// Attended reports whether some waiter is there to get the result; changed is closed when
+// that may be otherwise.
+func (e *Execution) Attended() (there bool, changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.news == nil {
+		e.news = make(chan struct{})
+	}
+	for _, is := range e.there {
+		there = there || is
+	}
+	return there, e.news
+}
+
+func (e *Execution) tellLocked() {
+	if e.news != nil {
+		close(e.news)
+		e.news = nil
+	}
 }
 
 // Waiters returns how many wait now.

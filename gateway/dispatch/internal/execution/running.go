@@ -10,17 +10,23 @@ import (
 // for concurrent use.
 type Running struct {
 	mu  sync.Mutex
-	all map[*Execution]capabilities.CallID
+	all map[*Execution]owned
 }
 
-// Start counts e in; the caller calls ended at its end.
-func (r *Running) Start(e *Execution, call capabilities.CallID) (ended func()) {
+// owned is a call and whose it is.
+type owned struct {
+	call capabilities.CallID
+	by   capabilities.PrincipalID
+}
+
+// Start counts e in, which is a call of by's; the caller calls ended at its end.
+func (r *Running) Start(e *Execution, call capabilities.CallID, by capabilities.PrincipalID) (ended func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
-		r.all = make(map[*Execution]capabilities.CallID)
+		r.all = make(map[*Execution]owned)
 	}
-	r.all[e] = call
+	r.all[e] = owned{call, by}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -38,12 +44,13 @@ func (r *Running) CancelAll(cause error) int {
 	return len(r.all)
 }
 
-// CancelCall ends the executions of one call; false if none runs.
-func (r *Running) CancelCall(call capabilities.CallID, cause error) (found bool) {
+// CancelCall ends the executions of one call, of by's alone unless that is empty; false if
+// none runs.
+func (r *Running) CancelCall(call capabilities.CallID, by capabilities.PrincipalID, cause error) (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for e, id := range r.all {
-		if id == call {
+	for e, one := range r.all {
+		if one.call == call && (by == "" || one.by == by) {
 			e.cancel(cause)
 			found = true
 		}
