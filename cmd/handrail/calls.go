@@ -182,8 +182,11 @@ func (c *client) callMeant(cmd *cobra.Command, text string) (json.RawMessage, er
 
 func printCall(cmd *cobra.Command, v api.CallView) {
 	took := ""
-	if v.DurationMS > 0 {
-		took = (time.Duration(v.DurationMS*1000) * time.Microsecond).Round(time.Millisecond).String()
+	switch {
+	case v.DurationMS >= 1000:
+		took = fmt.Sprintf("%.1f s", v.DurationMS/1000)
+	case v.DurationMS > 0:
+		took = fmt.Sprintf("%.0f ms", v.DurationMS)
 	}
 	for _, line := range [][2]string{
 		{"call", string(v.ID)}, {"what", v.Phrase}, {"tool", string(v.Tool)}, {"outcome", outcomeOf(v)}, {"effect", string(v.Effect)},
