@@ -6,8 +6,8 @@ import (
 )
 
 // Code is one entry of the closed, append-only list of error codes. Each maps to
-// a public message, a hint and an HTTP-like class in codeTable; unknown codes
-// become CodeInternal at the edges.
+// a public message, a hint, an HTTP status and the status of the call in codeTable;
+// unknown codes become CodeInternal at the edges.
 type Code string
 
 // The list. Append only: clients and policies depend on the names.
@@ -118,107 +118,109 @@ type CodeInfo struct {
 	Hint      string // what to do about it
 	Retryable bool   // the same call may succeed later without a change
 	HTTP      int    // status for the REST surface, 400 or more: nobody takes an error for an answer
+	Status    Status // of a call that ends with it: denied, pending or error
+	Action    Action // what Hint asks for
 }
 
 var codeTable = map[Code]CodeInfo{
-	CodeInvalidRequest:   {"The request is not well formed.", "Correct the field that the message names.", false, 400},
-	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct what the message or the details name, and call again.", false, 400},
-	CodeUnknownTool:      {"There is no such tool.", "List the tools and use one of those names.", false, 404},
-	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413},
-	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401},
-	CodeForbidden:        {"This principal may not do that.", "Use a token whose role allows it.", false, 403},
-	CodeHandsElsewhere:   {"An agent can use mouse, keyboard or browser of a device, and this request may come from there.", "Do it from another device, confirm it with a passkey, or wait until the time that details name.", true, 403},
-	CodeOriginRefused:    {"The request came from a web origin or host that is not allowed.", "Call the gateway directly by its own address.", false, 403},
-	CodeNotFound:         {"There is no such thing.", "Check the name or ID.", false, 404},
-	CodeConflict:         {"The request conflicts with the present state.", "Look again: it may have been changed, answered or ended meanwhile.", false, 409},
-	CodeOverloaded:       {"Too much is going on at once.", "Wait a moment and try again.", true, 429},
+	CodeInvalidRequest:   {"The request is not well formed.", "Correct the field that the message names.", false, 400, StatusError, ""},
+	CodeInvalidArguments: {"The arguments do not fit the tool's schema.", "Correct what the message or the details name, and call again.", false, 400, StatusError, ""},
+	CodeUnknownTool:      {"There is no such tool.", "List the tools and use one of those names.", false, 404, StatusError, ActionListTools},
+	CodeBodyTooLarge:     {"The request is larger than 1 MiB.", "Send less.", false, 413, StatusError, ""},
+	CodeUnauthenticated:  {"No valid token came with the request.", "Send 'Authorization: Bearer TOKEN'; create one with 'handrail token create'.", false, 401, StatusError, ""},
+	CodeForbidden:        {"This principal may not do that.", "Use a token whose role allows it.", false, 403, StatusError, ""},
+	CodeHandsElsewhere:   {"An agent can use mouse, keyboard or browser of a device, and this request may come from there.", "Do it from another device, confirm it with a passkey, or wait until the time that details name.", true, 403, StatusError, ""},
+	CodeOriginRefused:    {"The request came from a web origin or host that is not allowed.", "Call the gateway directly by its own address.", false, 403, StatusError, ""},
+	CodeNotFound:         {"There is no such thing.", "Check the name or ID.", false, 404, StatusError, ""},
+	CodeConflict:         {"The request conflicts with the present state.", "Look again: it may have been changed, answered or ended meanwhile.", false, 409, StatusError, ""},
+	CodeOverloaded:       {"Too much is going on at once.", "Wait a moment and try again.", true, 429, StatusError, ""},
 
-	CodeNodeNotFound:             {"There is no node with that ID.", "Call tool.node.list to see the nodes.", false, 404},
-	CodeNodeNotPaired:            {"The node is not paired.", "Approve it with 'handrail node approve', or pair it anew.", false, 409},
-	CodeCapabilityNotAdvertised:  {"The node does not offer this capability.", "Choose a node for which tool.node.list reports the tool as available.", false, 409},
-	CodeCapabilityNotAllowlisted: {"The node is not allowed to use this capability here.", "An admin can allow it with 'handrail node allow'.", false, 403},
-	CodeNodeNotReady:             {"The node is not ready for this capability.", "See details for the reason and the fix.", true, 503},
-	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can read 'handrail ledger show' for the rule.", false, 403},
-	CodeAmbiguousNode:            {"No single node could be selected.", "Give node_id, or attach a node to the lane.", false, 409},
+	CodeNodeNotFound:             {"There is no node with that ID.", "Call tool.node.list to see the nodes.", false, 404, StatusError, ActionListNodes},
+	CodeNodeNotPaired:            {"The node is not paired.", "Approve it with 'handrail node approve', or pair it anew.", false, 409, StatusError, ""},
+	CodeCapabilityNotAdvertised:  {"The node does not offer this capability.", "Choose a node for which tool.node.list reports the tool as available.", false, 409, StatusError, ""},
+	CodeCapabilityNotAllowlisted: {"The node is not allowed to use this capability here.", "An admin can allow it with 'handrail node allow'.", false, 403, StatusDenied, ""},
+	CodeNodeNotReady:             {"The node is not ready for this capability.", "See details for the reason and the fix.", true, 503, StatusError, ""},
+	CodeNodeDeniedByPolicy:       {"Policy denies this tool on that node.", "Ask the admin, who can read 'handrail ledger show' for the rule.", false, 403, StatusDenied, ""},
+	CodeAmbiguousNode:            {"No single node could be selected.", "Give node_id, or attach a node to the lane.", false, 409, StatusError, ""},
 
-	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403},
-	CodeConsentUnavailable:   {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403},
-	CodeConsentDenied:        {"A person denied this call.", "Do not repeat it.", false, 403},
-	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409},
-	CodeIsolationUnavailable: {"The node cannot give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403},
-	CodeStopped:              {"The stop switch is on.", "A person has to resume.", false, 403},
-	CodeRequestIDConflict:    {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409},
+	CodeDeniedByPolicy:       {"Policy denies this call.", "Ask the admin to permit it, or do it another way.", false, 403, StatusDenied, ""},
+	CodeConsentUnavailable:   {"Policy wants a person to confirm this call, and no way to ask one is set up.", "Ask the admin to permit it by policy.", false, 403, StatusDenied, ""},
+	CodeConsentDenied:        {"A person denied this call.", "Do not repeat it.", false, 403, StatusDenied, ""},
+	CodeApprovalPending:      {"A person has to approve this call.", "Repeat the identical call to wait for the answer.", true, 409, StatusPending, ""},
+	CodeIsolationUnavailable: {"The node cannot give the isolation this call needs.", "See details; the owner can mend the host, or policy can accept it explicitly.", false, 403, StatusDenied, ""},
+	CodeStopped:              {"The stop switch is on.", "A person has to resume.", false, 403, StatusDenied, ""},
+	CodeRequestIDConflict:    {"This request ID was used with other arguments.", "Use a new request ID for a new request.", false, 409, StatusError, ""},
 
-	CodeLedgerUnavailable: {"The ledger could not record the call, so it was not carried out.", "The admin should look at the gateway's disk.", true, 503},
-	CodeNodeDisconnected:  {"The node went away before it started the call; nothing was executed.", "Try again when the node is back.", true, 503},
-	CodeUnknownOutcome:    {"The connection to the node was lost and it is not known whether the call finished.", "Look at the device's state before repeating the call.", false, 502},
-	CodeDeadlineExceeded:  {"The call did not finish in time.", "Look at what it did so far before repeating it; then give a larger timeout_ms, or do less at once.", true, 504},
-	CodeCancelled:         {"The caller cancelled the call.", "It may have started: look at what it did before repeating it.", false, 499},
-	CodeResultTooLarge:    {"The result is larger than the tool may give.", "Ask for less.", false, 502},
-	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. What only reads can be asked again with a new request ID.", false, 410},
+	CodeLedgerUnavailable: {"The ledger could not record the call, so it was not carried out.", "The admin should look at the gateway's disk.", true, 503, StatusError, ""},
+	CodeNodeDisconnected:  {"The node went away before it started the call; nothing was executed.", "Try again when the node is back.", true, 503, StatusError, ""},
+	CodeUnknownOutcome:    {"The connection to the node was lost and it is not known whether the call finished.", "Look at the device's state before repeating the call.", false, 502, StatusError, ""},
+	CodeDeadlineExceeded:  {"The call did not finish in time.", "Look at what it did so far before repeating it; then give a larger timeout_ms, or do less at once.", true, 504, StatusError, ""},
+	CodeCancelled:         {"The caller cancelled the call.", "It may have started: look at what it did before repeating it.", false, 499, StatusError, ""},
+	CodeResultTooLarge:    {"The result is larger than the tool may give.", "Ask for less.", false, 502, StatusError, ""},
+	CodeResultExpired:     {"The call was carried out, but its result is no longer kept.", "Do not repeat it: look at what it did. What only reads can be asked again with a new request ID.", false, 410, StatusError, ""},
 
-	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403},
-	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502},
-	CodeTicketReplayed: {"The node refused an order it had seen before.", "Report this: it should not happen.", false, 502},
-	CodeTicketExpired:  {"The order reached the node too late; nothing was executed.", "Try again.", true, 503},
+	CodeDeniedByNode:   {"The device's owner does not allow this call.", "Ask the owner of the device.", false, 403, StatusDenied, ""},
+	CodeTicketInvalid:  {"The node refused the gateway's order: it does not match what was decided.", "Report this: it should not happen.", false, 502, StatusError, ""},
+	CodeTicketReplayed: {"The node refused an order it had seen before.", "Report this: it should not happen.", false, 502, StatusError, ""},
+	CodeTicketExpired:  {"The order reached the node too late; nothing was executed.", "Try again.", true, 503, StatusError, ""},
 
-	CodeExecutionFailed:    {"The tool failed.", "See the message.", false, 500},
-	CodeNotSupported:       {"This host cannot do that.", "See the message for what is missing.", false, 501},
-	CodeBrowserUnavailable: {"No usable Chrome or Chromium was found.", "Run 'handrail doctor' on the node; it names the package to install.", false, 503},
-	CodeBrowserCrashed:     {"The browser or the tab crashed.", "Call again: a new one is started.", true, 502},
-	CodeURLBlocked:         {"That address may not be opened.", "Use a public web address, or ask the owner to allow the origin.", false, 403},
-	CodeNavigationFailed:   {"The page could not be loaded.", "Check the address.", true, 502},
-	CodeElementNotFound:    {"No element matches.", "Take a snapshot and use a ref from it.", false, 404},
-	CodeElementNotUnique:   {"More than one element matches.", "Take a snapshot and use a ref, or a narrower selector.", false, 409},
-	CodeElementObscured:    {"Another element covers this one.", "Deal with the covering element first.", false, 409},
-	CodeElementDisabled:    {"The element is disabled.", "Do what enables it first.", false, 409},
-	CodeStaleRef:           {"The element behind this ref is gone.", "Take a new snapshot.", false, 409},
-	CodeTabNotFound:        {"There is no such tab.", "Call tool.browser.tabs to see the open tabs.", false, 404},
-	CodeScriptFailed:       {"The script threw an error.", "Correct it; the message says what failed and where.", false, 422},
-	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409},
+	CodeExecutionFailed:    {"The tool failed.", "See the message.", false, 500, StatusError, ""},
+	CodeNotSupported:       {"This host cannot do that.", "See the message for what is missing.", false, 501, StatusError, ""},
+	CodeBrowserUnavailable: {"No usable Chrome or Chromium was found.", "Run 'handrail doctor' on the node; it names the package to install.", false, 503, StatusError, ""},
+	CodeBrowserCrashed:     {"The browser or the tab crashed.", "Call again: a new one is started.", true, 502, StatusError, ""},
+	CodeURLBlocked:         {"That address may not be opened.", "Use a public web address, or ask the owner to allow the origin.", false, 403, StatusDenied, ""},
+	CodeNavigationFailed:   {"The page could not be loaded.", "Check the address.", true, 502, StatusError, ""},
+	CodeElementNotFound:    {"No element matches.", "Take a snapshot and use a ref from it.", false, 404, StatusError, ""},
+	CodeElementNotUnique:   {"More than one element matches.", "Take a snapshot and use a ref, or a narrower selector.", false, 409, StatusError, ""},
+	CodeElementObscured:    {"Another element covers this one.", "Deal with the covering element first.", false, 409, StatusError, ""},
+	CodeElementDisabled:    {"The element is disabled.", "Do what enables it first.", false, 409, StatusError, ""},
+	CodeStaleRef:           {"The element behind this ref is gone.", "Take a new snapshot.", false, 409, StatusError, ""},
+	CodeTabNotFound:        {"There is no such tab.", "Call tool.browser.tabs to see the open tabs.", false, 404, StatusError, ""},
+	CodeScriptFailed:       {"The script threw an error.", "Correct it; the message says what failed and where.", false, 422, StatusError, ""},
+	CodeDialogOpen:         {"A dialog of the page is open and blocks it.", "Answer it with tool.browser.handle-dialog.", false, 409, StatusError, ""},
 
-	CodeDesktopUnavailable:  {"There is no desktop that this node can reach.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503},
-	CodeSessionLocked:       {"The person's session is locked.", "Ask the person to unlock it.", true, 409},
-	CodeStaleFrame:          {"The displays have changed since that image was taken.", "Take a new screenshot and use its frame_id.", false, 409},
-	CodeOutsideDesktop:      {"That point or area is on no display.", "Take a screenshot and use its coordinates and frame_id.", false, 422},
-	CodeWindowNotFound:      {"There is no such window.", "Take a snapshot to see the open windows.", false, 404},
-	CodeAppNotFound:         {"No such application is installed.", "Use the name of a program or of an entry in the applications menu.", false, 404},
-	CodeAppHung:             {"The application does not answer.", "Wait until it answers, or close it.", true, 504},
-	CodeActionUnsupported:   {"The element cannot do that.", "See the message for what it can do.", false, 422},
-	CodeTextUntypable:       {"A character of the text cannot be typed on this system.", "Leave it out, or set the field's value with act.", false, 422},
-	CodeOwnWindow:           {"That is a window of Handrail itself, which calls never touch.", "A person has to use it.", false, 403},
-	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409},
-	CodeTakenOver:           {"A person has taken over this device.", "Call again: the call waits until they hand back. Then look again before you go on.", true, 409},
+	CodeDesktopUnavailable:  {"There is no desktop that this node can reach.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503, StatusError, ""},
+	CodeSessionLocked:       {"The person's session is locked.", "Ask the person to unlock it.", true, 409, StatusError, ""},
+	CodeStaleFrame:          {"The displays have changed since that image was taken.", "Take a new screenshot and use its frame_id.", false, 409, StatusError, ""},
+	CodeOutsideDesktop:      {"That point or area is on no display.", "Take a screenshot and use its coordinates and frame_id.", false, 422, StatusError, ""},
+	CodeWindowNotFound:      {"There is no such window.", "Take a snapshot to see the open windows.", false, 404, StatusError, ""},
+	CodeAppNotFound:         {"No such application is installed.", "Use the name of a program or of an entry in the applications menu.", false, 404, StatusError, ""},
+	CodeAppHung:             {"The application does not answer.", "Wait until it answers, or close it.", true, 504, StatusError, ""},
+	CodeActionUnsupported:   {"The element cannot do that.", "See the message for what it can do.", false, 422, StatusError, ""},
+	CodeTextUntypable:       {"A character of the text cannot be typed on this system.", "Leave it out, or set the field's value with act.", false, 422, StatusError, ""},
+	CodeOwnWindow:           {"That is a window of Handrail itself, which calls never touch.", "A person has to use it.", false, 403, StatusError, ""},
+	CodeInterruptedByPerson: {"The person at the device took over; the call stopped where it was.", "Wait until they are done, look again, and go on from there.", true, 409, StatusError, ""},
+	CodeTakenOver:           {"A person has taken over this device.", "Call again: the call waits until they hand back. Then look again before you go on.", true, 409, StatusError, ""},
 
-	CodeSensorMissing:     {"There is no such camera or microphone.", "Call tool.node.list: it names the devices of each node.", false, 404},
-	CodeSensorBusy:        {"Another program or call is using the camera or microphone.", "Wait until it is free, or ask the person to close what uses it.", true, 409},
-	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings; 'handrail doctor' on the node says more.", false, 403},
-	CodeFormatUnsupported: {"The device cannot give that format.", "Leave the format out, or see the message for what it can give.", false, 422},
-	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502},
+	CodeSensorMissing:     {"There is no such camera or microphone.", "Call tool.node.list: it names the devices of each node.", false, 404, StatusError, ActionListDevices},
+	CodeSensorBusy:        {"Another program or call is using the camera or microphone.", "Wait until it is free, or ask the person to close what uses it.", true, 409, StatusError, ""},
+	CodeSensorRefused:     {"The system does not let this node use the camera or microphone.", "The person has to allow it in the system's privacy settings; 'handrail doctor' on the node says more.", false, 403, StatusError, ""},
+	CodeFormatUnsupported: {"The device cannot give that format.", "Leave the format out, or see the message for what it can give.", false, 422, StatusError, ""},
+	CodeCaptureBroken:     {"The capture broke off; nothing of it was kept.", "Look whether the camera or microphone is still connected, and call again.", true, 502, StatusError, ""},
 
-	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503},
-	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen, scripts and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409},
+	CodeSecretUnavailable: {"The secret could not be read from where it is kept, so nothing was delivered.", "Ask the admin to look at it with 'handrail secret list'.", false, 503, StatusError, ""},
+	CodeSecretHeld:        {"A secret lies in that device's clipboard, so pictures of its screen, scripts and reads of its clipboard are refused.", "Paste it, then wait until it is cleared; that takes about a minute.", true, 409, StatusDenied, ""},
 
-	CodePasteInvalid:   {"This is not a valid pairing code.", "Copy the whole line that 'handrail pair' printed.", false, 400},
-	CodePasteExpired:   {"The pairing code has expired.", "Run 'handrail pair' again.", false, 410},
-	CodePasteUsed:      {"The pairing code was used already.", "Run 'handrail pair' again; if you did not use it, look at who did.", false, 410},
-	CodeSiteMismatch:   {"The gateway is not the site this node was told to trust.", "Check the address; if the site was rebuilt, pair anew.", false, 403},
-	CodePairingDenied:  {"The admin denied this node.", "Ask the admin.", false, 403},
-	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 409},
-	CodeNodeRevoked:    {"This node's pairing was revoked.", "Ask the admin for a new pairing code and join again.", false, 403},
-	CodeVersionSkew:    {"The two sides speak protocol versions that do not meet.", "Update the older side.", false, 426},
+	CodePasteInvalid:   {"This is not a valid pairing code.", "Copy the whole line that 'handrail pair' printed.", false, 400, StatusError, ""},
+	CodePasteExpired:   {"The pairing code has expired.", "Run 'handrail pair' again.", false, 410, StatusError, ""},
+	CodePasteUsed:      {"The pairing code was used already.", "Run 'handrail pair' again; if you did not use it, look at who did.", false, 410, StatusError, ""},
+	CodeSiteMismatch:   {"The gateway is not the site this node was told to trust.", "Check the address; if the site was rebuilt, pair anew.", false, 403, StatusError, ""},
+	CodePairingDenied:  {"The admin denied this node.", "Ask the admin.", false, 403, StatusError, ""},
+	CodePairingPending: {"The admin has not confirmed this node yet.", "Wait; the node goes on by itself once it is confirmed.", true, 409, StatusError, ""},
+	CodeNodeRevoked:    {"This node's pairing was revoked.", "Ask the admin for a new pairing code and join again.", false, 403, StatusError, ""},
+	CodeVersionSkew:    {"The two sides speak protocol versions that do not meet.", "Update the older side.", false, 426, StatusError, ""},
 
-	CodeLocationUnavailable: {"Nothing on this device can say where it is.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503},
-	CodeLocationRefused:     {"The person or the system does not give out the position.", "Ask the person to allow location for Handrail.", false, 403},
-	CodeLocationTimeout:     {"No source knew the position in time.", "Give a larger timeout_ms, or accept an older position with maximum_age_ms.", true, 504},
+	CodeLocationUnavailable: {"Nothing on this device can say where it is.", "Run 'handrail doctor' on the node; it says what is missing.", true, 503, StatusError, ""},
+	CodeLocationRefused:     {"The person or the system does not give out the position.", "Ask the person to allow location for Handrail.", false, 403, StatusError, ""},
+	CodeLocationTimeout:     {"No source knew the position in time.", "Give a larger timeout_ms, or accept an older position with maximum_age_ms.", true, 504, StatusError, ""},
 
-	CodeArtifactUnavailable: {"The call was carried out, but a file that it made did not arrive whole, so it is not there.", "Call again for a new one; see that the node is connected.", true, 502},
-	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed with 'handrail artifacts', or ask the admin for more room.", true, 507},
+	CodeArtifactUnavailable: {"The call was carried out, but a file that it made did not arrive whole, so it is not there.", "Call again for a new one; see that the node is connected.", true, 502, StatusError, ""},
+	CodeArtifactSpace:       {"There is no room for the file.", "Fetch and remove what is no longer needed with 'handrail artifacts', or ask the admin for more room.", true, 507, StatusError, ""},
 
-	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502},
+	CodePushUnavailable: {"The browser's push service did not take a message.", "Look into the gateway's log; it needs a way to that service over HTTPS.", true, 502, StatusError, ""},
 
-	CodeLedgerCorrupt: {"The ledger does not verify.", "Keep the files and compare with the nodes' copies of the head.", false, 500},
-	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500},
+	CodeLedgerCorrupt: {"The ledger does not verify.", "Keep the files and compare with the nodes' copies of the head.", false, 500, StatusError, ""},
+	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500, StatusError, ""},
 }
 
 // Info gives the public side of c; unknown codes give that of CodeInternal.
@@ -247,6 +249,7 @@ type Error struct {
 	Code    Code
 	Message string // empty: the code's own message
 	Hint    string // empty: the code's own hint
+	Action  Action // what Hint asks for; of the code's own hint the code says it
 	Details any    // bounded JSON value, public; shape given by Code
 	// Passing says that what refused it may be over by itself, although that is not so
 	// of every error with this code.
@@ -268,10 +271,21 @@ func Wrap(code Code, cause error, message string) *Error {
 }
 
 // WithHint returns a copy of e with that hint.
-func (e *Error) WithHint(hint string) *Error { c := *e; c.Hint = hint; return &c }
+func (e *Error) WithHint(hint string) *Error { return e.WithAction("", hint) }
+
+// WithAction returns a copy of e with a hint and what that asks for.
+func (e *Error) WithAction(a Action, hint string) *Error {
+	c := *e
+	c.Hint, c.Action = hint, a
+	return &c
+}
 
 // WithDetails returns a copy of e with those details.
 func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; return &c }
+
+// Pending returns what the refused call waits for; zero if that is nothing, or was not asked
+// here.
+func (e *Error) Pending() Pending { p, _ := e.Details.(Pending); return p }
 
 // Error gives code and public message; the cause is for logs, by errors.Unwrap.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.PublicMessage() }
@@ -299,6 +313,14 @@ func (e *Error) PublicHint() string {
 		return e.Hint
 	}
 	return e.Code.Info().Hint
+}
+
+// PublicAction is what PublicHint asks for.
+func (e *Error) PublicAction() Action {
+	if e.Hint != "" {
+		return e.Action
+	}
+	return e.Code.Info().Action
 }
 
 // Retryable reports whether the same call may succeed later without a change.

@@ -70,6 +70,7 @@ type Result struct {
 	Code      Code   `json:"code,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Hint      string `json:"hint,omitempty"`
+	Action    Action `json:"action,omitempty"` // what Hint asks for
 	Retryable bool   `json:"retryable,omitempty"`
 	Details   any    `json:"details,omitempty"` // bounded; shape given by Code
 	// Output is a JSON object that validates against the descriptor's result
@@ -90,6 +91,17 @@ type Result struct {
 	Duration     time.Duration `json:"-"`
 	DurationMS   float64       `json:"duration_ms"`
 }
+
+// Pending is the Details of CodeApprovalPending: what the call waits for.
+type Pending struct {
+	Approval string    `json:"approval"`            // the question's ID
+	Expires  time.Time `json:"expires_at,omitzero"` // of the task
+	State    string    `json:"state,omitempty"`     // of the task, for a call that joins it
+	Task     string    `json:"task,omitempty"`      // that keeps the call meanwhile; empty if nothing does
+}
+
+// Pending returns what the call waits for; zero if that is nothing, or was not asked here.
+func (r *Result) Pending() Pending { p, _ := r.Details.(Pending); return p }
 
 // Progress is how far a running call is. Total 0 means unknown.
 type Progress struct {

@@ -150,22 +150,11 @@ func encode(v any) ([]byte, error) {
 
 // refusal is the answer that carries an error.
 func refusal(e *capabilities.Error) wire.Answer {
-	a := wire.Answer{Status: statusOf(e.Code), Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
+	a := wire.Answer{Status: e.Code.Info().Status, Code: e.Code, Message: e.PublicMessage(), Hint: e.PublicHint()}
 	if e.Details != nil {
 		if d, err := canonical.Marshal(e.Details); err == nil {
 			a.Details = d
 		}
 	}
 	return a
-}
-
-func statusOf(c capabilities.Code) capabilities.Status {
-	switch c {
-	case capabilities.CodeDeniedByNode, capabilities.CodeStopped, capabilities.CodeConsentUnavailable,
-		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeURLBlocked, capabilities.CodeSecretHeld:
-		return capabilities.StatusDenied
-	case capabilities.CodeApprovalPending:
-		return capabilities.StatusPending
-	}
-	return capabilities.StatusError
 }

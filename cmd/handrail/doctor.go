@@ -139,7 +139,7 @@ func gatewayFindings(cmd *cobra.Command) []finding {
 
 func problem(part, name string, err error, fine bool) finding {
 	coded := capabilities.AsError(err)
-	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: coded.PublicHint()}
+	return finding{Part: part, Name: name, OK: fine, Code: string(coded.Code), Detail: coded.PublicMessage(), Fix: hintOf(coded)}
 }
 
 func nodeFindings(n nodeView) []finding {

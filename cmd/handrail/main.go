@@ -232,9 +232,21 @@ func saysAll(message string, details any) bool {
 	return ok
 }
 
-// forPeople puts this program's commands for the tools that hints name to agents.
-var forPeople = strings.NewReplacer("Call tool.node.list", "Run 'handrail nodes'", "List the tools", "Run 'handrail tools'",
-	"GET /v1/lanes lists them", "'handrail lane list' lists them")
+// inCommands words what a hint asks for in this program's commands.
+var inCommands = map[capabilities.Action]string{
+	capabilities.ActionListNodes:   "Run 'handrail nodes' to see the nodes.",
+	capabilities.ActionListDevices: "Run 'handrail nodes': it names the devices of each node.",
+	capabilities.ActionListTools:   "Run 'handrail tools' and use one of those names.",
+	capabilities.ActionListLanes:   "'handrail lane list' lists them.",
+}
+
+// hintOf is an error's hint in this program's words.
+func hintOf(e *capabilities.Error) string {
+	if words, ok := inCommands[e.PublicAction()]; ok {
+		return words
+	}
+	return e.PublicHint()
+}
 
 // commandNamed is a command of this program in a hint, in single quotes, and what follows.
 var commandNamed = regexp.MustCompile(`'(handrail [a-z][^']*)'( on (?:the|its|that)\b)?`)
@@ -267,7 +279,7 @@ func report(w io.Writer, err error, asJSON bool, on string) {
 	var coded *capabilities.Error
 	switch {
 	case errors.As(err, &coded):
-		code, message, hint, details = string(coded.Code), coded.PublicMessage(), coded.PublicHint(), coded.Details
+		code, message, hint, details = string(coded.Code), coded.PublicMessage(), hintOf(coded), coded.Details
 	case errors.Is(err, context.Canceled):
 		code, message = "interrupted", "interrupted"
 	case unreached(err):
@@ -281,7 +293,7 @@ func report(w io.Writer, err error, asJSON bool, on string) {
 	case errors.Is(err, fs.ErrPermission):
 		hint = "Give another path, or run this as the account that owns it."
 	}
-	hint = onData(forPeople.Replace(hint), on)
+	hint = onData(hint, on)
 	if asJSON {
 		body := map[string]any{"code": code, "message": message}
 		if hint != "" {

@@ -74,7 +74,7 @@ func ResultError(r capabilities.Result) error {
 	if r.Status == capabilities.StatusOK {
 		return nil
 	}
-	err := &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Details: r.Details}
+	err := &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action, Details: r.Details}
 	if err.Code == "" {
 		err.Code = capabilities.CodeInternal
 	}

@@ -222,14 +222,15 @@ func DecodeError(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	var form struct {
 		Error struct {
-			Code    capabilities.Code `json:"code"`
-			Message string            `json:"message"`
-			Hint    string            `json:"hint"`
-			Details any               `json:"details"`
+			Code    capabilities.Code   `json:"code"`
+			Message string              `json:"message"`
+			Hint    string              `json:"hint"`
+			Action  capabilities.Action `json:"action"`
+			Details any                 `json:"details"`
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(data, &form); err == nil && form.Error.Code != "" {
-		return &capabilities.Error{Code: form.Error.Code, Message: form.Error.Message, Hint: form.Error.Hint, Details: form.Error.Details}
+		return &capabilities.Error{Code: form.Error.Code, Message: form.Error.Message, Hint: form.Error.Hint, Action: form.Error.Action, Details: form.Error.Details}
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:

@@ -236,7 +236,7 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 			over()
 			c.leave(waiting, true)
 			return Permit{}, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s).", waiting.ID).
-				WithDetails(map[string]any{"approval": waiting.ID})
+				WithDetails(capabilities.Pending{Approval: waiting.ID})
 		case <-ctx.Done():
 			over()
 			c.leave(waiting, false)

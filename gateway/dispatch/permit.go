@@ -125,8 +125,7 @@ func (v *decided) asked() Asked {
 // keep defers a call that nobody answered in time. The error that it returns says so to the
 // caller; keeping nothing is no reason to say anything else than before.
 func (d *Dispatcher) keep(ctx context.Context, v *decided, life time.Duration, pending *capabilities.Error) *capabilities.Error {
-	details, _ := pending.Details.(map[string]any)
-	approval, _ := details["approval"].(string)
+	approval := pending.Pending().Approval
 	if approval == "" || d.opts.Deferred == nil || !v.defers() {
 		return pending
 	}

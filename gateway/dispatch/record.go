@@ -37,9 +37,8 @@ func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error
 	effect, last := policy.Deny, ledger.KindCallFailed
 	if e.Code == capabilities.CodeApprovalPending {
 		effect, last = policy.Ask, ledger.KindCallPending // the identical call goes on with it
-		about, _ := e.Details.(map[string]any)
-		end.Approval, _ = about["approval"].(string)
-		end.Task, _ = about["task"].(string)
+		waits := e.Pending()
+		end.Approval, end.Task = waits.Approval, waits.Task
 	}
 	err := d.opts.Ledger.Append(context.WithoutCancel(ctx), t.requestDraft(), t.decisionDraft(effect, e.Code), t.draft(last, end))
 	if err != nil {
@@ -183,7 +182,11 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 			code = capabilities.CodeInternal
 		}
 		said := capabilities.Error{Code: code, Message: a.Message, Hint: a.Hint}
-		r.Status, r.Code, r.Message, r.Hint, r.Retryable = statusOf(code), code, said.PublicMessage(), said.PublicHint(), code.Info().Retryable
+		if a.Hint == code.Info().Hint {
+			said.Hint = "" // the code's own, and with it its action
+		}
+		r.Status, r.Code, r.Retryable = code.Info().Status, code, code.Info().Retryable
+		r.Message, r.Hint, r.Action = said.PublicMessage(), said.PublicHint(), said.PublicAction()
 		if len(a.Details) > 0 {
 			if details, err := canonical.Parse(a.Details, canonical.Limits{}); err == nil {
 				r.Details = json.RawMessage(details)

@@ -137,12 +137,12 @@ func (t *trail) result(status capabilities.Status) capabilities.Result {
 
 // failure makes the result that carries an error.
 func (t *trail) failure(e *capabilities.Error) capabilities.Result {
-	status := statusOf(e.Code)
+	status := e.Code.Info().Status
 	if t.denied {
 		status = capabilities.StatusDenied // whatever the code of the selection is
 	}
 	r := t.result(status)
-	r.Code, r.Message, r.Hint = e.Code, e.PublicMessage(), e.PublicHint()
+	r.Code, r.Message, r.Hint, r.Action = e.Code, e.PublicMessage(), e.PublicHint(), e.PublicAction()
 	r.Retryable, r.Details = e.Retryable(), e.Details
 	return r
 }
@@ -150,17 +150,4 @@ func (t *trail) failure(e *capabilities.Error) capabilities.Result {
 // Failed makes the result of a call that never came to the pipeline.
 func Failed(tool capabilities.ToolID, call capabilities.CallID, e *capabilities.Error) capabilities.Result {
 	return (&trail{id: call, tool: tool, began: time.Now()}).failure(e)
-}
-
-// statusOf tells refusals by a rule or a person from failures.
-func statusOf(code capabilities.Code) capabilities.Status {
-	switch code {
-	case capabilities.CodeDeniedByPolicy, capabilities.CodeNodeDeniedByPolicy, capabilities.CodeConsentUnavailable,
-		capabilities.CodeConsentDenied, capabilities.CodeIsolationUnavailable, capabilities.CodeStopped,
-		capabilities.CodeDeniedByNode, capabilities.CodeCapabilityNotAllowlisted, capabilities.CodeURLBlocked, capabilities.CodeSecretHeld:
-		return capabilities.StatusDenied
-	case capabilities.CodeApprovalPending:
-		return capabilities.StatusPending
-	}
-	return capabilities.StatusError
 }

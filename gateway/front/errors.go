@@ -9,11 +9,13 @@ import (
 
 // ErrorView is an error as every surface shows it in JSON.
 type ErrorView struct {
-	Code      capabilities.Code `json:"code"`
-	Message   string            `json:"message"`
-	Hint      string            `json:"hint,omitempty"`
-	Retryable bool              `json:"retryable"`
-	Details   any               `json:"details,omitempty"`
+	Code    capabilities.Code `json:"code"`
+	Message string            `json:"message"`
+	Hint    string            `json:"hint,omitempty"`
+	// Action is what Hint asks for, for surfaces that have words of their own.
+	Action    capabilities.Action `json:"action,omitempty"`
+	Retryable bool                `json:"retryable"`
+	Details   any                 `json:"details,omitempty"`
 }
 
 // ViewError gives the public side of err; the cause stays behind.
@@ -23,7 +25,7 @@ func ViewError(err error) ErrorView {
 	if !code.Known() {
 		code = capabilities.CodeInternal
 	}
-	return ErrorView{Code: code, Message: e.PublicMessage(), Hint: e.PublicHint(), Retryable: e.Passing || code.Info().Retryable, Details: e.Details}
+	return ErrorView{Code: code, Message: e.PublicMessage(), Hint: e.PublicHint(), Action: e.PublicAction(), Retryable: e.Passing || code.Info().Retryable, Details: e.Details}
 }
 
 // WriteError answers with {"error":{…}} and the code's HTTP status. A response

@@ -158,7 +158,7 @@ func failure(r capabilities.Result) error {
 	if r.Status == capabilities.StatusOK {
 		return capabilities.Errorf(capabilities.CodeExecutionFailed, "the session ended before it was answered")
 	}
-	return &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Details: r.Details}
+	return &capabilities.Error{Code: r.Code, Message: r.Message, Hint: r.Hint, Action: r.Action, Details: r.Details}
 }
 
 // countLocked counts one more call in, of whatever kind: all of them share one bound,

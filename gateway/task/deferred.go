@@ -44,7 +44,7 @@ func (t *Tasks) Keep(ctx context.Context, a dispatch.Asked, approval string, lif
 	t.notice.tell()
 	return capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s). It is kept until %s and carried out when they do.", approval, one.Expires.UTC().Format(time.RFC3339)).
 		WithHint("Repeat the identical call later to get its result.").
-		WithDetails(map[string]any{"approval": approval, "task": one.ID, "expires_at": one.Expires.UTC()})
+		WithDetails(capabilities.Pending{Approval: approval, Task: one.ID, Expires: one.Expires.UTC()})
 }
 
 func (t *Tasks) keepIn(tx *store.Tx, one *Task, args []byte, life time.Duration) error {
@@ -88,7 +88,7 @@ func (t *Tasks) Earlier(ctx context.Context, a dispatch.Asked) (*capabilities.Re
 		case <-patience.C:
 			return nil, capabilities.Errorf(capabilities.CodeApprovalPending, "A person has to approve this call (%s); it is kept until %s.", one.Approval, one.Expires.UTC().Format(time.RFC3339)).
 				WithHint("Repeat the identical call later to get its result.").
-				WithDetails(map[string]any{"approval": one.Approval, "task": one.ID, "state": one.State, "expires_at": one.Expires.UTC()})
+				WithDetails(capabilities.Pending{Approval: one.Approval, Task: one.ID, State: string(one.State), Expires: one.Expires.UTC()})
 		case <-ctx.Done():
 			return nil, capabilities.Wrap(capabilities.CodeCancelled, ctx.Err(), "")
 		}

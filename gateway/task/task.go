@@ -224,8 +224,7 @@ func (t *Tasks) change(tx *store.Tx, id string, alter func(*Task) (ledger.Kind, 
 // there is a question that it waits for, or if waits says so. What was dropped meanwhile is
 // left at that.
 func (t *Tasks) conclude(ctx context.Context, id string, r *capabilities.Result, waits bool) {
-	details, _ := r.Details.(map[string]any)
-	approval, _ := details["approval"].(string)
+	approval := r.Pending().Approval
 	waits = waits || r.Code == capabilities.CodeApprovalPending && approval != ""
 	data, err := opencalls.Pack(r)
 	if err == nil {

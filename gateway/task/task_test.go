@@ -57,7 +57,7 @@ func newKept(t *testing.T, nodes *fakeNodes) (*house, *people) {
 	end := make(chan capabilities.Result, 1)
 	go func() { end <- h.evaluate() }()
 	<-p.asked
-	p.answer <- capabilities.Errorf(capabilities.CodeApprovalPending, "later").WithDetails(map[string]any{"approval": "a-1"})
+	p.answer <- capabilities.Errorf(capabilities.CodeApprovalPending, "later").WithDetails(capabilities.Pending{Approval: "a-1"})
 	want(t, <-end, capabilities.StatusPending, capabilities.CodeApprovalPending)
 	h.stop()
 	p.knows.Store(false)
@@ -187,7 +187,7 @@ func TestAKeptCallIsTriedOnce(t *testing.T) {
 func TestADroppedCallStaysDropped(t *testing.T) {
 	for name, answer := range map[string]error{
 		"a yes":   nil,
-		"silence": capabilities.Errorf(capabilities.CodeApprovalPending, "later").WithDetails(map[string]any{"approval": "a-2"}),
+		"silence": capabilities.Errorf(capabilities.CodeApprovalPending, "later").WithDetails(capabilities.Pending{Approval: "a-2"}),
 		"a no":    &capabilities.Error{Code: capabilities.CodeConsentDenied},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestADeferredCallRunsOnce(t *testing.T) {
 	a := enter(t, site.Options{Rules: deferRules})
 	me := caller("agent", "main")
 	press := func(text string) capabilities.Result { return a.press(me, `{"text":"`+text+`"}`) }
-	if r := press("later"); r.Code != capabilities.CodeApprovalPending || r.Details.(map[string]any)["task"] == nil {
+	if r := press("later"); r.Code != capabilities.CodeApprovalPending || r.Pending().Task == "" {
 		t.Fatalf("%+v", r)
 	}
 	if r := press("later"); r.Code != capabilities.CodeApprovalPending || len(a.Consent.Approvals()) != 1 {

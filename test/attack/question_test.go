@@ -234,8 +234,7 @@ func TestOneAnswerForOneTask(t *testing.T) {
 	ask := func(who dispatch.Caller, text string) string {
 		t.Helper()
 		r := a.press(who, fmt.Sprintf(`{"text":%q}`, text))
-		about, _ := r.Details.(map[string]any)
-		id, _ := about["approval"].(string)
+		id := r.Pending().Approval
 		if id == "" {
 			t.Fatalf("%+v", r)
 		}

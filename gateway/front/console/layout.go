@@ -179,6 +179,22 @@ func (v *visit) outcome(pg page) html {
 	return html{}
 }
 
+// inPages words what a hint asks for as the page that shows it.
+var inPages = map[capabilities.Action]func() html{
+	capabilities.ActionListNodes: func() html { return group(link("/console/nodes", text("Devices")), text(" shows the devices.")) },
+	capabilities.ActionListDevices: func() html {
+		return group(link("/console/nodes", text("Devices")), text(" shows what each device has."))
+	},
+}
+
+// hintOf is an error's hint in the console's words.
+func hintOf(view front.ErrorView) html {
+	if words := inPages[view.Action]; words != nil {
+		return words()
+	}
+	return text(view.Hint)
+}
+
 // fault is an error as people read it: what, and what to do.
 func fault(err error) html {
 	if err == nil {
@@ -187,7 +203,7 @@ func fault(err error) html {
 	view := front.ViewError(err)
 	return el("div", attrs{"class", "fault", "role", "alert"},
 		p(el("strong", nil, text("That did not work. ")), text(sentence(view.Message))),
-		when(view.Hint != "", p(text(view.Hint))), p(span("faint", text(string(view.Code)))))
+		when(view.Hint != "", p(hintOf(view))), p(span("faint", text(string(view.Code)))))
 }
 
 // sentence is a message as people read it: it begins with a capital, unless its first

@@ -102,7 +102,7 @@ func (v *view) lifeOf(client context.Context, post *visit, asks bool) (_ context
 func (v *view) failure(tool capabilities.ToolID, err error) *sdk.CallToolResult {
 	e := front.ViewError(err)
 	return project(&capabilities.Result{
-		Tool: tool, Status: capabilities.StatusError, Code: e.Code, Message: e.Message, Hint: e.Hint,
+		Tool: tool, Status: capabilities.StatusError, Code: e.Code, Message: e.Message, Hint: e.Hint, Action: e.Action,
 		Retryable: e.Retryable, Details: e.Details,
 	}, v.list.plain)
 }

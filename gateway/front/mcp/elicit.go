@@ -85,8 +85,7 @@ func (v *view) handsOff(ctx context.Context) bool {
 // question gives the result that makes the client ask its person, or nil if this
 // pending call is not theirs to answer.
 func (v *view) question(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor, r *capabilities.Result) *sdk.CallToolResult {
-	details, _ := r.Details.(map[string]any)
-	id, _ := details["approval"].(string)
+	id := r.Pending().Approval
 	if r.Code != capabilities.CodeApprovalPending || id == "" {
 		return nil
 	}

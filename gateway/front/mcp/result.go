@@ -37,6 +37,12 @@ type errorBody struct {
 	Details   any                 `json:"details,omitempty"`
 }
 
+// inTools words what a hint asks for in the names that tools have here.
+var inTools = map[capabilities.Action]string{
+	capabilities.ActionListNodes:   "Call tool_node_list to see the nodes.",
+	capabilities.ActionListDevices: "Call tool_node_list: it names the devices of each node.",
+}
+
 // untrustedMark stands in results with third-party content; instructions say what it means.
 const untrustedMark = "third-party content"
 
@@ -55,6 +61,9 @@ func project(r *capabilities.Result, plain bool) *sdk.CallToolResult {
 		}
 		if body.Hint == "" {
 			body.Hint = r.Code.Info().Hint
+		}
+		if words, ok := inTools[r.Action]; ok {
+			body.Hint = words
 		}
 		details, err := json.Marshal(body.Details)
 		if err != nil { // no JSON: a defect of its maker, not the client's trouble

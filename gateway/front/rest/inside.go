@@ -41,7 +41,7 @@ func (s *Server) Ask(r *http.Request, method, target string, in, out any) error 
 			return capabilities.Errorf(capabilities.CodeInternal, "%s %s answered %d", method, target, answer.status)
 		}
 		e := form.Error
-		return &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Details: e.Details}
+		return &capabilities.Error{Code: e.Code, Message: e.Message, Hint: e.Hint, Action: e.Action, Details: e.Details}
 	}
 	if out == nil {
 		return nil

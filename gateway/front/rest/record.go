@@ -32,7 +32,7 @@ func handLane(c *visit) capabilities.LaneID {
 // record begins a recording. It outlives the request, but not the token.
 func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 	if !slices.ContainsFunc(s.opts.Lanes.List(""), func(l lane.Lane) bool { return l.Lane == in.Lane }) {
-		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithHint("GET /v1/lanes lists them.")
+		return live.Recording{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no lane %.128q", in.Lane).WithAction(capabilities.ActionListLanes, "GET /v1/lanes lists them.")
 	}
 	if in.Node == "" {
 		node, err := s.screenOf(in.Lane)

@@ -146,7 +146,7 @@ func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != capabilities.CodeApprovalPending {
 			t.Fatal(err)
 		}
-		return e.Details.(map[string]any)["approval"].(string)
+		return e.Pending().Approval
 	}
 	body := map[string]string{"open": fmt.Sprintf(`{"approval":%q}`, ask("l1")), "allowed": fmt.Sprintf(`{"approval":%q}`, ask("l2")), "denied": fmt.Sprintf(`{"approval":%q}`, ask("l3")), "forgotten": `{"approval":"a-forgotten"}`, "dropped": `{"approval":"a-forgotten","task":"t-0"}`}
 	for name, b := range body {
