@@ -12,40 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	view "github.com/handrail-dev/handrail/gateway/api"
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
-type approvalView struct {
-	ID        string         `json:"approval"`
-	Principal string         `json:"principal"`
-	Tool      string         `json:"tool"`
-	Title     string         `json:"title"`
-	Node      string         `json:"node"`
-	NodeLabel string         `json:"node_label"`
-	Lane      string         `json:"lane"`
-	Arguments map[string]any `json:"arguments"`
-	Hosts     []string       `json:"hosts"`
-	Paths     []string       `json:"paths"`
-	Risk      string         `json:"risk"`
-	Keys      []string       `json:"capabilities"`
-	Escalated []string       `json:"escalated_keys"`
-	Why       []string       `json:"why"`
-	Policies  []string       `json:"policies"`
-	Longest   string         `json:"longest"`
-	Hands     bool           `json:"hands"`
-	Created   time.Time      `json:"created_at"`
-	Expires   time.Time      `json:"expires_at"`
-	State     string         `json:"state"`
-	Closed    string         `json:"closed_because"`
-	Waiting   int            `json:"waiting"`
-	MayReturn bool           `json:"may_return"`
-	Question  *api.Told      `json:"question"`
-	Overrides []struct {
-		Effect string `json:"effect"`
-		Cedar  string `json:"cedar"`
-		Note   string `json:"note"`
-	} `json:"overrides"`
-}
+// approvalView is a question as REST shows it.
+type approvalView struct{ view.Approval }
 
 func newApprovalsCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -141,7 +113,7 @@ func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules b
 }
 
 // task is what questions have in common that one answer may be for.
-func (a *approvalView) task() string { return a.Principal + "\x00" + a.Lane }
+func (a *approvalView) task() string { return string(a.Principal) + "\x00" + string(a.Lane) }
 
 // printTask says below the last question of a task how one answer can be given to all.
 func printTask(out io.Writer, all []approvalView) {
@@ -157,7 +129,7 @@ func printTask(out io.Writer, all []approvalView) {
 		ids = append(ids, plain(a.ID))
 		bound = bound || a.Longest == "call"
 	}
-	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), plain(last.Principal), plain(last.Lane))
+	fmt.Fprintf(out, "-- %d questions of %s in lane %s\n", len(task), plain(string(last.Principal)), plain(string(last.Lane)))
 	if bound {
 		fmt.Fprintf(out, "    one of them is asked about at each call: approve them one by one | handrail deny %s\n", strings.Join(ids, " "))
 		return
@@ -192,8 +164,8 @@ func together(all []approvalView, raw []json.RawMessage) {
 // escaped what came from the agent; plain does it once more for this terminal.
 func (a *approvalView) print(out io.Writer, rules, whole bool) {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
-	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(a.Principal), plain(a.Tool), plain(a.Title))
-	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(a.Lane), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
+	fmt.Fprintf(out, "%s  %s risk: %s wants %s (%s)\n", plain(a.ID), plain(a.Risk), plain(string(a.Principal)), plain(string(a.Tool)), plain(a.Title))
+	fmt.Fprintf(out, "    on %s, lane %s, asked %s, open until %s\n", plain(where), plain(string(a.Lane)), ago(time.Now(), a.Created), a.Expires.Local().Format(clock))
 	if a.State != "" && a.State != "pending" {
 		fmt.Fprintf(out, "    %s\n", plain(strings.TrimSuffix(a.State+": "+a.Closed, ": ")))
 		return
@@ -222,7 +194,7 @@ func (a *approvalView) print(out io.Writer, rules, whole bool) {
 		}
 	}
 	choices := "once"
-	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(a.Tool) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
+	for _, c := range []struct{ least, text string }{{"lease", "--for 5m"}, {"lease", "--for 5m --family for all " + familyOf(string(a.Tool)) + " tools"}, {"session", "--session"}, {"always", "--always"}} {
 		if order := []string{"call", "lease", "session", "always"}; slices.Index(order, a.Longest) >= slices.Index(order, c.least) {
 			choices += ", " + c.text
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 // scopeFlags narrow a grant beyond its tools, node and lane.
@@ -80,7 +81,7 @@ func completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, c
 	}
 	var ids []string
 	for _, a := range all {
-		ids = append(ids, a.ID+"\t"+plain(a.Tool))
+		ids = append(ids, a.ID+"\t"+plain(string(a.Tool)))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
@@ -168,12 +169,12 @@ func answerApproval(cmd *cobra.Command, texts []string, request map[string]any, 
 		if json.Unmarshal(raw, &a) != nil || a.Tool == "" {
 			return ""
 		}
-		what := a.Tool
-		if family := strings.SplitN(a.Tool, ".", 3); request["family"] == true && len(family) == 3 {
+		what := string(a.Tool)
+		if family := strings.SplitN(what, ".", 3); request["family"] == true && len(family) == 3 {
 			what = "every " + family[0] + "." + family[1] + " tool"
 		}
-		text := ": " + a.Principal + ", " + what
-		if node := cmp.Or(a.NodeLabel, a.Node); node != "" {
+		text := ": " + string(a.Principal) + ", " + what
+		if node := cmp.Or(a.NodeLabel, string(a.Node)); node != "" {
 			text += " on " + node
 		}
 		if terms != "" {
@@ -240,23 +241,7 @@ func newGrantListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, done, err := listed[struct {
-				ID        string   `json:"grant"`
-				Kind      string   `json:"kind"`
-				Principal string   `json:"principal"`
-				Tools     []string `json:"tools"`
-				Node      string   `json:"node"`
-				Lane      string   `json:"lane"`
-				MaxUses   int      `json:"max_uses"`
-				Scope     struct {
-					Domains []string  `json:"domains"`
-					Apps    []string  `json:"apps"`
-					Paths   []string  `json:"paths"`
-					Starts  time.Time `json:"starts_at"`
-				} `json:"scope"`
-				Used    int       `json:"used"`
-				Expires time.Time `json:"expires_at"`
-			}](cmd, c, path("grants"), "grants")
+			all, done, err := listed[view.Grant](cmd, c, path("grants"), "grants")
 			if done || err != nil {
 				return err
 			}
@@ -272,7 +257,7 @@ func newGrantListCmd() *cobra.Command {
 				if g.MaxUses > 0 {
 					used += fmt.Sprintf(" of %d", g.MaxUses)
 				}
-				lane := g.Lane
+				lane := string(g.Lane)
 				if lane == "" {
 					lane = "any"
 				}
@@ -284,7 +269,7 @@ func newGrantListCmd() *cobra.Command {
 				if time.Until(g.Expires) > 24*time.Hour {
 					until = time.DateOnly
 				}
-				t.row(g.ID, g.Kind, g.Principal, strings.Join(g.Tools, ", "), cmp.Or(names[g.Node], g.Node), lane, only, used, g.Expires.Local().Format(until))
+				t.row(g.ID, g.Kind, string(g.Principal), strings.Join(g.Tools, ", "), cmp.Or(names[string(g.Node)], string(g.Node)), lane, only, used, g.Expires.Local().Format(until))
 			}
 			t.flush()
 			return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 // askEvery is how often a call that takes longer looks for what it waits for.
@@ -62,7 +62,7 @@ func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, too
 
 // sayQuestion names one question; own: the caller asks, who cannot answer it but as the owner
 // of the device, in the console.
-func sayQuestion(cmd *cobra.Command, asker *client, a api.Approval, own bool) {
+func sayQuestion(cmd *cobra.Command, asker *client, a view.Approval, own bool) {
 	w, on := cmd.ErrOrStderr(), ""
 	if data, err := dataDirOf(cmd); err == nil {
 		on = data.given()

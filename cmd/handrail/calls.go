@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 // maxCalls is how many calls the gateway lists at once.
@@ -88,7 +88,7 @@ func (c *client) calls(cmd *cobra.Command, narrow ...string) (list callList, err
 }
 
 func printCalls(cmd *cobra.Command, list callList) error {
-	calls, err := decodeAll[api.CallView](list.Calls)
+	calls, err := decodeAll[view.Call](list.Calls)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func printCalls(cmd *cobra.Command, list callList) error {
 }
 
 // outcomeOf says how a call ended, and why where it did not do what was asked.
-func outcomeOf(v api.CallView) string {
+func outcomeOf(v view.Call) string {
 	switch {
 	case v.EndedBy == "caller":
 		return v.Outcome + " by its caller"
@@ -140,7 +140,7 @@ func newCallsShowCmd() *cobra.Command {
 		if commonOf(cmd).json {
 			return printJSON(cmd.OutOrStdout(), raw)
 		}
-		calls, err := decodeAll[api.CallView]([]json.RawMessage{raw})
+		calls, err := decodeAll[view.Call]([]json.RawMessage{raw})
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (c *client) callMeant(cmd *cobra.Command, text string) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	calls, err := decodeAll[api.CallView](list.Calls)
+	calls, err := decodeAll[view.Call](list.Calls)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (c *client) callMeant(cmd *cobra.Command, text string) (json.RawMessage, er
 	return byID[id], err
 }
 
-func printCall(cmd *cobra.Command, v api.CallView) {
+func printCall(cmd *cobra.Command, v view.Call) {
 	took := ""
 	switch {
 	case v.DurationMS >= 1000:
@@ -211,7 +211,7 @@ func completeCalls(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	if err != nil {
 		return nil, none
 	}
-	calls, err := decodeAll[api.CallView](list.Calls)
+	calls, err := decodeAll[view.Call](list.Calls)
 	if err != nil {
 		return nil, none
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 // finding is one line of the doctor's report.
@@ -174,14 +175,14 @@ func nodeFindings(n nodeView) []finding {
 }
 
 // alike groups capabilities of one family of which the same is to be said.
-func alike(all []capabilityView) [][]capabilityView {
+func alike(all []view.Capability) [][]view.Capability {
 	type same struct {
 		family, fix, degraded string
 		available             bool
 		reason                capabilities.Reason
 	}
 	place := map[same]int{}
-	var groups [][]capabilityView
+	var groups [][]view.Capability
 	for _, c := range all {
 		key := same{c.Capability.Tool().Family(), c.Fix, c.Degraded, c.Available, c.Reason}
 		i, ok := place[key]
@@ -195,9 +196,9 @@ func alike(all []capabilityView) [][]capabilityView {
 }
 
 // toolsOf names one tool, or the family and how many of its tools.
-func toolsOf(group []capabilityView) string {
+func toolsOf(group []view.Capability) string {
 	if len(group) == 1 {
-		return group[0].row()[0]
+		return capabilityRow(group[0])[0]
 	}
 	return fmt.Sprintf("%s (%d tools)", group[0].Capability.Tool().Family(), len(group))
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newNodeAllowCmd() *cobra.Command {
@@ -69,10 +69,10 @@ func asTool(capability string) string {
 	return capability
 }
 
-func asTools(list []string) string {
+func asTools[S ~string](list []S) string {
 	var names []string
 	for _, c := range list {
-		names = append(names, asTool(c))
+		names = append(names, asTool(string(c)))
 	}
 	return strings.Join(names, ", ")
 }
@@ -131,7 +131,10 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 // all gives every capability that can be named of a node: those of this version's catalog
 // and those that it offers besides.
 func (n *nodeView) all() []string {
-	list := append(slices.Clone(n.Offers), n.Wants...)
+	var list []string
+	for _, c := range slices.Concat(n.Offers, n.Wants) {
+		list = append(list, string(c))
+	}
 	for _, c := range n.Capabilities {
 		list = append(list, string(c.Capability))
 	}
@@ -201,6 +204,6 @@ func checkAllow(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	n := &nodeView{ID: capabilities.NodeID("NODE")}
+	n := &nodeView{view.Node{ID: "NODE"}}
 	return changedAllow(n, names, false, true)
 }

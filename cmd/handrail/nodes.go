@@ -12,44 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 // nodeView is a node as the REST surface shows it; fields this version does not
 // know are kept for --json by printing the raw object.
-type nodeView struct {
-	ID           capabilities.NodeID `json:"node_id"`
-	Label        string              `json:"label"`
-	Trust        string              `json:"trust"`
-	Owner        string              `json:"owner"`
-	State        string              `json:"state"`
-	Platform     string              `json:"platform"`
-	Arch         string              `json:"arch"`
-	Host         string              `json:"host"`
-	Version      string              `json:"agent_version"`
-	Fingerprint  string              `json:"key_fingerprint"`
-	Connected    bool                `json:"connected"`
-	LastSeen     time.Time           `json:"last_seen"`
-	Allow        []string            `json:"allow"`
-	Labels       []string            `json:"labels"`
-	Reason       string              `json:"reason"`
-	Offers       []string            `json:"offers"` // said at joining
-	Wants        []string            `json:"wants"`  // offered now, and not in the allowlist
-	Stopped      bool                `json:"stopped"`
-	Capabilities []capabilityView    `json:"capabilities"`
-}
-
-type capabilityView struct {
-	Capability capabilities.CapabilityID `json:"capability"`
-	Tool       capabilities.ToolID       `json:"tool_id"`
-	Available  bool                      `json:"available"`
-	Reason     capabilities.Reason       `json:"reason"`
-	Fix        string                    `json:"fix"`
-	Isolation  string                    `json:"isolation"`
-	Degraded   string                    `json:"degraded"`
-	Backend    string                    `json:"backend"`
-	Devices    []capabilities.Device     `json:"devices,omitempty"`
-	Fake       bool                      `json:"fake,omitempty"`
-}
+// nodeView is a node as REST shows it.
+type nodeView struct{ view.Node }
 
 func (n nodeView) ready() string {
 	ready := 0
@@ -74,10 +43,10 @@ func (n nodeView) seen() string {
 }
 
 // byFamily shortens a list of capabilities to "browser: click, close; …".
-func byFamily(list []string) string {
+func byFamily(list []capabilities.CapabilityID) string {
 	actions := map[string][]string{}
 	for _, c := range list {
-		tool := capabilities.CapabilityID(c).Tool()
+		tool := c.Tool()
 		actions[tool.Family()] = append(actions[tool.Family()], tool.Action())
 	}
 	var parts []string
@@ -183,7 +152,7 @@ func listNodes(cmd *cobra.Command) error {
 	}
 	t := newTable(out, "NODE", "LABEL", "STATE", "SEEN", "TRUST", "OWNER", "PLATFORM", "READY")
 	for _, n := range nodes {
-		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, n.Owner, n.system(), n.ready())
+		t.row(string(n.ID), n.Label, n.State, n.seen(), n.Trust, string(n.Owner), n.system(), n.ready())
 	}
 	t.flush()
 	noteStop(cmd, c)
@@ -210,8 +179,8 @@ var showNode = withNode(func(cmd *cobra.Command, c *client, id string, _ []strin
 func printNode(cmd *cobra.Command, n nodeView) {
 	out := cmd.OutOrStdout()
 	for _, line := range [][2]string{
-		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust}, {"owner", n.Owner},
-		{"host", n.Host}, {"platform", n.system()}, {"key", n.Fingerprint}, {"version", n.Version},
+		{"node", string(n.ID)}, {"label", n.Label}, {"state", n.State}, {"reason", n.Reason}, {"seen", n.seen()}, {"trust", n.Trust}, {"owner", string(n.Owner)},
+		{"host", n.Host}, {"platform", n.system()}, {"key", n.Fingerprint}, {"version", n.Agent},
 		{"labels", strings.Join(n.Labels, ", ")}, {"allowed", asTools(n.Allow)}, {"wants", asTools(n.Wants)},
 	} {
 		if line[1] != "" {
@@ -227,12 +196,12 @@ func printNode(cmd *cobra.Command, n nodeView) {
 	fmt.Fprintln(out)
 	t := newTable(out, "TOOL", "READY", "ISOLATION", "BACKEND", "REASON AND FIX")
 	for _, c := range n.Capabilities {
-		t.row(c.row()...)
+		t.row(capabilityRow(c)...)
 	}
 	t.flush()
 }
 
-func (c capabilityView) row() []string {
+func capabilityRow(c view.Capability) []string {
 	name := string(c.Tool)
 	if name == "" {
 		name = string(c.Capability)
@@ -241,7 +210,7 @@ func (c capabilityView) row() []string {
 	if c.Available {
 		ready = "yes"
 	}
-	isolation := c.Isolation
+	isolation := string(c.Isolation)
 	if c.Degraded != "" {
 		isolation += " without " + c.Degraded
 	}
@@ -249,11 +218,11 @@ func (c capabilityView) row() []string {
 	if c.Fix != "" {
 		why = strings.TrimPrefix(why+": "+c.Fix, ": ")
 	}
-	return []string{name, ready, isolation, c.backend(), why}
+	return []string{name, ready, isolation, backendOf(c), why}
 }
 
 // backend says what carries it out, with which devices.
-func (c capabilityView) backend() string {
+func backendOf(c view.Capability) string {
 	text := c.Backend
 	if c.Fake {
 		text += " (fake devices)"

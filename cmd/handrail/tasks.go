@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newTasksCmd() *cobra.Command {
@@ -30,16 +31,7 @@ func newTasksCmd() *cobra.Command {
 			}
 			return confirmed(cmd, raw, "%s is forgotten", *drop)
 		}
-		all, done, err := listed[struct {
-			ID        string    `json:"task"`
-			State     string    `json:"state"`
-			Principal string    `json:"principal"`
-			Lane      string    `json:"lane"`
-			Tool      string    `json:"tool"`
-			Approval  string    `json:"approval"`
-			Code      string    `json:"code"`
-			Expires   time.Time `json:"expires_at"`
-		}](cmd, c, path("tasks"), "tasks")
+		all, done, err := listed[view.Task](cmd, c, path("tasks"), "tasks")
 		if done || err != nil {
 			return err
 		}
@@ -52,9 +44,9 @@ func newTasksCmd() *cobra.Command {
 		for _, v := range all {
 			state := v.State
 			if v.Code != "" {
-				state += " (" + v.Code + ")"
+				state += " (" + string(v.Code) + ")"
 			}
-			t.row(v.ID, state, v.Principal, v.Lane, v.Tool, v.Approval, v.Expires.Local().Format(dayClock))
+			t.row(v.ID, state, string(v.Principal), string(v.Lane), string(v.Tool), v.Approval, v.Expires.Local().Format(dayClock))
 		}
 		t.flush()
 		return nil

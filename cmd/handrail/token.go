@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newTokenCmd() *cobra.Command {
@@ -82,14 +83,7 @@ func newTokenListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tokens, done, err := listed[struct {
-				ID        string    `json:"token_id"`
-				Principal string    `json:"principal"`
-				Role      string    `json:"role"`
-				Lane      string    `json:"lane"`
-				ExpiresAt time.Time `json:"expires_at"`
-				RevokedAt time.Time `json:"revoked_at"`
-			}](cmd, c, path("tokens"), "tokens")
+			tokens, done, err := listed[view.Token](cmd, c, path("tokens"), "tokens")
 			if done || err != nil {
 				return err
 			}
@@ -106,7 +100,7 @@ func newTokenListCmd() *cobra.Command {
 				default:
 					state = "valid until " + k.ExpiresAt.Local().Format(dayClock)
 				}
-				t.row(k.ID, k.Principal, k.Role, k.Lane, state)
+				t.row(k.ID, string(k.Principal), k.Role, string(k.Lane), state)
 			}
 			t.flush()
 			return nil

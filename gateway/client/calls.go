@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // Health is what anybody may know of a gateway.
@@ -103,35 +104,11 @@ func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]Tool, e
 	return list.Tools, err
 }
 
-// CallView is a call as the ledger tells it.
-type CallView struct {
-	ID         capabilities.CallID      `json:"call_id"`
-	Tool       capabilities.ToolID      `json:"tool_id"`
-	Principal  capabilities.PrincipalID `json:"principal"`
-	Lane       capabilities.LaneID      `json:"lane"`
-	Node       capabilities.NodeID      `json:"node_id"`
-	NodeLabel  string                   `json:"node_label"` // what people called the node then
-	Surface    string                   `json:"surface"`
-	Parent     capabilities.CallID      `json:"parent_call_id"` // of a step: the call that took it
-	StartedAt  time.Time                `json:"started_at"`
-	Decision   string                   `json:"decision"` // allow, ask or deny
-	State      string                   `json:"state"`    // requested, dispatched, pending or ended
-	Outcome    string                   `json:"outcome"`  // asked, waits, over, running, done, ended, failed or denied
-	Status     capabilities.Status      `json:"status"`
-	Code       capabilities.Code        `json:"code"`
-	EndedBy    string                   `json:"ended_by"` // caller or person, if they ended it on purpose
-	Effect     capabilities.Effect      `json:"effect"`
-	DurationMS float64                  `json:"duration_ms"`
-	Phrase     string                   `json:"phrase"` // what was done, in a few words
-	FirstSeq   uint64                   `json:"first_seq"`
-	LastSeq    uint64                   `json:"last_seq"`
-}
-
 // Calls lists the newest calls first: the caller's own or, for operators,
 // everybody's. limit is at most 200; 0 is the gateway's default.
-func (c *Client) Calls(ctx context.Context, limit int) ([]CallView, error) {
+func (c *Client) Calls(ctx context.Context, limit int) ([]api.Call, error) {
 	list, err := get[struct {
-		Calls []CallView `json:"calls"`
+		Calls []api.Call `json:"calls"`
 	}](ctx, c, Query(Path("calls"), "limit", number(limit)))
 	return list.Calls, err
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
@@ -134,7 +135,7 @@ func TestAgainstARealGateway(t *testing.T) {
 	if lanes := must(admin.Lanes(ctx))(t); !slices.ContainsFunc(lanes, func(l client.Lane) bool { return l.Lane == "bot" && l.Principal == "bot" }) {
 		t.Errorf("%+v", lanes)
 	}
-	g := must(admin.Give(ctx, client.Lease{Principal: "bot", Tools: []string{string(site.ToolEcho)}, Node: n.ID, Scope: client.Scope{Apps: []string{"x"}}}))(t)
+	g := must(admin.Give(ctx, client.Lease{Principal: "bot", Tools: []string{string(site.ToolEcho)}, Node: n.ID, Scope: api.Scope{Apps: []string{"x"}}}))(t)
 	if grants := must(admin.Grants(ctx))(t); len(grants) != 1 || grants[0].ID != g.ID || grants[0].Kind != "lease" {
 		t.Errorf("%+v", grants)
 	}
@@ -259,10 +260,10 @@ var typed = map[string]struct {
 	field string
 	view  any
 }{
-	"get /healthz": {"", client.Health{}}, "post /v1/calls": {"", capabilities.Result{}}, "get /v1/calls": {"calls", client.CallView{}},
-	"get /v1/nodes": {"nodes", client.Node{}}, "get /v1/nodes/{node}": {"", client.Node{}}, "get /v1/lanes": {"lanes", client.Lane{}},
-	"get /v1/approvals": {"approvals", client.Approval{}}, "get /v1/grants": {"grants", client.Grant{}}, "get /v1/tasks": {"tasks", client.Task{}},
-	"get /v1/stop": {"", client.StopState{}}, "post /v1/stop": {"", client.Halted{}}, "get /v1/tokens": {"tokens", client.TokenRecord{}},
+	"get /healthz": {"", client.Health{}}, "post /v1/calls": {"", capabilities.Result{}}, "get /v1/calls": {"calls", api.Call{}},
+	"get /v1/nodes": {"nodes", api.Node{}}, "get /v1/nodes/{node}": {"", api.Node{}}, "get /v1/lanes": {"lanes", client.Lane{}},
+	"get /v1/approvals": {"approvals", api.Approval{}}, "get /v1/grants": {"grants", api.Grant{}}, "get /v1/tasks": {"tasks", api.Task{}},
+	"get /v1/stop": {"", client.StopState{}}, "post /v1/stop": {"", client.Halted{}}, "get /v1/tokens": {"tokens", api.Token{}},
 	"get /v1/ledger/packets": {"packets", client.Packet{}}, "get /v1/tools": {"tools", client.Tool{}}, "post /v1/invites": {"", client.Invited{}},
 }
 

@@ -9,55 +9,20 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
-// Node is a paired device, with what it can do now.
-type Node struct {
-	ID           capabilities.NodeID         `json:"node_id"`
-	Label        string                      `json:"label"`
-	Trust        string                      `json:"trust"`
-	State        string                      `json:"state"` // pending, approved, denied or revoked
-	Platform     string                      `json:"platform"`
-	Arch         string                      `json:"arch"`
-	Host         string                      `json:"host"`
-	Agent        string                      `json:"agent_version"`
-	Fingerprint  string                      `json:"key_fingerprint"`
-	Connected    bool                        `json:"connected"`
-	LastSeen     time.Time                   `json:"last_seen"`
-	JoinedAt     time.Time                   `json:"joined_at"`
-	Allow        []string                    `json:"allow"`
-	Labels       []string                    `json:"labels"`
-	Offers       []capabilities.CapabilityID `json:"offers"` // said at joining
-	Wants        []capabilities.CapabilityID `json:"wants"`  // offered now, and not in the allowlist
-	Stopped      bool                        `json:"stopped"`
-	SiteStopped  bool                        `json:"site_stopped"`
-	Capabilities []Readiness                 `json:"capabilities"`
-}
-
-// Readiness is whether a node can do one thing, or why not.
-type Readiness struct {
-	Capability capabilities.CapabilityID `json:"capability"`
-	Tool       capabilities.ToolID       `json:"tool_id"`
-	Available  bool                      `json:"available"`
-	Reason     capabilities.Reason       `json:"reason"`
-	Fix        string                    `json:"fix"`
-	Degraded   string                    `json:"degraded"`
-	Backend    string                    `json:"backend"`
-	Devices    []capabilities.Device     `json:"devices"`
-	Fake       bool                      `json:"fake"`
-}
-
 // Nodes lists every node.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
 	list, err := get[struct {
-		Nodes []Node `json:"nodes"`
+		Nodes []api.Node `json:"nodes"`
 	}](ctx, c, Path("nodes"))
 	return list.Nodes, err
 }
 
 // Node gives one.
-func (c *Client) Node(ctx context.Context, id capabilities.NodeID) (Node, error) {
-	return get[Node](ctx, c, Path("nodes", string(id)))
+func (c *Client) Node(ctx context.Context, id capabilities.NodeID) (api.Node, error) {
+	return get[api.Node](ctx, c, Path("nodes", string(id)))
 }
 
 // NodeApproval is what a person decides when a node is let in; empty fields keep what
@@ -69,18 +34,18 @@ type NodeApproval struct {
 }
 
 // ApproveNode lets a pending node in.
-func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a NodeApproval) (Node, error) {
-	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "approve"), a)
+func (c *Client) ApproveNode(ctx context.Context, id capabilities.NodeID, a NodeApproval) (api.Node, error) {
+	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "approve"), a)
 }
 
 // DenyNode refuses a pending node for good.
-func (c *Client) DenyNode(ctx context.Context, id capabilities.NodeID, reason string) (Node, error) {
-	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "deny"), reasonBody{reason})
+func (c *Client) DenyNode(ctx context.Context, id capabilities.NodeID, reason string) (api.Node, error) {
+	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "deny"), reasonBody{reason})
 }
 
 // RevokeNode puts a node out, at once and for good.
-func (c *Client) RevokeNode(ctx context.Context, id capabilities.NodeID, reason string) (Node, error) {
-	return do[Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), reasonBody{reason})
+func (c *Client) RevokeNode(ctx context.Context, id capabilities.NodeID, reason string) (api.Node, error) {
+	return do[api.Node](ctx, c, http.MethodPost, Path("nodes", string(id), "revoke"), reasonBody{reason})
 }
 
 // NodeChange changes what is not nil.
@@ -92,8 +57,8 @@ type NodeChange struct {
 }
 
 // ChangeNode edits a node.
-func (c *Client) ChangeNode(ctx context.Context, id capabilities.NodeID, change NodeChange) (Node, error) {
-	return do[Node](ctx, c, http.MethodPatch, Path("nodes", string(id)), change)
+func (c *Client) ChangeNode(ctx context.Context, id capabilities.NodeID, change NodeChange) (api.Node, error) {
+	return do[api.Node](ctx, c, http.MethodPatch, Path("nodes", string(id)), change)
 }
 
 // Invite is an invitation to make.
@@ -145,21 +110,9 @@ func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capa
 	return do[Lane](ctx, c, http.MethodDelete, Path("lanes", string(lane), "nodes", string(node)), nil)
 }
 
-// TokenRecord is a token without its secret.
-type TokenRecord struct {
-	ID        string                   `json:"token_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      string                   `json:"role"` // agent, operator or admin
-	Lane      capabilities.LaneID      `json:"lane"`
-	CreatedAt time.Time                `json:"created_at"`
-	CreatedBy capabilities.PrincipalID `json:"created_by"`
-	ExpiresAt time.Time                `json:"expires_at"`
-	RevokedAt time.Time                `json:"revoked_at"`
-}
-
 // CreateToken makes a token; it is shown this once. lane "" is one named like the
 // principal, ttl 0 is for ever.
-func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID, ttl time.Duration) (TokenRecord, Token, error) {
+func (c *Client) CreateToken(ctx context.Context, principal capabilities.PrincipalID, role string, lane capabilities.LaneID, ttl time.Duration) (api.Token, Token, error) {
 	in := struct {
 		Principal capabilities.PrincipalID `json:"principal"`
 		Role      string                   `json:"role"`
@@ -167,23 +120,23 @@ func (c *Client) CreateToken(ctx context.Context, principal capabilities.Princip
 		TTL       int64                    `json:"ttl_s,omitempty"`
 	}{principal, role, lane, int64(ttl.Seconds())}
 	made, err := do[struct {
-		TokenRecord
+		api.Token
 		Secret string `json:"token"`
 	}](ctx, c, http.MethodPost, Path("tokens"), in)
-	return made.TokenRecord, NewToken(made.Secret), err
+	return made.Token, NewToken(made.Secret), err
 }
 
 // Tokens lists the tokens.
-func (c *Client) Tokens(ctx context.Context) ([]TokenRecord, error) {
+func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
 	list, err := get[struct {
-		Tokens []TokenRecord `json:"tokens"`
+		Tokens []api.Token `json:"tokens"`
 	}](ctx, c, Path("tokens"))
 	return list.Tokens, err
 }
 
 // RevokeToken makes a token worthless at once.
-func (c *Client) RevokeToken(ctx context.Context, id string) (TokenRecord, error) {
-	return do[TokenRecord](ctx, c, http.MethodDelete, Path("tokens", id), nil)
+func (c *Client) RevokeToken(ctx context.Context, id string) (api.Token, error) {
+	return do[api.Token](ctx, c, http.MethodDelete, Path("tokens", id), nil)
 }
 
 // Packet is one entry of the ledger.

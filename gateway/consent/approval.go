@@ -98,51 +98,51 @@ const (
 	ClosedStopped   Closure = "stopped"       // everything, or its device, was stopped
 )
 
-// Approval is a question as people see it.
+// Approval is a question as people see it; gateway/api has what surfaces say of it.
 type Approval struct {
-	ID        string                   `json:"approval"`
-	State     State                    `json:"state"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      string                   `json:"role"`
-	Tool      capabilities.ToolID      `json:"tool"`
-	Title     string                   `json:"title"`
-	Node      capabilities.NodeID      `json:"node,omitempty"`
-	NodeLabel string                   `json:"node_label,omitempty"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	Arguments map[string]any           `json:"arguments,omitempty"`
+	ID        string
+	State     State
+	Principal capabilities.PrincipalID
+	Role      string
+	Tool      capabilities.ToolID
+	Title     string
+	Node      capabilities.NodeID
+	NodeLabel string
+	Lane      capabilities.LaneID
+	Arguments map[string]any
 	// Hosts and Paths are what the arguments reach, for a person: hosts in punycode.
-	Hosts []string `json:"hosts,omitempty"`
-	Paths []string `json:"paths,omitempty"`
-	Risk  string   `json:"risk"`
-	Keys  []string `json:"capabilities,omitempty"`
+	Hosts []string
+	Paths []string
+	Risk  string
+	Keys  []string
 	// Escalated are those of Keys that only a yes adds, for this call alone; Envelope
 	// is what the question was decided on, and has them not.
-	Escalated []string        `json:"escalated_keys,omitempty"`
-	Envelope  *policy.Summary `json:"envelope,omitempty"`
-	Why       []string        `json:"why,omitempty"`
-	Longest   Kind            `json:"longest"`
+	Escalated []string
+	Envelope  *policy.Summary
+	Why       []string
+	Longest   Kind
 	// Hands says that an answer which lasts lends the device: for so long nothing else is
 	// allowed from there (see Hands).
-	Hands     bool       `json:"hands,omitempty"`
-	Choices   []Choice   `json:"choices"`
-	Overrides []Override `json:"overrides,omitempty"`
-	Policies  []string   `json:"policies,omitempty"`
-	Snapshot  string     `json:"policy_snapshot_id"`
+	Hands     bool
+	Choices   []Choice
+	Overrides []Override
+	Policies  []string
+	Snapshot  string
 	// User says that the person at the MCP client may answer, too.
-	User bool `json:"user,omitempty"`
+	User bool
 	// Task is the deferred call that it is asked for, after a restart; else empty.
-	Task    string    `json:"task,omitempty"`
-	Created time.Time `json:"created_at"`
-	Expires time.Time `json:"expires_at"`
+	Task    string
+	Created time.Time
+	Expires time.Time
 	// Waiting is how many callers wait for the answer now. MayReturn says that one was told
 	// to come back for it.
-	Waiting   int  `json:"waiting"`
-	MayReturn bool `json:"may_return,omitempty"`
+	Waiting   int
+	MayReturn bool
 	// By, Reason, Closed and Answered say how it ended; empty while it is pending.
-	By       capabilities.PrincipalID `json:"answered_by,omitempty"`
-	Reason   string                   `json:"reason,omitempty"`
-	Closed   Closure                  `json:"closed_because,omitempty"`
-	Answered time.Time                `json:"answered_at,omitzero"`
+	By       capabilities.PrincipalID
+	Reason   string
+	Closed   Closure
+	Answered time.Time
 }
 
 // Digest is the SHA-256, in hexadecimal, of the question as people see it: who yes is

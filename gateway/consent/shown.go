@@ -108,10 +108,10 @@ func plainURL(raw string) string {
 
 // Choice is one way to allow a call.
 type Choice struct {
-	Kind Kind `json:"kind"`
+	Kind Kind
 	// Seconds is how long it is good without a word about it, Most the longest.
-	Seconds int64 `json:"seconds"`
-	Most    int64 `json:"most_seconds"`
+	Seconds int64
+	Most    int64
 }
 
 // choices gives the ways to allow up to the longest, the shortest first.
@@ -129,10 +129,10 @@ func choices(longest Kind) []Choice {
 // Override is a rule that would make an answer unnecessary. Putting it into force
 // is a change of policy, with everything that takes; nobody does it here.
 type Override struct {
-	Effect string `json:"effect"` // permit or forbid
-	Cedar  string `json:"cedar"`  // the text of the rule
+	Effect string // permit or forbid
+	Cedar  string // the text of the rule
 	// Note says what it cannot do; "" if nothing.
-	Note string `json:"note,omitempty"`
+	Note string
 }
 
 // roleAgent is the role of tokens that agents hold; every other is a person's.

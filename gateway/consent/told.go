@@ -17,31 +17,31 @@ import (
 type Told struct {
 	// Does says what the call does, such as "types 36 characters"; empty if its arguments
 	// have nothing that says it.
-	Does string `json:"does,omitempty"`
+	Does string
 	// Purpose is why the agent says that it calls: its claim, and nothing that was checked.
-	Purpose string `json:"purpose,omitempty"`
+	Purpose string
 	// Where is what the call meets on the device; nil if the device did not say.
-	Where *Where `json:"where,omitempty"`
+	Where *Where
 	// Into is Where in words that follow Does.
-	Into   string  `json:"into,omitempty"`
-	Fields []Field `json:"fields,omitempty"` // the arguments
+	Into   string
+	Fields []Field // the arguments
 	// TooLong says that the arguments are longer than what is kept of them.
-	TooLong bool `json:"too_long,omitempty"`
+	TooLong bool
 	// Frame is the picture that the call points into; nil if it quotes none.
-	Frame *Frame `json:"frame,omitempty"`
+	Frame *Frame
 }
 
 // Where is what a call meets on its device, as the device says when it is asked.
 type Where struct {
-	App      string `json:"app,omitempty"`
-	Window   string `json:"window,omitempty"`   // its title, or a page's
-	Field    string `json:"field,omitempty"`    // the name of what takes the text or is acted on
-	Role     string `json:"role,omitempty"`     // of Field, such as "button"
-	Address  string `json:"address,omitempty"`  // of a page, without its query
-	Password bool   `json:"password,omitempty"` // it is typed where nobody is to read it
-	Terminal bool   `json:"terminal,omitempty"` // what is typed there are commands
+	App      string
+	Window   string // its title, or a page's
+	Field    string // the name of what takes the text or is acted on
+	Role     string // of Field, such as "button"
+	Address  string // of a page, without its query
+	Password bool   // it is typed where nobody is to read it
+	Terminal bool   // what is typed there are commands
 	// Named are the elements that arguments name: they are told beside these.
-	Named []Named `json:"-"`
+	Named []Named
 }
 
 // Named is an element that an argument names, such as "fields.1.ref"; without one, what has
@@ -64,25 +64,25 @@ func (n Named) words() string {
 
 // Field is one argument. Text is cut to a bound; More counts the characters that are left.
 type Field struct {
-	Name   string `json:"name"` // such as "text" or "action.args"
-	Text   string `json:"text,omitempty"`
-	More   int    `json:"more,omitempty"`
-	Script bool   `json:"script,omitempty"` // a program: its lines stand as they are
-	Hidden bool   `json:"hidden,omitempty"` // a password: nobody is shown it
-	Is     string `json:"is,omitempty"`     // the element that it names, such as: button “Send”
+	Name   string // such as "text" or "action.args"
+	Text   string
+	More   int
+	Script bool   // a program: its lines stand as they are
+	Hidden bool   // a password: nobody is shown it
+	Is     string // the element that it names, such as: button “Send”
 }
 
 // Frame is a picture that a call quotes, with the places that the call names in it.
 type Frame struct {
-	ID    string `json:"frame_id"`
-	Spots []Spot `json:"spots,omitempty"` // in pixels of the picture, in order
-	Mine  bool   `json:"available"`       // the gateway has a copy of the picture
+	ID    string
+	Spots []Spot // in pixels of the picture, in order
+	Mine  bool   // the gateway has a copy of the picture
 }
 
 // Spot is a place in a picture.
 type Spot struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
+	X float64
+	Y float64
 }
 
 // Bounds of what is told of one call. Whole is for who asks for one question alone.

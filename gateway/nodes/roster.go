@@ -81,36 +81,36 @@ type record struct {
 	allows func(capabilities.CapabilityID) bool // from allow
 }
 
-// View is a node as people see it.
+// View is a node as its surfaces get it; gateway/api has what they say of it.
 type View struct {
-	ID          capabilities.NodeID         `json:"node_id"`
-	Label       string                      `json:"label"`
-	Trust       string                      `json:"trust"`
-	Owner       capabilities.PrincipalID    `json:"owner,omitempty"` // whose device it is
-	State       pairing.State               `json:"state"`
-	Platform    string                      `json:"platform"`
-	Arch        string                      `json:"arch"`
-	Host        string                      `json:"host"`
-	Agent       string                      `json:"agent_version"`
-	Fingerprint string                      `json:"key_fingerprint"`
-	Connected   bool                        `json:"connected"`
-	LastSeen    time.Time                   `json:"last_seen,omitzero"`
-	JoinedAt    time.Time                   `json:"joined_at"`
-	DecidedAt   time.Time                   `json:"decided_at,omitzero"`
-	DecidedBy   capabilities.PrincipalID    `json:"decided_by,omitempty"`
-	Reason      string                      `json:"reason,omitempty"`
-	Allow       []string                    `json:"allow"`
-	Labels      []string                    `json:"labels"`
-	Invite      pairing.InviteID            `json:"invite_id,omitempty"`
-	Offers      []capabilities.CapabilityID `json:"offers,omitempty"` // said at joining
+	ID          capabilities.NodeID
+	Label       string
+	Trust       string
+	Owner       capabilities.PrincipalID // whose device it is
+	State       pairing.State
+	Platform    string
+	Arch        string
+	Host        string
+	Agent       string
+	Fingerprint string
+	Connected   bool
+	LastSeen    time.Time
+	JoinedAt    time.Time
+	DecidedAt   time.Time
+	DecidedBy   capabilities.PrincipalID
+	Reason      string
+	Allow       []string
+	Labels      []string
+	Invite      pairing.InviteID
+	Offers      []capabilities.CapabilityID // said at joining
 	// Wants is what the node offers now and the allowlist does not have: the
 	// difference for the person who edits the list.
-	Wants       []capabilities.CapabilityID `json:"wants,omitempty"`
-	Stopped     bool                        `json:"stopped,omitempty"`
-	StopEpoch   uint64                      `json:"stop_epoch,omitempty"`
-	SiteStopped bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
-	CatalogSkew bool                        `json:"catalog_skew,omitempty"`
-	Readiness   []capabilities.Readiness    `json:"-"` // sorted by capability; the allowlist is not in it
+	Wants       []capabilities.CapabilityID
+	Stopped     bool
+	StopEpoch   uint64
+	SiteStopped bool // it obeys the site's stop
+	CatalogSkew bool
+	Readiness   []capabilities.Readiness // sorted by capability; the allowlist is not in it
 }
 
 const nodeColumns = `node_id, public_key, next_key, state, label, trust, labels, allow, profile, invite_id, joined_at, decided_at, decided_by, reason, last_seen, owner`

@@ -19,7 +19,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
@@ -120,7 +122,7 @@ type Message struct {
 	By   capabilities.PrincipalID `json:"by,omitempty"`
 	Data json.RawMessage          `json:"data"`
 	// Approval is the question as it stands now; absent if it is long over.
-	Approval *consent.Approval `json:"approval,omitempty"`
+	Approval *api.Approval `json:"approval,omitempty"`
 }
 
 // tell sends one packet until it is taken or given up.
@@ -131,7 +133,8 @@ func (s *Sender) tell(ctx context.Context, h Hook, p *ledger.Packet) {
 	}
 	if err := json.Unmarshal(p.Body, &ref); err == nil {
 		if a, err := s.opts.Approval(ref.Approval); err == nil {
-			m.Approval = &a
+			v := front.ViewApproval(&a)
+			m.Approval = &v
 		}
 	}
 	body, err := json.Marshal(m)

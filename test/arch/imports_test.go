@@ -29,7 +29,7 @@ type room struct {
 
 var rooms = []room{
 	{dir: "cmd/handrail/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
-	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
+	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/api", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
 	{dir: "suite/tracetest", why: "it knows HTML only"},
@@ -42,7 +42,9 @@ var rooms = []room{
 	{dir: "gateway/ledger/packet", may: []string{"capabilities", "capabilities/canonical", "capabilities/policy"}, std: true,
 		why: "whoever writes or reads a packet's body needs its types, and nothing of who acts"},
 	{dir: "gateway/mcpclient", std: true, why: "what is known of other makers' programs is data, which the command line and the console share"},
-	{dir: "gateway/client", may: []string{"capabilities"}, std: true, tests: []string{"gateway/**", "test/site"},
+	{dir: "gateway/api", may: []string{"capabilities"}, std: true,
+		why: "what is on the wire of the API is types alone, for other people's programs, too"},
+	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},
 		why: "other people's programs link it: the standard library and the vocabulary, nothing of the gateway"},
 	{dir: "gateway/**", may: append([]string{"gateway/**", "pairing/**"}, language...),
 		why: "the gateway process holds no tool code, no OS code and nothing of the edge"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -51,28 +52,28 @@ func TestAQuestionSaysWhereItGoes(t *testing.T) {
 	term := d.AppTitled("shell", "xterm", "-T", "shell", "-geometry", "80x24+0+0", "-e", "cat")
 	d.Activate(term.Window.ID)
 
-	ask := func(tool capabilities.ToolID, args string) (consent.Approval, consent.Told, <-chan capabilities.Result) {
+	ask := func(tool capabilities.ToolID, args string) (api.Approval, api.Told, <-chan capabilities.Result) {
 		t.Helper()
 		said := make(chan capabilities.Result, 1)
 		go func() {
 			said <- a.Dispatcher.Call(context.Background(), dispatch.Request{Caller: caller("agent", "main"), Tool: tool, Args: []byte(args), Surface: "test"})
 		}()
 		w := a.waiting()
-		var view struct {
-			consent.Approval
-			Question consent.Told `json:"question"`
-		}
+		var view api.Approval
 		// The device is asked beside the question, for a second at the most.
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			_, body := a.do(root, "GET", "/v1/approvals/"+w.ID, "")
 			if err := json.Unmarshal([]byte(body), &view); err != nil {
 				t.Fatal(err)
 			}
-			if view.Question.Where != nil || tool == "tool.desktop.screenshot" {
+			if view.Question != nil && view.Question.Where != nil || tool == "tool.desktop.screenshot" {
 				break
 			}
 		}
-		return view.Approval, view.Question, said
+		if view.Question == nil {
+			t.Fatalf("nothing is told of %s", tool)
+		}
+		return view, *view.Question, said
 	}
 	answer := func(id string, allow bool) {
 		t.Helper()
@@ -102,7 +103,7 @@ func TestAQuestionSaysWhereItGoes(t *testing.T) {
 	<-said
 
 	w, told, said = ask("tool.desktop.mouse", fmt.Sprintf(`{"action":"click","x":100,"y":60,"frame_id":%q}`, frame.ID))
-	if told.Does != "clicks at 100, 60" || told.Where == nil || told.Where.Window != "shell" || told.Frame == nil || !told.Frame.Mine {
+	if told.Does != "clicks at 100, 60" || told.Where == nil || told.Where.Window != "shell" || told.Frame == nil || !told.Frame.Available {
 		t.Errorf("clicking: %+v %+v %+v", told, told.Where, told.Frame)
 	}
 	if status, _ := a.do(anna, "GET", "/v1/approvals/"+w.ID+"/frame", ""); status != 403 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	view "github.com/handrail-dev/handrail/gateway/api"
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
@@ -13,8 +14,8 @@ import (
 type board struct {
 	address   string
 	words     Words
-	approvals []api.Approval // that wait, oldest first
-	calls     []api.CallView // newest first
+	approvals []view.Approval // that wait, oldest first
+	calls     []view.Call     // newest first
 	stop      api.StopState
 	lost      string // why there is no news; "" while there is
 
@@ -37,13 +38,13 @@ const page = 5
 // deed is what a key asks the gateway for.
 type deed struct {
 	what     string // allow, lease, family, deny, stop, resume or quit
-	approval api.Approval
+	approval view.Approval
 	// together are the questions of one task, which one answer is for; nil: approval alone.
 	together []string
 }
 
 // news replaces what the gateway said before.
-func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.StopState) {
+func (b *board) news(approvals []view.Approval, calls []view.Call, stop api.StopState) {
 	byTask(approvals)
 	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
 	if b.selected() == nil {
@@ -55,7 +56,7 @@ func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.St
 			b.approval = approvals[0].ID
 		}
 	}
-	if !slices.ContainsFunc(calls, func(c api.CallView) bool { return string(c.ID) == b.call }) {
+	if !slices.ContainsFunc(calls, func(c view.Call) bool { return string(c.ID) == b.call }) {
 		b.call = ""
 		if len(calls) > 0 {
 			b.call = string(calls[0].ID)
@@ -63,7 +64,7 @@ func (b *board) news(approvals []api.Approval, calls []api.CallView, stop api.St
 	}
 }
 
-func (b *board) selected() *api.Approval {
+func (b *board) selected() *view.Approval {
 	for i := range b.approvals {
 		if b.approvals[i].ID == b.approval {
 			return &b.approvals[i]
@@ -75,13 +76,13 @@ func (b *board) selected() *api.Approval {
 // move selects the next or the one before in the pane that has the keys.
 func (b *board) move(by int) {
 	if b.pane == 0 {
-		at := slices.IndexFunc(b.approvals, func(a api.Approval) bool { return a.ID == b.approval })
+		at := slices.IndexFunc(b.approvals, func(a view.Approval) bool { return a.ID == b.approval })
 		if at += by; at >= 0 && at < len(b.approvals) {
 			b.approval = b.approvals[at].ID
 		}
 		return
 	}
-	at := slices.IndexFunc(b.calls, func(c api.CallView) bool { return string(c.ID) == b.call })
+	at := slices.IndexFunc(b.calls, func(c view.Call) bool { return string(c.ID) == b.call })
 	if at += by; at >= 0 && at < len(b.calls) {
 		b.call = string(b.calls[at].ID)
 	}
@@ -150,7 +151,7 @@ func (b *board) key(name string) *deed {
 			b.notice = "nothing is selected that waits"
 			return nil
 		}
-		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
+		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q view.Approval) bool { return q.Longest == "call" }) {
 			b.notice = "one of them is asked about at each call: Esc, and allow them one by one"
 			return nil
 		}
@@ -179,7 +180,7 @@ func (b *board) key(name string) *deed {
 }
 
 // answer makes the deed of an answer: for all questions that are shown, or the selected one.
-func (b *board) answer(what string, a *api.Approval) *deed {
+func (b *board) answer(what string, a *view.Approval) *deed {
 	d := &deed{what: what, approval: *a}
 	if b.open && b.whole != nil {
 		for _, q := range b.together() {
@@ -190,7 +191,7 @@ func (b *board) answer(what string, a *api.Approval) *deed {
 }
 
 // together returns the questions that are shown with the selected one and still wait.
-func (b *board) together() (all []api.Approval) {
+func (b *board) together() (all []view.Approval) {
 	for _, q := range b.approvals {
 		if slices.Contains(b.whole, q.ID) {
 			all = append(all, q)
@@ -200,7 +201,7 @@ func (b *board) together() (all []api.Approval) {
 }
 
 // task returns the questions of the caller and lane of a.
-func (b *board) task(a *api.Approval) (all []api.Approval) {
+func (b *board) task(a *view.Approval) (all []view.Approval) {
 	for _, q := range b.approvals {
 		if q.Principal == a.Principal && q.Lane == a.Lane {
 			all = append(all, q)
@@ -211,16 +212,16 @@ func (b *board) task(a *api.Approval) (all []api.Approval) {
 
 // byTask puts the questions of one caller in one lane together, the task with the oldest
 // first.
-func byTask(all []api.Approval) {
+func byTask(all []view.Approval) {
 	type task struct{ who, lane string }
-	of := func(a *api.Approval) task { return task{string(a.Principal), string(a.Lane)} }
+	of := func(a *view.Approval) task { return task{string(a.Principal), string(a.Lane)} }
 	first := map[task]time.Time{}
 	for i := range all {
 		if t, known := first[of(&all[i])]; !known || all[i].Created.Before(t) {
 			first[of(&all[i])] = all[i].Created
 		}
 	}
-	slices.SortStableFunc(all, func(a, b api.Approval) int {
+	slices.SortStableFunc(all, func(a, b view.Approval) int {
 		x, y := of(&a), of(&b)
 		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created))
 	})

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
 // news is one look at the gateway.
 type news struct {
-	approvals []api.Approval
-	calls     []api.CallView
+	approvals []view.Approval
+	calls     []view.Call
 	stop      api.StopState
 	err       error
 }

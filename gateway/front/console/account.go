@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
@@ -15,7 +16,7 @@ type account struct {
 	Principal  string              `json:"principal"`
 	Password   bool                `json:"password"`
 	Passkeys   []principal.Passkey `json:"passkeys"`
-	Sessions   []principal.Token   `json:"sessions"`
+	Sessions   []view.Token        `json:"sessions"`
 	Session    string              `json:"session"`
 	FreshUntil time.Time           `json:"fresh_until"`
 }
@@ -93,10 +94,10 @@ func (v *visit) password(a account, fresh bool) html {
 func (v *visit) sessions(a account) html {
 	return el("section", attrs{"class", "card", "aria-labelledby", "sessions"},
 		el("h2", attrs{"id", "sessions"}, text("Where you are signed in")),
-		el("ul", class("plainlist"), each(a.Sessions, func(s principal.Token) html {
+		el("ul", class("plainlist"), each(a.Sessions, func(s view.Token) html {
 			return el("li", nil, v.form(at("account", "sessions", s.ID), attrs{"class", "inline"},
 				text("Since "), moment(s.CreatedAt), text(", ends "), ago(s.ExpiresAt), text(" "), when(s.ID == a.Session, el("strong", nil, text("(here) "))),
-				span("faint", text("as "+string(s.Role)+" ")),
+				span("faint", text("as "+s.Role+" ")),
 				when(s.ID != a.Session, button("plain", "Sign out", "aria-label", "Sign out the session "+s.ID))))
 		})),
 		v.form("/console/account/sessions", attrs{"data-whole", ""}, button("danger", "Sign out everywhere")))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
@@ -39,7 +40,7 @@ func (v *visit) showApprovals(problem error) {
 }
 
 // signalsOf warns of what the answer lets happen, by the keys that a yes gives.
-func (v *visit) signalsOf(a consent.Approval) html {
+func (v *visit) signalsOf(a view.Approval) html {
 	s := front.Surface(a.Keys, a.Keys)
 	return group(
 		when(s.Banner, el("p", class("banner"), text("If you allow it, a secret is put into the clipboard of this device. What an application then shows of it, nobody can control."))),
@@ -49,14 +50,14 @@ func (v *visit) signalsOf(a consent.Approval) html {
 }
 
 // overrides are the rules that answer a question for good.
-func (v *visit) overrides(a consent.Approval) html {
+func (v *visit) overrides(a view.Approval) html {
 	if len(a.Overrides) == 0 {
 		return html{}
 	}
 	id := "q-" + a.ID
 	return el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Always allow or block…")),
 		el("p", class("faint"), text("A rule is policy. Staging shows what it would change; activating it is a privileged call of its own. This question still waits for its answer.")),
-		each(a.Overrides, func(o consent.Override) html {
+		each(a.Overrides, func(o view.Override) html {
 			name := map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]
 			return group(el("h3", nil, text(name)), el("pre", attrs{"tabindex", "0", "aria-label", "The rule: " + name}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))),
 				when(o.Note == "", v.control("POST /v1/policy/drafts", at("approvals", a.ID, "override"), attrs{"class", "inline", "data-whole", ""}, button("plain", "Stage this rule", "name", "effect", "value", o.Effect, "aria-label", "Stage this rule: "+name)))) // one that changes nothing is not offered
@@ -64,13 +65,13 @@ func (v *visit) overrides(a consent.Approval) html {
 }
 
 // answers are the buttons, the narrowest first; deny stands beside it.
-func (v *visit) answers(a consent.Approval) html {
-	lends := a.Hands && slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease })
+func (v *visit) answers(a view.Approval) html {
+	lends := a.Hands && slices.ContainsFunc(a.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) })
 	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"}, v.returns(),
 		div("buttons",
-			each(a.Choices, func(ch consent.Choice) html {
+			each(a.Choices, func(ch view.Choice) html {
 				label, key, style := "", "", "plain"
-				switch ch.Kind {
+				switch consent.Kind(ch.Kind) {
 				case consent.KindCall:
 					label, key, style = "Allow once", "a", "main"
 				case consent.KindLease:
@@ -82,7 +83,7 @@ func (v *visit) answers(a consent.Approval) html {
 				default:
 					return html{}
 				}
-				if ch.Kind != consent.KindLease {
+				if ch.Kind != string(consent.KindLease) {
 					return answerButton(style, string(ch.Kind), label, key)
 				}
 				return group(answerButton(style, string(ch.Kind), label, key),
@@ -92,7 +93,7 @@ func (v *visit) answers(a consent.Approval) html {
 		when(lends, el("p", class("small"), text("While an answer for some minutes lasts, and 15 seconds more, nothing else can be allowed from "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))),
 			text(" itself, except with a passkey: allow all "+familyOf(a.Tool)+" tools at once, or answer from another device."))),
 		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More options")),
-			when(slices.ContainsFunc(a.Choices, func(ch consent.Choice) bool { return ch.Kind == consent.KindLease }), div("fields",
+			when(slices.ContainsFunc(a.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) }), div("fields",
 				el("label", attrs{"for", "m-" + a.ID}, text("Minutes, if for a while")),
 				void("input", attrs{"id", "m-" + a.ID, "name", "minutes", "type", "number", "min", "1", "max", "60", "value", "5"}),
 				el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "family", "value", "1"}), text(" for every tool of its family")))),
@@ -169,7 +170,7 @@ func (c *Console) moreTime(v *visit) {
 
 // soFar is what the agent did before in the same lane, newest first. It looks back a
 // bounded way: a lane that was quiet for long has nothing recent.
-func (v *visit) soFar(a consent.Approval) html {
+func (v *visit) soFar(a view.Approval) html {
 	calls, err := v.callsOf(url.Values{"lane": {string(a.Lane)}, "limit": {"8"}})
 	if err != nil {
 		return html{}
@@ -179,7 +180,7 @@ func (v *visit) soFar(a consent.Approval) html {
 		el("h3", nil, text("So far in this lane")),
 		when(len(calls) == 0, el("p", class("faint"), text("Nothing before this."))),
 		when(len(calls) > 0, el("ol", class("calls"), each(calls, func(c call) html {
-			return el("li", nil, span("state "+c.mood(), text(c.Outcome)), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.Started)))
+			return el("li", nil, span("state "+c.mood(), text(c.Outcome)), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.StartedAt)))
 		}))))
 }
 

@@ -5,34 +5,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // call is one call as the REST surface folds it from its packets.
-type call struct {
-	Call      capabilities.CallID      `json:"call_id"`
-	Tool      capabilities.ToolID      `json:"tool_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	NodeLabel string                   `json:"node_label"`
-	Surface   string                   `json:"surface"`
-	Phrase    string                   `json:"phrase"`
-	Started   time.Time                `json:"started_at"`
-	Decision  string                   `json:"decision"`
-	State     string                   `json:"state"`
-	Outcome   string                   `json:"outcome"`
-	Status    capabilities.Status      `json:"status"`
-	Code      capabilities.Code        `json:"code"`
-	EndedBy   string                   `json:"ended_by"`
-	Effect    capabilities.Effect      `json:"effect"`
-	Duration  float64                  `json:"duration_ms"`
-	FirstSeq  uint64                   `json:"first_seq"`
-	Step      int                      `json:"step"`
-}
+type call struct{ view.Call }
 
 // mood is the class of its word.
 func (c call) mood() string {
@@ -98,8 +77,8 @@ func (v *visit) showCalls(problem error) {
 	for _, c := range list.Calls {
 		rows = append(rows, []html{
 			group(span("state "+c.mood(), text(c.Outcome)), when(c.EndedBy != "" || c.Code != "", el("div", class("faint small"), text(orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)))))),
-			group(link(at("calls", string(c.Call)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), laneOf(c),
-			text(took(c.Duration)), ago(c.Started), v.ending(c),
+			group(link(at("calls", string(c.ID)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), laneOf(c),
+			text(took(c.DurationMS)), ago(c.StartedAt), v.ending(c),
 		})
 	}
 	more := attrs{"id", "narrow"}
@@ -177,7 +156,7 @@ func (v *visit) ending(c call) html {
 	if c.Outcome != "running" {
 		return html{}
 	}
-	return v.control("DELETE /v1/calls/{call}", at("calls", string(c.Call)), attrs{"class", "inline"},
+	return v.control("DELETE /v1/calls/{call}", at("calls", string(c.ID)), attrs{"class", "inline"},
 		hiddenField("back", "list"), button("danger small", "End it", "aria-label", "End it: "+string(c.Tool)+" of "+string(c.Principal)))
 }
 

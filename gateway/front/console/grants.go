@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/consent"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -13,7 +13,7 @@ func (c *Console) grants(v *visit) { v.showGrants(nil) }
 
 func (v *visit) showGrants(problem error) {
 	var list struct {
-		Grants []consent.Grant `json:"grants"`
+		Grants []view.Grant `json:"grants"`
 	}
 	if err := v.get(api("grants"), &list); err != nil {
 		v.show(page{title: "Grants", here: "/console/grants", fault: err})
@@ -30,7 +30,7 @@ func (v *visit) showGrants(problem error) {
 	}
 	body := empty("Nobody has granted anything", group(text("What you allow for a while on "), link("/console/approvals", text("Approvals")), text(" stands here until it ends or you take it back.")))
 	if len(list.Grants) > 0 {
-		body = div("cards", each(list.Grants, func(g consent.Grant) html {
+		body = div("cards", each(list.Grants, func(g view.Grant) html {
 			id := "g-" + g.ID
 			used := count(g.Used, "time", "times")
 			if g.MaxUses > 0 {
@@ -69,7 +69,7 @@ func orText(s, other string) html {
 func (v *visit) newGrant(all []device) html {
 	var names []string
 	for _, d := range all {
-		if d.State == pairing.StateApproved {
+		if d.State == string(pairing.StateApproved) {
 			names = append(names, string(d.ID), orElse(d.Label, d.Host))
 		}
 	}

@@ -10,45 +10,12 @@ import (
 	"rsc.io/qr"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// device is a node as the REST surface tells it.
-type device struct {
-	ID           capabilities.NodeID         `json:"node_id"`
-	Label        string                      `json:"label"`
-	Trust        string                      `json:"trust"`
-	Owner        string                      `json:"owner"`
-	State        pairing.State               `json:"state"`
-	Platform     string                      `json:"platform"`
-	Arch         string                      `json:"arch"`
-	Host         string                      `json:"host"`
-	Agent        string                      `json:"agent_version"`
-	Fingerprint  string                      `json:"key_fingerprint"`
-	Connected    bool                        `json:"connected"`
-	LastSeen     time.Time                   `json:"last_seen"`
-	JoinedAt     time.Time                   `json:"joined_at"`
-	DecidedBy    capabilities.PrincipalID    `json:"decided_by"`
-	Reason       string                      `json:"reason"`
-	Allow        []string                    `json:"allow"`
-	Labels       []string                    `json:"labels"`
-	Offers       []capabilities.CapabilityID `json:"offers"`
-	Wants        []capabilities.CapabilityID `json:"wants"`
-	Stopped      bool                        `json:"stopped"`
-	CatalogSkew  bool                        `json:"catalog_skew"`
-	Capabilities []truth                     `json:"capabilities"`
-}
-
-// truth is what holds for one capability of a node now.
-type truth struct {
-	Capability capabilities.CapabilityID `json:"capability"`
-	Tool       capabilities.ToolID       `json:"tool_id"`
-	Available  bool                      `json:"available"`
-	Reason     capabilities.Reason       `json:"reason"`
-	Fix        string                    `json:"fix"`
-	Degraded   string                    `json:"degraded"`
-	Backend    string                    `json:"backend"`
-}
+// device is a node as REST shows it.
+type device struct{ view.Node }
 
 func (c *Console) nodes(v *visit) { v.showNodes(nil, html{}) }
 
@@ -65,9 +32,9 @@ func (v *visit) showNodes(problem error, paste html) {
 	paired, labels := 0, map[string]int{}
 	for _, d := range list.Nodes {
 		switch d.State {
-		case pairing.StatePending:
+		case string(pairing.StatePending):
 			waiting = append(waiting, d)
-		case pairing.StateApproved:
+		case string(pairing.StateApproved):
 			paired++
 			for _, l := range d.Labels {
 				labels[l]++
@@ -90,7 +57,7 @@ func (v *visit) showNodes(problem error, paste html) {
 			when(paired+len(waiting) == 0, empty("No device is paired", text("Create a pairing code here, and enter it on the device that you want agents to use."))),
 			v.pairing(),
 			when(len(out) > 0, el("details", attrs{"id", "out"}, el("summary", nil, text(count(len(out), "removed device", "removed devices"))), el("ul", class("plainlist"), each(out, func(d device) html {
-				return el("li", nil, text(orElse(d.Label, d.Host)), text(" "), code(string(d.ID)), text(" "), text(string(d.State)), when(d.Reason != "", textf(": %s", d.Reason)))
+				return el("li", nil, text(orElse(d.Label, d.Host)), text(" "), code(string(d.ID)), text(" "), text(d.State), when(d.Reason != "", textf(": %s", d.Reason)))
 			}))))),
 	})
 }
@@ -145,7 +112,7 @@ func (v *visit) device(d device) html {
 	}
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
 		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(orElse(d.Label, d.Host))), span("state "+mood, text(state))),
-		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(d.Owner != "", group(text(" · owner "), text(d.Owner))), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
+		el("p", class("faint"), when(d.Platform != "", text(d.Platform+" · ")), text(d.Host), text(" · trust "), text(orElse(d.Trust, "none")), when(d.Owner != "", group(text(" · owner "), text(string(d.Owner)))), when(!d.Connected, group(text(" · last seen "), ago(d.LastSeen)))),
 		when(len(d.Labels) > 0, el("p", nil, each(d.Labels, func(l string) html { return span("tag", text(l)) }))),
 		when(!d.Connected && len(d.Capabilities) == 0, el("p", class("why"), text("Next, run "), code("handrail node"), text(" on the device."))),
 		when(d.CatalogSkew, el("p", class("why"), text("It runs another version than this gateway; some tools may differ."))),
@@ -154,7 +121,7 @@ func (v *visit) device(d device) html {
 		el("details", attrs{"id", id + "-caps"},
 			el("summary", nil, textf("%d of %s ready", ready, count(len(d.Capabilities), "capability", "capabilities"))),
 			when(len(d.Capabilities) == 0, el("p", class("faint"), text("It has not said yet what it can do."))),
-			el("ul", class("caps"), each(d.Capabilities, func(c truth) html {
+			el("ul", class("caps"), each(d.Capabilities, func(c view.Capability) html {
 				word, mood := "ready", "good"
 				if !c.Available {
 					word, mood = strings.ReplaceAll(orElse(string(c.Reason), "not ready"), "_", " "), "bad"
@@ -180,7 +147,7 @@ func (v *visit) difference(d device) html {
 	var idle []string
 	for _, a := range d.Allow {
 		base, all := strings.CutSuffix(a, "*")
-		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c truth) bool {
+		if len(d.Capabilities) > 0 && !slices.ContainsFunc(d.Capabilities, func(c view.Capability) bool {
 			return c.Reason != capabilities.ReasonNotAdvertised && (string(c.Capability) == a || all && strings.HasPrefix(string(c.Capability), base))
 		}) {
 			idle = append(idle, a)

@@ -3,6 +3,7 @@ package console
 import (
 	"slices"
 
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -18,19 +19,20 @@ func (v *visit) ownerOf(d device) html {
 	for _, name := range v.owners {
 		names = append(names, name, name)
 	}
-	if !slices.Contains(v.owners, d.Owner) && d.Owner != "" {
-		names = append(names, d.Owner, d.Owner+" (cannot sign in)")
+	owner := string(d.Owner)
+	if !slices.Contains(v.owners, owner) && owner != "" {
+		names = append(names, owner, owner+" (cannot sign in)")
 	}
 	id := "n-" + string(d.ID)
 	return v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), attrs{"class", "stack"},
-		choice(id+"-owner", "owner", "Owner: needs nobody else’s word for what they do with it themselves", d.Owner, names...),
+		choice(id+"-owner", "owner", "Owner: needs nobody else’s word for what they do with it themselves", owner, names...),
 		button("plain", "Save the owner", "name", "do", "value", "owner"))
 }
 
 // persons are those who may answer questions.
 func (v *visit) persons() []string {
 	var list struct {
-		Tokens []principal.Token `json:"tokens"`
+		Tokens []view.Token `json:"tokens"`
 	}
 	names := []string{}
 	if v.get(api("tokens"), &list) != nil {
@@ -38,7 +40,7 @@ func (v *visit) persons() []string {
 	}
 	now := v.con.opts.Now()
 	for _, t := range list.Tokens {
-		if principal.Allow(t.Role, principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
+		if role, err := principal.ParseRole(t.Role); err == nil && principal.Allow(role, principal.ActApprove) && t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) {
 			names = append(names, string(t.Principal))
 		}
 	}

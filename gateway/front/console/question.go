@@ -7,22 +7,13 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // question is one approval with what the visitor is told of it.
-type question struct {
-	consent.Approval
-	Question *consent.Told `json:"question"`
-	// Own is there if the visitor asked it themselves.
-	Own *struct {
-		May     bool   `json:"may"`
-		Passkey bool   `json:"passkey"`
-		Why     string `json:"why"`
-		Hint    string `json:"hint"`
-	} `json:"own"`
-}
+type question struct{ view.Approval }
 
 // tasks puts the questions of one caller in one lane together, the oldest first.
 func tasks(all []question) [][]question {
@@ -51,7 +42,7 @@ func (v *visit) task(list []question) html {
 	bound, own := false, false
 	for _, q := range list {
 		ids = group(ids, void("input", attrs{"type", "hidden", "name", "approval", "value", q.ID}))
-		bound, own = bound || q.Longest == consent.KindCall, own || q.Own != nil
+		bound, own = bound || q.Longest == string(consent.KindCall), own || q.Own != nil
 	}
 	answers := v.control("POST /v1/approvals", "/console/approvals", attrs{"class", "together"},
 		v.returns(), ids,
@@ -120,7 +111,7 @@ func headline(q question) string {
 }
 
 // attended says whether anybody is there for the answer.
-func attended(a consent.Approval) string {
+func attended(a view.Approval) string {
 	switch {
 	case a.Waiting > 0:
 		return "the caller is waiting"
@@ -141,13 +132,13 @@ func (v *visit) told(q question) html {
 		when(t.Purpose != "", el("p", class("claim"), text(string(q.Principal)+" says why: "), el("q", nil, text(t.Purpose)))),
 		when(t.Where != nil && t.Where.Terminal, el("p", class("banner"), text("What is typed there are commands."))),
 		v.frame(q),
-		when(len(t.Fields) > 0, el("dl", class("args"), each(t.Fields, func(f consent.Field) html {
+		when(len(t.Fields) > 0, el("dl", class("args"), each(t.Fields, func(f view.Field) html {
 			return el("div", nil, el("dt", nil, text(f.Name)), el("dd", nil, v.field(q, f)))
 		}))),
 		when(t.TooLong, el("p", class("faint"), text("The arguments are too long to be shown."))))
 }
 
-func (v *visit) field(q question, f consent.Field) html {
+func (v *visit) field(q question, f view.Field) html {
 	more := when(f.More > 0, el("p", class("small"), textf("… and %d more characters. ", f.More), link(at("approvals", q.ID), text("Show all"))))
 	switch {
 	case f.Hidden:
@@ -166,7 +157,7 @@ func (v *visit) frame(q question) html {
 	switch {
 	case f == nil:
 		return html{}
-	case !f.Mine:
+	case !f.Available:
 		return el("p", class("small faint"), text("The picture that the agent points into is not available here: it is no longer kept, or you may not watch this screen."))
 	}
 	return el("figure", class("pointed"),
@@ -187,10 +178,10 @@ func (c *Console) oneApproval(v *visit) {
 	}
 	body := html{}
 	switch q.State {
-	case consent.StatePending:
+	case string(consent.StatePending):
 		body = v.question(q, true)
-	case consent.StateClosed:
-		why := map[consent.Closure]string{consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended", consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped"}[q.Closed]
+	case string(consent.StateClosed):
+		why := map[consent.Closure]string{consent.ClosedCancelled: "its call was cancelled", consent.ClosedLane: "its lane has ended", consent.ClosedToken: "the token of its caller was revoked", consent.ClosedStopped: "everything, or its device, was stopped"}[consent.Closure(q.Closed)]
 		body = empty("Nobody wants an answer any more", text("The question of "+string(q.Principal)+" was closed: "+why+"."))
 	default:
 		body = empty("This question is over", textf("The question of %s is %s. What it said is kept only while it is open.", q.Principal, q.State))

@@ -18,8 +18,8 @@ func (v *visit) stepsOf(id capabilities.CallID) html {
 	rows := make([][]html, 0, len(list))
 	for _, c := range list {
 		rows = append(rows, []html{
-			text(itoa(c.Step)), link(at("calls", string(c.Call)), text(string(c.Tool))), text(c.Decision),
-			group(span("state "+c.mood(), text(c.Outcome)), when(c.Code != "", el("div", class("faint small"), text(string(c.Code))))), text(took(c.Duration)),
+			text(itoa(int(c.Step))), link(at("calls", string(c.ID)), text(string(c.Tool))), text(c.Decision),
+			group(span("state "+c.mood(), text(c.Outcome)), when(c.Code != "", el("div", class("faint small"), text(string(c.Code))))), text(took(c.DurationMS)),
 		})
 	}
 	return group(el("h2", class("part"), text("Its steps")),

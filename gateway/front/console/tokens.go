@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sort"
 
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -19,7 +20,7 @@ func (v *visit) showTokens(problem error, made html) {
 	pg := page{title: "Agents and tokens", here: "/console/tokens", live: "packet", fault: problem, remedy: v.remedy(problem, "POST /v1/tokens", "/console/confirm/"+confirms), modules: []string{"passkey"},
 		lead: text("Who may call and who may sign in. A token stands for one agent or person; what it may do follows from its role and from policy.")}
 	var list struct {
-		Tokens []principal.Token `json:"tokens"`
+		Tokens []view.Token `json:"tokens"`
 	}
 	if err := v.get(api("tokens"), &list); err != nil {
 		pg.fault = err
@@ -27,10 +28,10 @@ func (v *visit) showTokens(problem error, made html) {
 		return
 	}
 	now := v.con.opts.Now()
-	good := func(t principal.Token) bool {
+	good := func(t view.Token) bool {
 		return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
 	}
-	var agents, people, sessions, ended []principal.Token
+	var agents, people, sessions, ended []view.Token
 	opener := "" // the token that opened this browser's session
 	for _, t := range list.Tokens {
 		if t.ID == v.who.TokenID {
@@ -41,13 +42,13 @@ func (v *visit) showTokens(problem error, made html) {
 			ended = append(ended, t)
 		case t.Parent != "":
 			sessions = append(sessions, t)
-		case t.Role == principal.RoleAgent:
+		case t.Role == principal.RoleAgent.String():
 			agents = append(agents, t)
 		default:
 			people = append(people, t)
 		}
 	}
-	part := func(name, say string, all []principal.Token) html {
+	part := func(name, say string, all []view.Token) html {
 		if len(all) == 0 {
 			return html{}
 		}
@@ -66,7 +67,7 @@ func (v *visit) showTokens(problem error, made html) {
 
 // tokenTable lists tokens; revoking opener, by which this browser was signed in, is a step
 // further away.
-func (v *visit) tokenTable(name, opener string, all []principal.Token) html {
+func (v *visit) tokenTable(name, opener string, all []view.Token) html {
 	sort.Slice(all, func(i, j int) bool {
 		return cmp.Or(cmp.Compare(all[i].Principal, all[j].Principal), all[j].CreatedAt.Compare(all[i].CreatedAt)) < 0
 	})
@@ -86,7 +87,7 @@ func (v *visit) tokenTable(name, opener string, all []principal.Token) html {
 				el("p", class("small"), text("This browser was signed in with it. Its sessions and the commands that use it end at once. The gateway makes the one of its own data directory anew when it starts again.")), what)
 		}
 		rows = append(rows, []html{
-			group(link("/console/calls?"+query("principal", string(t.Principal)), text(string(t.Principal))), mine), text(t.Role.String()), code(string(t.Lane)), code(t.ID),
+			group(link("/console/calls?"+query("principal", string(t.Principal)), text(string(t.Principal))), mine), text(t.Role), code(string(t.Lane)), code(t.ID),
 			group(ago(t.CreatedAt), text(" by "+string(t.CreatedBy))), ends, when(t.RevokedAt.IsZero(), what),
 		})
 	}
@@ -109,7 +110,7 @@ func (v *visit) newToken() html {
 
 func (c *Console) newTokenMade(v *visit) {
 	var made struct {
-		principal.Token
+		view.Token
 		Secret string `json:"token"`
 	}
 	if err := v.sends("token", &made); err != nil {

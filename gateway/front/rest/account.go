@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/passkey"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -123,14 +124,14 @@ type accountView struct {
 	Role      principal.Role           `json:"role"`
 	Password  bool                     `json:"password"` // there is one
 	Passkeys  []principal.Passkey      `json:"passkeys"`
-	Sessions  []principal.Token        `json:"sessions"`
+	Sessions  []api.Token              `json:"sessions"`
 	Session   string                   `json:"session"` // the one that asks; empty: a token asks
 	// FreshUntil is until when this session may change how one signs in.
 	FreshUntil time.Time `json:"fresh_until,omitzero"`
 }
 
 func (s *Server) account(c *visit, _ none) (accountView, error) {
-	v := accountView{Principal: c.who.Principal, Role: c.who.Role, Passkeys: []principal.Passkey{}, Sessions: s.opts.Tokens.Sessions(c.who.Principal)}
+	v := accountView{Principal: c.who.Principal, Role: c.who.Role, Passkeys: []principal.Passkey{}, Sessions: front.ViewTokens(s.opts.Tokens.Sessions(c.who.Principal))}
 	if u, err := s.opts.Tokens.User(c.who.Principal); err == nil {
 		v.Password, v.Passkeys = u.Password, u.Passkeys
 	}
@@ -176,6 +177,7 @@ func (s *Server) endSessions(c *visit, _ none) (endedView, error) {
 	return endedView{n}, err
 }
 
-func (s *Server) endSession(c *visit, _ none) (principal.Token, error) {
-	return s.opts.Tokens.EndOwnSession(c.r.Context(), c.who, c.r.PathValue("session"))
+func (s *Server) endSession(c *visit, _ none) (api.Token, error) {
+	ended, err := s.opts.Tokens.EndOwnSession(c.r.Context(), c.who, c.r.PathValue("session"))
+	return front.ViewToken(&ended), err
 }

@@ -6,55 +6,47 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 type approvalList struct {
-	Approvals []approvalView `json:"approvals"`
-}
-
-// approvalView is a question, and what those who may answer are told of it.
-type approvalView struct {
-	consent.Approval
-	// Question is there for those who may answer, while it is open.
-	Question *consent.Told `json:"question,omitempty"`
-	// Own is there if the visitor asked it themselves, while it is open.
-	Own *ownView `json:"own,omitempty"`
+	Approvals []api.Approval `json:"approvals"`
 }
 
 // told adds what c's caller may know of a question; whole: with texts as long as they are.
-func (s *Server) told(c *visit, a consent.Approval, whole bool) approvalView {
-	v := approvalView{Approval: a}
+func (s *Server) told(c *visit, a consent.Approval, whole bool) api.Approval {
+	v := front.ViewApproval(&a)
 	if a.State == consent.StatePending && principal.Allow(c.who.Role, principal.ActApprove) {
 		v.Own = s.ownView(c, a)
 		if t, ok := s.opts.Consent.Told(a.ID, whole); ok {
 			if t.Frame != nil {
 				t.Frame.Mine = t.Frame.Mine && s.opts.Sees != nil && s.opts.Sees(c.who, a.Node)
 			}
-			v.Question = &t
+			v.Question = front.ViewTold(&t)
 		}
 	}
 	return v
 }
 
 func (s *Server) approvals(c *visit, _ none) (approvalList, error) {
-	list := approvalList{Approvals: []approvalView{}}
+	list := approvalList{Approvals: []api.Approval{}}
 	for _, a := range s.opts.Consent.Approvals() {
 		list.Approvals = append(list.Approvals, s.told(c, a, false))
 	}
 	return list, nil
 }
 
-func (s *Server) approval(c *visit, _ none) (approvalView, error) {
+func (s *Server) approval(c *visit, _ none) (api.Approval, error) {
 	whole, err := c.flag("args")
 	if err != nil {
-		return approvalView{}, err
+		return api.Approval{}, err
 	}
 	a, err := s.opts.Consent.Approval(c.r.PathValue("approval"))
 	if err != nil {
-		return approvalView{}, err
+		return api.Approval{}, err
 	}
 	return s.told(c, a, whole), nil
 }
@@ -73,23 +65,26 @@ type answerBody struct {
 	Passkey json.RawMessage `json:"passkey,omitempty"`
 }
 
-func (s *Server) answer(c *visit, in answerBody) (consent.Approval, error) {
+// viewed is an approval of the consent room on the wire.
+func viewed(a consent.Approval, err error) (api.Approval, error) { return front.ViewApproval(&a), err }
+
+func (s *Server) answer(c *visit, in answerBody) (api.Approval, error) {
 	if in.Answer != "allow" && in.Answer != "deny" {
-		return consent.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "answer must be allow or deny")
+		return api.Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "answer must be allow or deny")
 	}
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
-		return consent.Approval{}, err
+		return api.Approval{}, err
 	}
 	said := consent.Answer{
 		Allow: in.Answer == "allow", Kind: in.Kind, For: lasts, Family: in.Family, Scope: in.Scope, MaxUses: in.MaxUses, Reason: in.Reason, By: c.who.Principal,
 	}
 	if said.Allow {
 		if said.Via, said.Known, err = s.mayAllow(c, in, c.r.PathValue("approval")); err != nil {
-			return consent.Approval{}, err
+			return api.Approval{}, err
 		}
 	}
-	return s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), said)
+	return viewed(s.opts.Consent.Answer(c.r.Context(), c.r.PathValue("approval"), said))
 }
 
 // severalBody is one answer to several questions of one task.
@@ -100,8 +95,8 @@ type severalBody struct {
 
 // severalView says which of them were answered, and why another was not.
 type severalView struct {
-	Approvals []consent.Approval `json:"approvals"`
-	Failed    []failedAnswer     `json:"failed,omitempty"`
+	Approvals []api.Approval `json:"approvals"`
+	Failed    []failedAnswer `json:"failed,omitempty"`
 }
 
 type failedAnswer struct {
@@ -146,28 +141,33 @@ func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 			return severalView{}, err
 		}
 	}
-	out := severalView{Approvals: []consent.Approval{}}
+	out := severalView{Approvals: []api.Approval{}}
 	for _, id := range in.Approvals {
 		a, err := s.opts.Consent.Answer(c.r.Context(), id, said)
 		if err != nil {
 			out.Failed = append(out.Failed, failedAnswer{id, front.ViewError(err)})
 			continue
 		}
-		out.Approvals = append(out.Approvals, a)
+		out.Approvals = append(out.Approvals, front.ViewApproval(&a))
 	}
 	return out, nil
 }
 
-func (s *Server) extendApproval(c *visit, _ none) (consent.Approval, error) {
-	return s.opts.Consent.Extend(c.r.Context(), c.r.PathValue("approval"), c.who.Principal)
+func (s *Server) extendApproval(c *visit, _ none) (api.Approval, error) {
+	return viewed(s.opts.Consent.Extend(c.r.Context(), c.r.PathValue("approval"), c.who.Principal))
 }
 
 type grantList struct {
-	Grants []consent.Grant `json:"grants"`
+	Grants []api.Grant `json:"grants"`
 }
 
 func (s *Server) grants(*visit, none) (grantList, error) {
-	return grantList{s.opts.Consent.Grants()}, nil
+	all := s.opts.Consent.Grants()
+	list := grantList{Grants: make([]api.Grant, 0, len(all))}
+	for i := range all {
+		list.Grants = append(list.Grants, front.ViewGrant(&all[i]))
+	}
+	return list, nil
 }
 
 type grantBody struct {
@@ -182,24 +182,25 @@ type grantBody struct {
 	Reason    string                   `json:"reason,omitempty"`
 }
 
-func (s *Server) grant(c *visit, in grantBody) (consent.Grant, error) {
+func (s *Server) grant(c *visit, in grantBody) (api.Grant, error) {
 	lasts, err := seconds("seconds", in.Seconds)
 	if err != nil {
-		return consent.Grant{}, err
+		return api.Grant{}, err
 	}
 	if in.Lane == "" && !in.AnyLane {
 		if in.Lane, err = s.laneOf(in.Principal); err != nil {
-			return consent.Grant{}, err
+			return api.Grant{}, err
 		}
 	}
 	// A grant for a node that does not exist would wait for one that gets its ID.
 	if _, err := s.opts.Roster.View(in.Node); err != nil {
-		return consent.Grant{}, err
+		return api.Grant{}, err
 	}
-	return s.opts.Consent.Grant(c.r.Context(), consent.Spec{
+	given, err := s.opts.Consent.Grant(c.r.Context(), consent.Spec{
 		Principal: in.Principal, Tools: in.Tools, Node: in.Node, Lane: in.Lane, AnyLane: in.AnyLane, For: lasts, Scope: in.Scope, MaxUses: in.MaxUses,
 		Reason: in.Reason, Approver: c.who.Principal,
 	})
+	return front.ViewGrant(&given), err
 }
 
 // laneOf gives the lane that a principal's tokens work in when they name none: its own, if

@@ -7,11 +7,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -175,33 +175,9 @@ type callList struct {
 	Before uint64 `json:"before,omitempty"`
 }
 
-// callView is a call folded from its packets.
+// callView is a call folded from its packets, and what the folding needs of them.
 type callView struct {
-	Call       capabilities.CallID      `json:"call_id"`
-	Tool       capabilities.ToolID      `json:"tool_id"`
-	Principal  capabilities.PrincipalID `json:"principal"`
-	Lane       capabilities.LaneID      `json:"lane"`
-	Node       capabilities.NodeID      `json:"node_id,omitempty"`
-	NodeLabel  string                   `json:"node_label,omitempty"` // what people called the node then
-	Surface    string                   `json:"surface,omitempty"`
-	Parent     capabilities.CallID      `json:"parent_call_id,omitempty"` // of a step: the call that took it
-	Step       uint32                   `json:"step,omitempty"`           // which of its steps
-	StartedAt  time.Time                `json:"started_at"`
-	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
-	State      string                   `json:"state"`              // requested, dispatched, pending or ended
-	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, ended, failed or denied
-	EndedBy    packet.Ender             `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
-	Status     capabilities.Status      `json:"status,omitempty"`
-	Code       capabilities.Code        `json:"code,omitempty"`
-	Effect     capabilities.Effect      `json:"effect,omitempty"`
-	DurationMS float64                  `json:"duration_ms,omitempty"`
-	// Envelope is what the last decision stood on; absent where the call was refused
-	// before there was one.
-	Envelope *policy.Summary `json:"envelope,omitempty"`
-	FirstSeq uint64          `json:"first_seq"`
-	LastSeq  uint64          `json:"last_seq"`
-	// Phrase says in a few words what was done, or was to be done.
-	Phrase string `json:"phrase,omitempty"`
+	api.Call
 
 	evidence map[string]any // of the arguments
 	did      catalog.Did
@@ -323,7 +299,7 @@ func (s *Server) followUp(ctx context.Context, calls []*callView) error {
 		if v.State == "ended" || v.StartedAt.IsZero() {
 			continue
 		}
-		all, err := s.opts.Ledger.Packets(ctx, ledger.Query{Call: v.Call, Kind: "tool.call."})
+		all, err := s.opts.Ledger.Packets(ctx, ledger.Query{Call: v.ID, Kind: "tool.call."})
 		if err != nil {
 			return err
 		}
@@ -456,7 +432,7 @@ func fold(packets []ledger.Packet) []*callView {
 		p := &packets[i]
 		v := byID[p.Call]
 		if v == nil {
-			v = &callView{Call: p.Call, State: "requested", FirstSeq: p.Seq}
+			v = &callView{Call: api.Call{ID: p.Call, State: "requested", FirstSeq: p.Seq}}
 			byID[p.Call] = v
 			order = append(order, v)
 		}
@@ -487,7 +463,7 @@ func (v *callView) take(p *ledger.Packet) {
 		if body.Routing != nil && body.Routing.Node != nil {
 			v.NodeLabel = body.Routing.Node.Label
 		}
-		v.Envelope = body.Summary()
+		v.Envelope = front.ViewEnvelope(body.Summary())
 	case p.Kind == ledger.KindCallDispatch:
 		v.State = "dispatched"
 	case p.Kind == ledger.KindCallPending:
@@ -498,7 +474,7 @@ func (v *callView) take(p *ledger.Packet) {
 		var body packet.End
 		_ = json.Unmarshal(p.Body, &body)
 		v.State, v.Status, v.Code, v.DurationMS = "ended", body.Status, body.Code, body.DurationMS
-		v.Effect, v.EndedBy, v.did = body.Effect, body.EndedBy, catalog.Did{}
+		v.Effect, v.EndedBy, v.did = body.Effect, string(body.EndedBy), catalog.Did{}
 		if body.Did != nil {
 			v.did = catalog.Did(*body.Did)
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -122,7 +124,7 @@ type tokenBody struct {
 }
 
 type madeToken struct {
-	principal.Token
+	api.Token
 	Secret string `json:"token"`
 }
 
@@ -145,19 +147,20 @@ func (s *Server) createToken(c *visit, in tokenBody) (madeToken, error) {
 	if err != nil {
 		return madeToken{}, err
 	}
-	return madeToken{rec, secret.Reveal()}, nil
+	return madeToken{front.ViewToken(&rec), secret.Reveal()}, nil
 }
 
 type tokenList struct {
-	Tokens []principal.Token `json:"tokens"`
+	Tokens []api.Token `json:"tokens"`
 }
 
 func (s *Server) tokens(*visit, none) (tokenList, error) {
-	return tokenList{s.opts.Tokens.List()}, nil
+	return tokenList{front.ViewTokens(s.opts.Tokens.List())}, nil
 }
 
-func (s *Server) revokeToken(c *visit, _ none) (principal.Token, error) {
-	return s.opts.Tokens.Revoke(c.r.Context(), c.who, c.r.PathValue("token"))
+func (s *Server) revokeToken(c *visit, _ none) (api.Token, error) {
+	gone, err := s.opts.Tokens.Revoke(c.r.Context(), c.who, c.r.PathValue("token"))
+	return front.ViewToken(&gone), err
 }
 
 func (s *Server) policy(*visit, none) (rules.Set, error) {

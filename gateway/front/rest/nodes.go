@@ -7,6 +7,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
@@ -14,31 +15,16 @@ import (
 )
 
 type nodeList struct {
-	Nodes []nodeView `json:"nodes"`
+	Nodes []api.Node `json:"nodes"`
 }
 
-type nodeView struct {
-	nodes.View
-	Capabilities []capabilityView `json:"capabilities"`
-}
-
-// capabilityView is the one truth about a capability: ready,
-// or a reason and a fix. Policy is not in it: it depends on who asks.
-type capabilityView struct {
-	Capability capabilities.CapabilityID   `json:"capability"`
-	Tool       capabilities.ToolID         `json:"tool_id"`
-	Available  bool                        `json:"available"`
-	Reason     capabilities.Reason         `json:"reason,omitempty"`
-	Fix        string                      `json:"fix,omitempty"`
-	Isolation  capabilities.IsolationClass `json:"isolation,omitempty"`
-	Degraded   string                      `json:"degraded,omitempty"`
-	Backend    string                      `json:"backend,omitempty"`
-	Devices    []capabilities.Device       `json:"devices,omitempty"`
-	Fake       bool                        `json:"fake,omitempty"`
-}
-
-func viewNode(v nodes.View, snapshot []route.Node) nodeView {
-	out := nodeView{View: v, Capabilities: make([]capabilityView, 0, len(v.Readiness))}
+func viewNode(v nodes.View, snapshot []route.Node) api.Node {
+	out := api.Node{
+		ID: v.ID, Label: v.Label, Trust: v.Trust, Owner: v.Owner, State: string(v.State), Platform: v.Platform, Arch: v.Arch, Host: v.Host, Agent: v.Agent,
+		Fingerprint: v.Fingerprint, Connected: v.Connected, LastSeen: v.LastSeen, JoinedAt: v.JoinedAt, DecidedAt: v.DecidedAt, DecidedBy: v.DecidedBy, Reason: v.Reason,
+		Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants, Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped,
+		CatalogSkew: v.CatalogSkew, Capabilities: make([]api.Capability, 0, len(v.Readiness)),
+	}
 	if out.Allow == nil {
 		out.Allow = []string{}
 	}
@@ -49,7 +35,7 @@ func viewNode(v nodes.View, snapshot []route.Node) nodeView {
 		return strings.Compare(string(n.ID), string(id))
 	})
 	for _, r := range v.Readiness {
-		c := capabilityView{
+		c := api.Capability{
 			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason, Fix: r.Fix,
 			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake,
 		}
@@ -70,7 +56,7 @@ func viewNode(v nodes.View, snapshot []route.Node) nodeView {
 func (s *Server) nodes(*visit, none) (nodeList, error) {
 	snapshot := s.opts.Roster.Snapshot()
 	views := s.opts.Roster.Views()
-	out := nodeList{Nodes: make([]nodeView, 0, len(views))}
+	out := nodeList{Nodes: make([]api.Node, 0, len(views))}
 	for _, v := range views {
 		out.Nodes = append(out.Nodes, viewNode(v, snapshot))
 	}
@@ -79,14 +65,14 @@ func (s *Server) nodes(*visit, none) (nodeList, error) {
 
 func nodeOf(c *visit) capabilities.NodeID { return capabilities.NodeID(c.r.PathValue("node")) }
 
-func (s *Server) shown(v nodes.View, err error) (nodeView, error) {
+func (s *Server) shown(v nodes.View, err error) (api.Node, error) {
 	if err != nil {
-		return nodeView{}, err
+		return api.Node{}, err
 	}
 	return viewNode(v, s.opts.Roster.Snapshot()), nil
 }
 
-func (s *Server) node(c *visit, _ none) (nodeView, error) {
+func (s *Server) node(c *visit, _ none) (api.Node, error) {
 	return s.shown(s.opts.Roster.View(nodeOf(c)))
 }
 
@@ -125,9 +111,9 @@ func (s *Server) checkAllow(allow []string, node capabilities.NodeID) error {
 	return nil
 }
 
-func (s *Server) approve(c *visit, in approveBody) (nodeView, error) {
+func (s *Server) approve(c *visit, in approveBody) (api.Node, error) {
 	if err := s.checkAllow(in.Allow, nodeOf(c)); err != nil {
-		return nodeView{}, err
+		return api.Node{}, err
 	}
 	return s.shown(s.opts.Roster.Approve(c.r.Context(), nodeOf(c), nodes.Approval{
 		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow,
@@ -138,11 +124,11 @@ type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (s *Server) deny(c *visit, in reasonBody) (nodeView, error) {
+func (s *Server) deny(c *visit, in reasonBody) (api.Node, error) {
 	return s.shown(s.opts.Roster.Deny(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
 }
 
-func (s *Server) revoke(c *visit, in reasonBody) (nodeView, error) {
+func (s *Server) revoke(c *visit, in reasonBody) (api.Node, error) {
 	return s.shown(s.opts.Roster.Revoke(c.r.Context(), nodeOf(c), c.who.Principal, in.Reason))
 }
 
@@ -155,20 +141,20 @@ type changeBody struct {
 	Owner *capabilities.PrincipalID `json:"owner,omitempty"`
 }
 
-func (s *Server) change(c *visit, in changeBody) (nodeView, error) {
+func (s *Server) change(c *visit, in changeBody) (api.Node, error) {
 	if in.Owner != nil {
 		if err := c.who.Require(principal.ActNameOwner); err != nil {
-			return nodeView{}, err
+			return api.Node{}, err
 		}
 		if *in.Owner != "" {
 			if err := s.opts.Tokens.Person(*in.Owner); err != nil {
-				return nodeView{}, err
+				return api.Node{}, err
 			}
 		}
 	}
 	if in.Allow != nil {
 		if err := s.checkAllow(*in.Allow, nodeOf(c)); err != nil {
-			return nodeView{}, err
+			return api.Node{}, err
 		}
 	}
 	return s.shown(s.opts.Roster.Change(c.r.Context(), nodeOf(c), nodes.Edit{

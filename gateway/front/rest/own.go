@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -15,34 +16,25 @@ import (
 // where an agent may have its hands. What they do in the console is the word itself; what
 // they asked with a token, such as on the command line, they answer in the console.
 
-// ownView says whether the visitor's own word is enough for what they asked.
-type ownView struct {
-	Owner   bool   `json:"owner"`             // the device is theirs
-	May     bool   `json:"may"`               // their answer counts as it is
-	Passkey bool   `json:"passkey,omitempty"` // else: with a passkey of theirs it would
-	Why     string `json:"why,omitempty"`     // else: why it does not
-	Hint    string `json:"hint,omitempty"`
-}
-
 // asksItself reports whether the visitor asked that question, as a person, of a device of theirs.
 func (s *Server) asksItself(c *visit, a consent.Approval) bool {
 	return a.Principal == c.who.Principal && s.opts.Consent.Owns(a)
 }
 
-func (s *Server) ownView(c *visit, a consent.Approval) *ownView {
+func (s *Server) ownView(c *visit, a consent.Approval) *api.Own {
 	if a.Principal != c.who.Principal || a.Role == "agent" {
 		return nil
 	}
 	if !s.asksItself(c, a) {
-		return &ownView{Why: "Nobody approves what they asked for themselves, and this device is not yours.",
+		return &api.Own{Why: "Nobody approves what they asked for themselves, and this device is not yours.",
 			Hint: "Another user has to answer, or an admin names you as the owner of the device."}
 	}
 	_, err := s.ownWord(c, answerBody{Answer: "allow"}, []string{a.ID})
 	if err == nil {
-		return &ownView{Owner: true, May: true}
+		return &api.Own{Owner: true, May: true}
 	}
 	e := capabilities.AsError(err)
-	return &ownView{Owner: true, Passkey: offersPasskey(err), Why: e.PublicMessage(), Hint: e.PublicHint()}
+	return &api.Own{Owner: true, Passkey: offersPasskey(err), Why: e.PublicMessage(), Hint: e.PublicHint()}
 }
 
 // ownWord says by what it is known that the visitor, whose device it is, is there to answer

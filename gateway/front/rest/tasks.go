@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/task"
 )
@@ -16,7 +17,7 @@ type Tasks interface {
 }
 
 type taskList struct {
-	Tasks []task.Task `json:"tasks"`
+	Tasks []api.Task `json:"tasks"`
 }
 
 // ownerOf is whose tasks a caller sees: its own, or everybody's.
@@ -33,7 +34,14 @@ func (s *Server) tasks(c *visit, _ none) (taskList, error) {
 		return taskList{}, err
 	}
 	s.refresh(all)
-	return taskList{all}, nil
+	list := taskList{Tasks: make([]api.Task, 0, len(all))}
+	for _, t := range all {
+		list.Tasks = append(list.Tasks, api.Task{
+			ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest, RequestID: t.RequestID,
+			Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
+		})
+	}
+	return list, nil
 }
 
 // refresh names the question that each task waits for now. A restart forgets the one

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Call is a call as the ledger has it, told in one.
+type Call struct {
+	ID         capabilities.CallID      `json:"call_id"`
+	Tool       capabilities.ToolID      `json:"tool_id"`
+	Principal  capabilities.PrincipalID `json:"principal"`
+	Lane       capabilities.LaneID      `json:"lane"`
+	Node       capabilities.NodeID      `json:"node_id,omitempty"`
+	NodeLabel  string                   `json:"node_label,omitempty"` // what people called the node then
+	Surface    string                   `json:"surface,omitempty"`
+	Parent     capabilities.CallID      `json:"parent_call_id,omitempty"` // of a step: the call that took it
+	Step       uint32                   `json:"step,omitempty"`           // which of its steps
+	StartedAt  time.Time                `json:"started_at"`
+	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
+	State      string                   `json:"state"`              // requested, dispatched, pending or ended
+	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, ended, failed or denied
+	EndedBy    string                   `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
+	Status     capabilities.Status      `json:"status,omitempty"`
+	Code       capabilities.Code        `json:"code,omitempty"`
+	Effect     capabilities.Effect      `json:"effect,omitempty"`
+	DurationMS float64                  `json:"duration_ms,omitempty"`
+	// Envelope is what the last decision stood on; absent where the call was refused
+	// before there was one.
+	Envelope *Envelope `json:"envelope,omitempty"`
+	FirstSeq uint64    `json:"first_seq"` // of its packets
+	LastSeq  uint64    `json:"last_seq"`
+	// Phrase says in a few words what was done, or was to be done.
+	Phrase string `json:"phrase,omitempty"`
+}
+
+// Envelope is what surfaces show of a call's envelope.
+type Envelope struct {
+	Hash         string                      `json:"hash"` // SHA-256 of the envelope's bytes, hex
+	ToolSlug     string                      `json:"tool_slug"`
+	Action       string                      `json:"action"`
+	Capabilities Keys                        `json:"capabilities"` // declared
+	Profile      string                      `json:"capability_profile_id"`
+	Risk         string                      `json:"risk_level"` // low, medium, high or critical
+	Isolation    capabilities.IsolationClass `json:"isolation_class"`
+	Snapshot     string                      `json:"policy_snapshot_id"`
+	Grants       []string                    `json:"effective_grants"`
+}
+
+// Keys are capability keys without their category, by category.
+type Keys struct {
+	Data       []string `json:"data"`
+	Execution  []string `json:"execution"`
+	Network    []string `json:"network"`
+	Privileged []string `json:"privileged"`
+	UI         []string `json:"ui"`
+}
+
+// Task is a call that is kept until a person answers.
+type Task struct {
+	ID        string                   `json:"task"`
+	State     string                   `json:"state"` // waiting, running or ended
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"`
+	Lane      capabilities.LaneID      `json:"lane"`
+	Tool      capabilities.ToolID      `json:"tool"`
+	Manifest  string                   `json:"manifest_hash"` // of the tool as it was when the call was made
+	RequestID capabilities.RequestID   `json:"request_id,omitempty"`
+	Surface   string                   `json:"surface,omitempty"`
+	Approval  string                   `json:"approval"` // the question that it waits for now
+	Call      capabilities.CallID      `json:"call_id,omitempty"`
+	Code      capabilities.Code        `json:"code,omitempty"` // of a call that did not succeed
+	Created   time.Time                `json:"created_at"`
+	Expires   time.Time                `json:"expires_at"`
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Node is a paired device, or one that wants to be.
+type Node struct {
+	ID          capabilities.NodeID         `json:"node_id"`
+	Label       string                      `json:"label"`
+	Trust       string                      `json:"trust"`
+	Owner       capabilities.PrincipalID    `json:"owner,omitempty"` // whose device it is
+	State       string                      `json:"state"`           // pending, approved, denied or revoked
+	Platform    string                      `json:"platform"`
+	Arch        string                      `json:"arch"`
+	Host        string                      `json:"host"`
+	Agent       string                      `json:"agent_version"`
+	Fingerprint string                      `json:"key_fingerprint"`
+	Connected   bool                        `json:"connected"`
+	LastSeen    time.Time                   `json:"last_seen,omitzero"`
+	JoinedAt    time.Time                   `json:"joined_at"`
+	DecidedAt   time.Time                   `json:"decided_at,omitzero"`
+	DecidedBy   capabilities.PrincipalID    `json:"decided_by,omitempty"`
+	Reason      string                      `json:"reason,omitempty"` // of the decision
+	Allow       []string                    `json:"allow"`            // capability IDs, families as tyrum.browser.*, or *
+	Labels      []string                    `json:"labels"`
+	Invite      string                      `json:"invite_id,omitempty"`
+	Offers      []capabilities.CapabilityID `json:"offers,omitempty"` // said at joining
+	// Wants is what the node offers now and the allowlist does not have: the difference
+	// for the person who edits the list.
+	Wants        []capabilities.CapabilityID `json:"wants,omitempty"`
+	Stopped      bool                        `json:"stopped,omitempty"`
+	StopEpoch    uint64                      `json:"stop_epoch,omitempty"`
+	SiteStopped  bool                        `json:"site_stopped,omitempty"` // it obeys the site's stop
+	CatalogSkew  bool                        `json:"catalog_skew,omitempty"` // its tools are of another version
+	Capabilities []Capability                `json:"capabilities"`           // sorted
+}
+
+// Capability is the one truth about a capability of a node: ready, or a reason and a fix.
+// Policy is not in it: it depends on who asks.
+type Capability struct {
+	Capability capabilities.CapabilityID   `json:"capability"`
+	Tool       capabilities.ToolID         `json:"tool_id"`
+	Available  bool                        `json:"available"`
+	Reason     capabilities.Reason         `json:"reason,omitempty"`
+	Fix        string                      `json:"fix,omitempty"`
+	Isolation  capabilities.IsolationClass `json:"isolation,omitempty"`
+	Degraded   string                      `json:"degraded,omitempty"` // what the isolation lacks
+	Backend    string                      `json:"backend,omitempty"`
+	Devices    []capabilities.Device       `json:"devices,omitempty"`
+	Fake       bool                        `json:"fake,omitempty"`
+}

@@ -1,0 +1,21 @@
+package api
+
+import (
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Token is a bearer token without its secret, or a session of the console.
+type Token struct {
+	ID        string                   `json:"token_id"`
+	Principal capabilities.PrincipalID `json:"principal"`
+	Role      string                   `json:"role"` // agent, viewer, operator or admin
+	Lane      capabilities.LaneID      `json:"lane"`
+	CreatedAt time.Time                `json:"created_at"`
+	CreatedBy capabilities.PrincipalID `json:"created_by"`
+	ExpiresAt time.Time                `json:"expires_at,omitzero"` // zero: never
+	RevokedAt time.Time                `json:"revoked_at,omitzero"`
+	Parent    string                   `json:"session_of,omitempty"` // of a session: the token that opened it
+	Opened    string                   `json:"opened_by,omitempty"`  // by what a session was opened: link, password or passkey
+}
