@@ -32,7 +32,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
-	// 200 policies that can apply to one call: the most DESIGN section 6 wants.
+	// 200 policies that can apply to one call: the most that one call should meet.
 	b.Run("200policies", func(b *testing.B) {
 		text := permitAll
 		for i := range 199 {

@@ -127,7 +127,7 @@ func merge(a, b []string) []string {
 
 // Decide judges a call. Each call is evaluated without a person's consent and,
 // if that does not permit it, with it: permitted → allow, permitted only with
-// consent → ask, else deny (DESIGN section 6).
+// consent → ask, else deny.
 func (e *Engine) Decide(r Request) Decision { return e.judge(r, e.evaluate) }
 
 // Possible judges a call whose arguments are not known yet, for lists: what the

@@ -18,7 +18,7 @@ func defaultEngine(t testing.TB, more ...Source) *Engine {
 	return e
 }
 
-// DESIGN section 6, "Shipped default".
+// What docs/policy.md says of the default.
 func TestShippedDefault(t *testing.T) {
 	e := defaultEngine(t)
 	open := func(url string) string { return `{"url":"` + url + `"}` }

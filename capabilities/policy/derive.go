@@ -83,9 +83,8 @@ func riskOf(key string) Risk {
 	return RiskCritical
 }
 
-// DeriveIsolation gives the weakest class that may carry the keys (S1-35, S1-36,
-// DESIGN section 6): t3 if any is privileged, else t2 if any is network, else t1
-// if any is data or may start processes, else t0. A key of no known category
+// DeriveIsolation gives the weakest class that may carry the keys (S1-35, S1-36): t3
+// if any is privileged, else t2 if any is network, else t1 if any is data or may start processes, else t0. A key of no known category
 // needs t3.
 func DeriveIsolation(keys []string) capabilities.IsolationClass {
 	class := capabilities.ClassT0
@@ -130,8 +129,7 @@ var keyConsents = map[string]catalog.Consent{
 	"data.access.pii_masked": catalog.ConsentCall,
 }
 
-// DeriveConsent gives the longest permission a person may give for keys (DESIGN
-// section 6): one call for secrets, administration and commands, a lease for
+// DeriveConsent gives the longest permission a person may give for keys: one call for secrets, administration and commands, a lease for
 // input, screen, camera, microphone, clipboard and location, a session for what is
 // safe. No keys at all need no consent; a key of no known category gets one call.
 func DeriveConsent(keys []string) catalog.Consent {

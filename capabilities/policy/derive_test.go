@@ -28,7 +28,7 @@ func TestDerive(t *testing.T) {
 		{[]string{"execution.proc.spawn"}, "t1", RiskHigh},
 		{[]string{"data.write.temp"}, "t1", RiskLow},
 		{[]string{"ui.action.confirm_destructive"}, "t0", RiskMedium},
-		// Device keys (DESIGN section 6).
+		// Device keys.
 		{[]string{"network.browser.session"}, "t2", RiskMedium},
 		{[]string{"execution.browser.script", "network.browser.session"}, "t2", RiskMedium},
 		{[]string{"data.read.screen"}, "t1", RiskHigh},

@@ -243,7 +243,7 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 // OpenEnvelope reads the bytes of an envelope as a node receives them. Only the
 // exact canonical form is accepted, so that hash and content are one thing; what
 // it says is not derived again: it is the gateway's decision, and the caller
-// compares it with the call (DESIGN section 4, hop 9).
+// compares it with the call (hop 9 of docs/architecture.md).
 func OpenEnvelope(data []byte) (*Sealed, error) {
 	if len(data) > MaxEnvelopeBytes {
 		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "the envelope is larger than %d bytes", MaxEnvelopeBytes)
@@ -431,7 +431,7 @@ func sortedKeys(keys []string) []string {
 	return slices.Compact(out)
 }
 
-// snapshotID addresses {policy, entities, delta} (DESIGN section 4, hop 4).
+// snapshotID addresses {policy, entities, delta} (hop 4 of docs/architecture.md).
 func snapshotID(in EnvelopeInput, x *Escalation) string {
 	b := make([]byte, 0, 512)
 	b = append(b, `{"delta":`...)

@@ -375,7 +375,7 @@ func (e *Engine) index() {
 	e.degraded = &partition{}
 	for _, r := range e.rules {
 		// A permit for everything is no acceptance of a weaker class: that has to be
-		// said in so many words (DESIGN section 14, last row).
+		// said in so many words.
 		if scopeCovers(r.ast.Action, degraded, nil, !r.permit) {
 			e.degraded.add(r)
 		}

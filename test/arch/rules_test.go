@@ -69,3 +69,19 @@ func TestRulesAreFound(t *testing.T) {
 		}
 	}
 }
+
+// What stands in the tree can be read by whoever has the tree. (The words are written in
+// two parts so that this file does not match.)
+func TestNoReferenceLeadsOut(t *testing.T) {
+	outside := regexp.MustCompile(`DESIG` + `N(\.md)?\s*(//\s*)?(section|promise|[0-9])`)
+	all := readTree(t)
+	for _, name := range all.files {
+		data := all.read(t, name)
+		if !isText(data) {
+			continue
+		}
+		for _, at := range outside.FindAllIndex(data, -1) {
+			t.Errorf("%s:%d refers to a document that is not in the tree: say the sentence, or name a page of docs", name, 1+strings.Count(string(data[:at[0]]), "\n"))
+		}
+	}
+}
