@@ -438,17 +438,18 @@ func TestOverridesDecide(t *testing.T) {
 	r := fresh(t, time.Millisecond)
 	for _, c := range []struct {
 		tool         capabilities.ToolID
-		privileged   bool
+		always       bool
 		also         string // a rule of the site's own
 		permit, deny policy.Effect
 	}{
-		{"tool.desktop.screenshot", false, "", policy.Allow, policy.Deny},
+		{"tool.browser.upload-file", false, "", policy.Allow, policy.Deny},
+		{"tool.desktop.screenshot", true, "", policy.Ask, policy.Deny},
 		{"tool.desktop.mouse", true, "", policy.Ask, policy.Deny},
-		{"tool.desktop.screenshot", false, "forbid (principal, action, resource) unless { context.consent };", policy.Ask, policy.Deny},
+		{"tool.browser.upload-file", false, "forbid (principal, action, resource) unless { context.consent };", policy.Ask, policy.Deny},
 	} {
 		r.advance(time.Minute)
 		a := ask()
-		a.Tool, a.Privileged, a.Forbidden = c.tool, c.privileged, c.also != ""
+		a.Tool, a.Always, a.Forbidden = c.tool, c.always, c.also != ""
 		<-r.await(a)
 		w := r.waiting()
 		if len(w.Overrides) != 2 || (w.Overrides[0].Note == "") != (c.permit == policy.Allow) {

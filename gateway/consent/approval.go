@@ -19,26 +19,26 @@ import (
 
 // Ask is the question whether one call may go on.
 type Ask struct {
-	Call       capabilities.CallID
-	Principal  capabilities.PrincipalID
-	Role       string
-	Tool       capabilities.ToolID
-	Title      string // what the tool does, for people
-	Node       capabilities.NodeID
-	NodeLabel  string
-	Lane       capabilities.LaneID
-	Args       []byte         // canonical; a keyed digest of them is kept, and they while the question is open
-	Evidence   map[string]any // those arguments that may be recorded
-	Risk       string
-	Snapshot   string
-	Policies   []string // the rules that want a person
-	Why        []string // what those rules say about it
-	Keys       []string // what the call may touch with a yes
-	Escalated  []string // those of Keys that only the yes adds, once
-	Envelope   *policy.Summary
-	Privileged bool // it declares privileged keys
-	Forbidden  bool // a rule that forbids it without a person is among Policies
-	Reach      Reach
+	Call      capabilities.CallID
+	Principal capabilities.PrincipalID
+	Role      string
+	Tool      capabilities.ToolID
+	Title     string // what the tool does, for people
+	Node      capabilities.NodeID
+	NodeLabel string
+	Lane      capabilities.LaneID
+	Args      []byte         // canonical; a keyed digest of them is kept, and they while the question is open
+	Evidence  map[string]any // those arguments that may be recorded
+	Risk      string
+	Snapshot  string
+	Policies  []string // the rules that want a person
+	Why       []string // what those rules say about it
+	Keys      []string // what the call may touch with a yes
+	Escalated []string // those of Keys that only the yes adds, once
+	Envelope  *policy.Summary
+	Always    bool // it is asked about at every call, whatever a rule permits
+	Forbidden bool // a rule that forbids it without a person is among Policies
+	Reach     Reach
 	// User says that policy names the person at the MCP client as one who may answer.
 	User bool
 	// Quick says that the surface asks the person at the client itself: it is told at

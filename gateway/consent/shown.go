@@ -162,8 +162,8 @@ func overrides(a *Ask) []Override {
 	if a.Forbidden {
 		permit.Note = "A rule that forbids this without a person asks for one; only changing that rule changes it."
 	}
-	if a.Privileged {
-		permit.Note = "Tools with privileged keys always ask; this rule alone does not change that."
+	if a.Always {
+		permit.Note = "This tool always asks; this rule alone does not change that."
 	}
 	return []Override{permit, forbid}
 }

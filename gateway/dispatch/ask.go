@@ -32,7 +32,7 @@ func (v *decided) questionOf(node policy.Node) consent.Ask {
 		Lane: v.req.Lane, Args: v.args.Canonical, Evidence: v.shown(v.desc.EvidenceArgs(v.args.Canonical)), Risk: string(risk(v.desc, profile)),
 		Snapshot: v.engine.SnapshotID(), Policies: v.verdict.Determining, Why: advice.Why, User: advice.User, Quick: advice.User && v.req.Elicits, Defer: advice.Defer, Task: v.req.Task,
 		Token: v.req.Token, Purpose: v.args.Purpose, Self: v.req.Self,
-		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Privileged: profile.Privileged, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Longest: longest(v.desc.Consent, profile),
+		Keys: v.keysWithYes(profile), Escalated: v.verdict.Escalated, Envelope: v.sealed.Summary(), Always: profile.Asks, Forbidden: advice.Forbids, Reach: reach(v.desc, v.args.Canonical), Longest: longest(v.desc.Consent, profile),
 	}
 }
 
