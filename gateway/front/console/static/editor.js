@@ -22,7 +22,7 @@ function number(gutter, count, wrong) {
   if (gutter.childElementCount === count && !wrong) return;
   gutter.replaceChildren(...Array.from({ length: count }, (_, i) => {
     const line = document.createElement("span");
-    line.textContent = i + 1;
+    line.textContent = String(i + 1);
     if (i + 1 === wrong) line.className = "wrong";
     return line;
   }));
