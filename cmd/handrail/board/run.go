@@ -58,6 +58,7 @@ func Run(ctx context.Context, g Gateway, w Words, in, out *os.File) error {
 
 // model is the board as bubbletea runs it: Update takes keys, sizes and news, View draws.
 type model struct {
+	//lint:ignore containedctx the life of the board
 	ctx     context.Context
 	gateway Gateway
 	board   board
