@@ -100,7 +100,7 @@ fuzz: ## every fuzz target for a short time each (SECONDS=5)
 
 cross: ## compile for every supported system
 	@.ci/setup build
-	HANDRAIL_CROSS=all go test -count=1 -run CrossCompile -v ./test/arch
+	HANDRAIL_CROSS=all go test -count=1 -timeout 30m -run CrossCompile -v ./test/arch
 
 suite: setup build ## the browser's capability suite by the built binary, its report in dist/suite (SUITE="--run REGEXP")
 	bin/handrail ci --browser-sandbox auto -- bin/handrail suite browser --report dist/suite $(SUITE)
