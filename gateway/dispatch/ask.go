@@ -132,7 +132,7 @@ func reachesNetwork(d *catalog.Descriptor) bool {
 }
 
 // domainGrant is the key by which an envelope confines a browser's lane to a host
-// (docs/decisions.md, 25).
+// (docs/decisions/025-grants-narrow-lanes.md).
 const domainGrant = "network.egress.domain_allowlist:"
 
 // narrowed is what the scope of a person's grant leaves of the network, for tools
