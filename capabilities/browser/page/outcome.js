@@ -223,6 +223,7 @@ let following = null;
 function follow() {
   following?.stop();
   const w = current;
+  /** @type {Record<string, any>} */
   const f = following = {changed: !!w && (w.found === 'the page changed' || w.later.some(c => !c.before && !c.again))};
   f.look = records => {
     for (const r of records) {
