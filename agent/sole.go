@@ -22,7 +22,8 @@ func (a *Agent) SoleUser(tools ...capabilities.ToolID) (sole capabilities.Princi
 		}
 		for i := range log.Records {
 			r := &log.Records[i]
-			if r.Kind != journal.KindStarted && r.Kind != journal.KindHeld || !r.Time().Before(a.made) || !slices.Contains(tools, r.Tool) {
+			called := r.Kind == journal.KindStarted || r.Kind == journal.KindHeld // KindHeld: written by earlier versions
+			if !called || !r.Time().Before(a.made) || !slices.Contains(tools, r.Tool) {
 				continue
 			}
 			if r.Principal == "" || known && r.Principal != sole {

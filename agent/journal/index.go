@@ -29,7 +29,6 @@ type entry struct {
 	segment uint64
 	failed  uint32 // place in failures, from 1; 0: none
 	state   uint8  // place in states
-	held    bool
 }
 
 var states = [...]wire.CallState{wire.StateNeverStarted, wire.StateRunning, wire.StateFinished, wire.StateUnknown}
@@ -37,7 +36,6 @@ var states = [...]wire.CallState{wire.StateNeverStarted, wire.StateRunning, wire
 // known is what the journal knows of a call.
 type known struct {
 	state   wire.CallState
-	held    bool   // its ticket is on disk, and it has not started
 	segment uint64 // the file that says so
 	// failed is how a call that did not succeed ended: that needs no kept answer to
 	// be told, and the code of a failure is in the record.
@@ -49,7 +47,7 @@ func (x *index) get(call capabilities.CallID) (k known, ok bool) {
 	if !ok {
 		return known{}, false
 	}
-	k = known{state: states[e.state], held: e.held, segment: e.segment}
+	k = known{state: states[e.state], segment: e.segment}
 	if e.failed > 0 {
 		k.failed = &x.failures[e.failed-1]
 	}
@@ -57,7 +55,7 @@ func (x *index) get(call capabilities.CallID) (k known, ok bool) {
 }
 
 func (x *index) set(call capabilities.CallID, k known) {
-	e := entry{segment: k.segment, held: k.held, state: uint8(slices.Index(states[:], k.state))}
+	e := entry{segment: k.segment, state: uint8(slices.Index(states[:], k.state))}
 	if k.failed != nil {
 		at := slices.IndexFunc(x.failures, func(a wire.Answer) bool {
 			return a.Status == k.failed.Status && a.Code == k.failed.Code && a.Effect == k.failed.Effect

@@ -37,10 +37,10 @@ type Options struct {
 // Kinds of entries and their fields, in order. Fields may be added at the end: a
 // reader takes what is there.
 const (
-	// KindHeld: the fields of KindStarted. The ticket lies here and may run at the
-	// gateway's word; of those that do, KindStarted follows.
+	// KindHeld, written by earlier versions: the fields of KindStarted. The ticket waited for
+	// the gateway's word; of those that ran, KindStarted follows.
 	KindHeld = "call.held"
-	// KindWithdrawn: call. A held one that will never run.
+	// KindWithdrawn, written by earlier versions: call. A held one that never ran.
 	KindWithdrawn = "call.withdrawn"
 	// KindStarted: call, tool, lane, sequence (uint64 BE), SHA-256 of the envelope,
 	// keyed digest of the arguments, principal, the gateway's grant of a person's; of a
@@ -84,7 +84,6 @@ type Journal struct {
 	index   index
 	answers answers
 	notes   budget
-	lapses  budget // of held ones that do not run
 	ruled   string // the owner's rules that the last record of them names
 
 	syncing bool
@@ -259,7 +258,7 @@ func (j *Journal) replay(data []byte, walk *chain.Walker, file *segment) (off in
 		} else if len(entry.Fields) > 0 {
 			call := capabilities.CallID(entry.Fields[0])
 			switch entry.Kind {
-			case KindWithdrawn:
+			case KindWithdrawn: // written by earlier versions, as is KindHeld
 				j.index.set(call, known{state: wire.StateNeverStarted, segment: file.first})
 			case KindStarted, KindHeld:
 				// If no end follows, it died with its process.
@@ -322,15 +321,10 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 	return nil
 }
 
-// Started records that a call begins and returns once that is on disk; for a held
-// call that its ticket lies here is there already, and that is enough for no process to
-// run it again. A call that was started before is CodeTicketReplayed; a disk that
-// fails is CodeLedgerUnavailable.
+// Started records that a call begins and returns once that is on disk. A call that
+// the journal knows already is CodeTicketReplayed; a disk that fails is
+// CodeLedgerUnavailable.
 func (j *Journal) Started(ctx context.Context, t *wire.Ticket) error {
-	return j.begin(ctx, t, KindStarted)
-}
-
-func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error {
 	if err := ctx.Err(); err != nil {
 		return capabilities.Wrap(capabilities.CodeCancelled, err, "")
 	}
@@ -345,16 +339,11 @@ func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error 
 		j.mu.Unlock()
 		return err
 	}
-	k, ok := j.index.get(t.Call)
-	if ok && !(k.held && kind == KindStarted) {
+	if _, ok := j.index.get(t.Call); ok {
 		j.mu.Unlock()
 		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
 	}
-	if kind == KindHeld && !j.lapses.take(j.opts.Now()) {
-		j.mu.Unlock()
-		return nil
-	}
-	err := j.appendLocked(spare, kind, func(b []byte) []byte {
+	err := j.appendLocked(spare, KindStarted, func(b []byte) []byte {
 		b = chain.AppendField(b, t.Call)
 		b = chain.AppendField(b, t.Tool)
 		b = chain.AppendField(b, t.Lane)
@@ -372,12 +361,7 @@ func (j *Journal) begin(ctx context.Context, t *wire.Ticket, kind string) error 
 		j.mu.Unlock()
 		return err
 	}
-	j.index.set(t.Call, known{state: wire.StateRunning, held: kind == KindHeld, segment: j.files[len(j.files)-1].first})
-	if k.held {
-		j.lapses.giveBack()
-		j.mu.Unlock()
-		return nil
-	}
+	j.index.set(t.Call, known{state: wire.StateRunning, segment: j.files[len(j.files)-1].first})
 	return j.awaitSync() // unlocks
 }
 

@@ -123,6 +123,48 @@ func TestStatesOverALife(t *testing.T) {
 	start(t, j, "e")
 }
 
+func TestWhatEarlierVersionsWrote(t *testing.T) {
+	o := options(t.TempDir())
+	j := openWith(t, o)
+	write := func(kind string, fields ...string) {
+		t.Helper()
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if err := j.noteLocked(kind, fields...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := []string{"held", "withdrawn", "finished"}
+	for _, id := range ids {
+		write(KindHeld, id, "tool.browser.click", "lane-1", "12345678", "envelope", "digest", "bot")
+	}
+	write(KindWithdrawn, "withdrawn")
+	write(KindStarted, "finished", "tool.browser.click", "lane-1", "12345678", "envelope", "digest", "bot")
+	write(KindFinished, "finished", "ok", "", "confirmed", "digest")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := Read(o.Dir, o.Chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := log.Records[0]; r.Call != "held" || r.Tool != "tool.browser.click" || r.Lane != "lane-1" || r.Principal != "bot" {
+		t.Errorf("%+v", r)
+	}
+	if r := log.Records[3]; r.Kind != KindWithdrawn || r.Call != "withdrawn" {
+		t.Errorf("%+v", r)
+	}
+	j = openWith(t, o)
+	wantState(t, j, "held", wire.StateUnknown)
+	wantState(t, j, "withdrawn", wire.StateNeverStarted)
+	wantState(t, j, "finished", wire.StateFinished)
+	for _, id := range ids {
+		if err := j.Started(t.Context(), ticket(id)); capabilities.CodeOf(err) != capabilities.CodeTicketReplayed {
+			t.Errorf("%s starts: %v", id, err)
+		}
+	}
+}
+
 func TestNothingReadableOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	j := openWith(t, options(dir))

@@ -111,9 +111,6 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// giveBack undoes one take.
-func (b *budget) giveBack() { b.left = min(notesAtOnce, b.left+1) }
-
 func grantIn(grants []string) string {
 	for _, g := range grants {
 		if id, ok := strings.CutPrefix(g, policy.GrantPrefix); ok {

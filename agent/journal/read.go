@@ -182,13 +182,13 @@ func recordOf(e chain.Entry, hash chain.Hash) Record {
 		return ""
 	}
 	switch e.Kind {
-	case KindStarted, KindHeld:
+	case KindStarted, KindHeld: // held ones were written by earlier versions
 		r.Call, r.Tool, r.Lane = capabilities.CallID(text(0)), capabilities.ToolID(text(1)), capabilities.LaneID(text(2))
 		r.Envelope, r.Principal, r.Grant = hex.EncodeToString([]byte(text(4))), capabilities.PrincipalID(text(6)), text(7)
 		r.Parent = capabilities.CallID(text(8))
 	case KindFinished:
 		r.Call, r.Status, r.Code, r.Effect = capabilities.CallID(text(0)), capabilities.Status(text(1)), capabilities.Code(text(2)), capabilities.Effect(text(3))
-	case KindWithdrawn:
+	case KindWithdrawn: // written by earlier versions
 		r.Call = capabilities.CallID(text(0))
 	case KindRefused:
 		r.Call, r.Tool, r.Lane = capabilities.CallID(text(0)), capabilities.ToolID(text(1)), capabilities.LaneID(text(2))

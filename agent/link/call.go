@@ -99,18 +99,11 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 			cancel(capabilities.Wrap(capabilities.CodeCancelled, errors.Join(capabilities.ErrCut, cause), ""))
 		}
 	})
-	unhold, ok := l.hold(t)
-	if !ok {
-		stream.CancelRead(wire.ResetRefused)
-		stream.CancelWrite(wire.ResetRefused)
-		return
-	}
-	defer unhold()
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
 		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
-	}, before: func() { unwatch() }, unhold: unhold, steps: t.Steps}
+	}, before: func() { unwatch() }, steps: t.Steps}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.
 	sink.Answer(wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeInternal}, nil)
@@ -133,7 +126,6 @@ type sink struct {
 	reader *wire.Reader // of the gateway's direction
 	log    func(error)
 	before func() // runs before the answer: the stream's end is ours from then on
-	unhold func() // runs when a held ticket waits no longer
 	steps  bool   // the call may ask for steps
 
 	mu       sync.Mutex

@@ -24,9 +24,6 @@ import (
 // it.
 type Sink interface {
 	Progress(p wire.Progress)
-	// Go waits for the word that a held ticket may run. With an error it never may, and
-	// the gateway knows. Before anything else.
-	Go(ctx context.Context) error
 	// Accept sends the node's key for a secret and waits for what the gateway seals
 	// to it. At most once, before anything else.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)
@@ -127,7 +124,6 @@ type Link struct {
 	rotatedAt time.Time
 
 	active atomic.Int32   // calls that run
-	held   atomic.Int32   // tickets that wait for their word
 	calls  sync.WaitGroup // they may outlive their connection
 
 	current atomic.Pointer[session] // nil: not connected
@@ -298,7 +294,7 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node, h.Holds, h.Steps, h.TakesDone, h.Asks = wire.Version, wire.MinVersion, l.id.Node, true, true, true, l.opts.OnQuestions != nil
+	h.Version, h.MinVersion, h.Node, h.Steps, h.TakesDone, h.Asks = wire.Version, wire.MinVersion, l.id.Node, true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

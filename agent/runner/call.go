@@ -23,18 +23,16 @@ type arrived struct {
 	t      *wire.Ticket
 	sink   Sink
 	log    *slog.Logger
-	at     time.Time               // its lifetime counts from here
-	began  time.Time               // the call's own time counts from here
+	at     time.Time               // its lifetime and the call's own time count from here
 	cancel context.CancelCauseFunc // ends the call and all that belongs to it
 }
 
 // Serve carries out one ticket and answers through sink exactly once. ctx ends
 // when the gateway gives the call up.
 func (r *Runner) Serve(ctx context.Context, t *wire.Ticket, sink Sink) {
-	now := time.Now()
-	c := &arrived{r: r, t: t, sink: sink, at: now, began: now, log: r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane)}
+	c := &arrived{r: r, t: t, sink: sink, at: time.Now(), log: r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane)}
 	answer, blobs := c.serve(ctx)
-	answer.DurationUS = uint64(time.Since(c.began).Microseconds())
+	answer.DurationUS = uint64(time.Since(c.at).Microseconds())
 	answer.Clip()
 	if answer.Code == capabilities.CodeResultTooLarge {
 		blobs = nil
@@ -55,13 +53,6 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 	defer c.r.leave(c.t.Call)
 	if c.t.Parent != "" {
 		return refusal(capabilities.Errorf(capabilities.CodeTicketInvalid, "no call of this node asked for that step")), nil
-	}
-	if c.t.Held {
-		withdraw, err := c.hold(ctx)
-		defer withdraw()
-		if err != nil {
-			return conclude(ctx, capabilities.Output{}, err), nil
-		}
 	}
 	a, no := c.admit(ctx)
 	if no != nil {

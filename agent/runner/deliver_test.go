@@ -18,9 +18,6 @@ func (m *memory) Started(context.Context, *wire.Ticket) error {
 	return nil
 }
 
-func (m *memory) Held(context.Context, *wire.Ticket) error { return nil }
-func (m *memory) Withdrawn(capabilities.CallID) error      { return nil }
-
 func (m *memory) Finished(_ capabilities.CallID, a *wire.Answer) error {
 	m.said = append(m.said, "finished "+string(a.Code))
 	return nil

@@ -2,7 +2,6 @@
 // phase takes the former's value, so no phase can be left out or come early.
 //
 //	Serve   a ticket arrives; from here on its call counts as running
-//	hold    a ticket that came ahead of its commit waits for the gateway's word
 //	admit   readiness, guard, catalog, schema, what is withheld from the caller    → admitted
 //	start   the journal has the start on disk; then the ticket's lifetime          → started
 //	run     the handler, within its deadline, observed                             → output
@@ -13,10 +12,9 @@
 // delivered secret keeps back. A step of a call takes the same way from admit on.
 //
 // Promises: only start makes a started, by the journal's durable record, and run takes
-// nothing else; a held ticket asks, shows and runs nothing before the gateway's word; a call
-// ID never starts twice, also across restarts; every ticket gets exactly one answer, except a
-// held one that was withdrawn; a deadline, a cancel, the stop switch and critical drift all
-// end the handler's context; a panic in a handler costs its own call only.
+// nothing else; a call ID never starts twice, also across restarts; every ticket gets exactly
+// one answer; a deadline, a cancel, the stop switch and critical drift all end the handler's
+// context; a panic in a handler costs its own call only.
 //
 // It must never import the gateway, a transport (agent/link) or a concrete
 // handler: handlers and the journal come in as interfaces.

@@ -26,11 +26,6 @@ type Journal interface {
 	// Started records the call durably before it returns. CodeTicketReplayed if the
 	// journal knows the call already.
 	Started(ctx context.Context, t *wire.Ticket) error
-	// Held records a ticket that may run later durably before it returns; Started then
-	// waits for nothing. It may leave out the record where too many came and never ran;
-	// Started is then as for any other. Withdrawn records that it never will run.
-	Held(ctx context.Context, t *wire.Ticket) error
-	Withdrawn(call capabilities.CallID) error
 	// Finished records the end, before the answer leaves. It does not wait for the
 	// disk: a lost "finished" is an unknown outcome, never a second run.
 	Finished(call capabilities.CallID, answer *wire.Answer) error
@@ -42,10 +37,6 @@ type Journal interface {
 // implements it over the call's stream.
 type Sink interface {
 	Progress(p wire.Progress)
-	// Go waits for the word that a held ticket may run, at most ten seconds; with an
-	// error it never may, and the answer says why if anybody still hears it. Before
-	// anything else.
-	Go(ctx context.Context) error
 	// Accept says that the call will be carried out and returns what the gateway then
 	// sealed to the key. At most once, before Progress and Answer.
 	Accept(ctx context.Context, a wire.Accept) (*wire.Sealed, error)

@@ -84,13 +84,10 @@ type sink struct {
 	answers  []wire.Answer
 	blobs    [][]byte
 	seal     func(key []byte) (*wire.Sealed, error)
-	word     func(ctx context.Context) error // what Go waits for
 	order    func(wire.Step) (*wire.StepOrder, error)
 	asked    []wire.Step
 	ends     []wire.StepEnd
 }
-
-func (s *sink) Go(ctx context.Context) error { return s.word(ctx) }
 
 func (s *sink) Step(_ context.Context, m wire.Step) (*wire.StepOrder, error) {
 	s.mu.Lock()

@@ -46,13 +46,12 @@ func (s *steps) take(ctx context.Context, c capabilities.StepCall) (capabilities
 	if t == nil {
 		return capabilities.Output{}, stepError(order.Code, order.Message, order.Hint, order.Details)
 	}
-	now := time.Now()
 	step := &arrived{
-		r: p.r, t: t, sink: p.sink, at: now, began: now,
+		r: p.r, t: t, sink: p.sink, at: time.Now(),
 		log: p.r.opts.Log.With("call", t.Call, "tool", t.Tool, "lane", t.Lane, "parent", t.Parent),
 	}
 	out, answer := s.serve(ctx, step, tool, c.Run)
-	answer.DurationUS = uint64(time.Since(step.began).Microseconds())
+	answer.DurationUS = uint64(time.Since(step.at).Microseconds())
 	p.sink.StepEnded(wire.StepEnd{Number: order.Number, Answer: answer})
 	if answer.Status != capabilities.StatusOK {
 		return capabilities.Output{}, stepError(answer.Code, answer.Message, answer.Hint, answer.Details)
@@ -120,7 +119,7 @@ func (s *started) answerStep(o output) (capabilities.Output, wire.Answer) {
 // ordered reports whether a ticket is for a step that this call asked for.
 func (s *steps) ordered(t *wire.Ticket, tool *catalog.Descriptor) bool {
 	p := s.parent.t
-	return t.Parent == p.Call && t.Tool == tool.Tool && t.Capability == tool.NodeCapability() && t.Lane == p.Lane && t.Node == p.Node && !t.Held && !t.Steps
+	return t.Parent == p.Call && t.Tool == tool.Tool && t.Capability == tool.NodeCapability() && t.Lane == p.Lane && t.Node == p.Node && !t.Steps
 }
 
 // stepError makes a refusal or failure of a step an error again.

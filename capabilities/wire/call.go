@@ -34,10 +34,7 @@ type Ticket struct {
 	// SiteEpoch that of the site's: an older one never runs.
 	StopEpoch uint64 `cbor:"13,keyasint"`
 	SiteEpoch uint64 `cbor:"20,keyasint,omitempty"`
-	// Held: the ticket came ahead of its commit and must not run before a Go on the
-	// same stream, ten seconds later at most. Only for nodes whose hello says Holds; its
-	// Args have at most MaxHeld bytes, and it delivers no secret.
-	Held bool `cbor:"21,keyasint,omitempty"`
+	// Key 21 is taken: earlier versions sent tickets ahead of their commit, and it said so.
 	// Steps: the call may take steps, so the gateway's direction of the stream stays open
 	// for their orders. Only for nodes whose hello says Steps.
 	Steps bool `cbor:"22,keyasint,omitempty"`
@@ -45,10 +42,6 @@ type Ticket struct {
 	Parent capabilities.CallID `cbor:"23,keyasint,omitempty"`
 	Step   uint32              `cbor:"24,keyasint,omitempty"`
 }
-
-// Go lets a held ticket run: its call is durable now. Whatever ends the stream
-// before it withdraws the ticket, and nothing runs.
-type Go struct{}
 
 // Progress is how far a running call is.
 type Progress struct {
@@ -134,9 +127,6 @@ type JournalState struct {
 // Kind is KindTicket.
 func (*Ticket) Kind() Kind { return KindTicket }
 
-// Kind is KindGo.
-func (*Go) Kind() Kind { return KindGo }
-
 // Kind is KindProgress.
 func (*Progress) Kind() Kind { return KindProgress }
 
@@ -149,12 +139,8 @@ func (*JournalAsk) Kind() Kind { return KindJournalAsk }
 // Kind is KindJournalState.
 func (*JournalState) Kind() Kind { return KindJournalState }
 
-func (*Go) check() error { return nil }
-
 func (t *Ticket) check() error {
 	switch {
-	case t.Held && len(t.Args) > MaxHeld:
-		return fmt.Errorf("the args of a held ticket are larger than %d bytes", MaxHeld)
 	case t.Call == "":
 		return errors.New("call is missing")
 	case t.Tool == "" || t.Capability == "" || t.Node == "":

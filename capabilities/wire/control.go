@@ -34,8 +34,9 @@ type Hello struct {
 	LogHead     *Head               `cbor:"12,keyasint,omitempty"`
 	SiteEpoch   uint64              `cbor:"13,keyasint,omitempty"` // of the site's stop switch, as the node knows it
 	SiteStopped bool                `cbor:"14,keyasint,omitempty"`
-	Holds       bool                `cbor:"15,keyasint,omitempty"` // takes held tickets
-	Steps       bool                `cbor:"16,keyasint,omitempty"` // asks for each step of a call
+	// Key 15 is taken: nodes of earlier versions said by it that they take such tickets as
+	// key 21 of Ticket marked.
+	Steps bool `cbor:"16,keyasint,omitempty"` // asks for each step of a call
 	// Addrs are the addresses of the device's interfaces, 4 or 16 bytes each; none: the
 	// node does not say.
 	Addrs     [][]byte `cbor:"17,keyasint,omitempty"`

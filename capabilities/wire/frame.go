@@ -45,12 +45,11 @@ type Kind uint8
 // Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
 // RotateAnswer, Stop, LaneClosed, SecretsDone, Questions, VerdictTaken. Call stream, gateway to node: one Ticket or one
 // JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
-// JournalState for each call that was asked about. A held Ticket is followed by the
-// gateway's Go, or by nothing. After a Ticket with Steps the node's Step and StepEnd come
-// between Progress, and the gateway's StepOrder for each Step. Where a secret is delivered, the
-// node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact
-// stream, opened by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom;
-// Chunk* from the node; ArtifactDone.
+// JournalState for each call that was asked about. After a Ticket with Steps the node's
+// Step and StepEnd come between Progress, and the gateway's StepOrder for each Step. Where a
+// secret is delivered, the node's Accept and the gateway's Sealed come between Ticket and
+// Progress. Artifact stream, opened by the gateway: ArtifactAsk; Artifact from the node;
+// ArtifactFrom; Chunk* from the node; ArtifactDone.
 const (
 	KindHello        Kind = 1
 	KindHelloAck     Kind = 2
@@ -79,18 +78,17 @@ const (
 	KindArtifact     Kind = 41
 	KindArtifactFrom Kind = 42
 	KindArtifactDone Kind = 43
-	KindGo           Kind = 44
-	KindStep         Kind = 45
-	KindStepOrder    Kind = 46
-	KindStepEnd      Kind = 47
-	KindSceneAsk     Kind = 48
-	KindScene        Kind = 49
+	// 44 is taken: it let such a ticket run as key 21 of Ticket marked.
+	KindStep      Kind = 45
+	KindStepOrder Kind = 46
+	KindStepEnd   Kind = 47
+	KindSceneAsk  Kind = 48
+	KindScene     Kind = 49
 )
 
 // Bounds on parts of frames, in bytes or entries.
 const (
 	MaxArgs      = 1 << 20   // Ticket.Args; the front's own gate is the same
-	MaxHeld      = 16 << 10  // Ticket.Args of a held ticket
 	MaxEnvelope  = 64 << 10  // Ticket.Envelope
 	MaxOutput    = 8 << 20   // Answer.Output
 	MaxDetails   = 16 << 10  // Answer.Details
@@ -136,7 +134,6 @@ var kinds = map[Kind]kindInfo{
 	KindVerdict:      {"verdict", 512, func() Message { return new(Verdict) }},
 	KindVerdictTaken: {"verdict-taken", 4 << 10, func() Message { return new(VerdictTaken) }},
 	KindTicket:       {"ticket", MaxArgs + MaxEnvelope + 32<<10, func() Message { return new(Ticket) }},
-	KindGo:           {"go", 8, func() Message { return new(Go) }},
 	KindStep:         {"step", MaxArgs + 1<<10, func() Message { return new(Step) }},
 	KindStepOrder:    {"step-order", MaxArgs + MaxEnvelope + 64<<10, func() Message { return new(StepOrder) }},
 	KindStepEnd:      {"step-end", 256 << 10, func() Message { return new(StepEnd) }},

@@ -72,7 +72,7 @@ func (o *StepOrder) check() error {
 		return errors.New("an order has either a ticket or a code")
 	case len(o.Code) > maxName || len(o.Message) > maxText || len(o.Hint) > maxText || len(o.Details) > MaxDetails:
 		return errors.New("a text is too long")
-	case o.Ticket != nil && (o.Ticket.Parent == "" || o.Ticket.Step != o.Number || o.Ticket.Held):
+	case o.Ticket != nil && (o.Ticket.Parent == "" || o.Ticket.Step != o.Number):
 		return errors.New("the ticket is not of this step")
 	}
 	if o.Ticket != nil {

@@ -30,7 +30,7 @@ func samples() []Message {
 	failed := Answer{Status: capabilities.StatusError, Code: capabilities.CodeElementNotFound, Message: "no", Hint: "snap", Details: []byte(`{}`)}
 	args := []byte(`{"url":"about:blank"}`)
 	return []Message{
-		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Holds: true, Steps: true, Addrs: [][]byte{{10, 9, 0, 2}, bytes.Repeat([]byte{9}, 16)}},
+		&Hello{Version: 1, MinVersion: 1, Node: "n1", CatalogHash: [32]byte{1}, Agent: "0.1", StopEpoch: 3, Stopped: true, Platform: "linux", Arch: "amd64", Host: "desk", LogKey: bytes.Repeat([]byte{1}, 32), LogHead: head, Steps: true, Addrs: [][]byte{{10, 9, 0, 2}, bytes.Repeat([]byte{9}, 16)}},
 		&HelloAck{Version: 1, Gateway: "g1", Epoch: 4, HeartbeatMS: 10000, SequenceFloor: 77, GatewayHead: head, Allow: []string{"tyrum.browser.click"}, CatalogSkew: true},
 		&Heartbeat{Seq: 1, Active: 2, UptimeS: 3, Head: head, Addrs: [][]byte{{10, 9, 0, 3}}},
 		&HeartbeatAck{Seq: 1, Head: head},
@@ -45,8 +45,7 @@ func samples() []Message {
 		&Answer{Status: capabilities.StatusOK, Output: []byte("{}"), Did: &Did{Typed: 24, App: "Mousepad", Fields: 3}},
 		&Verdict{ID: "a-1", Digest: [32]byte{1, 2}, Allow: true}, &VerdictTaken{ID: "a-1", Allow: true, Code: capabilities.CodeConflict, Message: "answered"},
 		&Ticket{Call: "c1", Tool: "tool.browser.navigate", Capability: "tyrum.browser.navigate", Lane: "main", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Envelope: []byte(`{"v":1}`), Grants: []string{"network.browser.session"}, Sequence: 5, LifetimeMS: 5000, DeadlineMS: 30000, StopEpoch: 2},
-		&Ticket{Call: "c2", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 6, LifetimeMS: 5000, DeadlineMS: 30000, Held: true},
-		&Go{},
+		&Ticket{Call: "c2", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 6, LifetimeMS: 5000, DeadlineMS: 30000, Steps: true},
 		&Step{Number: 1, Tool: "tool.browser.click", Args: args},
 		&StepOrder{Number: 2, Code: capabilities.CodeDeniedByPolicy, Message: "no", Hint: "ask", Details: []byte(`{}`)},
 		&StepOrder{Number: 3, Ticket: &Ticket{Call: "c3", Tool: "tool.browser.click", Capability: "tyrum.browser.click", Node: "n1", Args: args, ArgsDigest: sha256.Sum256(args), Sequence: 7, Parent: "c1", Step: 3}},
@@ -200,7 +199,7 @@ func TestReaderRefuses(t *testing.T) {
 // A ticket, a step's too, with a field this side does not know is refused, because the field
 // may be a limit; other frames ignore it.
 func TestUnknownFields(t *testing.T) {
-	extra := func(m Message) []byte {
+	extra := func(m Message, key int) []byte {
 		body, err := cbor.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +208,7 @@ func TestUnknownFields(t *testing.T) {
 		if err := cbor.Unmarshal(body, &fields); err != nil {
 			t.Fatal(err)
 		}
-		fields[60] = "new"
+		fields[key] = true
 		body, err = cbor.Marshal(fields)
 		if err != nil {
 			t.Fatal(err)
@@ -217,9 +216,11 @@ func TestUnknownFields(t *testing.T) {
 		return body
 	}
 	for _, m := range samples() {
-		_, err := Decode(m.Kind(), extra(m))
-		if wantErr := m.Kind() == KindTicket || m.Kind() == KindStepOrder; (err != nil) != wantErr {
-			t.Errorf("%s with an unknown field: %v", m.Kind(), err)
+		for _, key := range []int{21, 60} { // 21: not to run yet, by the word of earlier versions
+			_, err := Decode(m.Kind(), extra(m, key))
+			if wantErr := m.Kind() == KindTicket || m.Kind() == KindStepOrder; (err != nil) != wantErr {
+				t.Errorf("%s with an unknown field: %v", m.Kind(), err)
+			}
 		}
 	}
 }
@@ -236,7 +237,6 @@ func TestBoundsHoldBothWays(t *testing.T) {
 		with(func(t *Ticket) { t.Lane = capabilities.LaneID(long) }),
 		with(func(t *Ticket) { t.Args = nil }),
 		with(func(t *Ticket) { t.Args = make([]byte, MaxArgs+1) }),
-		with(func(t *Ticket) { t.Args, t.Held = make([]byte, MaxHeld+1), true }),
 		with(func(t *Ticket) { t.Envelope = make([]byte, MaxEnvelope+1) }),
 		with(func(t *Ticket) { t.Grants = make([]string, maxGrants+1) }),
 		with(func(t *Ticket) { t.Grants = []string{""} }),

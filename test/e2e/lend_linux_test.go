@@ -310,7 +310,6 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 		switch {
 		case r.Call == further.Call:
 			t.Errorf("the refused call reached the device: %+v", r)
-		case r.Kind == journal.KindHeld: // ahead of its commit or after it: the story is the same
 		case r.Call != "":
 			if r.Principal != "bot" && r.Kind == journal.KindStarted {
 				t.Errorf("the device has it of %q", r.Principal)
