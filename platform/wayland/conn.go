@@ -99,13 +99,12 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	c.objects[1] = &object{id: 1, iface: wlDisplay, version: 1, handle: c.display}
 	go c.read()
 	if _, err = c.create(1, displayGetRegistry, wlRegistry, 1, c.registry); err == nil {
-		err = c.Sync(ctx)
+		err = c.Sync(ctx) // the globals have come
+	}
+	if err == nil {
+		err = c.Sync(ctx) // so has what they said of themselves
 	}
 	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	if err := c.Sync(ctx); err != nil {
 		_ = c.Close()
 		if errors.Is(err, platform.ErrLost) {
 			return nil, &platform.MissingError{What: fmt.Sprintf("What listens at %s is no Wayland compositor: %v.", path, err),
