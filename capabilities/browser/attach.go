@@ -53,11 +53,13 @@ func (l *lane) attached(ctx context.Context) (*chrome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !c.headless {
+		l.h.windows(l)
+	}
 	l.mu.Lock()
 	ended := l.ended
 	if !ended {
 		l.chrome, l.context, l.egress, l.files = c, "", nil, nil
-		l.headed = l.headed || !c.headless
 	}
 	l.mu.Unlock()
 	if ended {

@@ -152,15 +152,16 @@ type Handler struct {
 
 	pausing sync.Mutex // taken before mu: Pause, and what is attached meanwhile
 
-	mu      sync.Mutex
-	closed  bool
-	lanes   map[capabilities.LaneID]*lane
-	chromes map[bool]*chrome   // by headless
-	running map[*chrome]bool   // all that live, but a person's own
-	homes   map[string]*chrome // by a profile's folder: the latest that had it
-	keeping bool               // a secret lies in the clipboard; see keep.go
-	idle    *time.Timer
-	expiry  *time.Timer // ends lanes that nobody uses
+	mu       sync.Mutex
+	closed   bool
+	lanes    map[capabilities.LaneID]*lane
+	windowed map[capabilities.LaneID]bool // see windows
+	chromes  map[bool]*chrome             // by headless
+	running  map[*chrome]bool             // all that live, but a person's own
+	homes    map[string]*chrome           // by a profile's folder: the latest that had it
+	keeping  bool                         // a secret lies in the clipboard; see keep.go
+	idle     *time.Timer
+	expiry   *time.Timer // ends lanes that nobody uses
 }
 
 var (
@@ -249,7 +250,7 @@ func New(o Options) (*Handler, error) {
 	life, kill := context.WithCancel(context.Background())
 	h := &Handler{
 		o: o, rules: rules, attach: attach, log: o.Log, starting: make(chan struct{}, 1), life: life, kill: kill,
-		lanes: map[capabilities.LaneID]*lane{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
+		lanes: map[capabilities.LaneID]*lane{}, windowed: map[capabilities.LaneID]bool{}, chromes: map[bool]*chrome{}, running: map[*chrome]bool{}, homes: map[string]*chrome{},
 	}
 	h.gateway.Store(&gateway)
 	if err := h.allowSchemes(); err != nil {
@@ -417,6 +418,7 @@ func (h *Handler) CloseLane(id capabilities.LaneID) {
 	h.mu.Lock()
 	l := h.lanes[id]
 	delete(h.lanes, id)
+	delete(h.windowed, id)
 	h.mu.Unlock()
 	if l != nil {
 		l.end()

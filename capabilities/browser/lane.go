@@ -38,7 +38,6 @@ type lane struct {
 	shots    int     // snapshots that got an ID
 	recall   recall
 	nextRef  int  // refs are never used twice in a lane, whatever the tab or page
-	headed   bool // it had pages in windows of the desktop; stays so, for what they kept
 	retired  bool // closed by its own close tool: a later call opens a new one
 	typed    typedSecrets
 	copied   string // by key, for its own pasting; see clipboard.go
@@ -154,11 +153,13 @@ func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	c.mu.Lock()
 	c.contexts[id] = l
 	c.mu.Unlock()
+	if !c.headless {
+		l.h.windows(l)
+	}
 	l.mu.Lock()
 	ended = l.ended
 	if !ended {
 		l.chrome, l.context, l.egress = c, id, out
-		l.headed = l.headed || !c.headless
 	}
 	emulated := l.emulated
 	out.SetOffline(emulated.isOffline())

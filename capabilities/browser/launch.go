@@ -74,6 +74,7 @@ func launch(c *call) (capabilities.Output, error) {
 	}
 	chrome, err := l.ready(c.ctx)
 	if err == nil && state != nil {
+		c.h.windows(l) // it may come from one
 		err = c.restore(chrome, state)
 	}
 	if err == nil {

@@ -58,11 +58,11 @@ func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	l.h.mu.Lock()
 	l.h.homes[w.home] = c
 	l.h.mu.Unlock()
+	l.h.windows(l) // an earlier lane may have had it in one
 	l.mu.Lock()
 	ended := l.ended
 	if !ended {
 		l.chrome, l.context, l.egress = c, "", out
-		l.headed = l.headed || !c.headless
 	}
 	emulated := l.emulated
 	out.SetOffline(emulated.isOffline())
