@@ -17,7 +17,7 @@ const lookTime = 2 * time.Second
 // window is one that somebody pasted into; without a ref it is the whole desktop, where
 // windows cannot be told apart.
 type window struct {
-	h   *call
+	h   *Handler
 	ref string
 }
 
@@ -43,14 +43,14 @@ func (h *Handler) Shows(_ capabilities.LaneID, p capabilities.Place) bool {
 func (h *call) focused(ctx context.Context) capabilities.Place {
 	d, err := h.desktop(ctx)
 	if err != nil || d.Windows == nil {
-		return window{h, ""}
+		return window{h.Handler, ""}
 	}
 	all, err := d.Windows.List(ctx)
 	if err != nil {
-		return window{h, ""}
+		return window{h.Handler, ""}
 	}
 	if i := slices.IndexFunc(all, func(w platform.Window) bool { return w.Focused }); i >= 0 {
-		return window{h, all[i].Ref}
+		return window{h.Handler, all[i].Ref}
 	}
 	return nil
 }
