@@ -29,19 +29,35 @@ CREATE TABLE principal_taint (
 ) WITHOUT ROWID;`
 )
 
-// memory is how long a lane or a principal that reads nothing more stays tainted.
-const memory = 30 * 24 * time.Hour
+const (
+	// memory is how long a lane or a principal stays tainted after the last read that the
+	// store knows of.
+	memory = 30 * 24 * time.Hour
+	// renewal is how old that read may be before another one is written: not every read
+	// costs a write.
+	renewal = 24 * time.Hour
+)
 
 // Book is what has been read. All methods are safe for concurrent use.
 type Book struct {
 	mu      sync.RWMutex
 	lanes   map[capabilities.LaneID][]string // sorted; never changed in place
 	readers map[capabilities.PrincipalID][]string
+	written map[mark]time.Time // when the read was that the store knows of
+}
+
+// mark is a taint of a lane, with no principal, or of a principal, with no lane.
+type mark struct {
+	in     capabilities.LaneID
+	who    capabilities.PrincipalID
+	family string
 }
 
 // New makes an empty book.
 func New() *Book {
-	return &Book{lanes: map[capabilities.LaneID][]string{}, readers: map[capabilities.PrincipalID][]string{}}
+	return &Book{
+		lanes: map[capabilities.LaneID][]string{}, readers: map[capabilities.PrincipalID][]string{}, written: map[mark]time.Time{},
+	}
 }
 
 // Of returns the taints of a lane, and of a principal in whatever lane, sorted; the slice is
@@ -60,7 +76,7 @@ func (t *Book) Of(in capabilities.LaneID, who capabilities.PrincipalID) []string
 
 // Load reads what an earlier process knew.
 func (t *Book) Load(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, `SELECT lane, '', taint FROM lane_taint UNION ALL SELECT '', principal, taint FROM principal_taint`)
+	rows, err := db.QueryContext(ctx, `SELECT lane, '', taint, since_ms FROM lane_taint UNION ALL SELECT '', principal, taint, since_ms FROM principal_taint`)
 	if err != nil {
 		return err
 	}
@@ -69,16 +85,17 @@ func (t *Book) Load(ctx context.Context, db *sql.DB) error {
 		var in capabilities.LaneID
 		var who capabilities.PrincipalID
 		var family string
-		if err := rows.Scan(&in, &who, &family); err != nil {
+		var since int64
+		if err := rows.Scan(&in, &who, &family, &since); err != nil {
 			return err
 		}
-		t.add(in, who, family)
+		t.add(in, who, family, time.UnixMilli(since))
 	}
 	return rows.Err()
 }
 
-// add taints a lane and a principal; what is empty is left out.
-func (t *Book) add(in capabilities.LaneID, who capabilities.PrincipalID, family string) {
+// add taints a lane and a principal, as written at that time; what is empty is left out.
+func (t *Book) add(in capabilities.LaneID, who capabilities.PrincipalID, family string, at time.Time) {
 	with := func(list []string) []string {
 		if slices.Contains(list, family) {
 			return list
@@ -89,35 +106,43 @@ func (t *Book) add(in capabilities.LaneID, who capabilities.PrincipalID, family 
 	defer t.mu.Unlock()
 	if in != "" {
 		t.lanes[in] = with(t.lanes[in])
+		t.written[mark{in: in, family: family}] = at
 	}
 	if who != "" {
 		t.readers[who] = with(t.readers[who])
+		t.written[mark{who: who, family: family}] = at
 	}
 }
 
-// MarkIn taints a lane and a principal with a tool's family as part of tx.
+// MarkIn taints a lane and a principal with a tool's family as part of tx, or says that they
+// read again.
 func (t *Book) MarkIn(tx *store.Tx, in capabilities.LaneID, who capabilities.PrincipalID, tool capabilities.ToolID, now time.Time) error {
 	family := tool.Family()
-	t.mu.RLock()
-	known := slices.Contains(t.lanes[in], family) && slices.Contains(t.readers[who], family)
-	t.mu.RUnlock()
-	if known {
+	if t.fresh(mark{in: in, family: family}, now) && t.fresh(mark{who: who, family: family}, now) {
 		return nil
 	}
-	if _, err := tx.Exec(`INSERT INTO lane_taint (lane, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (lane, taint) DO NOTHING`,
+	if _, err := tx.Exec(`INSERT INTO lane_taint (lane, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (lane, taint) DO UPDATE SET since_ms = excluded.since_ms`,
 		string(in), family, now.UnixMilli()); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(`INSERT INTO principal_taint (principal, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (principal, taint) DO NOTHING`,
+	if _, err := tx.Exec(`INSERT INTO principal_taint (principal, taint, since_ms) VALUES ($1, $2, $3) ON CONFLICT (principal, taint) DO UPDATE SET since_ms = excluded.since_ms`,
 		string(who), family, now.UnixMilli()); err != nil {
 		return err
 	}
-	tx.OnCommit(func() { t.add(in, who, family) })
+	tx.OnCommit(func() { t.add(in, who, family, now) })
 	return nil
 }
 
-// SweepIn forgets in the store what is older than memory; what this process knows it keeps
-// until it ends.
+// fresh reports whether the store knows of a read of m so late that another one adds nothing.
+func (t *Book) fresh(m mark, now time.Time) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	at, known := t.written[m]
+	return known && now.Sub(at) < renewal
+}
+
+// SweepIn forgets in the store what was not read again within memory; what this process
+// knows it keeps until it ends.
 func SweepIn(tx *store.Tx, now time.Time) error {
 	if _, err := tx.Exec(`DELETE FROM principal_taint WHERE since_ms < $1`, now.Add(-memory).UnixMilli()); err != nil {
 		return err
