@@ -24,17 +24,20 @@ const errorsFile = "../../docs/errors.md"
 // groups are the blocks of the list in capabilities/code.go, in order, by the code
 // each begins with.
 var groups = map[capabilities.Code]string{
-	capabilities.CodeInvalidRequest:     "The request",
-	capabilities.CodeNodeNotFound:       "Choosing a node",
-	capabilities.CodeDeniedByPolicy:     "Permission",
-	capabilities.CodeLedgerUnavailable:  "Carrying it out",
-	capabilities.CodeDeniedByNode:       "The device's last word",
-	capabilities.CodeExecutionFailed:    "Tools of the browser, and of any kind",
-	capabilities.CodeDesktopUnavailable: "Tools of the desktop",
-	capabilities.CodeSensorMissing:      "Camera and microphone",
-	capabilities.CodeSecretUnavailable:  "Secrets",
-	capabilities.CodePasteInvalid:       "Pairing",
-	capabilities.CodeLedgerCorrupt:      "The rest",
+	capabilities.CodeInvalidRequest:      "The request",
+	capabilities.CodeNodeNotFound:        "Choosing a node",
+	capabilities.CodeDeniedByPolicy:      "Permission",
+	capabilities.CodeLedgerUnavailable:   "Carrying it out",
+	capabilities.CodeDeniedByNode:        "The device's last word",
+	capabilities.CodeExecutionFailed:     "Tools of the browser, and of any kind",
+	capabilities.CodeDesktopUnavailable:  "Tools of the desktop",
+	capabilities.CodeSensorMissing:       "Camera and microphone",
+	capabilities.CodeSecretUnavailable:   "Secrets",
+	capabilities.CodePasteInvalid:        "Pairing",
+	capabilities.CodeLocationUnavailable: "Position",
+	capabilities.CodeArtifactUnavailable: "Files",
+	capabilities.CodePushUnavailable:     "Notices",
+	capabilities.CodeLedgerCorrupt:       "The rest",
 }
 
 // places are what people call the rooms that give a code, by the longest prefix.
@@ -64,10 +67,12 @@ func placeOf(dir string) string {
 	return places[best].words
 }
 
-// declared gives the constants of the list in their order: name and code.
-func declared(t *testing.T) (names []string, codes map[string]capabilities.Code) {
+// declared returns the constants of the list in their order, name and code, and the codes
+// that a block begins with: those after an empty line.
+func declared(t *testing.T) (names []string, codes map[string]capabilities.Code, blocks []capabilities.Code) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../capabilities/code.go", nil, 0)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "../../capabilities/code.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +82,7 @@ func declared(t *testing.T) (names []string, codes map[string]capabilities.Code)
 		if !ok || g.Tok != token.CONST {
 			continue
 		}
+		before := 0
 		for _, s := range g.Specs {
 			v := s.(*ast.ValueSpec)
 			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
@@ -85,9 +91,13 @@ func declared(t *testing.T) (names []string, codes map[string]capabilities.Code)
 			}
 			names = append(names, v.Names[0].Name)
 			codes[v.Names[0].Name] = capabilities.Code(text)
+			if set.Position(v.Pos()).Line != before+1 {
+				blocks = append(blocks, capabilities.Code(text))
+			}
+			before = set.Position(v.End()).Line
 		}
 	}
-	return names, codes
+	return names, codes, blocks
 }
 
 // givers finds, for each constant, the places of the product that mention it.
@@ -168,7 +178,7 @@ func exits(t *testing.T) (of map[string]string, otherwise string) {
 
 func errorsPage(t *testing.T) []byte {
 	t.Helper()
-	names, codes := declared(t)
+	names, codes, _ := declared(t)
 	given := givers(t)
 	exit, failed := exits(t)
 	exit["CodeAmbiguousNode"] = "by its reason"
@@ -216,9 +226,15 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s is not on the page", code)
 		}
 	}
-	for code := range groups {
-		if !code.Known() {
-			t.Errorf("a group begins with %s, which is no code", code)
+	_, _, blocks := declared(t)
+	for _, code := range blocks {
+		if groups[code] == "" {
+			t.Errorf("the block that begins with %s has no heading", code)
+		}
+	}
+	for code, title := range groups {
+		if !slices.Contains(blocks, code) {
+			t.Errorf("%q begins with %s, which begins no block", title, code)
 		}
 	}
 	if t.Failed() {
