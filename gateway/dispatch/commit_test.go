@@ -1,16 +1,20 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/refusal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -37,6 +41,52 @@ func TestFailedCommitSendsNothing(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		h.wantKinds(r.Call, "request", "decision", "failed")
+	}
+}
+
+// A call that the ledger cannot take is not its caller's fault: it does not count as a
+// refusal, and the log says once that it is unrecorded.
+func TestFailedCommitIsNotTheCallersFault(t *testing.T) {
+	for _, c := range []struct {
+		code    capabilities.Code
+		counted bool
+	}{{capabilities.CodeLedgerUnavailable, false}, {capabilities.CodeConsentDenied, true}} {
+		var log bytes.Buffer
+		h := newHouse(t, newFakeNodes("n1"), func(o *Options) {
+			o.Consent = failing{err: &capabilities.Error{Code: c.code}}
+			o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		})
+		h.rules(`permit(principal, action, resource) when { context.consent };`)
+		if !c.counted {
+			must(t, h.store.Write(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.Exec(`CREATE TRIGGER full BEFORE INSERT ON packet_store BEGIN SELECT RAISE(ABORT, 'full'); END`)
+				return err
+			}))
+		}
+		spend(h, agentCaller.Principal)
+		want(t, h.evaluate(""), c.code.Info().Status, c.code)
+		if n := strings.Count(log.String(), "tools.dispatch.unrecorded"); n != 1 {
+			t.Errorf("%s: said %d times that it is unrecorded:\n%s", c.code, n, &log)
+		}
+		if away := h.refusals.TurnAway(agentCaller.Principal, toolEvaluate, time.Time{}) != nil; away != c.counted {
+			t.Errorf("%s: counted: %v, want %v", c.code, away, c.counted)
+		}
+		if !c.counted {
+			must(t, h.store.Write(t.Context(), func(tx *store.Tx) error { _, err := tx.Exec(`DROP TRIGGER full`); return err }))
+		}
+	}
+}
+
+// spend takes all but one refusal from a principal's allowance, at a time that gives nothing
+// back while the test runs.
+func spend(h *house, who capabilities.PrincipalID) {
+	at := time.Now().Add(time.Hour)
+	var like refusal.Book
+	for like.TurnAway(who, "", at) == nil {
+		like.Count(who, at)
+		if like.TurnAway(who, "", at) == nil {
+			h.refusals.Count(who, at)
+		}
 	}
 }
 

@@ -23,11 +23,15 @@ import (
 )
 
 // refuse ends a call that did not run: request, decision(deny, code) and failed in one
-// commit. A refusal stands even if it could not be recorded; nothing ran.
+// commit. A refusal stands even if it could not be recorded; nothing ran. One for the
+// ledger's sake is not the caller's fault: it takes nothing from the allowance.
 func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error) capabilities.Result {
 	e = beforeStart(e)
 	r := t.failure(e)
-	d.refusals.Count(t.principal, time.Now())
+	unrecorded := e.Code == capabilities.CodeLedgerUnavailable // as the log says already
+	if !unrecorded {
+		d.refusals.Count(t.principal, time.Now())
+	}
 	log := d.opts.Log.With("call", t.id, "tool", t.tool, "principal", t.principal, "lane", t.lane)
 	log.Info("tools.dispatch.decision", "hop", "policy", "effect", "deny", "code", e.Code)
 	if cause := e.Unwrap(); cause != nil {
@@ -41,7 +45,7 @@ func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error
 		end.Approval, end.Task = waits.Approval, waits.Task
 	}
 	err := d.opts.Ledger.Append(context.WithoutCancel(ctx), t.requestDraft(), t.decisionDraft(effect, e.Code), t.draft(last, end))
-	if err != nil {
+	if err != nil && !unrecorded {
 		log.Error("tools.dispatch.unrecorded", "code", e.Code, "err", err)
 	}
 	d.finished(t, &r)
