@@ -18,9 +18,6 @@ import (
 // maxCalls is how many calls the gateway lists at once.
 const maxCalls = 200
 
-// callStates are the words for how far a call is, as the gateway filters by them.
-var callStates = []string{"running", "waits", "over", "done", "ended", "failed", "denied"}
-
 func newCallsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calls",
@@ -35,20 +32,20 @@ func newCallsCmd() *cobra.Command {
 	tool := f.String("tool", "", "only calls of this tool")
 	lane := f.String("lane", "", "only calls of this lane")
 	who := f.String("principal", "", "only calls of this caller")
-	state := f.String("state", "", "only calls that are "+strings.Join(callStates, ", "))
+	state := f.String("state", "", "only calls that are "+strings.Join(view.Outcomes(), ", "))
 	search := f.String("search", "", "only calls with this text in what is recorded of them")
 	before := f.Uint64("before", 0, "calls older than this; the end of a list names it")
 	limit := f.Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxCalls))
 	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeTools(cmd, nil, typed)
 	})
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(callStates, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(view.Outcomes(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > maxCalls {
 			return usageError("--limit must be from 1 to %d", maxCalls)
 		}
-		if *state != "" && !slices.Contains(callStates, *state) {
-			return usageHint("It is one of "+strings.Join(callStates, ", ")+".", "no call is in the state %q", *state)
+		if *state != "" && !slices.Contains(view.Outcomes(), *state) {
+			return usageHint("It is one of "+strings.Join(view.Outcomes(), ", ")+".", "no call is in the state %q", *state)
 		}
 		c, err := newClient(cmd)
 		if err != nil {

@@ -20,7 +20,7 @@ type Call struct {
 	StartedAt  time.Time                `json:"started_at"`
 	Decision   string                   `json:"decision,omitempty"` // allow, ask or deny
 	State      string                   `json:"state"`              // requested, dispatched, pending or ended
-	Outcome    string                   `json:"outcome"`            // asked, waits, over, running, done, ended, failed or denied
+	Outcome    string                   `json:"outcome"`            // one of Outcomes
 	EndedBy    string                   `json:"ended_by,omitempty"` // of what was ended on purpose: caller or person
 	Status     capabilities.Status      `json:"status,omitempty"`
 	Code       capabilities.Code        `json:"code,omitempty"`
@@ -33,6 +33,13 @@ type Call struct {
 	LastSeq  uint64    `json:"last_seq"`
 	// Phrase says in a few words what was done, or was to be done.
 	Phrase string `json:"phrase,omitempty"`
+}
+
+// Outcomes returns the words for how far a call is, by which lists are filtered: asked, when
+// no more is known; over, when what it waited for ended without it; ended, when its caller or
+// a person ended it on purpose.
+func Outcomes() []string {
+	return []string{"asked", "waits", "over", "running", "done", "ended", "failed", "denied"}
 }
 
 // Envelope is what surfaces show of a call's envelope.

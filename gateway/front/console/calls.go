@@ -81,6 +81,10 @@ func (v *visit) showCalls(problem error) {
 			text(took(c.DurationMS)), ago(c.StartedAt), v.ending(c),
 		})
 	}
+	states := []string{"", "any"}
+	for _, state := range view.Outcomes() {
+		states = append(states, state, state)
+	}
 	more := attrs{"id", "narrow"}
 	if narrowed > 0 {
 		more = append(more, "open", "")
@@ -90,7 +94,7 @@ func (v *visit) showCalls(problem error) {
 		body: group(
 			el("form", attrs{"method", "get", "action", "/console/calls", "role", "search", "aria-label", "Narrow the list"},
 				div("filter", input("f-q", "q", "Search", in.Get("q"), "maxlength", "128", "type", "search", "placeholder", "a host, a code, an ID, a word"),
-					choice("f-state", "state", "State", in.Get("state"), "", "any", "running", "running", "waits", "waits", "over", "over", "done", "done", "ended", "ended", "failed", "failed", "denied", "denied"),
+					choice("f-state", "state", "State", in.Get("state"), states...),
 					button("plain", "Show")),
 				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device (name or ID)"), field("lane", "Lane")))),
 			which,

@@ -214,8 +214,8 @@ func (s *Server) calls(c *visit, _ none) (callList, error) {
 		return callList{}, err
 	}
 	state := c.param("state")
-	if len(q.Text) > maxSearch || !slices.Contains(outcomes, state) {
-		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch, strings.Join(outcomes[1:], ", "))
+	if len(q.Text) > maxSearch || state != "" && !slices.Contains(api.Outcomes(), state) {
+		return callList{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "q has at most %d bytes, and state is one of %s", maxSearch, strings.Join(api.Outcomes(), ", "))
 	}
 	if !principal.Allow(c.who.Role, principal.ActReadAllCalls) {
 		q.Principal = c.who.Principal
@@ -362,10 +362,7 @@ func has(p *ledger.Packet, text string) bool {
 	return strings.Contains(lower(all), lower(text))
 }
 
-// outcomes are the words for how far a call is; the first is any.
-var outcomes = []string{"", "asked", "waits", "over", "running", "done", "ended", "failed", "denied"}
-
-// outcome says how far a call is, in one word.
+// outcome says how far a call is, in one of api.Outcomes.
 func (v *callView) outcome() string {
 	switch {
 	case v.State == "ended" && v.Status == capabilities.StatusOK:

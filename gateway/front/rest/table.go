@@ -2,8 +2,10 @@ package rest
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
@@ -35,7 +37,7 @@ func (s *Server) table() []*endpoint {
 			summary: "The newest calls, one's own or, for operators, everybody's", query: []param{limitParam,
 				{"before", "calls that began before this sequence number; the answer's before continues a list", "integer"},
 				{"lane", "of this lane", "string"}, {"tool", "of this tool", "string"}, {"principal", "of this principal; for operators", "string"},
-				{"node", "of this node", "string"}, {"parent", "the steps of this call; without it and q, no steps are listed", "string"}, {"state", "waits, over, running, done, ended, failed or denied; over: what it waited for ended without it; ended: by its caller or a person, on purpose", "string"}, {"q", "with this text in what is recorded of them", "string"}}}, s.calls),
+				{"node", "of this node", "string"}, {"parent", "the steps of this call; without it and q, no steps are listed", "string"}, {"state", strings.Join(api.Outcomes(), ", ") + "; over: what it waited for ended without it; ended: by its caller or a person, on purpose", "string"}, {"q", "with this text in what is recorded of them", "string"}}}, s.calls),
 		serveJSON(endpoint{method: remove, path: "/v1/calls/{call}", action: principal.ActCall, summary: "End a running call, one's own or, as operator, anybody's; what it did so far is done"}, s.cancel),
 		serveJSON(endpoint{method: remove, path: "/v1/calls/request/{request}", action: principal.ActCall,
 			summary: "End one's own running call by its request ID; what it did so far is done"}, s.cancelRequest),
