@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
@@ -386,7 +387,7 @@ func (v *callView) outcome() string {
 // settled says of pending calls what became of what they wait for: the ledger has them
 // end there, for the identical call goes on.
 func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
-	var waiting map[string]bool // tasks, once they are needed
+	waiting := sync.OnceValues(func() (map[string]bool, error) { return s.waitingTasks(ctx) }) // once they are needed
 	for _, v := range calls {
 		if d, ok := s.opts.Tools.Get(v.Tool); ok {
 			v.Phrase = d.Say(v.evidence, v.Outcome == "done", v.did)
@@ -394,17 +395,7 @@ func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
 		switch {
 		case v.State != "pending":
 		case v.task != "":
-			if waiting == nil {
-				waiting = map[string]bool{}
-				all, err := s.opts.Tasks.Tasks(ctx, "")
-				if err != nil {
-					return calls // as far as it is known
-				}
-				for i := range all {
-					waiting[all[i].ID] = all[i].State != task.Ended
-				}
-			}
-			if !waiting[v.task] {
+			if tasks, err := waiting(); err == nil && !tasks[v.task] {
 				v.Outcome = "over"
 			}
 		case v.approval != "":
@@ -419,6 +410,19 @@ func (s *Server) settled(ctx context.Context, calls []*callView) []*callView {
 		}
 	}
 	return calls
+}
+
+// waitingTasks returns the tasks that have not ended.
+func (s *Server) waitingTasks(ctx context.Context) (map[string]bool, error) {
+	all, err := s.opts.Tasks.Tasks(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	waiting := map[string]bool{}
+	for i := range all {
+		waiting[all[i].ID] = all[i].State != task.Ended
+	}
+	return waiting, nil
 }
 
 // fold makes calls of packets that are in order; calls are in the order they began.

@@ -1,13 +1,20 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/task"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -32,6 +39,38 @@ func TestNodeOnTheWire(t *testing.T) {
 		},
 	}, nil), `{"node_id":"n1","label":"study","trust":"owner","owner":"ann","state":"approved","platform":"linux","arch":"amd64","host":"h","agent_version":"1.0","key_fingerprint":"ab:cd","connected":true,"last_seen":"2026-03-04T05:06:07Z","joined_at":"2026-03-04T05:06:07Z","decided_at":"2026-03-04T05:06:07Z","decided_by":"root","reason":"mine","allow":["*"],"labels":["home"],"invite_id":"i-1","offers":["tyrum.a.b"],"wants":["tyrum.a.c"],"stopped":true,"stop_epoch":3,"site_stopped":true,"catalog_skew":true,"capabilities":[{"capability":"tyrum.a.b","tool_id":"tool.a.b","available":false,"reason":"x","fix":"do","isolation":"t3","degraded":"seccomp","backend":"v4l2","devices":[{"id":"cam"}],"fake":true},{"capability":"tyrum.a.c","tool_id":"tool.a.c","available":false,"reason":"node_not_paired"}]}`)
 	wantJSON(t, viewNode(nodes.View{ID: "n1", State: pairing.StatePending}, nil), `{"node_id":"n1","label":"","trust":"","state":"pending","platform":"","arch":"","host":"","agent_version":"","key_fingerprint":"","connected":false,"joined_at":"0001-01-01T00:00:00Z","allow":[],"labels":[],"capabilities":[]}`)
+}
+
+// lost is deferred calls that cannot be read.
+type lost struct{}
+
+func (lost) Tasks(context.Context, capabilities.PrincipalID) ([]task.Task, error) {
+	return nil, errors.New("lost")
+}
+
+func (lost) DropTask(context.Context, capabilities.PrincipalID, string, capabilities.PrincipalID) error {
+	return errors.New("lost")
+}
+
+// Where the deferred calls cannot be read, what waits for one is left as it is, and what
+// follows it in the list is told as ever.
+func TestCallsAreToldWithoutTheTasks(t *testing.T) {
+	tools, err := catalog.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{opts: Options{Tools: registry.New(tools, slog.New(slog.DiscardHandler)), Tasks: lost{}}}
+	made := func(state, task string) *callView {
+		v := &callView{Call: api.Call{Tool: "tool.browser.screenshot", State: state}, task: task}
+		v.Outcome = v.outcome()
+		return v
+	}
+	told := s.settled(t.Context(), []*callView{made("pending", "t-1"), made("pending", "t-2"), made("dispatched", "")})
+	for i, want := range []string{"waits", "waits", "running"} {
+		if told[i].Phrase == "" || told[i].Outcome != want {
+			t.Errorf("call %d: %q, %q", i, told[i].Outcome, told[i].Phrase)
+		}
+	}
 }
 
 // The same of a call.
