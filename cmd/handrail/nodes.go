@@ -17,7 +17,6 @@ import (
 
 // nodeView is a node as the REST surface shows it; fields this version does not
 // know are kept for --json by printing the raw object.
-// nodeView is a node as REST shows it.
 type nodeView struct{ view.Node }
 
 func (n nodeView) ready() string {
@@ -221,7 +220,7 @@ func capabilityRow(c view.Capability) []string {
 	return []string{name, ready, isolation, backendOf(c), why}
 }
 
-// backend says what carries it out, with which devices.
+// backendOf says what carries it out, with which devices.
 func backendOf(c view.Capability) string {
 	text := c.Backend
 	if c.Fake {

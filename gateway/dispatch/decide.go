@@ -83,9 +83,6 @@ func (caller Caller) policyRequest(d *catalog.Descriptor, n *route.Node) policy.
 	return r
 }
 
-// roleAgent is the role of tokens that agents hold; every other role is a person's.
-const roleAgent = policy.RoleAgent
-
 // grant is what a person's word adds to a decision; the zero value: nobody was asked.
 type grant struct {
 	permit consent.Permit

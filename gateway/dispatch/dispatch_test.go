@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
@@ -396,8 +397,8 @@ func TestRetries(t *testing.T) {
 	conflict("other arguments", Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"2"}`)})
 	conflict("another node", Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"1","node_id":"n1"}`)})
 	conflict("another tool", Request{Caller: agentCaller, Tool: "tool.node.list", Args: []byte(`{}`)})
-	conflict("another lane", Request{Caller: Caller{Principal: "agent-1", Role: roleAgent, Lane: "side"}, Tool: toolEvaluate, Args: args})
-	if r := h.Call(t.Context(), Request{Caller: Caller{Principal: "agent-2", Role: roleAgent, Lane: "main"}, Tool: toolEvaluate, Args: args, RequestID: "r1"}); r.Status != capabilities.StatusOK || r.Deduplicated {
+	conflict("another lane", Request{Caller: Caller{Principal: "agent-1", Role: policy.RoleAgent, Lane: "side"}, Tool: toolEvaluate, Args: args})
+	if r := h.Call(t.Context(), Request{Caller: Caller{Principal: "agent-2", Role: policy.RoleAgent, Lane: "main"}, Tool: toolEvaluate, Args: args, RequestID: "r1"}); r.Status != capabilities.StatusOK || r.Deduplicated {
 		t.Errorf("another principal met the call: %+v", r)
 	}
 	// Another way to write the same arguments, another time limit: the same call.

@@ -23,14 +23,21 @@ func (c *openCall) fateOf(r *capabilities.Result, e *opencalls.End) opencalls.Fa
 	case neverStarted(e):
 		return opencalls.FateFreed
 	}
-	if r.Retryable && c.row.Request != "" {
-		r.Retryable = false
-		r.Hint = sentence(r.Hint) + " This request ID keeps this answer: to try again, use a new one."
+	if c.row.Request != "" {
+		keepsAnswer(r)
 	}
 	if e.Cut && c.row.Node != "" {
 		return opencalls.FateCut
 	}
 	return opencalls.FateEnded
+}
+
+// keepsAnswer says of a failure that would pass by waiting that its request ID keeps it.
+func keepsAnswer(r *capabilities.Result) {
+	if r.Retryable {
+		r.Retryable = false
+		r.Hint = sentence(r.Hint) + " This request ID keeps this answer: to try again, use a new one."
+	}
 }
 
 // neverStarted reports whether an end says that no handler ran, for a reason that may
@@ -137,10 +144,7 @@ func (d *Dispatcher) told(ctx context.Context, row opencalls.Call) *capabilities
 	}
 	about := c.failure(e)
 	about.Effect = end.Effect
-	if about.Retryable {
-		about.Retryable = false
-		about.Hint = sentence(about.Hint) + " This request ID keeps this answer: to try again, use a new one."
-	}
+	keepsAnswer(&about)
 	return &about
 }
 

@@ -104,7 +104,7 @@ func (h *house) rules(cedar string) {
 	h.engine.Store(e)
 }
 
-var agentCaller = Caller{Principal: "agent-1", Role: roleAgent, Lane: "main"}
+var agentCaller = Caller{Principal: "agent-1", Role: policy.RoleAgent, Lane: "main"}
 
 func (h *house) call(ctx context.Context, tool capabilities.ToolID, args string, id capabilities.RequestID) capabilities.Result {
 	return h.Call(ctx, Request{Caller: agentCaller, Tool: tool, Args: json.RawMessage(args), RequestID: id, Surface: "test"})

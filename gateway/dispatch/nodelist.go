@@ -66,7 +66,7 @@ func (p nodeList) Execute(_ context.Context, o registry.Order) (capabilities.Out
 	lane := o.Caller.Lane
 	if args.Key != "" && args.Key != lane {
 		// Which nodes hang on another conversation is not an agent's to know.
-		if o.Caller.Role == roleAgent {
+		if o.Caller.Role == policy.RoleAgent {
 			return capabilities.Output{}, capabilities.Errorf(capabilities.CodeForbidden, "an agent may ask about its own lane only")
 		}
 		lane = args.Key

@@ -53,7 +53,7 @@ func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error
 }
 
 // repeated records that a call is the repetition of another, whose outcome it gets (S4-43).
-// how is "joined" or "replayed".
+// packet.Repeated says what how may be.
 func (d *Dispatcher) repeated(ctx context.Context, v *decided, of capabilities.CallID, how string) {
 	err := d.opts.Ledger.Append(context.WithoutCancel(ctx), v.draft(ledger.KindCallRepeated, &packet.Repeated{
 		Of: of, How: how, Surface: v.req.Surface, RequestID: v.req.RequestID,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
@@ -117,7 +118,7 @@ func TestAgentsWaitForWhoHasTakenOver(t *testing.T) {
 	reading, told := k.start(agents("n1", `,"selector":"role:button"`, "tool.desktop.query"))
 	<-told
 	// The person's name is not the person's hand.
-	namesake, told := k.start(Request{Caller: Caller{Principal: "ann", Role: roleAgent, Lane: "live-ann"}, Tool: toolMouse, Args: onNode("n1", click), Surface: "test"})
+	namesake, told := k.start(Request{Caller: Caller{Principal: "ann", Role: policy.RoleAgent, Lane: "live-ann"}, Tool: toolMouse, Args: onNode("n1", click), Surface: "test"})
 	<-told
 	elsewhere, _ := k.start(agents("n2", click, toolMouse))
 	<-k.began

@@ -85,8 +85,8 @@ func TestTheSameCallGetsTheRecordedResult(t *testing.T) {
 		id     capabilities.RequestID
 	}{
 		"other arguments":   {agentCaller, `{"text":"a"}`, ""},
-		"another lane":      {Caller{Principal: agentCaller.Principal, Role: roleAgent, Lane: "other"}, `{"text":"a","more":"b"}`, ""},
-		"another principal": {Caller{Principal: "agent-2", Role: roleAgent, Lane: agentCaller.Lane}, `{"text":"a","more":"b"}`, ""},
+		"another lane":      {Caller{Principal: agentCaller.Principal, Role: policy.RoleAgent, Lane: "other"}, `{"text":"a","more":"b"}`, ""},
+		"another principal": {Caller{Principal: "agent-2", Role: policy.RoleAgent, Lane: agentCaller.Lane}, `{"text":"a","more":"b"}`, ""},
 		"a request ID":      {agentCaller, `{"text":"a","more":"b"}`, "r1"},
 	} {
 		before := p.runs.Load()

@@ -3,8 +3,6 @@ package dispatch
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -80,12 +78,7 @@ func (d *Dispatcher) ticket(c *committed) *wire.Ticket {
 
 // provide runs a tool of the gateway itself. A panic there costs its own call.
 func (d *Dispatcher) provide(ctx context.Context, o *order) (e opencalls.End) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.opts.Log.Error("call.panic", "call", o.id, "tool", o.tool, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			e = opencalls.End{Err: capabilities.Errorf(capabilities.CodeInternal, "the tool crashed")}
-		}
-	}()
+	defer d.runSafely(o.trail, func(err *capabilities.Error) { e = opencalls.End{Err: err} })
 	p, ok := d.opts.Registry.Provider(o.tool)
 	if !ok {
 		return opencalls.End{Err: capabilities.Errorf(capabilities.CodeNotSupported, "%s is not available on this gateway", o.tool)}
