@@ -81,6 +81,6 @@ func (c *Call) RefusesAll() *capabilities.Error {
 	if at < 0 || !c.shows(screen{}) {
 		return nil
 	}
-	return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was delivered before this device's node started again, and may still be on its screen; what it is nobody here knows any more.").
+	return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret was delivered before this device's node started again, and may still be on its screen. Its value is no longer known here.").
 		WithHint("A person looks, and says that it is done: 'handrail secret done " + string(earlier[at].Lane) + "'.")
 }

@@ -221,7 +221,7 @@ func missing(d *platform.Desktop, part platform.DesktopPart) error {
 	if m := d.Missing[part]; m != nil {
 		return m
 	}
-	return capabilities.Errorf(capabilities.CodeNotSupported, "This desktop gives no %s.", part).
+	return capabilities.Errorf(capabilities.CodeNotSupported, "This desktop has no %s.", part).
 		WithHint("Run 'handrail doctor' on the node; it says what is missing.")
 }
 

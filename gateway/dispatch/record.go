@@ -200,7 +200,7 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 	}
 	if c.isStep() {
 		if len(a.OutputSum) == 0 {
-			return c.failure(capabilities.Errorf(capabilities.CodeInternal, "the node did not sum up what the step gave"))
+			return c.failure(capabilities.Errorf(capabilities.CodeInternal, "The node sent no checksum of the step's output."))
 		}
 		r.Untrusted = a.Untrusted
 		return r

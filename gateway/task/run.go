@@ -194,7 +194,7 @@ func (r *runner) resume(ctx context.Context, one *Task, refusal *capabilities.Er
 	case err != nil:
 		refusal = capabilities.AsError(err)
 	case !r.opts.Known(one.Principal, one.Role):
-		refusal = capabilities.Errorf(capabilities.CodeForbidden, "whoever asked has no valid token any more")
+		refusal = capabilities.Errorf(capabilities.CodeForbidden, "The caller has no valid token any more.")
 	case !ok || policy.NewProfile(desc).ManifestHash != one.Manifest:
 		refusal = capabilities.Errorf(capabilities.CodeConflict, "the tool is not what it was when the call was made").WithHint("Call again.")
 	}

@@ -148,7 +148,7 @@ func (b *board) key(name string) *deed {
 		b.ask = "resume"
 	case "a", "5", "g", "d":
 		if b.pane != 0 || a == nil {
-			b.notice = "nothing is selected that waits"
+			b.notice = "select a question first"
 			return nil
 		}
 		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q view.Approval) bool { return q.Longest == "call" }) {

@@ -67,7 +67,7 @@ func (d *deed) do(ctx context.Context, g Gateway, w Words) string {
 		_, err = g.Resume(ctx, "")
 	}
 	if err != nil {
-		return "it did not work: " + publicText(err)
+		return publicText(err)
 	}
 	return done
 }

@@ -247,7 +247,7 @@ func (t told) hops() html {
 		{"Arguments", "checked against the tool's schema", timeOf(t.request), argumentsOf(t.req.Evidence), t.req.Digest != ""},
 		{"Node", "", time.Time{}, html{}, node},
 		{"Policy", decided, timeOf(t.decision), facts(fact{"Rules", joined(t.dec.Policies)}, fact{"Policy", code(t.dec.Snapshot)}, fact{"Code", text(string(t.dec.Code))}), t.decision != nil},
-		{"Repeated", "no: a repeated call shows what the first gave", time.Time{}, html{}, t.decision != nil},
+		{"Repeated", "no: a repeated call returns the first result", time.Time{}, html{}, t.decision != nil},
 		{"Person", orElse(iff(t.dec.Grant != "", "allowed by a grant"), "nobody had to be asked"), time.Time{}, when(t.dec.Grant != "", p(code(t.dec.Grant))), ran || t.dec.Grant != ""},
 		{"Written down", "request, decision and intent in one commit", timeOf(t.dispatch), html{}, ran},
 		{"Sent", "to the " + orElse(t.dis.Target, "node"), timeOf(t.dispatch), facts(fact{"Deadline", text(took(float64(t.dis.DeadlineMS)))}), ran},
