@@ -1,8 +1,10 @@
 package withhold
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/handrail-dev/handrail/capabilities"
 )
@@ -60,20 +62,34 @@ type Call struct {
 	lane      capabilities.LaneID
 	shows     func(capabilities.Place) bool
 	principal func() capabilities.PrincipalID
+	looked    atomic.Bool // it could look at the screen while there was a secret
 }
 
 // Enter notes that a call of a lane begins. shows tells which places the call can look at.
 // shows and principal are asked only if there is a secret. The caller calls Leave.
 func (b *Book) Enter(lane capabilities.LaneID, shows func(capabilities.Place) bool, principal func() capabilities.PrincipalID) *Call {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.calls == nil {
 		b.calls = map[*Call]struct{}{}
 	}
 	b.clock++
 	c := &Call{book: b, began: b.clock, lane: lane, shows: shows, principal: sync.OnceValue(principal)}
 	b.calls[c] = struct{}{}
+	secrets := len(b.holds) > 0
+	b.mu.Unlock()
+	if secrets {
+		c.looks()
+	}
 	return c
+}
+
+// looks reports whether the call can look at the screen, or could when it was asked before:
+// its lane may end, and its handler forget it, before the answer leaves.
+func (c *Call) looks() bool {
+	if c.shows(screen{}) { // outside the book's lock: it asks the handler
+		c.looked.Store(true)
+	}
+	return c.looked.Load()
 }
 
 // Leave notes that the call's answer has left.
@@ -112,7 +128,11 @@ func (c *Call) Hold(s capabilities.Secret) (release func()) {
 		return o.cleared != 0 && o.ended == 0 && o.principal == h.principal && o.lane == h.lane && o.forms.same(h.forms)
 	})
 	b.holds = append(b.holds, h)
+	running := slices.Collect(maps.Keys(b.calls))
 	b.mu.Unlock()
+	for _, o := range running {
+		o.looks()
+	}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -183,7 +203,7 @@ func (c *Call) seen(want func(*hold) bool) []*hold {
 // be, and what is taken out of a text there would only say which guess was right.
 func (c *Call) kept() []*hold {
 	all := c.seen(func(h *hold) bool { gone := h.gone(); return gone == 0 || gone > c.began })
-	if len(all) > 0 && !c.shows(screen{}) {
+	if len(all) > 0 && !c.looks() {
 		return nil
 	}
 	return all

@@ -357,3 +357,34 @@ func TestManyPastesHideNone(t *testing.T) {
 		t.Error("a person's word on the lane that flooded")
 	}
 }
+
+// What a call could look at while it ran counts, also where its lane has ended before its
+// answer leaves.
+func TestALaneThatEndsFirstCounts(t *testing.T) {
+	var b Book
+	window := true
+	looks := func(capabilities.Place) bool { return window }
+	before := b.Enter("main", looks, as("anna"))
+	delivery := b.Enter("main", looks, as("anna"))
+	release := delivery.Hold(capabilities.NewSecret([]byte("hunter22")))
+	during := b.Enter("main", looks, as("anna"))
+	window = false // the handler forgets the lane, and then the book is told
+	const said = `{"text":"it is hunter22."}`
+	after := b.Enter("main", looks, as("anna"))
+	release()
+	b.CloseLane("main")
+	for name, c := range map[string]*Call{"before": before, "during": during} {
+		if got := text(c, said); got == said {
+			t.Errorf("%s: told after its lane ended", name)
+		}
+	}
+	if got := text(after, said); got != said {
+		t.Errorf("a call that never could look: %s", got)
+	}
+	for _, c := range []*Call{before, delivery, during, after} {
+		c.Leave()
+	}
+	asked := b.Enter("main", func(capabilities.Place) bool { t.Error("asked without a secret"); return false }, as("anna"))
+	_ = text(asked, said)
+	asked.Leave()
+}
