@@ -211,13 +211,16 @@ func (t *Tokens) Sessions(who capabilities.PrincipalID) []Token {
 }
 
 // EndSessions ends the open sessions of a principal but the one named, and gives how
-// many: everybody their own, an admin anybody's.
+// many: everybody their own, an admin anybody's. A link that Welcome made for them is void.
 func (t *Tokens) EndSessions(ctx context.Context, by Identity, who capabilities.PrincipalID, but string) (int, error) {
 	if by.Principal != who {
 		if err := by.Require(ActTokens); err != nil {
 			return 0, err
 		}
 	}
+	t.mu.Lock()
+	t.dropWelcomesLocked(who)
+	t.mu.Unlock()
 	n := 0
 	for _, rec := range t.Sessions(who) {
 		if rec.ID == but {

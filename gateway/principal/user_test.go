@@ -301,6 +301,16 @@ func TestWelcome(t *testing.T) {
 	}
 	refused("a link from before the password", old)
 	old = welcome("bea")
+	if _, err := set.EndSessions(t.Context(), root, "bea", ""); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link from before everywhere was signed out", old)
+	old = welcome("ann")
+	if _, err := set.EndSessions(t.Context(), ann, "ann", ann.TokenID); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link from before all other sessions were ended", old)
+	old = welcome("bea")
 	now = now.Add(principal.WelcomeLife)
 	refused("a link that is too old", old)
 	old = welcome("bea")
