@@ -78,20 +78,21 @@ func originID(d Destination, why string) string {
 }
 
 // NoSandboxPermit is the text of a policy file that accepts Chrome without its
-// sandbox. why is one line that says where that is needed.
-func NoSandboxPermit(why string) []byte {
+// sandbox on the devices of one trust, such as "local". why is one line that says where
+// that is needed.
+func NoSandboxPermit(why, trust string) []byte {
 	return fmt.Appendf(nil, `// %s
-// Accepts devices whose Chrome runs without its own sandbox. A page that breaks
-// out of Chrome is then held by nothing but the device's user account. Delete
-// this file to take it back.
+// Accepts devices of that trust whose Chrome runs without its own sandbox. A page
+// that breaks out of Chrome is then held by nothing but the device's user account.
+// Delete this file to take it back.
 @id("accept-chrome-without-sandbox")
 permit (
   principal,
   action == Action::"isolation.accept-degraded",
   resource
 )
-when { context.degraded == "chrome_sandbox" };
-`, comment(why))
+when { context.degraded == "chrome_sandbox" && resource.trust == %q };
+`, comment(why), trust)
 }
 
 // comment makes a text safe to stand behind "// ".

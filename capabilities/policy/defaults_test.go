@@ -218,9 +218,14 @@ func TestNoSandboxPermit(t *testing.T) {
 	if got := defaultEngine(t).Decide(r); got.Code != capabilities.CodeIsolationUnavailable {
 		t.Fatalf("without the file: %+v", got)
 	}
-	e := defaultEngine(t, Source{Name: "no-sandbox.cedar", Data: NoSandboxPermit("This host has no user namespaces.")})
+	e := defaultEngine(t, Source{Name: "no-sandbox.cedar", Data: NoSandboxPermit("This host has no user namespaces.", r.Node.Trust)})
 	if got := e.Decide(r); got.Effect != Allow || strings.Join(got.Determining, " ") != "browser-open accept-chrome-without-sandbox" {
 		t.Fatalf("with the file: %+v", got)
+	}
+	elsewhere := r
+	elsewhere.Node.ID, elsewhere.Node.Trust = "n2", "owned"
+	if got := e.Decide(elsewhere); got.Code != capabilities.CodeIsolationUnavailable {
+		t.Fatalf("another device: %+v", got)
 	}
 	r.Args = []byte(`{"url":"http://10.0.0.1/"}`)
 	if got := e.Decide(r); got.Effect != Deny {

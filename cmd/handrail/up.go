@@ -37,6 +37,9 @@ const (
 	ciUploadRules    = "ci-uploads.cedar"
 )
 
+// nodeTrust is the trust of the node that `handrail up` runs itself.
+const nodeTrust = "local"
+
 // upOptions is what the flags of up say.
 type upOptions struct {
 	http, quic  string
@@ -179,7 +182,7 @@ func upRules(data dataDir, o upOptions, page *demoPage, say sayer) error {
 	}
 	say.line("browser: Chrome runs WITHOUT its sandbox here. %s", o.bare)
 	say.line("  %s is the rule that accepts it, recorded like every policy, and every call says so.", path)
-	return keepFile(path, policy.NoSandboxPermit(o.bare))
+	return keepFile(path, policy.NoSandboxPermit(o.bare, nodeTrust))
 }
 
 // demoRulesFor is how long the policy allows the page of the first task: whatever becomes of
@@ -236,7 +239,7 @@ func upNode(ctx context.Context, data dataDir, o upOptions, g *gateway.Gateway, 
 		v, err := g.Nodes.View(id)
 		return err == nil && v.State == pairing.StateApproved
 	}, func() (pairing.Paste, error) {
-		_, paste, err := g.Nodes.Invite(ctx, nodes.InviteSpec{By: principal.Site.Principal, Label: "this machine", Trust: "local", AutoApprove: true, TTL: time.Minute})
+		_, paste, err := g.Nodes.Invite(ctx, nodes.InviteSpec{By: principal.Site.Principal, Label: "this machine", Trust: nodeTrust, AutoApprove: true, TTL: time.Minute})
 		paste.Addrs = []string{running.QUIC}
 		return paste, err
 	})

@@ -87,7 +87,7 @@ func start(t testing.TB) browser.Options {
 	}
 	if found.NoSandbox != "" {
 		o.Sandbox = handler.SandboxOff
-		rules += string(policy.NoSandboxPermit("this host gives no sandbox"))
+		rules += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 	}
 	h, err := handler.New(o)
 	if err != nil {

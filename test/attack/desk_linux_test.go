@@ -64,7 +64,7 @@ func openOffice(t *testing.T, o site.Options, on func(*testing.T) stage) *office
 	web := browser.Options{Finder: finder, Launcher: procguard.New(procguard.Options{Log: log}), Log: log, StateDir: t.TempDir()}
 	if found.NoSandbox != "" {
 		web.Sandbox = browser.SandboxOff
-		o.Rules += string(policy.NoSandboxPermit("this host gives no sandbox"))
+		o.Rules += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 	}
 	pages, err := browser.New(web)
 	if err != nil {

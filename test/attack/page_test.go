@@ -99,7 +99,7 @@ func TestAPageGivesNoOrders(t *testing.T) {
 	rules := site.Rules + string(permit)
 	if found.NoSandbox != "" {
 		o.Sandbox = browser.SandboxOff
-		rules += string(policy.NoSandboxPermit("this host gives no sandbox"))
+		rules += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 	}
 	pages, err := browser.New(o)
 	if err != nil {

@@ -247,7 +247,7 @@ func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
 	}, rules
 	if found.NoSandbox != "" {
 		o.Sandbox = browser.SandboxOff
-		r += string(policy.NoSandboxPermit("this host gives no sandbox"))
+		r += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 	}
 	pages, err := browser.New(o)
 	if err != nil {

@@ -47,7 +47,7 @@ func browserOn(t *testing.T, rules string, origins ...string) *arena {
 	}
 	if found.NoSandbox != "" {
 		o.Sandbox = browser.SandboxOff
-		rules += string(policy.NoSandboxPermit("this host gives no sandbox"))
+		rules += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 	}
 	h, err := browser.New(o)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestStopReallyStops(t *testing.T) {
 				t.Fatal(err)
 			} else if found.NoSandbox != "" {
 				o.Sandbox = browser.SandboxOff
-				rules += string(policy.NoSandboxPermit("this host gives no sandbox"))
+				rules += string(policy.NoSandboxPermit("this host gives no sandbox", "test"))
 			}
 			pages, err := browser.New(o)
 			if err != nil {

@@ -164,7 +164,7 @@ func (h *handrail) policies(data string) error {
 	}
 	files := map[string][]byte{"default.cedar": policy.DefaultSource(), "bench-origin.cedar": origin}
 	if h.browser.NoSandbox != "" {
-		files["bench-no-sandbox.cedar"] = policy.NoSandboxPermit("This host gives Chrome no sandbox: " + h.browser.NoSandbox)
+		files["bench-no-sandbox.cedar"] = policy.NoSandboxPermit("This host gives Chrome no sandbox: "+h.browser.NoSandbox, benchTrust)
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
@@ -218,9 +218,12 @@ func (in *installation) startGateway() (err error) {
 	return in.gateway.await("ready")
 }
 
+// benchTrust is the trust of the node that is measured.
+const benchTrust = "bench"
+
 // join pairs the node.
 func (in *installation) join() error {
-	pair := exec.Command(in.h.program, "pair", "--data", in.data, "--json", "--yes", "--no-wait")
+	pair := exec.Command(in.h.program, "pair", "--data", in.data, "--json", "--yes", "--no-wait", "--trust", benchTrust)
 	pair.Stderr = os.Stderr
 	out, err := pair.Output()
 	if err != nil {
