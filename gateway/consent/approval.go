@@ -176,6 +176,7 @@ type approval struct {
 	picture []byte
 	looked  func()          // ends Look
 	tokens  map[string]bool // of the callers that wait, or were told to come back
+	entered int             // callers that have not left, also those that are away and may come back
 }
 
 // Bounds of what waits: a person cannot read a thousand questions, and an agent

@@ -46,6 +46,7 @@ const riskOfCommands = "critical"
 // enterLocked counts one more caller that waits.
 func (p *approval) enterLocked(token string) {
 	p.Waiting++
+	p.entered++
 	if token != "" {
 		if p.tokens == nil {
 			p.tokens = map[string]bool{}
@@ -100,19 +101,21 @@ func (c *Consent) leave(p *approval, told bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.Waiting--
+	p.entered--
 	p.MayReturn = p.MayReturn || told
 	if c.pending[p.ID] == p {
 		c.tellLocked()
 	}
 }
 
-// abandoned closes a question whose call was cancelled, unless others wait with it.
+// abandoned closes a question whose call was cancelled, unless others wait with it or may
+// come back.
 func (c *Consent) abandoned(p *approval, token string) {
 	why := ClosedCancelled
 	if token != "" && !c.opts.Valid(token) {
 		why = ClosedToken
 	}
-	c.close(why, func(q *approval) bool { return q == p && q.Waiting == 0 })
+	c.close(why, func(q *approval) bool { return q == p && q.entered == 0 })
 }
 
 // Withdraw closes a question whose call nobody wants any more.
