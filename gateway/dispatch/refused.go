@@ -17,6 +17,18 @@ const tellAwayEvery = time.Second
 // which tools.
 const kindTurnedAway ledger.Kind = "gateway.calls.muted"
 
+// Refuse ends a call that its surface refuses: it is recorded and counted as one that is
+// refused here, without its arguments. The result says e, or that the principal is over its
+// rate for refusals.
+func (d *Dispatcher) Refuse(ctx context.Context, r Request, e *capabilities.Error) capabilities.Result {
+	t := newTrail(&r, time.Now())
+	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
+		return t.failure(err)
+	}
+	_, t.known = d.opts.Registry.Get(r.Tool)
+	return d.refuse(ctx, t, e)
+}
+
 // turnedAway refuses the call of a principal that is over its rate for refusals, before
 // anything of it is looked at. It is counted, not recorded by itself.
 func (d *Dispatcher) turnedAway(who capabilities.PrincipalID, tool capabilities.ToolID, now time.Time) *capabilities.Error {

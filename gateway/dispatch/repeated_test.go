@@ -58,6 +58,25 @@ func TestARepetitionNamesItsCall(t *testing.T) {
 	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
 }
 
+// What a surface refuses is recorded and counted as what is refused here.
+func TestARefusalOfTheSurface(t *testing.T) {
+	h := newHouse(t, newFakeNodes("n1"), nil)
+	no := capabilities.Errorf(capabilities.CodeInvalidRequest, "no batch")
+	refuse := func() capabilities.Result {
+		return h.Refuse(t.Context(), Request{Caller: agentCaller, Tool: toolEvaluate, Surface: "test"}, no)
+	}
+	r := refuse()
+	want(t, r, capabilities.StatusError, capabilities.CodeInvalidRequest)
+	h.wantKinds(r.Call, "request", "decision", "failed")
+	for range 2000 {
+		if r = refuse(); r.Code == capabilities.CodeOverloaded {
+			break
+		}
+	}
+	want(t, r, capabilities.StatusError, capabilities.CodeOverloaded)
+	h.wantKinds(r.Call)
+}
+
 // Who is over the rate for refusals leaves no packets, and is counted with its tools.
 func TestCallsThatAreTurnedAway(t *testing.T) {
 	h := newHouse(t, newFakeNodes("n1"), nil)

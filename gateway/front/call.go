@@ -14,6 +14,9 @@ import (
 type Dispatcher interface {
 	// Call carries out one call and always gives a Result. Ending ctx cancels it.
 	Call(ctx context.Context, r dispatch.Request) capabilities.Result
+	// Refuse records a call that its surface refuses with e, and counts it as the
+	// principal's refusal.
+	Refuse(ctx context.Context, r dispatch.Request, e *capabilities.Error) capabilities.Result
 	// Visible gives the tools the caller may use now, sorted by tool ID; shared,
 	// read only.
 	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor

@@ -28,6 +28,7 @@ type Dispatcher struct {
 	does    map[capabilities.ToolID]Behaviour
 	visible []*catalog.Descriptor
 	seen    []dispatch.Request
+	refused []dispatch.Request
 	changed chan struct{}
 }
 
@@ -68,6 +69,21 @@ func (d *Dispatcher) Seen() []dispatch.Request {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clone(d.seen)
+}
+
+// Refused gives the requests that a surface refused.
+func (d *Dispatcher) Refused() []dispatch.Request {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Clone(d.refused)
+}
+
+// Refuse implements the surfaces' Dispatcher.
+func (d *Dispatcher) Refuse(_ context.Context, r dispatch.Request, e *capabilities.Error) capabilities.Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = append(d.refused, r)
+	return Fail(e.Code, nil)
 }
 
 // Visible implements the surfaces' Dispatcher.

@@ -13,12 +13,13 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // unbatched refuses a JSON-RPC batch that holds a call of a privileged tool, as a whole
-// (S1-23): each of those is asked about and answered by itself. Anything else passes on,
-// with its body as it came. A batch is an array; only revision 2025-03-26 has them.
+// (S1-23): each of those is asked about and answered by itself. The first of them is recorded as
+// refused. Anything else passes on, with its body as it came. A batch is an array; only revision 2025-03-26 has them.
 func (v *view) unbatched(r *http.Request) error {
 	body := bufio.NewReader(r.Body)
 	r.Body = struct {
@@ -44,8 +45,10 @@ func (v *view) unbatched(r *http.Request) error {
 	for _, message := range batch.Items {
 		for _, name := range called(message) {
 			if d, ok := v.resolve(name); ok && len(d.Manifest.Privileged) > 0 {
-				return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
+				no := capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
 					WithHint("Send each call as a request of its own.")
+				v.s.opts.Dispatcher.Refuse(r.Context(), dispatch.Request{Caller: v.caller, Tool: d.Tool, Surface: "mcp", Token: v.who.TokenID}, no)
+				return no
 			}
 		}
 	}

@@ -48,12 +48,20 @@ func TestNoBatchHoldsAPrivilegedCall(t *testing.T) {
 		"a member that is twice": "[" + strings.Replace(mouse, `"name"`, `"name":"test_simple_text","name"`, 1) + "]",
 		"escaped":                "[" + strings.Replace(mouse, "tool_desktop", `tool_de\u0073ktop`, 1) + "]",
 	} {
-		before := len(f.Dispatcher.Seen())
+		before, refused := len(f.Dispatcher.Seen()), len(f.Dispatcher.Refused())
 		if status, answer := post(body); status != http.StatusBadRequest || !strings.Contains(answer, `"invalid_request"`) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 		if n := len(f.Dispatcher.Seen()) - before; n != 0 {
 			t.Errorf("%s: %d calls of it were made", name, n)
+		}
+		trace := f.Dispatcher.Refused()[refused:]
+		if name == "a member that is twice" { // no JSON that we read: nobody knows what it calls
+			if len(trace) != 0 {
+				t.Errorf("%s: %+v", name, trace)
+			}
+		} else if len(trace) != 1 || trace[0].Principal != "alice" || trace[0].Surface != "mcp" || !strings.HasPrefix(string(trace[0].Tool), "tool.desktop.") || trace[0].Args != nil {
+			t.Errorf("%s: %+v is recorded", name, trace)
 		}
 	}
 	for name, body := range map[string]string{"a batch of others": "[" + plain + "," + call(3, "test_simple_text") + "]", "the call alone": mouse} {
