@@ -19,7 +19,8 @@ import (
 
 // unbatched refuses a JSON-RPC batch that holds a call of a privileged tool, as a whole
 // (S1-23): each of those is asked about and answered by itself. The first of them is recorded as
-// refused. Anything else passes on, with its body as it came. A batch is an array; only revision 2025-03-26 has them.
+// refused. Anything else passes on, with its body as it came. A batch is an array; only
+// revision 2025-03-26 has them.
 func (v *view) unbatched(r *http.Request) error {
 	body := bufio.NewReader(r.Body)
 	r.Body = struct {
