@@ -23,12 +23,12 @@ func tabs() []*behaviour {
 		b("tabs.popup", "a window that a page opens", "it is a tab of this conversation", html(`<button id=x onclick="window.open('two')">O</button>`), two, call("click", with("selector", "#x")), served("two"), call("tabs", nil), field("tabs.length", 2), among("tabs", "/two")),
 		b("tabs.popup-opener", "a window that talks to its opener", "both can be worked with", html(`<button id=x onclick="w=window.open('child')">O</button><script>onmessage=e=>document.title=e.data</script>`), page{"child", `<button id=y onclick="opener.postMessage('from child','*')">C</button>`}, call("click", with("selector", "#x")), served("child"), choose(1), call("click", with("selector", "#y")), choose(0), becomes(`document.title`, "from child")),
 		b("tabs.self-closing", "a window that closes itself", "it leaves the list", html(`<button id=x onclick="w=window.open('bye')">O</button>`), page{"bye", `<script>setTimeout(close,100)</script>`}, call("click", with("selector", "#x")), served("bye"), func(r *run) {
-			r.until("it leaves the list", func() bool { return suite.Pick(r.Call("tabs", nil).Result, "tabs.length") == 1 })
+			r.until("it leaves the list", func() bool { return suite.Number(r.Call("tabs", nil).Result, "tabs.length") == 1 })
 		}, choose(0), becomes(`w.closed`, true)),
 		b("tabs.refs", "refs of another tab", "they are not taken for those of this one", one, two, open("one"), keep("x", `button "B"`), newTab("two"), either("click", with("ref", known("x"))), holds(`document.title`, "two")),
 		b("tabs.background-alive", "a tab in the background", "its timers and frames go on", html(`<title>bg</title><script>var n=0;(function f(){n++;requestAnimationFrame(f)})()</script>`), two, newTab("two"), holds(`new Promise(f=>setTimeout(f,300,1))`, 1), choose(0), becomes(`n > 5`, true)),
 		b("tabs.noopener-flood", "a page that opens windows without end", "there is a limit and the page still works", html(`<button id=x onclick="for(let i=0;i<60;i++)window.open('two');document.title='flooded'">O</button>`), two, call("click", with("selector", "#x")), call("tabs", nil), check(func(_ *run, c *suite.Call) string {
-			if n, _ := suite.Pick(c.Result, "tabs.length").(int); n > 40 {
+			if suite.Number(c.Result, "tabs.length") > 40 {
 				return "the flood was not held back"
 			}
 			return ""
