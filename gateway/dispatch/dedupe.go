@@ -31,7 +31,7 @@ func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.
 	done := func() { cancel(nil); leave(); d.background.Done() }
 	key, keyed := v.repeatKey()
 	if !keyed {
-		d.start(life, v, x, done)
+		d.start(life, v, x, func() {}, done)
 		return x, waiter, nil
 	}
 
@@ -45,22 +45,24 @@ func (d *Dispatcher) deduplicate(ctx context.Context, v *decided) (x *execution.
 		d.repeated(ctx, v, holder.Call, repeatJoined)
 		return holder.Execution, waiter, nil
 	}
-	free := func() { d.executions.Release(key, mine); done() }
+	free := func() { d.executions.Release(key, mine) }
 	replay, how, err := d.earlierResult(context.WithoutCancel(ctx), v, key) // others may have joined: they do not hang on this caller
 	if err == nil && replay == nil {
 		err = v.unroutable
 	}
 	switch {
 	case err != nil:
-		x.End(v.failure(err))
 		free()
+		x.End(v.failure(err))
+		done()
 		return nil, 0, err
 	case replay != nil:
 		d.repeated(ctx, v, replay.Call, how)
-		x.End(*replay)
 		free()
+		x.End(*replay)
+		done()
 	default:
-		d.start(life, v, x, free)
+		d.start(life, v, x, free, done)
 	}
 	return x, waiter, nil
 }
@@ -81,13 +83,16 @@ func (v *decided) asks(x *execution.Execution) *execution.Asked {
 	}
 }
 
-// start runs the execution of v beside its caller; done follows it.
-func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Execution, done func()) {
+// start runs the execution of v beside its caller. free gives its key back; done follows it.
+func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Execution, free, done func()) {
 	ended := d.running.Start(x, v.id, v.principal)
 	go func() {
 		defer done()
 		r := d.execute(ctx, v, x)
-		ended() // first: who has the result finds nothing that runs
+		// First: who has the result finds nothing that runs, and nobody who repeats a call
+		// that never started joins its end. What did start is found by its record.
+		ended()
+		free()
 		x.End(r)
 	}()
 }
