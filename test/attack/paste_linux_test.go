@@ -309,13 +309,27 @@ func TestAnIsolatedPageTellsNoGuess(t *testing.T) {
 		t.Errorf("an isolated headless page pasted %q", has)
 	}
 	d.Run("sh", "-c", "printf other | xclip -selection clipboard -i >/dev/null 2>&1")
-	// The value's minute in the clipboard is as long as any other wait here.
-	cleared := time.Now().Add(2 * site.Within)
-	for a.call("tool.desktop.screenshot", `{"display":"primary"}`).Code != "" {
-		if time.Now().After(cleared) {
-			t.Fatal("the clipboard was not cleared")
+	// A person lets it look; the value's minute in the clipboard is as long as any other wait here.
+	looks := func() capabilities.Result { return a.call("tool.desktop.screenshot", `{"display":"primary"}`) }
+	if r := looks(); r.Code != capabilities.CodeApprovalPending {
+		t.Fatalf("nobody was asked: %s %s", r.Code, r.Message)
+	}
+	if _, err := a.Consent.Answer(t.Context(), a.waiting().ID, consent.Answer{By: "anna", Allow: true, Kind: consent.KindLease}); err != nil {
+		t.Fatal(err)
+	}
+	held := false
+	for end := time.Now().Add(2 * site.Within); ; time.Sleep(250 * time.Millisecond) {
+		r := looks()
+		if r.Code == "" {
+			break
 		}
-		time.Sleep(250 * time.Millisecond)
+		held = held || r.Code == capabilities.CodeSecretHeld
+		if time.Now().After(end) {
+			t.Fatalf("the clipboard was not cleared: %s %s", r.Code, r.Message)
+		}
+	}
+	if !held {
+		t.Error("a picture was taken while the clipboard held the value")
 	}
 	all := strings.Join(guesses, "~")
 	said := do("tool.browser.evaluate", `{"expression":"(()=>{const l='`+letters+`',o=[];for(const a of l)for(const b of l)for(const c of l)for(const d of l)o.push(a+b+c+d);return o.join('~')})()","max_chars":40000}`)
