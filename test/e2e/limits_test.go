@@ -38,7 +38,7 @@ func TestRevokedTokenEndsItsCalls(t *testing.T) {
 	stays := h.calling(mine, site.ToolSlow, text("y"), "")
 	started(t, handler.Handler, "y")
 	h.client(principal.RoleAdmin).ok(http.MethodDelete, "/v1/tokens/"+token.ID, "", nil)
-	want(t, await(t, "the answer", answers), capabilities.StatusError, capabilities.CodeCancelled)
+	want(t, await(t, "the answer", answers), capabilities.StatusError, capabilities.CodeUnauthenticated)
 	await(t, "the handler's end", handler.ended)
 	select {
 	case r := <-stays:
