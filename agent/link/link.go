@@ -294,7 +294,8 @@ func (l *Link) hello(ctx context.Context, conn *quic.Conn) (*session, error) {
 	defer stop()
 	l.opts.OnKey(l.id.Key)
 	h := l.opts.Hello()
-	h.Version, h.MinVersion, h.Node, h.Steps, h.TakesDone, h.Asks = wire.Version, wire.MinVersion, l.id.Node, true, true, l.opts.OnQuestions != nil
+	h.Version, h.MinVersion, h.Node = wire.Version, wire.MinVersion, l.id.Node
+	h.Steps, h.TakesDone, h.Asks = true, true, l.opts.OnQuestions != nil
 	h.Addrs = deviceAddrs()
 	stopped := l.opts.Stop()
 	h.StopEpoch, h.Stopped, h.SiteEpoch, h.SiteStopped = stopped.Epoch, stopped.On, stopped.SiteEpoch, stopped.SiteOn

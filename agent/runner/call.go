@@ -179,7 +179,8 @@ func (a *admitted) finished(answer *wire.Answer) {
 // invocation is the ticket as its handler sees it.
 func (s *started) invocation() capabilities.Invocation {
 	return capabilities.Invocation{
-		Call: s.t.Call, Capability: s.t.Capability, Lane: s.t.Lane, Principal: policy.PrincipalIn(s.t.Envelope), Args: s.t.Args, Grants: s.t.Grants,
+		Call: s.t.Call, Capability: s.t.Capability, Lane: s.t.Lane, Principal: policy.PrincipalIn(s.t.Envelope),
+		Args: s.t.Args, Grants: s.t.Grants,
 		Progress: func(p capabilities.Progress) {
 			wp := wire.Progress{Done: p.Done, Total: p.Total, Message: s.seen.Text(p.Message), Data: p.Data}
 			wp.Clip()

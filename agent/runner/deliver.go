@@ -39,7 +39,8 @@ func (s *started) receive(ctx context.Context, inv *capabilities.Invocation) *ca
 	if err != nil {
 		return capabilities.AsError(err)
 	}
-	secret, err := key.Open(sealed.Binding{Node: s.t.Node, Call: s.t.Call, Tool: s.t.Tool, Envelope: s.t.Envelope, Grants: s.t.Grants}, got.Bytes)
+	bound := sealed.Binding{Node: s.t.Node, Call: s.t.Call, Tool: s.t.Tool, Envelope: s.t.Envelope, Grants: s.t.Grants}
+	secret, err := key.Open(bound, got.Bytes)
 	if err != nil {
 		return capabilities.AsError(err)
 	}
