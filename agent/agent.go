@@ -209,7 +209,7 @@ func Offers(handlers []capabilities.Handler) []capabilities.CapabilityID {
 	return all
 }
 
-// Readiness gives the present truth of every capability.
+// Readiness returns the present truth of every capability.
 func (a *Agent) Readiness(ctx context.Context) []capabilities.Readiness {
 	return a.readiness(ctx)
 }

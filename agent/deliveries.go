@@ -20,7 +20,7 @@ type deliveries struct {
 	Open    []withhold.Open `json:"open"`
 }
 
-// readDeliveries gives what was open when the node ended last. What cannot be read is an
+// readDeliveries returns what was open when the node ended last. What cannot be read is an
 // error: without it a secret on the screen would be told.
 func readDeliveries(path string) ([]withhold.Open, error) {
 	data, err := os.ReadFile(path)

@@ -27,7 +27,7 @@ func (a *Agent) openDesk() (*owner.Desk, error) {
 	}})
 }
 
-// shown gives what a person may see of a call's arguments.
+// shown returns what a person may see of a call's arguments.
 func shown(cat *catalog.Catalog) func(capabilities.ToolID, []byte) map[string]any {
 	return func(tool capabilities.ToolID, args []byte) map[string]any {
 		d, ok := cat.Get(tool)

@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// SoleUser gives the only principal that ever called one of these tools on this node before
+// SoleUser returns the only principal that ever called one of these tools on this node before
 // it started, as its logs have it. false: there were several, or none, or the logs do not
 // reach back to their beginning.
 func (a *Agent) SoleUser(tools ...capabilities.ToolID) (sole capabilities.PrincipalID, known bool) {

@@ -71,7 +71,7 @@ func (a *Agent) onTurn(stopped bool) {
 	a.board.Turned()
 }
 
-// stops gives both switches as the gateway is told them.
+// stops returns both switches as the gateway is told them.
 func (a *Agent) stops() wire.Stop {
 	epoch, on := a.stop.State()
 	site, siteOn := a.stop.Site()

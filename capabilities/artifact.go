@@ -10,10 +10,10 @@ import (
 // hexadecimal digits. The zero value names none.
 type ArtifactID string
 
-// ArtifactIDOf gives the ID for a SHA-256.
+// ArtifactIDOf returns the ID for a SHA-256.
 func ArtifactIDOf(sum [32]byte) ArtifactID { return ArtifactID(hex.EncodeToString(sum[:])) }
 
-// Sum gives the SHA-256 that the ID names; CodeInvalidRequest if it names none.
+// Sum returns the SHA-256 that the ID names; CodeInvalidRequest if it names none.
 func (id ArtifactID) Sum() (sum [32]byte, err error) {
 	if len(id) != 2*len(sum) || strings.ToLower(string(id)) != string(id) {
 		return sum, Errorf(CodeInvalidRequest, "an artifact ID has 64 digits of lower-case hexadecimal")

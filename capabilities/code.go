@@ -223,7 +223,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500, StatusError, ""},
 }
 
-// Info gives the public side of c; unknown codes give that of CodeInternal.
+// Info returns the public side of c; unknown codes give that of CodeInternal.
 func (c Code) Info() CodeInfo {
 	if info, ok := codeTable[c]; ok {
 		return info
@@ -234,7 +234,7 @@ func (c Code) Info() CodeInfo {
 // Known reports whether c is in the list.
 func (c Code) Known() bool { _, ok := codeTable[c]; return ok }
 
-// Codes gives every code, in no order; for documentation and tests.
+// Codes returns every code, in no order; for documentation and tests.
 func Codes() []Code {
 	all := make([]Code, 0, len(codeTable))
 	for c := range codeTable {
@@ -287,10 +287,10 @@ func (e *Error) WithDetails(details any) *Error { c := *e; c.Details = details; 
 // here.
 func (e *Error) Pending() Pending { p, _ := e.Details.(Pending); return p }
 
-// Error gives code and public message; the cause is for logs, by errors.Unwrap.
+// Error returns code and public message; the cause is for logs, by errors.Unwrap.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.PublicMessage() }
 
-// Unwrap gives the private cause.
+// Unwrap returns the private cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is match on the code alone.
@@ -326,7 +326,7 @@ func (e *Error) PublicAction() Action {
 // Retryable reports whether the same call may succeed later without a change.
 func (e *Error) Retryable() bool { return e.Passing || e.Code.Info().Retryable }
 
-// AsError gives err as an *Error: itself if it is one, CodeInternal with err as
+// AsError returns err as an *Error: itself if it is one, CodeInternal with err as
 // the private cause otherwise, nil for nil.
 func AsError(err error) *Error {
 	if err == nil {
@@ -339,7 +339,7 @@ func AsError(err error) *Error {
 	return Wrap(CodeInternal, err, "")
 }
 
-// CodeOf gives the code of err, CodeInternal for foreign errors, "" for nil.
+// CodeOf returns the code of err, CodeInternal for foreign errors, "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -270,7 +270,7 @@ var ErrCut = errors.New("the connection to the gateway was lost")
 type Handler interface {
 	// Capabilities lists what this handler implements; constant for its life.
 	Capabilities() []CapabilityID
-	// Readiness gives the present truth for each of Capabilities, quickly (it may
+	// Readiness returns the present truth for each of Capabilities, quickly (it may
 	// answer from a cache) and without side effects.
 	Readiness(ctx context.Context) []Readiness
 	// Handle carries out one call. Errors are *Error; anything else is reported as

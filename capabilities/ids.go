@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Identifiers. Each is a distinct type so that one can not be passed where
+// Identifiers. Each is a distinct type so that one cannot be passed where
 // another is meant. The zero value of each means "none".
 type (
 	// ToolID is the canonical model-facing name, such as
@@ -36,7 +36,7 @@ const (
 	maxIDLen         = 128
 )
 
-// Tool gives the model-facing ID that mirrors the capability (S0-01, S0-02):
+// Tool returns the model-facing ID that mirrors the capability (S0-01, S0-02):
 // the prefix "tyrum." becomes "tool.". Any other ID mirrors to itself, which
 // only fixture catalogs use; the embedded catalog is tested to hold none.
 func (c CapabilityID) Tool() ToolID {

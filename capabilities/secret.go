@@ -21,7 +21,7 @@ const hiddenSecret = "[secret]"
 // NewSecret takes value over: the caller does not use it any more.
 func NewSecret(value []byte) Secret { return Secret{func() []byte { return value }} }
 
-// Reveal gives the value itself: the one place it leaves by. Do not change it.
+// Reveal returns the value itself: the one place it leaves by. Do not change it.
 func (s Secret) Reveal() []byte {
 	if s.reveal == nil {
 		return nil

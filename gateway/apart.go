@@ -137,7 +137,7 @@ func routers6(table []byte) (list []netip.Addr) {
 	return list
 }
 
-// lines gives the columns of each line.
+// lines returns the columns of each line.
 func lines(table []byte) func(func([][]byte) bool) {
 	return func(yield func([][]byte) bool) {
 		for s := bufio.NewScanner(bytes.NewReader(table)); s.Scan(); {

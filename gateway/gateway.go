@@ -427,7 +427,7 @@ func (g *Gateway) recordBy(tx *store.Tx, kind string, by capabilities.PrincipalI
 	return err
 }
 
-// head gives the ledger's signed head for nodes to keep.
+// head returns the ledger's signed head for nodes to keep.
 func (g *Gateway) head() *wire.Head {
 	h := g.Ledger.Head()
 	if h.Sig == (chain.Sig{}) {

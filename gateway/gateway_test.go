@@ -81,7 +81,7 @@ func write(t *testing.T, o Options, name string, data []byte) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// What can not be trusted is refused before anything listens, and the refusal says
+// What cannot be trusted is refused before anything listens, and the refusal says
 // which file it is.
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ const heedWithin = 2 * time.Second
 // brake is the stop switch as the surfaces turn it.
 type brake struct{ g *Gateway }
 
-// State gives the switch.
+// State returns the switch.
 func (b brake) State() stop.State { return b.g.Switch.State() }
 
 // Stop ends everything.

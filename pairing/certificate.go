@@ -59,18 +59,18 @@ func NewSite(key ed25519.PrivateKey) (*Site, error) {
 	return &Site{id: id, key: key, root: root}, nil
 }
 
-// ID gives the site ID that nodes pin.
+// ID returns the site ID that nodes pin.
 func (s *Site) ID() capabilities.SiteID { return s.id }
 
-// Root gives the root certificate; gateways send it along with their leaf.
+// Root returns the root certificate; gateways send it along with their leaf.
 func (s *Site) Root() *x509.Certificate { return s.root }
 
-// CertifyGateway gives a leaf for a gateway's key.
+// CertifyGateway returns a leaf for a gateway's key.
 func (s *Site) CertifyGateway(key ed25519.PublicKey, now time.Time) (*x509.Certificate, error) {
 	return s.leaf("gateway", string(GatewayIDOf(key)), x509.ExtKeyUsageServerAuth, key, now)
 }
 
-// CertifyNode gives a leaf for a node's key.
+// CertifyNode returns a leaf for a node's key.
 func (s *Site) CertifyNode(node capabilities.NodeID, key ed25519.PublicKey, now time.Time) (*x509.Certificate, error) {
 	return s.leaf("node", string(node), x509.ExtKeyUsageClientAuth, key, now)
 }
@@ -94,7 +94,7 @@ func (s *Site) leaf(role, id string, usage x509.ExtKeyUsage, key ed25519.PublicK
 	}, s.root, key, s.key)
 }
 
-// SelfSigned gives the certificate a device shows while it has none of the site:
+// SelfSigned returns the certificate a device shows while it has none of the site:
 // while it joins, and after its certificate ended. It proves the key, nothing more.
 func SelfSigned(key ed25519.PrivateKey, now time.Time) (*x509.Certificate, error) {
 	template := &x509.Certificate{

@@ -3,7 +3,7 @@
 // invites a device, the handshake that proves it, and the states a node can be in.
 //
 // Promises: it works over any byte stream, given bytes that are bound to it (a
-// TLS exporter); a secret can not be printed, logged or marshalled; a paste says
+// TLS exporter); a secret cannot be printed, logged or marshalled; a paste says
 // nothing to whoever does not hold its secret; every identifier has check digits,
 // so that a slip of the hand is told apart from an unknown name.
 //

@@ -77,7 +77,7 @@ type Verdict struct {
 	proof   []byte
 }
 
-// Err gives the refusal as an error, nil if there is none.
+// Err returns the refusal as an error, nil if there is none.
 func (v *Verdict) Err() error {
 	if v.Code == "" {
 		return nil
@@ -87,7 +87,7 @@ func (v *Verdict) Err() error {
 
 // Join is the node's side of the handshake. A zero secret asks again without a
 // paste. The error is the gateway's refusal, or CodeSiteMismatch if the gateway
-// can not prove that it made the paste.
+// cannot prove that it made the paste.
 func Join(rw io.ReadWriter, session Session, secret Secret, profile Profile) (*Verdict, error) {
 	o := &Offer{Profile: profile.clean()}
 	var key ProofKey

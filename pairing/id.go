@@ -42,13 +42,13 @@ type GatewayID string
 // InviteID names an invitation without saying its secret.
 type InviteID string
 
-// SiteIDOf gives the ID of the site whose root key this is: what nodes pin.
+// SiteIDOf returns the ID of the site whose root key this is: what nodes pin.
 func SiteIDOf(root ed25519.PublicKey) capabilities.SiteID {
 	sum := sha256.Sum256(append([]byte("handrail site\x00"), root...))
 	return capabilities.SiteID(format(kindSite, sum[:siteBytes]))
 }
 
-// GatewayIDOf gives the ID of the gateway with that key.
+// GatewayIDOf returns the ID of the gateway with that key.
 func GatewayIDOf(key ed25519.PublicKey) GatewayID {
 	sum := sha256.Sum256(append([]byte("handrail gateway\x00"), key...))
 	return GatewayID(format(kindGateway, sum[:nodeBytes]))
@@ -62,26 +62,26 @@ func NewNodeID() capabilities.NodeID {
 	return capabilities.NodeID(format(kindNode, b[:]))
 }
 
-// ParseNodeID gives the canonical form of a node ID as a person may type it:
+// ParseNodeID returns the canonical form of a node ID as a person may type it:
 // upper case, blanks, o for 0, i or l for 1.
 func ParseNodeID(s string) (capabilities.NodeID, error) {
 	id, _, err := parse("node ID", kindNode, nodeBytes, s)
 	return capabilities.NodeID(id), err
 }
 
-// ParseSiteID gives the canonical form of a site ID.
+// ParseSiteID returns the canonical form of a site ID.
 func ParseSiteID(s string) (capabilities.SiteID, error) {
 	id, _, err := parse("site ID", kindSite, siteBytes, s)
 	return capabilities.SiteID(id), err
 }
 
-// ParseInviteID gives the canonical form of an invite ID.
+// ParseInviteID returns the canonical form of an invite ID.
 func ParseInviteID(s string) (InviteID, error) {
 	id, _, err := parse("invite ID", kindInvite, nodeBytes, s)
 	return InviteID(id), err
 }
 
-// Fingerprint gives the short form of a public key that people compare.
+// Fingerprint returns the short form of a public key that people compare.
 func Fingerprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return group(encoding.EncodeToString(sum[:10]))

@@ -91,7 +91,7 @@ func SaveFile(path string, data []byte) (err error) {
 	if err = os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	// The rename is durable once the folder is; where folders can not be synced
+	// The rename is durable once the folder is; where folders cannot be synced
 	// (Windows), the rename is the system's own affair.
 	if dir, openErr := os.Open(filepath.Dir(path)); openErr == nil {
 		_ = dir.Sync()

@@ -61,7 +61,7 @@ const (
 	checkBytes = 4
 )
 
-// Encode gives the text of the paste: the one place the secret leaves by.
+// Encode returns the text of the paste: the one place the secret leaves by.
 func (p Paste) Encode() (string, error) {
 	if len(p.Addrs) == 0 || len(p.Addrs) > MaxAddrs {
 		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "a paste needs 1 to %d addresses", MaxAddrs)
@@ -98,7 +98,7 @@ func (p Paste) Encode() (string, error) {
 	return text, nil
 }
 
-// QRText gives the paste in the characters that a QR code packs densest.
+// QRText returns the paste in the characters that a QR code packs densest.
 func (p Paste) QRText() (string, error) {
 	text, err := p.Encode()
 	return strings.ToUpper(text), err

@@ -24,7 +24,7 @@ var transitions = map[State][]State{
 	StateApproved: {StateRevoked},
 }
 
-// ParseState gives the state named s.
+// ParseState returns the state named s.
 func ParseState(s string) (State, error) {
 	switch st := State(s); st {
 	case StatePending, StateApproved, StateDenied, StateRevoked:
@@ -33,7 +33,7 @@ func ParseState(s string) (State, error) {
 	return StateNone, capabilities.Errorf(capabilities.CodeInvalidRequest, "state must be pending, approved, denied or revoked")
 }
 
-// Become gives an error unless the step to next is legal.
+// Become returns an error unless the step to next is legal.
 func (s State) Become(next State) error {
 	for _, to := range transitions[s] {
 		if to == next {
@@ -43,7 +43,7 @@ func (s State) Become(next State) error {
 	return capabilities.Errorf(capabilities.CodeConflict, "a node that is %s cannot become %s", s.orNone(), next.orNone())
 }
 
-// Code gives the code a device in this state is answered with, "" for approved.
+// Code returns the code a device in this state is answered with, "" for approved.
 func (s State) Code() capabilities.Code {
 	switch s {
 	case StateApproved:

@@ -45,7 +45,7 @@ func (s Secret) IsZero() bool { return s.reveal == nil }
 // Equal compares in constant time.
 func (s Secret) Equal(o Secret) bool { return hmac.Equal(s.bytes(), o.bytes()) }
 
-// Invite gives the ID of the invitation: a hash, so that it names the secret
+// Invite returns the ID of the invitation: a hash, so that it names the secret
 // without saying it.
 func (s Secret) Invite() InviteID {
 	sum := sha256.Sum256(append([]byte("handrail invite\x00"), s.bytes()...))
@@ -58,7 +58,7 @@ func (s Secret) signer() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(mac(s.bytes(), "handrail paste signer"))
 }
 
-// ProofKey gives what the gateway keeps of a paste. It tells whether a device has the
+// ProofKey returns what the gateway keeps of a paste. It tells whether a device has the
 // paste, and nobody can join with it: a copy of the store lets nobody in.
 func (s Secret) ProofKey() ProofKey {
 	public := s.signer().Public().(ed25519.PublicKey)
@@ -85,7 +85,7 @@ func (k ProofKey) answers() []byte {
 	return k.secret.bytes()[ed25519.PublicKeySize:]
 }
 
-// Seal gives the bytes to keep in the store: the one place a key leaves by.
+// Seal returns the bytes to keep in the store: the one place a key leaves by.
 func (k ProofKey) Seal() []byte { return append([]byte(nil), k.secret.bytes()...) }
 
 // OpenProofKey reads what Seal gave.

@@ -13,7 +13,7 @@ type Browser struct {
 	// RunAs is the account it has to run under for its sandbox to work. Nil: as
 	// this process does.
 	RunAs *User
-	// NoSandbox says why this host can not give the browser its sandbox. Empty:
+	// NoSandbox says why this host cannot give the browser its sandbox. Empty:
 	// it can.
 	NoSandbox string
 	// SandboxFix says what a person can do about NoSandbox.
@@ -35,5 +35,5 @@ type MissingError struct {
 	Permission bool
 }
 
-// Error gives What and Fix.
+// Error returns What and Fix.
 func (e *MissingError) Error() string { return e.What + " " + e.Fix }

@@ -20,7 +20,7 @@ func (r Rect) Has(p Point) bool {
 	return p.X >= r.X && p.X < r.X+r.Width && p.Y >= r.Y && p.Y < r.Y+r.Height
 }
 
-// Intersect gives the pixels that r and s share; the zero Rect if there are none.
+// Intersect returns the pixels that r and s share; the zero Rect if there are none.
 func (r Rect) Intersect(s Rect) Rect {
 	x0, y0 := max(r.X, s.X), max(r.Y, s.Y)
 	x1, y1 := min(r.X+r.Width, s.X+s.Width), min(r.Y+r.Height, s.Y+s.Height)
@@ -30,7 +30,7 @@ func (r Rect) Intersect(s Rect) Rect {
 	return Rect{x0, y0, x1 - x0, y1 - y0}
 }
 
-// Union gives the smallest Rect around both; an empty one counts for nothing.
+// Union returns the smallest Rect around both; an empty one counts for nothing.
 func (r Rect) Union(s Rect) Rect {
 	switch {
 	case r.Empty():
@@ -42,7 +42,7 @@ func (r Rect) Union(s Rect) Rect {
 	return Rect{x0, y0, max(r.X+r.Width, s.X+s.Width) - x0, max(r.Y+r.Height, s.Y+s.Height) - y0}
 }
 
-// Center gives the pixel in the middle of r.
+// Center returns the pixel in the middle of r.
 func (r Rect) Center() Point { return Point{r.X + r.Width/2, r.Y + r.Height/2} }
 
 // Display is one screen of the desktop.
@@ -63,7 +63,7 @@ type Layout struct {
 	Displays []Display
 }
 
-// Whole gives the area that holds every display.
+// Whole returns the area that holds every display.
 func (l Layout) Whole() Rect {
 	var all Rect
 	for _, d := range l.Displays {
@@ -87,7 +87,7 @@ type Frame struct {
 	Free func()
 }
 
-// Release gives the memory of the pixels back; another picture may stand in it from
+// Release returns the memory of the pixels back; another picture may stand in it from
 // then on. A Frame that is never released keeps its memory, and later ones are copied
 // because of it. Idempotent, also on nil.
 func (f *Frame) Release() {
@@ -109,7 +109,7 @@ type Grabber interface {
 	// area.Width*4 bytes. With cursor, the pointer's image is drawn in.
 	Grab(ctx context.Context, area Rect, cursor bool, pix []byte) error
 	// Damage reports what may have changed since it was last received: areas, or an
-	// empty Rect for "the layout changed". Nil if this system can not tell; closed
+	// empty Rect for "the layout changed". Nil if this system cannot tell; closed
 	// when the connection ended.
 	Damage() <-chan Rect
 	Close() error
@@ -119,7 +119,7 @@ type Grabber interface {
 // looks at a display looks at the same frames.
 type Screen interface {
 	Layout(ctx context.Context) (Layout, error)
-	// Frame gives the pixels of area as they are now. The caller releases it.
+	// Frame returns the pixels of area as they are now. The caller releases it.
 	Frame(ctx context.Context, area Rect, cursor bool) (*Frame, error)
 	// Changes delivers, until ctx ends, areas in which pixels changed, each a part
 	// of area. Slow receivers get areas joined, never late ones.
@@ -192,7 +192,7 @@ type Person interface {
 	// Watch calls touched for each such event, quickly one after another, and
 	// hotkey when the person presses the stop keys ("ctrl+alt+escape", say; empty
 	// for none), until ctx ends. It returns at once; an error says that this system
-	// can not tell (*MissingError).
+	// cannot tell (*MissingError).
 	Watch(ctx context.Context, hotkey string, touched func(at time.Time), stop func()) error
 }
 
@@ -291,7 +291,7 @@ type ElementEvent struct {
 
 // Accessibility reads and uses the elements that applications publish. Errors
 // for an element that is gone are ErrGone, for an application that does not
-// answer in time ErrHung, for what an element can not do ErrCannot.
+// answer in time ErrHung, for what an element cannot do ErrCannot.
 type Accessibility interface {
 	Tree(ctx context.Context, q TreeQuery) (Tree, error)
 	// Element reads one element anew.
@@ -322,7 +322,7 @@ type Clipboard interface {
 	// concealed, and has it cleared after clearAfter (0: never) if it still is
 	// there. It returns once a reader gets the text.
 	Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error
-	// Read gives the text there; "" if there is none.
+	// Read returns the text there; "" if there is none.
 	Read(ctx context.Context) (string, error)
 	// Clear empties it if it still holds what this Clipboard wrote; it tells
 	// whether it did.
@@ -342,7 +342,7 @@ type TextReader interface {
 	Read(ctx context.Context, f *Frame) ([]SeenText, error)
 }
 
-// Desktop is a person's desktop. A part that this system can not give is nil,
+// Desktop is a person's desktop. A part that this system cannot give is nil,
 // and Missing says for it what is missing and the fix.
 type Desktop struct {
 	// Name is what stands behind it, such as "X11 :0, openbox, AT-SPI".
@@ -371,7 +371,7 @@ const (
 
 // DesktopOpener opens the desktop of the session that this process belongs to.
 type DesktopOpener interface {
-	// Open gives the one Desktop of this process, opening it if it is not open or
+	// Open returns the one Desktop of this process, opening it if it is not open or
 	// was lost (a display server that ended). *MissingError if there is none, or it is
 	// not open when ctx's time is over: opening goes on then, for who asks next.
 	Open(ctx context.Context) (*Desktop, error)
@@ -384,7 +384,7 @@ type DesktopOpener interface {
 // DesktopError is one of the conditions that handlers tell apart.
 type DesktopError string
 
-// Error gives the text.
+// Error returns the text.
 func (e DesktopError) Error() string { return string(e) }
 
 // The conditions.
@@ -396,7 +396,7 @@ const (
 	ErrLost DesktopError = "the connection to the desktop was lost"
 	// ErrNoApp says that no installed application has that name.
 	ErrNoApp DesktopError = "no such application is installed"
-	// ErrUntypable says that this system can not type a character of the text.
+	// ErrUntypable says that this system cannot type a character of the text.
 	ErrUntypable DesktopError = "a character cannot be typed here"
 )
 

@@ -21,7 +21,7 @@ type Position struct {
 // LocationError says why there is no position.
 type LocationError string
 
-// Error gives the text.
+// Error returns the text.
 func (e LocationError) Error() string { return string(e) }
 
 // What can be in the way; sources wrap these, or give a *MissingError.
@@ -39,7 +39,7 @@ type Locator interface {
 	// Usable says, quickly and without asking for a position, why there can be none;
 	// nil if there may be one.
 	Usable(ctx context.Context) error
-	// Locate gives a position taken after since. It waits for one until ctx ends, and
+	// Locate returns a position taken after since. It waits for one until ctx ends, and
 	// is ErrNoFix then.
 	Locate(ctx context.Context, precise bool, since time.Time) (Position, error)
 }

@@ -35,7 +35,7 @@ type Notifier interface {
 	Show(ctx context.Context, id uint32, n Notice) (uint32, error)
 	// Withdraw takes a notice away. One that is not there is no error.
 	Withdraw(ctx context.Context, id uint32) error
-	// Events gives what the person does with notices; what nobody takes is dropped.
+	// Events returns what the person does with notices; what nobody takes is dropped.
 	Events() <-chan NoticeEvent
 	// Close ends it. Idempotent.
 	Close() error

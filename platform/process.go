@@ -20,7 +20,7 @@ const PipeHandles = "{pipe-handles}"
 type Command struct {
 	// Path is the program. Required.
 	Path string
-	// Build gives arguments (without the program's name) and the whole
+	// Build returns arguments (without the program's name) and the whole
 	// environment, once the scratch folder is known. Required.
 	Build func(scratch string) (args, env []string)
 	// Name begins the scratch folder's name, such as "chrome". Required.
@@ -77,7 +77,7 @@ type Process interface {
 	// Done is closed when the child, all its descendants and its scratch folder
 	// are gone.
 	Done() <-chan struct{}
-	// Output gives the end of what the child wrote to its standard output and
+	// Output returns the end of what the child wrote to its standard output and
 	// error; at most 16 KiB.
 	Output() string
 	// Close kills the child and all its descendants, deletes the scratch folder

@@ -133,7 +133,7 @@ func (e *NoSensorError) Error() string {
 // Is makes it ErrNoSensor.
 func (e *NoSensorError) Is(target error) bool { return target == ErrNoSensor }
 
-// ChooseSensor gives the index of the device that was asked for, by its ID or label,
+// ChooseSensor returns the index of the device that was asked for, by its ID or label,
 // by where it looks, or the default. A camera that looks at the person may be one that
 // says nothing (a screen's camera does look there); nothing else is guessed.
 func ChooseSensor(kind SensorKind, devices []SensorDevice, id string, facing Facing) (int, error) {
@@ -163,14 +163,14 @@ func ChooseSensor(kind SensorKind, devices []SensorDevice, id string, facing Fac
 
 // SensorLook is what a backend says of itself without touching a device.
 type SensorLook struct {
-	Backend string // such as "PulseAudio 16.1"; empty if it can not be used
+	Backend string // such as "PulseAudio 16.1"; empty if it cannot be used
 	// Devices are known if Listed; otherwise only using one tells.
 	Devices []SensorDevice
 	Listed  bool
 	Fake    bool // a test's devices, not this host's
 	// Degraded names what is missing from its confinement, such as "chrome_sandbox".
 	Degraded string
-	// Missing says why it can not be used here; nil: it can. Confined tells that it
+	// Missing says why it cannot be used here; nil: it can. Confined tells that it
 	// is a sandbox that this host does not give.
 	Missing  *MissingError
 	Confined bool
@@ -273,7 +273,7 @@ type LiveSensors interface {
 // SensorError is one of the conditions that handlers tell apart.
 type SensorError string
 
-// Error gives the text.
+// Error returns the text.
 func (e SensorError) Error() string { return string(e) }
 
 // The conditions.
@@ -283,6 +283,6 @@ const (
 	ErrSensorRefused SensorError = "the system refuses access to the device"
 	// ErrSensorLost says that a capture broke off: the device or the backend ended.
 	ErrSensorLost SensorError = "the capture broke off"
-	// ErrSensorCannot says that this backend can not do it with that device; another may.
+	// ErrSensorCannot says that this backend cannot do it with that device; another may.
 	ErrSensorCannot SensorError = "the backend cannot do that with this device"
 )

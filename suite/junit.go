@@ -108,7 +108,7 @@ func (x *elements) start(name string, attributes []string) {
 }
 
 // escape writes what would be markup as references, also the white space that
-// attributes lose, and drops what XML can not hold.
+// attributes lose, and drops what XML cannot hold.
 func escape(s string) string {
 	var b strings.Builder
 	for _, r := range s { // bytes that are no UTF-8 come as U+FFFD

@@ -20,7 +20,7 @@ type Options struct {
 	Stop  *StopSwitch
 	// Desk asks the person at the device; default: nobody can be asked.
 	Desk Desk
-	// Shown gives the arguments that a person may see; default: none.
+	// Shown returns the arguments that a person may see; default: none.
 	Shown func(capabilities.ToolID, []byte) map[string]any
 }
 

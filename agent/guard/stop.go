@@ -55,7 +55,7 @@ func (s stopState) newer(to stopState) bool {
 
 // OpenStopSwitch reads the own switch kept at path and, beside it, the one of site
 // (a missing file is "not stopped", epoch 0; one of another site counts as missing;
-// one that can not be read is "stopped"). onTurn, which may be nil, is called when
+// one that cannot be read is "stopped"). onTurn, which may be nil, is called when
 // the node stops, and again when neither switch stops it any more. It must end what
 // runs and may not turn the switch itself.
 func OpenStopSwitch(path, site string, onTurn func(stopped bool)) (*StopSwitch, error) {
@@ -86,14 +86,14 @@ func OpenStopSwitch(path, site string, onTurn func(stopped bool)) (*StopSwitch, 
 	return s, nil
 }
 
-// State gives the own switch: its epoch and whether the person stopped the device.
+// State returns the own switch: its epoch and whether the person stopped the device.
 func (s *StopSwitch) State() (epoch uint64, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.own.state.Epoch, s.own.state.Stopped
 }
 
-// Site gives the site's switch as this node knows it.
+// Site returns the site's switch as this node knows it.
 func (s *StopSwitch) Site() (epoch uint64, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *StopSwitch) turn(h *half, to stopState, write bool) error {
 
 // Look takes over what another process of the owner's wrote to the own file, by the
 // same rules as Set. It costs one look at the file's date while nothing changed. A
-// file that is not there or can not be read changes nothing.
+// file that is not there or cannot be read changes nothing.
 func (s *StopSwitch) Look() {
 	info, err := os.Stat(s.own.path)
 	if err != nil {
@@ -188,7 +188,7 @@ const siteBytes = 512
 // write makes the state durable. The site's file is written over in place, because
 // nobody but this process reads it and a whole site is stopped at once: a block of a
 // file that is there costs the disk much less than a new file in its place. A block
-// that was torn can not be read, and so means stopped.
+// that was torn cannot be read, and so means stopped.
 func (h *half) write(state stopState) error {
 	data, err := json.Marshal(state)
 	if err != nil {

@@ -127,7 +127,7 @@ func TestDamagedStopSwitchMeansStopped(t *testing.T) {
 	}
 }
 
-// A stop counts even if it can not be written down; a release does not.
+// A stop counts even if it cannot be written down; a release does not.
 func TestStopWithoutADisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	s := mustSwitch(t, filepath.Join(dir, "stop.json"), nil)

@@ -32,7 +32,7 @@ func TestRetention(t *testing.T) {
 	if firsts, err := segments(o.Dir); err != nil || len(firsts) != 2 {
 		t.Fatalf("segments %v, %v", firsts, err)
 	}
-	wantState(t, j, "first", wire.StateUnknown) // it can not tell any more
+	wantState(t, j, "first", wire.StateUnknown) // it cannot tell any more
 	now = now.Add(farBack + time.Hour)
 	wantState(t, j, "never", wire.StateNeverStarted) // it reaches back far enough
 	tail := j.tail

@@ -67,7 +67,7 @@ func newFakeGateway(t testing.TB) *fakeGateway {
 	return &fakeGateway{t, site, listener}
 }
 
-// node gives a link whose identity the site has approved.
+// node returns a link whose identity the site has approved.
 func (g *fakeGateway) node(tune func(*Options)) *Link {
 	g.t.Helper()
 	dir := g.t.TempDir()

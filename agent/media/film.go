@@ -177,7 +177,7 @@ func titled(tool capabilities.ToolID, args map[string]any) string {
 	return capabilities.Brief(capabilities.Escape(b.String()), maxTitle)
 }
 
-// chaptersLocked gives the calls as parts of the film.
+// chaptersLocked returns the calls as parts of the film.
 func (m *film) chaptersLocked(end time.Time) []webm.Chapter {
 	all := make([]webm.Chapter, 0, len(m.list))
 	for _, e := range m.list {

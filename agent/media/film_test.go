@@ -248,7 +248,7 @@ func TestWhoComesMeanwhile(t *testing.T) {
 	await(t, "first picture of who came late", late.first)
 }
 
-// A recording that can not be kept says so, leaves nothing half-written and nothing open,
+// A recording that cannot be kept says so, leaves nothing half-written and nothing open,
 // and the screen can be recorded again.
 func TestFilmWithoutRoom(t *testing.T) {
 	desk := &still{news: make(chan platform.Rect, 1)}

@@ -155,7 +155,7 @@ func each(r capabilities.Readiness) []capabilities.Readiness {
 	return []capabilities.Readiness{r, film, {Capability: filmEnds, Isolation: capabilities.ClassSession}}
 }
 
-// fixOf gives what a person can do, at most 300 bytes.
+// fixOf returns what a person can do, at most 300 bytes.
 func fixOf(err error) string {
 	var lacks *platform.MissingError
 	if !errors.As(err, &lacks) {
@@ -439,7 +439,7 @@ func closing() *capabilities.Error {
 	return capabilities.Errorf(capabilities.CodeDesktopUnavailable, "The node is shutting down.").WithHint("Try again when it is back.")
 }
 
-// explain gives a failure its code.
+// explain returns a failure its code.
 func explain(ctx context.Context, err error) error {
 	var coded *capabilities.Error
 	var lacks *platform.MissingError

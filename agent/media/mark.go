@@ -82,7 +82,7 @@ func (m *marks) set(call capabilities.CallID, at []platform.Rect, now time.Time)
 	}
 }
 
-// on gives the marks on a part of the desktop, a channel that is closed when they change,
+// on returns the marks on a part of the desktop, a channel that is closed when they change,
 // and how long until one of them is to go by itself; 0: none is.
 func (m *marks) on(area platform.Rect, now time.Time) (all []capabilities.Mark, news <-chan struct{}, next time.Duration) {
 	m.mu.Lock()
@@ -109,7 +109,7 @@ func (m *marks) on(area platform.Rect, now time.Time) (all []capabilities.Mark, 
 	return all, m.news, next
 }
 
-// markOn gives what shows of a place on a part of the desktop.
+// markOn returns what shows of a place on a part of the desktop.
 func markOn(area, at platform.Rect) (capabilities.Mark, bool) {
 	at = at.Intersect(area)
 	if at.Empty() {

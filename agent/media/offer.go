@@ -69,8 +69,9 @@ var (
 	pcmuCodec = codec{"audio", "PCMU/8000", 8000}
 )
 
-// parseOffer reads an offer to receive one of wants, video as VP8 if nothing is named.
-// Of several such descriptions the first counts, and of wants the first that it has. What it does not know it leaves alone, as SDP asks.
+// parseOffer reads an offer to receive one of wants, video as VP8 if nothing is named. Of several
+// such descriptions the first counts, and of wants the first that it has. What it does not know it
+// leaves alone, as SDP asks.
 func parseOffer(text string, wants ...codec) (*offer, error) {
 	if len(wants) == 0 {
 		wants = []codec{vp8Codec}
@@ -262,7 +263,7 @@ func (o *offer) inBundle(mid string) bool {
 	return false
 }
 
-// payload gives the payload type of a codec. PCMU has one without a word.
+// payload returns the payload type of a codec. PCMU has one without a word.
 func (s *section) payload(c codec) (uint8, bool) {
 	for _, m := range s.maps {
 		at, name, _ := strings.Cut(m, " ")

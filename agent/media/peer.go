@@ -63,7 +63,7 @@ type peer struct {
 	wantKey func()
 	rate    func() int    // what the way to the viewer carries, bits a second
 	up      chan struct{} // closed when media can flow
-	down    chan struct{} // closed when it can not any more
+	down    chan struct{} // closed when it cannot any more
 
 	//lint:ignore containedctx the life of the peer
 	ctx    context.Context // ends with the peer
@@ -178,7 +178,7 @@ func (p *peer) gather(ctx context.Context) (said, error) {
 	return w, err
 }
 
-// candidate takes an address of the viewer. One that is not understood can not help,
+// candidate takes an address of the viewer. One that is not understood cannot help,
 // and others may.
 func (p *peer) candidate(text string) bool {
 	c, err := ice.UnmarshalCandidate(text)

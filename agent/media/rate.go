@@ -39,7 +39,7 @@ func (c *control) sent(bytes, rate int) {
 	c.quant = min(max(c.quant, leastQuant), mostQuant)
 }
 
-// refine gives how many macroblocks the next frame may sharpen.
+// refine returns how many macroblocks the next frame may sharpen.
 func (c *control) refine(rate int) int { return max(8, budget(rate, refineShare)/c.each) }
 
 // refined learns from a frame that sharpened some.

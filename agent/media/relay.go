@@ -15,7 +15,7 @@ import (
 // dialTime bounds the way to a TURN server by TCP.
 const dialTime = 5 * time.Second
 
-// helpers reads the servers that a call brought. One that is not understood can not
+// helpers reads the servers that a call brought. One that is not understood cannot
 // help, and others may.
 func helpers(servers []server) (all []*ice.URL) {
 	for _, s := range servers {

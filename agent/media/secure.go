@@ -45,7 +45,7 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// digestOf gives a certificate's SHA-256 as SDP writes it.
+// digestOf returns a certificate's SHA-256 as SDP writes it.
 func digestOf(der []byte) string {
 	sum := sha256.Sum256(der)
 	var b strings.Builder
@@ -190,7 +190,7 @@ type parcels struct {
 	in       *packetio.Buffer
 }
 
-// ReadFrom gives the next.
+// ReadFrom returns the next.
 func (p parcels) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, err := p.in.Read(b)
 	return n, p.RemoteAddr(), err

@@ -31,7 +31,7 @@ type outlet struct {
 	backend platform.Sensors
 }
 
-// outlets gives the ways to a kind of sensor that are ready, best first: a browser has
+// outlets returns the ways to a kind of sensor that are ready, best first: a browser has
 // encoders for everything, and of a sound server's samples PCMU can be made here.
 func (h *Handler) outlets(ctx context.Context, kind platform.SensorKind) (all []outlet, r capabilities.Readiness) {
 	r = capabilities.Readiness{Reason: capabilities.ReasonBackendMissing}

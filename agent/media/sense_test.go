@@ -30,7 +30,7 @@ func power(samples []float64, hz float64) float64 {
 	return 2 * math.Hypot(re, im) / float64(len(samples))
 }
 
-// A tone passes as it is, and one that 8 kHz can not hold does not come back as another.
+// A tone passes as it is, and one that 8 kHz cannot hold does not come back as another.
 func TestMulaw(t *testing.T) {
 	for v := -32000; v <= 32000; v += 77 {
 		if got := fromMulaw(toMulaw(float64(v))); math.Abs(got-float64(v)) > 8+math.Abs(float64(v))/16 {

@@ -121,14 +121,14 @@ func (s *source) drop(v *viewer) {
 	delete(s.viewers, v)
 }
 
-// shows gives the part of the desktop that the picture shows; none before it is known.
+// shows returns the part of the desktop that the picture shows; none before it is known.
 func (s *source) shows() platform.Rect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.area
 }
 
-// watching gives the viewers, whether one of them can take a frame, and what the
+// watching returns the viewers, whether one of them can take a frame, and what the
 // narrowest of the ways of those who can carries.
 func (s *source) watching() (all []*viewer, free bool, rate int) {
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func (s *source) open(ctx context.Context) (*scene, error) {
 	return &scene{desk: d, area: area, enc: enc, ctl: newControl()}, nil
 }
 
-// place gives a display's area; the main one's for "".
+// place returns a display's area; the main one's for "".
 func place(l platform.Layout, id string) (platform.Rect, bool) {
 	for _, d := range l.Displays {
 		if id == d.ID || id == "" && d.Primary {
@@ -366,7 +366,7 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	return nil
 }
 
-// send gives the frame to all who have got the last, and waits a while until it has
+// send returns the frame to all who have got the last, and waits a while until it has
 // left; for the first of them it waits as long as that takes. Who needs longer gets the
 // next key frame, and who is too slow is let go, so that one bad way holds up nobody
 // else's. It reports whether all are done with f.

@@ -61,7 +61,7 @@ func newTrack(out interceptor.RTPWriter, ssrc uint32, o *offer) *track {
 var errNoMore = errors.New("media: the viewer is gone")
 
 // send writes a frame, not faster than about twice what the way carries. It reports
-// false for a frame that the viewer can not use, having none before it.
+// false for a frame that the viewer cannot use, having none before it.
 func (t *track) send(ctx context.Context, f *frame, rate int) (sent bool, err error) {
 	h := &t.header
 	if !f.key && !t.primed {

@@ -104,7 +104,7 @@ func (b *Board) asks() {
 	}
 }
 
-// question gives what is to be shown now and how many more wait; false: nothing.
+// question returns what is to be shown now and how many more wait; false: nothing.
 func (b *Board) question() (q wire.Question, more int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -210,7 +210,7 @@ func (b *Board) changed() {
 	}
 }
 
-// present gives what is shown now, longest in use first, and when a row goes next
+// present returns what is shown now, longest in use first, and when a row goes next
 // (zero: none does by itself).
 func (b *Board) present() (rows []use, next time.Time, calls uint64) {
 	now := b.opts.Now()

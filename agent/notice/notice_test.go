@@ -71,7 +71,7 @@ func (s *session) Close() error {
 	return nil
 }
 
-// now gives the one notice that is up, and its ID.
+// now returns the one notice that is up, and its ID.
 func (s *session) now() (platform.Notice, uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func TestButtonStops(t *testing.T) {
 	h.awaitNotice("the stop", func(n platform.Notice) bool { return n.Title == "Handrail is stopped" && !n.Lasting })
 }
 
-// A name that somebody chose can not write over what is said about it.
+// A name that somebody chose cannot write over what is said about it.
 func TestHostileNames(t *testing.T) {
 	h := start(t, newSession())
 	evil := "a\u202e\x1b[2J\n" + strings.Repeat("x", 200)

@@ -146,7 +146,7 @@ func touch(path string, now time.Time) { _ = os.Chtimes(path, now, now) }
 // maxStatus bounds what Read takes in.
 const maxStatus = 1 << 20
 
-// Read gives what the file at path says. A file that was not renewed lately, and one
+// Read returns what the file at path says. A file that was not renewed lately, and one
 // that is not there, is that of a node that is not running.
 func Read(path string, now time.Time) (Status, error) {
 	gone := Status{Version: 1, State: StateGone, Text: "The node is not running.", Uses: []Use{}}

@@ -22,7 +22,7 @@ var words = []struct{ key, what string }{
 	{"execution.browser.script", "a browser"},
 }
 
-// uses gives what those keys are about, in words and without repetition; other for
+// uses returns what those keys are about, in words and without repetition; other for
 // none.
 func uses(keys []string, other string) []string {
 	var out []string

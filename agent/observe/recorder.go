@@ -96,7 +96,7 @@ func (r *Recorder) evictGrantedLocked() bool {
 	return false
 }
 
-// Observations gives what was seen so far, worst first, then by key and detail.
+// Observations returns what was seen so far, worst first, then by key and detail.
 // dropped counts what the bound left out.
 func (r *Recorder) Observations() (list []Observation, dropped uint32) {
 	r.mu.Lock()

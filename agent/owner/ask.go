@@ -322,6 +322,6 @@ func (d *Desk) Revoke() {
 	}
 }
 
-// matches compares in constant time, so that an answer's token can not be found out
+// matches compares in constant time, so that an answer's token cannot be found out
 // piece by piece.
 func matches(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

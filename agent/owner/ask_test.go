@@ -73,7 +73,7 @@ func (d *deskTest) question() Question {
 	}
 }
 
-// reply gives the question as ReadOutcome wants it.
+// reply returns the question as ReadOutcome wants it.
 func (d *deskTest) reply(q Question, a Answer) Question {
 	d.t.Helper()
 	q, err := Reply(d.dir, q.ID, a, d.time())
@@ -317,7 +317,7 @@ func TestAStopEndsWaitingAndPermissions(t *testing.T) {
 	d.want(stopped, capabilities.CodeStopped)
 }
 
-// What can not be recorded does not run.
+// What cannot be recorded does not run.
 func TestAnUnrecordedYesIsNone(t *testing.T) {
 	d := newDesk(t)
 	d.failed = &capabilities.Error{Code: capabilities.CodeLedgerUnavailable}

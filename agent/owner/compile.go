@@ -22,15 +22,15 @@ const (
 	generatedComment = "// Made from owner.json, the owner's file. Edit that one.\n"
 )
 
-// facts are what Cedar can not find out about a call: it has no clock of the
-// owner's and can not look into lists of paths.
+// facts are what Cedar cannot find out about a call: it has no clock of the
+// owner's and cannot look into lists of paths.
 type facts struct {
 	quiet  uint32 // bit i: quiet_hours[i] holds now
 	app    Mode   // of the application that the call names
 	folder Mode   // of the files that the call names
 }
 
-// compile gives the file's rules for a moment and a call with such facts. It is
+// compile returns the file's rules for a moment and a call with such facts. It is
 // text that policy.Load takes.
 func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 	var b strings.Builder

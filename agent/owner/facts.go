@@ -12,8 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
-// factsOf finds out what Cedar can not. roots are the folders that relative paths
-// are taken below. Arguments that can not be read are refused by the engine itself.
+// factsOf finds out what Cedar cannot. roots are the folders that relative paths
+// are taken below. Arguments that cannot be read are refused by the engine itself.
 func (f *File) factsOf(d *catalog.Descriptor, args []byte, now time.Time, roots []string) facts {
 	var x facts
 	for i := range f.QuietHours {

@@ -38,7 +38,7 @@ const (
 
 var modes = []Mode{ModeAllow, ModeAsk, ModeNever}
 
-// stricter gives the stricter of two modes.
+// stricter returns the stricter of two modes.
 func stricter(a, b Mode) Mode {
 	if slices.Index(modes, b) > slices.Index(modes, a) {
 		return b
@@ -292,7 +292,7 @@ func cleanDomain(name string) (string, bool) {
 	return d.Host, true
 }
 
-// cleanApp gives an application's name as it is compared.
+// cleanApp returns an application's name as it is compared.
 func cleanApp(name string) (string, bool) {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.ToLower(strings.TrimSpace(name))

@@ -108,7 +108,7 @@ func rulesOf(t *rapid.T, f *File, cedar string, now time.Time) *Rules {
 	}
 }
 
-// drawCalls gives a few: each kind of call may need rules of its own compiled.
+// drawCalls returns a few: each kind of call may need rules of its own compiled.
 func drawCalls(t *rapid.T) []policy.Request {
 	return rapid.SliceOfN(rapid.SampledFrom(someCalls), 3, 3).Draw(t, "calls")
 }

@@ -157,7 +157,7 @@ func writeOutcome(dir, id string, o Outcome) error {
 	return writeJSON(filepath.Join(questionsIn(dir), id+outcomeSuffix), o)
 }
 
-// readAnswer gives the answer to q if there is one; one without the token is none.
+// readAnswer returns the answer to q if there is one; one without the token is none.
 func readAnswer(dir string, q *Question) (Answer, bool) {
 	var a Answer
 	err := readJSON(filepath.Join(questionsIn(dir), q.ID+answerSuffix), &a)
@@ -230,7 +230,7 @@ func Reply(dir, id string, a Answer, now time.Time) (Question, error) {
 	return all[i], nil
 }
 
-// ReadOutcome gives what came of the answer that Reply gave to q, if the node has taken
+// ReadOutcome returns what came of the answer that Reply gave to q, if the node has taken
 // it.
 func ReadOutcome(dir string, q Question) (Outcome, bool) {
 	path := filepath.Join(questionsIn(dir), q.ID+outcomeSuffix)

@@ -172,7 +172,7 @@ func (r *Rules) engine(f *File, cedar []policy.Source, x facts) (*policy.Engine,
 	return r.loader.Load(append(slices.Clone(cedar), policy.Source{Name: generated, Data: f.compile(r.opts.Catalog, x)}))
 }
 
-// at gives the engine for a call with these facts, and the file it comes from.
+// at returns the engine for a call with these facts, and the file it comes from.
 func (r *Rules) at(req *policy.Request) (*policy.Engine, *File, error) {
 	d, _ := r.opts.Catalog.Get(req.Tool)
 	for {
@@ -207,7 +207,7 @@ func (r *Rules) at(req *policy.Request) (*policy.Engine, *File, error) {
 }
 
 // Judge decides as the owner would. The reason of a deny or an ask is in the owner's
-// words. What can not be judged is denied.
+// words. What cannot be judged is denied.
 func (r *Rules) Judge(req policy.Request) policy.Decision {
 	e, file, err := r.at(&req)
 	if err != nil { // the file loaded for other moments, so this is a defect of ours
@@ -292,7 +292,7 @@ func (q *Quiet) covers(tool capabilities.ToolID) bool {
 	return len(q.Capabilities) == 0 || q.names(tool)
 }
 
-// File gives the file in force. It is not to be changed.
+// File returns the file in force. It is not to be changed.
 func (r *Rules) File() *File {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 const runCode = capabilities.CapabilityID("tyrum.browser.run-code")
 
-// script gives a runner whose run-code takes one step, evaluate, and says what came of it.
+// script returns a runner whose run-code takes one step, evaluate, and says what came of it.
 func script(t *testing.T, guard guardFunc, order func(wire.Step) (*wire.StepOrder, error)) (*bench, *wire.Ticket, *sink) {
 	t.Helper()
 	b := newBench(t, guard, func(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {

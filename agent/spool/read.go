@@ -72,7 +72,7 @@ func (s *Spool) Open(call capabilities.CallID, id [32]byte) (artifact.Manifest, 
 
 var errNotOurs = capabilities.Errorf(capabilities.CodeInternal, "a file of the spool is not what it was written as")
 
-// Chunk gives chunk i. The bytes are good until the next call.
+// Chunk returns chunk i. The bytes are good until the next call.
 func (a *Stored) Chunk(i int) ([]byte, error) {
 	var err error
 	if a.pending != nil && a.next == i {

@@ -207,7 +207,7 @@ func (s *Spool) box(call capabilities.CallID, id [32]byte) (*artifact.Box, error
 // keyFile is the key's file for a spool at dir.
 func keyFile(dir string) string { return filepath.Clean(dir) + ".key" }
 
-// At gives the options of the spool of a node's folder.
+// At returns the options of the spool of a node's folder.
 func At(nodeDir string) Options {
 	dir := filepath.Join(nodeDir, "spool")
 	return Options{Dir: dir, KeyFile: keyFile(dir)}

@@ -26,7 +26,7 @@ type Call struct {
 	ended   bool
 }
 
-// For gives the spool to one call, whose artifacts have at most that many bytes
+// For returns the spool to one call, whose artifacts have at most that many bytes
 // together. The caller ends it with Settle.
 func (s *Spool) For(call capabilities.CallID, most int64) *Call {
 	return &Call{spool: s, call: call, most: most, kept: map[capabilities.ArtifactID]capabilities.Artifact{}, writers: map[*writer]bool{}}

@@ -179,7 +179,7 @@ func (b *Book) Done(lane capabilities.LaneID) {
 	b.pasted = slices.DeleteFunc(b.pasted, func(p pasted) bool { return p.lane == lane })
 }
 
-// seen gives the secrets of the call's principal for which want holds.
+// seen returns the secrets of the call's principal for which want holds.
 func (c *Call) seen(want func(*hold) bool) []*hold {
 	b := c.book
 	b.mu.Lock()
@@ -198,7 +198,7 @@ func (c *Call) seen(want func(*hold) bool) []*hold {
 	return slices.DeleteFunc(maybe, func(h *hold) bool { return h.principal != who })
 }
 
-// kept gives the secrets that the call's texts are kept free of: those of a call that can
+// kept returns the secrets that the call's texts are kept free of: those of a call that can
 // look at the screen, which is where the clipboard gets pasted. Elsewhere a value cannot
 // be, and what is taken out of a text there would only say which guess was right.
 func (c *Call) kept() []*hold {
@@ -209,7 +209,7 @@ func (c *Call) kept() []*hold {
 	return all
 }
 
-// Refuses gives why the call may not look at what it shows, or nil: a secret lies in the
+// Refuses returns why the call may not look at what it shows, or nil: a secret lies in the
 // clipboard, or was pasted there.
 func (c *Call) Refuses() *capabilities.Error {
 	if len(c.seen(func(h *hold) bool { return h.cleared == 0 || h.cleared > c.began })) > 0 {

@@ -31,7 +31,7 @@ const (
 	maxCoded   = 1 << 10
 )
 
-// formsOf gives the value itself and its common encodings.
+// formsOf returns the value itself and its common encodings.
 func formsOf(s capabilities.Secret) *forms {
 	v := s.Reveal()
 	text := string(v)
@@ -79,7 +79,7 @@ func (f *forms) holds(data []byte) bool {
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// replace gives data with every form and every piece of one replaced, but for pieces within
+// replace returns data with every form and every piece of one replaced, but for pieces within
 // a word of own; data itself if none is in it.
 func (f *forms) replace(data []byte, own map[string]bool) []byte {
 	found := f.wholes(data)
@@ -93,7 +93,7 @@ func (f *forms) replace(data []byte, own map[string]bool) []byte {
 	return mark(data, found)
 }
 
-// word gives the name that a part of data is in, as fields are named.
+// word returns the name that a part of data is in, as fields are named.
 func word(data []byte, begin, end int) []byte {
 	in := func(i int) bool { return data[i] == '_' || data[i] >= 'a' && data[i] <= 'z' }
 	for begin > 0 && in(begin-1) {
@@ -185,7 +185,7 @@ func (f *forms) replaceJSON(data []byte, own map[string]bool) []byte {
 // isKey reports whether what stands before rest is a key.
 func isKey(rest []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) }
 
-// stringEnd gives the index behind the JSON string that begins at i.
+// stringEnd returns the index behind the JSON string that begins at i.
 func stringEnd(data []byte, i int) int {
 	for j := i + 1; j < len(data); j++ {
 		switch data[j] {
@@ -198,7 +198,7 @@ func stringEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// quote gives text as a JSON string in which "<" stays one character.
+// quote returns text as a JSON string in which "<" stays one character.
 func quote(text string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -67,7 +67,7 @@ func (screen) Here() bool { return true }
 // OnScreen is true.
 func (screen) OnScreen() bool { return true }
 
-// RefusesAll gives why the call gets nothing of what it shows, texts neither: a secret that
+// RefusesAll returns why the call gets nothing of what it shows, texts neither: a secret that
 // this node does not know any more may be on the screen.
 func (c *Call) RefusesAll() *capabilities.Error {
 	c.book.mu.Lock()

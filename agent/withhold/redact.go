@@ -11,7 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// Text gives s without the values that are kept back from this call.
+// Text returns s without the values that are kept back from this call.
 func (c *Call) Text(s string) string {
 	for _, h := range c.kept() {
 		s = string(h.forms.replace([]byte(s), c.book.names))
@@ -55,7 +55,7 @@ func (c *Call) Answer(a *wire.Answer) (changed bool) {
 	return changed
 }
 
-// Restore gives clean with the strings at paths as they were in original where no whole
+// Restore returns clean with the strings at paths as they were in original where no whole
 // value is in them: a word of a closed list that happens to be a piece of a value.
 func (c *Call) Restore(original, clean []byte, paths []string) []byte {
 	var was, is any
@@ -88,7 +88,7 @@ func unmarshal(data []byte, v any) error {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// at gives the value at a JSON pointer, or nil.
+// at returns the value at a JSON pointer, or nil.
 func at(v any, path string) any {
 	for _, step := range strings.Split(path, "/")[1:] {
 		switch in := v.(type) {
@@ -122,7 +122,7 @@ func put(v any, path, word string) {
 	}
 }
 
-// Blobs gives what of a call's bytes may leave: no picture of where a value may be, and
+// Blobs returns what of a call's bytes may leave: no picture of where a value may be, and
 // texts without the values. The error says why nothing may.
 func (c *Call) Blobs(blobs []capabilities.Blob) ([]capabilities.Blob, *capabilities.Error) {
 	if len(blobs) == 0 {

@@ -146,7 +146,7 @@ var hostProfile = idna.New(
 	idna.CheckHyphens(false), idna.CheckJoiners(true), idna.BidiRule(),
 )
 
-// parseHost gives the canonical text of a host and its address if it is one.
+// parseHost returns the canonical text of a host and its address if it is one.
 func parseHost(host string) (string, netip.Addr, bool) {
 	var none netip.Addr
 	if inner, ok := strings.CutPrefix(host, "["); ok {

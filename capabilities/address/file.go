@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// File gives the path that a file address names on a system ("windows", "linux", ...),
+// File returns the path that a file address names on a system ("windows", "linux", ...),
 // with slashes, absolute and without dot segments. It is read as browsers read it. isFile
 // reports whether raw has that scheme at all; the path is empty where it names another
 // host, or no path that Chrome would open.

@@ -38,7 +38,7 @@ func content(size int) []byte {
 	return data
 }
 
-// seal gives the sealed form of data and its manifest.
+// seal returns the sealed form of data and its manifest.
 func seal(t testing.TB, b *Box, data []byte) (*file, Manifest) {
 	t.Helper()
 	f, h, buf := new(file), NewHasher(), NewBuffer()

@@ -68,7 +68,7 @@ const head = ^uint64(0)
 // SealHead and OpenHead are for what is known about an artifact beside its bytes.
 func (b *Box) SealHead(data []byte) []byte { return b.seal(nil, head, data) }
 
-// OpenHead gives what SealHead sealed.
+// OpenHead returns what SealHead sealed.
 func (b *Box) OpenHead(sealed []byte) ([]byte, error) { return b.open(nil, head, sealed) }
 
 func (b *Box) seal(dst []byte, place uint64, data []byte) []byte {

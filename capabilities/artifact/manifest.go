@@ -41,7 +41,7 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-// Hash gives the hash of chunk i.
+// Hash returns the hash of chunk i.
 func (m *Manifest) Hash(i int) [32]byte { return [32]byte(m.Hashes[i*sha256.Size:]) }
 
 // ErrChunk is what a chunk that is not the one announced gives.
@@ -76,7 +76,7 @@ func (h *Hasher) Add(chunk []byte) {
 	h.size += int64(len(chunk))
 }
 
-// Manifest gives what was added.
+// Manifest returns what was added.
 func (h *Hasher) Manifest() Manifest {
 	m := Manifest{Size: h.size, Hashes: h.hashes}
 	h.whole.Sum(m.ID[:0])

@@ -143,7 +143,7 @@ type verdict struct {
 
 func confirmed(evidence string) verdict { return verdict{capabilities.EffectConfirmed, evidence} }
 
-// page gives the lane's tab, ready to be worked with, and binds the call to its
+// page returns the lane's tab, ready to be worked with, and binds the call to its
 // life.
 func (c *call) page() error {
 	t, err := c.lane.current(c.ctx, false)
@@ -330,7 +330,7 @@ func (c *call) conclude(w world, sent []*pending) (v verdict, missed bool, err e
 	return verdict{capabilities.EffectSuspectNoop, "the element got the event, and nothing changed"}, false, nil
 }
 
-// follow gives the verdict of what was done in the page itself, corrected by what
+// follow returns the verdict of what was done in the page itself, corrected by what
 // Chrome saw it start.
 func (c *call) follow(v verdict) (verdict, error) {
 	now, _ := c.tab.look()
@@ -351,7 +351,7 @@ func departed(before, now tabState) bool {
 	return now.started != before.started || now.documents != before.documents
 }
 
-// reported gives the evidence that Chrome itself brought, the most telling first.
+// reported returns the evidence that Chrome itself brought, the most telling first.
 func (c *call) reported(before, now tabState) (verdict, bool) {
 	switch {
 	case now.dialogs != before.dialogs:

@@ -28,7 +28,7 @@ type acted struct {
 	StillOpen []openRequest `json:"still_open,omitempty"`
 }
 
-// result gives an action's output with the address the tab has now.
+// result returns an action's output with the address the tab has now.
 func (c *call) result(v verdict) (capabilities.Output, error) {
 	return c.resultWith(v, func(a acted) any { return a })
 }
@@ -74,7 +74,7 @@ func (c *call) resultWith(v verdict, with func(acted) any) (capabilities.Output,
 // maxException bounds what an answer has of an exception.
 const maxException = 500
 
-// exception gives what the action made a script of the page throw. It is cut after it was
+// exception returns what the action made a script of the page throw. It is cut after it was
 // freed of secrets: of a short one nothing tells what a cut left.
 func (c *call) exception() string {
 	thrown := c.tab.console.exceptionSince(c.logged)

@@ -47,7 +47,7 @@ func readAttach(raw string) (*url.URL, error) {
 	return nil, fmt.Errorf("browser: attach %q: want the debugging address of a Chrome on this machine, such as http://127.0.0.1:9222", raw)
 }
 
-// attached gives the lane's connection to the person's Chrome.
+// attached returns the lane's connection to the person's Chrome.
 func (l *lane) attached(ctx context.Context) (*chrome, error) {
 	c, err := l.h.attachTo(ctx, l)
 	if err != nil {

@@ -243,14 +243,14 @@ func logging(t testing.TB, log *syncBuffer, origins ...string) Options {
 	return o
 }
 
-// newNode gives a node whose Chrome other tests have had and will have.
+// newNode returns a node whose Chrome other tests have had and will have.
 func newNode(t testing.TB, origins ...string) *node {
 	shared.give(t, origins)
 	t.Cleanup(func() { shared.takeBack(t) })
 	return &node{t: t, h: shared.h, lane: "lane-1", log: &shared.log}
 }
 
-// newNodeAlone gives a node with a Chrome of its own: for a test that ends either, or
+// newNodeAlone returns a node with a Chrome of its own: for a test that ends either, or
 // changes what a handler was made with.
 func newNodeAlone(t testing.TB, origins ...string) *node {
 	o, log := options(t, origins...)
@@ -266,10 +266,10 @@ func newNodeAlone(t testing.TB, origins ...string) *node {
 	return &node{t: t, h: h, lane: "lane-1", log: log}
 }
 
-// on gives the same node seen from another lane.
+// on returns the same node seen from another lane.
 func (n *node) on(lane capabilities.LaneID) *node { c := *n; c.lane = lane; return &c }
 
-// as gives the same node seen by another principal, in a lane of its own.
+// as returns the same node seen by another principal, in a lane of its own.
 func (n *node) as(who capabilities.PrincipalID) *node {
 	c := *n
 	c.who, c.lane = who, capabilities.LaneID(who)

@@ -40,7 +40,7 @@ type chrome struct {
 	workers   map[string]*session  // that are held and no page's, by session
 }
 
-// chrome gives the running Chrome of that mode, started if there is none.
+// chrome returns the running Chrome of that mode, started if there is none.
 func (h *Handler) chrome(ctx context.Context, headless bool) (*chrome, error) {
 	select {
 	case h.starting <- struct{}{}:
@@ -475,7 +475,7 @@ func keepEnv(env, names []string) []string {
 	return env
 }
 
-// languageOf gives the languages of an environment, the first choice first, without
+// languageOf returns the languages of an environment, the first choice first, without
 // how they are written; "" for none.
 func languageOf(getenv func(string) string) string {
 	for _, name := range []string{"LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"} { // the first that is set counts

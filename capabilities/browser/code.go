@@ -198,7 +198,7 @@ func (c *call) step(ctx context.Context, inv capabilities.Invocation) (capabilit
 	return in.carryOut(run)
 }
 
-// stepResult gives a step's result with what was seen of its effect. Captured
+// stepResult returns a step's result with what was seen of its effect. Captured
 // bytes go past it: a script could do nothing with them.
 func stepResult(out capabilities.Output) (json.RawMessage, error) {
 	raw := []byte("{}")

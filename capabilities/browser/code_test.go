@@ -179,7 +179,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 		}
 		return nil
 	})
-	// What can not even begin has nothing to tell.
+	// What cannot even begin has nothing to tell.
 	if err := n.refused(capabilities.CodeScriptFailed, "run-code", obj{"code": "let let"}); err.Details != nil {
 		t.Errorf("%v", err.Details)
 	}

@@ -53,7 +53,7 @@ func rowOf(line string) row {
 	return row{(len(line) - len(text)) / len(indent), text}
 }
 
-// ref gives the row's ref, empty if it has none.
+// ref returns the row's ref, empty if it has none.
 func (r row) ref() string {
 	_, _, ref := r.parts()
 	return ref
@@ -94,7 +94,7 @@ func (r row) parts() (role, name, ref string) {
 	return role, name, ""
 }
 
-// ends gives for each row the index after the last row below it.
+// ends returns for each row the index after the last row below it.
 func ends(rows []row) []int {
 	list := make([]int, len(rows))
 	var open []int
@@ -263,7 +263,7 @@ func (f *fitting) note(i, j int, ref string) {
 	f.out = append(f.out, row{f.rows[i].depth, fmt.Sprintf("- (%d lines, %d characters left out; %s)", j-i, size, how)})
 }
 
-// share gives the size up to which each part is printed, so that together they fit.
+// share returns the size up to which each part is printed, so that together they fit.
 func (f *fitting) share(kids []int, budget int) int {
 	sizes := make([]int, len(kids))
 	for i, k := range kids {

@@ -81,7 +81,7 @@ type messages struct {
 // keptRoom bounds the room that is made because of the last message alone.
 const keptRoom = 8 << 20
 
-// next gives the message up to the zero byte, which it drops. The bytes are the
+// next returns the message up to the zero byte, which it drops. The bytes are the
 // caller's. It fails as the reader does, also within a message.
 func (m *messages) next() ([]byte, error) {
 	for seen := m.start; ; {
@@ -356,7 +356,7 @@ func (p *pending) answered() bool {
 	}
 }
 
-// wait gives the raw result of the command, or why there is none.
+// wait returns the raw result of the command, or why there is none.
 func (p *pending) wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-p.done:
@@ -416,5 +416,5 @@ func do[P, R any](ctx context.Context, s *session, cmd cdp.Command[P, R], params
 	return start(ctx, s, cmd, params).get(ctx)
 }
 
-// ptr gives optional booleans of the protocol their address.
+// ptr returns optional booleans of the protocol their address.
 func ptr[T any](v T) *T { return &v }

@@ -93,7 +93,7 @@ func (r *consoleRecord) last() int64 {
 	return r.ring.last()
 }
 
-// exceptionSince gives the first line of the first exception after that entry that nobody
+// exceptionSince returns the first line of the first exception after that entry that nobody
 // caught, empty for none.
 func (r *consoleRecord) exceptionSince(seq int64) (text string) {
 	r.mu.Lock()

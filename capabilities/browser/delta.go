@@ -20,7 +20,7 @@ import (
 // hunk is a run of lines that changed: old[from:to] became new[start:stop].
 type hunk struct{ from, to, start, stop int }
 
-// delta gives the hunks between two outlines as text; empty: nothing changed.
+// delta returns the hunks between two outlines as text; empty: nothing changed.
 func delta(old, now []string) string {
 	var b strings.Builder
 	for _, h := range diff(old, now) {
@@ -96,7 +96,7 @@ func inside(lines []string, i int) string {
 	return ""
 }
 
-// diff gives the hunks between two lists of lines, in order. It is exact, and small
+// diff returns the hunks between two lists of lines, in order. It is exact, and small
 // where most lines are unlike each other, as they are in an outline: their refs
 // differ.
 func diff(old, now []string) (hunks []hunk) {

@@ -277,7 +277,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// stopped gives the dialog that ended this call's wait for its page, nil if none
+// stopped returns the dialog that ended this call's wait for its page, nil if none
 // did.
 func (c *call) stopped() *dialog {
 	if c.tab == nil || c.ctx.Err() == nil {

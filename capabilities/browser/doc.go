@@ -1,36 +1,33 @@
 // Package browser carries out the browser family on a node: it drives one
 // Chrome that it starts itself, one browser context per lane.
 //
-// The story in the order of reading: handler.go (what is offered), lane.go (one
-// conversation's context and tabs) with observer.go (whose call is told what really
-// happened), act.go (how an action is performed: aim, input, outcome) with acted.go (what it
-// answers) and follows.go (what it waits for first), then its tools (click.go, hover.go, drag.go, keys.go, type.go,
-// fill.go, choose.go, upload.go), dialog.go and clipboard.go, navigate.go with await.go and ready.go (when a page can
-// be worked with) and restless.go (pages
-// that would not be left), snapshot.go (with
+// The story in the order of reading: handler.go (what is offered), lane.go (one conversation's
+// context and tabs) with observer.go (whose call is told what really happened), act.go (how an
+// action is performed: aim, input, outcome) with acted.go (what it answers) and follows.go (what
+// it waits for first), then its tools (click.go, hover.go, drag.go, keys.go, type.go, fill.go,
+// choose.go, upload.go), dialog.go and clipboard.go, navigate.go with await.go and ready.go (when
+// a page can be worked with) and restless.go (pages that would not be left), snapshot.go (with
 // compose.go, delta.go, recall.go, marks.go and listeners.go) and the other tools that look
 // (screenshot.go, evaluate.go, wait.go, console.go, network.go with requests.go), download.go and
 // emulate.go, world.go, names.go and page/ (what runs inside pages, in an isolated world),
-// reach.go (how a ref or selector finds its document), frames.go, foreign.go,
-// closed.go and internals.go (frames of other origins and processes, closed shadow roots,
-// what custom elements keep to themselves), tab.go
-// (what a tab reports), chrome.go (the process), conn.go (the protocol); the room egress
-// is the way out to the network. Which browser a lane works in: launch.go, then
-// profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:
+// reach.go (how a ref or selector finds its document), frames.go, foreign.go, closed.go and
+// internals.go (frames of other origins and processes, closed shadow roots, what custom elements
+// keep to themselves), tab.go (what a tab reports), chrome.go (the process), conn.go (the
+// protocol); the room egress is the way out to the network. Which browser a lane works in:
+// launch.go, then profile.go, attach.go (with websocket.go) and storage.go. Scripts of many steps:
 // code.go and the room script.
 //
-// Promises: Chrome never outlives the node; two lanes share nothing; dialogs,
-// hanging scripts, crashed tabs and a killed browser never block a call beyond
-// its deadline; traffic leaves through the node's own checked proxy only, but for
-// a person's Chrome that the owner lets calls attach to; what
-// was typed is in no evidence, log or error, and what was typed in secret in no
-// result either where docs/secrets.md says so (typed.go, hider.go, page/secret.js), as far as the page did not change it; no result claims
-// an effect that was not seen in the page.
+// Promises: Chrome never outlives the node; two lanes share nothing; dialogs, hanging scripts,
+// crashed tabs and a killed browser never block a call beyond its deadline; traffic leaves through
+// the node's own checked proxy only, but for a person's Chrome that the owner lets calls attach
+// to; what was typed is in no evidence, log or error, and what was typed in secret in no result
+// either where docs/secrets.md says so (typed.go, hider.go, page/secret.js), as far as the page
+// did not change it; no result claims an effect that was not seen in the page.
 //
 // It must never import an agent or gateway package, or a platform package but
 // the root: cmd hands it the finder and the launcher. It alone may import
 // chromedp and its protocol types. It uses those types (cdproto) and not chromedp
 // itself: chromedp waits for each command's answer before it sends the next, and
-// its allocator can not start Chrome below a guard under another account. See
+// its allocator cannot start Chrome below a guard under another account. See
 // conn.go.
 package browser

@@ -341,7 +341,7 @@ func (c *call) becameDownload(before tabState) bool {
 	return c.tab.network.answeredWithFile() && c.tab.awaitFor(c.ctx, boundToCome, begun)
 }
 
-// tellDownloads gives the downloads whose state no call has reported yet. For one
+// tellDownloads returns the downloads whose state no call has reported yet. For one
 // that only began it waits, bounded, for its end.
 func (l *lane) tellDownloads(ctx context.Context) []downloaded {
 	ds := &l.downloads
@@ -375,7 +375,7 @@ func (l *lane) tellDownloads(ctx context.Context) []downloaded {
 	return ds.untoldLocked()
 }
 
-// untoldLocked gives the downloads whose state no call has reported yet, and takes them
+// untoldLocked returns the downloads whose state no call has reported yet, and takes them
 // for reported.
 func (ds *downloads) untoldLocked() (list []downloaded) {
 	for _, d := range ds.list {

@@ -97,7 +97,7 @@ func nodeWith(t testing.TB, change func(*Options), origins ...string) *node {
 	return &node{t: t, h: h, lane: "lane-1", log: log}
 }
 
-// downloadsOf gives what a result tells of downloads.
+// downloadsOf returns what a result tells of downloads.
 func downloadsOf(t testing.TB, a answer) []downloaded {
 	t.Helper()
 	raw, _ := json.Marshal(a.m["downloads"])

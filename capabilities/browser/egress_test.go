@@ -20,7 +20,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser/egress"
 )
 
-// named gives a node to which the hosts lead to the site, and its port.
+// named returns a node to which the hosts lead to the site, and its port.
 func named(t *testing.T, s *site, change func(*Options), hosts ...string) (*node, string) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
 	var origins []string

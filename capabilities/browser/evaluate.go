@@ -208,7 +208,7 @@ func value(raw json.RawMessage) any {
 	}{raw}
 }
 
-// jsonValue gives the value as JSON. Numbers JSON does not have come as strings.
+// jsonValue returns the value as JSON. Numbers JSON does not have come as strings.
 func jsonValue(o *runtime.RemoteObject) (json.RawMessage, error) {
 	switch {
 	case o == nil || o.Type == runtime.RemoteObjectTypeUndefined:
@@ -267,7 +267,7 @@ func unescape(raw []byte) []byte {
 // inPromise is in Chrome's words for a rejection.
 const inPromise = "(in promise)"
 
-// scriptError gives the page's exception: its first line and where it was thrown.
+// scriptError returns the page's exception: its first line and where it was thrown.
 func scriptError(e *runtime.ExceptionDetails) error {
 	text := e.Text
 	if e.Exception != nil {

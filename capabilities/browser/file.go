@@ -65,7 +65,7 @@ func (h *Handler) allowSchemes() error {
 	return nil
 }
 
-// findFile gives the root and the name below it of a file that the caller wants opened.
+// findFile returns the root and the name below it of a file that the caller wants opened.
 func (h *Handler) findFile(raw string) (root int, name string, err error) {
 	path, _ := address.File(raw, runtime.GOOS)
 	err = errOutside
@@ -103,7 +103,7 @@ func (h *Handler) mayRead(root int, name string, asked bool) error {
 	return nil
 }
 
-// served gives the address at which the lane opens what the caller wants opened, and what
+// served returns the address at which the lane opens what the caller wants opened, and what
 // is to be called when the call is over.
 func (c *call) served(raw string) (shown string, done func(), err error) {
 	if _, isFile := address.File(raw, runtime.GOOS); !isFile {
@@ -189,7 +189,7 @@ func (f *folders) serve(w http.ResponseWriter, r *http.Request) error {
 var errNoSuchFile = capabilities.Errorf(capabilities.CodeURLBlocked, "That file is not in the folders that the node's owner allows, or is none.").
 	WithHint("Give navigate the file: address of a file below an allowed folder; folders are not listed.")
 
-// fileAddress gives a served file's address as callers name it, and any other as it is.
+// fileAddress returns a served file's address as callers name it, and any other as it is.
 func (l *lane) fileAddress(shown string) string {
 	l.mu.Lock()
 	f := l.files

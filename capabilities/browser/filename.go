@@ -57,7 +57,7 @@ func safeName(name string) string {
 	return name
 }
 
-// freeName gives a name that the folder does not hold yet.
+// freeName returns a name that the folder does not hold yet.
 func freeName(root *os.Root, dir, name string) (string, error) {
 	ext := filepath.Ext(name)
 	for i := range 1000 {

@@ -110,7 +110,7 @@ func (c *call) led(v verdict) (verdict, error) {
 	return c.follow(v)
 }
 
-// begun gives the requests to wait for that were made since the input, open or not.
+// begun returns the requests to wait for that were made since the input, open or not.
 func (c *call) begun(ctx context.Context, shown map[string]bool) []transfer {
 	all := c.tab.network.since(c.sent)
 	all = slices.DeleteFunc(all, func(q transfer) bool {

@@ -18,7 +18,7 @@ import (
 // How a foreign frame is asked: its world is made, its owner's document learns which
 // frame it is, and every wait for it is bounded.
 
-// inFrame gives our world of the document that a foreign frame shows.
+// inFrame returns our world of the document that a foreign frame shows.
 func (t *tab) inFrame(ctx context.Context, f *frame) (world, error) {
 	t.mu.Lock()
 	w, s, changed := f.world, t.sessionLocked(f), t.changed
@@ -187,7 +187,7 @@ func (t *tab) meet(ctx context.Context, w world, n int) []cdp.FrameID {
 	return ids
 }
 
-// frame gives the foreign frame by its identifier, seen from the page script of
+// frame returns the foreign frame by its identifier, seen from the page script of
 // parent.
 func (t *tab) frame(id cdp.FrameID, parent *frame) *frame {
 	t.mu.Lock()
@@ -200,7 +200,7 @@ func (t *tab) frame(id cdp.FrameID, parent *frame) *frame {
 	return f
 }
 
-// framesBelow gives the foreign frames shown in a document, in its order.
+// framesBelow returns the foreign frames shown in a document, in its order.
 func (t *tab) framesBelow(ctx context.Context, parent *frame) ([]*frame, error) {
 	var answer struct {
 		Slots     []cdp.FrameID `json:"slots"`
@@ -213,7 +213,7 @@ func (t *tab) framesBelow(ctx context.Context, parent *frame) ([]*frame, error) 
 	return t.slots(ctx, w, answer.Slots, answer.Strangers), nil
 }
 
-// slots gives the frames that a page script named, after meeting those it could
+// slots returns the frames that a page script named, after meeting those it could
 // not name; nil for one that could not be met.
 func (t *tab) slots(ctx context.Context, w world, named []cdp.FrameID, strangers int) []*frame {
 	var met []cdp.FrameID
@@ -272,7 +272,7 @@ func (t *tab) everyFrame(ctx context.Context, visit func(f *frame) (done bool)) 
 	return nil
 }
 
-// byPrefix gives the foreign frame whose document gave refs of that prefix.
+// byPrefix returns the foreign frame whose document gave refs of that prefix.
 func (t *tab) byPrefix(prefix string) *frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

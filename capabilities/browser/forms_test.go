@@ -124,7 +124,7 @@ mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 	}
 }
 
-// What looks like a field and can not be filled says how it is worked with.
+// What looks like a field and cannot be filled says how it is worked with.
 func TestWaysOfOtherFields(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input id=picker readonly><div id=slider role=slider tabindex=0 aria-valuenow=3></div><button id=list aria-haspopup=listbox>One</button><div id=combo role=combobox tabindex=0></div><select id=native></select><button id=other>Other</button>`)})
 	n := newNode(t, s.URL)

@@ -365,7 +365,7 @@ func newFrames() frames {
 	return frames{met: map[cdp.FrameID]*frame{}, sessions: map[cdp.FrameID]*frameSession{}, loading: map[cdp.FrameID]bool{}}
 }
 
-// sessionLocked gives the session that reaches a frame's document; nil: none does
+// sessionLocked returns the session that reaches a frame's document; nil: none does
 // now.
 func (t *tab) sessionLocked(f *frame) *session {
 	s := t.processLocked(f)
@@ -378,7 +378,7 @@ func (t *tab) sessionLocked(f *frame) *session {
 	return s.session
 }
 
-// processLocked gives the process that a frame is in; nil: the tab's own.
+// processLocked returns the process that a frame is in; nil: the tab's own.
 func (t *tab) processLocked(f *frame) *frameSession {
 	for x := f; x != nil; x = x.parent {
 		if s := t.frames.sessions[x.id]; s != nil {

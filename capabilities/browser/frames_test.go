@@ -23,7 +23,7 @@ func elsewhere(s *site) string {
 	return strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 }
 
-// tabOf gives the lane's active tab.
+// tabOf returns the lane's active tab.
 func (n *node) tabOf() *tab {
 	n.t.Helper()
 	n.h.mu.Lock()

@@ -132,7 +132,7 @@ const (
 	resolvedWait = 2 * time.Second
 )
 
-// of gives the addresses of a host; none where nobody has it.
+// of returns the addresses of a host; none where nobody has it.
 func (r *resolved) of(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
@@ -258,7 +258,7 @@ func (c *chrome) meetShared(id string) {
 	})
 }
 
-// forbids gives why a document of that address is not to be read, nil if it may be.
+// forbids returns why a document of that address is not to be read, nil if it may be.
 func (t *tab) forbids(shown string) error {
 	switch {
 	case isFileDocument(shown):

@@ -70,7 +70,7 @@ func TestAttachedDoesNotReachTheGateway(t *testing.T) {
 	}
 }
 
-// refAt gives the ref of the nth link of a snapshot.
+// refAt returns the ref of the nth link of a snapshot.
 func (a answer) refAt(n int) string {
 	for line := range strings.SplitSeq(a.m["snapshot"].(string), "\n") {
 		if !strings.Contains(line, "link") {

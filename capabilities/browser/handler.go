@@ -64,7 +64,7 @@ const DegradedSandbox = "chrome_sandbox"
 type Options struct {
 	// Finder finds the browser. Required.
 	Finder platform.BrowserFinder
-	// Launcher starts it so that it can not outlive this process. Required.
+	// Launcher starts it so that it cannot outlive this process. Required.
 	Launcher platform.Launcher
 	// Sandbox is described at its type. Default: SandboxRequired.
 	Sandbox Sandbox
@@ -102,7 +102,7 @@ type Options struct {
 	// Shared are names of profiles and storage states that several principals have
 	// together, and which ones. Default: none, each has its own.
 	Shared map[string][]capabilities.PrincipalID
-	// SoleUser gives the only principal that had launched or closed a browser on this node
+	// SoleUser returns the only principal that had launched or closed a browser on this node
 	// before it started: what was kept before names belonged to principals is that one's.
 	// false: there were several, or it is not known. Default: it is not known.
 	SoleUser func() (capabilities.PrincipalID, bool)
@@ -472,7 +472,7 @@ func (h *Handler) turn(ctx context.Context, id capabilities.LaneID) (*lane, erro
 	}
 }
 
-// lane gives the lane by name, made at its first call.
+// lane returns the lane by name, made at its first call.
 func (h *Handler) lane(id capabilities.LaneID) (*lane, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

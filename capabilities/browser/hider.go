@@ -40,7 +40,7 @@ var (
 	asName      = strings.NewReplacer(`"`, "_", "*", "_", "/", "_", ":", "_", "<", "_", ">", "_", "?", "_", `\`, "_", "|", "_")
 )
 
-// quote gives text as JSON as pages write it: "<" stays one character.
+// quote returns text as JSON as pages write it: "<" stays one character.
 func quote(text string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -92,7 +92,7 @@ func longestFirst(all []string) []string {
 	return slices.Compact(all)
 }
 
-// spellingsOf gives the ways in which pages write a text.
+// spellingsOf returns the ways in which pages write a text.
 func spellingsOf(t string) (all []string) {
 	for _, keep := range unescaped {
 		form := percent(t, keep)
@@ -206,7 +206,7 @@ func (h *hider) whole(s string) string {
 // calls take, and what the catalog lists for a field.
 var ours = regexp.MustCompile(`^(([a-z]\d+)+|image/[a-z]+|chromium)$`)
 
-// text gives a text without the secrets. Refs in an outline stay what they are.
+// text returns a text without the secrets. Refs in an outline stay what they are.
 func (h *hider) text(s string) string {
 	if h == nil {
 		return s
@@ -327,7 +327,7 @@ func (h *hider) cut(s string) string {
 	return strings.Join(parts, cutMark)
 }
 
-// longest gives the length of the longest piece of a spelling that is there, 0 for none.
+// longest returns the length of the longest piece of a spelling that is there, 0 for none.
 func (h *hider) longest(there func(spelling string, n int) bool) (most int) {
 	for _, spelling := range h.spellings {
 		for n := len(spelling); n > most && n >= minPiece; n-- {
@@ -444,7 +444,7 @@ func (h *hider) json(raw []byte) []byte {
 // numeral begins a number of JSON.
 var numeral = regexp.MustCompile(`^-?[0-9.eE+-]+`)
 
-// mapJSON gives a JSON text with what f makes of its strings; of what has a name, also of
+// mapJSON returns a JSON text with what f makes of its strings; of what has a name, also of
 // its numbers. f is told that name, and decoded text.
 func mapJSON(raw []byte, f func(name, value string) string) []byte {
 	out := make([]byte, 0, len(raw))

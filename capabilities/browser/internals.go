@@ -81,7 +81,7 @@ func internalOf(n *accessibility.Node) *internal {
 	return is
 }
 
-// axText gives a value of the tree as text; a page chose it, so it is bounded.
+// axText returns a value of the tree as text; a page chose it, so it is bounded.
 func axText(v *accessibility.Value) string {
 	if v == nil {
 		return ""

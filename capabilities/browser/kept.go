@@ -35,7 +35,7 @@ func readShared(list map[string][]capabilities.PrincipalID) error {
 	return nil
 }
 
-// kept gives where the principal's own of that name lies, or the shared one.
+// kept returns where the principal's own of that name lies, or the shared one.
 func (h *Handler) kept(k kind, who capabilities.PrincipalID, name string) (string, error) {
 	shared := slices.Contains(h.o.Shared[name], who)
 	dir := h.home(who)
@@ -59,7 +59,7 @@ func (h *Handler) kept(k kind, who capabilities.PrincipalID, name string) (strin
 	return "", errNobodys
 }
 
-// adoptLocked gives, once, what was kept before names were anybody's to the only principal
+// adoptLocked returns, once, what was kept before names were anybody's to the only principal
 // that can have made it. h.adopting is held.
 func (h *Handler) adoptLocked() {
 	if h.adopted || h.o.SoleUser == nil {

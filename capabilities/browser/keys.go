@@ -38,7 +38,7 @@ var modifierOrder = []string{"Control", "Alt", "Shift", "Meta"}
 
 const shiftBit = 8
 
-// modifiers gives the protocol's bits.
+// modifiers returns the protocol's bits.
 func modifiers(names []string) (bits int64) {
 	for _, name := range names {
 		bits |= modifierKeys[name].bit
@@ -152,7 +152,7 @@ var punctuation = []struct {
 	{"Digit5", 53, '5', '%'}, {"Digit6", 54, '6', '^'}, {"Digit7", 55, '7', '&'}, {"Digit8", 56, '8', '*'}, {"Digit9", 57, '9', '('},
 }
 
-// keyOf gives the key that types r on a US keyboard.
+// keyOf returns the key that types r on a US keyboard.
 func keyOf(r rune) (key, bool) {
 	s := string(r)
 	switch {

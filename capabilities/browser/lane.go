@@ -110,7 +110,7 @@ func (l *lane) granted() egress.Domains {
 	return l.hosts
 }
 
-// ready gives the lane's Chrome and context, made where they are missing.
+// ready returns the lane's Chrome and context, made where they are missing.
 func (l *lane) ready(ctx context.Context) (*chrome, error) {
 	l.mu.Lock()
 	c, way, ended := l.chrome, l.way, l.ended
@@ -194,7 +194,7 @@ func (l *lane) openEgress() (*egress.Proxy, error) {
 	return out, nil
 }
 
-// current gives the active tab, opened where there is none. If pages were lost
+// current returns the active tab, opened where there is none. If pages were lost
 // since the last call (a crash), it says so once, unless fresh is set: then the
 // caller replaces the page anyway.
 func (l *lane) current(ctx context.Context, fresh bool) (*tab, error) {
@@ -314,7 +314,7 @@ func (l *lane) remove(t *tab) {
 	}
 }
 
-// list gives the tabs and the index of the active one, -1 for none.
+// list returns the tabs and the index of the active one, -1 for none.
 func (l *lane) list() (tabs []*tab, active int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -411,7 +411,7 @@ func (l *lane) end() (gone <-chan struct{}) {
 	return l.reset()
 }
 
-// takeFrame gives a document of a frame its number, which is part of its refs.
+// takeFrame returns a document of a frame its number, which is part of its refs.
 func (l *lane) takeFrame() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,7 +419,7 @@ func (l *lane) takeFrame() int {
 	return l.frames
 }
 
-// takeShot gives a snapshot its ID.
+// takeShot returns a snapshot its ID.
 func (l *lane) takeShot() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

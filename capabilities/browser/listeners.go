@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// Which elements listen to presses of the pointer, or take what is dropped, a page script can not see: the
-// listeners are of the page's own world. Chrome gives those of a document all at once.
+// Which elements listen to presses of the pointer, or take what is dropped, a page script cannot
+// see: the listeners are of the page's own world. Chrome gives those of a document all at once.
 
 // heard is what the page script of one document was told of them.
 type heard struct {
@@ -56,7 +56,7 @@ func (w world) listen(ctx context.Context) (l listening) {
 	return l
 }
 
-// pagesDocument gives the document as the page's own world has it, and lets the page
+// pagesDocument returns the document as the page's own world has it, and lets the page
 // script forget what it was told. Chrome's page process falls over when it is asked for
 // the listeners of a document as another world has it, and its collector runs meanwhile.
 func (w world) pagesDocument(ctx context.Context) (runtime.RemoteObjectID, error) {

@@ -25,7 +25,7 @@ func (m mapping) point(x, y float64) (float64, float64) {
 	return m[0]*x + m[2]*y + m[4], m[1]*x + m[3]*y + m[5]
 }
 
-// after gives the mapping that applies inner first.
+// after returns the mapping that applies inner first.
 func (m mapping) after(inner mapping) mapping {
 	e, f := m.point(inner[4], inner[5])
 	return mapping{

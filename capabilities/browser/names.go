@@ -28,13 +28,13 @@ var secondEnd = func() string {
 	return "$" + hex.EncodeToString(random)
 }()
 
-// renamed gives the script with second names in place of those, and NAMES in front of it:
+// renamed returns the script with second names in place of those, and NAMES in front of it:
 // pairs of a name and its second one.
 func renamed(script string) string {
 	var pairs [][2]string
 	for name := range strings.FieldsSeq(taken) {
 		pairs = append(pairs, [2]string{name, name + secondEnd})
 	}
-	names, _ := json.Marshal(pairs) // of strings: can not fail
+	names, _ := json.Marshal(pairs) // of strings: cannot fail
 	return "const NAMES = " + string(names) + ";\n" + takenNames.ReplaceAllString(script, ".${1}$"+secondEnd)
 }

@@ -357,7 +357,7 @@ func (c *call) newTab(address string) (verdict, error) {
 	return confirmed("a new tab is open"), nil
 }
 
-// pick gives the tab with that index; nil means the active one.
+// pick returns the tab with that index; nil means the active one.
 func (c *call) pick(index *int) (*tab, error) {
 	all, active := c.lane.list()
 	i := active
@@ -432,7 +432,7 @@ func (c *call) entry(ctx context.Context, t *tab, index int, where reply[page.Ge
 	return e, err
 }
 
-// openedTabs gives the tabs that the action opened, with their addresses as far as they
+// openedTabs returns the tabs that the action opened, with their addresses as far as they
 // get some in time.
 func (c *call) openedTabs() (opened []tabEntry) {
 	if now, _ := c.tab.look(); !c.fired || now.opened == c.before.opened {
@@ -509,7 +509,7 @@ func (c *call) settleUntil(t *tab, end time.Time) {
 	}
 }
 
-// soft gives a context that ends before the call's deadline, so that something of
+// soft returns a context that ends before the call's deadline, so that something of
 // it is left for the answer.
 func (c *call) soft() (context.Context, context.CancelFunc) {
 	deadline, ok := c.ctx.Deadline()

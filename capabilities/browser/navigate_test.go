@@ -52,7 +52,7 @@ func TestNavigateBack(t *testing.T) {
 	fresh.must("tabs", obj{"action": "new"})
 	fresh.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{})
 	fresh.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": "forward"})
-	// Reloading what can not be loaded any more says so.
+	// Reloading what cannot be loaded any more says so.
 	s.Close()
 	n.refused(capabilities.CodeNavigationFailed, "navigate-back", obj{"direction": "reload"})
 }

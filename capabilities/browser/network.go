@@ -305,7 +305,7 @@ func (r *networkRecord) take(s *session, method string, e *networkEvent, why fun
 	return
 }
 
-// failureOf gives Chrome's error of the document that was to be loaded.
+// failureOf returns Chrome's error of the document that was to be loaded.
 func (r *networkRecord) failureOf(loader cdp.LoaderID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -369,12 +369,12 @@ func (r *networkRecord) newDocument(loader cdp.LoaderID) {
 	}
 }
 
-// inFlight gives the requests that are open, wherever they belong to.
+// inFlight returns the requests that are open, wherever they belong to.
 func (r *networkRecord) inFlight() []transfer {
 	return slices.DeleteFunc(r.since(0), func(q transfer) bool { return !q.ended.IsZero() })
 }
 
-// quietSince gives since when nothing is in flight; zero while something is.
+// quietSince returns since when nothing is in flight; zero while something is.
 func (r *networkRecord) quietSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -33,7 +33,7 @@ func (t *tab) announce() (before bool) {
 	return before
 }
 
-// lateTabs gives the tabs that pages opened and no call has told of.
+// lateTabs returns the tabs that pages opened and no call has told of.
 func (c *call) lateTabs() (late []tabEntry) {
 	all, _ := c.lane.list()
 	for i, t := range all {
@@ -103,7 +103,7 @@ type withNews struct {
 	News   news
 }
 
-// MarshalJSON gives one object of both.
+// MarshalJSON returns one object of both.
 func (w withNews) MarshalJSON() ([]byte, error) {
 	head, err := json.Marshal(w.Result)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// messages gives "type: text" of each console message.
+// messages returns "type: text" of each console message.
 func (n *node) messages(args obj) (said []string, a answer) {
 	n.t.Helper()
 	a = n.must("console-messages", args)
@@ -167,7 +167,7 @@ func (n *node) requests(args obj) (list requests, a answer) {
 	return list, a
 }
 
-// find gives the only request whose address ends so.
+// find returns the only request whose address ends so.
 func (r requests) find(t *testing.T, end string) obj {
 	t.Helper()
 	var found obj

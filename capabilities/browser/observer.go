@@ -25,7 +25,7 @@ func (o *observer) takes(key string) bool {
 	return o != nil && (key != observedDownload || len(o.grants) == 0 || slices.Contains(o.grants, key))
 }
 
-// tell gives the call an observation; it reports false if it is over, or has no
+// tell returns the call an observation; it reports false if it is over, or has no
 // part in it.
 func (o *observer) tell(key, detail string) bool {
 	if !o.takes(key) {

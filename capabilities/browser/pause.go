@@ -126,12 +126,12 @@ func (h *Handler) holdIfPaused(ctx context.Context, s *session) {
 	}
 }
 
-// attachedSessions gives the session of every target that is ours to hold.
+// attachedSessions returns the session of every target that is ours to hold.
 func (c *conn) attachedSessions() []*session {
 	return slices.DeleteFunc(c.guardedSessions(), func(s *session) bool { return s.theirs })
 }
 
-// guardedSessions gives every session of a target, that is, all but the browser's own.
+// guardedSessions returns every session of a target, that is, all but the browser's own.
 func (c *conn) guardedSessions() []*session {
 	c.mu.Lock()
 	defer c.mu.Unlock()

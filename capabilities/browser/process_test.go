@@ -22,7 +22,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// process gives the lane's Chrome.
+// process returns the lane's Chrome.
 func (n *node) process() *chrome {
 	n.t.Helper()
 	n.h.mu.Lock()

@@ -30,7 +30,7 @@ var caches = []string{
 	"Crashpad", "BrowserMetrics", "component_crx_cache", "optimization_guide_model_store", "Safe Browsing",
 }
 
-// withProfile gives the lane a Chrome of its own with its profile.
+// withProfile returns the lane a Chrome of its own with its profile.
 func (l *lane) withProfile(ctx context.Context, w way) (*chrome, error) {
 	l.h.mu.Lock()
 	before := l.h.homes[w.home]

@@ -88,7 +88,7 @@ func (c *call) reachRef(r reaching, prefix, ref string) (world, error) {
 	return w, err
 }
 
-// byPrefix gives the foreign frame whose document gave refs of that prefix, looked
+// byPrefix returns the foreign frame whose document gave refs of that prefix, looked
 // for among all frames if need be.
 func (c *call) byPrefix(prefix string) (found *frame) {
 	if found = c.tab.byPrefix(prefix); found != nil {

@@ -44,7 +44,8 @@ type progress struct {
 	asked                                   int64 // the last request before load
 }
 
-// readiness is the rule's word on a document at a moment. Where only time is missing, left is how much.
+// readiness is the rule's word on a document at a moment. Where only time is missing, left is how
+// much.
 type readiness struct {
 	ready  bool
 	capped bool // it was given up
@@ -376,7 +377,7 @@ type transfer struct {
 
 func (q transfer) age(now time.Time) time.Duration { return now.Sub(q.began) }
 
-// transfers gives the requests of the document shown, and of the frames below it.
+// transfers returns the requests of the document shown, and of the frames below it.
 func (r *networkRecord) transfers() []transfer {
 	r.mu.Lock()
 	before := r.before
@@ -384,7 +385,7 @@ func (r *networkRecord) transfers() []transfer {
 	return r.since(before)
 }
 
-// since gives the requests after that number.
+// since returns the requests after that number.
 func (r *networkRecord) since(before int64) (all []transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,7 +48,7 @@ func (l *lane) remember(s *outlineShot) {
 	}
 }
 
-// recalled gives a snapshot of a tab by its ID; "last" is the latest of that tab
+// recalled returns a snapshot of a tab by its ID; "last" is the latest of that tab
 // with the given view. nil: it is not known any more.
 func (l *lane) recalled(t *tab, id string, of view) *outlineShot {
 	l.mu.Lock()
@@ -62,7 +62,7 @@ func (l *lane) recalled(t *tab, id string, of view) *outlineShot {
 	return nil
 }
 
-// latest gives the tab's last snapshot, nil if none was given.
+// latest returns the tab's last snapshot, nil if none was given.
 func (l *lane) latest(t *tab) *outlineShot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ type was struct {
 	Name string `json:"name"`
 }
 
-// whatWas gives what a ref stood for when the tab showed that address, nil if it
+// whatWas returns what a ref stood for when the tab showed that address, nil if it
 // is not known. A ref never means something on another page.
 func (l *lane) whatWas(t *tab, ref, address string) *was {
 	address = withoutFragment(address)

@@ -132,7 +132,7 @@ func networkRequests(c *call) (capabilities.Output, error) {
 	return out, nil
 }
 
-// requestNumber gives the number in a request's ID, 0 for what is none.
+// requestNumber returns the number in a request's ID, 0 for what is none.
 func requestNumber(id string) int64 {
 	seq, _ := strconv.ParseInt(strings.TrimPrefix(id, "r"), 10, 64)
 	return max(seq, 0)
@@ -143,7 +143,7 @@ func noRequest(id string) error {
 		WithHint("List the requests again; the oldest are forgotten.")
 }
 
-// oneRequest gives the detail of one request, and its body if asked.
+// oneRequest returns the detail of one request, and its body if asked.
 func (c *call) oneRequest(t *tab, id string, body bool) (capabilities.Output, error) {
 	seq := requestNumber(id)
 	r := &t.network
@@ -242,7 +242,7 @@ var hiddenHeaders = map[string]bool{
 
 const hidden = "(hidden)"
 
-// showHeaders gives headers by name, secrets left out.
+// showHeaders returns headers by name, secrets left out.
 func showHeaders(raw rawHeaders) map[string]string {
 	shown := map[string]string{}
 	var all map[string]string

@@ -40,7 +40,7 @@ func (r *ring[T]) last() int64 {
 	return r.first + int64(len(r.entries)) - 1
 }
 
-// get gives the entry with that number.
+// get returns the entry with that number.
 func (r *ring[T]) get(seq int64) (v T, ok bool) {
 	if i := seq - r.first; r.first > 0 && i >= 0 && i < int64(len(r.entries)) {
 		return r.entries[i], true

@@ -184,7 +184,7 @@ func TestRowsThatBeginAlike(t *testing.T) {
 	}
 }
 
-// refs gives those of the lines with all of the words.
+// refs returns those of the lines with all of the words.
 func (n *node) refs(words ...string) (list []string) {
 	for _, r := range rowsOf(n.snap()) {
 		if ref := r.ref(); ref != "" && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.text, w) }) {

@@ -115,7 +115,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipString gives the index after the string that starts at i.
+// skipString returns the index after the string that starts at i.
 func skipString(b []byte, i int) (int, error) {
 	if i >= len(b) || b[i] != '"' {
 		return 0, errMessage
@@ -135,7 +135,7 @@ func skipString(b []byte, i int) (int, error) {
 	}
 }
 
-// skipValue gives the index after the value that starts at i. Brackets are
+// skipValue returns the index after the value that starts at i. Brackets are
 // counted, not matched: what is inside is decoded, strictly, where it is used.
 func skipValue(b []byte, i int) (int, error) {
 	if i >= len(b) {

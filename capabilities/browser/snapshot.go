@@ -137,7 +137,7 @@ type given struct {
 	Omitted   int    `json:"omitted_chars,omitempty"`
 }
 
-// snapshotFor gives the snapshot that an action was asked to bring along: none,
+// snapshotFor returns the snapshot that an action was asked to bring along: none,
 // delta (what changed since the tab's last snapshot, in the same view) or full.
 func (c *call) snapshotFor(mode string) (given, error) {
 	args := snapshotArgs{MaxChars: maxSnapshot}
@@ -230,7 +230,7 @@ func (c *call) look(args snapshotArgs, rest bool) (given, error) {
 	return g, nil
 }
 
-// read gives the outline of a part of the tab's page, with all frames in it.
+// read returns the outline of a part of the tab's page, with all frames in it.
 func (c *call) read(v view, rest bool) (seen, error) {
 	q := question{view: v, Base: c.lane.takeRefs(), Rest: rest}
 	now, _ := c.tab.look()

@@ -540,7 +540,7 @@ func TestLongAddresses(t *testing.T) {
 	wants(t, one, at)
 }
 
-// Rows that are rendered anew keep their refs, as long as a ref can not come to mean
+// Rows that are rendered anew keep their refs, as long as a ref cannot come to mean
 // another row than it did.
 func TestRefsOfRows(t *testing.T) {
 	const script = `<script>

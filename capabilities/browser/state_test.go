@@ -27,7 +27,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// stateful gives a node that keeps state below dir.
+// stateful returns a node that keeps state below dir.
 func stateful(t testing.TB, dir string, change func(*Options), origins ...string) *node {
 	o, log := options(t, origins...)
 	o.StateDir = dir

@@ -254,7 +254,7 @@ func (c *call) restore(chrome *chrome, s *storageState) error {
 	})
 }
 
-// readCookies gives the context's cookies.
+// readCookies returns the context's cookies.
 func readCookies(ctx context.Context, chrome *chrome, id cdp.BrowserContextID) ([]cookie, error) {
 	raw, err := chrome.root.send(ctx, "Storage.getCookies", struct {
 		Context cdp.BrowserContextID `json:"browserContextId,omitzero"`
@@ -354,7 +354,7 @@ func (c *call) atOrigins(chrome *chrome, origins []string, with func(ctx context
 	return nil
 }
 
-// evalText gives the text that an expression of our own comes to.
+// evalText returns the text that an expression of our own comes to.
 func evalText(ctx context.Context, s *session, expression string) (string, error) {
 	res, err := do(ctx, s, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ReturnByValue: ptr(true), Silent: ptr(true)})
 	if err != nil {

@@ -253,7 +253,7 @@ func (t *tab) change(f func(*tabState)) {
 	t.mu.Unlock()
 }
 
-// look gives the present state and the channel that its next change closes.
+// look returns the present state and the channel that its next change closes.
 func (t *tab) look() (tabState, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -455,8 +455,8 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// where gives the tab's address and title from the browser process: it answers
-// even while the page hangs, and a page can not forge it.
+// where returns the tab's address and title from the browser process: it answers
+// even while the page hangs, and a page cannot forge it.
 func (t *tab) where(ctx context.Context) reply[page.GetNavigationHistoryResult] {
 	return start(ctx, t.s, page.GetNavigationHistory, cdp.Empty{})
 }
@@ -483,7 +483,7 @@ func (t *tab) placeOf(ctx context.Context, first reply[page.GetNavigationHistory
 	return t.lane.fileAddress(url), title, err
 }
 
-// shownLocked gives the entry of the document that is shown: while one of the history is
+// shownLocked returns the entry of the document that is shown: while one of the history is
 // on its way, or the page is asked whether it may be left for it, Chrome names that one.
 func (t *tab) shownLocked(h page.GetNavigationHistoryResult) int64 {
 	told := withoutUser(t.state.url)

@@ -207,7 +207,7 @@ const listens = `(() => {
 // else, "", as the page script's edit, which is the fastest.
 func (c *call) wayIn(w world, text string) (way string, err error) {
 	if utf8.RuneCountInString(text) <= keysUpTo || w.frame != nil && w.s == c.tab.s {
-		return "keys", nil // or the page's own world of that frame can not be asked
+		return "keys", nil // or the page's own world of that frame cannot be asked
 	}
 	res, err := do(c.ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: listens, ReturnByValue: ptr(true), Silent: ptr(true), IncludeCommandLineAPI: ptr(true),

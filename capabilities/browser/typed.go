@@ -45,7 +45,7 @@ type shownDocument struct {
 	documents int
 }
 
-// shows gives the document that the tab shows.
+// shows returns the document that the tab shows.
 func (t *tab) shows() shownDocument {
 	now, _ := t.look()
 	return shownDocument{t, now.documents}
@@ -73,7 +73,7 @@ func (l *lane) noteTyped(secret typedSecret) {
 	s.hider = newHider(s.list)
 }
 
-// hider gives what hides all that was typed in secret so far.
+// hider returns what hides all that was typed in secret so far.
 func (l *lane) hider() *hider {
 	s := &l.typed
 	s.mu.Lock()

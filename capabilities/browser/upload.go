@@ -263,7 +263,7 @@ func (h *Handler) openUpload(path string) (*os.File, error) {
 	return nil, reason
 }
 
-// below gives a path as it is named below dir; dir may be a link itself.
+// below returns a path as it is named below dir; dir may be a link itself.
 func below(dir, path string) (name string, ok bool) {
 	if !filepath.IsAbs(path) {
 		return path, filepath.IsLocal(path)

@@ -80,7 +80,7 @@ func waitFor(c *call) (capabilities.Output, error) {
 	}
 	first := max(timeout, boundToCome)
 	if t.unanswered() {
-		first = timeout // the page shown can not be asked
+		first = timeout // the page shown cannot be asked
 	}
 	missing, err := c.await(args, within(timeout), within(first))
 	if err != nil {

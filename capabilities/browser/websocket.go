@@ -96,7 +96,7 @@ const (
 
 var errFrame = errors.New("websocket: a frame that a server may not send")
 
-// Read gives messages, each ended by a zero byte.
+// Read returns messages, each ended by a zero byte.
 func (w *websocket) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

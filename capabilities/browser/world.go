@@ -96,7 +96,7 @@ type world struct {
 	heard  *heard
 }
 
-// inWorld gives our world of the document shown, with the page script in it.
+// inWorld returns our world of the document shown, with the page script in it.
 func (t *tab) inWorld(ctx context.Context) (world, error) {
 	t.mu.Lock()
 	w, documents := t.world, t.state.documents
@@ -126,7 +126,7 @@ func (t *tab) inWorld(ctx context.Context) (world, error) {
 	return w, nil
 }
 
-// pageFault gives what the page script threw.
+// pageFault returns what the page script threw.
 func pageFault(res runtime.EvaluateResult) error {
 	if res.ExceptionDetails == nil && res.Result != nil {
 		return nil
@@ -146,7 +146,7 @@ var doings = map[string]*bool{"fill": ptr(true), "choose": ptr(true), "typeIn": 
 func (w world) put(ctx context.Context, function string, args any) asked {
 	encoded, err := jsonv2.Marshal(args, jsonv2.AllowInvalidUTF8(true))
 	if err != nil {
-		encoded = []byte("{}") // arguments are our own structs: can not happen
+		encoded = []byte("{}") // arguments are our own structs: cannot happen
 	}
 	return asked{start(ctx, w.s, runtime.Evaluate, runtime.EvaluateParams{
 		Expression: "__handrail." + function + "(" + string(encoded) + ")",

@@ -50,8 +50,8 @@ func Parse(data []byte, limits Limits) ([]byte, error) {
 	return v.Append(make([]byte, 0, len(data)+8)), nil
 }
 
-// Marshal gives the canonical bytes of a Go value, which is encoded as
-// encoding/json does it. An integer that a double can not hold exactly is an
+// Marshal returns the canonical bytes of a Go value, which is encoded as
+// encoding/json does it. An integer that a double cannot hold exactly is an
 // error, never rounded.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer

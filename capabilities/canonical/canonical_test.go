@@ -284,7 +284,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Marshal gives the same whether it was plain or not.
+// Marshal returns the same whether it was plain or not.
 func TestMarshalIsParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyJSON(t, 4)

@@ -284,7 +284,7 @@ func foldsToItself(key string) bool {
 	return true
 }
 
-// foldRune gives the smallest rune of r's folding orbit.
+// foldRune returns the smallest rune of r's folding orbit.
 func foldRune(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -293,7 +293,7 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// peek gives the next byte, 0 at the end (no token starts with 0).
+// peek returns the next byte, 0 at the end (no token starts with 0).
 func (p *parser) peek() byte {
 	if p.pos < len(p.in) {
 		return p.in[p.pos]

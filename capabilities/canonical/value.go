@@ -21,7 +21,7 @@ const (
 
 var kindNames = [...]string{"null", "boolean", "number", "string", "array", "object"}
 
-// String gives the name JSON Schema uses.
+// String returns the name JSON Schema uses.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -101,7 +101,7 @@ func (v Value) Append(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// Interface gives v as encoding/json would decode it: nil, bool, float64,
+// Interface returns v as encoding/json would decode it: nil, bool, float64,
 // string, []any, map[string]any.
 func (v Value) Interface() any {
 	switch v.Kind {

@@ -23,7 +23,7 @@ type Catalog struct {
 
 var embedded = sync.OnceValues(func() (*Catalog, error) { return Load() })
 
-// Embedded gives the catalog that is compiled in, parsed once.
+// Embedded returns the catalog that is compiled in, parsed once.
 func Embedded() (*Catalog, error) { return embedded() }
 
 // Get finds a tool by its canonical ID.
@@ -44,7 +44,7 @@ func (c *Catalog) ByWireName(name string) (*Descriptor, bool) {
 	return d, ok
 }
 
-// All gives every descriptor, sorted by tool ID. The slice is the caller's.
+// All returns every descriptor, sorted by tool ID. The slice is the caller's.
 func (c *Catalog) All() []*Descriptor { return append([]*Descriptor(nil), c.sorted...) }
 
 // FieldNames lists the names of the tools' fields that are of more than one word, sorted.

@@ -20,7 +20,7 @@ type Delivery struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// Selector gives the reference ID or the alias that canonical arguments name; the
+// Selector returns the reference ID or the alias that canonical arguments name; the
 // other is "".
 func (d *Delivery) Selector(args []byte) (reference, alias string) {
 	v, err := canonical.Decode(args, canonical.Limits{})
@@ -32,7 +32,7 @@ func (d *Delivery) Selector(args []byte) (reference, alias string) {
 	return r.Str, a.Str
 }
 
-// Named gives the canonical arguments that name the secret by its reference: what is
+// Named returns the canonical arguments that name the secret by its reference: what is
 // digested, consented to, recorded and sent, so that an alias that later means
 // another secret changes nothing that was said about this one.
 func (d *Delivery) Named(reference string) []byte {
@@ -40,7 +40,7 @@ func (d *Delivery) Named(reference string) []byte {
 	return append(canonical.AppendString(append(out, ':'), reference), '}')
 }
 
-// WithNote gives a copy of d for one caller, whose description ends with note.
+// WithNote returns a copy of d for one caller, whose description ends with note.
 func (d *Descriptor) WithNote(note string) *Descriptor {
 	out := &Descriptor{
 		Capability: d.Capability, Tool: d.Tool, Title: d.Title, Description: strings.TrimSpace(d.Description + " " + note), Version: d.Version,

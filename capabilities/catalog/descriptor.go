@@ -109,7 +109,7 @@ type Categories struct {
 	Privileged []string `json:"privileged,omitempty"`
 }
 
-// Keys gives the full keys, sorted, such as "network.browser.session".
+// Keys returns the full keys, sorted, such as "network.browser.session".
 func (c Categories) Keys() []string {
 	keys := make([]string, 0, 4)
 	for _, cat := range c.all() {

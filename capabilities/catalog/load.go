@@ -17,7 +17,7 @@ import (
 //go:embed data/*.json
 var data embed.FS
 
-// Load gives the embedded catalog with further families from the *.json files
+// Load returns the embedded catalog with further families from the *.json files
 // at the root of each file system (fixtures, later the owner's own tools), each of
 // which is validated. A tool ID, capability or wire name that is taken is refused:
 // nothing shadows. What is embedded the tests of this package validate, not every
@@ -137,7 +137,7 @@ func readTool(common, tool canonical.Value, defs definitions) (*Descriptor, erro
 
 const defsPrefix = "#/$defs/"
 
-// refName gives the name a node {"$ref": "#/$defs/name"} refers to.
+// refName returns the name a node {"$ref": "#/$defs/name"} refers to.
 func refName(node map[string]any) (string, bool) {
 	ref, ok := node["$ref"].(string)
 	if !ok || len(ref) <= len(defsPrefix) || ref[:len(defsPrefix)] != defsPrefix {

@@ -32,7 +32,7 @@ type Did struct {
 // didNames are the words of phrases that Did fills in.
 var didNames = []string{"in_app", "fields_count", "typed_count"}
 
-// words gives them.
+// words returns them.
 func (d Did) words() map[string]any {
 	out := map[string]any{}
 	if d.App != "" {

@@ -147,7 +147,7 @@ func onlyRequires(branches canonical.Value) bool {
 	return true
 }
 
-// flattened gives a union of objects that a field with one fixed value tells
+// flattened returns a union of objects that a field with one fixed value tells
 // apart, such as "kind", as one object with the fields of all; its description
 // says which go with which. It is shorter, and some clients know no unions.
 func flattened(schema canonical.Value) (canonical.Value, bool) {
@@ -194,7 +194,7 @@ func flattened(schema canonical.Value) (canonical.Value, bool) {
 	}}, true
 }
 
-// textOrObject gives a union of a text and a union of objects, such as a
+// textOrObject returns a union of a text and a union of objects, such as a
 // selector, with its description alone: the text can say all that the objects
 // can, which are there for clients that know them.
 func textOrObject(schema canonical.Value) (canonical.Value, bool) {

@@ -157,7 +157,7 @@ func (d *Descriptor) ValidateResult(result []byte) []Violation {
 // maxEvidenceRunes caps one recorded string.
 const maxEvidenceRunes = 256
 
-// EvidenceArgs gives the scalars that the descriptor's allowlist lets out of
+// EvidenceArgs returns the scalars that the descriptor's allowlist lets out of
 // canonical arguments, by the pointer's name ("/position/x" is "position_x"):
 // bool, string (at most 256 characters, the rest cut), int64, or float64 for
 // fractions. Nothing else of the arguments may be recorded or reach policy.
@@ -230,7 +230,7 @@ func urlEvidence(s string) string {
 	return kept
 }
 
-// cutAt gives s up to the first of the given characters.
+// cutAt returns s up to the first of the given characters.
 func cutAt(s, chars string) string {
 	if i := strings.IndexAny(s, chars); i >= 0 {
 		return s[:i]

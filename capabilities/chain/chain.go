@@ -10,10 +10,10 @@ import (
 // Hash is a SHA-256 digest; its text form is lower-case hex.
 type Hash [32]byte
 
-// String gives lower-case hex.
+// String returns lower-case hex.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// MarshalText gives lower-case hex.
+// MarshalText returns lower-case hex.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
 // UnmarshalText reads 64 hex digits.
@@ -42,7 +42,7 @@ const (
 const MaxField = 64 << 10
 
 // Genesis is the Prev of a chain's first entry. It binds the chain's name (the
-// gateway's or the node's ID), so that entries can not move between chains.
+// gateway's or the node's ID), so that entries cannot move between chains.
 func Genesis(chain string) Hash {
 	return Sum(AppendField(AppendField(nil, domainGenesis), chain))
 }

@@ -10,7 +10,7 @@ import (
 // Sig is an Ed25519 signature; its text form is lower-case hex.
 type Sig [ed25519.SignatureSize]byte
 
-// MarshalText gives lower-case hex.
+// MarshalText returns lower-case hex.
 func (s Sig) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
 
 // UnmarshalText reads 128 hex digits.
@@ -25,13 +25,13 @@ func (s *Sig) UnmarshalText(text []byte) error {
 // Key is an Ed25519 public key; its text form is lower-case hex.
 type Key [ed25519.PublicKeySize]byte
 
-// PublicKey gives the Key of a private key.
+// PublicKey returns the Key of a private key.
 func PublicKey(priv ed25519.PrivateKey) Key { return Key(priv.Public().(ed25519.PublicKey)) }
 
-// String gives lower-case hex.
+// String returns lower-case hex.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// MarshalText gives lower-case hex.
+// MarshalText returns lower-case hex.
 func (k Key) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
 
 // UnmarshalText reads 64 hex digits.
@@ -85,7 +85,7 @@ func (h Head) Verify() error {
 	return nil
 }
 
-// Encode gives the signed text followed by the signature as one more field: the
+// Encode returns the signed text followed by the signature as one more field: the
 // form in which heads travel between gateway and node.
 func (h Head) Encode() []byte { return AppendField(h.text(), h.Sig[:]) }
 
@@ -115,7 +115,7 @@ func DecodeHead(b []byte) (Head, error) {
 	return h, nil
 }
 
-// Follows reports what is wrong if next can not be a later head of the chain
+// Follows reports what is wrong if next cannot be a later head of the chain
 // that had head h: a chain only grows.
 func (h Head) Follows(next Head) error {
 	switch {

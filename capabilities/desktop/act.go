@@ -222,7 +222,7 @@ func (c *deed) result(args actArgs) actResult {
 	return r
 }
 
-// acting gives fn the hands. Without an input device, acts that need none work
+// acting returns fn the hands. Without an input device, acts that need none work
 // all the same.
 func (h *call) acting(ctx context.Context, d *platform.Desktop, fn func(ctx context.Context, in platform.Input) error) error {
 	if d.Input != nil {

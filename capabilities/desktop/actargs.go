@@ -30,7 +30,7 @@ func (a *action) given() []string {
 	return list
 }
 
-// check refuses what the schema can not, and reads the target.
+// check refuses what the schema cannot, and reads the target.
 func (a *actArgs) check() (*selector, error) {
 	bad := func(hint, format string, args ...any) error {
 		return capabilities.Errorf(capabilities.CodeInvalidArguments, format, args...).WithHint(hint)

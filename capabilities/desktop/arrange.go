@@ -137,7 +137,7 @@ func (c *deed) close(ctx context.Context, w platform.Window) error {
 	return nil
 }
 
-// targetWindow gives the window that the target is, or is in.
+// targetWindow returns the window that the target is, or is in.
 func (c *deed) targetWindow(ctx context.Context) (platform.Window, error) {
 	known := slices.DeleteFunc(slices.Clone(c.windows), func(w platform.Window) bool { return w.Own })
 	if ref := c.sel.onlyRef(); ref != "" {
@@ -181,7 +181,7 @@ func (c *deed) targetWindow(ctx context.Context) (platform.Window, error) {
 	return platform.Window{}, none
 }
 
-// titled gives the windows that a step of only window: and app: means, by what the
+// titled returns the windows that a step of only window: and app: means, by what the
 // desktop says of them.
 func titled(windows []platform.Window, e expr) []platform.Window {
 	s := &scene{windows: windows, scopes: map[string]map[string]bool{}}

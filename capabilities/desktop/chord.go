@@ -73,7 +73,7 @@ func parseChord(chord string) ([]string, error) {
 	return keys, nil
 }
 
-// keyName gives the platform's name of one key.
+// keyName returns the platform's name of one key.
 func keyName(name string) (string, error) {
 	if r, size := utf8.DecodeRuneInString(name); size == len(name) && r != utf8.RuneError {
 		if unicode.IsControl(r) {

@@ -151,7 +151,7 @@ func (w *waiter) shows(ctx context.Context, e *platform.Element) bool {
 	return err == nil && simple(text) == want
 }
 
-// matches gives what the selector matches now, what shows first.
+// matches returns what the selector matches now, what shows first.
 func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 	w.hung = nil
 	if w.sel.onlyRef() != "" {
@@ -187,7 +187,7 @@ func (w *waiter) matches(ctx context.Context) ([]platform.Element, error) {
 	return list, nil
 }
 
-// hungNames gives the names that hungError put into an error.
+// hungNames returns the names that hungError put into an error.
 func hungNames(err error) []string {
 	details, _ := capabilities.AsError(err).Details.(map[string]any)
 	names, _ := details["hung"].([]string)

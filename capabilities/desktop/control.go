@@ -111,7 +111,7 @@ func (h *call) control(ctx context.Context) (capabilities.Output, error) {
 	}
 }
 
-// controlFrame gives a frame of the display as the live view shows it, nil if the
+// controlFrame returns a frame of the display as the live view shows it, nil if the
 // layout is still that of epoch.
 func (h *Handler) controlFrame(ctx context.Context, display string, epoch *uint64) (*controlFrame, error) {
 	d, err := h.desktop(ctx)

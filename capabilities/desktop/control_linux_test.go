@@ -37,9 +37,9 @@ func (b *bench) as(lane capabilities.LaneID, tool, args string) (capabilities.Ou
 	return b.h.Handle(b.t.Context(), capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.desktop." + tool), Lane: lane, Args: []byte(args)})
 }
 
-// Who takes over has mouse and keyboard alone: what another lane types stops, what it
-// holds comes up, what it calls is refused if that lasts; and what was held by who took over comes up
-// when they hand back.
+// Who takes over has mouse and keyboard alone: what another lane types stops, what it holds comes
+// up, what it calls is refused if that lasts; and what was held by who took over comes up when
+// they hand back.
 func TestTakenOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a desktop; run without -short")

@@ -110,7 +110,7 @@ func (h *call) sceneOfTarget(ctx context.Context, d *platform.Desktop, all []pla
 	return s
 }
 
-// focusedField gives the name of what takes the keys in a window, and whether it hides what
+// focusedField returns the name of what takes the keys in a window, and whether it hides what
 // is typed; empty where the application does not say.
 func focusedField(ctx context.Context, d *platform.Desktop, w platform.Window) (name string, password bool) {
 	if d.Accessibility == nil || w.PID == 0 || w.Own {
@@ -122,7 +122,7 @@ func focusedField(ctx context.Context, d *platform.Desktop, w platform.Window) (
 	return e.Name, is(&e, "protected")
 }
 
-// focusedElement gives what takes the keys in a window; false where the application does
+// focusedElement returns what takes the keys in a window; false where the application does
 // not say.
 func focusedElement(ctx context.Context, d *platform.Desktop, w platform.Window) (platform.Element, bool) {
 	tree, err := d.Accessibility.Tree(ctx, platform.TreeQuery{PID: w.PID, MaxElements: describeElements, PerApp: describeWithin})

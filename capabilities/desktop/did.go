@@ -42,7 +42,7 @@ func (h *call) countTyped(ctx context.Context, d *platform.Desktop, w platform.W
 
 func (t *typing) close() { t.cancel() }
 
-// look gives what has the focus, if its application says so in time.
+// look returns what has the focus, if its application says so in time.
 func (t *typing) look() <-chan platform.Element {
 	seen := make(chan platform.Element, 1)
 	if t.d.Accessibility == nil || t.w.PID == 0 || t.w.Own || strings.ContainsFunc(t.text, unicode.IsControl) {

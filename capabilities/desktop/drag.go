@@ -44,7 +44,7 @@ func (c *deed) drag(ctx context.Context) error {
 	return c.pointerBack(ctx, home)
 }
 
-// destination gives the point where a drag ends.
+// destination returns the point where a drag ends.
 func (c *deed) destination(ctx context.Context) (platform.Point, error) {
 	if c.a.To == "" {
 		return c.h.point(ctx, c.a.FrameID, *c.a.X, *c.a.Y)
@@ -158,7 +158,7 @@ func (c *deed) findSeen(ctx context.Context) error {
 	return nil
 }
 
-// seenAt gives the middle of the one place where a text is seen.
+// seenAt returns the middle of the one place where a text is seen.
 func (c *deed) seenAt(ctx context.Context, o *ocrTerm) (platform.Point, error) {
 	found, err := c.h.see(ctx, o)
 	if err != nil {

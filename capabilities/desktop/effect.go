@@ -13,7 +13,7 @@ import (
 const effectWait = 150 * time.Millisecond
 
 // signs tells whether anything changes on an area of the screen. It learns where
-// something changed, never what is shown there. Nil: this desktop can not tell.
+// something changed, never what is shown there. Nil: this desktop cannot tell.
 type signs struct {
 	changes <-chan platform.Rect
 	stop    context.CancelFunc

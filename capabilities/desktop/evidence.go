@@ -18,7 +18,7 @@ const actWait = 250 * time.Millisecond
 // happen: the application is at it.
 const goalWait = time.Second
 
-// patient gives the bound of a wait in which the slowest look took so long. Where
+// patient returns the bound of a wait in which the slowest look took so long. Where
 // looks are slow, because the machine is busy, what is looked for is slow to come.
 func patient(most, slowest time.Duration) time.Duration {
 	const looks, enough = 10, 5 * time.Second

@@ -18,7 +18,7 @@ const readMost = 1 << 17
 // numbered roles have a number that can be set.
 var numbered = []string{"slider", "spinbutton", "scrollbar", "splitter", "progressbar"}
 
-// setValue gives the element a whole new value: a number, a choice or a text.
+// setValue returns the element a whole new value: a number, a choice or a text.
 func (c *deed) setValue(ctx context.Context, value string) error {
 	c.quiet = true
 	if has(numbered, c.e.Role) {
@@ -78,7 +78,7 @@ func (c *deed) setNumber(ctx context.Context, number float64) error {
 // protected reports whether a field hides what it holds.
 func (c *deed) protected() bool { return is(&c.e, "protected") }
 
-// read gives what the field holds now; ok is false where nobody may know.
+// read returns what the field holds now; ok is false where nobody may know.
 func (c *deed) read(ctx context.Context) (text string, ok bool) {
 	if c.protected() {
 		return "", false
@@ -147,7 +147,7 @@ func (c *deed) setText(ctx context.Context, text string) error {
 	})
 }
 
-// unread settles the verdict of a field that can not be read back, such as one for
+// unread settles the verdict of a field that cannot be read back, such as one for
 // a password: what was seen of it, not more.
 func (c *deed) unread(ctx context.Context) bool {
 	if _, ok := c.read(ctx); ok {
@@ -221,7 +221,7 @@ func inserted(before, after, text string) bool {
 	return false
 }
 
-// next gives the place of the next occurrence after at; -1 if there is none.
+// next returns the place of the next occurrence after at; -1 if there is none.
 func next(s, of string, at int) int {
 	i := strings.Index(s[at+1:], of)
 	if i < 0 {
@@ -230,7 +230,7 @@ func next(s, of string, at int) int {
 	return at + 1 + i
 }
 
-// keys gives the field the focus, has fn type, and reads back.
+// keys returns the field the focus, has fn type, and reads back.
 func (c *deed) keys(ctx context.Context, goal func(*platform.Element) string, fn func(ctx context.Context) error) error {
 	if c.in == nil {
 		return c.noInput()
@@ -263,7 +263,7 @@ func (c *deed) keys(ctx context.Context, goal func(*platform.Element) string, fn
 	return err
 }
 
-// takeFocus gives the element the focus, by itself or by a click.
+// takeFocus returns the element the focus, by itself or by a click.
 func (c *deed) takeFocus(ctx context.Context) error {
 	if c.focused() {
 		return nil

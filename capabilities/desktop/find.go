@@ -17,7 +17,7 @@ const (
 	perApp      = 3 * time.Second
 )
 
-// parts gives the desktop with what finding elements takes.
+// parts returns the desktop with what finding elements takes.
 func (h *call) parts(ctx context.Context) (*platform.Desktop, error) {
 	d, err := h.desktop(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (h *call) parts(ctx context.Context) (*platform.Desktop, error) {
 	return d, nil
 }
 
-// list gives every window, this program's own ones too; nil where the desktop
+// list returns every window, this program's own ones too; nil where the desktop
 // does not tell.
 func (h *call) list(ctx context.Context, d *platform.Desktop) ([]platform.Window, error) {
 	if d.Windows == nil {
@@ -57,7 +57,7 @@ func (h *call) look(ctx context.Context, d *platform.Desktop, sel *selector) (*s
 	return newScene(tree, windows, h.refs.full), nil
 }
 
-// onlyApp gives the process of the windows that the first step names, if it names
+// onlyApp returns the process of the windows that the first step names, if it names
 // any and they are of one process; else 0.
 func onlyApp(sel *selector, windows []platform.Window) int {
 	if len(sel.steps) == 0 {
@@ -109,7 +109,7 @@ func measures(e expr) bool {
 	return false
 }
 
-// resolve gives the one element that a selector means, read just now.
+// resolve returns the one element that a selector means, read just now.
 func (h *call) resolve(ctx context.Context, d *platform.Desktop, sel *selector) (platform.Element, error) {
 	if ref := sel.onlyRef(); ref != "" {
 		windows, err := h.list(ctx, d)
@@ -181,7 +181,7 @@ func isOwn(windows []platform.Window, e platform.Element) bool {
 	})
 }
 
-// single gives the place of the one element that a selector means in a scene, or
+// single returns the place of the one element that a selector means in a scene, or
 // says why there is not just one.
 func (h *Handler) single(s *scene, sel *selector) (int, error) {
 	found := s.find(sel)
@@ -244,7 +244,7 @@ func (h *Handler) outlines(s *scene, places []int) []string {
 	return lines
 }
 
-// names gives the applications that hang, as results do.
+// names returns the applications that hang, as results do.
 func (s *scene) names() []string {
 	var list []string
 	for _, name := range s.hung[:min(len(s.hung), 32)] {

@@ -52,7 +52,7 @@ func (t *frameTable) add(s shown) shown {
 	return s
 }
 
-// keep gives the frame that showed the same if it was among the last ones, so that
+// keep returns the frame that showed the same if it was among the last ones, so that
 // an unchanged screen does not push others out; else it adds s.
 func (t *frameTable) keep(s shown) shown {
 	t.mu.Lock()
@@ -86,7 +86,7 @@ func (h *Handler) frame(id string, layout platform.Layout) (shown, error) {
 	return s, nil
 }
 
-// layout gives the displays as they are now.
+// layout returns the displays as they are now.
 func (h *Handler) layout(ctx context.Context, d *platform.Desktop) (platform.Layout, error) {
 	if d.Screen == nil {
 		return platform.Layout{}, missing(d, platform.PartScreen)
@@ -94,7 +94,7 @@ func (h *Handler) layout(ctx context.Context, d *platform.Desktop) (platform.Lay
 	return d.Screen.Layout(ctx)
 }
 
-// point gives the pixel of the desktop that x and y mean: the middle of that
+// point returns the pixel of the desktop that x and y mean: the middle of that
 // pixel in the image of frameID, or, without one, the desktop's own pixel. It
 // refuses what is on no display.
 func (h *call) point(ctx context.Context, frameID string, x, y float64) (platform.Point, error) {
@@ -134,7 +134,7 @@ func (h *Handler) pointIn(layout platform.Layout, frameID string, x, y float64) 
 		WithDetails(map[string]any{"displays": boundsOf(layout)})
 }
 
-// desktop gives the desktop's pixel under the middle of an image's pixel.
+// desktop returns the desktop's pixel under the middle of an image's pixel.
 func (s shown) desktop(p platform.Point) platform.Point {
 	return platform.Point{X: s.area.X + along(p.X, s.width, s.area.Width), Y: s.area.Y + along(p.Y, s.height, s.area.Height)}
 }
@@ -145,7 +145,7 @@ func (s shown) same(o shown) bool {
 	return s == o
 }
 
-// part gives the desktop's pixels that a part of the image shows; empty if it is
+// part returns the desktop's pixels that a part of the image shows; empty if it is
 // not in the image.
 func (s shown) part(r platform.Rect) platform.Rect {
 	r = r.Intersect(platform.Rect{Width: s.width, Height: s.height})

@@ -202,7 +202,7 @@ func (h *call) decode(into any) error {
 	return nil
 }
 
-// desktop gives the person's desktop, opened if it is not, with its person
+// desktop returns the person's desktop, opened if it is not, with its person
 // watched. It refuses while the session is locked.
 func (h *Handler) desktop(ctx context.Context) (*platform.Desktop, error) {
 	d, err := h.o.Opener.Open(ctx)

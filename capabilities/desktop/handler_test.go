@@ -118,7 +118,7 @@ func TestManyLanes(t *testing.T) {
 	b.nothingHeld()
 }
 
-// caller gives a handler a call that nobody hears of.
+// caller returns a handler a call that nobody hears of.
 func caller(h *Handler) *call {
 	_, inv, cancel := capabilities.Prepare(context.Background(), capabilities.Invocation{})
 	cancel(nil)

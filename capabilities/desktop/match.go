@@ -91,7 +91,7 @@ func (s *scene) order(all []platform.Element, hide func(*platform.Element) bool)
 	}
 }
 
-// find gives what a selector matches, in its order: by distance where a relation
+// find returns what a selector matches, in its order: by distance where a relation
 // says so, else as on the screen. Names are taken as they are written; if nothing
 // matches so, case does not matter.
 func (s *scene) find(sel *selector) []int {
@@ -292,7 +292,7 @@ func isWindow(e *platform.Element) bool {
 	return e.Role == "window" || e.Role == "dialog" || e.Role == "alert"
 }
 
-// windowOf gives the place of the window that holds an element; -1 if none does.
+// windowOf returns the place of the window that holds an element; -1 if none does.
 func (s *scene) windowOf(i int) int {
 	for ; i >= 0; i = s.elements[i].Parent {
 		if isWindow(&s.elements[i]) {
@@ -322,7 +322,7 @@ func (s *scene) inWindow(t term, i int) bool {
 	return false
 }
 
-// scope gives the names of applications or titles of windows that a term means:
+// scope returns the names of applications or titles of windows that a term means:
 // those that are its value, in any case if there is none, and else those with it
 // as a part.
 func (s *scene) scope(t term) map[string]bool {

@@ -173,7 +173,7 @@ func (c *deed) arrowTo(ctx context.Context, root, menu, item platform.Element) e
 	return err
 }
 
-// menuRoot gives where the path begins: the target, or the window that has the
+// menuRoot returns where the path begins: the target, or the window that has the
 // focus; and the window's ref.
 func (c *deed) menuRoot(ctx context.Context) (platform.Element, string, error) {
 	if c.sel != nil {
@@ -228,7 +228,7 @@ func (c *deed) menuItem(ctx context.Context, root platform.Element, window strin
 	return nil, nil
 }
 
-// menuRefs gives the refs of every menu of the application, and of their items.
+// menuRefs returns the refs of every menu of the application, and of their items.
 func (c *deed) menuRefs(ctx context.Context, root platform.Element) map[string]bool {
 	refs := map[string]bool{}
 	if s, err := c.menus(ctx, root); err == nil {

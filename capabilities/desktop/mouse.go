@@ -432,7 +432,7 @@ func span(a, b platform.Point) float64 {
 	return math.Hypot(float64(b.X-a.X), float64(b.Y-a.Y))
 }
 
-// onLine gives the point at that distance from the line's start.
+// onLine returns the point at that distance from the line's start.
 func onLine(line []platform.Point, along float64) platform.Point {
 	for i := 1; i < len(line); i++ {
 		a, b := line[i-1], line[i]

@@ -45,7 +45,7 @@ func (s *scene) nearest(sel *selector) []int {
 	return top
 }
 
-// titleOf gives a window's title, "" for what is no window.
+// titleOf returns a window's title, "" for what is no window.
 func (s *scene) titleOf(i int) string {
 	e := &s.elements[i]
 	if !isWindow(e) {

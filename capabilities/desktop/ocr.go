@@ -50,7 +50,7 @@ func (h *call) see(ctx context.Context, o *ocrTerm) ([]platform.SeenText, error)
 	return phrase(words, o.text, o.fold, own), nil
 }
 
-// ownAreas gives where this program's own windows are.
+// ownAreas returns where this program's own windows are.
 func (h *call) ownAreas(ctx context.Context, d *platform.Desktop) ([]platform.Rect, error) {
 	windows, err := h.list(ctx, d)
 	var own []platform.Rect

@@ -200,7 +200,7 @@ func (c *deed) hover(ctx context.Context) error {
 // view.
 const settle = time.Second
 
-// reach gives a point of the target that a click would hit: it is brought into
+// reach returns a point of the target that a click would hit: it is brought into
 // view, and its window to the front, if need be.
 func (c *deed) reach(ctx context.Context) (platform.Point, error) {
 	if c.in == nil {
@@ -255,7 +255,7 @@ func (c *deed) reachOf(ctx context.Context, e *platform.Element) (platform.Point
 	return at, nil
 }
 
-// within gives the middle of what shows of bounds.
+// within returns the middle of what shows of bounds.
 func (c *deed) within(ctx context.Context, bounds platform.Rect) (platform.Point, error) {
 	at := bounds.Center()
 	if c.d.Screen == nil {
@@ -420,7 +420,7 @@ func (c *deed) until(ctx context.Context, most time.Duration, so func() (bool, e
 	}
 }
 
-// putBack gives the focus back to the window that had it, unless the act opened
+// putBack returns the focus back to the window that had it, unless the act opened
 // another one.
 func (c *deed) putBack(ctx context.Context) error {
 	if !c.fronted || c.keep || c.seen.appeared != nil || ctx.Err() != nil {
@@ -436,7 +436,7 @@ func (c *deed) putBack(ctx context.Context) error {
 	return nil
 }
 
-// focus gives the element the keyboard; it keeps it.
+// focus returns the element the keyboard; it keeps it.
 func (c *deed) focus(ctx context.Context) error {
 	c.keep = true
 	if c.focused() {

@@ -64,7 +64,7 @@ func summarize(e platform.Element) *summary {
 	}
 }
 
-// short gives at most 32 words, each within its bound; never nil.
+// short returns at most 32 words, each within its bound; never nil.
 func short(words []string) []string {
 	list := make([]string, 0, min(len(words), 32))
 	for _, w := range words[:min(len(words), 32)] {

@@ -16,7 +16,7 @@ const readyFor = 2 * time.Second
 const maxFix = 300
 
 // DegradedPerson is the Readiness.Degraded of what uses mouse and keyboard where
-// the system can not tell the person's own from the agent's: then the agent can
+// the system cannot tell the person's own from the agent's: then the agent can
 // not yield, which policy has to accept by name.
 const DegradedPerson = "person_watch"
 
@@ -25,7 +25,7 @@ type cachedReadiness struct {
 	all []capabilities.Readiness
 }
 
-// needs are the parts that a capability can not do without. (A snapshot has
+// needs are the parts that a capability cannot do without. (A snapshot has
 // windows, elements or both to tell.)
 var needs = map[capabilities.CapabilityID][]platform.DesktopPart{
 	"tyrum.desktop.screenshot":      {platform.PartScreen},
@@ -46,7 +46,7 @@ const openTime = 2 * time.Second
 // uses are the capabilities that use mouse and keyboard.
 var uses = map[capabilities.CapabilityID]bool{"tyrum.desktop.act": true, "tyrum.desktop.mouse": true, "tyrum.desktop.keyboard": true, controlID: true}
 
-// Readiness gives the present truth for each capability. It opens the desktop,
+// Readiness returns the present truth for each capability. It opens the desktop,
 // which changes nothing on it, and answers from a cache for two seconds.
 func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	h.mu.Lock()

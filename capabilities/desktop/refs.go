@@ -35,7 +35,7 @@ func newRefTable() *refTable {
 	return &refTable{known: map[string]*known{}, short: map[string]string{}}
 }
 
-// name gives the element's short ref, made now if it has none.
+// name returns the element's short ref, made now if it has none.
 func (t *refTable) name(e platform.Element) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *refTable) name(e platform.Element) string {
 	return s
 }
 
-// full gives the platform's ref for a short one; others pass as they are.
+// full returns the platform's ref for a short one; others pass as they are.
 func (t *refTable) full(ref string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

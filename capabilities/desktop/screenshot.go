@@ -239,7 +239,7 @@ func (t taken) blobs() []capabilities.Blob {
 	return []capabilities.Blob{{Field: "bytesBase64", MIME: t.mime, Bytes: t.data}}
 }
 
-// take gives the image, encoded now or before. since is an image that the caller
+// take returns the image, encoded now or before. since is an image that the caller
 // has: if nothing changed, it is told so.
 func (h *call) take(ctx context.Context, d *platform.Desktop, layout platform.Layout, want shot, since string) (taken, error) {
 	h.observe(keyScreen, "pixels")

@@ -103,7 +103,7 @@ func (p *parser) space() {
 	}
 }
 
-// rest gives a short piece of what follows, for messages.
+// rest returns a short piece of what follows, for messages.
 func (p *parser) rest() string {
 	runes := []rune(p.text[p.at:])
 	return string(runes[:min(len(runes), 12)])

@@ -33,7 +33,7 @@ type area struct {
 	X, Y, Width, Height float64
 }
 
-// pixels gives the whole pixels that the area touches.
+// pixels returns the whole pixels that the area touches.
 func (a area) pixels() platform.Rect {
 	const most = 1 << 20
 	bounded := func(v float64) int { return int(min(max(v, -most), most)) }
@@ -136,7 +136,7 @@ func (b both) simple() expr {
 	return b
 }
 
-// onlyRef gives the ref, if the selector is nothing but one.
+// onlyRef returns the ref, if the selector is nothing but one.
 func (s *selector) onlyRef() string {
 	if s.ocr == nil && len(s.steps) == 1 && s.steps[0].nth == 0 && len(s.steps[0].relations) == 0 {
 		if t, ok := s.steps[0].filter.(term); ok && t.field == "ref" {

@@ -293,7 +293,7 @@ func told(e *platform.Element) bool {
 	return e.Parent < 0 || e.Role == "application" || visible(e)
 }
 
-// tree gives the elements as JSON, within all bounds.
+// tree returns the elements as JSON, within all bounds.
 func (v *view) tree(whole platform.Rect) *node {
 	root := &node{summary: summary{Role: "desktop", States: []string{}, Actions: []string{}, Bounds: rectOf(whole)}, Children: []*node{}}
 	nodes, text, size := 1, 0, 0

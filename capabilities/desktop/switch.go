@@ -303,7 +303,7 @@ func (c *deed) option(ctx context.Context, root platform.Element, name string, o
 	return nil, 0, names, nil
 }
 
-// named gives the places of the options that have a name; those without get that
+// named returns the places of the options that have a name; those without get that
 // of the first label in them.
 func named(elements []platform.Element) []int {
 	var list []int

@@ -119,7 +119,7 @@ func (b *table) before(bound time.Duration, try func(ctx context.Context) error)
 	}
 }
 
-// otherThan gives nil for an error of that code.
+// otherThan returns nil for an error of that code.
 func otherThan(err error, code capabilities.Code) error {
 	if capabilities.CodeOf(err) == code {
 		return nil
@@ -127,7 +127,7 @@ func otherThan(err error, code capabilities.Code) error {
 	return fmt.Errorf("%v, want %s", err, code)
 }
 
-// ops gives what the script saw since it had this many events.
+// ops returns what the script saw since it had this many events.
 func (b *table) ops(since int) []string {
 	var list []string
 	for _, e := range b.d.Events()[since:] {

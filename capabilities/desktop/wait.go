@@ -284,7 +284,7 @@ func (w *waiter) listenPixels(ctx context.Context) error {
 	return nil
 }
 
-// regionOf gives the desktop's pixels that a region means: those that its pixels
+// regionOf returns the desktop's pixels that a region means: those that its pixels
 // in the image of frame_id show, or, without one, the desktop's own.
 func (h *Handler) regionOf(layout platform.Layout, r waitRegion) (platform.Rect, error) {
 	if r.FrameID == "" {

@@ -29,7 +29,7 @@ func plainWord(s string) string {
 	return strings.NewReplacer(" ", "", "-", "", "_", "").Replace(strings.ToLower(strings.TrimSpace(s)))
 }
 
-// roleWord gives platform's word for a role.
+// roleWord returns platform's word for a role.
 func roleWord(s string) (string, bool) {
 	w := plainWord(s)
 	if has(platform.Roles, w) {
@@ -39,7 +39,7 @@ func roleWord(s string) (string, bool) {
 	return r, ok
 }
 
-// stateWord gives platform's word for a state, with "!" before it where the word
+// stateWord returns platform's word for a state, with "!" before it where the word
 // means its absence.
 func stateWord(s string) (string, bool) {
 	not := ""

@@ -59,7 +59,7 @@ func interrupted(left time.Duration, message string) *capabilities.Error {
 		WithDetails(map[string]int64{"retry_after_ms": max(left, time.Millisecond).Milliseconds()})
 }
 
-// input gives fn the mouse and keyboard, alone. The ctx it is given ends when the
+// input returns fn the mouse and keyboard, alone. The ctx it is given ends when the
 // person takes over; then the call is interrupted_by_person. Whatever fn leaves
 // pressed comes up when it ends, but for what it keeps with keepDown; and that too if
 // it fails, other than by errDown.

@@ -78,7 +78,7 @@ func (h *Handler) Readiness(ctx context.Context) []capabilities.Readiness {
 	return []capabilities.Readiness{r}
 }
 
-// explain gives what an error of a locator is for callers, for readiness and for the
+// explain returns what an error of a locator is for callers, for readiness and for the
 // person who can mend it.
 func explain(err error) (code capabilities.Code, reason capabilities.Reason, fix string) {
 	var missing *platform.MissingError
@@ -157,7 +157,7 @@ func (h *Handler) Handle(ctx context.Context, call capabilities.Invocation) (cap
 	}}, nil
 }
 
-// remembered gives the latest position, if it is young and good enough.
+// remembered returns the latest position, if it is young and good enough.
 func (h *Handler) remembered(since time.Time, precise bool) (platform.Position, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

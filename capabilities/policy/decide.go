@@ -22,7 +22,7 @@ const (
 
 var effectNames = [...]string{"deny", "ask", "allow"}
 
-// String gives "deny", "ask" or "allow".
+// String returns "deny", "ask" or "allow".
 func (f Effect) String() string {
 	if f < Deny || f > Allow {
 		return "deny"
@@ -38,7 +38,7 @@ func ParseEffect(s string) (Effect, error) {
 	return Deny, capabilities.Errorf(capabilities.CodeInvalidRequest, "effect must be deny, ask or allow")
 }
 
-// MarshalText gives what String gives.
+// MarshalText returns what String gives.
 func (f Effect) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // UnmarshalText reads what MarshalText gives.
@@ -102,7 +102,7 @@ type Decision struct {
 	Snapshot  string   `json:"policy_snapshot_id"`
 }
 
-// Stricter gives the stricter of two decisions; of two equal ones the first,
+// Stricter returns the stricter of two decisions; of two equal ones the first,
 // with the policies of both.
 func Stricter(a, b Decision) Decision {
 	switch {
@@ -206,7 +206,7 @@ func (g *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return entity, ok
 }
 
-// about gives the environment of an action; r must stay as it is.
+// about returns the environment of an action; r must stay as it is.
 func (e *Engine) about(r *Request, action cedar.EntityUID, onNode bool) *environment {
 	kind := typeAgent
 	if r.User {
@@ -224,7 +224,7 @@ func (e *Engine) about(r *Request, action cedar.EntityUID, onNode bool) *environ
 }
 
 // environment translates a request, which must stay as it is; false means that its
-// arguments can not be read.
+// arguments cannot be read.
 func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, bool) {
 	env := e.about(r, t.action, t.onNode)
 	env.tool = t
@@ -238,7 +238,7 @@ func (e *Engine) environment(r *Request, t *tool, withArgs bool) (*environment, 
 	return env, true
 }
 
-// context gives the fields that every call's context has, but for args and consent.
+// context returns the fields that every call's context has, but for args and consent.
 func (env *environment) context() cedar.RecordMap {
 	r, t := env.entities.of, env.tool
 	given, degraded := string(r.Given), r.Degraded
@@ -291,7 +291,7 @@ func nodeEntity(n *Node) *cedar.Entity {
 	}
 }
 
-// withConsent gives the request under one value of consent.
+// withConsent returns the request under one value of consent.
 func (env *environment) withConsent(consent bool) cedar.Request {
 	i := 0
 	if consent {
@@ -444,7 +444,7 @@ func (e *Engine) bothSteps(p *partition, env *environment, evaluate evaluator) (
 	return first, e.join(fixed, evaluate(p.turning, env, true))
 }
 
-// join gives the outcome of the rules of two outcomes together, in file order.
+// join returns the outcome of the rules of two outcomes together, in file order.
 func (e *Engine) join(a, b outcome) outcome {
 	o := outcome{forbids: e.inOrder(a.forbids, b.forbids), errors: merge(a.errors, b.errors), failed: a.failed || b.failed}
 	if len(o.forbids) == 0 {

@@ -58,7 +58,7 @@ var keyRisks = map[string]Risk{
 	"data.access.pii_masked": RiskMedium,
 }
 
-// DeriveRisk gives the highest risk among the keys; no keys at all are low.
+// DeriveRisk returns the highest risk among the keys; no keys at all are low.
 func DeriveRisk(keys []string) Risk {
 	risk := RiskLow
 	for _, k := range keys {
@@ -83,9 +83,9 @@ func riskOf(key string) Risk {
 	return RiskCritical
 }
 
-// DeriveIsolation gives the weakest class that may carry the keys (S1-35, S1-36): t3
-// if any is privileged, else t2 if any is network, else t1 if any is data or may start processes, else t0. A key of no known category
-// needs t3.
+// DeriveIsolation returns the weakest class that may carry the keys (S1-35, S1-36): t3 if any is
+// privileged, else t2 if any is network, else t1 if any is data or may start processes, else t0. A
+// key of no known category needs t3.
 func DeriveIsolation(keys []string) capabilities.IsolationClass {
 	class := capabilities.ClassT0
 	for _, k := range keys {
@@ -129,9 +129,10 @@ var keyConsents = map[string]catalog.Consent{
 	"data.access.pii_masked": catalog.ConsentCall,
 }
 
-// DeriveConsent gives the longest permission a person may give for keys: one call for secrets, administration and commands, a lease for
-// input, screen, camera, microphone, clipboard and location, a session for what is
-// safe. No keys at all need no consent; a key of no known category gets one call.
+// DeriveConsent returns the longest permission a person may give for keys: one call for
+// secrets, administration and commands, a lease for input, screen, camera, microphone,
+// clipboard and location, a session for what is safe. No keys at all need no consent; a
+// key of no known category gets one call.
 func DeriveConsent(keys []string) catalog.Consent {
 	class := catalog.ConsentNone
 	for _, key := range keys {

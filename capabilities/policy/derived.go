@@ -38,7 +38,7 @@ func (spec *argSpec) derived() []arg {
 // namesApp matches a chain that begins with an exact term for the application.
 var namesApp = regexp.MustCompile(`^\s*app\s*[:=]\s*(?:"([^"\\]*)"|'([^'\\]*)'|([^\s"'\\()|&>!~]+))\s*(?:&&|>>|$)`)
 
-// application gives the application that a call names: the one it launches, or the
+// application returns the application that a call names: the one it launches, or the
 // one that its target's chain begins with. A chain with alternatives names none, and
 // neither does a drag that ends in another application.
 func application(root canonical.Value) cedar.String {
@@ -65,7 +65,7 @@ func chainApp(v canonical.Value) string {
 	return strings.ToLower(strings.TrimSpace(m[1] + m[2] + m[3]))
 }
 
-// commonRoot gives the deepest folder that holds every path. A path that is not
+// commonRoot returns the deepest folder that holds every path. A path that is not
 // absolute is below "./"; one that leaves it gives "../".
 func commonRoot(paths []string) cedar.String {
 	var common []string

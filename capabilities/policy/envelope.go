@@ -146,7 +146,7 @@ type Summary struct {
 	Grants       []string                    `json:"effective_grants"`
 }
 
-// Summary gives the fields for surfaces.
+// Summary returns the fields for surfaces.
 func (s *Sealed) Summary() *Summary {
 	return &Summary{
 		Hash: s.HashHex(), ToolSlug: s.ToolSlug, Action: s.Action, Capabilities: s.Capabilities, Profile: s.Profile, Risk: s.Risk, Isolation: s.Isolation,

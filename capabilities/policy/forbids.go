@@ -5,7 +5,7 @@ import "github.com/handrail-dev/handrail/capabilities"
 // Forbid names a rule that forbids, and the file that it stands in.
 type Forbid struct{ ID, Source string }
 
-// Forbids gives the rules in force that can forbid a call of a tool, or want a person for
+// Forbids returns the rules in force that can forbid a call of a tool, or want a person for
 // it, whoever calls and whatever the arguments are, in the order of the files.
 func (e *Engine) Forbids(tool capabilities.ToolID) (list []Forbid) {
 	p := e.byAction[tool]

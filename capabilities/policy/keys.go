@@ -102,7 +102,7 @@ func (e *Engine) indexKeys() {
 
 // reduce goes through the declared keys of a call that is not denied: a key is
 // granted unless a forbid takes it, withheld if one does, and escalated if it would
-// not with a person's consent. A tool that can not work without a withheld key is
+// not with a person's consent. A tool that cannot work without a withheld key is
 // denied.
 func (e *Engine) reduce(t *tool, env *environment, d Decision, evaluate evaluator) Decision {
 	env.withoutArgs()

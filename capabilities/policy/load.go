@@ -166,7 +166,7 @@ func refuse(complaints []error) error {
 // SnapshotID addresses the policy text: the same files give the same ID.
 func (e *Engine) SnapshotID() string { return e.snapshot }
 
-// Sources gives the files the engine was loaded from, sorted by name.
+// Sources returns the files the engine was loaded from, sorted by name.
 func (e *Engine) Sources() []Source { return cloneSources(e.sources) }
 
 func cloneSources(in []Source) []Source {
@@ -180,7 +180,7 @@ func cloneSources(in []Source) []Source {
 // Schema is the Cedar schema that the files were checked against.
 func (e *Engine) Schema() string { return e.schema }
 
-// Profile gives what all calls of a tool share; nil for an unknown tool.
+// Profile returns what all calls of a tool share; nil for an unknown tool.
 func (e *Engine) Profile(id capabilities.ToolID) *Profile {
 	if t, ok := e.tools[id]; ok {
 		return t.profile

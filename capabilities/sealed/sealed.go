@@ -21,7 +21,7 @@ const block = 256
 // and tag.
 const MaxSize = KeySize + capabilities.MaxSecret + 2*block + 16
 
-// Binding is what a sealed value can not be moved away from.
+// Binding is what a sealed value cannot be moved away from.
 type Binding struct {
 	Node     capabilities.NodeID
 	Call     capabilities.CallID
@@ -64,7 +64,7 @@ func NewKey() (*Key, error) {
 	return &Key{private: private, public: private.PublicKey().Bytes()}, nil
 }
 
-// Public gives what the other side seals to.
+// Public returns what the other side seals to.
 func (k *Key) Public() []byte { return k.public }
 
 var (
@@ -72,7 +72,7 @@ var (
 	errForm = errors.New("what was sealed does not have the form of a secret")
 )
 
-// Open gives the value that was sealed to this key under the same binding. It works
+// Open returns the value that was sealed to this key under the same binding. It works
 // once, whether it succeeds or not. Errors are CodeTicketInvalid.
 func (k *Key) Open(b Binding, sealed []byte) (capabilities.Secret, error) {
 	k.mu.Lock()

@@ -200,7 +200,7 @@ func (r *rig) refused(code capabilities.Code, id capabilities.CapabilityID, args
 	return err
 }
 
-// open gives a folder whose files Chrome's own account may read.
+// open returns a folder whose files Chrome's own account may read.
 func open(t *testing.T) string {
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
@@ -241,7 +241,7 @@ func quarterFilm(t *testing.T) string {
 	return file
 }
 
-// tone gives samples of a sine.
+// tone returns samples of a sine.
 func tone(hz float64, rate int, length time.Duration) []int16 {
 	samples := make([]int16, int(length.Seconds()*float64(rate)))
 	for i := range samples {
@@ -272,7 +272,7 @@ func goertzel(samples []int16, rate int, hz float64) float64 {
 	return 2 * math.Sqrt(s1*s1+s2*s2-k*s1*s2) / float64(len(samples))
 }
 
-// loudest gives the strongest frequency of a whole number of Hz.
+// loudest returns the strongest frequency of a whole number of Hz.
 func loudest(samples []int16, rate int) (at, amplitude float64) {
 	for hz := 200.0; hz <= 1000; hz++ {
 		if a := goertzel(samples, rate, hz); a > amplitude {

@@ -42,7 +42,7 @@ func (h *Handler) remember(id capabilities.CapabilityID, err error) {
 	}
 }
 
-// ailment gives what was in the way of the latest call of a capability, if that is not
+// ailment returns what was in the way of the latest call of a capability, if that is not
 // long ago.
 func (h *Handler) ailment(id capabilities.CapabilityID) (ailment, bool) {
 	h.mu.Lock()

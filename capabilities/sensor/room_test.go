@@ -101,7 +101,7 @@ func (w *inTight) Abort() {
 	}
 }
 
-// A capture that can not be kept says so, leaves nothing half-written and nothing open,
+// A capture that cannot be kept says so, leaves nothing half-written and nothing open,
 // and the next one has the device.
 func TestCaptureWithoutRoom(t *testing.T) {
 	h, err := New(Options{Backends: []platform.Sensors{newMade(t)}})

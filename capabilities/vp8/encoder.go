@@ -123,7 +123,7 @@ func New(width, height int) (*Encoder, error) {
 	return e, nil
 }
 
-// Size gives the width and height of the pictures, in pixels.
+// Size returns the width and height of the pictures, in pixels.
 func (e *Encoder) Size() (width, height int) { return e.width, e.height }
 
 // Encode appends the next frame to dst. pix holds rows of stride bytes, each pixel
@@ -223,7 +223,7 @@ func enough(q *steps) uint32 {
 	return 384 * max(1, s*s/24)
 }
 
-// Reconstruction gives what a decoder shows after the last frame. It stays the
+// Reconstruction returns what a decoder shows after the last frame. It stays the
 // encoder's: read it before the next Encode.
 func (e *Encoder) Reconstruction() *image.YCbCr {
 	return &image.YCbCr{

@@ -115,7 +115,7 @@ type stream struct {
 	shown  [][]byte
 }
 
-// planar gives the visible part of a picture, plane by plane.
+// planar returns the visible part of a picture, plane by plane.
 func planar(m *image.YCbCr) []byte {
 	var b []byte
 	w, h := m.Rect.Dx(), m.Rect.Dy()

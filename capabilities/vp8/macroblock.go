@@ -146,7 +146,7 @@ func (e *Encoder) movedChroma(mx, my, d int) {
 	predict(w.pv[:], &e.old.v, mx*8, my*8+d>>1, 8)
 }
 
-// errorAt gives the squared error, luma and chroma, of taking a macroblock from d
+// errorAt returns the squared error, luma and chroma, of taking a macroblock from d
 // rows further down in p. Chroma between two rows counts as the nearer one.
 func (e *Encoder) errorAt(p *picture, mx, my, d int) uint32 {
 	return squares(&e.src.y, &p.y, mx*16, my*16, d, 16, 16) + squares(&e.src.u, &p.u, mx*8, my*8, d>>1, 8, 8) + squares(&e.src.v, &p.v, mx*8, my*8, d>>1, 8, 8)
@@ -163,7 +163,7 @@ func (e *Encoder) errorUpTo(p *picture, mx, my int, most uint32) (sum uint32, wh
 	return sum + squares(&e.src.u, &p.u, mx*8, my*8, 0, 8, 8) + squares(&e.src.v, &p.v, mx*8, my*8, 0, 8, 8), true
 }
 
-// squares gives the squared error of rows of n pixels at x, y of a, taken from d rows
+// squares returns the squared error of rows of n pixels at x, y of a, taken from d rows
 // further down in b.
 func squares(a, b *plane, x, y, d, n, rows int) uint32 {
 	var sum uint32

@@ -83,7 +83,7 @@ type row struct {
 	y    int32
 }
 
-// hashRow gives 0 for a row of one colour.
+// hashRow returns 0 for a row of one colour.
 func hashRow(p []byte) uint64 {
 	r := (*[stripBytes]byte)(p)
 	first := binary.LittleEndian.Uint64(r[:])

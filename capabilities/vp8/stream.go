@@ -110,7 +110,7 @@ func (e *Encoder) write(dst []byte, p Params) ([]byte, bool) {
 	return append(dst, body...), true
 }
 
-// flat gives the probabilities one set after another.
+// flat returns the probabilities one set after another.
 func flat(p *[nPlanes][nBands][nCtx][nTree]uint8) (f [nSets][nTree]uint8) {
 	for i := range f {
 		f[i] = p[i/(nBands*nCtx)][i/nCtx%nBands][i%nCtx]
@@ -118,7 +118,7 @@ func flat(p *[nPlanes][nBands][nCtx][nTree]uint8) (f [nSets][nTree]uint8) {
 	return f
 }
 
-// share gives n of all as a probability.
+// share returns n of all as a probability.
 func share(n, all int) uint8 { return uint8(min(max((n*255+all/2)/all, 1), 255)) }
 
 // keyModes writes the modes of a key frame, where those of blocks depend on their
@@ -160,7 +160,7 @@ func (e *Encoder) keyModes(w *boolWriter, m *macroblock, mx, my int) {
 	w.chroma(m.uvMode, &keyUVProbs)
 }
 
-// block gives the mode of a block, as its neighbours see it; outside the picture
+// block returns the mode of a block, as its neighbours see it; outside the picture
 // it is DC.
 func (m *macroblock) block(i int) uint8 {
 	switch {

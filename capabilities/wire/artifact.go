@@ -102,7 +102,7 @@ func (a *Artifact) check() error {
 	return m.Check()
 }
 
-// Manifest gives the manifest for the artifact that was asked for.
+// Manifest returns the manifest for the artifact that was asked for.
 func (a *Artifact) Manifest(id [32]byte) artifact.Manifest {
 	return artifact.Manifest{ID: id, Size: int64(a.Size), Hashes: a.Hashes}
 }

@@ -22,7 +22,7 @@ const (
 	CloseStaleKey    CloseCode = 11 // the key was rotated away
 )
 
-// Code gives the public code for a close, CodeNodeDisconnected for those that a
+// Code returns the public code for a close, CodeNodeDisconnected for those that a
 // new attempt may mend.
 func (c CloseCode) Code() capabilities.Code {
 	switch c {
@@ -42,7 +42,7 @@ func (c CloseCode) Code() capabilities.Code {
 	return capabilities.CodeNodeDisconnected
 }
 
-// Permanent reports whether trying again can not help until a person acts.
+// Permanent reports whether trying again cannot help until a person acts.
 func (c CloseCode) Permanent() bool {
 	switch c {
 	case CloseRevoked, CloseDenied, CloseVersion, CloseNotInRoster, CloseStaleKey:

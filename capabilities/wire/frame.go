@@ -41,15 +41,15 @@ const headerLen = 5
 // Kind says what a frame carries. Zero is no kind.
 type Kind uint8
 
-// Control stream, node to gateway: Hello, Heartbeat, Readiness, Rotate, Stop, Verdict.
-// Control stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved,
-// RotateAnswer, Stop, LaneClosed, SecretsDone, Questions, VerdictTaken. Call stream, gateway to node: one Ticket or one
-// JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one
-// JournalState for each call that was asked about. After a Ticket with Steps the node's
-// Step and StepEnd come between Progress, and the gateway's StepOrder for each Step. Where a
-// secret is delivered, the node's Accept and the gateway's Sealed come between Ticket and
-// Progress. Artifact stream, opened by the gateway: ArtifactAsk; Artifact from the node;
-// ArtifactFrom; Chunk* from the node; ArtifactDone.
+// Control stream, node to gateway: Hello, Heartbeat, Readiness, Rotate, Stop, Verdict. Control
+// stream, gateway to node: HelloAck, HeartbeatAck, Allowlist, Approved, RotateAnswer, Stop,
+// LaneClosed, SecretsDone, Questions, VerdictTaken. Call stream, gateway to node: one Ticket or
+// one JournalAsk. Call stream, node to gateway: Progress*, Answer, Chunk*, or one JournalState for
+// each call that was asked about. After a Ticket with Steps the node's Step and StepEnd come
+// between Progress, and the gateway's StepOrder for each Step. Where a secret is delivered, the
+// node's Accept and the gateway's Sealed come between Ticket and Progress. Artifact stream, opened
+// by the gateway: ArtifactAsk; Artifact from the node; ArtifactFrom; Chunk* from the node;
+// ArtifactDone.
 const (
 	KindHello        Kind = 1
 	KindHelloAck     Kind = 2
@@ -152,7 +152,7 @@ var kinds = map[Kind]kindInfo{
 	KindJournalState: {"journal-state", MaxOutput + 272<<10, func() Message { return new(JournalState) }},
 }
 
-// String gives the kind's name for logs and errors.
+// String returns the kind's name for logs and errors.
 func (k Kind) String() string {
 	if info, ok := kinds[k]; ok {
 		return info.name
@@ -162,7 +162,7 @@ func (k Kind) String() string {
 
 // Message is a frame's content: one of the types of this package.
 type Message interface {
-	// Kind gives the frame kind that carries the message.
+	// Kind returns the frame kind that carries the message.
 	Kind() Kind
 	// check refuses what is out of bounds; it runs before encoding and after
 	// decoding, so that neither side can put such a value on the wire.
@@ -207,7 +207,7 @@ var _ = func() struct{} {
 	return struct{}{}
 }()
 
-// Decode gives the message in body. On an error it gives no message.
+// Decode returns the message in body. On an error it gives no message.
 func Decode(kind Kind, body []byte) (Message, error) {
 	info, ok := kinds[kind]
 	if !ok || info.make == nil {
@@ -259,7 +259,7 @@ func Write(w io.Writer, m Message) error {
 	return err
 }
 
-// Encode gives m as one frame.
+// Encode returns m as one frame.
 func Encode(m Message) ([]byte, error) {
 	b := new(bytes.Buffer)
 	if err := encode(b, m); err != nil {
@@ -316,7 +316,7 @@ type Reader struct {
 	header [headerLen]byte
 }
 
-// NewReader gives a Reader that refuses every kind but these.
+// NewReader returns a Reader that refuses every kind but these.
 func NewReader(r io.Reader, accept ...Kind) *Reader {
 	fr := &Reader{r: r}
 	fr.Accept(accept...)

@@ -99,7 +99,7 @@ func newArtifactsGetCmd() *cobra.Command {
 	return cmd
 }
 
-// fileID gives the ID of the file that a person means: whole, its beginning, or its name.
+// fileID returns the ID of the file that a person means: whole, its beginning, or its name.
 func (c *client) fileID(cmd *cobra.Command, text string) (string, error) {
 	if len(text) == 64 { // a SHA-256: the list need not have it
 		return text, nil

@@ -146,7 +146,7 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	return scanner.Err()
 }
 
-// drain gives running calls a bounded time to finish, then cancels them.
+// drain returns running calls a bounded time to finish, then cancels them.
 func (b *bridge) drain() {
 	done := make(chan struct{})
 	go func() { b.work.Wait(); close(done) }()
@@ -364,7 +364,7 @@ func (b *bridge) request(ctx context.Context, c *client, method string, body []b
 	return req, session, nil
 }
 
-// headerText encodes what a header can not carry as it is.
+// headerText encodes what a header cannot carry as it is.
 func headerText(s string) string {
 	for i, r := range []byte(s) {
 		if r < 0x20 || r > 0x7e || (r == ' ' && (i == 0 || i == len(s)-1)) {

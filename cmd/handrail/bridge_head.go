@@ -56,7 +56,7 @@ func skipSpace(data []byte, at int) int {
 	return at
 }
 
-// skipString gives the place behind the string that begins at, -1 for none.
+// skipString returns the place behind the string that begins at, -1 for none.
 func skipString(data []byte, at int) int {
 	if at >= len(data) || data[at] != '"' {
 		return -1
@@ -77,7 +77,7 @@ func skipString(data []byte, at int) int {
 	}
 }
 
-// skipValue gives the place of the "," or "}" behind the value that begins at,
+// skipValue returns the place of the "," or "}" behind the value that begins at,
 // -1 if there is none.
 func skipValue(data []byte, at int) int {
 	start := at

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// polled gives in such that who waits for it holds no thread, if in is a pipe or a
+// polled returns in such that who waits for it holds no thread, if in is a pipe or a
 // socket. Standard input is read by blocking, otherwise: the Go scheduler then keeps
 // the processor with the thread that reads until its monitor finds out, and a request
 // that came in waits for that, or for a second thread to be woken.

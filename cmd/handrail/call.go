@@ -180,7 +180,7 @@ func (o callOptions) arguments(cmd *cobra.Command, c *client, tool string) (json
 	return json.Marshal(merged)
 }
 
-// propertyTypes gives the JSON type of each top-level property of a schema;
+// propertyTypes returns the JSON type of each top-level property of a schema;
 // properties whose type is not one plain word are left out.
 func propertyTypes(schema json.RawMessage) map[string]string {
 	var s struct {
@@ -289,7 +289,7 @@ func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string)
 	return nil
 }
 
-// withOutput gives the result as it came, with its output replaced if changed, and
+// withOutput returns the result as it came, with its output replaced if changed, and
 // with where its files were saved.
 func withOutput(raw json.RawMessage, output map[string]any, changed bool, files []string) any {
 	if !changed && !slices.ContainsFunc(files, func(f string) bool { return f != "" }) {

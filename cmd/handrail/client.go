@@ -38,7 +38,7 @@ func newClient(cmd *cobra.Command) (*client, error) {
 }
 
 // newCaller is newClient, or, for an agent, the same with the token that the gateway
-// keeps for agents: what an admin asks for, the same admin can not approve.
+// keeps for agents: what an admin asks for, the same admin cannot approve.
 func newCaller(cmd *cobra.Command, agent bool) (*client, error) {
 	if !agent {
 		return newClient(cmd)
@@ -180,7 +180,7 @@ func confirmed(cmd *cobra.Command, raw json.RawMessage, format string, args ...a
 	return printJSON(cmd.OutOrStdout(), raw)
 }
 
-// told gives a gateway that can not be reached its exit code and what to do.
+// told returns a gateway that cannot be reached its exit code and what to do.
 func told(err error) error {
 	if !errors.Is(err, api.ErrUnreachable) {
 		return err

@@ -225,7 +225,7 @@ func fingerprintOf(data dataDir, now connection) string {
 	return c.pin.String()
 }
 
-// authorise gives the connection with a token that is good: the one it has, or a
+// authorise returns the connection with a token that is good: the one it has, or a
 // new one; fresh says which.
 func authorise(cmd *cobra.Command, data dataDir, c *client, kind clientKind, o connectOptions, old connection, had bool) (now connection, fresh bool, err error) {
 	health, err := c.Health(cmd.Context())

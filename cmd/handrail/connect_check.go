@@ -167,7 +167,7 @@ func printed(kind clientKind, fields []clientfile.Field) map[string]any {
 	return entry
 }
 
-// checkFile gives our entry in the client's file, or says why there is none.
+// checkFile returns our entry in the client's file, or says why there is none.
 func (r *clientReport) checkFile(kind clientKind, again string) map[string]any {
 	text, err := clientfile.Read(r.File)
 	var entry map[string]any

@@ -42,7 +42,7 @@ func (p place) settings() string {
 	return filepath.Join(p.home(), ".config")
 }
 
-// below gives dir/name…, with dir from the variable if it is set.
+// below returns dir/name…, with dir from the variable if it is set.
 func (p place) below(variable string, fallback ...string) string {
 	if dir := p.getenv(variable); variable != "" && dir != "" {
 		return dir
@@ -87,10 +87,10 @@ func (k clientKind) format() clientfile.Format {
 	return map[mcpclient.Format]clientfile.Format{mcpclient.JSON: clientfile.JSON, mcpclient.JSONC: clientfile.JSONC, mcpclient.TOML: clientfile.TOML}[k.Format]
 }
 
-// http gives the fields of an entry that calls an address.
+// http returns the fields of an entry that calls an address.
 func (k clientKind) http(base, token string) []clientfile.Field { return asFields(k.HTTP(base, token)) }
 
-// stdio gives the fields of an entry that starts a program.
+// stdio returns the fields of an entry that starts a program.
 func (k clientKind) stdio(command string, args []string) []clientfile.Field {
 	return asFields(k.Stdio(command, args, nil))
 }

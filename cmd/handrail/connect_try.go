@@ -65,7 +65,7 @@ func tryFailure(err error, said *tail) error {
 		WithHint("Run 'handrail connect --check' to see what is wrong.")
 }
 
-// remoteOf gives address and headers of an entry by URL, whatever its fields are
+// remoteOf returns address and headers of an entry by URL, whatever its fields are
 // called.
 func remoteOf(entry map[string]any) (address string, headers map[string]string) {
 	for _, name := range []string{"url", "httpUrl"} {

@@ -101,7 +101,7 @@ func (r runningGateway) page(to reach) string {
 	return forBrowser(r.HTTP)
 }
 
-// forBrowser gives an address for this machine's own browser: browsers keep passkeys for
+// forBrowser returns an address for this machine's own browser: browsers keep passkeys for
 // names, and this machine's name is localhost.
 func forBrowser(base string) string {
 	u, err := url.Parse(base)

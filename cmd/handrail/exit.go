@@ -117,7 +117,7 @@ func unreached(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// noNodeExit gives the exit code where no node was selected: to be denied on every node
+// noNodeExit returns the exit code where no node was selected: to be denied on every node
 // is a refusal; several of which none was named are a plain failure; else none is there
 // that could do it now.
 func noNodeExit(details any) int {

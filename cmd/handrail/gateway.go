@@ -156,7 +156,7 @@ func announce(data dataDir, g *gateway.Gateway) (runningGateway, error) {
 	return r, data.writeRunning(r)
 }
 
-// dialable gives an address that this machine can dial: a wildcard becomes
+// dialable returns an address that this machine can dial: a wildcard becomes
 // loopback.
 func dialable(a net.Addr) string {
 	host, port, err := net.SplitHostPort(a.String())

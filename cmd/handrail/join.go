@@ -96,7 +96,7 @@ func joinProgress(cmd *cobra.Command) func(link.JoinStep) {
 	}
 }
 
-// readPaste gives what 'handrail pair' printed.
+// readPaste returns what 'handrail pair' printed.
 func readPaste(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
 	text, err := readHidden(ctx, in, prompt, "Code from 'handrail pair': ", 4*pairing.MaxPaste)
 	if err == nil && strings.TrimSpace(text) == "" {

@@ -126,7 +126,7 @@ func readNodeLog(r io.Reader) (ledger.NodeLog, chain.Key, error) {
 	return nodeLogOf(&x.Log, x.Taken), x.Key, nil
 }
 
-// nodeLogOf gives the gateway's side of the house what it compares.
+// nodeLogOf returns the gateway's side of the house what it compares.
 func nodeLogOf(l *journal.Log, taken time.Time) ledger.NodeLog {
 	kinds := map[string]ledger.NodeKind{journal.KindStarted: ledger.NodeStarted, journal.KindFinished: ledger.NodeFinished, journal.KindRefused: ledger.NodeRefused}
 	out := ledger.NodeLog{Node: capabilities.NodeID(l.Chain), First: l.First, Seen: l.Peers, Taken: taken}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fromElsewhere gives the address by which another device reaches the gateway: the one that
+// fromElsewhere returns the address by which another device reaches the gateway: the one that
 // this command does, if that leads beyond this machine, else this machine's own address,
 // where the gateway listens on all of them.
 func (c *client) fromElsewhere(cmd *cobra.Command) (string, error) {

@@ -203,7 +203,7 @@ func commonOf(cmd *cobra.Command) common {
 	return common{data: data, json: asJSON}
 }
 
-// dataDirOf gives the data directory the command was told, by flag or in
+// dataDirOf returns the data directory the command was told, by flag or in
 // HANDRAIL_DATA, or the default.
 func dataDirOf(cmd *cobra.Command) (dataDir, error) {
 	if dir := cmp.Or(commonOf(cmd).data, os.Getenv("HANDRAIL_DATA")); dir != "" {

@@ -85,7 +85,7 @@ func asCapability(tool string) string {
 	return tool
 }
 
-// changedAllow gives the sorted list after adding, removing or setting named. A name that
+// changedAllow returns the sorted list after adding, removing or setting named. A name that
 // no tool has is refused, and so is taking away what is not there; what a family or *
 // allowed stays but for what is taken away.
 func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, error) {
@@ -128,7 +128,7 @@ func changedAllow(node *nodeView, names []string, remove, set bool) ([]string, e
 	return have, nil
 }
 
-// all gives every capability that can be named of a node: those of this version's catalog
+// all returns every capability that can be named of a node: those of this version's catalog
 // and those that it offers besides.
 func (n *nodeView) all() []string {
 	var list []string

@@ -227,7 +227,7 @@ func newNodeRulesCmd() *cobra.Command {
 	}
 }
 
-// nodeChain gives the name of this device's log and where it is.
+// nodeChain returns the name of this device's log and where it is.
 func nodeChain(data dataDir) (name, dir string, err error) {
 	id, err := link.LoadIdentity(data.node())
 	if err == nil && id.Node != "" {
@@ -375,7 +375,7 @@ func ownerHosts(data dataDir, c *browserConfig) error {
 		return err
 	}
 	c.BlockDomains = append(slices.Clone(c.BlockDomains), f.Domains.Never...)
-	if len(c.AllowDomains) == 0 { // two lists of "only these" can not be joined here; calls are held to both
+	if len(c.AllowDomains) == 0 { // two lists of "only these" cannot be joined here; calls are held to both
 		c.AllowDomains = slices.Clone(f.Domains.Only)
 	}
 	return nil

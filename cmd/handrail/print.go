@@ -226,7 +226,7 @@ func (o *output) failed() error {
 	return fmt.Errorf("not all was printed: %w", o.err)
 }
 
-// bare gives what a command's input or output really is.
+// bare returns what a command's input or output really is.
 func bare(v any) any {
 	if o, ok := v.(*output); ok {
 		return o.to

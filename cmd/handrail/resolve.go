@@ -14,7 +14,7 @@ import (
 // named is something that a person may mean: its ID, and the name that people gave it.
 type named = front.Named
 
-// choose gives the ID that a person means by text: the ID itself, else the one whose label
+// choose returns the ID that a person means by text: the ID itself, else the one whose label
 // it is, else the only one whose ID or label begins with it. Several are listed and none
 // is chosen; none is told with what there is.
 func choose(what, text string, all []named) (string, error) {
@@ -67,7 +67,7 @@ func list(all []named) string {
 	return strings.Join(names, ", ")
 }
 
-// nearest gives the word that differs least from text, if it differs little.
+// nearest returns the word that differs least from text, if it differs little.
 func nearest(text string, words func(yield func(string))) string {
 	best, least := "", 1+len(text)/4
 	words(func(w string) {
@@ -105,7 +105,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// allNodes gives the nodes that are in or want in. Who may not see them gets none, and has
+// allNodes returns the nodes that are in or want in. Who may not see them gets none, and has
 // to write IDs.
 func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
 	var answer struct {
@@ -124,7 +124,7 @@ func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
 	return append(all, out...), err
 }
 
-// nodeID gives the ID of the node that a person means.
+// nodeID returns the ID of the node that a person means.
 func (c *client) nodeID(cmd *cobra.Command, text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -154,7 +154,7 @@ func withNode(do func(cmd *cobra.Command, c *client, id string, args []string) e
 	}
 }
 
-// listedID gives the ID that a person means of a list that the gateway has.
+// listedID returns the ID that a person means of a list that the gateway has.
 func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
 	raw, err := c.list(cmd, path(at), field)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, 
 	return choose(what, text, all)
 }
 
-// soleNode gives the one node that may be meant where none is named.
+// soleNode returns the one node that may be meant where none is named.
 func (c *client) soleNode(cmd *cobra.Command) (string, error) {
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`

@@ -26,7 +26,7 @@ func (f *sandboxFlag) Set(text string) error {
 	return err
 }
 
-// addSandboxFlag gives cmd --browser-sandbox; otherwise says what holds without it.
+// addSandboxFlag returns cmd --browser-sandbox; otherwise says what holds without it.
 func addSandboxFlag(cmd *cobra.Command, otherwise string) *sandboxFlag {
 	f := new(sandboxFlag)
 	cmd.Flags().Var(f, "browser-sandbox",

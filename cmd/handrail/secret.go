@@ -52,7 +52,7 @@ func newSecretSetCmd() *cobra.Command {
 	}
 }
 
-// readSecret gives a value; piped, one line's end is none of it.
+// readSecret returns a value; piped, one line's end is none of it.
 func readSecret(ctx context.Context, in io.Reader, prompt io.Writer) (string, error) {
 	text, err := readHidden(ctx, in, prompt, "Value: ", capabilities.MaxSecret+4)
 	if !isTerminal(in) {

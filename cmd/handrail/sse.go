@@ -65,7 +65,7 @@ func readEvents(r io.Reader, pass func(data []byte)) (event, error) {
 	}
 }
 
-// readEventLine gives one line of at most limit bytes without its end.
+// readEventLine returns one line of at most limit bytes without its end.
 func readEventLine(r *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for {

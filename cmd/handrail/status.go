@@ -163,7 +163,7 @@ func readStatus(cmd *cobra.Command) (statusView, error) {
 	return s, nil
 }
 
-// deviceOf gives a node as the status shows it; false if it is none of this site any more.
+// deviceOf returns a node as the status shows it; false if it is none of this site any more.
 func deviceOf(n nodeView) (device, bool) {
 	d := device{Node: string(n.ID), Label: n.Label, State: "away", Tools: len(n.Capabilities), Version: n.Agent}
 	switch {

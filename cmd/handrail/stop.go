@@ -90,7 +90,7 @@ func turnSwitch(cmd *cobra.Command, action, reason string) (h haltedView, raw js
 // its hands when everything was stopped.
 const graceAfterStop = 15 * time.Second
 
-// handsOver gives how long is left until hands that have been revoked are over; 0: err is
+// handsOver returns how long is left until hands that have been revoked are over; 0: err is
 // of another kind, or the hands are still lent.
 func handsOver(err error) time.Duration {
 	var e *capabilities.Error

@@ -113,7 +113,7 @@ func (c *client) tool(cmd *cobra.Command, lane, name string) (toolView, bool, er
 	return toolView{}, false, err
 }
 
-// nearTool gives the tool that text was likely meant to name: one whose ID ends with it, or
+// nearTool returns the tool that text was likely meant to name: one whose ID ends with it, or
 // differs little.
 func nearTool(text string, tools []toolView) string {
 	var ends []string
@@ -144,7 +144,7 @@ func nearTool(text string, tools []toolView) string {
 	return "tool." + short
 }
 
-// toolName gives the ID of the tool that a person wrote by its wire name.
+// toolName returns the ID of the tool that a person wrote by its wire name.
 func (c *client) toolName(cmd *cobra.Command, name string) string {
 	if t, ok, _ := c.tool(cmd, "", name); ok {
 		return string(t.ID)

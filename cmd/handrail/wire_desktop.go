@@ -54,7 +54,7 @@ func defaultDesktop() desktopConfig {
 // duration is written as "3s".
 type duration time.Duration
 
-// MarshalJSON gives it as text.
+// MarshalJSON returns it as text.
 func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
 // UnmarshalJSON reads it from text.
@@ -89,7 +89,7 @@ func addDesktopFlags(cmd *cobra.Command) desktopFlags {
 	}
 }
 
-// over gives the configuration with the flags laid over it.
+// over returns the configuration with the flags laid over it.
 func (f desktopFlags) over(c desktopConfig) (desktopConfig, error) {
 	switch *f.use {
 	case "":
@@ -156,7 +156,7 @@ func (c desktopConfig) hotKey() string {
 	return c.HotKey
 }
 
-// answers gives agent what hears the person's answers by keys, and what they are; none
+// answers returns agent what hears the person's answers by keys, and what they are; none
 // where the owner wants none.
 func (c desktopConfig) answers(hs []capabilities.Handler) (hear func(context.Context, func(bool)) error, yes, no string) {
 	if !c.Enabled || c.YesKeys == "off" {

@@ -130,7 +130,7 @@ type browserFlags struct {
 	found     map[string]*chrome.Finder // by path
 }
 
-// finder gives the command's one finder of the browser at path ("": wherever it
+// finder returns the command's one finder of the browser at path ("": wherever it
 // is), which then is searched once, and sets it searching: a browser takes tens of
 // milliseconds to tell its version, in which other things can be done.
 func (f browserFlags) finder(path string) *chrome.Finder {
@@ -156,7 +156,7 @@ func addBrowserFlags(cmd *cobra.Command) browserFlags {
 	}
 }
 
-// over gives the configuration with the flags laid over it.
+// over returns the configuration with the flags laid over it.
 func (f browserFlags) over(c browserConfig) browserConfig {
 	if *f.path != "" {
 		c.Path = *f.path

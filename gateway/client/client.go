@@ -39,7 +39,7 @@ func (Token) LogValue() slog.Value { return slog.StringValue("(token)") }
 // MarshalText hides the token.
 func (Token) MarshalText() ([]byte, error) { return []byte("(token)"), nil }
 
-// Reveal gives the token itself, for what sends it some other way.
+// Reveal returns the token itself, for what sends it some other way.
 func (t Token) Reveal() string { return t.text }
 
 // Client speaks to one gateway as one principal. It is safe for concurrent use.

@@ -6,9 +6,9 @@
 // lanes, tokens, ledger, policy), events.go (what happens, as it happens).
 //
 // Promises: the token goes to the one address it was made for, never along a
-// redirect and never unencrypted beyond loopback; it can not be printed; answers are
+// redirect and never unencrypted beyond loopback; it cannot be printed; answers are
 // bounded; an error of the gateway is a *capabilities.Error with the gateway's own
-// code; a gateway that can not be reached is ErrUnreachable.
+// code; a gateway that cannot be reached is ErrUnreachable.
 //
 // It must never import anything of the gateway itself, nor a third-party module:
 // who uses it gets the standard library and the shared vocabulary.

@@ -20,7 +20,7 @@ func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
 	return list.Nodes, err
 }
 
-// Node gives one.
+// Node returns one.
 func (c *Client) Node(ctx context.Context, id capabilities.NodeID) (api.Node, error) {
 	return get[api.Node](ctx, c, Path("nodes", string(id)))
 }
@@ -196,7 +196,7 @@ type Question struct {
 	Args      any                      `json:"args,omitempty"`
 }
 
-// Explain gives the decision and the rules behind it, as the gateway's JSON.
+// Explain returns the decision and the rules behind it, as the gateway's JSON.
 func (c *Client) Explain(ctx context.Context, q Question) (json.RawMessage, error) {
 	return do[json.RawMessage](ctx, c, http.MethodPost, Path("policy", "explain"), q)
 }

@@ -28,7 +28,7 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Approval, error) {
 	return list.Approvals, err
 }
 
-// Approval gives one, also for a while after it was answered.
+// Approval returns one, also for a while after it was answered.
 func (c *Client) Approval(ctx context.Context, id string) (api.Approval, error) {
 	return get[api.Approval](ctx, c, Path("approvals", id))
 }
@@ -38,7 +38,7 @@ func (c *Client) Answer(ctx context.Context, id string, a Answer) (api.Approval,
 	return do[api.Approval](ctx, c, http.MethodPost, Path("approvals", id), a.body(nil))
 }
 
-// AnswerTogether gives one answer to several questions of one caller in one lane, none of
+// AnswerTogether returns one answer to several questions of one caller in one lane, none of
 // which is asked about at each call if it allows. It gives those that it answered, and the
 // first reason why another was not.
 func (c *Client) AnswerTogether(ctx context.Context, ids []string, a Answer) ([]api.Approval, error) {

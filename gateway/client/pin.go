@@ -57,7 +57,7 @@ func PinFile(path string) (Pin, error) {
 	return PinOf(sha256.Sum256(block.Bytes)), nil
 }
 
-// Transport gives a transport that holds to the certificate, for what speaks to the
+// Transport returns a transport that holds to the certificate, for what speaks to the
 // gateway without a Client.
 func (p Pin) Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()

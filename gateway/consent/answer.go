@@ -99,7 +99,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 	return c.asEnded(p), nil
 }
 
-// asEnded gives a question as it stands: callers that waited for it may be leaving.
+// asEnded returns a question as it stands: callers that waited for it may be leaving.
 func (c *Consent) asEnded(p *approval) Approval {
 	c.mu.Lock()
 	defer c.mu.Unlock()

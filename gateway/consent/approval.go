@@ -197,9 +197,9 @@ func (a *Ask) key(args []byte) string {
 	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, hex.EncodeToString(args)}, "\x00")
 }
 
-// Await gives the grant that the call goes on with: a live one, or the one that a
-// person gives now; Ended is told when that call is over. CodeApprovalPending if nobody answered in time, after which the
-// identical call joins the same question; CodeConsentDenied; CodeConsentUnavailable
+// Await returns the grant that the call goes on with: a live one, or the one that a person gives
+// now; Ended is told when that call is over. CodeApprovalPending if nobody answered in time, after
+// which the identical call joins the same question; CodeConsentDenied; CodeConsentUnavailable
 // where nobody is asked.
 func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	args := c.digest(a.Args)
@@ -272,7 +272,7 @@ func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, er
 	return Permit{}, false, nil
 }
 
-// open gives the approval of a question, joining the one that waits.
+// open returns the approval of a question, joining the one that waits.
 func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, error) {
 	key, now := a.key(args), c.opts.Now()
 	lends := a.Node != "" && c.opts.Input(string(a.Tool), a.Node) // without the lock
@@ -394,7 +394,7 @@ func (c *Consent) promptLocked(who capabilities.PrincipalID, now time.Time) bool
 	return l.AllowN(now, 1)
 }
 
-// Approvals gives what waits, oldest first.
+// Approvals returns what waits, oldest first.
 func (c *Consent) Approvals() []Approval {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -427,7 +427,7 @@ func (c *Consent) tellLocked() {
 	}
 }
 
-// Approval gives one approval that waits or was answered lately; CodeNotFound.
+// Approval returns one approval that waits or was answered lately; CodeNotFound.
 func (c *Consent) Approval(id string) (Approval, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -376,7 +376,7 @@ func (c *Consent) RevokeOf(ctx context.Context, who, by capabilities.PrincipalID
 	return n, failed
 }
 
-// Grants gives the live grants, newest first.
+// Grants returns the live grants, newest first.
 func (c *Consent) Grants() []Grant {
 	now := c.opts.Now()
 	c.mu.Lock()

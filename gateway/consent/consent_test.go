@@ -95,7 +95,7 @@ func is(err error, code capabilities.Code) bool {
 	return errors.Is(err, &capabilities.Error{Code: code})
 }
 
-// waiting gives the one approval that waits.
+// waiting returns the one approval that waits.
 func (r *room) waiting() consent.Approval {
 	r.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -320,7 +320,7 @@ func TestFamilyLeaseLeavesOutWhatIsAskedEachTime(t *testing.T) {
 	}
 }
 
-// An agent can not ask until somebody is tired.
+// An agent cannot ask until somebody is tired.
 func TestQuestionsAreBounded(t *testing.T) {
 	r := fresh(t, time.Millisecond)
 	refused := 0

@@ -1,13 +1,12 @@
 // Package consent is a person's word (hop 6 of docs/architecture.md): what waits to be
 // approved, and the grants that answers leave behind.
 //
-// The story in the order of reading: grant.go (what a grant is and what it
-// covers), scope.go (how far it reaches), consent.go (the live grants and their
-// spending), approval.go (asking and waiting), answer.go (answering), close.go (what
-// nobody wants an answer to any more), hands.go (where an agent holds mouse and
-// keyboard), own.go (the owner of a
-// device asks it for something themselves), shown.go (what everybody may see of a question), told.go (what those who
-// may answer are told besides).
+// The story in the order of reading: grant.go (what a grant is and what it covers), scope.go (how
+// far it reaches), consent.go (the live grants and their spending), approval.go (asking and
+// waiting), answer.go (answering), close.go (what nobody wants an answer to any more), hands.go
+// (where an agent holds mouse and keyboard), own.go (the owner of a device asks it for something
+// themselves), shown.go (what everybody may see of a question), told.go (what those who may answer
+// are told besides).
 //
 // Promises: what a person said once is good for once, exactly those arguments, and
 // for nothing that came later: another principal, tool, node, lane or policy

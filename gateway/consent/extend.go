@@ -12,10 +12,10 @@ import (
 // wanted more time for it.
 const MaxApprovalLife = time.Hour
 
-// Extend gives whoever answers as much time again as a question has from the start,
+// Extend returns whoever answers as much time again as a question has from the start,
 // counted from now, and at most MaxApprovalLife in all. It allows nothing: without an
 // answer the question is denied later. CodeConflict if nothing waits under that ID, or
-// it can not be kept open longer.
+// it cannot be kept open longer.
 func (c *Consent) Extend(ctx context.Context, id string, by capabilities.PrincipalID) (Approval, error) {
 	c.mu.Lock()
 	now := c.opts.Now()

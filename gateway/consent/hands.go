@@ -39,7 +39,7 @@ type held struct {
 	tools []string
 }
 
-// Hands gives where an agent has its hands now, for each device those that last longest:
+// Hands returns where an agent has its hands now, for each device those that last longest:
 // by a lease, by a session grant, or while a call runs that nobody leased, for one call
 // can type a whole command. Answers that widen what agents may do must
 // come from elsewhere.
@@ -59,7 +59,7 @@ func (c *Consent) Hands() []Hands {
 	return last
 }
 
-// HandsOn gives the nodes of Hands.
+// HandsOn returns the nodes of Hands.
 func (c *Consent) HandsOn() []capabilities.NodeID {
 	var nodes []capabilities.NodeID
 	for _, h := range c.Hands() {
@@ -68,7 +68,7 @@ func (c *Consent) HandsOn() []capabilities.NodeID {
 	return nodes
 }
 
-// HandsUntil gives when Hands will be empty if nothing comes to it; zero: it is now.
+// HandsUntil returns when Hands will be empty if nothing comes to it; zero: it is now.
 // While a call runs that was allowed once nobody knows, and it is a day from now.
 func (c *Consent) HandsUntil() time.Time {
 	now := c.opts.Now()
@@ -84,7 +84,7 @@ func (c *Consent) HandsUntil() time.Time {
 	return last
 }
 
-// held gives all hands. Which tools are hands is asked without the lock: it is for the
+// held returns all hands. Which tools are hands is asked without the lock: it is for the
 // node plane to say, which calls Halt under its own.
 func (c *Consent) held(now time.Time) []Hands {
 	c.mu.Lock()
@@ -139,7 +139,7 @@ func (c *Consent) Ended(p Permit) {
 	}
 }
 
-// hands gives until when g counts as hands on its node, if its tools do.
+// hands returns until when g counts as hands on its node, if its tools do.
 func (g *Grant) hands() held {
 	h := held{Hands{Node: g.Node, By: g.Principal}, g.Tools}
 	switch {

@@ -119,7 +119,7 @@ func (s *Scope) path(p string) bool {
 	})
 }
 
-// cleanPath gives a device's path with slashes. Whether links lead elsewhere is
+// cleanPath returns a device's path with slashes. Whether links lead elsewhere is
 // the node's to find out; one that climbs is refused here already.
 func cleanPath(p string) (string, bool) {
 	p = strings.ReplaceAll(p, `\`, "/")

@@ -89,7 +89,7 @@ func plainAll(list []string) []string {
 	return out
 }
 
-// plainURL gives an address as the browser will read it: the origin that it leads
+// plainURL returns an address as the browser will read it: the origin that it leads
 // to, in punycode, and what follows. A user's name before the host, which likes
 // to look like a host, is left out.
 func plainURL(raw string) string {
@@ -114,7 +114,7 @@ type Choice struct {
 	Most    int64
 }
 
-// choices gives the ways to allow up to the longest, the shortest first.
+// choices returns the ways to allow up to the longest, the shortest first.
 func choices(longest Kind) []Choice {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	all := []Choice{
@@ -138,7 +138,7 @@ type Override struct {
 // roleAgent is the role of tokens that agents hold; every other is a person's.
 const roleAgent = "agent"
 
-// overrides gives the rules that would answer this question for good. They name
+// overrides returns the rules that would answer this question for good. They name
 // principal, tool and node (S0-26) and nothing of the arguments.
 func overrides(a *Ask) []Override {
 	kind := "Agent"

@@ -337,7 +337,7 @@ func quoted(v canonical.Value, depth int) *Frame {
 	return nil
 }
 
-// Quotes gives the ID of the picture that a call's arguments point into; "" if there is none.
+// Quotes returns the ID of the picture that a call's arguments point into; "" if there is none.
 func Quotes(args []byte) string {
 	root, err := canonical.Decode(args, canonical.Limits{})
 	if err != nil {
@@ -349,7 +349,7 @@ func Quotes(args []byte) string {
 	return ""
 }
 
-// spotsOf gives the places that an object names: its own, then those of its path.
+// spotsOf returns the places that an object names: its own, then those of its path.
 func spotsOf(v canonical.Value) []Spot {
 	var all []Spot
 	add := func(v canonical.Value) {
@@ -383,7 +383,7 @@ func IsTerminal(app string) bool {
 	return slices.Contains(terminals, name)
 }
 
-// Told gives what those who may answer are told of a question that waits; whole: with its
+// Told returns what those who may answer are told of a question that waits; whole: with its
 // texts as long as they are. False: it is not open, or the process has forgotten it.
 func (c *Consent) Told(id string, whole bool) (Told, bool) {
 	c.mu.Lock()
@@ -405,7 +405,7 @@ func (c *Consent) Told(id string, whole bool) (Told, bool) {
 	return t, true
 }
 
-// Picture gives the bytes of the picture that a question quotes and the places in it.
+// Picture returns the bytes of the picture that a question quotes and the places in it.
 // CodeNotFound if it quotes none, or the gateway has no copy.
 func (c *Consent) Picture(id string) ([]byte, []Spot, error) {
 	var raw, picture []byte
@@ -424,7 +424,7 @@ func (c *Consent) Picture(id string) ([]byte, []Spot, error) {
 	return picture, t.Frame.Spots, nil
 }
 
-// keepArgs gives what is kept of arguments while a question is open.
+// keepArgs returns what is kept of arguments while a question is open.
 func keepArgs(args []byte) []byte {
 	if len(args) > maxToldArgs {
 		return nil

@@ -110,8 +110,8 @@ func New(o Options) *Dispatcher {
 }
 
 // Call carries one call through the hops and always returns a result. If ctx ends first, the
-// result is CodeCancelled, or why it was ended on purpose, and the execution goes on only for others who joined it. Hop 1 was
-// the surface's, and the rest of the hops from 6 on is execute's.
+// result is CodeCancelled, or why it was ended on purpose, and the execution goes on only for
+// others who joined it. Hop 1 was the surface's, and the rest of the hops from 6 on is execute's.
 func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	t := newTrail(&r, time.Now())
 	d.opts.Log.Debug("tools.dispatch.started", "hop", "front", "surface", r.Surface,

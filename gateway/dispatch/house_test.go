@@ -121,7 +121,7 @@ func (h *house) packets(call capabilities.CallID) []ledger.Packet {
 	return all
 }
 
-// kinds gives the kinds of a call's packets in order, without their prefix.
+// kinds returns the kinds of a call's packets in order, without their prefix.
 func (h *house) kinds(call capabilities.CallID) []string {
 	h.t.Helper()
 	var kinds []string

@@ -50,11 +50,11 @@ type Signal struct {
 type Effective interface {
 	// Control reports whether there is such an action, and whether the visitor may do it.
 	Control(name string) (known, may bool)
-	// Granted gives the effective grants of a call; false if there is none.
+	// Granted returns the effective grants of a call; false if there is none.
 	Granted(capabilities.CallID) ([]string, bool)
 }
 
-// Compare gives what a page showed without a grant, in the order of the report.
+// Compare returns what a page showed without a grant, in the order of the report.
 // CodeInvalidRequest if the report is larger than it may be.
 func Compare(s Surfaced, now Effective) ([]Signal, error) {
 	if len(s.Controls) > MaxControls || len(s.Keys) > MaxKeys || len(s.Surface) > maxText || len(s.Page) > maxText {

@@ -39,7 +39,7 @@ type visit struct {
 	draining <-chan struct{}
 }
 
-// From gives the identity that admission found. Only handlers behind
+// From returns the identity that admission found. Only handlers behind
 // Bearer and HandleSession have one.
 func From(ctx context.Context) principal.Identity {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
@@ -207,7 +207,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BodyError gives the coded form of an error from reading a request's body.
+// BodyError returns the coded form of an error from reading a request's body.
 func BodyError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {

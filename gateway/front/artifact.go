@@ -28,7 +28,7 @@ type Artifacts struct {
 	Tools Dispatcher
 }
 
-// List gives those that who may have, the newest first.
+// List returns those that who may have, the newest first.
 func (a *Artifacts) List(ctx context.Context, who principal.Identity, q outcome.ArtifactQuery) ([]outcome.Kept, error) {
 	if err := who.Require(principal.ActReadArtifacts); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (a *Artifacts) List(ctx context.Context, who principal.Identity, q outcome.
 	}), nil
 }
 
-// find gives those with that ID that who may have; CodeNotFound if there are none.
+// find returns those with that ID that who may have; CodeNotFound if there are none.
 func (a *Artifacts) find(ctx context.Context, who principal.Identity, id capabilities.ArtifactID) ([]outcome.Kept, error) {
 	if _, err := id.Sum(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (a *Artifacts) find(ctx context.Context, who principal.Identity, id capabil
 	return list, err
 }
 
-// Open gives an artifact and its bytes, once that is recorded.
+// Open returns an artifact and its bytes, once that is recorded.
 func (a *Artifacts) Open(ctx context.Context, who principal.Identity, id capabilities.ArtifactID) (outcome.Kept, *outcome.Content, error) {
 	list, err := a.find(ctx, who, id)
 	if err != nil {

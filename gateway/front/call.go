@@ -17,7 +17,7 @@ type Dispatcher interface {
 	// Refuse records a call that its surface refuses with e, and counts it as the
 	// principal's refusal.
 	Refuse(ctx context.Context, r dispatch.Request, e *capabilities.Error) capabilities.Result
-	// Visible gives the tools the caller may use now, sorted by tool ID; shared,
+	// Visible returns the tools the caller may use now, sorted by tool ID; shared,
 	// read only.
 	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor
 	// Asks reports whether a person is asked about the caller's calls of a tool.
@@ -35,7 +35,7 @@ type Tools interface {
 
 // Lanes admits callers to lanes; gateway/lane implements it.
 type Lanes interface {
-	// Enter gives CodeForbidden if the lane is another principal's.
+	// Enter returns CodeForbidden if the lane is another principal's.
 	Enter(ctx context.Context, who principal.Identity, lane capabilities.LaneID) error
 }
 

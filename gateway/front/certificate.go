@@ -154,7 +154,7 @@ func (c *Certificate) config() *tls.Config {
 	}}
 }
 
-// take gives the certificate as its files are now; what can not be read leaves the
+// take returns the certificate as its files are now; what cannot be read leaves the
 // last good one in use, and is said once.
 func (c *Certificate) take() *tls.Certificate {
 	c.mu.Lock()

@@ -110,7 +110,7 @@ func serve(t *testing.T, c *front.Certificate) (address string) {
 	return s.Addr().String()
 }
 
-// ask gives the number of the certificate that is served now, and the answer.
+// ask returns the number of the certificate that is served now, and the answer.
 func ask(t *testing.T, address string, roots *x509.CertPool) (int64, http.Header) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "handrail.example"}, DisableKeepAlives: true, ForceAttemptHTTP2: true}

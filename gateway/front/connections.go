@@ -131,7 +131,7 @@ func (c *connections) leaveLocked(conn *connection) {
 	}
 }
 
-// largestLocked gives the holder of most connections of a room; of several, the one
+// largestLocked returns the holder of most connections of a room; of several, the one
 // whose connection has been silent the longest.
 func (c *connections) largestLocked(r room) any {
 	most := 0
@@ -219,7 +219,7 @@ func (c *connection) spokeLocked() {
 	}
 }
 
-// Close gives the room back.
+// Close returns the room back.
 func (c *connection) Close() error {
 	c.once.Do(func() {
 		c.of.mu.Lock()

@@ -18,7 +18,7 @@ type ErrorView struct {
 	Details   any                 `json:"details,omitempty"`
 }
 
-// ViewError gives the public side of err; the cause stays behind.
+// ViewError returns the public side of err; the cause stays behind.
 func ViewError(err error) ErrorView {
 	e := capabilities.AsError(err)
 	code := e.Code

@@ -396,7 +396,7 @@ type dated struct {
 
 func (d *dated) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
 
-// Who has shown no token can not hold a connection by reading nothing; a caller's
+// Who has shown no token cannot hold a connection by reading nothing; a caller's
 // answer may take as long as it takes, also on a connection that served a stranger.
 func TestStrangersReadInTime(t *testing.T) {
 	f := fronttest.Prepare(t)

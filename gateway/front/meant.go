@@ -8,7 +8,7 @@ import (
 // Named is something that a person may mean: its ID, and the name that people gave it.
 type Named struct{ ID, Label string }
 
-// Meant gives what a person may mean by text: what has that ID, else what has that label,
+// Meant returns what a person may mean by text: what has that ID, else what has that label,
 // else all whose ID or label begins with it. Whoever asks chooses none of several. IDs are
 // lower case; the case of what people type does not count.
 func Meant(text string, all []Named) []Named {

@@ -13,7 +13,7 @@ import (
 // maxHops is how many addresses of a forwarded request are looked at.
 const maxHops = 32
 
-// nobodyKnows is the address of a request of which it can not be told where it comes
+// nobodyKnows is the address of a request of which it cannot be told where it comes
 // from: it has no budget of its own, and counts as coming from everywhere.
 const nobodyKnows = "unknown"
 
@@ -62,7 +62,7 @@ func (s *Server) arrive(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// client gives the address of whom the proxy serves, in the form of RemoteAddr, and
+// client returns the address of whom the proxy serves, in the form of RemoteAddr, and
 // whether that was found behind further proxies.
 func (s *Server) client(headers []string) (address string, passed bool) {
 	hops := strings.Split(strings.Join(headers, ","), ",")

@@ -44,7 +44,7 @@ type Route struct {
 	Access  Access
 }
 
-// Routes gives everything that was mounted, in that order.
+// Routes returns everything that was mounted, in that order.
 func (s *Server) Routes() []Route { return slices.Clone(s.routes) }
 
 // Options of New.
@@ -216,7 +216,7 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-// Close gives the address up if Run was never called. Idempotent.
+// Close returns the address up if Run was never called. Idempotent.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil

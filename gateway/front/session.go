@@ -27,8 +27,8 @@ const (
 	CSRFHeader = "X-Handrail-Csrf"
 )
 
-// CSRF is what the forms of a session's pages have to carry: whoever can not read
-// the pages can not know it.
+// CSRF is what the forms of a session's pages have to carry: whoever cannot read
+// the pages cannot know it.
 func CSRF(ctx context.Context) string {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		return v.csrf
@@ -122,7 +122,7 @@ func FromOwnPage(r *http.Request) error {
 	return nil
 }
 
-// SetCookie gives the browser a session, which it forgets when it ends.
+// SetCookie returns the browser a session, which it forgets when it ends.
 func (s *Server) SetCookie(w http.ResponseWriter, r *http.Request, value string) {
 	http.SetCookie(w, cookie(r, value))
 }

@@ -35,7 +35,7 @@ type Signals struct {
 	Missing      []string // declared and not granted
 }
 
-// Surface gives the signals for what a tool declares and a call was granted; both
+// Surface returns the signals for what a tool declares and a call was granted; both
 // are full keys, grants with their value behind a colon where they are narrowed.
 func Surface(declared, granted []string) Signals {
 	has := func(key string) bool {

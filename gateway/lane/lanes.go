@@ -353,7 +353,7 @@ func (l *Lanes) edit(ctx context.Context, by principal.Identity, lane capabiliti
 	return l.view(lane), nil
 }
 
-// List gives the lanes of owner, or all of them if owner is empty, sorted by name.
+// List returns the lanes of owner, or all of them if owner is empty, sorted by name.
 func (l *Lanes) List(owner capabilities.PrincipalID) []Lane {
 	l.mu.RLock()
 	list := make([]Lane, 0, len(l.byName))
@@ -384,8 +384,8 @@ func viewLocked(name capabilities.LaneID, s *state) Lane {
 	return v
 }
 
-// Run writes down when lanes were last used, off the callers' path, and forgets
-// those that nobody attached a node to and that were not used for 30 days. It returns when ctx ends.
+// Run writes down when lanes were last used, off the callers' path, and forgets those that nobody
+// attached a node to and that were not used for 30 days. It returns when ctx ends.
 func (l *Lanes) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()

@@ -121,7 +121,7 @@ type gatewayCall struct {
 
 // Compare holds an export of the gateway's ledger against a node's own log and
 // names every difference. Neither side is believed more than the other. It fails
-// only if an input can not be read as what it should be: an export that was
+// only if an input cannot be read as what it should be: an export that was
 // tampered with is a difference.
 func Compare(export io.Reader, pins Pins, log NodeLog) (Comparison, error) {
 	c := comparer{log: log, calls: map[capabilities.CallID]*gatewayCall{}}

@@ -167,7 +167,7 @@ func (l *Ledger) end(e *exporter) error {
 	return e.line(last)
 }
 
-// exportKeys gives every key of ours that signed something exported, the present
+// exportKeys returns every key of ours that signed something exported, the present
 // one first.
 func exportKeys(ctx context.Context, tx *sql.Tx, present chain.Key) ([]chain.Key, error) {
 	keys := []chain.Key{present}

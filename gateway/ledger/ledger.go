@@ -371,7 +371,7 @@ func (l *Ledger) Head() chain.Head {
 // Key is the public key that signs now.
 func (l *Ledger) Key() chain.Key { return chain.PublicKey(l.key) }
 
-// Changed gives a channel that is closed when the next packet is durable. Take
+// Changed returns a channel that is closed when the next packet is durable. Take
 // it before reading, so that nothing is missed.
 func (l *Ledger) Changed() <-chan struct{} {
 	l.mu.Lock()

@@ -34,7 +34,7 @@ const (
 	maxLimit     = 1000
 )
 
-// Packets gives what q selects, from durable packets only.
+// Packets returns what q selects, from durable packets only.
 func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 	where := []string{"seq > $1"}
 	args := []any{int64(q.After)}
@@ -89,7 +89,7 @@ func (l *Ledger) Packets(ctx context.Context, q Query) ([]Packet, error) {
 	return packets, err
 }
 
-// Since gives every durable packet behind a sequence number to each, in order, until
+// Since returns every durable packet behind a sequence number to each, in order, until
 // it fails.
 func (l *Ledger) Since(ctx context.Context, seq uint64, each func(*Packet) error) error {
 	return l.scan(ctx, "WHERE seq > $1 ORDER BY seq", []any{int64(seq)}, each)

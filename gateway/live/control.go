@@ -132,7 +132,7 @@ func (s *Sessions) listen(one *control) Control {
 	return one.Control
 }
 
-// look gives what others may see of it now.
+// look returns what others may see of it now.
 func (s *Sessions) look(one *control) Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *Sessions) HandBack(ctx context.Context, who capabilities.PrincipalID, n
 	}
 }
 
-// Taken gives who has taken a node over, the longest first; usually nobody or one.
+// Taken returns who has taken a node over, the longest first; usually nobody or one.
 func (s *Sessions) Taken(node capabilities.NodeID) []Control {
 	s.mu.Lock()
 	defer s.mu.Unlock()

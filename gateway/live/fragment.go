@@ -69,7 +69,7 @@ func parseFragment(text string) (fragment, error) {
 	return f, nil
 }
 
-// ufragsOf gives the names that an offer's viewer is known by, at most maxUfrags.
+// ufragsOf returns the names that an offer's viewer is known by, at most maxUfrags.
 func ufragsOf(offer string) (all []string) {
 	for line := range strings.SplitSeq(offer, "\n") {
 		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r"), "a=ice-ufrag:"); ok && len(all) < maxUfrags && !slices.Contains(all, name) {

@@ -121,7 +121,7 @@ func (s Server) Link() string {
 	return text
 }
 
-// Servers gives those for a principal who watches.
+// Servers returns those for a principal who watches.
 func (s *Sessions) Servers(who capabilities.PrincipalID) []Server {
 	return s.opts.ICE.For(string(who))
 }

@@ -22,7 +22,7 @@ type lasting struct {
 	surface string
 	// enter lets it be found, and ended by its cancel, from now on; Sessions.mu is held.
 	enter func(life context.Context, cancel context.CancelCauseFunc)
-	// allow gives the person's word for it, and takes it back after the call; nil: none
+	// allow returns the person's word for it, and takes it back after the call; nil: none
 	// is needed.
 	allow func(life context.Context) (takeBack func(), err error)
 	// heard is told each word of the call's progress, and reports whether with it the

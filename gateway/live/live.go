@@ -187,7 +187,7 @@ func (s *Sessions) leave(one *session) {
 	close(one.end)
 }
 
-// Get gives a principal's session. Errors: CodeNotFound, also for another's.
+// Get returns a principal's session. Errors: CodeNotFound, also for another's.
 func (s *Sessions) Get(who capabilities.PrincipalID, node capabilities.NodeID, source, id string) (View, error) {
 	one, err := s.find(who, node, source, id)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Sessions) End(ctx context.Context, who capabilities.PrincipalID, node c
 	}
 }
 
-// Watching gives who watches a node now, the longest first.
+// Watching returns who watches a node now, the longest first.
 func (s *Sessions) Watching(node capabilities.NodeID) []View {
 	s.mu.Lock()
 	defer s.mu.Unlock()

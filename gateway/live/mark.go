@@ -47,7 +47,7 @@ func (s *Sessions) mark(one *session, data json.RawMessage) {
 	}
 }
 
-// Marks gives where calls act on what a principal watches now, for each session that was
+// Marks returns where calls act on what a principal watches now, for each session that was
 // told of any, and a channel that is closed at the next change. Nobody else is told: who
 // does not see the picture has no use of it.
 func (s *Sessions) Marks(who capabilities.PrincipalID) ([]Marks, <-chan struct{}) {

@@ -147,7 +147,7 @@ func (s *Sessions) recorded(id string) (*recording, error) {
 	return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no such recording").WithHint("Its file is under artifacts, if there is one.")
 }
 
-// Recordings gives those that run, and the latest that are over, the newest first.
+// Recordings returns those that run, and the latest that are over, the newest first.
 func (s *Sessions) Recordings() []Recording {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Sessions) Recordings() []Recording {
 	return all
 }
 
-// Recording gives one.
+// Recording returns one.
 func (s *Sessions) Recording(id string) (Recording, error) {
 	one, err := s.recorded(id)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Sessions) Recording(id string) (Recording, error) {
 
 // StopRecording ends a recording before its time, in the name of whoever does, whose
 // press is the word for it: nobody else is asked. It waits for the file until ctx ends.
-// If the device can not be told to end it, its call is ended, which keeps nothing.
+// If the device cannot be told to end it, its call is ended, which keeps nothing.
 func (s *Sessions) StopRecording(ctx context.Context, caller dispatch.Caller, id string) (Recording, error) {
 	one, err := s.recorded(id)
 	if err != nil {

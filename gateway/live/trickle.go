@@ -19,7 +19,7 @@ const (
 	watchLease = 16 * time.Minute
 )
 
-// ErrRestart says that candidates are of a new ICE session, which there can not be.
+// ErrRestart says that candidates are of a new ICE session, which there cannot be.
 var ErrRestart = capabilities.Errorf(capabilities.CodeNotSupported, "a session does not restart ICE").WithHint("Watch anew.")
 
 // Trickle hands the candidates of a fragment on to the node of a principal's session.

@@ -41,7 +41,7 @@ type Client struct {
 	// their model, which reads plain text for fewer tokens.
 	Structured bool
 
-	// remote gives the fields of an entry by URL; nil if the client takes none.
+	// remote returns the fields of an entry by URL; nil if the client takes none.
 	remote func(url string, headers map[string]string) []Field
 }
 

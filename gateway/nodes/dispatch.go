@@ -201,7 +201,7 @@ func open(ctx context.Context, conn *quic.Conn) (*exchange, error) {
 }
 
 // Write counts what the connection took over, because a ticket that is not whole
-// can not start anything.
+// cannot start anything.
 func (c *exchange) Write(p []byte) (int, error) {
 	written, err := c.stream.Write(p)
 	c.whole = written == len(p)
@@ -282,7 +282,7 @@ func disconnected(cause error) error {
 	return capabilities.Wrap(capabilities.CodeNodeDisconnected, cause, "")
 }
 
-// ending gives the error for a context that ended, nil for one that did not.
+// ending returns the error for a context that ended, nil for one that did not.
 func ending(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

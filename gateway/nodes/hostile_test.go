@@ -366,7 +366,7 @@ func TestRotationNeedsProof(t *testing.T) {
 	}
 }
 
-// A revocation that can not be written still holds in this process, and says so.
+// A revocation that cannot be written still holds in this process, and says so.
 func TestRevokeHoldsWhenItCanNotBeWritten(t *testing.T) {
 	full := errors.New("disk full")
 	broken := false
@@ -405,7 +405,7 @@ func TestRevokeHoldsWhenItCanNotBeWritten(t *testing.T) {
 	if _, err := p.Revoke(context.Background(), f.id, "admin", ""); capabilities.CodeOf(err) != capabilities.CodeConflict {
 		t.Errorf("revoked for the third time: %v", err)
 	}
-	// And a decision that can not be written is none.
+	// And a decision that cannot be written is none.
 	inv, _, err := func() (Invite, pairing.Paste, error) {
 		broken = false
 		return p.Invite(context.Background(), InviteSpec{})

@@ -100,7 +100,7 @@ func measure() usage {
 	return usage{m.HeapAlloc, m.StackInuse, runtime.NumGoroutine()}
 }
 
-// rss gives this process's resident memory in KiB, 0 where that is not known.
+// rss returns this process's resident memory in KiB, 0 where that is not known.
 func rss() int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

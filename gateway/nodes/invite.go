@@ -77,7 +77,7 @@ func (u InviteUse) String() string {
 	return who + " at " + u.At.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
-// Invite makes an invitation. The paste is given this once; what is kept can not
+// Invite makes an invitation. The paste is given this once; what is kept cannot
 // be turned back into it.
 func (n *Nodes) Invite(ctx context.Context, spec InviteSpec) (Invite, pairing.Paste, error) {
 	inv, err := n.newInvite(spec)

@@ -90,7 +90,7 @@ func pairingSession(conn *quic.Conn, peer pairing.Peer) (pairing.Session, error)
 	return pairing.Session{Binding: binding, Node: peer.Key}, err
 }
 
-// awaitClose gives the device time to read the last word and close, because
+// awaitClose returns the device time to read the last word and close, because
 // closing first would throw away what is on its way.
 func (n *Nodes) awaitClose(conn *quic.Conn) {
 	timer := time.NewTimer(helloTimeout)

@@ -29,7 +29,7 @@ type Options struct {
 	Key   ed25519.PrivateKey // this gateway's
 	// Addr is the UDP address to listen on; default ":7443".
 	Addr string
-	// Advertise gives the addresses to put into pastes; default: the ones the
+	// Advertise returns the addresses to put into pastes; default: the ones the
 	// listener can be reached at, as far as this host can tell.
 	Advertise func() []string
 	// CatalogHash is compared with the nodes'; a difference is told, not refused.
@@ -40,16 +40,16 @@ type Options struct {
 	// Record writes a packet in the same transaction as a change of the roster;
 	// default: none.
 	Record func(tx *store.Tx, kind string, node capabilities.NodeID, body any) error
-	// Head gives the signed head of the gateway's ledger for nodes to keep; default:
+	// Head returns the signed head of the gateway's ledger for nodes to keep; default:
 	// none.
 	Head func() *wire.Head
 	// OnNodeHead takes the signed head of a node's own log, with the key it said
 	// hello with; default: dropped. It must not block.
 	OnNodeHead func(node capabilities.NodeID, key ed25519.PublicKey, head wire.Head)
-	// Origins gives where the gateway serves its own pages, for nodes to keep calls from;
+	// Origins returns where the gateway serves its own pages, for nodes to keep calls from;
 	// wire.MaxOrigins at most. Default: none.
 	Origins func() []string
-	// Stop gives the site's stop switch, for hellos; default: never stopped.
+	// Stop returns the site's stop switch, for hellos; default: never stopped.
 	Stop func() (epoch uint64, on bool)
 	// OnStop is told what each node says of its own stop switch, with locks held:
 	// it must not block and call nothing of Nodes; default: nobody.
@@ -179,7 +179,7 @@ func New(o Options) (*Nodes, error) {
 	return n, nil
 }
 
-// GatewayID gives this gateway's ID.
+// GatewayID returns this gateway's ID.
 func (n *Nodes) GatewayID() pairing.GatewayID { return n.gateway }
 
 // Listen reads the roster and opens the UDP port. It gives the address, which

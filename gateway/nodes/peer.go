@@ -14,7 +14,7 @@ type Place struct {
 	Own []netip.Addr
 }
 
-// Peer gives the place of a connected node.
+// Peer returns the place of a connected node.
 func (n *Nodes) Peer(id capabilities.NodeID) (Place, bool) {
 	s := n.session(id)
 	if s == nil {

@@ -359,7 +359,7 @@ func (n *Nodes) hear(s *session, reader *wire.Reader, logKey ed25519.PublicKey) 
 
 var errTalkative = errors.New("the node says more than a node has to say")
 
-// brokenBy gives the code to close with after an error of the control stream.
+// brokenBy returns the code to close with after an error of the control stream.
 func (n *Nodes) brokenBy(node capabilities.NodeID, err error) wire.CloseCode {
 	var refused *capabilities.Error
 	var timeout interface{ Timeout() bool }

@@ -11,7 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// Snapshot gives the roster as node selection sees it, sorted by ID. It is built
+// Snapshot returns the roster as node selection sees it, sorted by ID. It is built
 // once after each change and shared: nobody may change it.
 func (n *Nodes) Snapshot() []route.Node {
 	if s := n.snapshot.Load(); s != nil {
@@ -44,7 +44,7 @@ func (n *Nodes) Snapshot() []route.Node {
 	return list
 }
 
-// Views gives every node as people see it, sorted by ID.
+// Views returns every node as people see it, sorted by ID.
 func (n *Nodes) Views() []View {
 	n.mu.RLock()
 	records := make([]*record, 0, len(n.roster))
@@ -60,7 +60,7 @@ func (n *Nodes) Views() []View {
 	return views
 }
 
-// View gives one node; CodeNodeNotFound if there is none.
+// View returns one node; CodeNodeNotFound if there is none.
 func (n *Nodes) View(id capabilities.NodeID) (View, error) {
 	r := n.lookup(id)
 	if r == nil {

@@ -37,7 +37,7 @@ func (n *Nodes) TellStop(epoch uint64, on bool) {
 	for _, s := range sessions {
 		telling.Go(func() {
 			if err := s.send(&wire.Stop{SiteEpoch: epoch, SiteOn: on}); err != nil {
-				// It does not read: without this connection its calls can not go on being
+				// It does not read: without this connection its calls cannot go on being
 				// ordered, and it hears of the stop when it comes back.
 				n.log.Warn("node.stop", "node", s.node, "err", err)
 				closeWith(s.conn, wire.CloseHeartbeat)

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// tlsConfig demands a client certificate from everyone (a web page can not show
+// tlsConfig demands a client certificate from everyone (a web page cannot show
 // one): of this site, or self-signed, with which only joining is possible. Tickets
 // are off, so every connection proves its key anew.
 func (n *Nodes) tlsConfig() *tls.Config {
@@ -54,7 +54,7 @@ func (n *Nodes) certificate() (*tls.Certificate, error) {
 	return c.cert, nil
 }
 
-// reachable gives the addresses a device may find the listener at: its own
+// reachable returns the addresses a device may find the listener at: its own
 // address, or those of this host's interfaces if it listens on all of them.
 func (n *Nodes) reachable() []string {
 	n.listenMu.Lock()

@@ -141,7 +141,7 @@ type ArtifactQuery struct {
 
 const artifactColumns = "call_id, artifact_id, principal, lane, node_id, tool_id, mime, size, created_ms, expires_ms, sealed"
 
-// List gives what is kept and has not expired, the newest first.
+// List returns what is kept and has not expired, the newest first.
 func (a *Artifacts) List(ctx context.Context, q ArtifactQuery) ([]Kept, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
@@ -186,7 +186,7 @@ func (a *Artifacts) scan(row scanner) (Kept, error) {
 	return k, nil
 }
 
-// find gives the row of a call's artifact.
+// find returns the row of a call's artifact.
 func (a *Artifacts) find(ctx context.Context, call capabilities.CallID, id capabilities.ArtifactID) (Kept, error) {
 	k, err := a.scan(a.opts.Store.Read().QueryRowContext(ctx, "SELECT "+artifactColumns+" FROM artifact WHERE call_id = $1 AND artifact_id = $2", string(call), string(id)))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !k.Expires.After(a.opts.Now()) {
@@ -204,7 +204,7 @@ type Content struct {
 // Close closes it.
 func (c *Content) Close() error { return c.file.Close() }
 
-// Open gives the bytes of an artifact that List gave. CodeNotFound if they are gone.
+// Open returns the bytes of an artifact that List gave. CodeNotFound if they are gone.
 func (a *Artifacts) Open(k Kept) (*Content, error) {
 	file := fileOf(k.Call, k.ID)
 	box, err := a.box(file)

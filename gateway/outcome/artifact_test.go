@@ -31,7 +31,7 @@ func openArtifacts(t *testing.T, tune func(*ArtifactOptions)) *Artifacts {
 	return a
 }
 
-// cut gives data as a node would: its manifest, and its chunks.
+// cut returns data as a node would: its manifest, and its chunks.
 func cut(data []byte) (artifact.Manifest, [][]byte) {
 	h := artifact.NewHasher()
 	var chunks [][]byte

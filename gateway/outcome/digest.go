@@ -42,7 +42,7 @@ func (DigestKey) String() string { return "[digest key]" }
 // GoString hides the key.
 func (DigestKey) GoString() string { return "[digest key]" }
 
-// DigestKey gives the key of a call that began at the given moment, which the
+// DigestKey returns the key of a call that began at the given moment, which the
 // caller keeps (to the millisecond) to ask again. CodeResultExpired once the key
 // is gone for good.
 func (s *Store) DigestKey(ctx context.Context, call capabilities.CallID, began time.Time) (DigestKey, error) {

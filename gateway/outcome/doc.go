@@ -3,7 +3,7 @@
 //
 // Promises: everything is sealed (XChaCha20-Poly1305) and bound to its call, kind
 // and expiry; nothing is given out after it expired; the whole stays within a
-// quota by dropping first what would expire first; a digest in the ledger can not
+// quota by dropping first what would expire first; a digest in the ledger cannot
 // be guessed without its call's key, and once that key has expired not with it
 // either (a short typed PIN must not be guessable).
 //

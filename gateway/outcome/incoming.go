@@ -204,7 +204,7 @@ func (in *Incoming) Finish(ctx context.Context) error {
 		return capabilities.Wrap(capabilities.CodeArtifactSpace, err, "")
 	}
 	if dir, err := in.in.root.Open("."); err == nil {
-		_ = dir.Sync() // where folders can not be synced, the name is the system's own affair
+		_ = dir.Sync() // where folders cannot be synced, the name is the system's own affair
 		_ = dir.Close()
 	}
 	name, err := json.Marshal(sealedName{Name: in.kept.Name, Field: in.kept.Field})

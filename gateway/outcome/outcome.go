@@ -91,7 +91,7 @@ func Open(o Options) (*Store, error) {
 	return &Store{opts: o, aead: aead, secrets: map[int64]secret{}}, nil
 }
 
-// seal gives nonce and ciphertext.
+// seal returns nonce and ciphertext.
 func (s *Store) seal(data, bind []byte) []byte {
 	out := make([]byte, chacha20poly1305.NonceSizeX, chacha20poly1305.NonceSizeX+len(data)+chacha20poly1305.Overhead)
 	rand.Read(out) // never fails
@@ -105,7 +105,7 @@ func (s *Store) unseal(sealed, bind []byte) ([]byte, error) {
 	return s.aead.Open(nil, sealed[:chacha20poly1305.NonceSizeX], sealed[chacha20poly1305.NonceSizeX:], bind)
 }
 
-// binding is what sealed bytes can not be moved away from.
+// binding is what sealed bytes cannot be moved away from.
 func binding(call capabilities.CallID, kind string, expiresMS int64) []byte {
 	b := fmt.Appendf(nil, "outcome/1|%d|%d|%s%s", len(call), len(kind), call, kind)
 	return binary.BigEndian.AppendUint64(b, uint64(expiresMS))
@@ -204,7 +204,7 @@ func evict(tx *store.Tx, need int64, call capabilities.CallID, kind string) (fre
 	return freed, nil
 }
 
-// Get gives what is kept; CodeResultExpired if nothing is, or not any more.
+// Get returns what is kept; CodeResultExpired if nothing is, or not any more.
 func (s *Store) Get(ctx context.Context, call capabilities.CallID, kind string) ([]byte, error) {
 	var expires int64
 	var sealed []byte

@@ -273,7 +273,7 @@ func (k *Keys) BeginRegister(ctx context.Context, by principal.Identity, at Plac
 	return o, nil
 }
 
-// known gives a user's passkeys of a place.
+// known returns a user's passkeys of a place.
 func known(u principal.User, at Place, which Which) []Known {
 	list := []Known{}
 	for _, p := range u.Passkeys {

@@ -214,7 +214,7 @@ func (b *bench) enter(who capabilities.PrincipalID) principal.Identity {
 	return id
 }
 
-// register gives ann's passkey and the handle it got.
+// register returns ann's passkey and the handle it got.
 func (b *bench) register(alg int) (*device, string) {
 	b.t.Helper()
 	return b.registers(newDevice(b.t, alg))

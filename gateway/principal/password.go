@@ -96,7 +96,7 @@ func (h *hasher) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// hash gives what is kept of a password, in the PHC string format.
+// hash returns what is kept of a password, in the PHC string format.
 func (h *hasher) hash(ctx context.Context, p Password) (string, error) {
 	release, err := h.take(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (h *hasher) hash(ctx context.Context, p Password) (string, error) {
 	return k.String(), nil
 }
 
-// verify reports whether a password is the one that is kept. What can not be read is
+// verify reports whether a password is the one that is kept. What cannot be read is
 // like a wrong one, and takes as long.
 func (h *hasher) verify(ctx context.Context, text string, p Password) (bool, error) {
 	k, err := parseKept(text)

@@ -35,7 +35,7 @@ func (t *Tokens) Present(by Identity) (string, error) {
 	return rec.Opened, nil
 }
 
-// InConsole gives CodeForbidden unless by came with a session of the console.
+// InConsole returns CodeForbidden unless by came with a session of the console.
 func (t *Tokens) InConsole(by Identity) error {
 	rec, err := t.Get(by.TokenID)
 	if err == nil && rec.Parent == "" {
@@ -45,7 +45,7 @@ func (t *Tokens) InConsole(by Identity) error {
 	return err
 }
 
-// Person gives CodeInvalidRequest unless somebody who may answer for themselves signs in or
+// Person returns CodeInvalidRequest unless somebody who may answer for themselves signs in or
 // calls under that name.
 func (t *Tokens) Person(who capabilities.PrincipalID) error {
 	t.mu.RLock()

@@ -101,7 +101,7 @@ func TestTokenLife(t *testing.T) {
 		t.Errorf("an unknown token: %v", err)
 	}
 
-	// What is kept can not be turned back into the token, nor is it told anywhere.
+	// What is kept cannot be turned back into the token, nor is it told anywhere.
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// A change that can not be recorded does not happen.
+// A change that cannot be recorded does not happen.
 func TestUnrecordedIsUndone(t *testing.T) {
 	fail := errors.New("no")
 	var broken bool

@@ -23,7 +23,7 @@ func ParseRole(s string) (Role, error) {
 	return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "role must be agent, viewer, operator or admin")
 }
 
-// String gives the role's name.
+// String returns the role's name.
 func (r Role) String() string { return string(r) }
 
 func (r Role) rank() int {
@@ -139,7 +139,7 @@ func Allow(role Role, action Action) bool {
 	return known && (role.Covers(need) || role == RoleViewer && looks[action])
 }
 
-// Actions gives every action, in no order; for documentation and tests.
+// Actions returns every action, in no order; for documentation and tests.
 func Actions() []Action {
 	all := make([]Action, 0, len(least))
 	for a := range least {
@@ -156,7 +156,7 @@ type Identity struct {
 	Lane      capabilities.LaneID // the token's default lane
 }
 
-// Require gives CodeForbidden unless the identity's role may do action.
+// Require returns CodeForbidden unless the identity's role may do action.
 func (id Identity) Require(action Action) error {
 	if Allow(id.Role, action) {
 		return nil

@@ -165,13 +165,13 @@ func (t *Tokens) openSession(ctx context.Context, parent string, who capabilitie
 	return rec, secret, nil
 }
 
-// Session gives the identity that a session's cookie stands for. Errors are
+// Session returns the identity that a session's cookie stands for. Errors are
 // CodeUnauthenticated. It does no I/O.
 func (t *Tokens) Session(cookie string) (Identity, error) {
 	return t.authenticate(sessionPrefix, cookie)
 }
 
-// Get gives the record of a token or session; CodeNotFound.
+// Get returns the record of a token or session; CodeNotFound.
 func (t *Tokens) Get(tokenID string) (Token, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -194,7 +194,7 @@ func (t *Tokens) EndSession(ctx context.Context, who Identity) error {
 	return err
 }
 
-// Sessions gives the sessions of a principal that are open, newest first.
+// Sessions returns the sessions of a principal that are open, newest first.
 func (t *Tokens) Sessions(who capabilities.PrincipalID) []Token {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -283,7 +283,7 @@ func (t *Tokens) ExtendSession(ctx context.Context, who Identity) (Token, error)
 	return rec, nil
 }
 
-// earlier gives the earlier of two times; a zero b is never.
+// earlier returns the earlier of two times; a zero b is never.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

@@ -28,7 +28,7 @@ const (
 // Secret is a token as its holder sends it. It prints as its prefix only.
 type Secret struct{ text string }
 
-// Reveal gives the token itself; for showing it once, at its creation.
+// Reveal returns the token itself; for showing it once, at its creation.
 func (s Secret) Reveal() string { return s.text }
 
 // String hides the token.
@@ -202,7 +202,7 @@ func (t *Tokens) putLocked(hash [sha256.Size]byte, rec *Token) {
 	t.hashes[rec.ID] = hash
 }
 
-// Authenticate gives the identity a token stands for. Errors are
+// Authenticate returns the identity a token stands for. Errors are
 // CodeUnauthenticated. It does no I/O: it is on every request's path.
 func (t *Tokens) Authenticate(token string) (Identity, error) {
 	return t.authenticate(tokenPrefix, token)
@@ -215,7 +215,7 @@ func (t *Tokens) authenticate(prefix, token string) (Identity, error) {
 		return Identity{}, capabilities.Errorf(capabilities.CodeUnauthenticated, "the token is not valid")
 	}
 	// A lookup by the hash leaks nothing useful through its timing: an attacker
-	// can not choose a token's hash prefix by prefix.
+	// cannot choose a token's hash prefix by prefix.
 	hash := sha256.Sum256([]byte(token))
 	t.mu.RLock()
 	rec := t.byHash[hash]
@@ -392,7 +392,7 @@ func (t *Tokens) record(tx *store.Tx, kind string, by capabilities.PrincipalID, 
 	return t.opts.Record(tx, kind, by, rec)
 }
 
-// List gives every kept record, oldest first.
+// List returns every kept record, oldest first.
 func (t *Tokens) List() []Token {
 	t.mu.RLock()
 	list := make([]Token, 0, len(t.byHash))

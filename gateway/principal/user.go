@@ -141,7 +141,7 @@ func (t *Tokens) loadUsersLocked(ctx context.Context) error {
 	return nil
 }
 
-// Users gives all users by name.
+// Users returns all users by name.
 func (t *Tokens) Users() []User {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -155,7 +155,7 @@ func (t *Tokens) Users() []User {
 	return list
 }
 
-// User gives one; CodeNotFound.
+// User returns one; CodeNotFound.
 func (t *Tokens) User(who capabilities.PrincipalID) (User, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -281,7 +281,7 @@ func (t *Tokens) carries(by Identity, token string) bool {
 	return err == nil && (rec.ID == token || rec.Parent == token)
 }
 
-// SetPassword gives a user another password, and ends the sessions that were opened
+// SetPassword returns a user another password, and ends the sessions that were opened
 // before but by's own: an admin for anybody, everybody else for themselves from a
 // session that is fresh.
 func (t *Tokens) SetPassword(ctx context.Context, by Identity, who capabilities.PrincipalID, p Password) (User, error) {
@@ -374,7 +374,7 @@ func (t *Tokens) passkeyLocked(id string) (*user, Passkey, bool) {
 	return nil, Passkey{}, false
 }
 
-// Passkey gives a key, its user and the handle under which authenticators know that
+// Passkey returns a key, its user and the handle under which authenticators know that
 // user; CodeUnauthenticated if there is none.
 func (t *Tokens) Passkey(id string) (User, Passkey, string, error) {
 	t.mu.RLock()
@@ -508,7 +508,7 @@ func (t *Tokens) fresh(by Identity) error {
 	return nil
 }
 
-// ensureUser gives the user, made with the role of by's session if by is who and has
+// ensureUser returns the user, made with the role of by's session if by is who and has
 // none yet.
 func (t *Tokens) ensureUser(ctx context.Context, by Identity, who capabilities.PrincipalID) (*user, error) {
 	t.mu.RLock()

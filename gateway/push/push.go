@@ -228,7 +228,7 @@ type Wish struct {
 // Subscribe has a browser told from now on, after a first message has been taken by its
 // push service; a second time it is the same subscription. CodeInvalidRequest for what
 // is no subscription or leads to no push service, CodeOverloaded for too many,
-// CodePushUnavailable if the push service can not be reached or refuses.
+// CodePushUnavailable if the push service cannot be reached or refuses.
 func (b *Book) Subscribe(ctx context.Context, by principal.Identity, in Wish) (Subscription, error) {
 	if err := by.Require(principal.ActReadApprovals); err != nil {
 		return Subscription{}, err
@@ -332,7 +332,7 @@ func (b *Book) forget(ctx context.Context, ids []string, by capabilities.Princip
 	})
 }
 
-// List gives the browsers in which a principal is told, newest first.
+// List returns the browsers in which a principal is told, newest first.
 func (b *Book) List(who capabilities.PrincipalID) []Subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()

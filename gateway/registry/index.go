@@ -102,7 +102,7 @@ var stopwords = map[string]bool{
 
 const maxWords = 256
 
-// tokens gives the distinct words of a text in order, at most 256: lower case,
+// tokens returns the distinct words of a text in order, at most 256: lower case,
 // split at anything but letters and digits, without stopwords, plurals made
 // singular.
 func tokens(text string) []string {

@@ -62,8 +62,8 @@ func (r *Registry) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Accept sets what every change of the tools must pass: f gets the View that is about to hold, and its
-// error refuses the change as a whole. It is set once, before anything is registered while
+// Accept sets what every change of the tools must pass: f gets the View that is about to hold, and
+// its error refuses the change as a whole. It is set once, before anything is registered while
 // calls come. f must not call the registry's Register or Provide.
 func (r *Registry) Accept(f func(next *View) error) {
 	r.mu.Lock()
@@ -183,7 +183,7 @@ type ToolDef struct {
 	Risk        policy.Risk         `json:"risk"` // derived from the declared keys, never declared
 }
 
-// Def gives the ToolDef of a registered tool.
+// Def returns the ToolDef of a registered tool.
 func (r *Registry) Def(id capabilities.ToolID) (ToolDef, bool) {
 	d, ok := r.Get(id)
 	if !ok {

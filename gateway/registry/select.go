@@ -187,7 +187,7 @@ func (t *View) choose(pool []*catalog.Descriptor, words []string, intent Intent)
 		return ToolSelection{}, nil, catalog.Args{}, capabilities.Errorf(capabilities.CodeNotFound, "no tool fits the words of the intent")
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].match.compare(list[j].match) < 0 })
-	// Arguments that were given say what is meant: a tool that can not take them is
+	// Arguments that were given say what is meant: a tool that cannot take them is
 	// no candidate while another can.
 	if len(intent.Args) > 0 && slices.ContainsFunc(list, func(r rated) bool { return r.bad == nil }) {
 		list = slices.DeleteFunc(list, func(r rated) bool { return r.bad != nil })

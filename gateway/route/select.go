@@ -39,7 +39,7 @@ type Selection struct {
 	Summary capabilities.NodeSummary
 }
 
-// Routing gives the record that goes beside the payload, never inside it (S0-28,
+// Routing returns the record that goes beside the payload, never inside it (S0-28,
 // S0-29, S0-32).
 func (s Selection) Routing(requested capabilities.NodeID) *capabilities.Routing {
 	summary := s.Summary
@@ -68,7 +68,7 @@ const (
 	WhyMixed    Why = "mixed"            // each has a reason of its own
 )
 
-// why gives the reason that a candidate's code stands for.
+// why returns the reason that a candidate's code stands for.
 func why(code capabilities.Code) Why {
 	switch code {
 	case capabilities.CodeNodeNotReady:
@@ -155,7 +155,7 @@ func explicit(in Input) (Selection, *capabilities.Error) {
 	return Selection{}, &capabilities.Error{Code: v.Code, Hint: v.Fix, Details: candidate(n, v)}
 }
 
-// Standing gives those of a lane's attached nodes that were not turned away for good.
+// Standing returns those of a lane's attached nodes that were not turned away for good.
 func Standing(attached []capabilities.NodeID, nodes []Node) []capabilities.NodeID {
 	return slices.DeleteFunc(slices.Clone(attached), func(id capabilities.NodeID) bool {
 		n := find(nodes, id)
@@ -262,7 +262,7 @@ func find(nodes []Node, id capabilities.NodeID) *Node {
 	return nil
 }
 
-// onlyOne gives the single distinct ID in ids.
+// onlyOne returns the single distinct ID in ids.
 func onlyOne(ids []capabilities.NodeID) (capabilities.NodeID, bool) {
 	if len(ids) == 0 {
 		return "", false

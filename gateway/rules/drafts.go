@@ -103,7 +103,7 @@ func fileName(s string) error {
 	return nil
 }
 
-// Drafts gives the sets that were staged at a surface, newest first, without those
+// Drafts returns the sets that were staged at a surface, newest first, without those
 // that are in force.
 func (b *Book) Drafts(ctx context.Context) ([]Draft, error) {
 	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT n, snapshot, base, by, at_ms FROM policy_drafts ORDER BY n DESC LIMIT $1`, maxDrafts)

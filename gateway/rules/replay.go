@@ -146,7 +146,7 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 	}
 }
 
-// was gives what policy itself had said: what went on with a person's grant was
+// was returns what policy itself had said: what went on with a person's grant was
 // asked about, and so was what nobody granted. false: policy did not decide it.
 func was(d *packet.Decision) (policy.Effect, bool) {
 	switch d.Code {

@@ -249,7 +249,7 @@ func (b *Book) Changed() <-chan struct{} {
 	return b.changed
 }
 
-// Load gives a set by name: Staged, Active, or a hash of the history or of a draft,
+// Load returns a set by name: Staged, Active, or a hash of the history or of a draft,
 // of which the first 8 digits or more are enough.
 func (b *Book) Load(ctx context.Context, name string) (*policy.Engine, error) {
 	switch name {
@@ -395,7 +395,7 @@ func (b *Book) commit(ctx context.Context, engine *policy.Engine, a Activated) e
 	})
 }
 
-// sources gives a kept set by its hash, or by the beginning of it.
+// sources returns a kept set by its hash, or by the beginning of it.
 func (b *Book) sources(ctx context.Context, snapshot string) ([]policy.Source, error) {
 	hash, _ := hex.DecodeString(trimHash(snapshot)[:len(trimHash(snapshot))&^1])
 	if len(trimHash(snapshot)) < 8 || len(hash) != len(trimHash(snapshot))/2 {
@@ -451,7 +451,7 @@ func (b *Book) last(ctx context.Context) (Version, bool, error) {
 // maxHistory bounds one answer about the history.
 const maxHistory = 1000
 
-// History gives the newest activations, newest first, at most limit (default 100).
+// History returns the newest activations, newest first, at most limit (default 100).
 func (b *Book) History(ctx context.Context, limit int) ([]Version, error) {
 	if limit <= 0 {
 		limit = 100

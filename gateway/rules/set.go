@@ -18,7 +18,7 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// SetOf gives the files that an engine was made of.
+// SetOf returns the files that an engine was made of.
 func SetOf(e *policy.Engine) Set {
 	s := Set{Snapshot: e.SnapshotID(), Sources: []File{}}
 	for _, f := range e.Sources() {
@@ -27,7 +27,7 @@ func SetOf(e *policy.Engine) Set {
 	return s
 }
 
-// Files gives the files as policy reads them.
+// Files returns the files as policy reads them.
 func (s Set) Files() []policy.Source {
 	list := make([]policy.Source, 0, len(s.Sources))
 	for _, f := range s.Sources {

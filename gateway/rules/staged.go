@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Read gives every *.cedar file of a folder, sorted by name. A folder that does not
+// Read returns every *.cedar file of a folder, sorted by name. A folder that does not
 // exist gives fs.ErrNotExist.
 func Read(dir string) ([]policy.Source, error) {
 	root, err := os.OpenRoot(dir)

@@ -156,7 +156,7 @@ func (v *Vault) load(ctx context.Context) error {
 	return nil
 }
 
-// Usable gives the references that a principal may use with a tool, at most 20.
+// Usable returns the references that a principal may use with a tool, at most 20.
 func (v *Vault) Usable(p capabilities.PrincipalID, tool capabilities.ToolID) []Reference {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -170,7 +170,7 @@ func (v *Vault) Usable(p capabilities.PrincipalID, tool capabilities.ToolID) []R
 	return list
 }
 
-// Find gives the reference that a selector names among those the principal may use
+// Find returns the reference that a selector names among those the principal may use
 // with the tool: by ID, or by alias. What is not there and what is another's are one
 // answer (S0-39).
 func (v *Vault) Find(p capabilities.PrincipalID, tool capabilities.ToolID, id, alias string) (Reference, error) {

@@ -11,7 +11,7 @@ import (
 
 var errShort = errors.New("secret: sealed bytes are too short")
 
-// seal gives nonce and XChaCha20-Poly1305 ciphertext of a value.
+// seal returns nonce and XChaCha20-Poly1305 ciphertext of a value.
 func (v *Vault) seal(s capabilities.Secret, bind []byte) []byte {
 	nonce := make([]byte, chacha20poly1305.NonceSizeX, chacha20poly1305.NonceSizeX+len(s.Reveal())+chacha20poly1305.Overhead)
 	rand.Read(nonce) // never fails (crypto/rand)

@@ -94,7 +94,7 @@ var (
 	errTooLong = errors.New("the value is too long")
 )
 
-// read gives the value, without one line end after it. Errors never hold any of it.
+// read returns the value, without one line end after it. Errors never hold any of it.
 func (s source) read(ctx context.Context) (capabilities.Secret, error) {
 	var value []byte
 	var err error

@@ -23,7 +23,7 @@ const KeySize = chacha20poly1305.KeySize
 
 // Bounds of what is kept.
 const (
-	MinValue  = 4   // bytes; what is shorter can not be kept out of texts
+	MinValue  = 4   // bytes; what is shorter cannot be kept out of texts
 	maxName   = 120 // of a secret, an alias or a display name
 	maxEach   = 20  // references of one principal: all of them are listed with the tool
 	maxStored = 10_000
@@ -101,7 +101,7 @@ func New(o Options) (*Vault, error) {
 	return &Vault{opts: o, aead: aead, byOwner: map[capabilities.PrincipalID][]Reference{}}, nil
 }
 
-// checkValue refuses what a clipboard can not carry or what can not be kept out of
+// checkValue refuses what a clipboard cannot carry or what cannot be kept out of
 // texts. The error never holds the value.
 func checkValue(s capabilities.Secret) error {
 	value := s.Reveal()
@@ -125,7 +125,7 @@ func checkValue(s capabilities.Secret) error {
 	return nil
 }
 
-// binding is what sealed bytes can not be moved away from.
+// binding is what sealed bytes cannot be moved away from.
 func binding(name string, version int64) []byte {
 	return fmt.Appendf(nil, "secret/1|%s|%d", name, version)
 }
@@ -177,7 +177,7 @@ type Entry struct {
 	References []Reference `json:"references"`
 }
 
-// List gives every secret with who may use it, sorted by name; never a value.
+// List returns every secret with who may use it, sorted by name; never a value.
 func (v *Vault) List(ctx context.Context) ([]Entry, error) {
 	kept, err := v.sources()
 	if err != nil {
@@ -231,7 +231,7 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 	return v.Load(ctx)
 }
 
-// Resolve gives the value behind a reference: the one place a value leaves by. Call
+// Resolve returns the value behind a reference: the one place a value leaves by. Call
 // it immediately before delivery (S0-41). CodeSecretUnavailable when what is kept, or
 // the place it is kept in, gives none.
 func (v *Vault) Resolve(ctx context.Context, r Reference) (capabilities.Secret, error) {

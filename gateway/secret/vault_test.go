@@ -155,7 +155,7 @@ func TestVault(t *testing.T) {
 	}
 }
 
-// A value can not be read with another key, nor moved to another name, nor put back
+// A value cannot be read with another key, nor moved to another name, nor put back
 // to an older one.
 func TestSealedAtRest(t *testing.T) {
 	h := newHouse(t)

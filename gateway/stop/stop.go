@@ -117,14 +117,14 @@ func (s *Switch) Load(ctx context.Context) error {
 	return nil
 }
 
-// State gives the switch.
+// State returns the switch.
 func (s *Switch) State() State {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.state
 }
 
-// Now gives what tickets and hellos carry.
+// Now returns what tickets and hellos carry.
 func (s *Switch) Now() (epoch uint64, stopped bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -146,7 +146,7 @@ type Turn struct {
 }
 
 // Set turns the switch. Turning it the way it is already makes a new epoch, which is
-// told to everybody again: that mends a node that missed one. If a stop can not be
+// told to everybody again: that mends a node that missed one. If a stop cannot be
 // written down, it is in effect all the same and Set gives the error.
 func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 	if len(t.Reason) > MaxReason {

@@ -65,7 +65,7 @@ func TestSwitchIsDurable(t *testing.T) {
 	}
 }
 
-// What can not be written down stops all the same, and does not release.
+// What cannot be written down stops all the same, and does not release.
 func TestSwitchWithoutADisk(t *testing.T) {
 	fails := false
 	broken := errors.New("no disk")

@@ -55,7 +55,7 @@ func (r *reserve) fill() error {
 	return errors.Join(err, f.Close())
 }
 
-// spend gives a slice of the ballast back to the file system. It reports whether
+// spend returns a slice of the ballast back to the file system. It reports whether
 // there was anything to give.
 func (r *reserve) spend() bool {
 	info, err := os.Stat(r.path)

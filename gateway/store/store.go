@@ -314,7 +314,7 @@ var errNothing = errors.New("store: nothing to write")
 // last ordinary write found no room.
 func (s *Store) Full() bool { return s.reserve.spent.Load() || s.refused.Load() }
 
-// Read is a pool of connections that can not write (query_only). It sees what
+// Read is a pool of connections that cannot write (query_only). It sees what
 // Write has committed as soon as Write returns.
 func (s *Store) Read() *sql.DB { return s.readDB }
 

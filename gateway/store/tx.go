@@ -15,7 +15,7 @@ type Tx struct {
 	fault error // the machine's, not the statement's: the whole group is lost
 }
 
-// stmt gives the prepared form of query; each text is prepared once.
+// stmt returns the prepared form of query; each text is prepared once.
 func (t *Tx) stmt(query string) (*sql.Stmt, error) {
 	if t.job == nil {
 		panic("store: Tx used outside its function")
@@ -113,7 +113,7 @@ func (t *Tx) OnCommit(f func()) { t.job.onCommit = append(t.job.onCommit, f) }
 func (t *Tx) Epoch() uint64 { return t.s.epoch }
 
 // Reserved reports that the disk is full and that this transaction lives on the
-// reserve: only what can not be left out belongs in it.
+// reserve: only what cannot be left out belongs in it.
 func (t *Tx) Reserved() bool { return t.s.reserve.spent.Load() }
 
 // exec runs one of the writer's own statements.

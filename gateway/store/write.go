@@ -185,7 +185,7 @@ func (s *Store) awaitIdle() {
 	}
 }
 
-// runGroup gives every job of the group its result.
+// runGroup returns every job of the group its result.
 func (s *Store) runGroup(group []*job) {
 	if s.walLarge.Load() && s.poison.Load() == nil {
 		s.walLarge.Store(false)
@@ -413,7 +413,7 @@ func codeOf(err error) int {
 	return 0
 }
 
-// isFault reports an error of the machine, after which the transaction can not
+// isFault reports an error of the machine, after which the transaction cannot
 // go on, as opposed to one of the statement.
 func isFault(err error) bool {
 	switch codeOf(err) & 0xff {
@@ -430,7 +430,7 @@ func isDiskFull(err error) bool {
 	return c&0xff == sqliteFull || c == ioErrWrite || c == ioErrShmSize
 }
 
-// isFailedSync is what can not be tried again: the kernel may have dropped the
+// isFailedSync is what cannot be tried again: the kernel may have dropped the
 // pages that it failed to write. A database that is not one any more belongs
 // here too.
 func isFailedSync(err error) bool {

@@ -38,7 +38,7 @@ type Options struct {
 	// After is the sequence number after which packets are told: what waited before
 	// a start is forgotten by then.
 	After uint64
-	// Approval gives a question as people see it.
+	// Approval returns a question as people see it.
 	Approval func(id string) (consent.Approval, error)
 	// Backoff is the pause before the second try, doubled for each further one;
 	// default 1 s.
@@ -190,7 +190,7 @@ func (s *Sender) post(ctx context.Context, h Hook, id string, body []byte) (take
 	return false, false
 }
 
-// Sign gives the signature of a message: "v1," and the base64 of HMAC-SHA-256 over
+// Sign returns the signature of a message: "v1," and the base64 of HMAC-SHA-256 over
 // ID.TIMESTAMP.BODY (the Standard Webhooks specification).
 func Sign(k Key, id, stamp string, body []byte) string {
 	h := hmac.New(sha256.New, k.bytes)

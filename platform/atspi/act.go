@@ -54,7 +54,7 @@ func (t target) ask(ctx context.Context, questions ...*question) error {
 	return err
 }
 
-// refused gives the condition for an answer that is an error: the element is
+// refused returns the condition for an answer that is an error: the element is
 // gone, or it cannot do that.
 func (t target) refused(ctx context.Context, err error) error {
 	if noPeer(err) {
@@ -163,7 +163,7 @@ func (a *Accessibility) Element(ctx context.Context, ref string) (platform.Eleme
 	return e, nil
 }
 
-// hungUnless gives the condition for an application that did not answer in time,
+// hungUnless returns the condition for an application that did not answer in time,
 // unless it was the caller's time that ended.
 func hungUnless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -376,7 +376,7 @@ func (a *Accessibility) SetNumber(ctx context.Context, ref string, value float64
 	return nil
 }
 
-// Focus gives the element the keyboard.
+// Focus returns the element the keyboard.
 func (a *Accessibility) Focus(ctx context.Context, ref string) error {
 	t, err := a.target(ctx, ref)
 	if err != nil {
@@ -430,7 +430,7 @@ func (a *Accessibility) Select(ctx context.Context, ref string, add bool) error 
 	return box.order(ctx, call(in, ifSelection+".SelectChild", int32(index.number())))
 }
 
-// formatNumber gives a value as a person would write it.
+// formatNumber returns a value as a person would write it.
 func formatNumber(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'g', 12, 64), ".0")
 }

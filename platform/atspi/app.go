@@ -155,7 +155,7 @@ func (p *app) processID() int {
 	return p.pid
 }
 
-// title gives the application's name for people, also of one that never answered.
+// title returns the application's name for people, also of one that never answered.
 func (p *app) title() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -66,7 +66,7 @@ func property(at place, iface, name string) *question {
 	return call(at, ifProperties+".Get", iface, name)
 }
 
-// first gives the first value of the answer; a property's without its wrapping.
+// first returns the first value of the answer; a property's without its wrapping.
 func (q *question) first() any {
 	if q.err != nil || len(q.body) == 0 {
 		return nil
@@ -158,7 +158,7 @@ func isReply(err error) bool {
 	return errors.As(err, &e)
 }
 
-// errorName gives the D-Bus name of an error, "" if it has none.
+// errorName returns the D-Bus name of an error, "" if it has none.
 func errorName(err error) string {
 	var e dbus.Error
 	if errors.As(err, &e) {

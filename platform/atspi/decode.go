@@ -234,7 +234,7 @@ func (e extents) meets(f extents) bool {
 	return c[2] > 0 && c[3] > 0
 }
 
-// cut gives what e and f share.
+// cut returns what e and f share.
 func (e extents) cut(f extents) extents {
 	x, y := max(e[0], f[0]), max(e[1], f[1])
 	return extents{x, y, max(0, min(e[0]+e[2], f[0]+f[2])-x), max(0, min(e[1]+e[3], f[1]+f[3])-y)}

@@ -89,7 +89,7 @@ func (p *app) where(at place) *question {
 	return call(at, ifComponent+".GetExtents", screen)
 }
 
-// onScreen gives the range of the children of a container that can be seen. The
+// onScreen returns the range of the children of a container that can be seen. The
 // children at some of its points tell.
 func (p *app) onScreen(ctx context.Context, nd *node, count int) (first, end int, err error) {
 	where := call(nd.at, ifComponent+".GetExtents", uint32(0))

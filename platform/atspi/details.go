@@ -180,7 +180,7 @@ func (p *app) wanted(nodes []node, list []platform.Element, only []bool) (questi
 	}
 }
 
-// labelIn gives the first visible label that the mirror has below an element.
+// labelIn returns the first visible label that the mirror has below an element.
 func (p *app) labelIn(top place) (at place, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,22 +14,21 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Why actions of GTK 3 go to the application directly. Its toolkit does an action
-// while it reads the message that asks for it, and an action that opens a dialog may
-// end only when that is closed. Meanwhile, with each key, GTK reads anew from all its
-// connections, and waits for good for the one that the action came by as soon as
-// there is anything more on it, were it that it was closed: the program stands still
-// with all that was not saved. On the accessibility bus there always is. So each
-// action comes by a line of its own to the socket that the application itself listens
-// at, and nothing else does. Lines stay open while both live; the oldest is used again when there are
-// many, whose action was done long ago.
+// Why actions of GTK 3 go to the application directly. Its toolkit does an action while it reads
+// the message that asks for it, and an action that opens a dialog may end only when that is
+// closed. Meanwhile, with each key, GTK reads anew from all its connections, and waits for good
+// for the one that the action came by as soon as there is anything more on it, were it that it was
+// closed: the program stands still with all that was not saved. On the accessibility bus there
+// always is. So each action comes by a line of its own to the socket that the application itself
+// listens at, and nothing else does. Lines stay open while both live; the oldest is used again
+// when there are many, whose action was done long ago.
 const maxLines = 32
 
 // answersAfter is how long an action has before the application is asked whether it
 // goes on meanwhile.
 const answersAfter = 20 * time.Millisecond
 
-// direct gives a line to the application; nil if it offers none.
+// direct returns a line to the application; nil if it offers none.
 func (p *app) direct(ctx context.Context) *dbus.Conn {
 	p.mu.Lock()
 	kind := p.kind
@@ -132,7 +131,7 @@ func (t target) startDirectly(ctx context.Context, c *dbus.Conn, q *question) er
 	}
 }
 
-// ended gives what came of an action that was answered or given up.
+// ended returns what came of an action that was answered or given up.
 func (t target) ended(ctx context.Context, q *question) error {
 	switch {
 	case q.err == nil:

@@ -228,7 +228,7 @@ func (p *app) install(items []item, cut bool, since uint64) {
 	}
 }
 
-// nodeLocked gives the node for a place, making it if there is room.
+// nodeLocked returns the node for a place, making it if there is room.
 func (p *app) nodeLocked(at, parent place) *node {
 	nd := p.nodes[at]
 	if nd == nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer gives the process at the other end, 0 if that is not known.
+// peer returns the process at the other end, 0 if that is not known.
 func peer(c *net.UnixConn) int {
 	raw, err := c.SyscallConn()
 	if err != nil {

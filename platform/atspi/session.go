@@ -77,7 +77,7 @@ func (a *Accessibility) Close() error {
 	return nil
 }
 
-// open gives the running session, or connects.
+// open returns the running session, or connects.
 func (a *Accessibility) open(ctx context.Context) (*session, error) {
 	select {
 	case a.opening <- struct{}{}:
@@ -195,7 +195,7 @@ func connect(ctx context.Context, o Options) (*session, error) {
 	return s, nil
 }
 
-// plain gives an error's text in a form that fits into a sentence.
+// plain returns an error's text in a form that fits into a sentence.
 func plain(err error) string {
 	return capabilities.Clip(strings.TrimSuffix(strings.ReplaceAll(err.Error(), "\n", " "), "."), 200)
 }

@@ -123,7 +123,7 @@ func openBrowser(t *testing.T, d *desk.Desk, a *Accessibility) *browser {
 	return b
 }
 
-// it gives the element.
+// it returns the element.
 func (b *browser) it(t *testing.T, a *Accessibility) string {
 	t.Helper()
 	tree := read(t, a, platform.TreeQuery{Bounds: true})

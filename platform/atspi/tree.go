@@ -237,7 +237,7 @@ func (p *app) elements(ctx context.Context, q platform.TreeQuery, top place, fra
 	return list, cut || err != nil, moved
 }
 
-// shownLocked gives what the mirror has of what is visible: copies, since events go on
+// shownLocked returns what the mirror has of what is visible: copies, since events go on
 // changing the mirror.
 func (p *app) shownLocked(q platform.TreeQuery, top place) (nodes []node, list []platform.Element, cut bool) {
 	cut = p.full
@@ -324,7 +324,7 @@ func (nd *node) clipped(clip extents) extents {
 	return clip
 }
 
-// effective gives an element's states as they are, in what it is in. GTK 4 tells
+// effective returns an element's states as they are, in what it is in. GTK 4 tells
 // SHOWING of windows only and ENABLED of nothing, and does not tell an element
 // that what it is in is disabled.
 func (p *app) effective(nd *node, above uint64) uint64 {
@@ -345,7 +345,7 @@ func (p *app) effective(nd *node, above uint64) uint64 {
 	return states
 }
 
-// ref gives the platform's name for a place.
+// ref returns the platform's name for a place.
 func (s *session) ref(at place) string { return "atspi:" + s.id + at.bus + string(at.path) }
 
 // place reads a ref. One of another bus, or of none, means nothing that exists.
@@ -362,7 +362,7 @@ func (s *session) place(ref string) (place, error) {
 	return p, nil
 }
 
-// owner gives the application whose tree the elements of a name on the bus are in.
+// owner returns the application whose tree the elements of a name on the bus are in.
 func (s *session) owner(bus string) *app {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ func (s *session) frames(ctx context.Context) (get func(context.Context) []platf
 	return get, func() { cancel(); <-done }
 }
 
-// settle gives elements the window they are in, and their bounds on the desktop.
+// settle returns elements the window they are in, and their bounds on the desktop.
 func (p *app) settle(nodes []node, list []platform.Element, windows []platform.Window, bounds bool) {
 	p.mu.Lock()
 	pid, kind := p.pid, p.kind

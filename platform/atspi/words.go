@@ -157,7 +157,7 @@ func stateWords(states uint64, protected bool) []string {
 	return words
 }
 
-// actionWord gives the word for an action's name as its toolkit publishes it.
+// actionWord returns the word for an action's name as its toolkit publishes it.
 func actionWord(name string) string {
 	w := strings.ToLower(strings.TrimSpace(name))
 	switch w {
@@ -193,7 +193,7 @@ func offered(names []string) []string {
 	return worth
 }
 
-// mainAction gives the index of the main one of the actions, -1 if there is none.
+// mainAction returns the index of the main one of the actions, -1 if there is none.
 func mainAction(names []string) int {
 	for _, main := range mainActions {
 		if i := slices.Index(names, main); i >= 0 {
@@ -206,7 +206,7 @@ func mainAction(names []string) int {
 	return -1
 }
 
-// label gives an element's name as it is shown: GTK 3 pads some, and GTK 4 calls
+// label returns an element's name as it is shown: GTK 3 pads some, and GTK 4 calls
 // what has no name after its class.
 func label(name string, kind toolkit) string {
 	name = strings.TrimSpace(name)

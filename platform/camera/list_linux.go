@@ -62,7 +62,7 @@ func readLine(file string) string {
 	return strings.TrimSpace(line)
 }
 
-// List gives the cameras of this system.
+// List returns the cameras of this system.
 func (b *Backend) List() (list []platform.SensorDevice, ok bool) {
 	list, _ = describe(nodes(b.o.root))
 	return list, true

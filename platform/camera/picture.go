@@ -34,7 +34,7 @@ func fromYUYV(b []byte, width, height, stride int) (*image.YCbCr, error) {
 	return p, nil
 }
 
-// wholeJPEG gives a camera's Motion-JPEG frame as a JPEG file: the padding after the
+// wholeJPEG returns a camera's Motion-JPEG frame as a JPEG file: the padding after the
 // picture cut off, and the Huffman tables put in that such frames may leave out because
 // everybody has them (the AVI1 convention).
 func wholeJPEG(b []byte) ([]byte, error) {
@@ -72,7 +72,7 @@ func wholeJPEG(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// sides gives a JPEG's size, within bounds.
+// sides returns a JPEG's size, within bounds.
 func sides(b []byte) (width, height int, err error) {
 	c, err := jpeg.DecodeConfig(bytes.NewReader(b))
 	if err != nil {

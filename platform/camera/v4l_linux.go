@@ -256,7 +256,7 @@ func (d *device) start() error {
 	return nil
 }
 
-// frame gives a copy of the next whole frame.
+// frame returns a copy of the next whole frame.
 func (d *device) frame(ctx context.Context) ([]byte, error) {
 	for end := time.Now().Add(frameTime); ; {
 		if err := ctx.Err(); err != nil {

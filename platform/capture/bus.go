@@ -13,7 +13,7 @@ import (
 // Teller is a Grabber that can say exactly what changed. Without it each frame is
 // read and compared; with it an unchanged one costs a question.
 type Teller interface {
-	// Changed gives the areas that were painted since it was last called, up to the
+	// Changed returns the areas that were painted since it was last called, up to the
 	// moment of this call, and whether the layout changed. It works beside Damage,
 	// which tells the same once more.
 	Changed(ctx context.Context) (areas []platform.Rect, layout bool, err error)
@@ -22,27 +22,27 @@ type Teller interface {
 // Knower is a Teller that knows the layout without asking for it.
 type Knower interface {
 	Teller
-	// Known gives the layout as it was when Changed, Pointed or Grab last had an answer.
+	// Known returns the layout as it was when Changed, Pointed or Grab last had an answer.
 	Known(ctx context.Context) (platform.Layout, error)
 }
 
 // Pointer is a Grabber that can say where the pointer's image is. Without it each frame
 // with the pointer is read and compared, for nobody tells of a pointer that moves.
 type Pointer interface {
-	// Pointed gives the area that the pointer's image covers now, and a number that
+	// Pointed returns the area that the pointer's image covers now, and a number that
 	// changes with the image.
 	Pointed(ctx context.Context) (at platform.Rect, image uint32, err error)
-	// Drawn gives the same of the pointer as the last Grab drew it.
+	// Drawn returns the same of the pointer as the last Grab drew it.
 	Drawn() (at platform.Rect, image uint32)
 }
 
 // Lender is a Grabber with memory of its own, which Grab fills without a copy.
 type Lender interface {
-	// Lend gives size bytes that nobody else has, until back is called, from any
+	// Lend returns size bytes that nobody else has, until back is called, from any
 	// goroutine, once; nil if there are none to give. They stay readable when the
 	// Grabber is closed.
 	Lend(ctx context.Context, size int) (pix []byte, back func())
-	// Trim gives what is not lent back to the system.
+	// Trim returns what is not lent back to the system.
 	Trim()
 }
 
@@ -133,7 +133,7 @@ func (b *Bus) acquire(ctx context.Context) error {
 
 func (b *Bus) release() { <-b.own }
 
-// Layout gives the displays as they are now.
+// Layout returns the displays as they are now.
 func (b *Bus) Layout(ctx context.Context) (platform.Layout, error) {
 	if err := b.acquire(ctx); err != nil {
 		return platform.Layout{}, err
@@ -142,7 +142,7 @@ func (b *Bus) Layout(ctx context.Context) (platform.Layout, error) {
 	return b.g.Layout(ctx)
 }
 
-// Frame gives the pixels of area as they are now. An area that did not change has
+// Frame returns the pixels of area as they are now. An area that did not change has
 // the frame, and the Seq, that it had.
 func (b *Bus) Frame(ctx context.Context, area platform.Rect, cursor bool) (*platform.Frame, error) {
 	if area.Empty() || area.Width > maxPixels/area.Height {
@@ -220,7 +220,7 @@ func (b *Bus) refresh(ctx context.Context) (epoch uint64, err error) {
 	return l.Epoch, nil
 }
 
-// layout gives the layout after what g was asked last, which costs no question where it
+// layout returns the layout after what g was asked last, which costs no question where it
 // tells of changes.
 func (b *Bus) layout(ctx context.Context) (platform.Layout, error) {
 	if b.tell != nil && b.know != nil {
@@ -367,7 +367,7 @@ func (r *room) drop() {
 	}
 }
 
-// room gives room for the pixels of area, with one use: memory of the Grabber for a
+// room returns room for the pixels of area, with one use: memory of the Grabber for a
 // large one, or the spare if it is large enough, for most of what is read turns out to
 // be known.
 func (b *Bus) room(ctx context.Context, area platform.Rect) *room {
@@ -417,7 +417,7 @@ func (b *Bus) read(ctx context.Context, v *view, part platform.Rect, pix []byte)
 	return b.g.Grab(ctx, part, v.cursor, pix)
 }
 
-// forgetLater gives the pixels back when nobody has looked for a while.
+// forgetLater returns the pixels back when nobody has looked for a while.
 func (b *Bus) forgetLater() {
 	if b.drop != nil {
 		b.drop.Reset(b.idle)

@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// differ gives the smallest area around the pixels that pix and f do not share,
+// differ returns the smallest area around the pixels that pix and f do not share,
 // within area, which lies in f's and is where pix begins. The fourth byte of a
 // pixel says nothing, and some drivers leave it as it is.
 func differ(area platform.Rect, pix []byte, stride int, f *platform.Frame) platform.Rect {

@@ -34,7 +34,7 @@ type Host struct {
 	LookPath func(string) (string, error)
 	// Executable reports whether path is a file that may be executed.
 	Executable func(path string) bool
-	// Head gives the first bytes of a file, to tell wrappers from programs.
+	// Head returns the first bytes of a file, to tell wrappers from programs.
 	Head func(path string) []byte
 	// Resolve follows symbolic links.
 	Resolve func(path string) string
@@ -81,7 +81,7 @@ func New(o Options) *Finder {
 	return &Finder{path: o.Path, host: host}
 }
 
-// Find gives the browser: remembered if it is still there, searched otherwise.
+// Find returns the browser: remembered if it is still there, searched otherwise.
 // Errors are *platform.MissingError.
 func (f *Finder) Find(ctx context.Context) (platform.Browser, error) {
 	b, asked, err := f.locate(ctx)
@@ -182,7 +182,7 @@ func (h Host) candidates() []string {
 }
 
 // snapStub recognises Ubuntu's "chromium" package, a script that hands over to
-// snap, and snap's own links. A snap can not use our scratch folder and pipe, and
+// snap, and snap's own links. A snap cannot use our scratch folder and pipe, and
 // does not run in containers at all.
 func (h Host) snapStub(path string) bool {
 	if h.GOOS != "linux" {

@@ -112,7 +112,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Root alone in its container can not run Chrome sandboxed, and is not changed to
+// Root alone in its container cannot run Chrome sandboxed, and is not changed to
 // an account that is not there.
 func TestFindRootAlone(t *testing.T) {
 	host := fakeHost("linux", true, map[string]string{"/x/chrome": "\x7fELF"}, nil)

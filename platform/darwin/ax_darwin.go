@@ -51,7 +51,7 @@ type entry struct {
 	used    uint64
 }
 
-// NewAccessibility gives an Accessibility. *platform.MissingError without the
+// NewAccessibility returns an Accessibility. *platform.MissingError without the
 // permission.
 func NewAccessibility(windows *Windows) (*Accessibility, error) {
 	a, err := load()
@@ -182,7 +182,7 @@ func (x *Accessibility) with(ctx context.Context, ref string, do func(e entry) e
 	return err
 }
 
-// application gives an application's element, which waits no longer than that
+// application returns an application's element, which waits no longer than that
 // for an answer; release it.
 func (a *api) application(pid int, patience time.Duration) object {
 	app := a.axApplication(int32(pid))

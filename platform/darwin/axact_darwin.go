@@ -175,7 +175,7 @@ func (x *Accessibility) Number(ctx context.Context, ref string) (value, least, m
 	return n[0], n[1], n[2], 0, nil
 }
 
-// Focus gives an element the keyboard.
+// Focus returns an element the keyboard.
 func (x *Accessibility) Focus(ctx context.Context, ref string) error {
 	return x.with(ctx, ref, func(e entry) error { return x.a.set(e.element, "AXFocused", x.a.yes) })
 }

@@ -90,7 +90,7 @@ func (x *Accessibility) Events(ctx context.Context) (<-chan platform.ElementEven
 	return c, nil
 }
 
-// observe listens to an application; 0 if it can not be.
+// observe listens to an application; 0 if it cannot be.
 func (a *api) observe(pid int, loop object, number uintptr) object {
 	var o object
 	if a.axObserver(int32(pid), observerCallback(), &o) != axSuccess {
@@ -115,7 +115,7 @@ func (a *api) unobserve(o, loop object) {
 	a.drop(o)
 }
 
-// known gives the ref of an element that was told of, "" for another.
+// known returns the ref of an element that was told of, "" for another.
 func (x *Accessibility) known(el object) string {
 	hash := x.a.hash(el)
 	x.mu.Lock()

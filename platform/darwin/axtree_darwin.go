@@ -136,7 +136,7 @@ type reading struct {
 	truncated bool
 }
 
-// windowOf gives the ref of the window that an element of AX's is.
+// windowOf returns the ref of the window that an element of AX's is.
 func (r *reading) windowOf(el object) string {
 	if n := r.x.a.numberOf(el); n != 0 {
 		return windowRef(n)

@@ -21,7 +21,7 @@ const (
 	doubleNear   = 4 // points
 )
 
-// down gives the count for a press.
+// down returns the count for a press.
 func (c *clicks) down(b platform.Button, at point, now time.Time) int64 {
 	near := func(a, b float64) bool { return a-b < doubleNear && b-a < doubleNear }
 	if c.button != b || now.Sub(c.when) >= doubleWithin || !near(c.at.X, at.X) || !near(c.at.Y, at.Y) {

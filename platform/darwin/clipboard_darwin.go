@@ -21,7 +21,7 @@ type Clipboard struct {
 	clear  *time.Timer
 }
 
-// NewClipboard gives a Clipboard. Close stops what it meant to clear later.
+// NewClipboard returns a Clipboard. Close stops what it meant to clear later.
 func NewClipboard() (*Clipboard, error) {
 	a, err := load()
 	if err != nil {
@@ -91,13 +91,13 @@ func (c *Clipboard) Write(_ context.Context, text string, concealed bool, clearA
 	return nil
 }
 
-// Read gives the text on the pasteboard.
+// Read returns the text on the pasteboard.
 func (c *Clipboard) Read(context.Context) (text string, err error) {
 	c.a.pooled(func() { text = c.held() })
 	return text, nil
 }
 
-// held gives the text there; within a pool.
+// held returns the text there; within a pool.
 func (c *Clipboard) held() string {
 	s := board().Send(objc.RegisterName("stringForType:"), uintptr(c.a.word(plainText)))
 	return c.a.read(ref(s), maxUnits)

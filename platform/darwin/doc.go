@@ -3,14 +3,13 @@
 // applications publish (AX); and where the device is, by CoreLocation. All through
 // purego, without cgo.
 //
-// The story in the order of reading: layout.go (points and pixels), keys.go,
-// words.go (what AX's words and errors mean) and permission.go, which are there on
-// every system so that tests everywhere hold them; then, for macOS only,
-// api_darwin.go with foundation_darwin.go (the system's functions), screen_darwin.go, input_darwin.go,
-// person_darwin.go, windows_darwin.go with launch_darwin.go, clipboard_darwin.go,
-// session_darwin.go, and ax_darwin.go with axtree_darwin.go, axact_darwin.go and
-// axevents_darwin.go. By themselves stand location.go (what CoreLocation's numbers
-// mean, on every system) and location_darwin.go.
+// The story in the order of reading: layout.go (points and pixels), keys.go, words.go (what AX's
+// words and errors mean) and permission.go, which are there on every system so that tests
+// everywhere hold them; then, for macOS only, api_darwin.go with foundation_darwin.go (the
+// system's functions), screen_darwin.go, input_darwin.go, person_darwin.go, windows_darwin.go with
+// launch_darwin.go, clipboard_darwin.go, session_darwin.go, and ax_darwin.go with
+// axtree_darwin.go, axact_darwin.go and axevents_darwin.go. By themselves stand location.go (what
+// CoreLocation's numbers mean, on every system) and location_darwin.go.
 //
 // Promises: nothing is ever run through a shell; every wait is bounded; what the
 // clipboard and the keyboard carry is in no error and no log; what a person has

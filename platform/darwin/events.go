@@ -2,7 +2,7 @@ package darwin
 
 import "github.com/handrail-dev/handrail/platform"
 
-// hand gives an event to a receiver; one that does not keep up gets a single
+// hand returns an event to a receiver; one that does not keep up gets a single
 // event for the oldest of those it has not received.
 func hand(c chan platform.ElementEvent, e platform.ElementEvent) {
 	select {

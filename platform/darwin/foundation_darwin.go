@@ -47,7 +47,7 @@ func (a *api) word(s string) ref {
 // is tells the type of an object; none is of no type.
 func (a *api) is(o ref, kind func() uint) bool { return o != 0 && a.typeOf(o) == kind() }
 
-// read gives at most most UTF-16 units of a string; "" for what is none.
+// read returns at most most UTF-16 units of a string; "" for what is none.
 func (a *api) read(s ref, most int) string {
 	if !a.is(s, a.stringType) {
 		return ""
@@ -85,7 +85,7 @@ func (a *api) truth(b ref) (is, known bool) {
 	return known && v != 0, known
 }
 
-// items gives the items of an array, at most most; they are the array's.
+// items returns the items of an array, at most most; they are the array's.
 func (a *api) items(array ref, most int) []ref {
 	if !a.is(array, a.arrayType) {
 		return nil

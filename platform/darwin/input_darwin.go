@@ -33,7 +33,7 @@ type Input struct {
 	clicks clicks
 }
 
-// NewInput gives an Input that holds nothing. *platform.MissingError without the
+// NewInput returns an Input that holds nothing. *platform.MissingError without the
 // permission.
 func NewInput() (*Input, error) {
 	a, err := load()
@@ -60,7 +60,7 @@ func (in *Input) Close() error {
 	return err
 }
 
-// pointer gives where the pointer is, in points.
+// pointer returns where the pointer is, in points.
 func (in *Input) pointer() (point, error) {
 	event := in.a.eventMake(0)
 	if event == 0 {
@@ -70,7 +70,7 @@ func (in *Input) pointer() (point, error) {
 	return in.a.eventLocation(event), nil
 }
 
-// Pointer gives where the pointer is.
+// Pointer returns where the pointer is.
 func (in *Input) Pointer(context.Context) (platform.Point, error) {
 	l, err := in.a.arrangement()
 	if err != nil {

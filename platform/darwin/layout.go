@@ -42,13 +42,13 @@ func (l layout) largest() float64 {
 	return most
 }
 
-// bounds gives a display's pixels.
+// bounds returns a display's pixels.
 func (l layout) bounds(s screen) platform.Rect {
 	by := l.largest()
 	return platform.Rect{X: int(math.Round(s.points.X * by)), Y: int(math.Round(s.points.Y * by)), Width: s.width, Height: s.height}
 }
 
-// toPoint gives the middle of a pixel in points; ok is false for one that is on no
+// toPoint returns the middle of a pixel in points; ok is false for one that is on no
 // display.
 func (l layout) toPoint(p platform.Point) (point, bool) {
 	for _, s := range l {
@@ -77,7 +77,7 @@ func (l layout) at(p point) (screen, bool) {
 	return best, len(l) > 0
 }
 
-// toPixel gives the pixel that a point is in.
+// toPixel returns the pixel that a point is in.
 func (l layout) toPixel(p point) platform.Point {
 	s, ok := l.at(p)
 	if !ok {
@@ -87,7 +87,7 @@ func (l layout) toPixel(p point) platform.Point {
 	return platform.Point{X: b.X + whole((p.X-s.points.X)*by), Y: b.Y + whole((p.Y-s.points.Y)*by)}
 }
 
-// toPixels gives a rectangle's pixels, by the display that its middle is on.
+// toPixels returns a rectangle's pixels, by the display that its middle is on.
 func (l layout) toPixels(r rect) platform.Rect {
 	if !(r.Width > 0 && r.Height > 0) { // numbers that are none, too
 		return platform.Rect{}
@@ -102,7 +102,7 @@ func (l layout) toPixels(r rect) platform.Rect {
 	return platform.Rect{X: x0, Y: y0, Width: max(x1-x0, 1), Height: max(y1-y0, 1)}
 }
 
-// toPoints gives a rectangle of pixels in points, by the display that its middle
+// toPoints returns a rectangle of pixels in points, by the display that its middle
 // is on.
 func (l layout) toPoints(r platform.Rect) rect {
 	for _, s := range l {

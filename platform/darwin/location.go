@@ -25,7 +25,7 @@ const (
 	accuracyStreet = 100  // kCLLocationAccuracyHundredMeters
 )
 
-// permitted gives what an authorization is in the way of a position; nil if it is
+// permitted returns what an authorization is in the way of a position; nil if it is
 // not: an undecided one is asked about when a position is.
 func permitted(status int32) error {
 	if status == statusRestricted || status == statusDenied {
@@ -34,7 +34,7 @@ func permitted(status int32) error {
 	return nil
 }
 
-// failing gives what a failure means; nil for one after which CoreLocation goes on
+// failing returns what a failure means; nil for one after which CoreLocation goes on
 // looking, as it does without a network.
 func failing(code int) error {
 	if code == errorDenied {
@@ -43,7 +43,7 @@ func failing(code int) error {
 	return nil
 }
 
-// unanswered gives what it means that no position came in time: of a question that
+// unanswered returns what it means that no position came in time: of a question that
 // the person was asked and did not answer, that they have not allowed it.
 func unanswered(status int32) error {
 	if status == statusUndecided {

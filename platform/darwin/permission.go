@@ -5,7 +5,7 @@ import "github.com/handrail-dev/handrail/platform"
 // permission is something that a person allows a program on a page of the settings
 // (System Settings, Privacy & Security).
 type permission struct {
-	what string // can not be done without
+	what string // cannot be done without
 	page string
 	pane string // the page's name in the address that opens it
 }

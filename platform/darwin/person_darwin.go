@@ -14,7 +14,7 @@ import (
 // process. It implements platform.Person.
 type Person struct{ a *api }
 
-// NewPerson gives a Person. *platform.MissingError without the permission.
+// NewPerson returns a Person. *platform.MissingError without the permission.
 func NewPerson() (*Person, error) {
 	a, err := load()
 	if err != nil {

@@ -30,7 +30,7 @@ type Screen struct {
 	last  layout
 }
 
-// NewScreen gives a Screen. *platform.MissingError without the permission.
+// NewScreen returns a Screen. *platform.MissingError without the permission.
 func NewScreen() (*Screen, error) {
 	a, err := load()
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *api) arrangement() (layout, error) {
 	return l, nil
 }
 
-// Layout gives the displays.
+// Layout returns the displays.
 func (s *Screen) Layout(context.Context) (platform.Layout, error) {
 	l, err := s.a.arrangement()
 	if err != nil {

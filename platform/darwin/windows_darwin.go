@@ -14,7 +14,7 @@ import (
 // platform.Windows. Arranging them goes by AX, and needs its permission.
 type Windows struct{ a *api }
 
-// NewWindows gives a Windows.
+// NewWindows returns a Windows.
 func NewWindows() (*Windows, error) {
 	a, err := load()
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *api) list() ([]shown, error) {
 	return all, nil
 }
 
-// frontmost gives the process of the application that has the keyboard, 0 if that
+// frontmost returns the process of the application that has the keyboard, 0 if that
 // is not told: then whose window is on top has it. AppKit would know, but learns of
 // changes only where the main thread serves its loop.
 func (a *api) frontmost() int {
@@ -99,7 +99,7 @@ func (a *api) frontmost() int {
 	return int(pid)
 }
 
-// List gives the windows that a person could see. Minimised ones are in the Dock:
+// List returns the windows that a person could see. Minimised ones are in the Dock:
 // the window server does not tell of them, and AX does, where it is allowed.
 func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	all, err := w.a.list()
@@ -147,7 +147,7 @@ func (a *api) minimized(pid int, name string, z int) []platform.Window {
 	return all
 }
 
-// numberOf gives the window server's number of a window of AX's, 0 if this macOS
+// numberOf returns the window server's number of a window of AX's, 0 if this macOS
 // does not tell.
 func (a *api) numberOf(el ref) int {
 	var n uint32
@@ -159,7 +159,7 @@ func (a *api) numberOf(el ref) int {
 
 const glance = time.Second // how long an application may take over one question
 
-// find gives AX's element of a window; release it, and its application's.
+// find returns AX's element of a window; release it, and its application's.
 func (w *Windows) find(wanted string) (app, window ref, err error) {
 	a := w.a
 	if !a.trusted() {
@@ -233,7 +233,7 @@ func (w *Windows) Activate(ctx context.Context, ref string) error {
 		if err := a.perform(el, "AXRaise"); err != nil && err != platform.ErrCannot {
 			return err
 		}
-		_ = a.set(el, "AXMain", a.yes) // some windows can not be
+		_ = a.set(el, "AXMain", a.yes) // some windows cannot be
 		return a.set(app, "AXFrontmost", a.yes)
 	})
 	if err != nil {

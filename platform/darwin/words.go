@@ -74,7 +74,7 @@ func (f *facts) name() string {
 	return ""
 }
 
-// states gives the words for how it is, sorted.
+// states returns the words for how it is, sorted.
 func (f *facts) states() []string {
 	word := f.word()
 	written := word == "textbox" || f.role == "AXComboBox"
@@ -117,7 +117,7 @@ var actionWords = map[string]string{
 	"AXShowAlternateUI": "show_alternate", "AXShowDefaultUI": "show_default",
 }
 
-// nativeAction gives AX's name for an action's word; "" if there is none.
+// nativeAction returns AX's name for an action's word; "" if there is none.
 func nativeAction(word string) string {
 	for native, w := range actionWords {
 		if w == word {
@@ -130,7 +130,7 @@ func nativeAction(word string) string {
 	return ""
 }
 
-// offered gives the words of the actions that are worth telling of.
+// offered returns the words of the actions that are worth telling of.
 func (f *facts) offered() []string {
 	var words []string
 	for _, a := range f.actions {
@@ -145,7 +145,7 @@ func (f *facts) offered() []string {
 	return words
 }
 
-// shown gives what a field shows; nothing of a protected one.
+// shown returns what a field shows; nothing of a protected one.
 func (f *facts) shown() string {
 	switch {
 	case f.protected():
@@ -161,7 +161,7 @@ func (f *facts) shown() string {
 // maxText bounds what one element may bring, in bytes.
 const maxText = 4096
 
-// element gives it in the words of the seam.
+// element returns it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
 		Ref: ref, Parent: parent, Role: f.word(), Name: f.name(), Description: capabilities.Clip(f.help, maxText), States: f.states(), App: app, PID: f.pid, Window: window,
@@ -188,7 +188,7 @@ const (
 	axTimeout        = -25216 // in no header; newer systems say it for a question without an answer
 )
 
-// axError gives the condition for an answer; nil for a good one.
+// axError returns the condition for an answer; nil for a good one.
 func axError(what string, code int32) error {
 	switch code {
 	case axSuccess:
@@ -211,7 +211,7 @@ type AnswerError struct {
 	Code int32  // its AXError or CGError
 }
 
-// Error gives the text.
+// Error returns the text.
 func (e *AnswerError) Error() string {
 	return "darwin: " + e.What + " answered " + strconv.Itoa(int(e.Code))
 }

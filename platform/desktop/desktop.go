@@ -66,7 +66,7 @@ func New(o Options) *Opener {
 	return op
 }
 
-// Open gives the desktop, opening it if it is not open, was lost, or can be had
+// Open returns the desktop, opening it if it is not open, was lost, or can be had
 // more completely than before. Who asks may have less time than that takes, as those
 // who only ask what is ready do: opening goes on without them, for who asks next, or
 // it would never end where it is slow.
@@ -181,7 +181,7 @@ const (
 	lockedAfter = 300 * time.Millisecond
 )
 
-// locked gives the newest answer that there is in time.
+// locked returns the newest answer that there is in time.
 func (l *lockWatch) locked(ctx context.Context) string {
 	l.mu.Lock()
 	if time.Since(l.at) < lockedFor {

@@ -31,7 +31,7 @@ func (p *portals) open(ctx context.Context) (*portal.Portal, error) {
 	return p.portal, p.err
 }
 
-// sessionBus gives the address of the session's bus; "" if there is none.
+// sessionBus returns the address of the session's bus; "" if there is none.
 func sessionBus(o Options) string {
 	if address := o.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" {
 		return address

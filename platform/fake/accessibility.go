@@ -108,7 +108,7 @@ func (d *Desktop) SetHung(pid int, hung bool) {
 	}
 }
 
-// TextOf gives what a field holds, also a protected one.
+// TextOf returns what a field holds, also a protected one.
 func (d *Desktop) TextOf(ref string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +152,7 @@ func joinEvents(old, v platform.ElementEvent) platform.ElementEvent {
 	return platform.ElementEvent{Kind: "changed"}
 }
 
-// hitLocked gives the last, so innermost, element at p in the window that is on
+// hitLocked returns the last, so innermost, element at p in the window that is on
 // top there; -1 if there is none.
 func (d *Desktop) hitLocked(p platform.Point) int {
 	w := d.windowAtLocked(p)
@@ -176,7 +176,7 @@ func (d *Desktop) focusElementLocked(i int) {
 	d.elementChangedLocked(i, "focused")
 }
 
-// pressLocked gives what pressing element i does, to be run without the lock.
+// pressLocked returns what pressing element i does, to be run without the lock.
 func (d *Desktop) pressLocked(i int) func() {
 	e := &d.elements[i]
 	if !e.has("enabled") {
@@ -206,7 +206,7 @@ func (d *Desktop) editLocked(f func(string) string) {
 	}
 }
 
-// Tree gives the elements in the order of a walk from the applications down.
+// Tree returns the elements in the order of a walk from the applications down.
 func (a *accessibility) Tree(ctx context.Context, q platform.TreeQuery) (platform.Tree, error) {
 	d := a.d
 	if err := d.begin(ctx, "accessibility.tree"); err != nil {

@@ -30,7 +30,7 @@ func (c *clipboard) Write(ctx context.Context, text string, concealed bool, clea
 	return nil
 }
 
-// Read gives the text there.
+// Read returns the text there.
 func (c *clipboard) Read(ctx context.Context) (string, error) {
 	if err := c.d.begin(ctx, "clipboard.read"); err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func (d *Desktop) Copy(text string) {
 	d.clip = clip{text: text}
 }
 
-// Copied gives the clipboard's text with how it was written there.
+// Copied returns the clipboard's text with how it was written there.
 func (d *Desktop) Copied() (text string, ours, concealed bool, clearAfter time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

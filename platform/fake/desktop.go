@@ -59,7 +59,7 @@ type Desktop struct {
 	people       []*watch
 }
 
-// New gives a desktop of one display of 1280 × 800 without windows.
+// New returns a desktop of one display of 1280 × 800 without windows.
 func New() *Desktop {
 	d := &Desktop{
 		ground: 0x203040, seq: 1,
@@ -77,7 +77,7 @@ func New() *Desktop {
 	return d
 }
 
-// Open gives the desktop, the same one until Lose.
+// Open returns the desktop, the same one until Lose.
 func (d *Desktop) Open(ctx context.Context) (*platform.Desktop, error) {
 	if err := d.begin(ctx, "open"); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (d *Desktop) makeLocked() *platform.Desktop {
 	return desk
 }
 
-// Locked gives what SetLocked said.
+// Locked returns what SetLocked said.
 func (d *Desktop) Locked(context.Context) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,7 +194,7 @@ func (d *Desktop) Hang(op string, on bool) {
 	d.hangs[op] = on
 }
 
-// Events gives what was done so far.
+// Events returns what was done so far.
 func (d *Desktop) Events() []Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +229,7 @@ func (d *Desktop) tell(e Event) {
 // watchers are the receivers of one kind of change.
 type watchers[T any] struct{ all []chan T }
 
-// add gives a channel that is closed when ctx ends. It is called with d.mu held.
+// add returns a channel that is closed when ctx ends. It is called with d.mu held.
 func add[T any](d *Desktop, w *watchers[T], ctx context.Context, room int) <-chan T {
 	c := make(chan T, room)
 	w.all = append(w.all, c)
@@ -244,7 +244,7 @@ func add[T any](d *Desktop, w *watchers[T], ctx context.Context, room int) <-cha
 	return c
 }
 
-// send gives v to every receiver; join makes one of what does not fit any more.
+// send returns v to every receiver; join makes one of what does not fit any more.
 func (w *watchers[T]) send(v T, join func(old, v T) T) {
 	for _, c := range w.all {
 		for {

@@ -16,7 +16,7 @@ type input struct{ d *Desktop }
 
 var buttons = []platform.Button{platform.ButtonLeft, platform.ButtonMiddle, platform.ButtonRight, platform.ButtonBack, platform.ButtonForward}
 
-// Pointer gives the pointer's place.
+// Pointer returns the pointer's place.
 func (in *input) Pointer(ctx context.Context) (platform.Point, error) {
 	if err := in.d.begin(ctx, "input.pointer"); err != nil {
 		return platform.Point{}, err
@@ -175,7 +175,7 @@ func (in *input) Release(ctx context.Context) error {
 	return nil
 }
 
-// Held gives the keys and buttons that are down.
+// Held returns the keys and buttons that are down.
 func (d *Desktop) Held() (keys []string, buttons []platform.Button) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -45,7 +45,7 @@ func (d *Desktop) changedLocked(area platform.Rect) {
 	d.screenWatch.send(area, platform.Rect.Union)
 }
 
-// Layout gives the displays.
+// Layout returns the displays.
 func (s *screen) Layout(ctx context.Context) (platform.Layout, error) {
 	if err := s.d.begin(ctx, "screen.layout"); err != nil {
 		return platform.Layout{}, err
@@ -55,7 +55,7 @@ func (s *screen) Layout(ctx context.Context) (platform.Layout, error) {
 	return s.d.layout, nil
 }
 
-// Frame gives the pixels of area: those of the same Seq while nothing in it changes. Each
+// Frame returns the pixels of area: those of the same Seq while nothing in it changes. Each
 // Frame has pixels of its own, which are spoiled when it is released.
 func (s *screen) Frame(ctx context.Context, area platform.Rect, cursor bool) (*platform.Frame, error) {
 	d := s.d
@@ -91,7 +91,7 @@ func (s *screen) Frame(ctx context.Context, area platform.Rect, cursor bool) (*p
 	return lend(f), nil
 }
 
-// lend gives f with pixels that turn into rubbish when they are released, so that who
+// lend returns f with pixels that turn into rubbish when they are released, so that who
 // reads on is found out.
 func lend(f *platform.Frame) *platform.Frame {
 	l := *f

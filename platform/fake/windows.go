@@ -74,7 +74,7 @@ func (d *Desktop) windowsChangedLocked() {
 	d.changedLocked(d.layout.Whole())
 }
 
-// List gives the windows, the topmost first.
+// List returns the windows, the topmost first.
 func (w *windows) List(ctx context.Context) ([]platform.Window, error) {
 	if err := w.d.begin(ctx, "windows.list"); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (w *windows) Close(ctx context.Context, ref string) error {
 	return w.use(ctx, "windows.close", ref, platform.Rect{}, func(*Desktop, int) {})
 }
 
-// Launch gives a new process number; what starts is up to the script.
+// Launch returns a new process number; what starts is up to the script.
 func (w *windows) Launch(ctx context.Context, app string, args []string) (int, error) {
 	if err := w.d.begin(ctx, "windows.launch"); err != nil {
 		return 0, err

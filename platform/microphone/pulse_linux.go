@@ -66,7 +66,7 @@ func (b *Backend) Look(ctx context.Context, kind platform.SensorKind) platform.S
 	return l
 }
 
-// List gives the microphones for others that record with the same server. ok is false
+// List returns the microphones for others that record with the same server. ok is false
 // if there is none.
 func (b *Backend) List(ctx context.Context) (list []platform.SensorDevice, ok bool) {
 	l := b.Look(ctx, platform.SensorMicrophone)
@@ -110,7 +110,7 @@ func (w watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// addresses gives where the server may be.
+// addresses returns where the server may be.
 func (b *Backend) addresses() []string {
 	server := b.o.Server
 	if server == "" {

@@ -57,7 +57,7 @@ func (o *Options) address() string {
 	return ""
 }
 
-// session gives the connection and what the server can.
+// session returns the connection and what the server can.
 func (n *notifier) session(ctx context.Context) (*dbus.Conn, []string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,7 +218,7 @@ func (n *notifier) Withdraw(ctx context.Context, id uint32) error {
 	return err
 }
 
-// Events gives what the person does.
+// Events returns what the person does.
 func (n *notifier) Events() <-chan platform.NoticeEvent { return n.events }
 
 // Close ends the connection.

@@ -61,7 +61,7 @@ func (r *Reader) find() (string, error) {
 	return path, nil
 }
 
-// Read gives the words that are seen in the frame.
+// Read returns the words that are seen in the frame.
 func (r *Reader) Read(ctx context.Context, f *platform.Frame) ([]platform.SeenText, error) {
 	path, err := r.find()
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 type Oracle interface {
 	// Title is its window's, or a part of it.
 	Title() string
-	// Place gives where a widget is, in pixels of the desktop: "entry" or "button".
+	// Place returns where a widget is, in pixels of the desktop: "entry" or "button".
 	Place(widget string) platform.Rect
-	// FocusEntry gives the field the keyboard and empties it.
+	// FocusEntry returns the field the keyboard and empties it.
 	FocusEntry()
 	// Entry reads what the field holds.
 	Entry() string
@@ -225,7 +225,7 @@ func (s *suite) pointer(t *testing.T) {
 	}
 }
 
-// Text arrives as it is, whatever its characters; what can not be typed is refused
+// Text arrives as it is, whatever its characters; what cannot be typed is refused
 // whole.
 func (s *suite) typing(t *testing.T) {
 	in := s.desk.Input

@@ -17,7 +17,7 @@ import (
 // InputOptions of NewInput. All are required.
 type InputOptions struct {
 	Displays Displays
-	// Keycode gives the number that Linux has for a key with a name.
+	// Keycode returns the number that Linux has for a key with a name.
 	Keycode func(name string) (uint32, bool)
 	// Runes are the characters that the person's keyboard makes: a desktop drops what
 	// it has no key for, and says nothing.
@@ -244,7 +244,7 @@ func (in *Input) notify(ctx context.Context, method string, args ...any) error {
 	return err
 }
 
-// Pointer gives the place that it was sent to; where the person put it since, nobody
+// Pointer returns the place that it was sent to; where the person put it since, nobody
 // tells.
 func (in *Input) Pointer(ctx context.Context) (at platform.Point, err error) {
 	if err := ctx.Err(); err != nil {
@@ -351,7 +351,7 @@ const (
 	symUnicode = 0x01000000
 )
 
-// symbol gives the number of a character.
+// symbol returns the number of a character.
 func symbol(r rune) int32 {
 	switch {
 	case r == '\n' || r == '\r':
@@ -365,7 +365,7 @@ func symbol(r rune) int32 {
 }
 
 // typable says whether every character can be typed, and which is the first that
-// can not.
+// cannot.
 func (in *Input) typable(ctx context.Context, text []rune) error {
 	have, err := in.o.Runes(ctx)
 	if err != nil {
@@ -410,7 +410,7 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 	})
 }
 
-// Type types text. It fails before the first key for text that can not be typed.
+// Type types text. It fails before the first key for text that cannot be typed.
 func (in *Input) Type(ctx context.Context, text string) (n int, err error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)

@@ -247,7 +247,7 @@ func (p *Portal) begin(ctx context.Context, method string, then func(dbus.Object
 	return handle, nil
 }
 
-// child gives the path of an object that the portal makes for this program.
+// child returns the path of an object that the portal makes for this program.
 func (p *Portal) child(kind, token string) dbus.ObjectPath {
 	me := strings.ReplaceAll(strings.TrimPrefix(p.conn.Names()[0], ":"), ".", "_")
 	return dbus.ObjectPath(string(busPath) + "/" + kind + "/" + me + "/" + token)

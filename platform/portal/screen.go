@@ -51,7 +51,7 @@ func NewScreen(ctx context.Context, p *Portal, displays Displays) (*Screen, erro
 	return s, nil
 }
 
-// Layout gives the displays.
+// Layout returns the displays.
 func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) {
 	l, _, err := s.displays(ctx)
 	return l, err

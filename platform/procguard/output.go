@@ -20,7 +20,7 @@ type output struct {
 	ended atomic.Bool // all that may write are gone
 }
 
-// Read gives io.EOF once the pipe is empty and nobody writes any more.
+// Read returns io.EOF once the pipe is empty and nobody writes any more.
 func (o *output) Read(p []byte) (int, error) {
 	if o.ended.Load() {
 		o.bound()
@@ -42,7 +42,7 @@ func (o *output) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bound gives a wait that begins now its time; where pipes have none, whoever held the
+// bound returns a wait that begins now its time; where pipes have none, whoever held the
 // other end is gone with the job it was in.
 func (o *output) bound() { _ = o.f.SetReadDeadline(time.Now().Add(slippedAway)) }
 

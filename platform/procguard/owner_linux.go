@@ -63,7 +63,7 @@ func holds(pid int, link string) bool {
 	return false
 }
 
-// findSocket gives the account and the inode of the TCP socket that is connected
+// findSocket returns the account and the inode of the TCP socket that is connected
 // from there to there. It asks the kernel for the one socket: reading
 // /proc/net/tcp takes the kernel milliseconds, whatever stands in it. It is read
 // when the kernel knows no such socket, since one without that question says the

@@ -26,7 +26,7 @@ func lockFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
 
-// running: a process that can not be opened is gone.
+// running: a process that cannot be opened is gone.
 func running(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -187,7 +187,7 @@ func (c *Conn) registry(m *message) {
 
 const maxGlobals = 4096
 
-// Offers gives the version in which the compositor offers an interface; 0: it does
+// Offers returns the version in which the compositor offers an interface; 0: it does
 // not.
 func (c *Conn) Offers(name string) uint32 {
 	for _, g := range c.list(name) {
@@ -196,7 +196,7 @@ func (c *Conn) Offers(name string) uint32 {
 	return 0
 }
 
-// list gives the globals of an interface, the oldest first.
+// list returns the globals of an interface, the oldest first.
 func (c *Conn) list(name string) []global {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -519,7 +519,7 @@ func (m *memory) close() {
 	_ = unix.Close(m.fd)
 }
 
-// AnyLost gives a channel that is closed when the first of the connections has
+// AnyLost returns a channel that is closed when the first of the connections has
 // ended.
 func AnyLost(conns ...*Conn) <-chan struct{} {
 	var all []<-chan struct{}

@@ -56,10 +56,10 @@ var buttonCodes = map[platform.Button]uint32{
 	platform.ButtonLeft: 0x110, platform.ButtonRight: 0x111, platform.ButtonMiddle: 0x112, platform.ButtonBack: 0x113, platform.ButtonForward: 0x114,
 }
 
-// NewInput prepares making events over c. An error is a *platform.MissingError that names the protocols
-// which the compositor lacks, or that of ctx. Person is who is told when this
-// program makes events, over the same connection; nil for nobody. When c ends, the
-// compositor lets go of what was held.
+// NewInput prepares making events over c. An error is a *platform.MissingError that names the
+// protocols which the compositor lacks, or that of ctx. Person is who is told when this program
+// makes events, over the same connection; nil for nobody. When c ends, the compositor lets go of
+// what was held.
 func NewInput(ctx context.Context, c *Conn, outputs *Outputs, person *Person) (*Input, error) {
 	in := &Input{c: c, outputs: outputs, person: person, turn: make(chan struct{}, 1), keys: newKeymap()}
 	if err := in.open(ctx); err != nil {
@@ -160,7 +160,7 @@ func (in *Input) make(ctx context.Context, events ...request) error {
 	return in.c.syncThen(ctx, answered)
 }
 
-// now gives the time as events have it: milliseconds of the clock that the
+// now returns the time as events have it: milliseconds of the clock that the
 // compositor's own have.
 func now() uint32 {
 	var t unix.Timespec
@@ -168,7 +168,7 @@ func now() uint32 {
 	return uint32(t.Nano() / 1e6)
 }
 
-// Pointer gives the pointer's place: the one that it was sent to, if nobody else
+// Pointer returns the pointer's place: the one that it was sent to, if nobody else
 // moved it since, or else the one that locate finds.
 func (in *Input) Pointer(ctx context.Context) (p platform.Point, err error) {
 	err = in.do(ctx, func() error {
@@ -307,7 +307,7 @@ func (in *Input) Scroll(ctx context.Context, right, down int) error {
 	})
 }
 
-// mods gives the modifiers that held keys make.
+// mods returns the modifiers that held keys make.
 func (in *Input) mods() uint32 {
 	var all uint32
 	for _, h := range in.held {
@@ -397,7 +397,7 @@ func (in *Input) keep() map[uint32]bool {
 // up: so few that what is still to come when the person interferes is over at once.
 const burst = 48
 
-// Type types text. It fails before the first key for text that can not be typed.
+// Type types text. It fails before the first key for text that cannot be typed.
 func (in *Input) Type(ctx context.Context, text string) (int, error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)

@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// inside gives the pixels of a fixture's widget.
+// inside returns the pixels of a fixture's widget.
 func (w *tools) inside(f *desk.Fixture, widget string) platform.Rect {
 	w.T.Helper()
 	at, ok := w.Window(f.Window.Title)

@@ -149,7 +149,7 @@ func newKeymap() *keymap {
 	return &keymap{plainStrokes(), places3(), map[rune]stroke{}, map[rune]uint32{}}
 }
 
-// find gives the way to type r; false if there is none.
+// find returns the way to type r; false if there is none.
 func (k *keymap) find(r rune) (stroke, bool) {
 	if r == '\r' {
 		r = '\n'
@@ -161,7 +161,7 @@ func (k *keymap) find(r rune) (stroke, bool) {
 	return s, ok
 }
 
-// lend gives places to as many of the runes as there is room for, in their order,
+// lend returns places to as many of the runes as there is room for, in their order,
 // and tells how many of them have one then, and whether the map changed. Keys that
 // are held make what they make alone.
 func (k *keymap) lend(runes []rune, held map[uint32]bool) (n int, changed bool) {
@@ -201,7 +201,7 @@ func (k *keymap) lend(runes []rune, held map[uint32]bool) (n int, changed bool) 
 	return n, true
 }
 
-// lendChord gives r a key to itself, which it keeps while it is held; false if all
+// lendChord returns r a key to itself, which it keeps while it is held; false if all
 // of them are.
 func (k *keymap) lendChord(r rune, held map[uint32]bool) (code uint32, changed, ok bool) {
 	if code, ok := k.chords[r]; ok {
@@ -312,7 +312,7 @@ func symbol(r rune) string {
 	return fmt.Sprintf("U%04X", r)
 }
 
-// keyOf gives the stroke of a key's name; r is the character if it is one that the
+// keyOf returns the stroke of a key's name; r is the character if it is one that the
 // map may lack.
 func (k *keymap) keyOf(name string) (s stroke, r rune, err error) {
 	if r, n := utf8.DecodeRuneInString(name); n == len(name) && n > 0 {

@@ -186,7 +186,7 @@ func (f *finder) veil(v *veil, mu *sync.Mutex) (err error) {
 		request{surface, surfaceCommit, nil})
 }
 
-// show gives the surface its pixels, none of which is seen: memory that nobody
+// show returns the surface its pixels, none of which is seen: memory that nobody
 // wrote to is 0 throughout, and takes no room.
 func (f *finder) show(v *veil, mu *sync.Mutex) (err error) {
 	c := f.in.c

@@ -32,7 +32,7 @@ type message struct {
 	opcode uint16
 	rest   []byte // arguments not read yet
 	bad    bool   // an argument was not there
-	// takeFD gives the next descriptor that came along; -1 if there is none.
+	// takeFD returns the next descriptor that came along; -1 if there is none.
 	takeFD func() int
 }
 

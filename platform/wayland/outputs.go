@@ -214,7 +214,7 @@ func (o *Outputs) tell() {
 	}
 }
 
-// Layout gives the displays as they are now.
+// Layout returns the displays as they are now.
 func (o *Outputs) Layout(ctx context.Context) (platform.Layout, error) {
 	if err := o.c.Sync(ctx); err != nil {
 		return platform.Layout{}, err
@@ -223,7 +223,7 @@ func (o *Outputs) Layout(ctx context.Context) (platform.Layout, error) {
 	return l, nil
 }
 
-// known gives the layout by what was told so far.
+// known returns the layout by what was told so far.
 func (o *Outputs) known() (platform.Layout, []place) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -287,7 +287,7 @@ func (o *Outputs) known() (platform.Layout, []place) {
 	return o.layout, o.places
 }
 
-// logical gives the compositor's place of a pixel; false if it is on no display.
+// logical returns the compositor's place of a pixel; false if it is on no display.
 func logical(places []place, p platform.Point) (x, y float64, ok bool) {
 	for _, at := range places {
 		if at.bounds.Has(p) {
@@ -300,7 +300,7 @@ func logical(places []place, p platform.Point) (x, y float64, ok bool) {
 	return 0, 0, false
 }
 
-// physical gives the pixels of an area in the compositor's units, by the display
+// physical returns the pixels of an area in the compositor's units, by the display
 // that holds its middle.
 func physical(places []place, r platform.Rect) platform.Rect {
 	mid := r.Center()

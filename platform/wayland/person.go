@@ -34,7 +34,7 @@ import (
 // Programs that make input by themselves (wtype, ydotool) count as persons.
 type Person struct {
 	c    *Conn
-	sway *sway // nil: the stop keys can not be had, nor whether a film is playing
+	sway *sway // nil: the stop keys cannot be had, nor whether a film is playing
 	seat *object
 
 	start func() error // asks for the seat's activity; sets idling

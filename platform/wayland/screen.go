@@ -27,7 +27,7 @@ type Screen struct {
 	//lint:ignore containedctx the life of the screen
 	over   context.Context // ends with Close
 	finish context.CancelFunc
-	out    chan platform.Rect // what Damage gives; nil if the compositor can not tell
+	out    chan platform.Rect // what Damage gives; nil if the compositor cannot tell
 	pump   sync.Once
 	pumps  sync.WaitGroup
 }
@@ -70,7 +70,7 @@ func NewScreen(ctx context.Context, outputs *Outputs) (*Screen, error) {
 	return s, nil
 }
 
-// Layout gives the displays as they are now.
+// Layout returns the displays as they are now.
 func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) { return s.outputs.Layout(ctx) }
 
 // buffer is memory that the compositor copies a display's pixels into.
@@ -312,7 +312,7 @@ func (s *Screen) grab(ctx context.Context, at place, part platform.Rect, cursor 
 	}
 }
 
-// turned gives the size that a display of a buffer's shape has for who looks at it.
+// turned returns the size that a display of a buffer's shape has for who looks at it.
 func turned(sh shape, transform int) [2]int {
 	if transform&1 != 0 {
 		return [2]int{sh.height, sh.width}
@@ -355,7 +355,7 @@ func unpack(dst []byte, pitch, width, height int, src []byte, sh shape, transfor
 	}
 }
 
-// untransform gives the place in the display's own buffer of a pixel of the image,
+// untransform returns the place in the display's own buffer of a pixel of the image,
 // width x height, that a person sees.
 func untransform(x, y, width, height, transform int) (bx, by int) {
 	switch transform {

@@ -22,7 +22,7 @@ type Places struct {
 	Logical []platform.Rect
 }
 
-// Places gives the displays as they are now, in both ways of counting.
+// Places returns the displays as they are now, in both ways of counting.
 func (o *Outputs) Places(ctx context.Context) (Places, error) {
 	if err := o.c.Sync(ctx); err != nil {
 		return Places{}, err
@@ -35,7 +35,7 @@ func (o *Outputs) Places(ctx context.Context) (Places, error) {
 	return all, nil
 }
 
-// Keycode gives the number that Linux has for a key of platform.KeyNames.
+// Keycode returns the number that Linux has for a key of platform.KeyNames.
 func Keycode(name string) (uint32, bool) {
 	code, ok := namedKeys[strings.ToLower(name)]
 	return code, ok
@@ -44,7 +44,7 @@ func Keycode(name string) (uint32, bool) {
 // maxMap bounds the map of a keyboard.
 const maxMap = 4 << 20
 
-// Runes gives the characters that the seat's keyboard makes, whichever of its
+// Runes returns the characters that the seat's keyboard makes, whichever of its
 // layouts is in force. A seat without a keyboard has none.
 func Runes(ctx context.Context, c *Conn) (map[rune]bool, error) {
 	if c.Offers(wlSeat.name) == 0 {
@@ -168,7 +168,7 @@ Uacute Ucircumflex Udiaeresis Yacute THORN ssharp agrave aacute acircumflex atil
 ediaeresis igrave iacute icircumflex idiaeresis eth ntilde ograve oacute ocircumflex otilde odiaeresis division oslash ugrave uacute
 ucircumflex udiaeresis yacute thorn ydiaeresis`)
 
-// runeOf gives the character of a name of X's; false for keys that make none and for
+// runeOf returns the character of a name of X's; false for keys that make none and for
 // names that are not known here, which then count as not to be had.
 func runeOf(name string) (rune, bool) {
 	if r, n := utf8.DecodeRuneInString(name); n == len(name) && n > 0 {

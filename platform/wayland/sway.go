@@ -37,7 +37,7 @@ const (
 	maxSwayReply = 16 << 20
 )
 
-// findSway gives the socket of the Sway that this session is; nil if it is none.
+// findSway returns the socket of the Sway that this session is; nil if it is none.
 func findSway(ctx context.Context, getenv func(string) string, runtime string) *sway {
 	candidates := []string{getenv("SWAYSOCK")}
 	if candidates[0] == "" {
@@ -247,7 +247,7 @@ func parseTree(reply []byte) ([]view, error) {
 	return slices.Concat(full, floating, tiled, hidden), nil
 }
 
-// inFocus gives children, the last used first.
+// inFocus returns children, the last used first.
 func inFocus(nodes []node, focus []int64) []*node {
 	var all []*node
 	for _, id := range focus {
@@ -281,7 +281,7 @@ func newView(n *node, floating, hidden bool) view {
 	return v
 }
 
-// app gives the name of the program.
+// app returns the name of the program.
 func (n *node) app() string {
 	if n.AppID == "" && n.X != nil {
 		return n.X.Class

@@ -22,7 +22,7 @@ import (
 // text that not every program takes; 0 is for nobody knows.
 func (in *Input) TellFocus(pid func(ctx context.Context) int) { in.focused = pid }
 
-// FocusedPID gives the process whose window has the keyboard; 0 if there is none, or
+// FocusedPID returns the process whose window has the keyboard; 0 if there is none, or
 // if the compositor does not tell.
 func (w *Windows) FocusedPID(ctx context.Context) int {
 	if w.sway == nil {

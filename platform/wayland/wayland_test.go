@@ -157,7 +157,7 @@ func TestDialSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A compositor of another family: each part that it can not give is refused with
+// A compositor of another family: each part that it cannot give is refused with
 // the protocol's name.
 func TestMissingProtocolsAreNamed(t *testing.T) {
 	d := desk.StartWeston(t)

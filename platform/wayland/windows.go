@@ -19,7 +19,7 @@ type WindowsOptions struct {
 	Options
 	// Getenv reads the environment that tells which session this is. Required.
 	Getenv func(name string) string
-	// Find gives the command of an installed application, and the folder that it
+	// Find returns the command of an installed application, and the folder that it
 	// asks to be started in. Required.
 	Find func(app string, args []string, getenv func(string) string) (argv []string, dir string, err error)
 }
@@ -37,8 +37,8 @@ type Windows struct {
 
 var _ platform.Windows = (*Windows)(nil)
 
-// NewWindows prepares the list, over the connection of outputs. An error is a *platform.MissingError that names the
-// protocol, or that of ctx.
+// NewWindows prepares the list, over the connection of outputs. An error is a
+// *platform.MissingError that names the protocol, or that of ctx.
 func NewWindows(ctx context.Context, o WindowsOptions, outputs *Outputs) (*Windows, error) {
 	w := &Windows{o: o, outputs: outputs, own: os.Getpid()}
 	if w.sway = findSway(ctx, o.Getenv, o.Runtime); w.sway != nil {
@@ -56,7 +56,7 @@ func NewWindows(ctx context.Context, o WindowsOptions, outputs *Outputs) (*Windo
 
 const swayRef = "sway:"
 
-// id gives Sway's number of a window.
+// id returns Sway's number of a window.
 func (w *Windows) id(ref string) (int64, error) {
 	digits, ok := strings.CutPrefix(ref, swayRef)
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -66,7 +66,7 @@ func (w *Windows) id(ref string) (int64, error) {
 	return n, nil
 }
 
-// List gives the windows, the topmost first. One that is on a workspace which is
+// List returns the windows, the topmost first. One that is on a workspace which is
 // not shown counts as minimized: it has to be activated to be seen.
 func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	if w.sway == nil {
@@ -88,7 +88,7 @@ func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	return list, nil
 }
 
-// Activate gives a window the keyboard, on whatever workspace it is.
+// Activate returns a window the keyboard, on whatever workspace it is.
 func (w *Windows) Activate(ctx context.Context, ref string) error {
 	if w.sway == nil {
 		return w.tops.do(ctx, ref, toplevelActivate)

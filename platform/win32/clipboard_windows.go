@@ -22,7 +22,7 @@ type Clipboard struct {
 	clear    *time.Timer
 }
 
-// NewClipboard gives a Clipboard. Close stops what it meant to clear later.
+// NewClipboard returns a Clipboard. Close stops what it meant to clear later.
 func NewClipboard() *Clipboard { return &Clipboard{} }
 
 const (
@@ -152,7 +152,7 @@ func (c *Clipboard) clearIn(after time.Duration, attempts int) {
 	c.clear = due
 }
 
-// Read gives the text on the clipboard.
+// Read returns the text on the clipboard.
 func (c *Clipboard) Read(ctx context.Context) (text string, err error) {
 	if is, _, _ := procIsFormatAvailable.Call(unicodeText); is == 0 {
 		return "", nil
@@ -164,7 +164,7 @@ func (c *Clipboard) Read(ctx context.Context) (text string, err error) {
 	return text, err
 }
 
-// held gives the text on the open clipboard.
+// held returns the text on the open clipboard.
 func held() (string, error) {
 	if is, _, _ := procIsFormatAvailable.Call(unicodeText); is == 0 {
 		return "", nil

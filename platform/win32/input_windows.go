@@ -48,7 +48,7 @@ type Input struct {
 	buttons map[platform.Button]bool
 }
 
-// NewInput gives an Input that holds nothing.
+// NewInput returns an Input that holds nothing.
 func NewInput() *Input {
 	return &Input{keys: map[string]key{}, buttons: map[platform.Button]bool{}}
 }
@@ -86,7 +86,7 @@ func sendKeys(in []keyInput) (int, error) {
 	return send(unsafe.Pointer(unsafe.SliceData(in)), len(in))
 }
 
-// Pointer gives where the pointer is.
+// Pointer returns where the pointer is.
 func (in *Input) Pointer(ctx context.Context) (platform.Point, error) {
 	if err := ctx.Err(); err != nil {
 		return platform.Point{}, err
@@ -212,7 +212,7 @@ func (in *Input) Key(ctx context.Context, name string, down bool) error {
 }
 
 // Type types text as characters, whatever the keyboard's layout. It fails before the
-// first one for text that can not be typed.
+// first one for text that cannot be typed.
 func (in *Input) Type(ctx context.Context, text string) (int, error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)

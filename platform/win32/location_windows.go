@@ -43,7 +43,7 @@ func (o object) ask(m int, args ...uintptr) uint32 {
 	return uint32(hr)
 }
 
-// as gives the object's interface of that ID; release it.
+// as returns the object's interface of that ID; release it.
 func (o object) as(id string) (object, uint32) {
 	if o == 0 {
 		return 0, resultNoInterface
@@ -54,7 +54,7 @@ func (o object) as(id string) (object, uint32) {
 	return to, uint32(hr)
 }
 
-// factory gives what makes objects of a class of Windows Runtime, by the interface
+// factory returns what makes objects of a class of Windows Runtime, by the interface
 // of that ID; release it. The thread is in an apartment.
 func factory(class, as string) (object, uint32) {
 	for _, p := range []*windows.LazyProc{procGetActivationFactory, procCreateString, procDeleteString} {
@@ -86,7 +86,7 @@ type Locator struct {
 
 var _ platform.Locator = (*Locator)(nil)
 
-// NewLocator gives a Locator; it asks for nothing yet.
+// NewLocator returns a Locator; it asks for nothing yet.
 func NewLocator() *Locator {
 	return &Locator{
 		calls:   make(chan struct{}, maxLocating),

@@ -114,7 +114,7 @@ func newFakeRuntime(t *testing.T) *fakeRuntime {
 	return f
 }
 
-// source gives a Locator that asks this service.
+// source returns a Locator that asks this service.
 func (f *fakeRuntime) source() *Locator {
 	l := NewLocator()
 	l.locator = func() (object, uint32) { return object(f.object("IActivationFactory", nil)), 0 }

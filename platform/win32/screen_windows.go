@@ -33,7 +33,7 @@ type Screen struct {
 	width, height   int
 }
 
-// NewScreen gives a Screen. Close frees what it keeps.
+// NewScreen returns a Screen. Close frees what it keeps.
 func NewScreen() *Screen { return &Screen{} }
 
 // monitors collects what the one callback is told, one enumeration at a time:
@@ -79,7 +79,7 @@ func scaleOf(monitor uintptr) float64 {
 	return float64(x) / 96
 }
 
-// Layout gives the displays.
+// Layout returns the displays.
 func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) {
 	if err := ctx.Err(); err != nil {
 		return platform.Layout{}, err

@@ -211,7 +211,7 @@ const (
 	controlWindow   = 50032
 )
 
-// role gives the word for what the element is.
+// role returns the word for what the element is.
 func (f *facts) role() string {
 	i := int(f.control) - firstControl
 	if i < 0 || i >= len(controlWords) {
@@ -232,7 +232,7 @@ func (f *facts) role() string {
 	return controlWords[i]
 }
 
-// states gives the words for how it is, sorted.
+// states returns the words for how it is, sorted.
 func (f *facts) states() []string {
 	role := f.role()
 	written := role == "textbox" || role == "combobox" || role == "spinbutton"
@@ -270,7 +270,7 @@ func (f *facts) states() []string {
 	return words
 }
 
-// actions gives the names of what it can do itself.
+// actions returns the names of what it can do itself.
 func (f *facts) actions() []string {
 	var names []string
 	opens := f.expands && f.expand != stateLeaf
@@ -290,7 +290,7 @@ func (f *facts) actions() []string {
 	return names
 }
 
-// shown gives what a field shows; nothing of a protected one.
+// shown returns what a field shows; nothing of a protected one.
 func (f *facts) shown() string {
 	switch {
 	case f.password:
@@ -309,7 +309,7 @@ const (
 	maxRef  = 512
 )
 
-// element gives it in the words of the seam.
+// element returns it in the words of the seam.
 func (f *facts) element(ref string, parent int, app, window string, full bool) platform.Element {
 	e := platform.Element{
 		Ref: ref, Parent: parent, Role: f.role(), Name: capabilities.Clip(strings.TrimSpace(f.name), maxText), Description: capabilities.Clip(f.help, maxText),
@@ -373,7 +373,7 @@ const (
 	resultLater        = 0x8001010A // RPC_E_SERVERCALL_RETRYLATER
 )
 
-// resultError gives the condition for a result; nil for a good one.
+// resultError returns the condition for a result; nil for a good one.
 func resultError(what string, hr uint32) error {
 	switch {
 	case hr < 0x80000000:
@@ -394,7 +394,7 @@ type ResultError struct {
 	Result uint32 // its HRESULT
 }
 
-// Error gives the text.
+// Error returns the text.
 func (e *ResultError) Error() string {
 	return "win32: " + e.What + " answered 0x" + strings.ToUpper(strconv.FormatUint(uint64(e.Result), 16))
 }

@@ -16,7 +16,7 @@ import (
 //go:embed testdata/uia-order.txt
 var documentedOrder string
 
-// order gives the documented order of the interfaces' methods.
+// order returns the documented order of the interfaces' methods.
 func order(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

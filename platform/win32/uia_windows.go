@@ -262,7 +262,7 @@ func releaseAll(all []object) {
 	}
 }
 
-// take gives the element of a ref; release it.
+// take returns the element of a ref; release it.
 func (a *Accessibility) take(ref string) (entry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

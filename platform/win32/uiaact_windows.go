@@ -316,7 +316,7 @@ func (a *Accessibility) Number(ctx context.Context, ref string) (value, least, m
 	return n[0], n[1], n[2], n[3], nil
 }
 
-// Focus gives an element the keyboard.
+// Focus returns an element the keyboard.
 func (a *Accessibility) Focus(ctx context.Context, ref string) error {
 	return a.with(ctx, ref, func(e entry) error { return e.element.call(elementSetFocus) })
 }

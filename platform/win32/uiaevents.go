@@ -12,7 +12,7 @@ const (
 	objectCursor = -9
 )
 
-// eventKind gives the kind of a platform.ElementEvent; "" for what nobody waits
+// eventKind returns the kind of a platform.ElementEvent; "" for what nobody waits
 // for.
 func eventKind(event uint32, object int32) string {
 	if object == objectCaret || object == objectCursor {
@@ -33,7 +33,7 @@ func eventKind(event uint32, object int32) string {
 	return "changed"
 }
 
-// hand gives an event to a receiver; one that does not keep up gets a single
+// hand returns an event to a receiver; one that does not keep up gets a single
 // event for the oldest of those it has not received.
 func hand(c chan platform.ElementEvent, e platform.ElementEvent) {
 	select {

@@ -182,7 +182,7 @@ func fill(address uintptr, v any) uintptr {
 	return write(address, out)
 }
 
-// sibling gives what comes after n.
+// sibling returns what comes after n.
 func (n *fakeNode) sibling() *fakeNode {
 	if n.parent == nil {
 		return nil

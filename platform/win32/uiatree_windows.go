@@ -249,7 +249,7 @@ func (a *Accessibility) below(ctx context.Context, q platform.TreeQuery) (platfo
 	return tree, nil
 }
 
-// look gives what is known about a ref, without its element.
+// look returns what is known about a ref, without its element.
 func (a *Accessibility) look(ref string) (entry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

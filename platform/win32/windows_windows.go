@@ -55,7 +55,7 @@ var listCallback = sync.OnceValue(func() uintptr {
 // maxWindows bounds a list: a program can open as many as it likes.
 const maxWindows = 4096
 
-// topLevels gives every window that is in none, the top one first.
+// topLevels returns every window that is in none, the top one first.
 func topLevels() ([]windows.HWND, error) {
 	listing.Lock()
 	defer listing.Unlock()
@@ -66,7 +66,7 @@ func topLevels() ([]windows.HWND, error) {
 	return listing.found, nil
 }
 
-// List gives the windows that a person could see, the top one first.
+// List returns the windows that a person could see, the top one first.
 func (Windows) List(ctx context.Context) ([]platform.Window, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ var ownProperty = sync.OnceValue(func() *uint16 {
 	return name
 })
 
-// frameOf gives a window as it is seen, without the frame that Windows draws
+// frameOf returns a window as it is seen, without the frame that Windows draws
 // around it for the mouse, and its content.
 func frameOf(h windows.HWND) (bounds, content platform.Rect) {
 	var r rect

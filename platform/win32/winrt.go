@@ -97,7 +97,7 @@ const (
 	resultWaitedLong  = 0x80070102 // WAIT_TIMEOUT
 )
 
-// locationError gives what an answer of the location service means; nil for a good
+// locationError returns what an answer of the location service means; nil for a good
 // one.
 func locationError(what string, hr uint32) error {
 	switch hr {
@@ -119,7 +119,7 @@ func locationError(what string, hr uint32) error {
 	return &ResultError{What: what, Result: hr}
 }
 
-// statusError gives what a PositionStatus is in the way of a position; nil if it is
+// statusError returns what a PositionStatus is in the way of a position; nil if it is
 // not.
 func statusError(status int32) error {
 	switch status {
@@ -133,7 +133,7 @@ func statusError(status int32) error {
 	return nil
 }
 
-// accessError gives what a DeviceAccessStatus is in the way of a position; nil if it
+// accessError returns what a DeviceAccessStatus is in the way of a position; nil if it
 // is not: of an unspecified one Windows asks the person.
 func accessError(status int32) error {
 	if status == accessDeniedByPerson || status == accessDeniedBySystem {
@@ -166,10 +166,10 @@ func moment(units int64) time.Time {
 	return time.Unix(units/perSecond-from1601, units%perSecond*100)
 }
 
-// span gives a TimeSpan, in units of 100 ns; at least 0.
+// span returns a TimeSpan, in units of 100 ns; at least 0.
 func span(d time.Duration) int64 { return int64(max(d, 0) / (100 * time.Nanosecond)) }
 
-// known gives a number that a source may leave out.
+// known returns a number that a source may leave out.
 func known(f float64, ok bool) *float64 {
 	if !ok || math.IsNaN(f) {
 		return nil

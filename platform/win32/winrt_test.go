@@ -15,7 +15,7 @@ import (
 //go:embed testdata/winrt-order.txt
 var documentedRuntime string
 
-// runtimeOrder gives the documented order of the interfaces' methods, and their IDs.
+// runtimeOrder returns the documented order of the interfaces' methods, and their IDs.
 func runtimeOrder(t *testing.T) (order map[string][]string, ids map[string]string) {
 	t.Helper()
 	order, ids = map[string][]string{}, map[string]string{}

@@ -131,7 +131,7 @@ func (w *Windows) Place(ctx context.Context, ref string, to platform.Rect) error
 	}, func(f *facts) (bool, error) { return f.bounds() == to, nil })
 }
 
-// placing gives, for a window whose bounds shall be to, where the manager's frame
+// placing returns, for a window whose bounds shall be to, where the manager's frame
 // begins and how large the window in it is.
 func (w *Windows) placing(f *facts, to platform.Rect) (outer, inner platform.Rect) {
 	if len(f.shadow) == 4 {
@@ -388,7 +388,7 @@ func (h *hearing) drop(id xproto.Window) {
 	delete(h.heard, id)
 }
 
-// add gives those that are new.
+// add returns those that are new.
 func (h *hearing) add(all []xproto.Window) (fresh []xproto.Window) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -88,7 +88,7 @@ func (e *foreignError) Error() string {
 	return "it runs as another account (uid " + strconv.FormatUint(uint64(e.uid), 10) + ")"
 }
 
-// ours gives an error unless the server at the other end runs as root, as this process, or
+// ours returns an error unless the server at the other end runs as root, as this process, or
 // as the owner of the authority file, who knows the cookie already.
 func ours(c *net.UnixConn, authority string) error {
 	uid, err := peer(c)

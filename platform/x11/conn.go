@@ -159,7 +159,7 @@ func (c *Conn) drain() {
 	}
 }
 
-// Root gives the root window.
+// Root returns the root window.
 func (c *Conn) Root() xproto.Window { return c.Screen.Root }
 
 // Lost is closed when the connection has ended.
@@ -359,7 +359,7 @@ func (c *Conn) Extension(_ context.Context, name string) (Extension, error) {
 	return e, nil
 }
 
-// Atom gives the number of a name.
+// Atom returns the number of a name.
 func (c *Conn) Atom(ctx context.Context, name string) (xproto.Atom, error) {
 	c.mu.Lock()
 	a, ok := c.atoms[name]
@@ -383,7 +383,7 @@ func (c *Conn) Atom(ctx context.Context, name string) (xproto.Atom, error) {
 // maxAtoms bounds the names that are remembered: any client can make more.
 const maxAtoms = 4096
 
-// AtomName gives the name of a number.
+// AtomName returns the name of a number.
 func (c *Conn) AtomName(ctx context.Context, a xproto.Atom) (string, error) {
 	c.mu.Lock()
 	name, ok := c.names[a]

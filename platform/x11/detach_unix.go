@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// detach gives a program a session of its own: what ends this one's does not
+// detach returns a program a session of its own: what ends this one's does not
 // reach it.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -155,7 +155,7 @@ const (
 	stateIconic    = 3
 )
 
-// around gives r with borders of left, right, top, bottom.
+// around returns r with borders of left, right, top, bottom.
 func around(r platform.Rect, b []uint32, sign int) platform.Rect {
 	if len(b) != 4 {
 		return r
@@ -283,7 +283,7 @@ func processName(pid int) string {
 }
 
 // hasRes tells whether the server knows the process behind a window: what it says
-// can not be made up, as a property can.
+// cannot be made up, as a property can.
 func (w *Windows) hasRes(ctx context.Context) (bool, error) {
 	e, err := w.c.Extension(ctx, "X-Resource")
 	if err != nil || !e.Present {

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Grab gives the pixels of area in pix, without a copy where that was lent. What of area
+// Grab returns the pixels of area in pix, without a copy where that was lent. What of area
 // is not on the screen is black: the screen may shrink at any time.
 func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix []byte) error {
 	if area.Empty() || len(pix) < area.Width*area.Height*4 {
@@ -113,7 +113,7 @@ func (s *Screen) drawCursor(ctx context.Context, area platform.Rect, pix []byte)
 	return nil
 }
 
-// pointer gives the pointer's image and where it is; nil if there is none.
+// pointer returns the pointer's image and where it is; nil if there is none.
 func (s *Screen) pointer(ctx context.Context) (*xfixes.GetCursorImageReply, platform.Rect, error) {
 	cur, err := Ask(ctx, s.c, func() (*xfixes.GetCursorImageReply, error) { return xfixes.GetCursorImage(s.c.X).Reply() })
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Screen) pointer(ctx context.Context) (*xfixes.GetCursorImageReply, plat
 	return cur, platform.Rect{X: int(cur.X) - int(cur.Xhot), Y: int(cur.Y) - int(cur.Yhot), Width: int(cur.Width), Height: int(cur.Height)}, nil
 }
 
-// Pointed gives the area that the pointer's image covers now, and a number that changes
+// Pointed returns the area that the pointer's image covers now, and a number that changes
 // with the image.
 func (s *Screen) Pointed(ctx context.Context) (platform.Rect, uint32, error) {
 	if !s.cursor {
@@ -138,5 +138,5 @@ func (s *Screen) Pointed(ctx context.Context) (platform.Rect, uint32, error) {
 	return at, cur.CursorSerial, nil
 }
 
-// Drawn gives the same of the pointer as the last Grab drew it.
+// Drawn returns the same of the pointer as the last Grab drew it.
 func (s *Screen) Drawn() (platform.Rect, uint32) { return s.drawnAt, s.drawnImage }

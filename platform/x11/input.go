@@ -292,7 +292,7 @@ func (in *Input) lift(ctx context.Context, codes []byte) error {
 	})
 }
 
-// keyFor gives the keys to press for one of syms, the last of them its own.
+// keyFor returns the keys to press for one of syms, the last of them its own.
 func (in *Input) keyFor(ctx context.Context, syms []uint32, char bool) ([]byte, error) {
 	if err := in.learn(ctx); err != nil {
 		return nil, err

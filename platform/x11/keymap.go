@@ -171,7 +171,7 @@ func bound(sym uint32) keyInfo {
 	return keyInfo{types: [4]byte{twoLevels}, groups: 1, width: 2, syms: []uint32{sym, sym}}
 }
 
-// group gives the group of k that counts where the keyboard's is g; false for a
+// group returns the group of k that counts where the keyboard's is g; false for a
 // key without any.
 func (k *keyInfo) group(g byte) (byte, bool) {
 	n := k.groups & 0xf
@@ -193,7 +193,7 @@ func (k *keyInfo) group(g byte) (byte, bool) {
 	return g % n, true
 }
 
-// sym gives what a key makes in a group with these modifiers; 0 for nothing.
+// sym returns what a key makes in a group with these modifiers; 0 for nothing.
 func (m *keymap) sym(code, group, mods byte) uint32 {
 	k := &m.keys[code]
 	g, ok := k.group(group)
@@ -247,7 +247,7 @@ type stroke struct {
 	mods []byte // keys to hold, in the order of pressing
 }
 
-// modifierKey gives a key that holds a level modifier, and the bit it sets.
+// modifierKey returns a key that holds a level modifier, and the bit it sets.
 func (m *keymap) modifierKey(syms ...uint32) (code, bit byte) {
 	for _, sym := range syms {
 		for c := int(m.first); c <= int(m.last); c++ {

@@ -37,7 +37,7 @@ var namedKeys = map[string][]uint32{
 	"shift": {symShift, symShiftRight}, "space": {0x20}, "tab": {symTab},
 }
 
-// symsOfName gives the keysyms that a key's name stands for, and whether it is a
+// symsOfName returns the keysyms that a key's name stands for, and whether it is a
 // character, whose key may need modifiers to make it.
 func symsOfName(name string) (syms []uint32, char bool, err error) {
 	if r, n := utf8.DecodeRuneInString(name); n == len(name) && n > 0 {
@@ -53,7 +53,7 @@ func symsOfName(name string) (syms []uint32, char bool, err error) {
 	return syms, false, nil
 }
 
-// symOfRune gives the keysym that every program reads as r: Latin-1 stands for
+// symOfRune returns the keysym that every program reads as r: Latin-1 stands for
 // itself, the rest is Unicode's own range. Line breaks and tabs are keys; other
 // control characters have none.
 func symOfRune(r rune) (uint32, bool) {
@@ -70,7 +70,7 @@ func symOfRune(r rune) (uint32, bool) {
 	return 0, false
 }
 
-// runeOfSym gives the character that programs read from a keysym; false if none.
+// runeOfSym returns the character that programs read from a keysym; false if none.
 func runeOfSym(sym uint32) (rune, bool) {
 	switch {
 	case sym >= 0x20 && sym < 0x7f, sym >= 0xa0 && sym <= 0xff:

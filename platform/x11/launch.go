@@ -46,7 +46,7 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	return cmd.Process.Pid, nil
 }
 
-// Find gives the command of an application, and the folder that it asks to be
+// Find returns the command of an application, and the folder that it asks to be
 // started in ("" for none). An error is a *platform.MissingError.
 func Find(app string, args []string, getenv func(string) string) (argv []string, dir string, err error) {
 	unknown := &platform.MissingError{What: fmt.Sprintf("No application here is called %q.", app),
@@ -363,7 +363,7 @@ func findTerminal(getenv func(string) string) (string, error) {
 	return "", &platform.MissingError{What: "The application runs in a terminal, and there is none.", Fix: "Install one, such as xterm."}
 }
 
-// nearest gives up to five names that hold what was asked for.
+// nearest returns up to five names that hold what was asked for.
 func nearest(entries []*entry, app string) []string {
 	var near []string
 	for _, e := range entries {

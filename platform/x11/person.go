@@ -84,7 +84,7 @@ const (
 )
 
 // NewPerson connects to the display. An error is a *platform.MissingError if the
-// server can not tell a person's events from a program's, or that of ctx.
+// server cannot tell a person's events from a program's, or that of ctx.
 func NewPerson(ctx context.Context, o Options) (*Person, error) {
 	c, err := Dial(ctx, o)
 	if err != nil {

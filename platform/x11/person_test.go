@@ -107,7 +107,7 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// A server that can not tell says so.
+// A server that cannot tell says so.
 func TestPersonWithoutXInput(t *testing.T) {
 	numbers, err := deviceNumbers(make([]byte, 32))
 	if len(numbers) != 0 || err != nil {

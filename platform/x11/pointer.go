@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Pointer gives the pointer's place.
+// Pointer returns the pointer's place.
 func (in *Input) Pointer(ctx context.Context) (platform.Point, error) {
 	r, err := in.query(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (in *Input) Behind(ctx context.Context) (took time.Duration, err error) {
 	return took, err
 }
 
-// under gives the innermost window under the pointer; the root if there is none.
+// under returns the innermost window under the pointer; the root if there is none.
 func (in *Input) under(ctx context.Context) (xproto.Window, error) {
 	w := in.conn.Root()
 	for range 32 {
@@ -157,7 +157,7 @@ var logical = map[platform.Button]byte{
 	platform.ButtonLeft: 1, platform.ButtonMiddle: 2, platform.ButtonRight: 3, platform.ButtonBack: 8, platform.ButtonForward: 9,
 }
 
-// physical gives the button that does what number stands for: they differ where a
+// physical returns the button that does what number stands for: they differ where a
 // person swapped them. The server is asked each time: it tells of a swap, too, but
 // nobody knows when that is read.
 func (in *Input) physical(ctx context.Context, number byte) (byte, error) {

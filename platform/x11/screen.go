@@ -24,12 +24,12 @@ type Screen struct {
 	format pixelFormat
 	randr  bool          // monitors can be asked for
 	cursor bool          // the pointer's image can be asked for
-	damage damage.Damage // what the server collects it in; 0 if it can not tell
+	damage damage.Damage // what the server collects it in; 0 if it cannot tell
 	region xfixes.Region
 
 	fetching chan struct{}      // cap 1: taken by whoever fetches damage
 	wake     chan struct{}      // cap 1: damage or a new layout was announced
-	out      chan platform.Rect // what Damage gives; nil if the server can not tell
+	out      chan platform.Rect // what Damage gives; nil if the server cannot tell
 	stop     chan struct{}      // closed by Close
 	end      func()             // removes the hook
 	pump     sync.Once
@@ -197,7 +197,7 @@ func (s *Screen) watchDamage(ctx context.Context) error {
 	})
 }
 
-// Layout gives the displays as they are now. RandR's monitors are what a person
+// Layout returns the displays as they are now. RandR's monitors are what a person
 // sees as one screen: outputs, or parts and groups of them that the user defined.
 func (s *Screen) Layout(ctx context.Context) (platform.Layout, error) {
 	if err := s.c.Sync(ctx); err != nil { // announcements made before the call have arrived
@@ -213,11 +213,11 @@ func (s *Screen) doubt() {
 	s.mu.Unlock()
 }
 
-// Known gives the layout as it was when the server last answered: what it announced
+// Known returns the layout as it was when the server last answered: what it announced
 // before has arrived by then.
 func (s *Screen) Known(ctx context.Context) (platform.Layout, error) { return s.known(ctx) }
 
-// known gives the layout by the announcements that have arrived. It counts as read
+// known returns the layout by the announcements that have arrived. It counts as read
 // only once it is: the bus and who delivers damage ask side by side, and neither may
 // be given the old one while the other still reads.
 func (s *Screen) known(ctx context.Context) (platform.Layout, error) {
@@ -363,7 +363,7 @@ func (s *Screen) deliver() {
 	}
 }
 
-// Changed gives the areas that were painted since it was last called, up to the
+// Changed returns the areas that were painted since it was last called, up to the
 // moment of this call, and whether the layout changed. It and Damage each tell
 // everything.
 func (s *Screen) Changed(ctx context.Context) (areas []platform.Rect, layout bool, err error) {

@@ -160,14 +160,14 @@ func (s *server) now(ctx context.Context, w xproto.Window) (xproto.Timestamp, er
 	return 0, s.conn.Sync(ctx)
 }
 
-// held gives what the clipboard holds while it is ours; nil: it is not.
+// held returns what the clipboard holds while it is ours; nil: it is not.
 func (s *server) held() *holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.holding
 }
 
-// disown gives the clipboard up if it is ours with h, and tells whether it was. The
+// disown returns the clipboard up if it is ours with h, and tells whether it was. The
 // time is that of the taking: the server ignores it if somebody took it since.
 func (s *server) disown(ctx context.Context, h *holding) (bool, error) {
 	s.mu.Lock()
@@ -286,7 +286,7 @@ func (s *server) multipleLocked(h *holding, to xproto.Window, property xproto.At
 	return true
 }
 
-// putLocked gives text, in pieces if it is large.
+// putLocked returns text, in pieces if it is large.
 func (s *server) putLocked(to xproto.Window, property, kind xproto.Atom, b []byte) {
 	c := s.conn
 	if len(b) <= s.piece {
@@ -308,7 +308,7 @@ func (s *server) putLocked(to xproto.Window, property, kind xproto.Atom, b []byt
 	xproto.ChangeProperty(c.X, xproto.PropModeReplace, to, property, s.atoms.incr, 32, 1, size)
 }
 
-// next gives a reader its next piece.
+// next returns a reader its next piece.
 func (s *server) next(t transfer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +363,7 @@ func (s *server) close() {
 	<-s.done
 }
 
-// latin1 gives text in Latin-1, if that has all of it.
+// latin1 returns text in Latin-1, if that has all of it.
 func latin1(text string) (b []byte, ok bool) {
 	for _, r := range text {
 		if r > 0xff {

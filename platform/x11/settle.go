@@ -55,10 +55,10 @@ type program struct {
 	quiet   bool          // it answers nothing
 }
 
-// Bounds of waiting for a program: until it is called hung, until one that is
-// only asked to keep up is let be, until a gesture asks that one again, until one that never answered is taken for one
-// that never will, and the grace that such a one gets. The grace is for programs
-// that translate a key when they read it; it can not be shown to suffice.
+// Bounds of waiting for a program: until it is called hung, until one that is only asked to keep
+// up is let be, until a gesture asks that one again, until one that never answered is taken for
+// one that never will, and the grace that such a one gets. The grace is for programs that
+// translate a key when they read it; it cannot be shown to suffice.
 const (
 	hungAfter  = 10 * time.Second
 	askedAfter = 500 * time.Millisecond
@@ -113,7 +113,7 @@ func (s *settler) answered(e Event) {
 	}
 }
 
-// of gives what is known of the program that w belongs to, and looks for the
+// of returns what is known of the program that w belongs to, and looks for the
 // window of it that answers.
 func (s *settler) of(ctx context.Context, w xproto.Window) (*program, error) {
 	id := uint32(w) &^ s.conn.Setup.ResourceIdMask

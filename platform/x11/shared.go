@@ -49,7 +49,7 @@ func newShared(ctx context.Context, c *Conn) (*shared, error) {
 	return &shared{c: c, off: !e.Present || !c.wire.local()}, nil
 }
 
-// Lend gives memory of size bytes that Grab fills without a copy, as long as the rows of
+// Lend returns memory of size bytes that Grab fills without a copy, as long as the rows of
 // the image are whole and the server's pixels like ours; nil if there is none to give.
 // back may be called from any goroutine, once; until then the memory stays, whatever
 // becomes of s and the server.
@@ -61,10 +61,10 @@ func (s *Screen) Lend(ctx context.Context, size int) (pix []byte, back func()) {
 	return g.mem[:size:size], func() { s.shm.give(g) }
 }
 
-// Trim gives the memory that is not lent back to the system.
+// Trim returns the memory that is not lent back to the system.
 func (s *Screen) Trim() { s.shm.remove(func(*segment) bool { return true }) }
 
-// of gives the segment that is lent and that pix is the beginning of; nil for other memory.
+// of returns the segment that is lent and that pix is the beginning of; nil for other memory.
 func (s *shared) of(pix []byte) *segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *shared) of(pix []byte) *segment {
 	return nil
 }
 
-// take gives a segment of at least size bytes; nil if there is none, or would be too many
+// take returns a segment of at least size bytes; nil if there is none, or would be too many
 // of them. must says that it is given back at once: for that there is always room.
 func (s *shared) take(ctx context.Context, size int, must bool) *segment {
 	if s.off {
@@ -184,7 +184,7 @@ func (s *shared) attachID(ctx context.Context, size int) (*segment, error) {
 	return s.attach(ctx, mem, unmap, func(seg shm.Seg) error { return shm.AttachChecked(s.c.X, seg, uint32(id), false).Check() })
 }
 
-// attach gives a segment that is lent.
+// attach returns a segment that is lent.
 func (s *shared) attach(ctx context.Context, mem []byte, unmap func(), request func(shm.Seg) error) (*segment, error) {
 	id, err := shm.NewSegId(s.c.X)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// lend gives memory for area, and its pixels as they are now.
+// lend returns memory for area, and its pixels as they are now.
 func lend(t testing.TB, s *Screen, area platform.Rect) (pix []byte, back func()) {
 	t.Helper()
 	pix, back = s.Lend(within(t), area.Width*area.Height*4)

@@ -79,7 +79,7 @@ func newSpareKeys(ctx context.Context, c *Conn, xkb byte) (*spareKeys, error) {
 	})
 }
 
-// xtestKeyboard gives XTEST's keyboard, or xkbCoreKeyboard if the server has none that
+// xtestKeyboard returns XTEST's keyboard, or xkbCoreKeyboard if the server has none that
 // can be told of by itself. Of the devices that a server makes before all others it is
 // the last: after the mouse and the keyboard of the screen, and XTEST's mouse.
 func (c *Conn) xtestKeyboard(ctx context.Context, xkb byte) (uint16, error) {
@@ -101,7 +101,7 @@ func (c *Conn) xtestKeyboard(ctx context.Context, xkb byte) (uint16, error) {
 	return fourth, nil
 }
 
-// read gives the keyboard that presses of ours are made on.
+// read returns the keyboard that presses of ours are made on.
 func (s *spareKeys) read(ctx context.Context) (*keymap, error) {
 	return s.conn.xkbMap(ctx, s.xkb, s.device)
 }
@@ -169,7 +169,7 @@ func (s *spareKeys) heal(ctx context.Context) error {
 	return c.Sync(ctx)
 }
 
-// set gives keys their meanings; 0 takes it away.
+// set returns keys their meanings; 0 takes it away.
 func (s *spareKeys) set(ctx context.Context, syms map[byte]uint32) error {
 	if len(syms) == 0 {
 		return nil
@@ -246,7 +246,7 @@ func (s *spareKeys) survey(keys *keymap) {
 	}
 }
 
-// find gives the key that makes sym, if one does.
+// find returns the key that makes sym, if one does.
 func (s *spareKeys) find(sym uint32) (byte, bool) {
 	for code, have := range s.bound {
 		if have == sym {
@@ -267,7 +267,7 @@ func (s *spareKeys) room(keep map[byte]bool) int {
 	return n
 }
 
-// bind gives keys to those of wanted that have none; keys in keep stay as they are.
+// bind returns keys to those of wanted that have none; keys in keep stay as they are.
 // Unless it is fresh, the caller knows that every program has come by the presses
 // so far.
 func (s *spareKeys) bind(ctx context.Context, wanted []uint32, keep map[byte]bool) error {

@@ -31,7 +31,7 @@ const heldWait = 1500 * time.Millisecond
 // undoLocks are the locked modifiers that change what is typed.
 const undoLocks = modShift | modLock | modControl | modAlt | modSuper
 
-// Type types text. It fails before the first key for text that can not be typed.
+// Type types text. It fails before the first key for text that cannot be typed.
 func (in *Input) Type(ctx context.Context, text string) (int, error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("the text is not valid UTF-8: %w", platform.ErrUntypable)
@@ -181,7 +181,7 @@ func (in *Input) ready(ctx context.Context) (keyboardState, error) {
 	}
 }
 
-// target gives the window that gets the keys.
+// target returns the window that gets the keys.
 func (in *Input) target(ctx context.Context) (xproto.Window, error) {
 	r, err := Ask(ctx, in.conn, func() (*xproto.GetInputFocusReply, error) { return xproto.GetInputFocus(in.conn.X).Reply() })
 	if err != nil {
@@ -208,7 +208,7 @@ func (in *Input) focus(ctx context.Context, w xproto.Window) (xproto.Window, err
 	return w, nil
 }
 
-// lend gives spare keys to what the keyboard lacks, and returns when the program
+// lend returns spare keys to what the keyboard lacks, and returns when the program
 // of target knows.
 func (in *Input) lend(ctx context.Context, target xproto.Window, syms []uint32) error {
 	missing := slices.ContainsFunc(syms, func(sym uint32) bool { _, ok := in.spare.find(sym); return !ok })

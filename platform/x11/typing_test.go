@@ -29,7 +29,7 @@ func openInput(t testing.TB, d *desk.Desk) *Input {
 const sixLanguages = "The quick brown fox; Zwölf Boxkämpfer jagen Viktor; Съешь же ещё этих мягких булок; " +
 	"Ξεσκεπάζω την ψυχοφθόρα; いろはにほへと 色は匂へど; 視野無限廣 窗外有藍天; ¿Qué? «Ça» — naïve €5 ½ 😀👩‍🚀"
 
-// han gives n characters that no keyboard has, hardly one twice.
+// han returns n characters that no keyboard has, hardly one twice.
 func han(n int) string {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	var b strings.Builder
@@ -85,7 +85,7 @@ var typists = []typist{
 	}},
 }
 
-// numbered gives the text whose characters a title tells by number.
+// numbered returns the text whose characters a title tells by number.
 func numbered(title string) string {
 	_, list, _ := strings.Cut(title, "=")
 	var b strings.Builder
@@ -157,7 +157,7 @@ func TestTypeArrives(t *testing.T) {
 	}
 }
 
-// Text that can not be typed is refused before the first key.
+// Text that cannot be typed is refused before the first key.
 func TestTypeRefuses(t *testing.T) {
 	d := bare(t, "640x480")
 	in := openInput(t, d)

@@ -65,7 +65,7 @@ const refPrefix = "x11:0x"
 
 func refOf(w xproto.Window) string { return refPrefix + strconv.FormatUint(uint64(w), 16) }
 
-// parseRef gives the window of a ref; one that is none names no window.
+// parseRef returns the window of a ref; one that is none names no window.
 func parseRef(ref string) (xproto.Window, error) {
 	hex, ok := strings.CutPrefix(ref, refPrefix)
 	n, err := strconv.ParseUint(hex, 16, 32)
@@ -157,7 +157,7 @@ func (w *Windows) order(ctx context.Context, managed bool) ([]xproto.Window, err
 
 const maxWindows = 2000
 
-// List gives the windows, the topmost first. One that is on another workspace
+// List returns the windows, the topmost first. One that is on another workspace
 // counts as minimized: it has to be activated to be seen.
 func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	managed, err := w.manager(ctx)
@@ -197,7 +197,7 @@ func (w *Windows) List(ctx context.Context) ([]platform.Window, error) {
 	}
 }
 
-// focused gives the active window, or without a manager the one with the focus.
+// focused returns the active window, or without a manager the one with the focus.
 func (w *Windows) focused(ctx context.Context, managed bool, order []xproto.Window) (xproto.Window, error) {
 	if managed {
 		ids, err := w.cards(ctx, w.c.Root(), w.atom.active)

@@ -10,7 +10,7 @@ import (
 	"github.com/jezek/xgb/xproto"
 )
 
-// wire stands between xgb and the socket, for what xgb can not do itself:
+// wire stands between xgb and the socket, for what xgb cannot do itself:
 //
 //   - authentication with a file and display of our choice;
 //   - passing a descriptor along with a request (shared memory);
@@ -83,7 +83,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), writeWithFd(w.Conn.(*net.UnixConn), p, fd)
 }
 
-// Read gives xgb the setup, replies and errors, and keeps the events.
+// Read returns xgb the setup, replies and errors, and keeps the events.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		if len(w.rest) > 0 {

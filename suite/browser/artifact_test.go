@@ -213,7 +213,7 @@ func (c *talker) read(r *mcp.CallToolResult, into any) {
 	}
 }
 
-// link gives the one file that a result links to; it must not hold the bytes, too.
+// link returns the one file that a result links to; it must not hold the bytes, too.
 func (c *talker) link(r *mcp.CallToolResult) *mcp.ResourceLink {
 	c.t.Helper()
 	var link *mcp.ResourceLink

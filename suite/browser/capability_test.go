@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(script.Unwatched()), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// freePorts gives two addresses and who listens on them: a port that is let go may
+// freePorts returns two addresses and who listens on them: a port that is let go may
 // be somebody else's when it is wanted.
 func freePorts(t testing.TB) (pages [2]string, open func(addr string) (net.Listener, error)) {
 	held := map[string]net.Listener{}

@@ -35,7 +35,7 @@ func (r *run) eval(expression string) any {
 	return r.valueOf(expression, r.Call("evaluate", with("expression", expression)))
 }
 
-// valueOf gives what an evaluate came to.
+// valueOf returns what an evaluate came to.
 func (r *run) valueOf(expression string, c *suite.Call) any {
 	if c.Code != "" {
 		r.Fail("evaluate %s: %s", capabilities.Brief(expression, 200), c.End())

@@ -19,7 +19,7 @@ func keep(name string, words ...string) step {
 	return func(r *run) { r.refs[name] = r.ref(words) }
 }
 
-// refOf gives the line with all the words, and its ref.
+// refOf returns the line with all the words, and its ref.
 func refOf(outline string, words []string) (line, ref string) {
 	for line := range strings.SplitSeq(outline, "\n") {
 		if !suite.HoldsAll(line, words) {

@@ -33,7 +33,7 @@ type visits struct {
 	changed chan struct{} // closed at the next visit
 }
 
-// visit is one request. Its fields are what pages can not fake to themselves.
+// visit is one request. Its fields are what pages cannot fake to themselves.
 type visit struct {
 	Origin, Method, Path, Query, Body string
 	Header                            http.Header
@@ -204,7 +204,7 @@ func socket(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, rw) // until the other side has closed, too
 }
 
-// matching gives the visits to a path, and what is closed at the next one.
+// matching returns the visits to a path, and what is closed at the next one.
 func (v *visits) matching(path string) ([]visit, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -123,7 +123,7 @@ func contextWithin(ctx context.Context, ms int) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 }
 
-// majors gives the main version numbers in a text, as "Chrome/156" has them.
+// majors returns the main version numbers in a text, as "Chrome/156" has them.
 func majors(text string) []string {
 	var all []string
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '/' }) {

@@ -145,7 +145,7 @@ type worker struct {
 	shared int // behaviours that the present browser has seen; maxShared: let none see it
 }
 
-// lane gives the worker's conversation of that name, opened at its first use.
+// lane returns the worker's conversation of that name, opened at its first use.
 func (w *worker) lane(ctx context.Context, name string) (*suite.Lane, error) {
 	if l := w.open[name]; l != nil {
 		return l, nil
@@ -158,7 +158,7 @@ func (w *worker) lane(ctx context.Context, name string) (*suite.Lane, error) {
 }
 
 // clear closes the browser of every conversation: what comes next starts with
-// nothing. A conversation that can not be cleared is given up.
+// nothing. A conversation that cannot be cleared is given up.
 func (w *worker) clear(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()

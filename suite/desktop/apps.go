@@ -50,8 +50,8 @@ func editors(kind string) []Program {
 	return nil
 }
 
-// launch starts a program and waits for a window with that text in its title. It is
-// ended behind the behaviour. launch tells whether the program is installed; its process is then kept as {pid}.
+// launch starts a program and waits for a window with that text in its title. It is ended behind
+// the behaviour. launch tells whether the program is installed; its process is then kept as {pid}.
 func (r *run) launch(program Program, title string) bool {
 	args := make([]any, len(program.Args))
 	for i, a := range program.Args {

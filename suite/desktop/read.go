@@ -106,7 +106,7 @@ func snapshots() []*behaviour {
 	}
 }
 
-// refIn gives the ref on the line of an outline that holds a text.
+// refIn returns the ref on the line of an outline that holds a text.
 func refIn(outline, text string) string {
 	for line := range strings.Lines(outline) {
 		if !strings.Contains(line, text) {

@@ -49,7 +49,7 @@ type known string
 // act is a call of act on a selector.
 func act(target, kind string, more ...obj) step { return call("act", action(target, kind, more...)) }
 
-// action gives the arguments of act.
+// action returns the arguments of act.
 func action(target, kind string, more ...obj) obj {
 	do := with("kind", kind)
 	for _, m := range more {
@@ -156,7 +156,7 @@ var (
 	lime    = color.RGBA{0, 255, 0, 255}
 )
 
-// patch gives the smallest area of an image that holds all pixels of a colour.
+// patch returns the smallest area of an image that holds all pixels of a colour.
 func patch(img image.Image, c color.RGBA) (area image.Rectangle, pixels int) {
 	for y := img.Bounds().Min.Y; y < img.Bounds().Max.Y; y++ {
 		for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {

@@ -213,7 +213,7 @@ func (r *run) do(b *behaviour) {
 }
 
 // look keeps what the screen shows. It may be what failed, so nothing comes of
-// what can not be had.
+// what cannot be had.
 func (r *run) look() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 10*time.Second)
 	defer cancel()

@@ -53,7 +53,7 @@ func TestSetupInstallsWhatTestsNeed(t *testing.T) {
 	}
 }
 
-// programs gives what a call of Need, Start, Run, Try or Command asks for by a literal;
+// programs returns what a call of Need, Start, Run, Try or Command asks for by a literal;
 // t.Run and its like, which take a function, are none of them.
 func programs(call *ast.CallExpr) (names []string) {
 	name := ""

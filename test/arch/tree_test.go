@@ -124,7 +124,7 @@ func (all tree) read(t *testing.T, name string) []byte {
 // isText keeps pictures and other binaries out of searches.
 func isText(data []byte) bool { return !bytes.Contains(data[:min(len(data), 8000)], []byte{0}) }
 
-// packages gives the folders that hold Go code that is not a test, sorted.
+// packages returns the folders that hold Go code that is not a test, sorted.
 func (all tree) packages() []string {
 	seen := map[string]bool{}
 	for _, s := range all.code {

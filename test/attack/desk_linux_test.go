@@ -152,7 +152,7 @@ func theProgram(t *testing.T) string {
 	return filepath.Join(built.dir, "handrail")
 }
 
-// output gives what the shell has said.
+// output returns what the shell has said.
 func (a *office) output() string {
 	data, _ := os.ReadFile(a.said)
 	return string(data)

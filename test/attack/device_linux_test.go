@@ -55,7 +55,7 @@ func (n *notices) CloseNotification(id uint32) *dbus.Error {
 	return nil
 }
 
-// shows gives what is up that has text, empty if nothing has.
+// shows returns what is up that has text, empty if nothing has.
 func (n *notices) shows(text string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

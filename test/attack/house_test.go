@@ -93,7 +93,7 @@ func caller(p capabilities.PrincipalID, lane capabilities.LaneID) dispatch.Calle
 	return dispatch.Caller{Principal: p, Role: "agent", Lane: lane}
 }
 
-// waiting gives the one approval that waits.
+// waiting returns the one approval that waits.
 func (a *arena) waiting() consent.Approval {
 	a.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

@@ -120,7 +120,7 @@ func TestNoHeaderAndNoPathPassesTheProxy(t *testing.T) {
 	}
 }
 
-// neighbour gives an address of a network that this host is in, and that nobody has that
+// neighbour returns an address of a network that this host is in, and that nobody has that
 // is known here.
 func neighbour(t *testing.T) (netip.Addr, bool) {
 	t.Helper()

@@ -25,7 +25,7 @@ const noWiki = `
 @id("no-shot") forbid (principal, action == Action::"tool.browser.screenshot", resource);
 `
 
-// browserOn gives a site whose node has a real Chrome that reaches these origins.
+// browserOn returns a site whose node has a real Chrome that reaches these origins.
 func browserOn(t *testing.T, rules string, origins ...string) *arena {
 	t.Helper()
 	if testing.Short() {

@@ -57,7 +57,7 @@ func codesOf(t *testing.T, r capabilities.Result) []string {
 	return out.Codes
 }
 
-// packets gives those of the steps of a call, by step.
+// packets returns those of the steps of a call, by step.
 func (a *arena) packets(parent capabilities.CallID) map[uint32][]ledger.Packet {
 	a.t.Helper()
 	calls := map[capabilities.CallID]uint32{}

@@ -102,7 +102,7 @@ func TestACopyOfTheStoreLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// everyCell gives the texts and bytes that stand in a table.
+// everyCell returns the texts and bytes that stand in a table.
 func (a *arena) everyCell(table string) (cells []string) {
 	a.t.Helper()
 	rows, err := a.Store.Read().QueryContext(a.t.Context(), "SELECT * FROM "+table)

@@ -35,7 +35,7 @@ func (a *arena) ticket(call, text string) *wire.Ticket {
 	}
 }
 
-// send gives the code that the node answers with, "" for a success.
+// send returns the code that the node answers with, "" for a success.
 func (a *arena) send(t *wire.Ticket) capabilities.Code {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -137,7 +137,7 @@ type packet struct {
 	Body      json.RawMessage          `json:"body"`
 }
 
-// lastCall gives the four packets of the newest call that ended well.
+// lastCall returns the four packets of the newest call that ended well.
 func lastCall(ctx context.Context, l *ledger.Ledger) ([]packet, error) {
 	ends, err := l.Packets(ctx, ledger.Query{Kind: ledger.KindCallResult, Newest: true, Limit: 1})
 	if err != nil || len(ends) == 0 {

@@ -43,7 +43,7 @@ func p50(s sample) float64  { return s.P50 }
 func p99(s sample) float64  { return s.P99 }
 func rate(s sample) float64 { return s.Rate }
 
-// ratios gives, round by round, a value over the sum of the same round's floors.
+// ratios returns, round by round, a value over the sum of the same round's floors.
 func ratios(value []float64, floors ...[]float64) []float64 {
 	var list []float64
 	for i, v := range value {

@@ -100,7 +100,7 @@ func surface(t *testing.T) (f *fronttest.Front, token string) {
 	return f, token
 }
 
-// open gives the suite, which can not send a token, a way in that adds one and
+// open returns the suite, which cannot send a token, a way in that adds one and
 // changes nothing else: a foreign Host or Origin stays foreign. It is no proxy, so
 // that nothing stands between the suite and the surface that could lose a stream.
 func open(t *testing.T, f *fronttest.Front, token string) string {
@@ -157,7 +157,7 @@ type check struct {
 	Message string `json:"errorMessage"`
 }
 
-// readChecks gives the checks of each scenario that ran.
+// readChecks returns the checks of each scenario that ran.
 func readChecks(t *testing.T, dir string) map[string][]check {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "server-*", "checks.json"))

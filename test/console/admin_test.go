@@ -239,7 +239,8 @@ func TestTokenIsShownOnce(t *testing.T) {
 		t.Error("it is good still")
 	}
 
-	// The token that this browser was signed in with is a step further away, and says what ends with it.
+	// The token that this browser was signed in with is a step further away, and says what ends with
+	// it.
 	own := `document.getElementById("revoke-` + d.person.TokenID + `")`
 	if got := d.value(own + `.open + " " + ` + own + `.querySelectorAll("button").length`); got != "false 1" {
 		t.Errorf("revoking one's own token is %s", got)

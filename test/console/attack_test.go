@@ -131,7 +131,7 @@ func TestForgedRequestsChangeNothing(t *testing.T) {
 	}
 }
 
-// Every change that the server itself says there is, is refused to whoever can not
+// Every change that the server itself says there is, is refused to whoever cannot
 // know the session's value or does not come from a page of ours; the ledger, which
 // records every change, is the judge.
 func TestEveryChangeNeedsTheSessionsValue(t *testing.T) {
@@ -209,7 +209,7 @@ func TestEveryChangeNeedsTheSessionsValue(t *testing.T) {
 	}
 }
 
-// read gives a page as a client that is no browser gets it.
+// read returns a page as a client that is no browser gets it.
 func read(t *testing.T, address string, header http.Header) string {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, address, nil)

@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startChrome gives a tab that ends with the test.
+// startChrome returns a tab that ends with the test.
 func startChrome(t testing.TB) *browser {
 	t.Helper()
 	shared.Lock()
@@ -378,7 +378,7 @@ func (b *browser) look(width, height int, dark bool) {
 	b.ask("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 }
 
-// picture gives the whole page as PNG.
+// picture returns the whole page as PNG.
 func (b *browser) picture() []byte {
 	var shot struct {
 		Data string `json:"data"`

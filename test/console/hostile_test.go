@@ -71,7 +71,7 @@ func (d *desk) sendJSON(path string, body any) (status string) {
 	return status
 }
 
-// newest gives the newest call of an agent.
+// newest returns the newest call of an agent.
 func (d *desk) newest(agent capabilities.PrincipalID) capabilities.CallID {
 	d.t.Helper()
 	list, err := d.Ledger.Packets(d.t.Context(), ledger.Query{Principal: agent, Kind: "tool.call.", Newest: true, Limit: 1})
@@ -92,7 +92,7 @@ func (d *desk) visitedNothingElse() {
 	}
 }
 
-// pages gives an address of every page that the server itself says there is, with the
+// pages returns an address of every page that the server itself says there is, with the
 // names of things that exist.
 func (d *desk) pages(names map[string]string) []string {
 	d.t.Helper()
@@ -124,7 +124,7 @@ func TestHostileStringsAreText(t *testing.T) {
 	d.enter(principal.RoleAdmin)
 	ctx, eve := t.Context(), capabilities.PrincipalID("eve")
 	tried := 0
-	try := func(err error) { // what is refused can not be shown
+	try := func(err error) { // what is refused cannot be shown
 		tried++
 		if err != nil && capabilities.AsError(err).Code == capabilities.CodeInternal {
 			t.Error(err)

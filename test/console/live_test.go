@@ -346,7 +346,8 @@ func TestQuestionsAreAnsweredOnTheLivePage(t *testing.T) {
 	w.quiet()
 }
 
-// A device that was stopped at the device does not look live: the last picture is dimmed and says so.
+// A device that was stopped at the device does not look live: the last picture is dimmed and says
+// so.
 func TestAStoppedDeviceDoesNotLookLive(t *testing.T) {
 	w := startWatched(t, "800x608")
 	w.screen.Xterm()

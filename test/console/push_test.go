@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// worker gives the page's service worker, which from now on remembers what it showed.
+// worker returns the page's service worker, which from now on remembers what it showed.
 // Asking the browser for its notices while one is being shown loses that one (Chrome).
 func (d *desk) worker() *browser {
 	d.t.Helper()

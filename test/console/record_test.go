@@ -44,7 +44,7 @@ func (w *watched) answer(allow bool) {
 	must(w.t, err)
 }
 
-// kinds gives the packets of a tool's calls, in words.
+// kinds returns the packets of a tool's calls, in words.
 func (w *watched) kinds(tool capabilities.ToolID) string {
 	var all []string
 	for _, p := range w.packets(tool) {

@@ -103,7 +103,7 @@ func (w *walk) pairs(device, settings string, flags []string, tools ...capabilit
 	return one.ID
 }
 
-// file gives the one file of a result, by MCP, and its hash.
+// file returns the one file of a result, by MCP, and its hash.
 func file(t *testing.T, bot *site.Agent, r site.Told) (data []byte, sum string) {
 	t.Helper()
 	if r.Code != "" || len(r.Links) != 1 {

@@ -19,7 +19,7 @@ import (
 
 const phrase = "correct horse battery staple"
 
-// authenticator gives the browser a security key in software, and its ID.
+// authenticator returns the browser a security key in software, and its ID.
 func (b *browser) authenticator() string {
 	b.t.Helper()
 	b.ask("WebAuthn.enable", object{}, nil)

@@ -74,7 +74,7 @@ func (w *watched) kept(end chan capabilities.Result, told chan string) {
 	}
 }
 
-// between gives the packets of the node from its being taken to its return.
+// between returns the packets of the node from its being taken to its return.
 func (w *watched) between() []ledger.Packet {
 	w.t.Helper()
 	all, err := w.Ledger.Packets(w.ctx, ledger.Query{Node: w.node.ID, Limit: 1000})

@@ -253,7 +253,7 @@ func (d *Desk) SetMonitors(all []Monitor) {
 	d.T.Helper()
 	for line := range strings.Lines(d.Run("xrandr", "--listmonitors")) {
 		if f := strings.Fields(line); len(f) > 1 && strings.HasSuffix(f[0], ":") && f[0] != "Monitors:" {
-			_, _ = d.Try("xrandr", "--delmonitor", strings.TrimLeft(f[1], "+*")) // the server's own can not be deleted, and goes by itself
+			_, _ = d.Try("xrandr", "--delmonitor", strings.TrimLeft(f[1], "+*")) // the server's own cannot be deleted, and goes by itself
 		}
 	}
 	for i, m := range all {
@@ -284,7 +284,7 @@ func (d *Desk) Close() {
 	d.hold = nil
 }
 
-// Getenv gives a variable of the desk's environment.
+// Getenv returns a variable of the desk's environment.
 func (d *Desk) Getenv(name string) string {
 	for _, e := range d.Env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -323,7 +323,7 @@ func firstLine(r io.Reader) string {
 	return strings.TrimSpace(line)
 }
 
-// DisplayNumber gives 42 for ":42".
+// DisplayNumber returns 42 for ":42".
 func (d *Desk) DisplayNumber() int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(d.Display, ":"))
 	return n

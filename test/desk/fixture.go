@@ -35,11 +35,11 @@ const (
 // which does not know where that is.
 type Box struct{ X, Y, Width, Height int }
 
-// Event is one line that a fixture program wrote. Which fields are set depends on
-// Kind: ready (Boxes), boxes (Boxes), key (Down, Keyval, Text, Code, State), button (Down,
-// Button, X, Y, State), motion (X, Y), scroll (DX, DY), text (Widget, Text),
-// clicked (Widget), toggled (Widget, On), value (Widget, Number), selected
-// (Widget, Text), focus (Widget, On), menu (Text), state (answers a look: Text, Number, On, Boxes), close.
+// Event is one line that a fixture program wrote. Which fields are set depends on Kind: ready
+// (Boxes), boxes (Boxes), key (Down, Keyval, Text, Code, State), button (Down, Button, X, Y,
+// State), motion (X, Y), scroll (DX, DY), text (Widget, Text), clicked (Widget), toggled (Widget,
+// On), value (Widget, Number), selected (Widget, Text), focus (Widget, On), menu (Text), state
+// (answers a look: Text, Number, On, Boxes), close.
 type Event struct {
 	Kind   string         `json:"kind"`
 	Widget string         `json:"widget"`
@@ -73,7 +73,7 @@ type Fixture struct {
 // another.
 const python = "/usr/bin/python3"
 
-// needModule fails the test, naming the package, if the fixture can not run.
+// needModule fails the test, naming the package, if the fixture cannot run.
 func (d *Desk) needModule(kit Toolkit) {
 	d.T.Helper()
 	about := map[Toolkit][2]string{
@@ -128,7 +128,7 @@ func (d *Desk) startFixture(kit Toolkit, rows int, args ...string) (f *Fixture, 
 	return f, d.spawn(cmd, nil), title
 }
 
-// Events gives everything that was written so far.
+// Events returns everything that was written so far.
 func (f *Fixture) Events() []Event {
 	f.t.Helper()
 	data, _ := os.ReadFile(f.file)
@@ -173,8 +173,9 @@ func (f *Fixture) AwaitAfter(n int, what string, is func(Event) bool) Event {
 
 // Do has the program do something itself: {"do":"text","widget":"entry","text":…},
 // {"do":"title","text":…}, {"do":"hide"|"show"|"remove"|"disable"|"enable"|"focus","widget":…},
-// {"do":"check","widget":…,"on":…}, {"do":"number","widget":…,"number":…}, {"do":"rows","number":…},
-// {"do":"busy","number":seconds}, {"do":"quit"}. It returns when the program has read it.
+// {"do":"check","widget":…,"on":…}, {"do":"number","widget":…,"number":…},
+// {"do":"rows","number":…}, {"do":"busy","number":seconds}, {"do":"quit"}. It returns when the
+// program has read it.
 func (f *Fixture) Do(order map[string]any) {
 	f.t.Helper()
 	f.ask(order)

@@ -235,7 +235,7 @@ func (s *Sway) Shot(args ...string) (pix []byte, width, height int) {
 	return []byte(out[len(out)-size:]), width, height
 }
 
-// HoldInput gives the seat a keyboard, for as long as the test runs: what a program
+// HoldInput returns the seat a keyboard, for as long as the test runs: what a program
 // that starts on a seat without one does with its first keys is its own affair.
 func (s *Sway) HoldInput() *Process {
 	s.T.Helper()

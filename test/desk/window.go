@@ -164,7 +164,7 @@ func (a *App) Title() string {
 	return w.Title
 }
 
-// Active gives the ID of the active window, "" if there is none.
+// Active returns the ID of the active window, "" if there is none.
 func (d *Desk) Active() string {
 	d.T.Helper()
 	out := d.Run("xprop", "-root", "_NET_ACTIVE_WINDOW")
@@ -188,7 +188,7 @@ func (d *Desk) Activate(id string) {
 	})
 }
 
-// Frame gives the width of a window's frame as the manager says: left, right,
+// Frame returns the width of a window's frame as the manager says: left, right,
 // top, bottom.
 func (d *Desk) Frame(id string) (left, right, top, bottom int) {
 	d.T.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// stored gives the bytes of an artifact as the gateway keeps them.
+// stored returns the bytes of an artifact as the gateway keeps them.
 func stored(t *testing.T, s *site.Site, id capabilities.ArtifactID) []byte {
 	t.Helper()
 	list, err := s.Artifacts.List(t.Context(), outcome.ArtifactQuery{ID: id})

@@ -76,7 +76,7 @@ func wide(s string) string {
 	return b.String()
 }
 
-// in gives the forms of the value that data holds.
+// in returns the forms of the value that data holds.
 func (c canary) in(data []byte) (found []string) {
 	for name, form := range c.forms {
 		if bytes.Contains(data, form) {
@@ -184,7 +184,7 @@ func (m *mine) ask(method, address, token, body string) (status int, answer []by
 	return resp.StatusCode, answer
 }
 
-// The search finds what it is for: a test that can not fail is a defect.
+// The search finds what it is for: a test that cannot fail is a defect.
 func TestCanaryIsFound(t *testing.T) {
 	c := newCanary("pass \"wörd\"/%+ 1\n2")
 	for name, text := range map[string]string{

@@ -378,7 +378,7 @@ func (s *station) keptHeads() []chain.Head {
 	return kept
 }
 
-// read gives the ledger as it is now, after its chain was checked.
+// read returns the ledger as it is now, after its chain was checked.
 func (s *station) read() map[capabilities.CallID]*story {
 	s.t.Helper()
 	status, export := s.admin.do(http.MethodGet, "/v1/ledger/export", "")

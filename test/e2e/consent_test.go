@@ -18,7 +18,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// waiting gives the one approval that waits at s.
+// waiting returns the one approval that waits at s.
 func waiting(t *testing.T, s *site.Site) consent.Approval {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

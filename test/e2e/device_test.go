@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// A device that can not keep its promises does not start, and says why.
+// A device that cannot keep its promises does not start, and says why.
 func TestDeviceThatMustNotStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, n *site.Node)

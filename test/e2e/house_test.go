@@ -160,7 +160,7 @@ func (s *story) has(kind string) bool { return slices.Contains(s.kinds, kind) }
 // open reports a call that was ordered and has no end.
 func (s *story) open() bool { return !s.has("result") && !s.has("failed") }
 
-// code gives the code of the call's end.
+// code returns the code of the call's end.
 func (s *story) end() capabilities.Code {
 	for i, k := range s.kinds {
 		if k == "result" || k == "failed" {
@@ -248,7 +248,7 @@ func (s *story) whole() string {
 	return ""
 }
 
-// read gives the ledger as it is now, after its chain was checked.
+// read returns the ledger as it is now, after its chain was checked.
 func (h *house) read() map[capabilities.CallID]*story {
 	h.t.Helper()
 	var export bytes.Buffer
@@ -256,7 +256,7 @@ func (h *house) read() map[capabilities.CallID]*story {
 	return stories(h.t, export.Bytes(), ledger.Pins{Keys: []chain.Key{h.Ledger.Key()}})
 }
 
-// muted gives how many calls the ledger says were refused without being looked at.
+// muted returns how many calls the ledger says were refused without being looked at.
 func (h *house) muted() uint64 {
 	h.t.Helper()
 	var export bytes.Buffer
@@ -300,7 +300,7 @@ func (h *house) check() map[capabilities.CallID]*story {
 	}
 }
 
-// story gives what the ledger tells about one call, once it has ended.
+// story returns what the ledger tells about one call, once it has ended.
 func (h *house) story(call capabilities.CallID) *story {
 	h.t.Helper()
 	for deadline := time.Now().Add(site.Within); ; time.Sleep(5 * time.Millisecond) {

@@ -35,7 +35,7 @@ var badArguments = []struct {
 	{"not an object", site.ToolEcho, `["a"]`, "", nil}, // refused by the surface or by the schema
 }
 
-// violated gives the paths of an invalid_arguments error's details.
+// violated returns the paths of an invalid_arguments error's details.
 func violated(t *testing.T, details any) []string {
 	t.Helper()
 	data, err := json.Marshal(details)

@@ -98,7 +98,7 @@ func (s *station) result(tool capabilities.ToolID, name, id string) capabilities
 	return r
 }
 
-// nothingExecutes wants every new call refused because it can not be recorded.
+// nothingExecutes wants every new call refused because it cannot be recorded.
 func (s *station) nothingExecutes(handler *site.Handler) {
 	s.t.Helper()
 	for i := range 10 {
@@ -158,7 +158,7 @@ func (s *station) awaitService() {
 	}
 }
 
-// The ledger can not grow any more. What runs goes on and its caller is told; what
+// The ledger cannot grow any more. What runs goes on and its caller is told; what
 // is new does not run; and when there is room again nothing is missing.
 func TestLedgerCanNotBeWritten(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// ambiguity gives the details of an ambiguity error.
+// ambiguity returns the details of an ambiguity error.
 func ambiguity(t *testing.T, r capabilities.Result) route.Ambiguity {
 	t.Helper()
 	data, err := json.Marshal(r.Details)

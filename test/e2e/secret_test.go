@@ -24,7 +24,7 @@ func TestSecretReachesTheClipboardAndNothingElse(t *testing.T) {
 	v := newVault(t, mail, odd)
 	b := newBoard()
 
-	// Without a reference the tool is not there; without a node it can not be used.
+	// Without a reference the tool is not there; without a node it cannot be used.
 	visible := func() string {
 		_, rest := v.ask(http.MethodGet, v.URL()+"/v1/tools", v.agent, "")
 		_, mcp := v.ask(http.MethodPost, v.URL()+"/mcp", v.agent, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)

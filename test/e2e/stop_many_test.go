@@ -75,7 +75,7 @@ func BenchmarkStop(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// p gives a percentile in milliseconds.
+// p returns a percentile in milliseconds.
 func p(list []time.Duration, percent int) float64 {
 	slices.Sort(list)
 	return float64(list[min(len(list)-1, len(list)*percent/100)].Microseconds()) / 1000

@@ -73,7 +73,7 @@ func wantKinds(t *testing.T, h *house, kind ledger.Kind, n int) {
 	}
 }
 
-// What the person stopped at the device the gateway can not release, and what was
+// What the person stopped at the device the gateway cannot release, and what was
 // granted on it is gone, also when the gateway heard of it late.
 func TestOwnStopRevokesGrants(t *testing.T) {
 	h, handler, n := one(t)

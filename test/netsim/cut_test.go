@@ -295,7 +295,7 @@ func TestCertificateEndedByTheGatewaysClock(t *testing.T) {
 	ahead = pairing.LeafLifetime + time.Hour
 	mu.Unlock()
 	n.run()
-	// The node's own clock can not follow that far, so the gateway's new leaf is not
+	// The node's own clock cannot follow that far, so the gateway's new leaf is not
 	// valid for it: it must say so instead of giving up for good.
 	s := n.awaitState("told of the clock", func(s link.State) bool { return s.Err != nil })
 	if code := capabilities.CodeOf(s.Err); code != capabilities.CodeNodeNotReady {

@@ -191,7 +191,7 @@ type node struct {
 
 type serveFunc func(ctx context.Context, t *wire.Ticket, sink link.Sink)
 
-// answerEcho gives the arguments back.
+// answerEcho returns the arguments back.
 func answerEcho(_ context.Context, t *wire.Ticket, sink link.Sink) {
 	sink.Answer(wire.Answer{Status: capabilities.StatusOK, Output: t.Args}, nil)
 }

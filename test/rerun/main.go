@@ -35,7 +35,7 @@ func goTest(args []string, out io.Writer) bool {
 	return cmd.Run() == nil
 }
 
-// run gives the exit code.
+// run returns the exit code.
 func run(flags, packages []string, out io.Writer, test func(args []string, out io.Writer) bool) int {
 	failed, passed := watch(out, func(w io.Writer) bool { return test(slices.Concat(flags, packages), w) })
 	if passed {

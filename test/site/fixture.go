@@ -74,7 +74,7 @@ type args struct {
 	} `json:"steps"`
 }
 
-// Content gives the bytes that a capture with that text gives, as they are read.
+// Content returns the bytes that a capture with that text gives, as they are read.
 func Content(text string, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(text))), size)
 }

@@ -130,7 +130,7 @@ func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string
 	return secret.Reveal()
 }
 
-// Grant gives what policy asks a person about, for an hour: those tools on the
+// Grant returns what policy asks a person about, for an hour: those tools on the
 // node, in any lane of the principal's.
 func (s *Site) Grant(p capabilities.PrincipalID, n *Node, tools ...string) {
 	s.T.Helper()

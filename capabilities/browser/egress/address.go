@@ -93,7 +93,7 @@ var (
 	global6 = netip.MustParsePrefix("2000::/3")
 )
 
-// embedded gives the IPv4 address that an IPv6 one leads to, or addr itself.
+// embedded returns the IPv4 address that an IPv6 one leads to, or addr itself.
 func embedded(addr netip.Addr) netip.Addr {
 	b := addr.As16()
 	switch {

@@ -59,7 +59,7 @@ func (d Domains) match(host string) bool {
 // DomainGrant begins a grant that narrows the way out to one host.
 const DomainGrant = "network.egress.domain_allowlist:"
 
-// Granted gives the hosts that a call's grants leave; nil where no grant
+// Granted returns the hosts that a call's grants leave; nil where no grant
 // narrows them. A grant that names no host leaves nothing.
 func Granted(grants []string) (d Domains) {
 	for _, g := range grants {
@@ -74,7 +74,7 @@ func Granted(grants []string) (d Domains) {
 	return d
 }
 
-// Both gives the hosts that are on both lists; nil is every host.
+// Both returns the hosts that are on both lists; nil is every host.
 func Both(a, b Domains) Domains {
 	switch {
 	case a == nil:

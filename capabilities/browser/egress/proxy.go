@@ -155,7 +155,7 @@ type failed struct {
 	at  time.Time
 }
 
-// Failure gives why the latest connection to a web address failed, nil if it
+// Failure returns why the latest connection to a web address failed, nil if it
 // did not, or not since then. The error is one of url_blocked and navigation_failed,
 // or what the owner's rules have against a file.
 func (p *Proxy) Failure(raw string, since time.Time) error {
@@ -171,7 +171,7 @@ func (p *Proxy) Failure(raw string, since time.Time) error {
 	return nil
 }
 
-// Refuses gives why a web address that was just asked for does not open: by what came of
+// Refuses returns why a web address that was just asked for does not open: by what came of
 // it, else by what will.
 func (p *Proxy) Refuses(ctx context.Context, raw string, since time.Time) error {
 	u, err := url.Parse(raw)
@@ -411,8 +411,8 @@ func (p *Proxy) track(target string, conns ...net.Conn) bool {
 	return !p.closed && !p.offline && !p.rules.Held()
 }
 
-// SetOffline shuts the way out, open connections too, or opens it again. Chrome's own emulation does not reach
-// what a service worker asks for.
+// SetOffline shuts the way out, open connections too, or opens it again. Chrome's own emulation
+// does not reach what a service worker asks for.
 func (p *Proxy) SetOffline(offline bool) {
 	if p == nil {
 		return

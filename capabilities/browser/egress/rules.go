@@ -128,7 +128,7 @@ func inFiles(host string) bool {
 var errFilesDomain = capabilities.Errorf(capabilities.CodeURLBlocked, "Addresses below %s are this node's own.", FilesDomain).
 	WithHint("Use the file: address of the file.")
 
-// hostPort gives "host:port" of a web address, in one spelling.
+// hostPort returns "host:port" of a web address, in one spelling.
 func hostPort(u *url.URL) string {
 	return net.JoinHostPort(plainHost(u.Hostname()), portOf(u))
 }
@@ -183,7 +183,7 @@ func (r *Rules) CheckURL(raw string) error {
 		WithHint("Use an http or https address, with http:// or https:// in front.")
 }
 
-// resolve gives the addresses of host that may be dialled, each checked. A name
+// resolve returns the addresses of host that may be dialled, each checked. A name
 // is resolved once; what is dialled is what was checked.
 func (r *Rules) resolve(ctx context.Context, host, port string) ([]netip.Addr, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")

@@ -195,7 +195,7 @@ func mimeOf(o platform.RecordOrder) string {
 
 func stamp(ms float64) time.Time { return time.UnixMilli(int64(ms)) }
 
-// Live gives what a device sees or hears until ctx ends.
+// Live returns what a device sees or hears until ctx ends.
 func (b *Backend) Live(ctx context.Context, o platform.LiveOrder) error {
 	p, leave, err := b.enter(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func (w *writing) take(m message) bool {
 	return err == nil
 }
 
-// pick gives the device with that ID, and Chrome's own name for it.
+// pick returns the device with that ID, and Chrome's own name for it.
 func (b *Backend) pick(ctx context.Context, p *page, kind platform.SensorKind, want string, facing platform.Facing) (platform.SensorDevice, string, error) {
 	var got []struct{ ID, Kind, Label string }
 	if err := p.ask(ctx, "devices", nil, &got); err != nil {

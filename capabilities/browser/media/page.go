@@ -74,7 +74,7 @@ func (o Options) args() []string {
 // env are variables by which Chrome finds the session's sound server.
 var env = []string{"XDG_RUNTIME_DIR", "PULSE_SERVER", "PULSE_COOKIE", "PIPEWIRE_REMOTE"}
 
-// enter gives the running page, started if there is none; leave says that its use is over.
+// enter returns the running page, started if there is none; leave says that its use is over.
 func (b *Backend) enter(ctx context.Context) (p *page, leave func(), err error) {
 	select {
 	case b.turn <- struct{}{}:

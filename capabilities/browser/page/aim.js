@@ -176,7 +176,7 @@ function byOtherWays(el) {
 }
 
 // at gives the element shown at a point of the viewport, through the documents of
-// frames that can be looked into; foreign says that the last one can not.
+// frames that can be looked into; foreign says that the last one cannot.
 function at(x, y) {
   let doc = document, el = null;
   for (;;) {

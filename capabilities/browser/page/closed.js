@@ -1,6 +1,6 @@
 // ---- shadow roots, open and closed ----------------------------------------------
 
-// A closed root can not be reached from its host. Chrome tells which elements have
+// A closed root cannot be reached from its host. Chrome tells which elements have
 // one (closed.go asks it about the suspects below); from then on every walk passes
 // through it as through an open one. The page's own world is not touched.
 const closedRoots = new WeakMap();    // host -> its closed root

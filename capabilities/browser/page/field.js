@@ -36,7 +36,7 @@ function isVeiled(el) {
   return false;
 }
 
-// setField sets what keys can not reliably reach (dates, colours, sliders).
+// setField sets what keys cannot reliably reach (dates, colours, sliders).
 function setField(o) {
   const el = field.el;
   const proto = el.ownerDocument.defaultView.HTMLInputElement.prototype;

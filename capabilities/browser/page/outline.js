@@ -511,7 +511,7 @@ function guardsFocus(el) {
 // scrollsOnly: such an element has a tabindex so that keys can scroll it.
 const scrollsOnly = (el, style) => /auto|scroll/.test(style.overflowX + style.overflowY) && (el.scrollHeight > el.clientHeight || el.scrollWidth > el.clientWidth);
 
-// veilOf tells whether the texts in el can not be seen, though it is rendered: it is
+// veilOf tells whether the texts in el cannot be seen, though it is rendered: it is
 // transparent where the reader looks, and does not change; it is cut to nothing; or it
 // lies where no scrolling goes. Controls stay: pages hide theirs under what they draw,
 // and tools can work with them. What is 1 pixel large is there to be read aloud.

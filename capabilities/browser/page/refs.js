@@ -64,7 +64,7 @@ const shownName = (el, role) => shorten(nameOf(el, role), role);
 // ours: what a ref stands for was made sure of when the action began, or is only read.
 const ours = o => o.read || o.again || o.check || o.keys || o.kind === 'place' && current?.kind === 'drag';
 
-// find resolves a ref or a selector to one element, or says why it can not.
+// find resolves a ref or a selector to one element, or says why it cannot.
 function find(o) {
   let ref = o.ref;
   if (!ref && /^ref=(f\d+)?e\d+$/.test(o.selector || '')) ref = o.selector.slice(4);

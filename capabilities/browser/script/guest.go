@@ -22,7 +22,7 @@ const guestArg = "__script"
 // not return. Call it first in main, and in TestMain of packages that run
 // scripts: a guest is a re-execution of the same binary. confine takes from the
 // process what the system can take (files, sockets, memory beyond the bound); a
-// guest that can not be confined runs nothing.
+// guest that cannot be confined runs nothing.
 func Main(confine func(memory uint64) error) {
 	mainCalled.Store(true)
 	if len(os.Args) < 2 || os.Args[1] != guestArg {
@@ -35,7 +35,7 @@ func Main(confine func(memory uint64) error) {
 	os.Exit(guestMain(in, out, confine))
 }
 
-// pipes gives the command pipe: see platform.Process.
+// pipes returns the command pipe: see platform.Process.
 func pipes(args []string) (in, out *os.File, err error) {
 	r, w := uintptr(3), uintptr(4)
 	if len(args) > 0 {
@@ -106,7 +106,7 @@ func (p *process) write(line []byte) error {
 	return nil
 }
 
-// fail ends the script, which can not catch it: nobody is there to hear it.
+// fail ends the script, which cannot catch it: nobody is there to hear it.
 func (p *process) fail(err error) error {
 	p.broken = err
 	p.vm.Interrupt()
@@ -229,7 +229,7 @@ var (
 	calledName = regexp.MustCompile(`[\w$.?]+\s*$`)
 )
 
-// called gives the name before the parenthesis at which the stack begins.
+// called returns the name before the parenthesis at which the stack begins.
 func called(source, stack string) string {
 	m := firstPlace.FindStringSubmatch(stack)
 	if m == nil {

@@ -198,7 +198,7 @@ func (g *guest) step(ctx context.Context, c Call) (answer, error) {
 	return answer{ID: c.ID, Value: value}, nil
 }
 
-// done gives the script's end.
+// done returns the script's end.
 func (g *guest) done(d *done) error {
 	if d.Failure == nil {
 		if len(d.Value) > maxValue {

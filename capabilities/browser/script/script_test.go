@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(Unwatched()))
 }
 
-// echo gives its arguments back; fail fails.
+// echo returns its arguments back; fail fails.
 func do(_ context.Context, c Call) (json.RawMessage, error) {
 	switch c.Tool {
 	case "click":

@@ -141,7 +141,7 @@ func decode[M interface{ valid() bool }](line []byte) (m M, err error) {
 	return m, nil
 }
 
-// encode gives the message as a line.
+// encode returns the message as a line.
 func encode(m any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -142,7 +142,7 @@ func (p *packer) room() {
 	}
 }
 
-// same gives the first place from x on where the rows differ, or width.
+// same returns the first place from x on where the rows differ, or width.
 func same(row, up []byte, x, width int) int {
 	const mask = 0x00ffffff00ffffff
 	for ; x+8 <= width; x += 8 {
@@ -161,7 +161,7 @@ func same(row, up []byte, x, width int) int {
 	return x
 }
 
-// match gives how many pixels from x of row on stood from left of row y on, too,
+// match returns how many pixels from x of row on stood from left of row y on, too,
 // within that row. Row y is not the first.
 func (p *packer) match(y, left int, row, up []byte, x int) int {
 	old, above, n := p.m.row(y), p.m.row(y-1), 0
@@ -247,7 +247,7 @@ func (p *packer) block(final bool) {
 	p.lits, p.lens, p.dists = [3][256]uint32{}, [286]uint32{}, [30]uint32{}
 }
 
-// distCode gives the code of a distance.
+// distCode returns the code of a distance.
 func distCode(back int) int {
 	if back <= 4 {
 		return back - 1

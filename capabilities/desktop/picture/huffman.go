@@ -13,7 +13,7 @@ type code struct {
 	size uint
 }
 
-// makeCodes gives every symbol that occurs a code of at most limit bits, the more
+// makeCodes returns every symbol that occurs a code of at most limit bits, the more
 // often the shorter, in the canonical order of deflate.
 func makeCodes(codes []code, counts []uint32, limit uint) {
 	type node struct {

@@ -7,15 +7,15 @@ type Image struct {
 	Stride, Width, Height int
 }
 
-// Crop gives a part of m, which shares its pixels. The part lies in m.
+// Crop returns a part of m, which shares its pixels. The part lies in m.
 func (m Image) Crop(x, y, width, height int) Image {
 	return Image{Pix: m.Pix[y*m.Stride+x*4:], Stride: m.Stride, Width: width, Height: height}
 }
 
-// row gives the pixels of a row.
+// row returns the pixels of a row.
 func (m Image) row(y int) []byte { return m.Pix[y*m.Stride:][: m.Width*4 : m.Width*4] }
 
-// Fit gives the largest size of m's shape that is at most as wide and as high (0:
+// Fit returns the largest size of m's shape that is at most as wide and as high (0:
 // any), and not larger than m.
 func (m Image) Fit(maxWidth, maxHeight int) (width, height int) {
 	width, height = m.Width, m.Height

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// JPEG gives m as a baseline JPEG file with colour at half the resolution (4:2:0);
+// JPEG returns m as a baseline JPEG file with colour at half the resolution (4:2:0);
 // quality is 1 to 100, as everywhere.
 //
 // It is made in strips, one for each processor, between restart markers. A block
@@ -183,7 +183,7 @@ func oneColour(m Image, x, y int) (uint32, bool) {
 	return first, true
 }
 
-// ycc gives a pixel's luminance and colours, less 128.
+// ycc returns a pixel's luminance and colours, less 128.
 func ycc(p uint32) (y, b, r float32) {
 	red, green, blue := float32(p>>16&0xff), float32(p>>8&0xff), float32(p&0xff)
 	y = 0.299*red + 0.587*green + 0.114*blue
@@ -307,7 +307,7 @@ func (w *scanWriter) flat(kind int, last *int32, v float32) {
 
 func round(v float32) int32 { return int32(v+16384.5) - 16384 }
 
-// magnitude gives the number of bits of a value, and the bits.
+// magnitude returns the number of bits of a value, and the bits.
 func magnitude(v int32) (size uint, b uint32) {
 	sign := v >> 31
 	size = uint(bits.Len32(uint32((v ^ sign) - sign)))

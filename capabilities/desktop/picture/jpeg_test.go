@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// noiseRatio gives the peak signal to noise ratio in decibels.
+// noiseRatio returns the peak signal to noise ratio in decibels.
 func noiseRatio(got image.Image, m Image) float64 {
 	sum := 0.0
 	for y := range m.Height {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// PNG gives m as a PNG file with 24 bits a pixel.
+// PNG returns m as a PNG file with 24 bits a pixel.
 //
 // Every row is stored as its difference to the row above (filter 2, Up): what a
 // screen repeats downwards, which is most of it, becomes zeros, and what it
@@ -76,7 +76,7 @@ type checksum struct{ a, b uint64 }
 
 const adler = 65521
 
-// then gives the checksum of what c is of, followed by size bytes with the sums s,
+// then returns the checksum of what c is of, followed by size bytes with the sums s,
 // which began from nothing.
 func (c checksum) then(s checksum, size int) checksum {
 	return checksum{(c.a + s.a) % adler, (c.b + c.a*(uint64(size)%adler) + s.b%adler) % adler}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Scale gives m in another size: where it becomes smaller each pixel is the mean
+// Scale returns m in another size: where it becomes smaller each pixel is the mean
 // of what it covers, by area, and where it becomes larger pixels are repeated.
 func (m Image) Scale(width, height int) Image {
 	if width == m.Width && height == m.Height {
@@ -64,7 +64,7 @@ type span struct {
 	weights []uint64
 }
 
-// cover gives for each of to pixels what it covers of from; the weights of each
+// cover returns for each of to pixels what it covers of from; the weights of each
 // are 1 << bits together.
 func cover(from, to int, bits uint) []span {
 	all := make([]span, to)

@@ -106,7 +106,7 @@ func (f *Film) Add(at time.Duration, frame []byte) error {
 	return nil
 }
 
-// Write gives the file, which lasts until end:
+// Write returns the file, which lasts until end:
 //
 //	header | segment( seek head | info | tracks | chapters | cluster… | cues )
 func (f *Film) Write(w io.Writer, end time.Duration, chapters []Chapter) error {
@@ -174,7 +174,7 @@ func (f *Film) Write(w io.Writer, end time.Duration, chapters []Chapter) error {
 
 func (c *part) time() []byte { return appendUint(nil, idTime, uint64(c.at/time.Millisecond)) }
 
-// chapterList gives the chapters; nil for none.
+// chapterList returns the chapters; nil for none.
 func chapterList(chapters []Chapter, end time.Duration) []byte {
 	var all []byte
 	for i, c := range chapters {

@@ -120,7 +120,7 @@ func walk(b []byte) (*reader, error) {
 }
 
 // part takes one element of the segment, or of the cluster that is open: one whose size
-// is not known ends where an element that can not be in it begins. It gives where the
+// is not known ends where an element that cannot be in it begins. It gives where the
 // next begins.
 func (r *reader) part(e element) (next int, err error) {
 	if e.id == idCluster {
@@ -292,7 +292,7 @@ func (r *reader) info() Info {
 	return info
 }
 
-// write gives the file:
+// write returns the file:
 //
 //	header | segment( seek head | info | tracks | cluster… | cues )
 func (r *reader) write(w io.Writer, info Info) error {

@@ -6,7 +6,7 @@
 // order, line ends and a byte order mark included, except for the comma or the
 // blank line that the entry needs; a file that does not parse is refused with the
 // place of the mistake and never written; a file is replaced whole or not at all,
-// after a copy of it was kept; what it can not edit safely it refuses.
+// after a copy of it was kept; what it cannot edit safely it refuses.
 //
 // It must never import another package of this module: it knows files, not
 // gateways or tokens.

@@ -47,7 +47,7 @@ type SyntaxError struct {
 	Problem      string
 }
 
-// Error gives place and problem.
+// Error returns place and problem.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Problem)
 }
@@ -77,7 +77,7 @@ func parts(text []byte) (bom, rest []byte, err error) {
 	return nil, text, nil
 }
 
-// Get gives the entry at path (object or table names, the entry's own last) as
+// Get returns the entry at path (object or table names, the entry's own last) as
 // decoded values; ok tells whether there is one.
 func Get(f Format, text []byte, path ...string) (entry map[string]any, ok bool, err error) {
 	_, text, err = parts(text)
@@ -90,7 +90,7 @@ func Get(f Format, text []byte, path ...string) (entry map[string]any, ok bool, 
 	return getJSON(f, text, path)
 }
 
-// Put gives text with the fields of the entry at path set and those in drop taken
+// Put returns text with the fields of the entry at path set and those in drop taken
 // out; other fields of the entry stay as they are. Empty text is an empty file.
 func Put(f Format, text []byte, path []string, fields []Field, drop []string) ([]byte, error) {
 	bom, body, err := parts(text)
@@ -109,7 +109,7 @@ func Put(f Format, text []byte, path []string, fields []Field, drop []string) ([
 	return append(bytes.Clone(bom), out...), nil
 }
 
-// Remove gives text without the entry at path. Without one, text is as it was.
+// Remove returns text without the entry at path. Without one, text is as it was.
 func Remove(f Format, text []byte, path ...string) ([]byte, error) {
 	bom, body, err := parts(text)
 	if err != nil {
@@ -135,7 +135,7 @@ func newline(text []byte) string {
 	return "\n"
 }
 
-// splice gives text with what is between from and to replaced.
+// splice returns text with what is between from and to replaced.
 func splice(text []byte, from, to int, with string) []byte {
 	out := make([]byte, 0, len(text)-(to-from)+len(with))
 	out = append(out, text[:from]...)

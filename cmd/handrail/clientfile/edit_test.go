@@ -207,7 +207,7 @@ func inked(text []byte) []byte {
 	}, text)
 }
 
-// without gives a decoded file without the entry, and without the tables that
+// without returns a decoded file without the entry, and without the tables that
 // were made for it.
 func without(v map[string]any, path []string) map[string]any {
 	if inner, ok := v[path[0]].(map[string]any); ok {

@@ -20,7 +20,7 @@ type Options struct {
 	Now     func() time.Time // default time.Now; names the backup
 }
 
-// Read gives a file's bytes; a missing file is empty.
+// Read returns a file's bytes; a missing file is empty.
 func Read(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,6 +140,6 @@ func syncDir(dir string) error {
 		return nil // the rename is done; only its durability is not known
 	}
 	defer d.Close()
-	_ = d.Sync() // Windows can not
+	_ = d.Sync() // Windows cannot
 	return nil
 }

@@ -350,7 +350,7 @@ func below(key, path []string) bool {
 	return len(key) >= len(path) && slices.Equal(key[:len(path)], path)
 }
 
-// locate finds the entry, and refuses the forms in which it can not be edited.
+// locate finds the entry, and refuses the forms in which it cannot be edited.
 func locate(text []byte, path []string) (place, error) {
 	all, err := parseTOML(text)
 	p := place{all: all, table: -1}
@@ -478,7 +478,7 @@ func putTOML(text []byte, path []string, fields []Field, drop []string) ([]byte,
 	return checkedTOML(splice(text, at, at, b.String()), path)
 }
 
-// setting gives the index of a plain setting of the entry, or -1.
+// setting returns the index of a plain setting of the entry, or -1.
 func (p place) setting(name string) int {
 	return slices.IndexFunc(p.all, func(s statement) bool {
 		return s.kind == '=' && s.table == p.table && len(s.key) == 1 && s.key[0] == name

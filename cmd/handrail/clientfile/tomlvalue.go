@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeTOML gives a string, a list or an inline table as Go values; anything else
+// decodeTOML returns a string, a list or an inline table as Go values; anything else
 // as its text. value was read by parseTOML.
 func decodeTOML(value []byte) any {
 	r := &tomlReader{text: value}
@@ -81,7 +81,7 @@ func (r *tomlReader) decode() any {
 
 var errEscape = errors.New("the string has an escape that TOML does not know")
 
-// unquote gives the text of any of the four kinds of strings.
+// unquote returns the text of any of the four kinds of strings.
 func unquote(s []byte) (string, error) {
 	text := string(s)
 	multi := len(text) >= 6 && (strings.HasPrefix(text, `"""`) || strings.HasPrefix(text, `'''`))

@@ -218,7 +218,7 @@ func risk(level string) html {
 	return span("risk "+known(level, "low", "medium", "high", "critical"), el("span", attrs{"aria-hidden", "true"}, text(mark+" ")), text(level+" risk"))
 }
 
-// known gives s if it is one of those that the stylesheet knows, else nothing: the
+// known returns s if it is one of those that the stylesheet knows, else nothing: the
 // name of a class never comes from outside.
 func known(s string, all ...string) string {
 	if slices.Contains(all, s) {

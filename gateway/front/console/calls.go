@@ -104,7 +104,7 @@ func (v *visit) showCalls(problem error) {
 			when(list.Before > 0, p(link("/console/calls?"+olderCalls(in, list.Before), text("Older calls")))))})
 }
 
-// deviceMeant gives the ID of the device that a person means by a name, an ID or the
+// deviceMeant returns the ID of the device that a person means by a name, an ID or the
 // beginning of either. Several are shown to choose from, and none is chosen.
 func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
 	if typed == "" {

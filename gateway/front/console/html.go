@@ -18,7 +18,7 @@ type html struct{ s string }
 // attrs are names and values in turn.
 type attrs []string
 
-// el gives an element. Its name and the names of its attributes are written in this
+// el returns an element. Its name and the names of its attributes are written in this
 // package; values are escaped.
 func el(name string, a attrs, kids ...html) html {
 	var b strings.Builder
@@ -32,7 +32,7 @@ func el(name string, a attrs, kids ...html) html {
 	return html{b.String()}
 }
 
-// void gives an element that has no content.
+// void returns an element that has no content.
 func void(name string, a attrs) html {
 	var b strings.Builder
 	open(&b, name, a)
@@ -70,7 +70,7 @@ func ownAddress(s string) bool {
 	return strings.HasPrefix(s, "/console/") || strings.HasPrefix(s, "#") || strings.HasPrefix(s, "?")
 }
 
-// text gives a string as text on one line: characters that are not seen, or that
+// text returns a string as text on one line: characters that are not seen, or that
 // turn what follows them, are written out.
 func text(s string) html {
 	var b strings.Builder
@@ -81,7 +81,7 @@ func text(s string) html {
 // textf is text of a format.
 func textf(format string, args ...any) html { return text(fmt.Sprintf(format, args...)) }
 
-// lines gives a string as text that keeps its newlines and tabs; for pre.
+// lines returns a string as text that keeps its newlines and tabs; for pre.
 func lines(s string) html {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "\n") {
@@ -98,7 +98,7 @@ func lines(s string) html {
 	return html{b.String()}
 }
 
-// kept gives a string as the content of a textarea, which comes back unchanged.
+// kept returns a string as the content of a textarea, which comes back unchanged.
 func kept(s string) html {
 	var b strings.Builder
 	b.WriteByte('\n') // browsers drop the first one
@@ -156,7 +156,7 @@ func group(kids ...html) html {
 	return html{b.String()}
 }
 
-// when gives h if it holds, else nothing.
+// when returns h if it holds, else nothing.
 func when(holds bool, h html) html {
 	if holds {
 		return h

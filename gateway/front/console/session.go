@@ -94,7 +94,7 @@ func (c *Console) entering(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// enter gives the browser a session, always a new one: one that somebody else put into
+// enter returns the browser a session, always a new one: one that somebody else put into
 // it is not taken over.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, session principal.Token, secret principal.Secret) {
 	// It lasts as long as the record says, which can be extended; the browser keeps the

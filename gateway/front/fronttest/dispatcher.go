@@ -64,14 +64,14 @@ func (d *Dispatcher) Show(ids ...capabilities.ToolID) {
 	d.changed = make(chan struct{})
 }
 
-// Seen gives the requests that came, without their Progress.
+// Seen returns the requests that came, without their Progress.
 func (d *Dispatcher) Seen() []dispatch.Request {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clone(d.seen)
 }
 
-// Refused gives the requests that a surface refused.
+// Refused returns the requests that a surface refused.
 func (d *Dispatcher) Refused() []dispatch.Request {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -65,7 +65,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 	return out, nil
 }
 
-// lifeOf gives the context of a call: it ends when the client cancels, with its session
+// lifeOf returns the context of a call: it ends when the client cancels, with its session
 // and with its token. A client that goes away has cancelled, too, unless it can ask again
 // for the result (asks): a lost connection is then no word of its own.
 func (v *view) lifeOf(client context.Context, post *visit, asks bool) (_ context.Context, end func()) {

@@ -26,7 +26,7 @@ import (
 type Consent interface {
 	Approval(id string) (consent.Approval, error)
 	Answer(ctx context.Context, id string, a consent.Answer) (consent.Approval, error)
-	// HandsUntil gives until when an agent holds mouse or keyboard of any node, as far
+	// HandsUntil returns until when an agent holds mouse or keyboard of any node, as far
 	// as is known; zero: none does.
 	HandsUntil() time.Time
 }
@@ -82,7 +82,7 @@ func (v *view) handsOff(ctx context.Context) bool {
 	}
 }
 
-// question gives the result that makes the client ask its person, or nil if this
+// question returns the result that makes the client ask its person, or nil if this
 // pending call is not theirs to answer.
 func (v *view) question(ctx context.Context, req *sdk.CallToolRequest, d *catalog.Descriptor, r *capabilities.Result) *sdk.CallToolResult {
 	id := r.Pending().Approval
@@ -182,7 +182,7 @@ func (v *view) mac(body []byte, d *catalog.Descriptor, args json.RawMessage) []b
 	if len(args) == 0 {
 		args = json.RawMessage(`{}`)
 	}
-	// Arguments that can not be read have no answer either: the call is refused.
+	// Arguments that cannot be read have no answer either: the call is refused.
 	clean, _ := canonical.Parse(args, canonical.Limits{})
 	digest := sha256.Sum256(clean)
 	h := hmac.New(sha256.New, v.s.stateKey[:])

@@ -43,7 +43,7 @@ type visit struct {
 	alone  bool // it belongs to no session
 }
 
-// visitOf gives the POST that a request of the SDK came with; nil if it has none.
+// visitOf returns the POST that a request of the SDK came with; nil if it has none.
 func (s *Server) visitOf(extra *sdk.RequestExtra) *visit {
 	if extra == nil {
 		return nil
@@ -88,7 +88,7 @@ func (a *answer) lift(out *sdk.CallToolResult) {
 // oneLine reports whether raw JSON may stand in an event as it is.
 func oneLine(raw []byte) bool { return !bytes.ContainsAny(raw, "\r\n") }
 
-// quote gives s as a JSON string; a "<" in it stays one byte.
+// quote returns s as a JSON string; a "<" in it stays one byte.
 func quote(s string) ([]byte, error) {
 	if utf8.ValidString(s) {
 		return canonical.AppendString(make([]byte, 0, len(s)+len(s)/4+2), s), nil
@@ -101,7 +101,7 @@ func quote(s string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// liftJSON gives the text to put in place of a value.
+// liftJSON returns the text to put in place of a value.
 func (a *answer) liftJSON(value []byte) string {
 	mark, _ := newMark()
 	a.keep(lifted{mark: mark, json: value})
@@ -118,7 +118,7 @@ func (a *answer) liftBlob(data *[]byte) {
 	*data = raw
 }
 
-// newMark gives a mark as a JSON string, and the bytes whose base64 it is.
+// newMark returns a mark as a JSON string, and the bytes whose base64 it is.
 func newMark() (quoted, raw []byte) {
 	raw = make([]byte, 24)
 	rand.Read(raw) // never fails

@@ -135,7 +135,7 @@ func TestLargePartsOfABatch(t *testing.T) {
 	}
 }
 
-// A header that ties a call to its request is ours alone: a client can not have its
+// A header that ties a call to its request is ours alone: a client cannot have its
 // answer put into another's.
 func TestVisitsAreOurs(t *testing.T) {
 	f := start(t)

@@ -36,7 +36,7 @@ func showAll(t testing.TB, f *fronttest.Front) []*catalog.Descriptor {
 	return all
 }
 
-// rawList gives the answer to tools/list as it is on the wire.
+// rawList returns the answer to tools/list as it is on the wire.
 func rawList(t testing.TB, f *fronttest.Front, token, path string) []byte {
 	t.Helper()
 	req := rawRequest(t, f, token, path, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)

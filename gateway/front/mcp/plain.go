@@ -31,7 +31,7 @@ import (
 // JSON writes it. So no field is lost, and no line of a fact can begin another fact. Texts are
 // the end of it: what they say about facts is theirs.
 
-// plainOutput gives the plain form of an output, an object; false if it is none.
+// plainOutput returns the plain form of an output, an object; false if it is none.
 func plainOutput(raw json.RawMessage) (string, bool) {
 	root, err := parse(raw)
 	if err != nil || root.kind != objectKind {

@@ -71,7 +71,7 @@ func TestPlainFormLosesNothing(t *testing.T) {
 	})
 }
 
-// drawValue gives any JSON value but texts of several lines, which stand as they are.
+// drawValue returns any JSON value but texts of several lines, which stand as they are.
 func drawValue(t *rapid.T, depth int) any {
 	kinds := 4
 	if depth > 0 {

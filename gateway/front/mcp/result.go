@@ -46,7 +46,7 @@ var inTools = map[capabilities.Action]string{
 // untrustedMark stands in results with third-party content; instructions say what it means.
 const untrustedMark = "third-party content"
 
-// project gives the MCP form of a result; plain leaves structured content out and gives the
+// project returns the MCP form of a result; plain leaves structured content out and gives the
 // text the form that a model reads best.
 func project(r *capabilities.Result, plain bool) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{Meta: sdk.Meta{metaCall: callMeta{
@@ -102,7 +102,7 @@ func project(r *capabilities.Result, plain bool) *sdk.CallToolResult {
 // such as SVG that a page sent.
 var modelImages = map[string]bool{"png": true, "jpeg": true, "gif": true, "webp": true}
 
-// blobContent gives captured bytes their own kind of content.
+// blobContent returns captured bytes their own kind of content.
 func blobContent(r *capabilities.Result, b *capabilities.Blob) sdk.Content {
 	switch kind, form, _ := strings.Cut(b.MIME, "/"); {
 	case kind == "image" && modelImages[form]:

@@ -24,7 +24,7 @@ type toolKey struct {
 	asks      bool // with purpose
 }
 
-// tool gives the MCP form of a descriptor, made once and shared by all views.
+// tool returns the MCP form of a descriptor, made once and shared by all views.
 func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly, asks bool) (*sdk.Tool, error) {
 	key := toolKey{d, dotted, inputOnly, asks}
 	if t, ok := s.tools.Load(key); ok {
@@ -57,7 +57,7 @@ func (s *Server) tool(d *catalog.Descriptor, dotted, inputOnly, asks bool) (*sdk
 	return t.(*sdk.Tool), nil
 }
 
-// hints gives a tool's annotations; nil if they are what the protocol takes for
+// hints returns a tool's annotations; nil if they are what the protocol takes for
 // granted (not read-only, destructive, not idempotent, open). Of a tool that only
 // reads, the protocol does not ask for the two in the middle.
 func hints(a catalog.Annotations) *sdk.ToolAnnotations {

@@ -88,7 +88,7 @@ type viewCtxKey struct{}
 
 func viewOf(ctx context.Context) *view { return ctx.Value(viewCtxKey{}).(*view) }
 
-// open gives the view for a request, made now if need be.
+// open returns the view for a request, made now if need be.
 func (s *Server) open(ctx context.Context, who principal.Identity, lane capabilities.LaneID, rawQuery string) (*view, error) {
 	if lane == "" {
 		lane = who.Lane
@@ -108,7 +108,7 @@ func (s *Server) open(ctx context.Context, who principal.Identity, lane capabili
 	s.mu.RLock()
 	v := s.views[key]
 	if v != nil {
-		v.touch(s.opts.Now()) // while it can not be put out
+		v.touch(s.opts.Now()) // while it cannot be put out
 	}
 	s.mu.RUnlock()
 	if v != nil {
@@ -426,7 +426,7 @@ func (v *view) prune() {
 	}
 }
 
-// rest gives when the view was last used, and whether no session or subscription
+// rest returns when the view was last used, and whether no session or subscription
 // lives in it now.
 func (v *view) rest() (used time.Time, empty bool) {
 	v.mu.Lock()

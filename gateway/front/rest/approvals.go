@@ -107,7 +107,7 @@ type failedAnswer struct {
 // maxTogether is how many questions one answer is for; an agent has no more open.
 const maxTogether = 8
 
-// answerSeveral gives one answer to the questions of one caller in one lane. What is asked
+// answerSeveral returns one answer to the questions of one caller in one lane. What is asked
 // about at each call (S1-23) is answered by itself.
 func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {
@@ -203,7 +203,7 @@ func (s *Server) grant(c *visit, in grantBody) (api.Grant, error) {
 	return front.ViewGrant(&given), err
 }
 
-// laneOf gives the lane that a principal's tokens work in when they name none: its own, if
+// laneOf returns the lane that a principal's tokens work in when they name none: its own, if
 // it has no token yet. Where its tokens work in several, nobody chooses.
 func (s *Server) laneOf(who capabilities.PrincipalID) (capabilities.LaneID, error) {
 	var lanes []string

@@ -50,7 +50,7 @@ func (s *Server) artifacts(c *visit, _ none) (artifactList, error) {
 	return out, nil
 }
 
-// artifact gives bytes that a device captured: a person's browser must save them and
+// artifact returns bytes that a device captured: a person's browser must save them and
 // never take them for a page of ours.
 func (s *Server) artifact(c *visit) error {
 	k, content, err := s.opts.Artifacts.Open(c.r.Context(), c.who, capabilities.ArtifactID(c.r.PathValue("artifact")))

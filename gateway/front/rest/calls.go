@@ -311,7 +311,7 @@ func (s *Server) followUp(ctx context.Context, calls []*callView) error {
 	return nil
 }
 
-// searched gives the calls of which some packet has a text, the newest such packet
+// searched returns the calls of which some packet has a text, the newest such packet
 // first. A call is listed once, also over several pages.
 func (s *Server) searched(ctx context.Context, q ledger.Query, state string, limit int) (callList, error) {
 	q.Limit = 1000

@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// harmless is what changes something and can not widen what agents may do: it
+// harmless is what changes something and cannot widen what agents may do: it
 // works from everywhere, always. Whatever is not here and not a GET has to come
 // from elsewhere while an agent holds a device's mouse and keyboard.
 var harmless = map[string]bool{

@@ -39,7 +39,7 @@ type visit struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	who   principal.Identity
-	began bool // the answer has begun: an error can not be told any more
+	began bool // the answer has begun: an error cannot be told any more
 }
 
 // none is the body of requests that have none.

@@ -30,7 +30,7 @@ const (
 )
 
 // presence is the data of a node event without an ID: who came and went is not
-// in the ledger, so it can not be resumed.
+// in the ledger, so it cannot be resumed.
 type presence struct {
 	Node      capabilities.NodeID `json:"node_id"`
 	Label     string              `json:"label,omitempty"`
@@ -144,7 +144,7 @@ func (s *Server) appendPackets(ctx context.Context, buf *bytes.Buffer, after *ui
 	return len(list) == eventBatch, nil
 }
 
-// presences gives the nodes that differ from known, and brings known up to date.
+// presences returns the nodes that differ from known, and brings known up to date.
 func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
 	var changed []presence
 	for _, v := range s.opts.Roster.Views() {

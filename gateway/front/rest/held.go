@@ -15,7 +15,7 @@ type held struct {
 	tokens map[string]map[uint64]context.CancelCauseFunc
 }
 
-// hold gives the context of a call that ends when its token is revoked; release
+// hold returns the context of a call that ends when its token is revoked; release
 // lets go of it.
 func (h *held) hold(ctx context.Context, token string, valid func(string) bool) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

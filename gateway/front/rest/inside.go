@@ -89,7 +89,7 @@ func (s *Server) inside(w http.ResponseWriter, r *http.Request, method, target s
 // such as "POST /v1/approvals/{approval}".
 func (s *Server) Offers(who principal.Identity, route string) bool { return s.row(route).visible(who) }
 
-// row gives the row of a route; nil if the table has none.
+// row returns the row of a route; nil if the table has none.
 func (s *Server) row(route string) *endpoint {
 	for _, e := range s.routes {
 		if e.method+" "+e.path == route {

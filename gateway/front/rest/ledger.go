@@ -81,7 +81,7 @@ type patient struct {
 	lost    bool // it takes nothing any more
 }
 
-// Write gives the client writeTime for p.
+// Write returns the client writeTime for p.
 func (p *patient) Write(b []byte) (int, error) {
 	p.wrote = true
 	_ = p.control.SetWriteDeadline(time.Now().Add(writeTime))

@@ -183,7 +183,7 @@ func (dark) Get(capabilities.PrincipalID, capabilities.NodeID, string, string) (
 	return live.View{}, noLive()
 }
 
-// Servers gives none.
+// Servers returns none.
 func (dark) Servers(capabilities.PrincipalID) []live.Server { return nil }
 
 // Trickle finds nothing.

@@ -20,7 +20,7 @@ type marking struct {
 	news chan struct{}
 }
 
-// Marks gives what was set.
+// Marks returns what was set.
 func (m *marking) Marks(who capabilities.PrincipalID) ([]live.Marks, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

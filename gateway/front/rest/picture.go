@@ -21,7 +21,7 @@ const (
 	ring      = 18 // the radius around a place
 )
 
-// picture gives the part of the picture that a question quotes around the places that it
+// picture returns the part of the picture that a question quotes around the places that it
 // names, with those marked. No new picture is taken for it, and only who may watch that
 // screen sees it.
 func (s *Server) picture(c *visit) error {
@@ -53,7 +53,7 @@ func (s *Server) picture(c *visit) error {
 	return nil
 }
 
-// cutOut gives a part of a picture around places, which are ringed, and joined in order.
+// cutOut returns a part of a picture around places, which are ringed, and joined in order.
 func cutOut(data []byte, spots []consent.Spot) ([]byte, error) {
 	head, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
@@ -83,7 +83,7 @@ func cutOut(data []byte, spots []consent.Spot) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// around gives the part of a picture that shows all places if it can, the first at least.
+// around returns the part of a picture that shows all places if it can, the first at least.
 func around(whole image.Rectangle, spots []consent.Spot) image.Rectangle {
 	if len(spots) == 0 {
 		return whole

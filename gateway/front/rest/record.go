@@ -53,7 +53,7 @@ func (s *Server) record(c *visit, in recordBody) (live.Recording, error) {
 		live.Order{Lane: in.Lane, Node: in.Node, Display: in.Display, Duration: time.Duration(in.DurationMS) * time.Millisecond})
 }
 
-// screenOf gives the node whose screen a lane works on: the one that is attached to it, or,
+// screenOf returns the node whose screen a lane works on: the one that is attached to it, or,
 // where none ever was, the only one there is. Several are listed and none is chosen.
 func (s *Server) screenOf(of capabilities.LaneID) (capabilities.NodeID, error) {
 	roster := s.opts.Roster.Snapshot()

@@ -91,7 +91,7 @@ const (
 	driftWho   = 1024             // visitors remembered
 )
 
-// fresh gives those of signals that were not recorded lately.
+// fresh returns those of signals that were not recorded lately.
 func (d *drifted) fresh(token string, signals []drift.Signal, now time.Time) (fresh []drift.Signal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,7 +28,7 @@ type alone struct {
 	h *browser.Handler
 }
 
-// newAlone gives the handler as a subject. With trace, the messages between it
+// newAlone returns the handler as a subject. With trace, the messages between it
 // and Chrome are written there, each with its time.
 func newAlone(b platform.Browser, site *pages, trace io.Writer) (subject, error) {
 	var launcher platform.Launcher = procguard.New(procguard.Options{})

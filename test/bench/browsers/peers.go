@@ -153,7 +153,7 @@ func sandboxless(b platform.Browser) bool { return b.NoSandbox != "" || b.RunAs 
 
 var errAbsent = errors.New("not installed")
 
-// find gives the peer's program and arguments below dir, and its version.
+// find returns the peer's program and arguments below dir, and its version.
 func (p peer) find(dir string, b platform.Browser) (path string, args []string, version string, err error) {
 	root := filepath.Join(dir, "node_modules", filepath.FromSlash(p.pkg))
 	data, err := os.ReadFile(filepath.Join(root, "package.json"))

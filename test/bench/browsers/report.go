@@ -82,7 +82,7 @@ func (r *report) operations(b *bench) {
 	}
 }
 
-// cell gives the median and its text; what has none says why.
+// cell returns the median and its text; what has none says why.
 func (r *report) cell(c *cell, name, page string, op operation) (float64, string) {
 	var none noEffectError
 	switch {

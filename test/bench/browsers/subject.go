@@ -19,7 +19,7 @@ type subject interface {
 	do(op operation, p place, i int) (answer, error)
 	// aim learns, untimed, what do needs to know of the page just opened.
 	aim() error
-	// evaluate gives, untimed, the text of an expression's value.
+	// evaluate returns, untimed, the text of an expression's value.
 	evaluate(expression string) (string, error)
 	end() error
 }
@@ -49,7 +49,7 @@ type dialect struct {
 	full     *step // nil: the default is everything
 	tabs     step
 	shot     step
-	// act gives the calls for an action; none if there is no tool for it. ref gives
+	// act returns the calls for an action; none if there is no tool for it. ref gives
 	// the reference of a control by its name.
 	act func(op operation, ref func(name string) string, i int) []step
 }

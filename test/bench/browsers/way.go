@@ -146,7 +146,7 @@ func wayAppend(f *os.File) error {
 	return f.Sync()
 }
 
-// wayNode gives back what it is sent.
+// wayNode returns back what it is sent.
 func wayNode(at string) error {
 	conn, err := quic.DialAddr(context.Background(), at, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wayALPN}, InsecureSkipVerify: true}, wayPatience) // the floor trusts
 	if err != nil {

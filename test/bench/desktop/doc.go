@@ -8,6 +8,6 @@
 // not do.
 //
 // It is a test, because it needs a desktop and a whole site as tests have them:
-// without -figures it measures each thing once, so that it can not rot. It may
+// without -figures it measures each thing once, so that it cannot rot. It may
 // import anything of this module; nothing imports it.
 package desktop

@@ -124,7 +124,7 @@ func (b *bench) print(w io.Writer, load string) {
 
 func (b *bench) add(r row) { b.rows = append(b.rows, r) }
 
-// median gives the median time in ms of so many runs of f; prepare is not timed.
+// median returns the median time in ms of so many runs of f; prepare is not timed.
 func (b *bench) median(times int, prepare, f func()) float64 {
 	var all []float64
 	for range max(times, 1) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Median gives the middle of list, the mean of the two middle ones if there are
+// Median returns the middle of list, the mean of the two middle ones if there are
 // two, 0 for none.
 func Median(list []float64) float64 {
 	if len(list) == 0 {
@@ -94,7 +94,7 @@ func Check(path, begin, end string) error {
 	return err
 }
 
-// around gives what stands before the line begin and after the line end.
+// around returns what stands before the line begin and after the line end.
 func around(path, begin, end string) (before, after []byte, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

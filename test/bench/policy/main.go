@@ -103,7 +103,7 @@ func (b best) measure(pkg, pattern, iterations string, rounds int) error {
 	return nil
 }
 
-// µs gives a benchmark's time, and rate its packets per second; 0 fails the run.
+// µs returns a benchmark's time, and rate its packets per second; 0 fails the run.
 func (b best) µs(name string) float64 { return b[name]["ns/op"] / 1000 }
 
 // routed asks test/bench for whole calls, and picks the rows with a target and what

@@ -103,7 +103,7 @@ keys.connect("key-released", key(False))
 window.add_controller(keys)
 
 
-# Gestures, and not the events themselves: PyGObject 3.42 can not pass those.
+# Gestures, and not the events themselves: PyGObject 3.42 cannot pass those.
 def state(c):
     return int(c.get_current_event_state()) & 0x1FFF
 
