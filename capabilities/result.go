@@ -24,7 +24,6 @@ const (
 	EffectPartial      Effect = "partial"
 	EffectUnverifiable Effect = "unverifiable"
 	EffectSuspectNoop  Effect = "suspected_noop"
-	EffectRefused      Effect = "refused"
 )
 
 // SelectionMode is how the node was chosen (S0-28). No other mode exists (S0-20).
