@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -124,7 +125,7 @@ func (p *approval) mayAnswer(a Answer, owner capabilities.PrincipalID) error {
 			return capabilities.Errorf(capabilities.CodeForbidden, "the owner of a device allows themselves one call at a time").WithHint("Allow it once.")
 		}
 		return ownConsent(p.Principal, p.Role, owner, a.By, a.Known)
-	case a.Via != ViaMCP && p.Role != roleAgent && a.By == p.Principal && a.Allow:
+	case a.Via != ViaMCP && p.Role != policy.RoleAgent && a.By == p.Principal && a.Allow:
 		return notOwn()
 	case a.Via == ViaMCP && !p.User:
 		return capabilities.Errorf(capabilities.CodeForbidden, "policy does not name the user as approver of this call")

@@ -191,8 +191,8 @@ const (
 
 func (a *Ask) key(args []byte) string {
 	kind := "person" // what an agent asks is never what a person of its name asks
-	if a.Role == roleAgent {
-		kind = roleAgent
+	if a.Role == policy.RoleAgent {
+		kind = policy.RoleAgent
 	}
 	return strings.Join([]string{kind, string(a.Principal), string(a.Tool), string(a.Node), string(a.Lane), a.Snapshot, hex.EncodeToString(args)}, "\x00")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
 // ViaDevice is the person at the device that the call is for, by a chord on its own
@@ -28,7 +29,7 @@ func (a *Approval) AtDevice(node capabilities.NodeID) error {
 	switch {
 	case node == "" || a.Node != node:
 		return capabilities.Errorf(capabilities.CodeForbidden, "this is not asked for that device")
-	case a.Role != roleAgent:
+	case a.Role != policy.RoleAgent:
 		return capabilities.Errorf(capabilities.CodeForbidden, "what a person asks for is allowed by another who is known, not at the device")
 	case slices.Contains(a.Keys, secretKey):
 		return capabilities.Errorf(capabilities.CodeForbidden, "a secret is the site's, so it is not allowed at the device")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
 // Kind is how long a person's word is good.
@@ -76,7 +77,7 @@ func (g *Grant) live(now time.Time) bool {
 
 // covers reports whether g is about this question.
 func (g *Grant) covers(a *Ask, args []byte) bool {
-	return g.Principal == a.Principal && (g.Via != string(ViaOwner) || a.Role != roleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
+	return g.Principal == a.Principal && (g.Via != string(ViaOwner) || a.Role != policy.RoleAgent) && g.Node == a.Node && (g.Lane == "" || g.Lane == a.Lane) && g.Snapshot == a.Snapshot &&
 		slices.ContainsFunc(g.Tools, func(t string) bool { return Names(t, a.Tool) && (t == string(a.Tool) || a.Longest != KindCall) }) &&
 		(g.Kind != KindCall || len(args) > 0 && hmac.Equal(g.args, args)) && g.Scope.covers(&a.Reach, a.at)
 }

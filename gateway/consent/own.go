@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
 // Nobody approves what they asked for themselves, but for one case: a device is theirs, and
@@ -15,7 +16,7 @@ import (
 // ownConsent is the one rule of that: by says yes to what asker asked of a device of owner's;
 // known is by what it is known that by is there. CodeForbidden.
 func ownConsent(asker capabilities.PrincipalID, role string, owner, by capabilities.PrincipalID, known string) error {
-	if role == roleAgent || known == "" || by == "" || asker != by || owner != by {
+	if role == policy.RoleAgent || known == "" || by == "" || asker != by || owner != by {
 		return notOwn()
 	}
 	return nil

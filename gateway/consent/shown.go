@@ -135,14 +135,11 @@ type Override struct {
 	Note string
 }
 
-// roleAgent is the role of tokens that agents hold; every other is a person's.
-const roleAgent = "agent"
-
 // overrides returns the rules that would answer this question for good. They name
 // principal, tool and node (S0-26) and nothing of the arguments.
 func overrides(a *Ask) []Override {
 	kind := "Agent"
-	if a.Role != roleAgent {
+	if a.Role != policy.RoleAgent {
 		kind = "User"
 	}
 	for _, id := range []string{string(a.Principal), string(a.Tool), string(a.Node)} {
