@@ -19,8 +19,8 @@ import (
 
 // unbatched refuses a JSON-RPC batch that holds a call of a privileged tool, as a whole
 // (S1-23): each of those is asked about and answered by itself. The first of them is recorded as
-// refused. Anything else passes on, with its body as it came. A batch is an array; only
-// revision 2025-03-26 has them.
+// refused, and so is a batch that is no JSON, without a tool (S4-43). Anything else passes on,
+// with its body as it came. A batch is an array; only revision 2025-03-26 has them.
 func (v *view) unbatched(r *http.Request) error {
 	body := bufio.NewReader(r.Body)
 	r.Body = struct {
@@ -39,17 +39,19 @@ func (v *view) unbatched(r *http.Request) error {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(data), body), r.Body}
+	refuse := func(tool capabilities.ToolID, no *capabilities.Error) error {
+		v.s.opts.Dispatcher.Refuse(r.Context(), dispatch.Request{Caller: v.caller, Tool: tool, Surface: "mcp", Token: v.who.TokenID}, no)
+		return no
+	}
 	batch, err := canonical.Decode(data, canonical.Limits{}) // no member twice: no reader finds another call in it
-	if err != nil {
-		return err
+	if err != nil {                                          // nobody knows what it calls
+		return refuse("", capabilities.AsError(err))
 	}
 	for _, message := range batch.Items {
 		for _, name := range called(message) {
 			if d, ok := v.resolve(name); ok && len(d.Manifest.Privileged) > 0 {
-				no := capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
-					WithHint("Send each call as a request of its own.")
-				v.s.opts.Dispatcher.Refuse(r.Context(), dispatch.Request{Caller: v.caller, Tool: d.Tool, Surface: "mcp", Token: v.who.TokenID}, no)
-				return no
+				return refuse(d.Tool, capabilities.Errorf(capabilities.CodeInvalidRequest, "%s is privileged, so no batch may hold a call of it; nothing of the batch was done", d.Tool).
+					WithHint("Send each call as a request of its own."))
 			}
 		}
 	}

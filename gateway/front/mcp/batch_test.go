@@ -46,6 +46,7 @@ func TestNoBatchHoldsAPrivilegedCall(t *testing.T) {
 		"not listed":             "[" + plain + "," + call(2, "tool_desktop_keyboard") + "]",
 		"members in capitals":    "[" + plain + "," + strings.ReplaceAll(strings.ReplaceAll(mouse, "params", "Params"), "name", "NAME") + "]",
 		"a member that is twice": "[" + strings.Replace(mouse, `"name"`, `"name":"test_simple_text","name"`, 1) + "]",
+		"cut short":              "[" + plain + "," + mouse,
 		"escaped":                "[" + strings.Replace(mouse, "tool_desktop", `tool_de\u0073ktop`, 1) + "]",
 	} {
 		before, refused := len(f.Dispatcher.Seen()), len(f.Dispatcher.Refused())
@@ -56,12 +57,13 @@ func TestNoBatchHoldsAPrivilegedCall(t *testing.T) {
 			t.Errorf("%s: %d calls of it were made", name, n)
 		}
 		trace := f.Dispatcher.Refused()[refused:]
-		if name == "a member that is twice" { // no JSON that we read: nobody knows what it calls
-			if len(trace) != 0 {
-				t.Errorf("%s: %+v", name, trace)
-			}
-		} else if len(trace) != 1 || trace[0].Principal != "alice" || trace[0].Surface != "mcp" || !strings.HasPrefix(string(trace[0].Tool), "tool.desktop.") || trace[0].Args != nil {
+		if len(trace) != 1 || trace[0].Principal != "alice" || trace[0].Surface != "mcp" || trace[0].Args != nil {
 			t.Errorf("%s: %+v is recorded", name, trace)
+			continue
+		}
+		unread := name == "a member that is twice" || name == "cut short" // no JSON that we read: nobody knows what it calls
+		if tool := string(trace[0].Tool); unread != (tool == "") || !unread && !strings.HasPrefix(tool, "tool.desktop.") {
+			t.Errorf("%s: %q is recorded as refused", name, tool)
 		}
 	}
 	for name, body := range map[string]string{"a batch of others": "[" + plain + "," + call(3, "test_simple_text") + "]", "the call alone": mouse} {
