@@ -111,15 +111,15 @@ func (t *Tokens) Welcome(ctx context.Context, by Identity, who capabilities.Prin
 	expires = t.opts.Now().Add(WelcomeLife).Truncate(time.Millisecond).UTC()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dropWelcomesLocked(who)
+	t.dropCodesLocked(func(l login) bool { return l.welcome && l.who == who })
 	t.logins[sha256.Sum256([]byte(code.text))] = login{maker: by.TokenID, parent: u.TokenID, who: who, role: u.Role, lane: capabilities.LaneID(who), welcome: true, expires: expires}
 	return code, expires, nil
 }
 
-// dropWelcomesLocked voids the codes that wait for a user.
-func (t *Tokens) dropWelcomesLocked(who capabilities.PrincipalID) {
+// dropCodesLocked voids the one-time codes that wait to be used and that are such.
+func (t *Tokens) dropCodesLocked(such func(login) bool) {
 	for hash, l := range t.logins {
-		if l.welcome && l.who == who {
+		if such(l) {
 			delete(t.logins, hash)
 		}
 	}
@@ -211,7 +211,8 @@ func (t *Tokens) Sessions(who capabilities.PrincipalID) []Token {
 }
 
 // EndSessions ends the open sessions of a principal but the one named, and gives how
-// many: everybody their own, an admin anybody's. A link that Welcome made for them is void.
+// many: everybody their own, an admin anybody's. No one-time code lets them in any more that
+// was made before.
 func (t *Tokens) EndSessions(ctx context.Context, by Identity, who capabilities.PrincipalID, but string) (int, error) {
 	if by.Principal != who {
 		if err := by.Require(ActTokens); err != nil {
@@ -219,7 +220,7 @@ func (t *Tokens) EndSessions(ctx context.Context, by Identity, who capabilities.
 		}
 	}
 	t.mu.Lock()
-	t.dropWelcomesLocked(who)
+	t.dropCodesLocked(func(l login) bool { return l.who == who })
 	t.mu.Unlock()
 	n := 0
 	for _, rec := range t.Sessions(who) {

@@ -204,6 +204,10 @@ func TestSessionsEndWithWhatOpenedThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	byToken, _, err := set.Login(ann, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	told := map[string]int{}
 	defer set.OnRevoke(func(id string) { told[id]++ })()
 	if _, err := set.EndSessions(t.Context(), ann, "ann", second.ID); err != nil {
@@ -211,6 +215,9 @@ func TestSessionsEndWithWhatOpenedThem(t *testing.T) {
 	}
 	if _, _, err := set.Redeem(t.Context(), code.Reveal()); err == nil {
 		t.Error("a code outlives the session that it was made in")
+	}
+	if _, _, err := set.Redeem(t.Context(), byToken.Reveal()); err == nil {
+		t.Error("a code lets somebody in who was signed out everywhere")
 	}
 	if set.Gone("ann") || set.Gone("nobody") {
 		t.Error("somebody is gone who is not, or never was")

@@ -305,9 +305,6 @@ func (t *Tokens) SetPassword(ctx context.Context, by Identity, who capabilities.
 	if err != nil {
 		return User{}, err
 	}
-	t.mu.Lock()
-	t.dropWelcomesLocked(who)
-	t.mu.Unlock()
 	if _, err := t.EndSessions(ctx, by, who, by.TokenID); err != nil {
 		return User{}, err
 	}
