@@ -20,7 +20,7 @@ func newUserCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUserAddCmd(), newUserLinkCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRemoveCmd(), newUserSignOutCmd())
+	cmd.AddCommand(newUserAddCmd(), newUserLinkCmd(), newUserListCmd(), newUserPasswordCmd(), newUserRoleCmd(), newUserRemoveCmd(), newUserSignOutCmd())
 	return cmd
 }
 
@@ -176,6 +176,24 @@ func newUserPasswordCmd() *cobra.Command {
 				return err
 			}
 			return confirmed(cmd, raw, "%s has another password", args[0])
+		},
+	}
+}
+
+func newUserRoleCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "role NAME ROLE",
+		Short: "Give a user another role: viewer, operator or admin",
+		Long:  "Sessions of theirs and tokens under their name that may do more than the new role end at once.",
+		Args:  cobra.ExactArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return []string{"viewer", "operator", "admin"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return change(cmd, http.MethodPut, path("users", args[0], "role"), map[string]string{"role": args[1]}, "%s is %s now", args[0], args[1])
 		},
 	}
 }

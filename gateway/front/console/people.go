@@ -67,6 +67,11 @@ func (v *visit) person(u principal.User) html {
 		div("buttons",
 			v.control("POST /v1/users/{user}/link", at("people", name), attrs{"class", "inline"}, button("plain", "Make a sign-in link", "name", "do", "value", "link", "aria-label", "Make a sign-in link for "+name)),
 			v.control("DELETE /v1/users/{user}/sessions", at("people", name), attrs{"class", "inline"}, button("plain", "Sign out everywhere", "name", "do", "value", "out", "aria-label", "Sign out everywhere: "+name))),
+		when(!me && v.offers("PUT /v1/users/{user}/role"), el("details", attrs{"id", id + "-role"}, el("summary", nil, text("Change role")),
+			p(text("Sessions and tokens of theirs that may do more than the new role end at once.")),
+			v.control("PUT /v1/users/{user}/role", at("people", name), attrs{"class", "grid"},
+				choice(id+"-role-new", "role", "Role", string(u.Role), "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
+				button("plain", "Change role", "name", "do", "value", "role", "aria-label", "Change role: "+name)))),
 		when(!me && v.offers("DELETE /v1/users/{user}"), el("details", attrs{"id", id + "-remove"}, el("summary", nil, text("Remove person")),
 			p(text("Their sessions, their tokens and the grants that they have or gave end at once.")),
 			v.control("DELETE /v1/users/{user}", at("people", name), nil, button("danger", "Remove person", "name", "do", "value", "remove", "aria-label", "Remove person: "+name)))))
@@ -92,6 +97,8 @@ func (c *Console) changePerson(v *visit) {
 	case "link":
 		v.welcome(name)
 		return
+	case "role":
+		done, err = "changed", v.ask(http.MethodPut, api("users", name, "role"), map[string]any{"role": v.r.PostForm.Get("role")}, nil)
 	case "out":
 		done, err = "signedout", v.ask(http.MethodDelete, api("users", name, "sessions"), nil, nil)
 	case "remove":

@@ -28,6 +28,7 @@ func (s *Server) accountTable() []*endpoint {
 		serveJSON(endpoint{method: post, path: "/v1/users", action: principal.ActTokens, summary: "Make a user, who signs in with a password or, without one, by a link of theirs"}, s.addUser),
 		serveJSON(endpoint{method: post, path: "/v1/users/{user}/link", action: principal.ActTokens, summary: "Make a one-time link by which a user signs in as themselves; good for a day, and in place of an earlier one"}, s.welcome),
 		serveJSON(endpoint{method: put, path: "/v1/users/{user}/password", action: principal.ActTokens, summary: "Give a user another password; their sessions end"}, s.setPassword),
+		serveJSON(endpoint{method: put, path: "/v1/users/{user}/role", action: principal.ActTokens, summary: "Give a user another role; their sessions and tokens that may do more end at once"}, s.setRole),
 		serveJSON(endpoint{method: remove, path: "/v1/users/{user}", action: principal.ActTokens, summary: "Remove a user; their sessions, their tokens and the grants that they have or gave end at once"}, s.removeUser),
 		serveJSON(endpoint{method: remove, path: "/v1/users/{user}/sessions", action: principal.ActTokens, summary: "End all sessions of a user"}, s.endUserSessions),
 
@@ -104,6 +105,14 @@ func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passw
 		return principal.User{}, err
 	}
 	return s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p)
+}
+
+type roleBody struct {
+	Role principal.Role `json:"role"`
+}
+
+func (s *Server) setRole(c *visit, in roleBody) (principal.User, error) {
+	return s.opts.Tokens.SetRole(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), in.Role)
 }
 
 func (s *Server) removeUser(c *visit, _ none) (principal.Removed, error) {

@@ -76,9 +76,10 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"POST /v1/surfaced":       `{"surface":"console","page":"/console/","controls":["POST /v1/stop"]}`,
 		"POST /v1/ledger/compare": `{"log":"log of n2"}`,
 		"POST /v1/policy/drafts":  `{"files":[{"name":"mine.cedar","text":""}]}`,
-		"POST /v1/users":          `{"principal":"walt","role":"viewer","password":"four words in a row"}`, "PUT /v1/users/{user}/password": `{"password":"four other words in a row"}`,
-		"POST /v1/users/{user}/link": `{}`,
-		"PUT /v1/account/password":   `{"password":"four words in a row"}`, "POST /v1/approvals/{approval}/passkey": `{"answer":"allow"}`,
+		"POST /v1/users":          `{"principal":"walt","role":"viewer","password":"four words in a row"}`, "PUT /v1/users/{user}/role": `{"role":"viewer"}`,
+		"PUT /v1/users/{user}/password": `{"password":"four other words in a row"}`,
+		"POST /v1/users/{user}/link":    `{}`,
+		"PUT /v1/account/password":      `{"password":"four words in a row"}`, "POST /v1/approvals/{approval}/passkey": `{"answer":"allow"}`,
 	}
 	// What a session of the console may and a token may not, or what needs a browser.
 	refused := map[string]capabilities.Code{
