@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 )
@@ -32,13 +33,18 @@ func TestCancelEndsOneCall(t *testing.T) {
 		id := <-began
 		ends[id], ids = end, append(ids, id)
 	}
-	if err := h.Cancel(t.Context(), "c0", "ann", ""); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	ann := Caller{Principal: "ann", Role: "operator"}
+	cancel := func(call capabilities.CallID, reason string) error {
+		_, err := h.Cancel(t.Context(), ann, Cancelling{Call: call, Others: true, Reason: reason})
+		return err
+	}
+	if err := cancel("c0", ""); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Errorf("a call of nobody's: %v", err)
 	}
-	if err := h.Cancel(t.Context(), ids[0], "ann", strings.Repeat("x", 501)); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
+	if err := cancel(ids[0], strings.Repeat("x", 501)); capabilities.CodeOf(err) != capabilities.CodeInvalidRequest {
 		t.Errorf("a reason without end: %v", err)
 	}
-	must(t, h.Cancel(t.Context(), ids[0], "ann", "it takes too long"))
+	must(t, cancel(ids[0], "it takes too long"))
 	got := <-ends[ids[0]]
 	want(t, got, capabilities.StatusError, capabilities.CodeCancelled)
 	if !strings.Contains(got.Message, "it takes too long") {
@@ -54,7 +60,7 @@ func TestCancelEndsOneCall(t *testing.T) {
 	if !recorded {
 		t.Error("nobody is said to have ended it")
 	}
-	if err := h.Cancel(t.Context(), ids[0], "ann", ""); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+	if err := cancel(ids[0], ""); capabilities.CodeOf(err) != capabilities.CodeNotFound {
 		t.Errorf("it ended already: %v", err)
 	}
 	select {
@@ -62,8 +68,61 @@ func TestCancelEndsOneCall(t *testing.T) {
 		t.Errorf("the other call ended: %+v", r)
 	default:
 	}
-	must(t, h.Cancel(t.Context(), ids[1], "ann", ""))
+	must(t, cancel(ids[1], ""))
 	want(t, <-ends[ids[1]], capabilities.StatusError, capabilities.CodeCancelled)
+}
+
+// A person and an agent of the same name are two: neither meets the other's calls by a request
+// ID, while they run and after they ended, and neither ends them as one's own.
+func TestAPersonIsNoAgentOfTheSameName(t *testing.T) {
+	nodes := newFakeNodes("n1")
+	began := make(chan capabilities.CallID, 2)
+	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		began <- t.Call
+		<-ctx.Done()
+		return wire.Answer{}, nil, context.Cause(ctx)
+	}
+	h := newHouse(t, nodes, nil)
+	agent := Caller{Principal: "sam", Role: policy.RoleAgent, Lane: "main"}
+	person := Caller{Principal: "sam", Role: "operator", Lane: "main"}
+	call := func(by Caller) chan capabilities.Result {
+		end := make(chan capabilities.Result, 1)
+		go func() {
+			end <- h.Call(context.Background(), Request{Caller: by, Tool: toolEvaluate, Args: json.RawMessage(`{"expression":"1"}`), RequestID: "r1", Surface: "test"})
+		}()
+		return end
+	}
+	ofAgent := call(agent)
+	first := <-began
+	ofPerson := call(person)
+	var second capabilities.CallID
+	select {
+	case second = <-began:
+	case r := <-ofPerson:
+		t.Fatalf("the person's call got %+v", r)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the person's call has joined the agent's")
+	}
+	if id, err := h.Cancel(t.Context(), person, Cancelling{Call: first}); capabilities.CodeOf(err) != capabilities.CodeNotFound {
+		t.Errorf("the person ended the agent's call %s as their own: %v", id, err)
+	}
+	if id, err := h.Cancel(t.Context(), person, Cancelling{Request: "r1"}); err != nil || id != second {
+		t.Errorf("the person ended %s, want %s: %v", id, second, err)
+	}
+	if r := <-ofPerson; r.Call != second {
+		t.Errorf("the person got %+v", r)
+	}
+	if id, err := h.Cancel(t.Context(), agent, Cancelling{Call: first}); err != nil || id != first {
+		t.Errorf("the agent ended %s, want %s: %v", id, first, err)
+	}
+	if r := <-ofAgent; r.Call != first {
+		t.Errorf("the agent got %+v", r)
+	}
+	for by, want := range map[Caller]capabilities.CallID{agent: first, person: second} {
+		if r := <-call(by); r.Call != want || !r.Deduplicated {
+			t.Errorf("%s repeats the call and gets that of %s, want %s", by.Role, r.Call, want)
+		}
+	}
 }
 
 // endedBy is what the last packet of a call says of who ended it.

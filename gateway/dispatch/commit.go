@@ -28,7 +28,7 @@ type committed = durable.Committed[*order]
 // commit, or nothing executes. also adds to it; nil: nothing.
 func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.Tx) error) (*committed, *capabilities.Error) {
 	o := &order{permitted: p, row: opencalls.Call{
-		ID: p.id, Principal: p.principal, Request: p.req.RequestID, Lane: p.lane, Tool: p.tool,
+		ID: p.id, Principal: p.principal, Person: p.asker().Person, Request: p.req.RequestID, Lane: p.lane, Tool: p.tool,
 		Requested: p.args.NodeID, Node: p.trail.node, ArgsMAC: p.mac[:], State: opencalls.Open, Created: p.began, Parent: p.parent,
 	}}
 	intent := packet.Dispatch{

@@ -85,7 +85,7 @@ func (v *decided) asks(x *execution.Execution) *execution.Asked {
 
 // start runs the execution of v beside its caller. free gives its key back; done follows it.
 func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Execution, free, done func()) {
-	ended := d.running.Start(x, v.id, v.principal)
+	ended := d.running.Start(x, v.id, v.asker())
 	go func() {
 		defer done()
 		r := d.execute(ctx, v, x)
@@ -110,7 +110,7 @@ func (d *Dispatcher) runSafely(t *trail, lost func(*capabilities.Error)) {
 // not known or no longer kept, under the ID of the call it was: nil, nil when it was never
 // seen.
 func (d *Dispatcher) replay(ctx context.Context, v *decided) (*capabilities.Result, *capabilities.Error) {
-	row, found, err := d.open.Find(ctx, v.principal, v.req.RequestID)
+	row, found, err := d.open.Find(ctx, v.principal, v.asker().Person, v.req.RequestID)
 	if err != nil {
 		return nil, capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 	}

@@ -301,7 +301,7 @@ func TestRestartWithAnOpenCall(t *testing.T) {
 func (h *house) awaitWaiters(id capabilities.RequestID, n int) {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		k := h.executions.Get(execution.Key{Principal: agentCaller.Principal, Request: id})
+		k := h.executions.Get(execution.Key{Asker: agentCaller.asker(), Request: id})
 		if k == nil {
 			continue
 		}

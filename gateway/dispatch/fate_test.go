@@ -47,10 +47,10 @@ func TestCancelledAfterItsStart(t *testing.T) {
 			end := make(chan capabilities.Result, 1)
 			go func() { end <- h.evaluate("r1") }()
 			id := <-began
-			if call, err := h.CancelRequest(t.Context(), "another", "r1"); err == nil {
+			if call, err := h.Cancel(t.Context(), Caller{Principal: "another"}, Cancelling{Request: "r1"}); err == nil {
 				t.Errorf("another cancelled %s", call)
 			}
-			if call, err := h.CancelRequest(t.Context(), agentCaller.Principal, "r1"); err != nil || call != id {
+			if call, err := h.Cancel(t.Context(), agentCaller, Cancelling{Request: "r1"}); err != nil || call != id {
 				t.Fatalf("%s, %v", call, err)
 			}
 			r := <-end

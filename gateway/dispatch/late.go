@@ -87,7 +87,7 @@ func (d *Dispatcher) keepLate(one *lateCall) {
 	if one.c.row.Request == "" {
 		return
 	}
-	one.key = execution.Key{Principal: one.c.row.Principal, Request: one.c.row.Request}
+	one.key = keyOf(&one.c.row)
 	one.holder = d.remembered(one.c, execution.Ended(one.result))
 	d.executions.Replace(one.key, one.holder)
 }
@@ -100,6 +100,11 @@ func (d *Dispatcher) remembered(c *openCall, x *execution.Execution) *execution.
 		mac := c.key.MAC(other.Canonical)
 		return r.Tool == other.Tool && r.Lane == other.Lane && r.Requested == other.Target && hmac.Equal(mac[:], r.ArgsMAC)
 	}}
+}
+
+// keyOf is what a retry of an open call with a request ID is recognised by.
+func keyOf(c *opencalls.Call) execution.Key {
+	return execution.Key{Asker: execution.Asker{Principal: c.Principal, Person: c.Person}, Request: c.Request}
 }
 
 // runLate writes down what is late, as the disk takes it, until ctx ends.

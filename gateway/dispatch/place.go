@@ -100,10 +100,10 @@ func (d *Dispatcher) earlier(ctx context.Context, q *resolved, roster []route.No
 		return nil
 	}
 	var id capabilities.NodeID
-	if runs := d.executions.Get(execution.Key{Principal: q.principal, Request: q.req.RequestID}); runs != nil {
+	if runs := d.executions.Get(execution.Key{Asker: q.asker(), Request: q.req.RequestID}); runs != nil {
 		id = runs.Node
 	} else {
-		c, found, err := d.open.Find(ctx, q.principal, q.req.RequestID)
+		c, found, err := d.open.Find(ctx, q.principal, q.asker().Person, q.req.RequestID)
 		if err != nil || !found {
 			return nil
 		}

@@ -67,7 +67,7 @@ func (d *Dispatcher) takeOver(row opencalls.Call) Await {
 	x := execution.New(func(error) {})
 	x.Join(nil) // the ledger is the waiter that never leaves
 	await := func(ctx context.Context) (capabilities.Result, bool) { return x.Wait(ctx, x.Join(nil)) }
-	key, asked := execution.Key{Principal: row.Principal, Request: row.Request}, d.remembered(c, x)
+	key, asked := keyOf(&row), d.remembered(c, x)
 	if row.Request != "" {
 		d.executions.Claim(key, asked)
 	}

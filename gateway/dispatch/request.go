@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 )
 
 // Caller is who calls and from where.
@@ -14,6 +16,11 @@ type Caller struct {
 	// Self says by what it is known that a person makes this call in the console with their
 	// own hands; empty: it is not known. Only a surface for people sets it.
 	Self string
+}
+
+// asker is whose calls a caller's are.
+func (caller Caller) asker() execution.Asker {
+	return execution.Asker{Principal: caller.Principal, Person: policy.IsUser(caller.Role)}
 }
 
 // Request is one call as a surface hands it in.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
@@ -26,6 +27,9 @@ type resolved struct {
 	mac    [32]byte          // of the canonical arguments, under key
 	secret secret.Reference  // of a delivery
 }
+
+// asker is whose call it is.
+func (q *resolved) asker() execution.Asker { return q.req.Caller.asker() }
 
 // isStep reports whether the call was taken by another.
 func (q *resolved) isStep() bool { return q.parent != "" }

@@ -12,13 +12,13 @@ import (
 )
 
 // repeatKey is what a repetition of v is recognised by (S4-28): its request ID, or, where its
-// descriptor lets a result be used again, everything that it asks for: principal, lane, tool
+// descriptor lets a result be used again, everything that it asks for: asker, lane, tool
 // as it is defined now, node and canonical arguments. A call that a person is asked about is
 // recognised by a request ID alone. false: nothing repeats it.
 func (v *decided) repeatKey() (execution.Key, bool) {
 	switch {
 	case v.req.RequestID != "":
-		return execution.Key{Principal: v.principal, Request: v.req.RequestID}, true
+		return execution.Key{Asker: v.asker(), Request: v.req.RequestID}, true
 	case !v.desc.Reuses() || v.verdict.Effect != policy.Allow || v.req.Task != "" || v.unroutable != nil:
 		return execution.Key{}, false
 	}
@@ -30,7 +30,7 @@ func (v *decided) repeatKey() (execution.Key, bool) {
 		h.Write(n[:])
 		h.Write(part)
 	}
-	key := execution.Key{Principal: v.principal}
+	key := execution.Key{Asker: v.asker()}
 	h.Sum(key.Same[:0])
 	return key, true
 }

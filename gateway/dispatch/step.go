@@ -91,7 +91,7 @@ func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 			s.cancel(cause)
 		}
 	})}
-	ended := s.d.running.Start(one.x, t.id, t.principal)
+	ended := s.d.running.Start(one.x, t.id, r.asker())
 	one.held.add(func() { ended(); cancel(nil) })
 	c, err := s.admit(ctx, t, r, one)
 	if err != nil {

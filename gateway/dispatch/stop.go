@@ -17,46 +17,51 @@ func (d *Dispatcher) StopAll() int {
 	return d.running.CancelAll(&capabilities.Error{Code: capabilities.CodeStopped})
 }
 
-// Cancel ends one running call for whoever waits for it, with CodeCancelled and the
-// reason that is told them. It is in effect also when it returns an error of the
-// ledger. CodeNotFound if it does not run here.
-func (d *Dispatcher) Cancel(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error {
-	if len(reason) > 500 {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
-	}
-	text := "A person ended this call."
-	if reason != "" {
-		text = "A person ended this call: " + reason
-	}
-	if !d.running.CancelCall(call, "", &Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)}) {
-		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now").WithHint("It may have ended meanwhile.")
-	}
-	d.opts.Log.Info("tools.dispatch.cancelled", "call", call, "by", by)
-	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})
+// Cancelling says which running call is to end.
+type Cancelling struct {
+	Call    capabilities.CallID    // empty: the one of Request
+	Request capabilities.RequestID // of the caller's own call
+	// Others says that the caller may end the calls of others: it ends as by a person, and
+	// everybody who waits is told Reason.
+	Others bool
+	Reason string // at most 500 bytes
 }
 
-// CancelOwn ends one running call of by's, as a caller who cancels. CodeNotFound if none of
-// theirs with that ID runs here.
-func (d *Dispatcher) CancelOwn(ctx context.Context, call capabilities.CallID, by capabilities.PrincipalID, reason string) error {
-	if len(reason) > 500 {
-		return capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
+// Cancel ends a running call, with CodeCancelled for whoever waits for it, and returns its
+// ID. It is in effect also when it returns an error of the ledger. CodeNotFound if it does not
+// run here, or is not the caller's own where it has to be.
+func (d *Dispatcher) Cancel(ctx context.Context, by Caller, c Cancelling) (capabilities.CallID, error) {
+	if len(c.Reason) > 500 {
+		return "", capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")
 	}
-	if !d.running.CancelCall(call, by, &Ended{By: packet.ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
-		return capabilities.Errorf(capabilities.CodeNotFound, "no such call of yours runs now").WithHint("It may have ended meanwhile.")
+	cause := &Ended{By: packet.ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}
+	missing := capabilities.Errorf(capabilities.CodeNotFound, "no such call of yours runs now").WithHint("It may have ended meanwhile.")
+	found := false
+	switch {
+	case c.Call == "":
+		missing = capabilities.Errorf(capabilities.CodeNotFound, "no call with this request ID runs now").
+			WithHint("It may have ended meanwhile: the same call with the same request ID tells.")
+		if asked := d.executions.Get(execution.Key{Asker: by.asker(), Request: c.Request}); asked != nil {
+			c.Call, found = asked.Call, d.running.Cancel(asked.Execution, cause)
+		}
+	case c.Others:
+		text := "A person ended this call."
+		if c.Reason != "" {
+			text = "A person ended this call: " + c.Reason
+		}
+		cause = &Ended{By: packet.ByPerson, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", text)}
+		missing = capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now").WithHint("It may have ended meanwhile.")
+		found = d.running.CancelCall(c.Call, execution.Asker{}, cause)
+	default:
+		found = d.running.CancelCall(c.Call, by.asker(), cause)
 	}
-	d.opts.Log.Info("tools.dispatch.cancelled", "call", call, "by", by)
-	return d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: call, Principal: by, Body: map[string]any{"reason": reason}})
-}
-
-// CancelRequest ends the running call of a request ID for its own principal, as a caller
-// who cancels. CodeNotFound if none runs here.
-func (d *Dispatcher) CancelRequest(ctx context.Context, by capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error) {
-	k := d.executions.Get(execution.Key{Principal: by, Request: request})
-	if k == nil || !d.running.Cancel(k.Execution, &Ended{By: packet.ByCaller, Err: &capabilities.Error{Code: capabilities.CodeCancelled}}) {
-		return "", capabilities.Errorf(capabilities.CodeNotFound, "no call with this request ID runs now").WithHint("It may have ended meanwhile: the same call with the same request ID tells.")
+	if !found {
+		return "", missing
 	}
-	d.opts.Log.Info("tools.dispatch.cancelled", "call", k.Call, "by", by)
-	return k.Call, d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{Kind: "gateway.call.cancelled", Call: k.Call, Principal: by, Body: map[string]any{"reason": ""}})
+	d.opts.Log.Info("tools.dispatch.cancelled", "call", c.Call, "by", by.Principal)
+	return c.Call, d.opts.Ledger.Append(context.WithoutCancel(ctx), ledger.Draft{
+		Kind: "gateway.call.cancelled", Call: c.Call, Principal: by.Principal, Body: map[string]any{"reason": c.Reason},
+	})
 }
 
 // halted refuses everything while the stop switch is on.

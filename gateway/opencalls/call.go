@@ -33,7 +33,13 @@ CREATE TABLE calls (
 CREATE UNIQUE INDEX calls_request ON calls (principal, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX calls_until ON calls (until_ms) WHERE state = 'ended';
 `}, {Room: "dispatch", Version: 3, SQL: markMigration},
-	{Room: "dispatch", Version: 4, SQL: `ALTER TABLE calls ADD COLUMN parent TEXT NOT NULL DEFAULT ''`}}
+	{Room: "dispatch", Version: 4, SQL: `ALTER TABLE calls ADD COLUMN parent TEXT NOT NULL DEFAULT ''`},
+	// A row of before says nothing of person: it stands for both.
+	{Room: "dispatch", Version: 6, SQL: `
+ALTER TABLE calls ADD COLUMN person BIGINT;
+DROP INDEX calls_request;
+CREATE UNIQUE INDEX calls_request ON calls (principal, request_id, person) WHERE request_id IS NOT NULL;
+`}}
 
 // State is how far an open call is.
 type State string
@@ -60,6 +66,7 @@ const (
 type Call struct {
 	ID        capabilities.CallID
 	Principal capabilities.PrincipalID
+	Person    bool                   // a person's, and not an agent's of the same name
 	Request   capabilities.RequestID // empty: no retry can ask for it
 	Lane      capabilities.LaneID
 	Tool      capabilities.ToolID
@@ -71,12 +78,12 @@ type Call struct {
 	Parent    capabilities.CallID // of a step
 }
 
-const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent`
+const rowColumns = `call_id, principal, COALESCE(request_id, ''), lane, tool, requested, node, args_mac, state, created_ms, parent, COALESCE(person, 0)`
 
 func scanCall(scan func(...any) error) (Call, error) {
 	var r Call
 	var ms int64
-	err := scan(&r.ID, &r.Principal, &r.Request, &r.Lane, &r.Tool, &r.Requested, &r.Node, &r.ArgsMAC, &r.State, &ms, &r.Parent)
+	err := scan(&r.ID, &r.Principal, &r.Request, &r.Lane, &r.Tool, &r.Requested, &r.Node, &r.ArgsMAC, &r.State, &ms, &r.Parent, &r.Person)
 	r.Created = time.UnixMilli(ms)
 	return r, err
 }
@@ -90,10 +97,10 @@ func insert(tx *store.Tx, r *Call) error {
 	if mac == nil {
 		mac = []byte{} // what SQLite gives back of an empty one
 	}
-	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+	_, err := tx.Exec(`INSERT INTO calls (call_id, principal, request_id, lane, tool, requested, node, args_mac, state, created_ms, until_ms, parent, person)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		string(r.ID), string(r.Principal), request, string(r.Lane), string(r.Tool), string(r.Requested), string(r.Node),
-		mac, string(r.State), r.Created.UnixMilli(), r.Created.Add(UnknownMemory).UnixMilli(), string(r.Parent))
+		mac, string(r.State), r.Created.UnixMilli(), r.Created.Add(UnknownMemory).UnixMilli(), string(r.Parent), r.Person)
 	return err
 }
 
@@ -151,10 +158,11 @@ func (b *Book) markUnknown(tx *store.Tx, r *Call) error {
 	return insert(tx, &unknown)
 }
 
-// Find returns the call of a request ID, if one is remembered.
-func (b *Book) Find(ctx context.Context, p capabilities.PrincipalID, request capabilities.RequestID) (Call, bool, error) {
-	r, err := scanCall(b.opts.Store.Read().QueryRowContext(ctx, `SELECT `+rowColumns+` FROM calls WHERE principal = $1 AND request_id = $2`,
-		string(p), string(request)).Scan)
+// Find returns the call that a principal, as a person or as an agent, made with a request
+// ID, if one is remembered.
+func (b *Book) Find(ctx context.Context, p capabilities.PrincipalID, person bool, request capabilities.RequestID) (Call, bool, error) {
+	r, err := scanCall(b.opts.Store.Read().QueryRowContext(ctx, `SELECT `+rowColumns+` FROM calls
+		WHERE principal = $1 AND request_id = $2 AND COALESCE(person, $3) = $3`, string(p), string(request), person).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Call{}, false, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/task"
 )
 
@@ -45,24 +46,13 @@ func TestTasks(t *testing.T) {
 	a.ok(a.operator, "DELETE", "/v1/tasks/t-1", "", nil)
 }
 
-// Cancel ends the one call that runs.
-func (deferred) CancelRequest(_ context.Context, _ capabilities.PrincipalID, request capabilities.RequestID) (capabilities.CallID, error) {
-	if request != "q1" {
-		return "", &capabilities.Error{Code: capabilities.CodeNotFound}
+// Cancel ends the calls that run: c1 of somebody, of request q1, and own.
+func (deferred) Cancel(_ context.Context, _ dispatch.Caller, c dispatch.Cancelling) (capabilities.CallID, error) {
+	switch {
+	case c.Request == "q1" && c.Call == "", c.Call == "c1" && c.Others:
+		return "c1", nil
+	case c.Call == "own" && !c.Others:
+		return "own", nil
 	}
-	return "c1", nil
-}
-
-func (deferred) CancelOwn(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
-	if call != "own" {
-		return &capabilities.Error{Code: capabilities.CodeNotFound}
-	}
-	return nil
-}
-
-func (deferred) Cancel(_ context.Context, call capabilities.CallID, _ capabilities.PrincipalID, _ string) error {
-	if call != "c1" {
-		return capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now")
-	}
-	return nil
+	return "", capabilities.Errorf(capabilities.CodeNotFound, "no such call runs now")
 }

@@ -88,7 +88,7 @@ func TestExecutionReportsToThoseWhoWait(t *testing.T) {
 
 func TestKeysHaveOneHolder(t *testing.T) {
 	fs := NewTable()
-	key := Key{Principal: "p", Request: "r"}
+	key := Key{Asker: Asker{Principal: "p"}, Request: "r"}
 	first, second := &Asked{Node: "n1"}, &Asked{Node: "n2"}
 	if h, mine := fs.Claim(key, first); h != first || !mine {
 		t.Fatal("the first could not claim")
@@ -96,8 +96,10 @@ func TestKeysHaveOneHolder(t *testing.T) {
 	if h, mine := fs.Claim(key, second); h != first || mine {
 		t.Fatal("the second claimed what was taken")
 	}
-	if _, mine := fs.Claim(Key{Principal: "q", Request: "r"}, second); !mine {
-		t.Fatal("another principal met the call")
+	for _, other := range []Asker{{Principal: "q"}, {Principal: "p", Person: true}} {
+		if _, mine := fs.Claim(Key{Asker: other, Request: "r"}, second); !mine {
+			t.Fatalf("%+v met the call", other)
+		}
 	}
 	fs.Release(key, second) // not its own
 	if a := fs.Get(key); a == nil || a.Node != "n1" {

@@ -16,11 +16,11 @@ type Running struct {
 // owned is a call and whose it is.
 type owned struct {
 	call capabilities.CallID
-	by   capabilities.PrincipalID
+	by   Asker
 }
 
 // Start counts e in, which is a call of by's; the caller calls ended at its end.
-func (r *Running) Start(e *Execution, call capabilities.CallID, by capabilities.PrincipalID) (ended func()) {
+func (r *Running) Start(e *Execution, call capabilities.CallID, by Asker) (ended func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -44,13 +44,13 @@ func (r *Running) CancelAll(cause error) int {
 	return len(r.all)
 }
 
-// CancelCall ends the executions of one call, of by's alone unless that is empty; false if
+// CancelCall ends the executions of one call, of by's alone unless that is zero; false if
 // none runs.
-func (r *Running) CancelCall(call capabilities.CallID, by capabilities.PrincipalID, cause error) (found bool) {
+func (r *Running) CancelCall(call capabilities.CallID, by Asker, cause error) (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for e, one := range r.all {
-		if one.call == call && (by == "" || one.by == by) {
+		if one.call == call && (by == Asker{} || one.by == by) {
 			e.cancel(cause)
 			found = true
 		}

@@ -6,11 +6,17 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// Key is what a retry is recognised by (S4-28's fallback request_uuid, scoped to its
-// principal so that nobody can meet another's calls).
-type Key struct {
+// Asker is whose a call is. A person and an agent of the same name are two.
+type Asker struct {
 	Principal capabilities.PrincipalID
-	Request   capabilities.RequestID
+	Person    bool
+}
+
+// Key is what a retry is recognised by (S4-28's fallback request_uuid, scoped to its
+// asker so that nobody can meet another's calls).
+type Key struct {
+	Asker
+	Request capabilities.RequestID
 	// Same is a sum over all that was asked, of a call without a request ID whose result may
 	// be used again (S4-28's thread, tool and arguments); zero for others.
 	Same [32]byte

@@ -10,12 +10,15 @@ import (
 func TestResultsStandForAWhile(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	var c Calls
-	key := execution.Key{Principal: "agent", Same: [32]byte{1}}
+	key := execution.Key{Asker: execution.Asker{Principal: "agent"}, Same: [32]byte{1}}
 	if _, ok := c.Get(key, now); ok {
 		t.Error("something stands for a call that never was")
 	}
 	c.Put(key, "c1", now, now.Add(time.Minute))
-	for _, other := range []execution.Key{{Principal: "other", Same: key.Same}, {Principal: "agent", Same: [32]byte{2}}, {Principal: "agent"}} {
+	for _, other := range []execution.Key{
+		{Asker: execution.Asker{Principal: "other"}, Same: key.Same}, {Asker: key.Asker, Same: [32]byte{2}}, {Asker: key.Asker},
+		{Asker: execution.Asker{Principal: "agent", Person: true}, Same: key.Same},
+	} {
 		if call, ok := c.Get(other, now); ok {
 			t.Errorf("%v gets %s", other, call)
 		}
