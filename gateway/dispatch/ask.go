@@ -14,12 +14,11 @@ import (
 
 // question is what a person is asked about this call (S0-25: it stands on the
 // tool's ID; S0-30: nothing of the arguments but what may be recorded).
-// within bounds the answer of a step.
-func (v *decided) question(within time.Duration) consent.Ask {
+func (v *decided) question() consent.Ask {
 	ask := v.questionOf(v.policyRequest(v.node).Node)
 	if v.isStep() {
 		// Its parent cannot come back for an answer: it is within its time, or not at all.
-		ask.Quick, ask.Defer, ask.Within, ask.Self = false, 0, within, "" // what a script does nobody does with their hands
+		ask.Quick, ask.Defer, ask.Self = false, 0, "" // what a script does nobody does with their hands
 	}
 	return ask
 }

@@ -63,7 +63,6 @@ type Dispatcher struct {
 	frames     frames.Frames
 	open       *opencalls.Book
 	late       late
-	visible    visibleCache
 	possibles  possibles
 	notes      notes
 	fetching   chan struct{} // one per artifact on its way
@@ -177,7 +176,7 @@ func (d *Dispatcher) execute(ctx context.Context, v *decided, x *execution.Execu
 
 	var held holds
 	defer held.release()
-	p, err := d.permit(waits, v, x, &held) // hop 6: a person's word, and a free node
+	p, err := d.permit(waits, v, x, nil, &held) // hop 6: a person's word, and a free node
 	if err != nil {
 		return d.refuse(ctx, v.trail, because(waits, err))
 	}

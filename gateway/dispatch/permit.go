@@ -11,7 +11,7 @@ import (
 
 // permitted is a decided call that may go on: policy allows it, by itself or with a person's
 // word, and nobody keeps its node. Its decision and envelope are those that go on. Only
-// permit makes one, and steps.permit for a step.
+// permit makes one.
 type permitted struct {
 	*decided
 	grant
@@ -32,13 +32,14 @@ func (h *holds) release() {
 
 // permit is hop 6: it waits while a person keeps the node, asks a person where policy says
 // so, and takes the call's place on its node. What it takes is in held, also when it fails.
-func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execution, held *holds) (*permitted, *capabilities.Error) {
+// within is how long a step may wait for its answer; nil for a call that is none.
+func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration, held *holds) (*permitted, *capabilities.Error) {
 	w := &waiter{d: d, x: x}
 	v, err := w.yield(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.ask(ctx, v, 0, x, held)
+	p, err := d.ask(ctx, v, x, within, held)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +54,8 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 }
 
 // ask waits for a person's word on what policy asks about. With it policy decides again, and
-// the envelope is made again for what goes on; the first decision stays as it was. within
-// bounds the answer of a person about a step; 0: as any. x says who waits for the
-// call; nil: nobody knows.
-func (d *Dispatcher) ask(ctx context.Context, v *decided, within time.Duration, x *execution.Execution, held *holds) (*permitted, *capabilities.Error) {
+// the envelope is made again for what goes on; the first decision stays as it was.
+func (d *Dispatcher) ask(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration, held *holds) (*permitted, *capabilities.Error) {
 	if v.verdict.Effect != policy.Ask {
 		return &permitted{decided: v}, nil
 	}
@@ -64,11 +63,13 @@ func (d *Dispatcher) ask(ctx context.Context, v *decided, within time.Duration, 
 		return nil, v.unasked(&capabilities.Error{Code: capabilities.CodeConsentUnavailable})
 	}
 	asked := time.Now()
-	question := v.question(within)
+	question := v.question()
 	question.Look = d.meets(v)
 	question.Left = func() bool { return d.serving.Err() == nil && v.req.Task == "" } // so does every call with the gateway
-	if x != nil {                                                                     // a step's caller is its script
+	if within == nil {
 		question.Attended = x.Attended
+	} else { // the caller of a step is a script: nobody waits who could be seen
+		question.Within = within()
 	}
 	permit, err := d.opts.Consent.Await(ctx, question)
 	v.waited += time.Since(asked)

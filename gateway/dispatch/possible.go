@@ -59,9 +59,13 @@ func (d *Dispatcher) list(engine *policy.Engine, caller Caller, roster []route.N
 	return l
 }
 
-// possible is policy's word on a tool on node n of the listing's snapshot.
+// possible is policy's word on a tool on node n of the listing's snapshot; n is nil for a
+// tool of the gateway.
 func (l *listing) possible(desc *catalog.Descriptor, n *route.Node) policy.Decision {
-	key := possible{caller: l.caller, taint: l.key, tool: desc.Tool, node: n.ID}
+	key := possible{caller: l.caller, taint: l.key, tool: desc.Tool}
+	if n != nil {
+		key.node = n.ID
+	}
 	c := &l.d.possibles
 	c.mu.Lock()
 	d, ok := c.seen[key]

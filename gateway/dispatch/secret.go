@@ -120,24 +120,18 @@ type noteKey struct {
 }
 
 // listed returns a list of tools with, on each that delivers, the references the
-// caller may use; a tool with none is not in it.
+// caller may use; a tool with none is not in it. The list is used up.
 func (d *Dispatcher) listed(caller Caller, list []*catalog.Descriptor) []*catalog.Descriptor {
-	for i, desc := range list {
-		if desc.Delivery == nil {
-			continue
+	out := list[:0]
+	for _, desc := range list {
+		switch {
+		case desc.Delivery == nil:
+			out = append(out, desc)
+		case d.delivers(caller.Principal, desc):
+			out = append(out, d.notes.of(desc, note(d.opts.Secrets.Usable(caller.Principal, desc.Tool))))
 		}
-		out := append([]*catalog.Descriptor(nil), list[:i]...)
-		for _, desc := range list[i:] {
-			switch {
-			case desc.Delivery == nil:
-				out = append(out, desc)
-			case d.delivers(caller.Principal, desc):
-				out = append(out, d.notes.of(desc, note(d.opts.Secrets.Usable(caller.Principal, desc.Tool))))
-			}
-		}
-		return out
 	}
-	return list
+	return out
 }
 
 func note(refs []secret.Reference) string {

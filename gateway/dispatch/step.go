@@ -124,7 +124,7 @@ func (s *steps) admit(ctx context.Context, t *trail, r Request, one *step) (*com
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.permit(ctx, v, one) // hop 6
+	p, err := s.d.permit(ctx, v, one.x, s.within, &one.held) // hop 6
 	if err != nil {
 		return nil, err
 	}
@@ -195,24 +195,8 @@ func (s *steps) standing(now *policy.Engine) *capabilities.Error {
 	return nil
 }
 
-// permit is hop 6 of a step.
-func (s *steps) permit(ctx context.Context, v *decided, one *step) (*permitted, *capabilities.Error) {
-	w := &waiter{d: s.d, x: one.x}
-	v, err := w.yield(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	within := max(s.left()-stepMargin, s.left()/2)
-	p, err := s.d.ask(ctx, v, within, nil, &one.held)
-	if err != nil {
-		return nil, err
-	}
-	if p, err = w.occupy(ctx, p, &one.held); err != nil {
-		return nil, err
-	}
-	p.passed(hopPermit)
-	return p, nil
-}
+// within is how long a person has to answer about a step.
+func (s *steps) within() time.Duration { return max(s.left()-stepMargin, s.left()/2) }
 
 // reads notes that a step has read what is not to be trusted.
 func (s *steps) reads(family string) {
