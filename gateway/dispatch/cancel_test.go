@@ -12,14 +12,15 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
 // A person ends one running call and no other; whoever waits is told why, and the
 // ledger has who did it.
 func TestCancelEndsOneCall(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	began := make(chan capabilities.CallID, 2)
-	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		began <- t.Call
 		<-ctx.Done()
 		return wire.Answer{}, nil, context.Cause(ctx)
@@ -75,9 +76,9 @@ func TestCancelEndsOneCall(t *testing.T) {
 // A person and an agent of the same name are two: neither meets the other's calls by a request
 // ID, while they run and after they ended, and neither ends them as one's own.
 func TestAPersonIsNoAgentOfTheSameName(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	began := make(chan capabilities.CallID, 2)
-	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		began <- t.Call
 		<-ctx.Done()
 		return wire.Answer{}, nil, context.Cause(ctx)
@@ -142,9 +143,9 @@ func (h *house) endedBy(id capabilities.CallID, code capabilities.Code) packet.E
 
 // The ledger tells who ended a call on purpose from what merely cut it off.
 func TestWhoEndedACall(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	began := make(chan capabilities.CallID, 1)
-	nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		began <- t.Call
 		<-ctx.Done()
 		return wire.Answer{}, nil, because(ctx, capabilities.Wrap(capabilities.CodeCancelled, context.Cause(ctx), ""))

@@ -6,13 +6,14 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
 // Who asks for an origin of this machine or the house learns that it is closed and what
 // opens it; nobody else is told so.
 func TestClosedOriginsSayWhatOpensThem(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Readiness["tyrum.browser.navigate"] = capabilities.Readiness{Capability: "tyrum.browser.navigate", Isolation: capabilities.ClassT2}
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Readiness["tyrum.browser.navigate"] = capabilities.Readiness{Capability: "tyrum.browser.navigate", Isolation: capabilities.ClassT2}
 	h := newHouse(t, nodes, nil)
 	h.rules(string(policy.DefaultSource()))
 	for url, origin := range map[string]string{

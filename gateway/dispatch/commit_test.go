@@ -15,6 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/refusal"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -28,8 +29,8 @@ func (f failing) SpendIn(*store.Tx, consent.Permit) error { return f.err }
 
 // A commit that fails sends nothing, and the refusal is recorded.
 func TestFailedCommitSendsNothing(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		t.Error("a ticket left")
 		return wire.Answer{}, nil, nil
 	}
@@ -52,7 +53,7 @@ func TestFailedCommitIsNotTheCallersFault(t *testing.T) {
 		counted bool
 	}{{capabilities.CodeLedgerUnavailable, false}, {capabilities.CodeConsentDenied, true}} {
 		var log bytes.Buffer
-		h := newHouse(t, newFakeNodes("n1"), func(o *Options) {
+		h := newHouse(t, nodestest.New("n1"), func(o *Options) {
 			o.Consent = failing{err: &capabilities.Error{Code: c.code}}
 			o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -21,16 +22,16 @@ import (
 
 func TestOneCall(t *testing.T) {
 	for request, kept := range map[capabilities.RequestID]opencalls.State{"": "", "r1": opencalls.Ended} {
-		nodes := newFakeNodes("n1")
+		nodes := nodestest.New("n1")
 		h := newHouse(t, nodes, nil)
-		nodes.dispatch = func(_ context.Context, tk *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.Carry = func(_ context.Context, tk *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 			// Nothing runs unrecorded: the intent is durable when the ticket leaves, and
 			// whoever starts after a crash at this moment takes the call up.
 			h.wantKinds(tk.Call, "request", "decision", "dispatch")
 			if rows, err := New(h.opts).open.LeftOpen(context.Background()); err != nil || len(rows) != 1 || rows[0].ID != tk.Call {
 				t.Errorf("open: %+v, %v", rows, err)
 			}
-			return answering(`{"result":1}`)(context.Background(), nil, nil)
+			return nodestest.Answers(`{"result":1}`)(context.Background(), nil, nil)
 		}
 		r := h.evaluate(request)
 		want(t, r, capabilities.StatusOK, "")
@@ -69,9 +70,9 @@ func TestAnswersThatCanNotBeTrusted(t *testing.T) {
 		"details that are none": {toolEvaluate, wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeScriptFailed, Details: []byte(`{`)}, nil, capabilities.CodeScriptFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.roster[0].Readiness["tyrum.browser.screenshot"] = capabilities.Readiness{Capability: "tyrum.browser.screenshot", Isolation: capabilities.ClassT2}
-			nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+			nodes := nodestest.New("n1")
+			nodes.Roster[0].Readiness["tyrum.browser.screenshot"] = capabilities.Readiness{Capability: "tyrum.browser.screenshot", Isolation: capabilities.ClassT2}
+			nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 				return c.answer, c.blobs, nil
 			}
 			h := newHouse(t, nodes, nil)
@@ -94,7 +95,7 @@ type panicking struct{}
 func (panicking) Execute(context.Context, registry.Order) (capabilities.Output, error) { panic("boom") }
 
 func TestProviderPanics(t *testing.T) {
-	h := newHouse(t, newFakeNodes(), func(o *Options) {
+	h := newHouse(t, nodestest.New(), func(o *Options) {
 		must(t, o.Registry.Provide("tool.node.list", panicking{}))
 	})
 	r := h.call(t.Context(), "tool.node.list", `{}`, "")
@@ -106,12 +107,12 @@ func TestProviderPanics(t *testing.T) {
 }
 
 func TestOneMoreThanCanRun(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	started, release := make(chan struct{}), make(chan struct{})
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		close(started)
 		<-release
-		return answering(`{"result":1}`)(context.Background(), nil, nil)
+		return nodestest.Answers(`{"result":1}`)(context.Background(), nil, nil)
 	}
 	h := newHouse(t, nodes, func(o *Options) { o.MaxRunning = 1 })
 	first := make(chan capabilities.Result, 1)
@@ -126,7 +127,7 @@ func TestOneMoreThanCanRun(t *testing.T) {
 
 // Names out of the air do not become labels without number.
 func TestUnknownToolsShareOneLabel(t *testing.T) {
-	h := newHouse(t, newFakeNodes(), nil)
+	h := newHouse(t, nodestest.New(), nil)
 	for _, id := range []capabilities.ToolID{"tool.made.up", "tool.made.up-too", "Not an ID at all\n"} {
 		r := h.call(t.Context(), id, `{}`, "")
 		want(t, r, capabilities.StatusError, capabilities.CodeUnknownTool)
@@ -154,13 +155,13 @@ func TestLostCallIsSettled(t *testing.T) {
 		code   capabilities.Code
 		last   string
 	}{
-		"never started": {stateIs(wire.StateNeverStarted), capabilities.StatusError, capabilities.CodeNodeDisconnected, "failed"},
-		"finished":      {finishedState(`{"result":2}`), capabilities.StatusOK, "", "result"},
-		"unknown":       {stateIs(wire.StateUnknown), capabilities.StatusError, capabilities.CodeUnknownOutcome, "failed"},
+		"never started": {nodestest.Says(wire.StateNeverStarted), capabilities.StatusError, capabilities.CodeNodeDisconnected, "failed"},
+		"finished":      {nodestest.Finished(`{"result":2}`), capabilities.StatusOK, "", "result"},
+		"unknown":       {nodestest.Says(wire.StateUnknown), capabilities.StatusError, capabilities.CodeUnknownOutcome, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.dispatch, nodes.ask = losing, c.state
+			nodes := nodestest.New("n1")
+			nodes.Carry, nodes.Tell = losing, c.state
 			h := newHouse(t, nodes, nil)
 			r := h.evaluate("r1")
 			want(t, r, c.status, c.code)
@@ -170,17 +171,15 @@ func TestLostCallIsSettled(t *testing.T) {
 			if c.code == capabilities.CodeNodeDisconnected {
 				// It never ran: the request ID is free, and the ledger has both calls.
 				h.wantKinds(again.Call, "request", "decision", "dispatch", c.last)
-				if again.Call == r.Call || !r.Retryable || nodes.sent() != 2 {
-					t.Errorf("%+v, %d tickets", again, nodes.sent())
+				if again.Call == r.Call || !r.Retryable || len(nodes.Sent()) != 2 {
+					t.Errorf("%+v, %d tickets", again, len(nodes.Sent()))
 				}
-				nodes.mu.Lock()
-				nodes.dispatch = answering(`{"result":3}`)
-				nodes.mu.Unlock()
+				nodes.Set(func() { nodes.Carry = nodestest.Answers(`{"result":3}`) })
 				want(t, h.evaluate("r1"), capabilities.StatusOK, "")
 				return
 			}
-			if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
-				t.Errorf("%+v, %d tickets for one request", again, nodes.sent())
+			if again.Call != r.Call || !again.Deduplicated || len(nodes.Sent()) != 1 {
+				t.Errorf("%+v, %d tickets for one request", again, len(nodes.Sent()))
 			}
 			if c.code == capabilities.CodeUnknownOutcome {
 				for end := time.Now().Add(time.Minute); h.open.Unsettled() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -200,8 +199,8 @@ func TestLostCallIsSettled(t *testing.T) {
 // A retry whose result is no longer kept is told so of the call that it repeats, even
 // when the key that compares the arguments is gone too.
 func TestExpiredResultIsOfTheFirstCall(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	h := newHouse(t, nodes, nil)
 	first := h.evaluate("r1")
 	want(t, first, capabilities.StatusOK, "")
@@ -214,8 +213,8 @@ func TestExpiredResultIsOfTheFirstCall(t *testing.T) {
 		h.begin()
 		again := h.evaluate("r1")
 		want(t, again, capabilities.StatusError, capabilities.CodeResultExpired)
-		if again.Call != first.Call || !again.Deduplicated || nodes.sent() != 1 {
-			t.Errorf("without %s: %+v, %d tickets, want %s", gone, again, nodes.sent(), first.Call)
+		if again.Call != first.Call || !again.Deduplicated || len(nodes.Sent()) != 1 {
+			t.Errorf("without %s: %+v, %d tickets, want %s", gone, again, len(nodes.Sent()), first.Call)
 		}
 	}
 }
@@ -224,8 +223,8 @@ func TestExpiredResultIsOfTheFirstCall(t *testing.T) {
 // called late, it is unknown until the node says what became of it.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := newFakeNodes("n1")
-		nodes.dispatch = func(ctx context.Context, _ *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes := nodestest.New("n1")
+		nodes.Carry = func(ctx context.Context, _ *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 			<-ctx.Done()
 			return wire.Answer{}, nil, context.Cause(ctx)
 		}
@@ -241,13 +240,13 @@ func TestSilentNode(t *testing.T) {
 		if h.state(r.Call) != opencalls.Unknown {
 			t.Errorf("row %q", h.state(r.Call))
 		}
-		nodes.answers(finishedState(`{"result":1}`))
+		nodes.Set(func() { nodes.Tell = nodestest.Finished(`{"result":1}`) })
 		time.Sleep(time.Second)
 		h.wantKinds(r.Call, "request", "decision", "dispatch", "failed", "reconciled")
 		again := h.evaluate("r1")
 		want(t, again, capabilities.StatusOK, "")
-		if again.Call != r.Call || !again.Deduplicated || nodes.sent() != 1 {
-			t.Errorf("%+v, %d tickets", again, nodes.sent())
+		if again.Call != r.Call || !again.Deduplicated || len(nodes.Sent()) != 1 {
+			t.Errorf("%+v, %d tickets", again, len(nodes.Sent()))
 		}
 	})
 }
@@ -255,15 +254,15 @@ func TestSilentNode(t *testing.T) {
 // The gateway ends while a call waits for its node. The next process takes it up,
 // a retry joins it, and it ends once.
 func TestRestartWithAnOpenCall(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Connected = false
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Connected = false
 	lost := make(chan struct{})
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		nodes.connect(0, false)
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.Connect(0, false)
 		close(lost)
 		return losing(context.Background(), nil, nil)
 	}
-	nodes.roster[0].Connected = true
+	nodes.Roster[0].Connected = true
 	h := newHouse(t, nodes, nil)
 	first := make(chan capabilities.Result, 1)
 	go func() { first <- h.evaluate("r1") }()
@@ -287,12 +286,12 @@ func TestRestartWithAnOpenCall(t *testing.T) {
 	want(t, h.call(t.Context(), toolEvaluate, `{"expression":"2"}`, "r1"), capabilities.StatusError, capabilities.CodeRequestIDConflict)
 	go func() { joined <- h.evaluate("r1") }()
 	h.awaitWaiters("r1", 2)
-	nodes.answers(finishedState(`{"result":7}`))
-	nodes.connect(0, true)
+	nodes.Set(func() { nodes.Tell = nodestest.Finished(`{"result":7}`) })
+	nodes.Connect(0, true)
 	again := <-joined
 	want(t, again, capabilities.StatusOK, "")
-	if again.Call != r.Call || string(again.Output) != `{"result":7}` || nodes.sent() != 1 {
-		t.Errorf("%+v, %d tickets", again, nodes.sent())
+	if again.Call != r.Call || string(again.Output) != `{"result":7}` || len(nodes.Sent()) != 1 {
+		t.Errorf("%+v, %d tickets", again, len(nodes.Sent()))
 	}
 	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
 }
@@ -315,7 +314,7 @@ func (h *house) awaitWaiters(id capabilities.RequestID, n int) {
 
 // The gateway's own tools died with it and have no journal.
 func TestRestartWithAnOpenCallOfTheGatewaysOwn(t *testing.T) {
-	h := newHouse(t, newFakeNodes(), nil)
+	h := newHouse(t, nodestest.New(), nil)
 	h.stop()
 	r := opencalls.Call{ID: "c1", Principal: "agent-1", Request: "r1", Lane: "main", Tool: "tool.node.list", State: opencalls.Open, Created: time.Now()}
 	key, err := h.outcomes.DigestKey(t.Context(), r.ID, r.Created)
@@ -350,7 +349,7 @@ func TestLateWordMeetsTheRow(t *testing.T) {
 		"it was written down, and the node forgot it": {opencalls.Ended, "r1", unknown, nil, opencalls.Ended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, newFakeNodes("n1"), nil)
+			h := newHouse(t, nodestest.New("n1"), nil)
 			r := opencalls.Call{ID: "c1", Principal: "agent-1", Request: c.request, Lane: "main", Tool: toolEvaluate, Node: "n1", ArgsMAC: []byte{1}, State: c.state, Created: time.Now()}
 			if c.state != "" {
 				h.insert(&r)
@@ -368,7 +367,7 @@ func TestLateWordMeetsTheRow(t *testing.T) {
 
 // Once the digest key is gone nothing is digested under a key that all know.
 func TestNoDigestWithoutAKey(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
+	h := newHouse(t, nodestest.New("n1"), nil)
 	r := opencalls.Call{ID: "c1", Principal: "agent-1", Lane: "main", Tool: toolEvaluate, Node: "n1", ArgsMAC: []byte{1}, State: opencalls.Unknown, Created: time.Now().AddDate(-1, 0, 0)}
 	h.insert(&r)
 	h.reconcile(t.Context(), r, opencalls.End{Answer: wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1234}`)}}, 0)
@@ -379,8 +378,8 @@ func TestNoDigestWithoutAKey(t *testing.T) {
 }
 
 func TestRetries(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	h := newHouse(t, nodes, nil)
 	first := h.evaluate("r1")
 	want(t, first, capabilities.StatusOK, "")
@@ -407,31 +406,31 @@ func TestRetries(t *testing.T) {
 			t.Errorf("%s: %+v", same, r)
 		}
 	}
-	if nodes.sent() != 2 {
-		t.Errorf("%d tickets", nodes.sent())
+	if len(nodes.Sent()) != 2 {
+		t.Errorf("%d tickets", len(nodes.Sent()))
 	}
 }
 
 // A retry asks about its earlier call, wherever the nodes are by now.
 func TestRetryWhileTheNodeIsAway(t *testing.T) {
 	for name, away := range map[string]func(h *house){
-		"offline": func(h *house) { h.nodes.connect(0, false) },
+		"offline": func(h *house) { h.nodes.Connect(0, false) },
 		"nothing said yet": func(h *house) {
-			h.nodes.change(func() { h.nodes.roster[0].Connected, h.nodes.roster[0].Readiness = false, nil })
+			h.nodes.Change(func() { h.nodes.Roster[0].Connected, h.nodes.Roster[0].Readiness = false, nil })
 		},
 		"another came": func(h *house) {
-			h.nodes.change(func() { h.nodes.roster = append(h.nodes.roster, newFakeNodes("n2").roster...) })
+			h.nodes.Change(func() { h.nodes.Roster = append(h.nodes.Roster, nodestest.New("n2").Roster...) })
 		},
 		"another is there instead": func(h *house) {
-			h.nodes.change(func() {
-				h.nodes.roster = append(h.nodes.roster, newFakeNodes("n2").roster...)
-				h.nodes.roster[0].Connected = false
+			h.nodes.Change(func() {
+				h.nodes.Roster = append(h.nodes.Roster, nodestest.New("n2").Roster...)
+				h.nodes.Roster[0].Connected = false
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.dispatch = answering(`{"result":1}`)
+			nodes := nodestest.New("n1")
+			nodes.Carry = nodestest.Answers(`{"result":1}`)
 			h := newHouse(t, nodes, nil)
 			first := h.evaluate("r1")
 			away(h)
@@ -449,17 +448,17 @@ func TestRetryWhileTheNodeIsAway(t *testing.T) {
 			if r := h.evaluate("r1"); r.Status != capabilities.StatusDenied || r.Output != nil {
 				t.Errorf("after the deny: %+v", r)
 			}
-			if nodes.sent() != 1 {
-				t.Errorf("%d tickets", nodes.sent())
+			if len(nodes.Sent()) != 1 {
+				t.Errorf("%d tickets", len(nodes.Sent()))
 			}
 		})
 	}
 	t.Run("put out", func(t *testing.T) {
-		nodes := newFakeNodes("n1")
-		nodes.dispatch = answering(`{"result":1}`)
+		nodes := nodestest.New("n1")
+		nodes.Carry = nodestest.Answers(`{"result":1}`)
 		h := newHouse(t, nodes, nil)
 		h.evaluate("r1")
-		nodes.change(func() { nodes.roster[0].Revoked = true })
+		nodes.Change(func() { nodes.Roster[0].Revoked = true })
 		want(t, h.evaluate("r1"), capabilities.StatusError, capabilities.CodeAmbiguousNode)
 	})
 }
@@ -467,7 +466,7 @@ func TestRetryWhileTheNodeIsAway(t *testing.T) {
 // A retry that no node can take and whose earlier call was forgotten between the two looks
 // does not run anywhere.
 func TestUnroutableNeverRuns(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	h := newHouse(t, nodes, nil)
 	refusal := &capabilities.Error{Code: capabilities.CodeAmbiguousNode}
 	r := Request{Caller: agentCaller, Tool: toolEvaluate, Args: []byte(`{"expression":"1"}`), RequestID: "r1"}
@@ -482,24 +481,24 @@ func TestUnroutableNeverRuns(t *testing.T) {
 	if _, _, err := h.deduplicate(t.Context(), v); err != refusal {
 		t.Errorf("%v", err)
 	}
-	if nodes.sent() != 0 || h.places.Taken() != 0 {
-		t.Errorf("%d tickets, %d places taken", nodes.sent(), h.places.Taken())
+	if len(nodes.Sent()) != 0 || h.places.Taken() != 0 {
+		t.Errorf("%d tickets, %d places taken", len(nodes.Sent()), h.places.Taken())
 	}
 }
 
 // Retries that come while it runs join, share progress, and keep it alive when the
 // first caller goes.
 func TestJoinKeepsTheCallAlive(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	started, release := make(chan struct{}), make(chan struct{})
-	nodes.dispatch = func(ctx context.Context, _ *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(ctx context.Context, _ *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		close(started)
 		<-release
 		progress(capabilities.Progress{Done: 1})
 		if err := context.Cause(ctx); err != nil {
 			return wire.Answer{}, nil, capabilities.Wrap(capabilities.CodeCancelled, err, "")
 		}
-		return answering(`{"result":1}`)(context.Background(), nil, nil)
+		return nodestest.Answers(`{"result":1}`)(context.Background(), nil, nil)
 	}
 	h := newHouse(t, nodes, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -522,16 +521,16 @@ func TestJoinKeepsTheCallAlive(t *testing.T) {
 	r := <-joined
 	want(t, r, capabilities.StatusOK, "")
 	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
-	if mu.Lock(); saw != 1 || !r.Deduplicated || nodes.sent() != 1 {
-		t.Errorf("progress %d times, %+v, %d tickets", saw, r, nodes.sent())
+	if mu.Lock(); saw != 1 || !r.Deduplicated || len(nodes.Sent()) != 1 {
+		t.Errorf("progress %d times, %+v, %d tickets", saw, r, len(nodes.Sent()))
 	}
 	mu.Unlock()
 }
 
 // A caller who goes away before the commit leaves nothing behind that runs.
 func TestCancelledBeforeTheCommit(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	h := newHouse(t, nodes, nil)
 	for range 100 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -549,21 +548,21 @@ func TestCancelledBeforeTheCommit(t *testing.T) {
 
 // Once it ends nothing begins: the store is about to close.
 func TestNothingBeginsAtTheEnd(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	h := newHouse(t, nodes, nil)
 	h.evaluate("r1")
 	h.stop()
 	want(t, h.evaluate(""), capabilities.StatusError, capabilities.CodeOverloaded)
 	want(t, h.evaluate("r1"), capabilities.StatusError, capabilities.CodeOverloaded)
-	if nodes.sent() != 1 {
-		t.Errorf("%d tickets", nodes.sent())
+	if len(nodes.Sent()) != 1 {
+		t.Errorf("%d tickets", len(nodes.Sent()))
 	}
 }
 
 // What dispatch would allow is visible.
 func TestVisibleFollowsNodesAndRules(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	h := newHouse(t, nodes, nil)
 	visible := func() []string {
 		var ids []string
@@ -576,12 +575,12 @@ func TestVisibleFollowsNodesAndRules(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	changed := h.Changed()
-	nodes.connect(0, false)
+	nodes.Connect(0, false)
 	<-changed
 	if got := visible(); !slices.Equal(got, []string{"tool.node.list"}) {
 		t.Errorf("without the node: %q", got)
 	}
-	nodes.connect(0, true)
+	nodes.Connect(0, true)
 	h.rules(policyNothing)
 	if got := visible(); len(got) != 0 {
 		t.Errorf("without a rule: %q", got)

@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -24,21 +25,21 @@ func TestCancelledAfterItsStart(t *testing.T) {
 		code   capabilities.Code
 		runs   int
 	}{
-		"and it had ended well": {finishedState(`{"result":1}`), []string{"failed", "reconciled"}, capabilities.StatusOK, "", 1},
+		"and it had ended well": {nodestest.Finished(`{"result":1}`), []string{"failed", "reconciled"}, capabilities.StatusOK, "", 1},
 		"and it had failed": {func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
 			return wire.JournalState{State: wire.StateFinished, Answer: &wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeNavigationFailed}}
 		}, []string{"failed", "reconciled"}, capabilities.StatusError, capabilities.CodeNavigationFailed, 1},
 		"and the node ended it": {func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
 			return wire.JournalState{State: wire.StateFinished, Answer: &wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeCancelled}}
 		}, []string{"failed"}, capabilities.StatusError, capabilities.CodeCancelled, 1},
-		"and nobody knows":       {stateIs(wire.StateUnknown), []string{"failed"}, capabilities.StatusError, capabilities.CodeCancelled, 1},
-		"and it never started":   {stateIs(wire.StateNeverStarted), []string{"failed", "reconciled"}, capabilities.StatusOK, "", 2},
-		"and its result is gone": {stateIs(wire.StateFinished), []string{"failed", "reconciled"}, capabilities.StatusError, capabilities.CodeResultExpired, 1},
+		"and nobody knows":       {nodestest.Says(wire.StateUnknown), []string{"failed"}, capabilities.StatusError, capabilities.CodeCancelled, 1},
+		"and it never started":   {nodestest.Says(wire.StateNeverStarted), []string{"failed", "reconciled"}, capabilities.StatusOK, "", 2},
+		"and its result is gone": {nodestest.Says(wire.StateFinished), []string{"failed", "reconciled"}, capabilities.StatusError, capabilities.CodeResultExpired, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
+			nodes := nodestest.New("n1")
 			began := make(chan capabilities.CallID, 1)
-			nodes.dispatch = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+			nodes.Carry = func(ctx context.Context, t *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 				began <- t.Call
 				<-ctx.Done()
 				return wire.Answer{}, nil, context.Cause(ctx)
@@ -61,10 +62,8 @@ func TestCancelledAfterItsStart(t *testing.T) {
 			if again := h.evaluate("r1"); again.Call != id || again.Code != capabilities.CodeCancelled || again.Message != r.Message {
 				t.Errorf("before the node's word: %+v", again)
 			}
-			nodes.mu.Lock()
-			nodes.dispatch = answering(`{"result":1}`)
-			nodes.mu.Unlock()
-			nodes.answers(c.word)
+			nodes.Set(func() { nodes.Carry = nodestest.Answers(`{"result":1}`) })
+			nodes.Set(func() { nodes.Tell = c.word })
 			var kinds []string
 			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				kinds = nil
@@ -82,8 +81,8 @@ func TestCancelledAfterItsStart(t *testing.T) {
 			}
 			again := h.evaluate("r1")
 			want(t, again, c.status, c.code)
-			if nodes.sent() != c.runs || again.Retryable {
-				t.Errorf("%d tickets, %+v", nodes.sent(), again)
+			if len(nodes.Sent()) != c.runs || again.Retryable {
+				t.Errorf("%d tickets, %+v", len(nodes.Sent()), again)
 			}
 		})
 	}
@@ -92,7 +91,7 @@ func TestCancelledAfterItsStart(t *testing.T) {
 // A call that is cancelled before anything of it left says that, too.
 func TestCancelledBeforeItsStart(t *testing.T) {
 	c := newTrail(&Request{Caller: agentCaller, Tool: toolEvaluate}, time.Now())
-	r := newHouse(t, newFakeNodes("n1"), nil).refuse(t.Context(), c, &capabilities.Error{Code: capabilities.CodeCancelled})
+	r := newHouse(t, nodestest.New("n1"), nil).refuse(t.Context(), c, &capabilities.Error{Code: capabilities.CodeCancelled})
 	if !strings.Contains(r.Message, "Nothing of it was carried out") || !strings.Contains(r.Hint, "Call again") {
 		t.Errorf("%q %q", r.Message, r.Hint)
 	}
@@ -113,8 +112,8 @@ func TestRetryableIsTrue(t *testing.T) {
 		"the owner said no":           {wire.Answer{Status: capabilities.StatusDenied, Code: capabilities.CodeDeniedByNode}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+			nodes := nodestest.New("n1")
+			nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 				return c.answer, nil, nil
 			}
 			h := newHouse(t, nodes, nil)
@@ -125,9 +124,7 @@ func TestRetryableIsTrue(t *testing.T) {
 			if without := h.evaluate(""); without.Retryable != c.answer.Code.Info().Retryable {
 				t.Errorf("without a request ID: %+v", without)
 			}
-			nodes.mu.Lock()
-			nodes.dispatch = answering(`{"result":1}`)
-			nodes.mu.Unlock()
+			nodes.Set(func() { nodes.Carry = nodestest.Answers(`{"result":1}`) })
 			again := h.evaluate("r1")
 			if c.freed {
 				if want(t, again, capabilities.StatusOK, ""); again.Call == first.Call || again.Deduplicated {
@@ -146,11 +143,11 @@ func TestRetryableIsTrue(t *testing.T) {
 
 // What the ledger knows of a call is told when its result is no longer kept.
 func TestTheLedgerTells(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	h := newHouse(t, nodes, nil)
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	well := h.evaluate("well")
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		return wire.Answer{Status: capabilities.StatusError, Code: capabilities.CodeNavigationFailed, Isolation: capabilities.ClassT2}, nil, nil
 	}
 	badly := h.evaluate("badly")
@@ -168,8 +165,8 @@ func TestTheLedgerTells(t *testing.T) {
 // The node's log says that it ended well and nobody has the result any more: the ledger
 // says so, too.
 func TestEndedWellAndGone(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch, nodes.ask = losing, stateIs(wire.StateFinished)
+	nodes := nodestest.New("n1")
+	nodes.Carry, nodes.Tell = losing, nodestest.Says(wire.StateFinished)
 	h := newHouse(t, nodes, nil)
 	r := h.evaluate("r1")
 	want(t, r, capabilities.StatusError, capabilities.CodeResultExpired)
@@ -183,9 +180,9 @@ func TestEndedWellAndGone(t *testing.T) {
 // While the disk takes nothing, memory says what became of a call; with room again it is
 // written down, result and all.
 func TestMemoryTellsWhileTheDiskIsFull(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	began, finish := make(chan struct{}, 1), make(chan struct{})
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		began <- struct{}{}
 		<-finish
 		return wire.Answer{Status: capabilities.StatusOK, Output: []byte(`{"result":1}`), Isolation: capabilities.ClassT2}, nil, nil
@@ -228,7 +225,7 @@ func TestMemoryTellsWhileTheDiskIsFull(t *testing.T) {
 	h.wantKinds(first.Call, "request", "decision", "dispatch", "result")
 	h.stop()
 	h.begin()
-	if again := h.evaluate("r1"); again.Status != capabilities.StatusOK || again.Call != first.Call || nodes.sent() != 1 {
-		t.Errorf("with room again: %+v, %d tickets", again, nodes.sent())
+	if again := h.evaluate("r1"); again.Status != capabilities.StatusOK || again.Call != first.Call || len(nodes.Sent()) != 1 {
+		t.Errorf("with room again: %+v, %d tickets", again, len(nodes.Sent()))
 	}
 }

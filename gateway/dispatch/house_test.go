@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/metrics"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -41,7 +42,7 @@ type house struct {
 	*Dispatcher
 	t        *testing.T
 	cat      *catalog.Catalog
-	nodes    *fakeNodes
+	nodes    *nodestest.Nodes
 	store    *store.Store
 	ledger   *ledger.Ledger
 	outcomes *outcome.Store
@@ -51,7 +52,7 @@ type house struct {
 	stop     func() // ends Run
 }
 
-func newHouse(t *testing.T, nodes *fakeNodes, tune func(*Options)) *house {
+func newHouse(t *testing.T, nodes *nodestest.Nodes, tune func(*Options)) *house {
 	t.Helper()
 	h := &house{t: t, nodes: nodes, tune: tune}
 	var err error
@@ -171,13 +172,6 @@ func (h *house) insert(r *opencalls.Call) {
 			string(r.Requested), string(r.Node), r.ArgsMAC, string(r.State), r.Created.UnixMilli(), r.Created.Add(opencalls.UnknownMemory).UnixMilli())
 		return err
 	}))
-}
-
-// answering is a Dispatch that gives that output at once.
-func answering(output string) func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-	return func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		return wire.Answer{Status: capabilities.StatusOK, Output: []byte(output), Effect: capabilities.EffectConfirmed}, nil, nil
-	}
 }
 
 // losing is a Dispatch that loses the connection once the ticket is out.

@@ -8,14 +8,15 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/opencalls"
 )
 
 // The picture follows by itself: a call that ended leaves nothing behind, and one that
 // goes on has its row.
 func TestTheMarkFollows(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":1}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
 	h := newHouse(t, nodes, nil)
 	want(t, h.evaluate(""), capabilities.StatusOK, "")
 	tip, _ := h.ledger.Tip()
@@ -39,10 +40,10 @@ func TestTheMarkFollows(t *testing.T) {
 // A call that only the ledger knows lives through several starts, and in the end is
 // recorded as unknown like any other, and reconciled.
 func TestUnknownAfterSeveralStarts(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	lost := make(chan struct{})
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		nodes.connect(0, false)
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.Connect(0, false)
 		close(lost)
 		return losing(context.Background(), nil, nil)
 	}
@@ -65,8 +66,8 @@ func TestUnknownAfterSeveralStarts(t *testing.T) {
 	}
 	h.wantKinds(r.Call, "request", "decision", "dispatch")
 	h.begin()
-	nodes.answers(stateIs(wire.StateUnknown))
-	nodes.connect(0, true)
+	nodes.Set(func() { nodes.Tell = nodestest.Says(wire.StateUnknown) })
+	nodes.Connect(0, true)
 	h.awaitKinds(r.Call, "request", "decision", "dispatch", "failed")
 	for range 2 {
 		must(t, h.store.Write(t.Context(), h.open.MarkIn))

@@ -8,12 +8,13 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
 // What is remembered of policy holds as long as all that policy sees is the same, and
 // not a moment longer.
 func TestPossibleIsRememberedExactly(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1", "n2"), nil)
+	h := newHouse(t, nodestest.New("n1", "n2"), nil)
 	desc, _ := h.cat.Get(toolEvaluate)
 	noon := time.Unix(1_800_000_000, 0)
 	h.rules(permitAll + fmt.Sprintf(`

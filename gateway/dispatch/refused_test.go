@@ -11,13 +11,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/execution"
 	"github.com/handrail-dev/handrail/gateway/dispatch/internal/taint"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
 // Who may read the policy is told which rule it was; nobody else is, and nobody who is
 // the admin is told to ask one.
 func TestWhoIsToldTheRule(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
+	h := newHouse(t, nodestest.New("n1"), nil)
 	h.rules(permitAll + `@id("no-evaluate") forbid(principal, action == Action::"tool.browser.evaluate", resource);`)
 	for role, named := range map[string]bool{"agent": false, "operator": false, "admin": true} {
 		for _, args := range []string{`{"expression":"1"}`, `{"expression":"1","node_id":"n1"}`} {
@@ -41,16 +42,16 @@ func TestWhoIsToldTheRule(t *testing.T) {
 
 // The only node is away for a moment: that passes, and the refusal says so.
 func TestTheOnlyNodeIsAway(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Connected = false
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Connected = false
 	h := newHouse(t, nodes, nil)
 	r := h.evaluate("r1")
 	want(t, r, capabilities.StatusError, capabilities.CodeAmbiguousNode)
 	if a := r.Details.(route.Ambiguity); a.Reason != route.WhyNotReady || !r.Retryable {
 		t.Errorf("%+v, retryable %v", a, r.Retryable)
 	}
-	nodes.dispatch = answering(`{"result":1}`)
-	nodes.connect(0, true)
+	nodes.Carry = nodestest.Answers(`{"result":1}`)
+	nodes.Connect(0, true)
 	want(t, h.evaluate("r1"), capabilities.StatusOK, "")
 }
 
@@ -67,16 +68,16 @@ func TestAStartWaitsForItsNodes(t *testing.T) {
 		"a call some seconds": {justStarted - time.Second, 400 * time.Millisecond, true, 400 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.roster[0].Connected = false
+			nodes := nodestest.New("n1")
+			nodes.Roster[0].Connected = false
 			h := newHouse(t, nodes, func(o *Options) { o.AwaitNodes = true })
 			h.stop() // it waits for changes of the roster, too, and not in the bubble
 			synctest.Test(t, func(t *testing.T) {
-				nodes.changed = make(chan struct{}) // it belongs to the bubble from here on
+				nodes.Rebind() // it belongs to the bubble from here on
 				d := &Dispatcher{opts: h.opts, served: time.Now(), executions: execution.NewTable(), taints: taint.New()}
 				time.Sleep(c.after)
 				began := time.Now()
-				time.AfterFunc(c.back, func() { nodes.connect(0, true) })
+				time.AfterFunc(c.back, func() { nodes.Connect(0, true) })
 				desc, _ := h.opts.Registry.Get(toolEvaluate)
 				r := Request{Caller: agentCaller, Tool: toolEvaluate}
 				_, err := d.place(context.Background(), &resolved{trail: newTrail(&r, began), req: r, desc: desc})

@@ -9,6 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
 // repeats are the packets of repetitions, by what they say.
@@ -27,12 +28,12 @@ func (h *house) repeats() (all []packet.Repeated, calls []capabilities.CallID) {
 // A repetition that joins, and one that gets the recorded outcome, leave a packet that names
 // the call that they repeat, before they have its result (S4-43).
 func TestARepetitionNamesItsCall(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	began, finish := make(chan struct{}), make(chan struct{})
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		close(began)
 		<-finish
-		return answering(`{"result":1}`)(nil, nil, nil)
+		return nodestest.Answers(`{"result":1}`)(nil, nil, nil)
 	}
 	h := newHouse(t, nodes, nil)
 	first, joined := make(chan capabilities.Result, 1), make(chan capabilities.Result, 1)
@@ -60,7 +61,7 @@ func TestARepetitionNamesItsCall(t *testing.T) {
 
 // What a surface refuses is recorded and counted as what is refused here.
 func TestARefusalOfTheSurface(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
+	h := newHouse(t, nodestest.New("n1"), nil)
 	no := capabilities.Errorf(capabilities.CodeInvalidRequest, "no batch")
 	refuse := func() capabilities.Result {
 		return h.Refuse(t.Context(), Request{Caller: agentCaller, Tool: toolEvaluate, Surface: "test"}, no)
@@ -79,7 +80,7 @@ func TestARefusalOfTheSurface(t *testing.T) {
 
 // Who is over the rate for refusals leaves no packets, and is counted with its tools.
 func TestCallsThatAreTurnedAway(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
+	h := newHouse(t, nodestest.New("n1"), nil)
 	for range 2000 {
 		h.refusals.Count(agentCaller.Principal, h.served)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -30,14 +31,14 @@ type taking struct {
 
 func newTaking(t *testing.T, tune func(*Options)) *taking {
 	t.Helper()
-	nodes := newFakeNodes("n1", "n2")
-	for i := range nodes.roster {
+	nodes := nodestest.New("n1", "n2")
+	for i := range nodes.Roster {
 		for _, c := range []capabilities.CapabilityID{"tyrum.live.control", "tyrum.desktop.mouse", "tyrum.desktop.query"} {
-			nodes.roster[i].Readiness[c] = capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession}
+			nodes.Roster[i].Readiness[c] = capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession}
 		}
 	}
 	k := &taking{began: make(chan capabilities.CallID, 64), goOn: make(chan struct{})}
-	nodes.dispatch = func(ctx context.Context, ticket *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes.Carry = func(ctx context.Context, ticket *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		if ticket.Tool == toolControl {
 			progress(capabilities.Progress{Message: "taken over"})
 			<-ctx.Done()

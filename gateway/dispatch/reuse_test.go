@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/registry"
 )
 
@@ -34,7 +35,7 @@ func (c *counting) Execute(_ context.Context, o registry.Order) (capabilities.Ou
 // stillHouse is a house whose registry has such a tool, by rules.
 func stillHouse(t *testing.T, p *counting, cedar string) *house {
 	t.Helper()
-	h := newHouse(t, newFakeNodes("n1"), func(o *Options) {
+	h := newHouse(t, nodestest.New("n1"), func(o *Options) {
 		must(t, o.Registry.Register(registry.Tool{Provider: p, Descriptor: &catalog.Descriptor{
 			Tool: toolStill, Title: "Still", Description: "Gives the same again.", Version: "1.0.0", Tags: []string{"test"},
 			SideEffects: catalog.EffectsNone, ModelFacing: true, Nature: catalog.NatureTool,
@@ -141,7 +142,7 @@ func TestTheSameCallJoinsAndFailuresAreNotUsedAgain(t *testing.T) {
 
 // Nothing of what devices give is used again.
 func TestNoResultOfADeviceIsUsedAgain(t *testing.T) {
-	h := newHouse(t, newFakeNodes("n1"), nil)
+	h := newHouse(t, nodestest.New("n1"), nil)
 	for _, d := range h.opts.Registry.All() {
 		if d.NodeCapability() != "" && d.Reuses() {
 			t.Errorf("%s", d.Tool)

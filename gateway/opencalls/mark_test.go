@@ -19,6 +19,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/ledger/packet"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -55,7 +56,7 @@ func newHouse(t *testing.T) *house {
 
 // next is the Book of the next process.
 func (h *house) next() *Book {
-	return New(Options{Store: h.store, Ledger: h.ledger, Nodes: newFakeNodes("n1")})
+	return New(Options{Store: h.store, Ledger: h.ledger, Nodes: nodestest.New("n1")})
 }
 
 func (h *house) state(call capabilities.CallID) (state State) {

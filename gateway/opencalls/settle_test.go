@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,106 +11,15 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/wire"
-	"github.com/handrail-dev/handrail/gateway/route"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
-// fakeNodes is a roster and its journals as a test wants them.
-type fakeNodes struct {
-	mu      sync.Mutex
-	changed chan struct{}
-	roster  []route.Node
-	asked   int
-	ask     func(node capabilities.NodeID, call capabilities.CallID) wire.JournalState
-	askErr  error
-}
-
-func newFakeNodes(ids ...capabilities.NodeID) *fakeNodes {
-	f := &fakeNodes{changed: make(chan struct{})}
-	f.ask = func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-		return wire.JournalState{State: wire.StateRunning}
-	}
-	for _, id := range ids {
-		f.roster = append(f.roster, route.Node{
-			ID: id, Paired: route.StateApproved, Connected: true, Allow: route.AllowPatterns("*"),
-			Readiness: map[capabilities.CapabilityID]capabilities.Readiness{
-				"tyrum.browser.evaluate": {Capability: "tyrum.browser.evaluate", Isolation: capabilities.ClassT2},
-			},
-		})
-	}
-	return f
-}
-
-func (f *fakeNodes) Snapshot() []route.Node {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]route.Node(nil), f.roster...)
-}
-
-func (f *fakeNodes) Changed() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.changed
-}
-
-// change alters the fake under its lock and wakes who waits for a change.
-func (f *fakeNodes) change(alter func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	alter()
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-func (f *fakeNodes) connect(i int, on bool) { f.change(func() { f.roster[i].Connected = on }) }
-
-func (f *fakeNodes) answers(fn func(capabilities.NodeID, capabilities.CallID) wire.JournalState) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ask = fn
-}
-
-func (f *fakeNodes) questions() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked
-}
-
-func (f *fakeNodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked++
-	if f.askErr != nil {
-		return nil, f.askErr
-	}
-	var all []wire.JournalState
-	for _, c := range calls {
-		st := f.ask(node, c)
-		if st.Call == "" {
-			st.Call = c
-		}
-		all = append(all, st)
-	}
-	return all, nil
-}
-
-func finishedState(output string) func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-	return func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-		return wire.JournalState{State: wire.StateFinished, Answer: &wire.Answer{Status: capabilities.StatusOK, Output: []byte(output)}}
-	}
-}
-
-func stateIs(s wire.CallState) func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-	return func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-		return wire.JournalState{State: s}
-	}
-}
-
 // settling runs a settler in a bubble of fake time.
-func settling(t *testing.T, nodes *fakeNodes, test func(t *testing.T, s *settler, reconciled chan End)) {
+func settling(t *testing.T, nodes *nodestest.Nodes, test func(t *testing.T, s *settler, reconciled chan End)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		nodes.change(func() {}) // its channel belongs to the bubble from here on
-		nodes.changed = make(chan struct{})
+		nodes.Change(func() {}) // its channel belongs to the bubble from here on
+		nodes.Rebind()
 		reconciled := make(chan End, 10)
 		s := newSettler(nodes, func(_ context.Context, _ Call, e End, _ time.Duration) { reconciled <- e })
 		ctx, cancel := context.WithCancel(t.Context())
@@ -127,7 +35,7 @@ func openRow(call capabilities.CallID) Call {
 }
 
 func TestSettlerAsksUntilTheNodeTells(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	settling(t, nodes, func(t *testing.T, s *settler, _ chan End) {
 		told := s.add(openRow("c1"), time.Now().Add(time.Minute))
 		time.Sleep(10 * time.Second)
@@ -136,24 +44,24 @@ func TestSettlerAsksUntilTheNodeTells(t *testing.T) {
 			t.Fatalf("told %+v of a call that runs", e)
 		default:
 		}
-		if n := nodes.questions(); n < 2 || n > 2+int(10*time.Second/askEvery) {
+		if n := nodes.Asked(); n < 2 || n > 2+int(10*time.Second/askEvery) {
 			t.Errorf("asked %d times in 10 s", n)
 		}
-		nodes.answers(finishedState(`{"result":1}`))
+		nodes.Set(func() { nodes.Tell = nodestest.Finished(`{"result":1}`) })
 		if e := <-told; e.Err != nil || string(e.Answer.Output) != `{"result":1}` {
 			t.Errorf("%+v", e)
 		}
-		before := nodes.questions()
+		before := nodes.Asked()
 		time.Sleep(time.Hour)
-		if n := nodes.questions(); n != before {
+		if n := nodes.Asked(); n != before {
 			t.Errorf("asked %d times more with nothing open", n-before)
 		}
 	})
 }
 
 func TestSettlerGivesUpInTime(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Connected = false
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Connected = false
 	settling(t, nodes, func(t *testing.T, s *settler, reconciled chan End) {
 		began := time.Now()
 		e := <-s.add(openRow("c1"), began.Add(time.Minute))
@@ -163,12 +71,12 @@ func TestSettlerGivesUpInTime(t *testing.T) {
 		if took := time.Since(began); took < time.Minute || took > time.Minute+2*askEvery {
 			t.Errorf("after %s", took)
 		}
-		if n := nodes.questions(); n != 0 {
+		if n := nodes.Asked(); n != 0 {
 			t.Errorf("asked a node that is away %d times", n)
 		}
 		// Only what was recorded as unknown can be reconciled: whoever records watches.
-		nodes.answers(finishedState(`{}`))
-		nodes.connect(0, true)
+		nodes.Set(func() { nodes.Tell = nodestest.Finished(`{}`) })
+		nodes.Connect(0, true)
 		synctest.Wait()
 		if len(reconciled) != 0 {
 			t.Fatal("a reconciliation overtook the outcome it corrects")
@@ -185,14 +93,14 @@ func TestSettlerGivesUpInTime(t *testing.T) {
 }
 
 func TestSettlerAsksWhenTheNodeIsBack(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Connected = false
-	nodes.ask = stateIs(wire.StateNeverStarted)
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Connected = false
+	nodes.Tell = nodestest.Says(wire.StateNeverStarted)
 	settling(t, nodes, func(t *testing.T, s *settler, _ chan End) {
 		told := s.add(openRow("c1"), time.Now().Add(time.Minute))
 		synctest.Wait()
 		began := time.Now()
-		nodes.connect(0, true)
+		nodes.Connect(0, true)
 		if e := <-told; e.Err == nil || e.Err.Code != capabilities.CodeNodeDisconnected {
 			t.Errorf("%+v", e)
 		}
@@ -204,13 +112,13 @@ func TestSettlerAsksWhenTheNodeIsBack(t *testing.T) {
 
 // A node that was put out will never tell.
 func TestSettlerDoesNotWaitForTheRevoked(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	settling(t, nodes, func(t *testing.T, s *settler, reconciled chan End) {
 		told := s.add(openRow("c1"), time.Now().Add(time.Hour))
 		s.watch(openRow("c2"))
 		synctest.Wait()
 		began := time.Now()
-		nodes.change(func() { nodes.roster[0].Revoked, nodes.roster[0].Connected = true, false })
+		nodes.Change(func() { nodes.Roster[0].Revoked, nodes.Roster[0].Connected = true, false })
 		if e := <-told; e.Err == nil || e.Err.Code != capabilities.CodeUnknownOutcome || time.Since(began) > askEvery {
 			t.Errorf("%+v after %s", e, time.Since(began))
 		}
@@ -222,12 +130,12 @@ func TestSettlerDoesNotWaitForTheRevoked(t *testing.T) {
 }
 
 func TestSettlerBearsFailingQuestions(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.askErr = errors.New("gone again")
+	nodes := nodestest.New("n1")
+	nodes.Deaf = errors.New("gone again")
 	settling(t, nodes, func(t *testing.T, s *settler, _ chan End) {
 		told := s.add(openRow("c1"), time.Now().Add(time.Hour))
 		time.Sleep(time.Minute)
-		nodes.change(func() { nodes.askErr = nil; nodes.ask = stateIs(wire.StateUnknown) })
+		nodes.Change(func() { nodes.Deaf = nil; nodes.Tell = nodestest.Says(wire.StateUnknown) })
 		if e := <-told; e.Err == nil || e.Err.Code != capabilities.CodeUnknownOutcome {
 			t.Errorf("%+v", e)
 		}
@@ -236,8 +144,8 @@ func TestSettlerBearsFailingQuestions(t *testing.T) {
 
 // A node speaks about its own calls only.
 func TestSettlerHearsNoStrangers(t *testing.T) {
-	nodes := newFakeNodes("n1", "n2")
-	nodes.ask = func(node capabilities.NodeID, _ capabilities.CallID) wire.JournalState {
+	nodes := nodestest.New("n1", "n2")
+	nodes.Tell = func(node capabilities.NodeID, _ capabilities.CallID) wire.JournalState {
 		if node == "n2" {
 			return wire.JournalState{Call: "c1", State: wire.StateNeverStarted} // not what it was asked
 		}
@@ -258,7 +166,7 @@ func TestSettlerHearsNoStrangers(t *testing.T) {
 }
 
 func TestSettlerLetsGoAtTheEnd(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	settling(t, nodes, func(t *testing.T, s *settler, reconciled chan End) {
 		told := s.add(openRow("c1"), time.Now().Add(time.Hour))
 		s.close()
@@ -272,8 +180,8 @@ func TestSettlerLetsGoAtTheEnd(t *testing.T) {
 }
 
 func TestSettlerForgetsAfterAWeek(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.roster[0].Connected = false
+	nodes := nodestest.New("n1")
+	nodes.Roster[0].Connected = false
 	settling(t, nodes, func(t *testing.T, s *settler, _ chan End) {
 		r := openRow("c1")
 		r.Created = time.Now().Add(-UnknownMemory + 2*time.Minute)
@@ -290,8 +198,8 @@ func TestSettlerForgetsAfterAWeek(t *testing.T) {
 }
 
 func TestSettlerAsksAboutMoreThanOneFrameHolds(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.ask = finishedState(`{}`)
+	nodes := nodestest.New("n1")
+	nodes.Tell = nodestest.Finished(`{}`)
 	settling(t, nodes, func(t *testing.T, s *settler, _ chan End) {
 		var all []<-chan End
 		for i := range 3*wire.MaxJournal + 1 {
@@ -340,11 +248,11 @@ func TestWhatTheJournalSays(t *testing.T) {
 // A call whose end cannot be recorded, for a full disk takes nothing, is asked about
 // again and again, but at leisure.
 func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.ask = finishedState(`{}`)
+	nodes := nodestest.New("n1")
+	nodes.Tell = nodestest.Finished(`{}`)
 	synctest.Test(t, func(t *testing.T) {
-		nodes.changed = make(chan struct{}) // its channel belongs to the bubble from here on
-		var room atomic.Bool                // on the disk
+		nodes.Rebind()       // its channel belongs to the bubble from here on
+		var room atomic.Bool // on the disk
 		var tried atomic.Int64
 		var s *settler
 		s = newSettler(nodes, func(_ context.Context, r Call, _ End, pause time.Duration) {
@@ -363,7 +271,7 @@ func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
 		if tries < 6 || tries > 12 {
 			t.Errorf("tried %d times in a minute", tries)
 		}
-		if asked := nodes.questions(); asked != tries {
+		if asked := nodes.Asked(); asked != tries {
 			t.Errorf("asked %d times for %d tries", asked, tries)
 		}
 		room.Store(true)

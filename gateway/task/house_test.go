@@ -15,12 +15,11 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/registry"
-	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -35,7 +34,7 @@ var agent = dispatch.Caller{Principal: "agent-1", Role: policy.RoleAgent, Lane: 
 type house struct {
 	t        *testing.T
 	cat      *catalog.Catalog
-	nodes    *fakeNodes
+	nodes    *nodestest.Nodes
 	people   *people
 	store    *store.Store
 	ledger   *ledger.Ledger
@@ -46,7 +45,7 @@ type house struct {
 	stop     func() // ends this process
 }
 
-func newHouse(t *testing.T, nodes *fakeNodes, p *people) *house {
+func newHouse(t *testing.T, nodes *nodestest.Nodes, p *people) *house {
 	t.Helper()
 	h := &house{t: t, nodes: nodes, people: p}
 	var err error
@@ -99,110 +98,6 @@ func (h *house) evaluate() capabilities.Result {
 type noLanes struct{}
 
 func (noLanes) Attached(capabilities.LaneID) []capabilities.NodeID { return nil }
-
-// dispatching is what a node does with a ticket.
-type dispatching = func(ctx context.Context, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error)
-
-// fakeNodes is one node and its journal, as a test wants them.
-type fakeNodes struct {
-	dispatch dispatching
-
-	mu      sync.Mutex
-	changed chan struct{}
-	roster  []route.Node
-	ask     func(capabilities.NodeID, capabilities.CallID) wire.JournalState
-	tickets int
-}
-
-func newFakeNodes(id capabilities.NodeID) *fakeNodes {
-	return &fakeNodes{
-		changed: make(chan struct{}),
-		ask: func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-			return wire.JournalState{State: wire.StateRunning}
-		},
-		roster: []route.Node{{
-			ID: id, Paired: route.StateApproved, Connected: true, Allow: route.AllowPatterns("*"),
-			Readiness: map[capabilities.CapabilityID]capabilities.Readiness{
-				"tyrum.browser.evaluate": {Capability: "tyrum.browser.evaluate", Isolation: capabilities.ClassT2},
-			},
-		}},
-	}
-}
-
-func (f *fakeNodes) Snapshot() []route.Node {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.roster)
-}
-
-func (f *fakeNodes) Changed() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.changed
-}
-
-func (f *fakeNodes) connect(i int, on bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.roster[i].Connected = on
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-func (f *fakeNodes) answers(ask func(capabilities.NodeID, capabilities.CallID) wire.JournalState) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ask = ask
-}
-
-func (f *fakeNodes) sent() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.tickets
-}
-
-func (f *fakeNodes) Ask(_ context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []wire.JournalState
-	for _, c := range calls {
-		state := f.ask(node, c)
-		state.Call = c
-		all = append(all, state)
-	}
-	return all, nil
-}
-
-func (f *fakeNodes) Dispatch(ctx context.Context, _ capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-	f.mu.Lock()
-	f.tickets++
-	f.mu.Unlock()
-	return f.dispatch(ctx, t, progress)
-}
-
-func (f *fakeNodes) Deliver(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), _ func([]byte) ([]byte, error)) (wire.Answer, []capabilities.Blob, error) {
-	return f.Dispatch(ctx, node, t, progress)
-}
-
-func (f *fakeNodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress), _ func(context.Context, *wire.Step) *wire.StepOrder, _ func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error) {
-	return f.Dispatch(ctx, node, t, progress)
-}
-
-func (f *fakeNodes) Scene(context.Context, capabilities.NodeID, wire.SceneAsk) (wire.Scene, error) {
-	return wire.Scene{}, nil
-}
-
-func answering(output string) dispatching {
-	return func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		return wire.Answer{Status: capabilities.StatusOK, Output: []byte(output), Effect: capabilities.EffectConfirmed}, nil, nil
-	}
-}
-
-func finishedState(output string) func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-	return func(capabilities.NodeID, capabilities.CallID) wire.JournalState {
-		return wire.JournalState{State: wire.StateFinished, Answer: &wire.Answer{Status: capabilities.StatusOK, Output: []byte(output)}}
-	}
-}
 
 func want(t *testing.T, r capabilities.Result, status capabilities.Status, code capabilities.Code) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -48,7 +49,7 @@ func (p *people) Approval(id string) (consent.Approval, error) {
 
 // newKept is a house with one call that was kept, and whose question the next process
 // has forgotten.
-func newKept(t *testing.T, nodes *fakeNodes) (*house, *people) {
+func newKept(t *testing.T, nodes *nodestest.Nodes) (*house, *people) {
 	t.Helper()
 	p := &people{asked: make(chan consent.Ask), answer: make(chan error)}
 	p.knows.Store(true)
@@ -96,10 +97,10 @@ func (h *house) task(state State) Task {
 // however often the gateway ends meanwhile, and runs from its commit on. What its node
 // did then is its end, whoever asks.
 func TestAKeptCallIsWhatIsSoOfIt(t *testing.T) {
-	nodes := newFakeNodes("n1")
+	nodes := nodestest.New("n1")
 	lost := make(chan *wire.Ticket, 1)
-	nodes.dispatch = func(_ context.Context, ticket *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
-		nodes.connect(0, false)
+	nodes.Carry = func(_ context.Context, ticket *wire.Ticket, _ func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+		nodes.Connect(0, false)
 		lost <- ticket
 		return wire.Answer{}, nil, &capabilities.Error{Code: capabilities.CodeUnknownOutcome}
 	}
@@ -125,23 +126,23 @@ func TestAKeptCallIsWhatIsSoOfIt(t *testing.T) {
 	h.stop()
 
 	h.begin()
-	nodes.answers(finishedState(`{"result":7}`))
-	nodes.connect(0, true)
+	nodes.Set(func() { nodes.Tell = nodestest.Finished(`{"result":7}`) })
+	nodes.Connect(0, true)
 	if k := h.task(Ended); k.Call != ticket.Call || k.Code != "" {
 		t.Errorf("%+v", k)
 	}
 	r := h.evaluate()
 	want(t, r, capabilities.StatusOK, "")
-	if r.Call != ticket.Call || string(r.Output) != `{"result":7}` || nodes.sent() != 1 {
-		t.Errorf("%+v, %d tickets", r, nodes.sent())
+	if r.Call != ticket.Call || string(r.Output) != `{"result":7}` || len(nodes.Sent()) != 1 {
+		t.Errorf("%+v, %d tickets", r, len(nodes.Sent()))
 	}
 }
 
 // The task has not heard of the end of its call when the gateway ends: the next
 // process finds the result.
 func TestAKeptCallWhoseEndWasMissed(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = answering(`{"result":7}`)
+	nodes := nodestest.New("n1")
+	nodes.Carry = nodestest.Answers(`{"result":7}`)
 	h, p := newKept(t, nodes)
 	h.begin()
 	<-p.asked
@@ -161,24 +162,24 @@ func TestAKeptCallWhoseEndWasMissed(t *testing.T) {
 	}
 	r := h.evaluate()
 	want(t, r, capabilities.StatusOK, "")
-	if string(r.Output) != `{"result":7}` || nodes.sent() != 1 {
-		t.Errorf("%+v, %d tickets", r, nodes.sent())
+	if string(r.Output) != `{"result":7}` || len(nodes.Sent()) != 1 {
+		t.Errorf("%+v, %d tickets", r, len(nodes.Sent()))
 	}
 }
 
 // A kept call that ran and failed is not asked about again, although what it failed of
 // may pass: a person's yes is for one try.
 func TestAKeptCallIsTriedOnce(t *testing.T) {
-	nodes := newFakeNodes("n1")
-	nodes.dispatch = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
+	nodes := nodestest.New("n1")
+	nodes.Carry = func(context.Context, *wire.Ticket, func(capabilities.Progress)) (wire.Answer, []capabilities.Blob, error) {
 		return wire.Answer{}, nil, &capabilities.Error{Code: capabilities.CodeNodeDisconnected}
 	}
 	h, p := newKept(t, nodes)
 	h.begin()
 	<-p.asked
 	p.answer <- nil
-	if k := h.task(Ended); k.Code != capabilities.CodeNodeDisconnected || !passes(k.Code) || nodes.sent() != 1 {
-		t.Errorf("%+v, %d tickets", k, nodes.sent())
+	if k := h.task(Ended); k.Code != capabilities.CodeNodeDisconnected || !passes(k.Code) || len(nodes.Sent()) != 1 {
+		t.Errorf("%+v, %d tickets", k, len(nodes.Sent()))
 	}
 }
 
@@ -191,8 +192,8 @@ func TestADroppedCallStaysDropped(t *testing.T) {
 		"a no":    &capabilities.Error{Code: capabilities.CodeConsentDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newFakeNodes("n1")
-			nodes.dispatch = answering(`{"result":7}`)
+			nodes := nodestest.New("n1")
+			nodes.Carry = nodestest.Answers(`{"result":7}`)
 			h, p := newKept(t, nodes)
 			h.begin()
 			kept := <-p.asked
@@ -212,8 +213,8 @@ func TestADroppedCallStaysDropped(t *testing.T) {
 			}
 			all, err := h.tasks.Tasks(t.Context(), "")
 			must(t, err)
-			if len(all) != 0 || nodes.sent() != 0 {
-				t.Errorf("%+v, %d tickets", all, nodes.sent())
+			if len(all) != 0 || len(nodes.Sent()) != 0 {
+				t.Errorf("%+v, %d tickets", all, len(nodes.Sent()))
 			}
 		})
 	}
