@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// SetRole gives a user another role. Sessions of theirs, tokens under their name and one-time
+// SetRole changes the role of a user. Sessions of theirs, tokens under their name and one-time
 // codes for them that may do more than the new role end at once; what may do less stays as it
 // is. Nobody changes their own role, nor makes or changes a user who may do more than they do.
 func (t *Tokens) SetRole(ctx context.Context, by Identity, who capabilities.PrincipalID, role Role) (User, error) {
