@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -14,7 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/handrail-dev/handrail/cmd/handrail/clientfile"
+	"github.com/handrail-dev/handrail/cmd/handrail/connect"
+	"github.com/handrail-dev/handrail/cmd/handrail/connect/clientfile"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -38,7 +40,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 	}
 	env := []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + t.TempDir()}
 	admin := append(slices.Clone(env), "HANDRAIL_DATA="+data, "HANDRAIL_URL="+s.URL(), "HANDRAIL_TOKEN="+s.MustToken("boss", principal.RoleAdmin))
-	connect := func(args ...string) {
+	run := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "handrail"), append([]string{"connect"}, args...)...)
 		cmd.Env = admin
@@ -47,7 +49,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 		}
 	}
 	// use does what the client would with its entry, in the client's own environment.
-	use := func(kind clientKind, file, text string) string {
+	use := func(kind connect.Client, file, text string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -55,18 +57,19 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry, _, err := clientfile.Get(kind.format(), content, kind.Path...)
+		entry, _, err := clientfile.Get(kind.Form(), content, kind.Path...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var transport mcp.Transport
 		if command, _ := entry["command"].(string); command != "" {
-			program := exec.CommandContext(ctx, command, words(entry["args"])...)
+			program := exec.CommandContext(ctx, command, texts(t, entry["args"])...)
 			program.Env = env
 			transport = &mcp.CommandTransport{Command: program}
 		} else {
-			address, headers := remoteOf(entry)
-			transport = &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: withHeaders(headers)}, MaxRetries: -1, DisableStandaloneSSE: true}
+			address := cmp.Or(entry["url"], entry["httpUrl"]).(string)
+			headers, _ := cmp.Or[any](entry["headers"], entry["http_headers"]).(map[string]any)
+			transport = &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: sending(headers)}, MaxRetries: -1, DisableStandaloneSSE: true}
 		}
 		session, err := mcp.NewClient(&mcp.Implementation{Name: kind.Name, Version: "1"}, nil).Connect(ctx, transport, nil)
 		if err != nil {
@@ -83,7 +86,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 		}
 		return string(said)
 	}
-	for _, kind := range clientKinds {
+	for _, kind := range connect.Clients() {
 		ways := []string{"stdio", "http"}
 		if !kind.Remote() {
 			ways = ways[:1]
@@ -91,7 +94,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 		for _, way := range ways {
 			t.Run(kind.Name+" over "+way, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "settings")
-				before := map[clientfile.Format]string{clientfile.TOML: "mine = 1\n"}[kind.format()]
+				before := map[clientfile.Format]string{clientfile.TOML: "mine = 1\n"}[kind.Form()]
 				if before == "" {
 					before = "{\"mine\": 1}\n"
 				}
@@ -102,7 +105,7 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 				if way == "http" {
 					args = append(args, "--http")
 				}
-				connect(args...)
+				run(args...)
 				copies, err := filepath.Glob(file + ".*.bak")
 				if err != nil || len(copies) != 1 {
 					t.Fatalf("copies of the file as it was: %q %v", copies, err)
@@ -114,14 +117,35 @@ func TestEachClientCallsItsOwnNode(t *testing.T) {
 				if said := use(kind, file, text); bound.Runs(text) != 1 || other.Runs(text) != 0 {
 					t.Errorf("it ran %d times where it is bound, %d times elsewhere: %s", bound.Runs(text), other.Runs(text), said)
 				}
-				connect(kind.Name, "--file", file, "--check")
+				run(kind.Name, "--file", file, "--check")
 			})
 		}
 	}
 	file := filepath.Join(t.TempDir(), "settings")
-	connect("cursor", "--file", file, "--as", "stray")
-	kind, _ := kindOf("cursor")
+	run("cursor", "--file", file, "--as", "stray")
+	kind, _ := connect.Named("cursor")
 	if said := use(kind, file, "stray"); !strings.Contains(said, "ambiguous_node_selection") {
 		t.Errorf("without a node: %s", said)
 	}
+}
+
+// texts are the words of an entry's list.
+func texts(t *testing.T, list any) []string {
+	t.Helper()
+	var all []string
+	for _, word := range list.([]any) {
+		all = append(all, word.(string))
+	}
+	return all
+}
+
+// sending adds an entry's headers to every request.
+type sending map[string]any
+
+func (h sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h {
+		r.Header.Set(name, value.(string))
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/cmd/handrail/bridge"
+	"github.com/handrail-dev/handrail/cmd/handrail/connect"
 )
 
 func newMCPCmd() *cobra.Command {
@@ -41,25 +43,26 @@ func newMCPCmd() *cobra.Command {
 		if *schemas != "" && *schemas != "input" {
 			return usageError("--schemas is %q; the only choice is input", *schemas)
 		}
-		connect := func() (*client, error) { return findGateway(cmd, dataDir.agentTokenPath) }
+		find := func() (bridge.Gateway, error) { return findGateway(cmd, dataDir.agentTokenPath) }
 		if *name != "" {
-			connect = func() (*client, error) { return connectedGateway(cmd, *name) }
+			find = func() (bridge.Gateway, error) { return connectedGateway(cmd, *name) }
 		}
 		if !cmd.Flags().Changed("structured") {
-			kind, connected := kindOf(*name)
+			kind, connected := connect.Named(*name)
 			*structured = !connected || kind.Structured
 		}
-		if _, err := connect(); err != nil {
+		if _, err := find(); err != nil {
 			return err
 		}
-		bridge := newBridge(bridgeOptions{
-			Connect: connect,
+		b := bridge.New(bridge.Options{
+			Connect: find,
+			Told:    told,
 			Path:    query("/mcp/l/"+escape(*lane), "tools", *tools, "names", *names, "schemas", *schemas, "structured", asked(*structured)),
-			In:      polled(cmd.InOrStdin(), bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
+			In:      bridge.Polled(cmd.InOrStdin(), bare(cmd.OutOrStdout()), cmd.ErrOrStderr()),
 			Out:     cmd.OutOrStdout(),
 			Log:     cmd.ErrOrStderr(),
 		})
-		return bridge.Run(cmd.Context())
+		return b.Run(cmd.Context())
 	}
 	return cmd
 }
@@ -75,15 +78,15 @@ func asked(structured bool) string {
 
 // connectedGateway finds the gateway that a client was connected to. Its own
 // connection counts, whatever the environment says: a client hands on what it has.
-func connectedGateway(cmd *cobra.Command, name string) (*client, error) {
-	if _, ok := kindOf(name); !ok {
-		return nil, usageError("--client is %q; want one of %s", name, strings.Join(clientNames(), ", "))
+func connectedGateway(cmd *cobra.Command, name string) (bridge.Gateway, error) {
+	if _, ok := connect.Named(name); !ok {
+		return nil, usageError("--client is %q; want one of %s", name, strings.Join(connect.Names(), ", "))
 	}
 	data, err := dataDirOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	known, had, err := data.readConnection(name)
+	known, had, err := data.clients().Read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +94,7 @@ func connectedGateway(cmd *cobra.Command, name string) (*client, error) {
 		return nil, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated,
 			"%s is not connected to a gateway of %s", name, data).WithHint("Run 'handrail connect " + name + "'.")}
 	}
-	return data.gatewayOf(known)
+	return data.connectable(cmd).Reach(known)
 }
 
 // agentTokenPath is the token for agents. Where there is none, nobody speaks for

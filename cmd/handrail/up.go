@@ -21,6 +21,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/cmd/handrail/connect"
 	"github.com/handrail-dev/handrail/gateway"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -392,7 +393,7 @@ func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 	if s.json {
 		return
 	}
-	program := ownProgram()
+	program := connect.Program()
 	config, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"handrail": map[string]any{
 		"command": program, "args": []string{"mcp", "--data", string(data)},
 	}}}, "  ", "  ")
@@ -400,7 +401,7 @@ func (s sayer) clients(data dataDir, running runningGateway, to reach) {
 		return
 	}
 	on := data.given()
-	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(clientNames(), "|"))
+	s.line("\nConnect an MCP client: handrail connect%s %s", on, strings.Join(connect.Names(), "|"))
 	s.line("Another one:\n  URL    %s\n  token  in %s\n\n  %s\n", to.lines("/mcp", "         "), data.agentTokenPath(), config)
 	s.line("The console: %s/console/ (sign in: handrail login%s)", running.page(to), on)
 	if line := running.certificateLine(); line != "" {

@@ -28,7 +28,11 @@ type room struct {
 }
 
 var rooms = []room{
-	{dir: "cmd/handrail/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
+	{dir: "cmd/handrail/connect/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
+	{dir: "cmd/handrail/connect", may: []string{"capabilities", "cmd/handrail/connect/clientfile", "gateway/api", "gateway/client", "gateway/mcpclient", "pairing"},
+		why: "what connects a client is given its gateway and its folder; what it found the command line words"},
+	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
+	{dir: "cmd/handrail/ci", std: true, why: "what keeps processes together does not know what they do"},
 	{dir: "cmd/handrail/board", may: []string{"capabilities", "gateway/api", "gateway/client"}, why: "what draws on a terminal is given its gateway and the program's words"},
 	{dir: "cmd/**", may: []string{"cmd/**", "agent/**", "gateway/**", "capabilities/**", "pairing/**", "platform/**", "suite/**"}, tests: []string{"test/site"},
 		why: "cmd wires everything; only what exists for tests stays out of the binary"},
@@ -88,7 +92,7 @@ var fences = []struct {
 	{"github.com/quic-go/quic-go", []string{"agent/link", "gateway/nodes"}, "the transport can be exchanged only while two packages know it"},
 	{"github.com/pion", []string{"agent/media", "gateway/live"}, "the gateway hands offers and answers on as text, and makes credentials for TURN servers; only the edge speaks WebRTC"},
 	{"github.com/gofrs/flock", []string{"agent/journal"}, "locks that are handed to children are platform/procguard's own"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "cmd/handrail", "suite/**"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"gateway/front/**", "cmd/handrail", "cmd/handrail/bridge", "cmd/handrail/connect", "suite/**"}, "MCP is one projection of the pipeline; nothing behind the front speaks it"},
 	{"github.com/cedar-policy/cedar-go", []string{"capabilities/policy"}, "there is one evaluator, used by gateway and node"},
 	{"github.com/chromedp", []string{"capabilities/browser"}, "only the browser handler drives Chrome"},
 	{"modernc.org/quickjs", []string{"capabilities/browser/script"}, "foreign scripts run in the guest process only"},
@@ -98,7 +102,7 @@ var fences = []struct {
 	{"github.com/santhosh-tekuri/jsonschema", []string{"capabilities/catalog"}, "arguments and results are validated in one place"},
 	{"github.com/google/jsonschema-go", []string{"capabilities/catalog", "gateway/front/**"}, "it makes schemas of the REST answers and is a reference in tests; it validates nothing here"},
 	{"github.com/mewkiz", []string{"capabilities/sensor/sound"}, "one room makes files of sound"},
-	{"github.com/tailscale/hujson", []string{"cmd/handrail/clientfile"}, "one room edits other people's files"},
+	{"github.com/tailscale/hujson", []string{"cmd/handrail/connect/clientfile"}, "one room edits other people's files"},
 	{"github.com/prometheus", []string{"gateway/metrics"}, "rooms count in words of ours, into a registry of their gateway's and never a global one"},
 	{"charm.land", []string{"cmd/handrail/board"}, "one room draws on terminals"},
 	{"github.com/charmbracelet", []string{"cmd/handrail/**"}, "one room draws on terminals; a test shows what is drawn"},
@@ -195,7 +199,10 @@ func TestRulesForbid(t *testing.T) {
 		{"cmd/handrail", ours("suite/browser"), true},
 		{"suite/browser", ours("gateway/dispatch"), false},
 		{"suite/browser", ours("capabilities/browser"), false},
-		{"cmd/handrail/clientfile", ours("capabilities"), false},
+		{"cmd/handrail/connect/clientfile", ours("capabilities"), false},
+		{"cmd/handrail/connect", ours("gateway/front"), false},
+		{"cmd/handrail/bridge", "github.com/spf13/cobra", false},
+		{"cmd/handrail/ci", ours("capabilities"), false},
 		{"gateway/client", ours("gateway/front"), false},
 		{"nowhere", "fmt", false},
 	} {

@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/handrail-dev/handrail/cmd/handrail/clientfile"
+	"github.com/handrail-dev/handrail/cmd/handrail/connect/clientfile"
 	"github.com/handrail-dev/handrail/gateway/mcpclient"
 )
 
@@ -50,8 +50,8 @@ func (p place) below(variable string, fallback ...string) string {
 	return filepath.Join(append([]string{p.home()}, fallback...)...)
 }
 
-// clientKind is an MCP client as it is found on a machine.
-type clientKind struct {
+// Client is an MCP client as it is found on a machine.
+type Client struct {
 	mcpclient.Client
 	program string // what it is started by; "" for a desktop program
 	file    func(place) string
@@ -74,25 +74,28 @@ var onMachine = map[string]struct {
 	"gemini":      {"gemini", func(p place) string { return filepath.Join(p.below("GEMINI_CLI_HOME"), ".gemini", "settings.json") }},
 }
 
-var clientKinds = func() (all []clientKind) {
+var clients = func() (all []Client) {
 	for _, c := range mcpclient.All() {
 		at := onMachine[c.Name]
-		all = append(all, clientKind{c, at.program, at.file})
+		all = append(all, Client{c, at.program, at.file})
 	}
 	return all
 }()
 
-// format is the form of its file.
-func (k clientKind) format() clientfile.Format {
-	return map[mcpclient.Format]clientfile.Format{mcpclient.JSON: clientfile.JSON, mcpclient.JSONC: clientfile.JSONC, mcpclient.TOML: clientfile.TOML}[k.Format]
+// Clients are those that can be connected.
+func Clients() []Client { return slices.Clone(clients) }
+
+// Form is how its file is written.
+func (c Client) Form() clientfile.Format {
+	return map[mcpclient.Format]clientfile.Format{mcpclient.JSON: clientfile.JSON, mcpclient.JSONC: clientfile.JSONC, mcpclient.TOML: clientfile.TOML}[c.Format]
 }
 
 // http returns the fields of an entry that calls an address.
-func (k clientKind) http(base, token string) []clientfile.Field { return asFields(k.HTTP(base, token)) }
+func (c Client) http(base, token string) []clientfile.Field { return asFields(c.HTTP(base, token)) }
 
 // stdio returns the fields of an entry that starts a program.
-func (k clientKind) stdio(command string, args []string) []clientfile.Field {
-	return asFields(k.Stdio(command, args, nil))
+func (c Client) stdio(command string, args []string) []clientfile.Field {
+	return asFields(c.Stdio(command, args, nil))
 }
 
 func asFields(fields []mcpclient.Field) []clientfile.Field {
@@ -103,20 +106,22 @@ func asFields(fields []mcpclient.Field) []clientfile.Field {
 	return all
 }
 
-func clientNames() []string {
+// Names are the names of Clients, in their order.
+func Names() []string {
 	var names []string
-	for _, k := range clientKinds {
+	for _, k := range clients {
 		names = append(names, k.Name)
 	}
 	return names
 }
 
-func kindOf(name string) (clientKind, bool) {
-	i := slices.IndexFunc(clientKinds, func(k clientKind) bool { return k.Name == name })
+// Named returns the client of that name.
+func Named(name string) (Client, bool) {
+	i := slices.IndexFunc(clients, func(c Client) bool { return c.Name == name })
 	if i < 0 {
-		return clientKind{}, false
+		return Client{}, false
 	}
-	return clientKinds[i], true
+	return clients[i], true
 }
 
 // dropped are the fields of ours that an entry with these must not have.
@@ -128,9 +133,9 @@ func dropped(fields []clientfile.Field) []string {
 
 // found reports whether there is a trace of the client on this machine: its
 // program, its file, or the folder that it keeps its file in.
-func (k clientKind) found(file string) bool {
-	if k.program != "" {
-		if _, err := exec.LookPath(k.program); err == nil || errors.Is(err, exec.ErrDot) {
+func (c Client) found(file string) bool {
+	if c.program != "" {
+		if _, err := exec.LookPath(c.program); err == nil || errors.Is(err, exec.ErrDot) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"bytes"
@@ -17,10 +17,9 @@ import (
 
 const tryTime = 30 * time.Second
 
-// tryEntry does what the client will do with the entry that is in its file:
-// start the program or call the address, and ask for the tools. It gives their
-// number.
-func tryEntry(ctx context.Context, entry map[string]any) (tools int, err error) {
+// try does what the client will do with the entry that is in its file: start the program or
+// call the address, and ask for the tools. It returns their number.
+func (s Site) try(ctx context.Context, entry map[string]any) (tools int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	var transport mcp.Transport
@@ -40,7 +39,7 @@ func tryEntry(ctx context.Context, entry map[string]any) (tools int, err error) 
 			Endpoint: address, HTTPClient: &http.Client{Transport: withHeaders(headers)}, MaxRetries: -1, DisableStandaloneSSE: true,
 		}
 	}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "handrail-connect", Version: programVersion()}, nil).Connect(ctx, transport, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "handrail-connect", Version: s.Version}, nil).Connect(ctx, transport, nil)
 	if err != nil {
 		return 0, tryFailure(err, said)
 	}

@@ -1,4 +1,4 @@
-package main
+package bridge
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,12 +77,14 @@ func (g *mcpGateway) restart() {
 	g.handler.Store(&both)
 }
 
-func (g *mcpGateway) connect(token string) func() (*client, error) {
-	return func() (*client, error) {
-		base, err := url.Parse(g.URL)
-		return newClientAt(base, token, api.Pin{}), err
-	}
+func (g *mcpGateway) connect(token string) func() (Gateway, error) { return connectTo(g.URL, token) }
+
+func connectTo(address, token string) func() (Gateway, error) {
+	return func() (Gateway, error) { return api.New(address, api.NewToken(token)) }
 }
+
+// asIs leaves errors as they are.
+func asIs(err error) error { return err }
 
 // connectClient runs a bridge and an SDK client that talks to it through pipes,
 // as a client does that started the program.
@@ -94,7 +95,7 @@ func connectClient(t *testing.T, g *mcpGateway, token string, options *mcp.Clien
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		ended <- newBridge(bridgeOptions{Connect: g.connect(token), Path: "/mcp/l/lane-1?tools=browser", In: toBridge, Out: fromBridge, Log: io.Discard}).Run(ctx)
+		ended <- New(Options{Connect: g.connect(token), Told: asIs, Path: "/mcp/l/lane-1?tools=browser", In: toBridge, Out: fromBridge, Log: io.Discard}).Run(ctx)
 		fromBridge.Close()
 	}()
 	c := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, options)
@@ -190,11 +191,8 @@ func TestBridgeNamesWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log strings.Builder
-			b := newBridge(bridgeOptions{
-				Connect: func() (*client, error) {
-					base, err := url.Parse("http://" + closedAddress(t))
-					return newClientAt(base, "secret", api.Pin{}), err
-				},
+			b := New(Options{
+				Connect: connectTo("http://"+closedAddress(t), "secret"), Told: asIs,
 				Path: "/mcp", In: strings.NewReader(c.in), Out: &out, Log: &log,
 			})
 			if err := b.Run(t.Context()); err != nil {

@@ -1,4 +1,4 @@
-package main
+package bridge
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // renew opens a session the gateway has forgotten again, with the client's own
 // first messages, and tells the client that the tools may have changed.
-func (b *bridge) renew(ctx context.Context, lost string) error {
+func (b *Bridge) renew(ctx context.Context, lost string) error {
 	b.renewMu.Lock()
 	defer b.renewMu.Unlock()
 	b.mu.Lock()
@@ -63,7 +63,7 @@ func (b *bridge) renew(ctx context.Context, lost string) error {
 
 // listen keeps the stream open on which a gateway with sessions sends what
 // belongs to no request.
-func (b *bridge) listen(ctx context.Context) {
+func (b *Bridge) listen(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.standing || b.session == "" {
@@ -107,7 +107,7 @@ func (b *bridge) listen(ctx context.Context) {
 var errNoStream = errors.New("no standing stream")
 
 // stream opens a GET stream, after the event last if it has an ID.
-func (b *bridge) stream(ctx context.Context, last event) (*http.Response, string, error) {
+func (b *Bridge) stream(ctx context.Context, last event) (*http.Response, string, error) {
 	more := http.Header{"Accept": {"text/event-stream"}}
 	if last.id != "" {
 		more["Last-Event-Id"] = []string{last.id}
@@ -130,7 +130,7 @@ func (b *bridge) stream(ctx context.Context, last event) (*http.Response, string
 }
 
 // resume goes on with the answer of a request after its stream was closed.
-func (b *bridge) resume(ctx context.Context, last event, pass func([]byte)) (event, error) {
+func (b *Bridge) resume(ctx context.Context, last event, pass func([]byte)) (event, error) {
 	select {
 	case <-ctx.Done():
 		return last, ctx.Err()
@@ -149,7 +149,7 @@ func (b *bridge) resume(ctx context.Context, last event, pass func([]byte)) (eve
 }
 
 // endSession tells the gateway that nothing more comes.
-func (b *bridge) endSession() {
+func (b *Bridge) endSession() {
 	b.mu.Lock()
 	session := b.session
 	b.mu.Unlock()

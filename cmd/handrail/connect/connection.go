@@ -1,11 +1,10 @@
-package main
+package connect
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -14,25 +13,16 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// token is a bearer token on its way to a header or a file; it prints as nothing.
-type token struct{ text string }
-
-func (t token) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(token)") }
-func (t token) LogValue() slog.Value       { return slog.StringValue("(token)") }
-
-// MarshalJSON hides the token, like every other way of printing it.
-func (t token) MarshalJSON() ([]byte, error) { return []byte(`"(token)"`), nil }
-
-// connection is what is kept of a client that was connected: who it is to the
+// Connection is what is kept of a client that was connected: who it is to the
 // gateway, and where its entry was put.
-type connection struct {
+type Connection struct {
 	Client    string
 	Site      string // of the gateway
 	URL       string // base URL of the gateway; "": the one that runs on the data directory
 	Pin       string // fingerprint of the certificate at URL; "": an authority stands behind it
 	Principal string
 	TokenID   string
-	Token     token
+	Token     api.Token
 	Transport string // stdio or http
 	Node      string // bound to its lane; "" for none
 	File      string // of the client; "": only printed
@@ -56,14 +46,16 @@ type connectionFile struct {
 
 const connectionVersion = 1
 
-// connectionPath is where the connection of a client is kept; name is one of
-// clientNames.
-func (d dataDir) connectionPath(name string) string {
-	return filepath.Join(string(d), "clients", name+".json")
-}
+// Store keeps connections, each in a file of its own below one folder that only its owner can
+// enter.
+type Store struct{ Dir string }
 
-func (d dataDir) readConnection(name string) (c connection, ok bool, err error) {
-	path := d.connectionPath(name)
+// Path is where the connection of a client is kept; name is one of Names.
+func (s Store) Path(name string) string { return filepath.Join(s.Dir, name+".json") }
+
+// Read returns the connection of a client; ok: there is one.
+func (s Store) Read(name string) (c Connection, ok bool, err error) {
+	path := s.Path(name)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, false, nil
@@ -76,47 +68,41 @@ func (d dataDir) readConnection(name string) (c connection, ok bool, err error) 
 		return c, false, capabilities.Errorf(capabilities.CodeConflict, "%s is not a file that this version reads", path).
 			WithHint("Delete it and run 'handrail connect " + name + "'.")
 	}
-	return connection{
-		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: token{f.Token},
+	return Connection{
+		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: api.NewToken(f.Token),
 		Transport: f.Transport, Node: f.Node, File: f.File,
 	}, true, nil
 }
 
-func (d dataDir) saveConnection(c connection) error {
-	path := d.connectionPath(c.Client)
-	if err := d.make(filepath.Dir(path)); err != nil {
-		return err
-	}
+func (s Store) save(c Connection) error {
 	data, err := json.MarshalIndent(connectionFile{
 		Version: connectionVersion, Client: c.Client, Site: c.Site, URL: c.URL, Pin: c.Pin, Principal: c.Principal, TokenID: c.TokenID,
-		Token: c.Token.text, Transport: c.Transport, Node: c.Node, File: c.File,
+		Token: c.Token.Reveal(), Transport: c.Transport, Node: c.Node, File: c.File,
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
-	return pairing.SaveFile(path, append(data, '\n')) // mode 0600
+	return pairing.SaveFile(s.Path(c.Client), append(data, '\n')) // mode 0600
 }
 
-// gatewayOf finds the gateway of a connection, with the client's own token.
-func (d dataDir) gatewayOf(c connection) (*client, error) {
-	if c.URL == "" {
-		running, err := d.readRunning()
-		if err != nil {
-			return nil, err
-		}
-		base, pin, err := running.place()
-		if err != nil {
-			return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
-		}
-		return newClientAt(base, c.Token.text, pin), nil
+// Reach finds the gateway of a connection, with the client's own token.
+func (s Site) Reach(c Connection) (Gateway, error) {
+	base, pin, err := s.placeOf(c)
+	if err != nil {
+		return Gateway{}, err
 	}
-	base, err := api.ParseAddress(c.URL)
-	pin := api.Pin{}
-	if err == nil {
+	return at(base, c.Token, pin), nil
+}
+
+func (s Site) placeOf(c Connection) (base *url.URL, pin api.Pin, err error) {
+	if c.URL == "" {
+		return s.Running()
+	}
+	if base, err = api.ParseAddress(c.URL); err == nil {
 		pin, err = api.ParsePin(c.Pin)
 	}
 	if err != nil {
-		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
+		return nil, pin, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
 	}
-	return newClientAt(base, c.Token.text, pin), nil
+	return base, pin, nil
 }

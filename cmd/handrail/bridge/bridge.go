@@ -1,10 +1,9 @@
-package main
+package bridge
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,17 +38,28 @@ const (
 	metaRequestID     = "dev.handrail/request_id"
 )
 
-type bridgeOptions struct {
-	Connect func() (*client, error) // required; finds the gateway, again after it moved
+// Gateway is what a bridge asks of one; gateway/client implements it. A bridge calls it from
+// several goroutines and closes nothing.
+type Gateway interface {
+	Address() string
+	Send(*http.Request) (*http.Response, error)
+	Unreachable(ctx context.Context, err error) error
+	Do(ctx context.Context, method, path string, in, out any) error
+}
+
+// Options says between which ends a bridge relays.
+type Options struct {
+	Connect func() (Gateway, error) // required; finds the gateway, again after it moved
+	Told    func(error) error       // required; adds to an error of Unreachable what a person can do
 	Path    string                  // required; path and query of the endpoint
 	In      io.Reader               // required; one JSON-RPC message a line
 	Out     io.Writer               // required
 	Log     io.Writer               // required; words for a person
 }
 
-// bridge is one conversation. Run may be called once.
-type bridge struct {
-	o    bridgeOptions
+// Bridge is one conversation. Run may be called once.
+type Bridge struct {
+	o    Options
 	work sync.WaitGroup // requests under way
 	side sync.WaitGroup // the standing stream
 
@@ -58,7 +68,7 @@ type bridge struct {
 	renewMu sync.Mutex // held while a lost session is opened anew
 
 	mu          sync.Mutex // guards what follows
-	client      *client
+	gateway     Gateway
 	running     map[string]context.CancelFunc // by request ID as JSON
 	named       map[string]string             // of those, Handrail's own request IDs
 	version     string                        // negotiated; "" before initialize
@@ -68,8 +78,9 @@ type bridge struct {
 	standing    bool // the standing stream was started
 }
 
-func newBridge(o bridgeOptions) *bridge {
-	return &bridge{o: o, running: map[string]context.CancelFunc{}, named: map[string]string{}}
+// New makes a bridge. It connects to nothing and reads nothing before Run.
+func New(o Options) *Bridge {
+	return &Bridge{o: o, running: map[string]context.CancelFunc{}, named: map[string]string{}}
 }
 
 // message is what the bridge reads of a JSON-RPC message.
@@ -101,7 +112,7 @@ func (m message) named() string {
 }
 
 // Run relays until standard input ends or ctx does.
-func (b *bridge) Run(ctx context.Context) error {
+func (b *Bridge) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer b.side.Wait()
 	defer cancel()
@@ -147,7 +158,7 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 }
 
 // drain returns running calls a bounded time to finish, then cancels them.
-func (b *bridge) drain() {
+func (b *Bridge) drain() {
 	done := make(chan struct{})
 	go func() { b.work.Wait(); close(done) }()
 	select {
@@ -158,7 +169,7 @@ func (b *bridge) drain() {
 	}
 }
 
-func (b *bridge) cancelAll() {
+func (b *Bridge) cancelAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, cancel := range b.running {
@@ -168,7 +179,7 @@ func (b *bridge) cancelAll() {
 
 // take relays one line. Requests run side by side; what opens the conversation,
 // and notifications, keep their order.
-func (b *bridge) take(ctx context.Context, line []byte) {
+func (b *Bridge) take(ctx context.Context, line []byte) {
 	var one message
 	if line[0] == '[' { // batches exist in revision 2025-03-26
 		var all []message
@@ -213,13 +224,13 @@ func (b *bridge) take(ctx context.Context, line []byte) {
 }
 
 // refuseLine answers what is not JSON-RPC as the specification says (code -32700).
-func (b *bridge) refuseLine() {
+func (b *Bridge) refuseLine() {
 	b.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message"}}`))
 }
 
 // start posts a request in its own goroutine, under a context that a
 // cancellation ends.
-func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
+func (b *Bridge) start(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
 	ctx, cancel := context.WithCancel(ctx)
 	b.mu.Lock()
 	full := len(b.running) >= maxInFlight
@@ -252,11 +263,11 @@ func (b *bridge) start(ctx context.Context, line []byte, m message, ids []json.R
 // cancelled passes a cancellation on: as the notification where there are
 // sessions, and by closing the request, which is the cancellation where there
 // are none, and covers a request that has not left yet.
-func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
+func (b *Bridge) cancelled(ctx context.Context, line []byte, m message) {
 	b.mu.Lock()
 	cancel, known := b.running[string(m.Params.RequestID)]
 	named := b.named[string(m.Params.RequestID)]
-	c := b.client
+	g := b.gateway
 	sessions := b.session != ""
 	b.mu.Unlock()
 	if sessions {
@@ -265,10 +276,11 @@ func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
 	if known {
 		cancel()
 	}
-	if known && !sessions && named != "" && c != nil {
+	if known && !sessions && named != "" && g != nil {
 		// A call with a request ID outlives its connection, which says nothing then.
 		b.work.Go(func() {
-			if err := c.do(ctx, http.MethodDelete, path("calls", "request", named), nil, nil); err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
+			err := b.o.Told(g.Do(ctx, http.MethodDelete, api.Path("calls", "request", named), nil, nil))
+			if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
 				fmt.Fprintf(b.o.Log, "handrail mcp: a call could not be cancelled: %v\n", err)
 			}
 		})
@@ -277,7 +289,7 @@ func (b *bridge) cancelled(ctx context.Context, line []byte, m message) {
 
 // post sends one line and relays what comes back. Every ID in ids is answered:
 // by the gateway, or here with the reason why it could not be.
-func (b *bridge) post(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
+func (b *Bridge) post(ctx context.Context, line []byte, m message, ids []json.RawMessage) {
 	open := newIDs(ids)
 	err := b.exchange(ctx, line, m, open)
 	var lost *sessionLostError
@@ -326,150 +338,8 @@ type sessionLostError struct{ session string }
 
 func (e *sessionLostError) Error() string { return "the session has ended" }
 
-// request builds a POST (body) or GET (no body) with what the transport needs.
-func (b *bridge) request(ctx context.Context, c *client, method string, body []byte, m message) (*http.Request, string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base.String()+b.o.Path, bytes.NewReader(body))
-	if err != nil {
-		return nil, "", err
-	}
-	b.mu.Lock()
-	version, session := b.version, b.session
-	b.mu.Unlock()
-	h := req.Header
-	h.Set("Accept", "application/json, text/event-stream")
-	if method == http.MethodPost {
-		h.Set("Content-Type", "application/json")
-	}
-	if v := m.version(); v != "" {
-		version = v
-	}
-	if m.Method == "initialize" {
-		version, session = "", ""
-	}
-	if version != "" {
-		h.Set(headerProtocol, version)
-	}
-	if session != "" && version < revisionStateless {
-		h.Set(headerSession, session)
-	}
-	if version >= revisionStateless && m.Method != "" {
-		h.Set("Mcp-Method", m.Method)
-		switch m.Method {
-		case "tools/call", "prompts/get":
-			h.Set("Mcp-Name", headerText(m.Params.Name))
-		case "resources/read":
-			h.Set("Mcp-Name", headerText(m.Params.URI))
-		}
-	}
-	return req, session, nil
-}
-
-// headerText encodes what a header cannot carry as it is.
-func headerText(s string) string {
-	for i, r := range []byte(s) {
-		if r < 0x20 || r > 0x7e || (r == ' ' && (i == 0 || i == len(s)-1)) {
-			return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
-		}
-	}
-	return s
-}
-
-// send does the request, finding the gateway again if it does not answer where
-// it was: a request that was never accepted can be sent again.
-func (b *bridge) send(ctx context.Context, method string, body []byte, m message, more http.Header) (*http.Response, string, error) {
-	b.mu.Lock()
-	c := b.client
-	b.mu.Unlock()
-	for fresh := c == nil; ; fresh = true {
-		if fresh {
-			var err error
-			if c, err = b.o.Connect(); err != nil {
-				return nil, "", err
-			}
-			b.mu.Lock()
-			b.client = c
-			b.mu.Unlock()
-		}
-		req, session, err := b.request(ctx, c, method, body, m)
-		if err != nil {
-			return nil, "", err
-		}
-		for k, v := range more {
-			req.Header[k] = v
-		}
-		resp, err := c.Send(req)
-		if err == nil {
-			return resp, session, nil
-		}
-		if fresh || ctx.Err() != nil || !neverSent(err) {
-			return nil, "", told(c.Unreachable(ctx, err))
-		}
-	}
-}
-
-// exchange posts line and relays the answer, taking each answered ID out of open.
-func (b *bridge) exchange(ctx context.Context, line []byte, m message, open idSet) error {
-	resp, session, err := b.send(ctx, http.MethodPost, line, m, nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNotFound && session != "" {
-		return &sessionLostError{session}
-	}
-	if id := resp.Header.Get(headerSession); id != "" && m.Method == "initialize" {
-		b.mu.Lock()
-		b.session = id
-		b.mu.Unlock()
-	}
-	return b.relay(ctx, resp, m, open)
-}
-
-// relay writes the messages of an answer, of either form, to standard output.
-func (b *bridge) relay(ctx context.Context, resp *http.Response, m message, open idSet) error {
-	pass := func(data []byte) {
-		b.note(data, m, open)
-		b.write(data)
-	}
-	switch kind := mediaType(resp); {
-	case kind == "text/event-stream" && resp.StatusCode == http.StatusOK:
-		last, err := readEvents(resp.Body, pass)
-		for len(open) > 0 && err == nil && last.id != "" && ctx.Err() == nil {
-			last, err = b.resume(ctx, last, pass) // the gateway closed the stream; it goes on where it was
-		}
-		return err
-	case kind == "application/json":
-		data, err := readReply(resp)
-		if err != nil {
-			return err
-		}
-		if isRPC(data) {
-			pass(data)
-			return nil
-		}
-		if resp.StatusCode < 300 && len(bytes.TrimSpace(data)) == 0 {
-			return nil
-		}
-		resp.Body = io.NopCloser(bytes.NewReader(data))
-	}
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		return nil
-	}
-	return api.DecodeError(resp)
-}
-
-// readReply reads a whole body, into room of its size where that was said.
-func readReply(resp *http.Response) ([]byte, error) {
-	var b bytes.Buffer
-	if n := resp.ContentLength; n > 0 && n <= api.MaxReply {
-		b.Grow(int(n) + bytes.MinRead) // so that the end is found without growing
-	}
-	_, err := b.ReadFrom(io.LimitReader(resp.Body, api.MaxReply))
-	return b.Bytes(), err
-}
-
 // note learns from an answer: the negotiated revision, and which IDs are settled.
-func (b *bridge) note(data []byte, m message, open idSet) {
+func (b *Bridge) note(data []byte, m message, open idSet) {
 	type reply struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -505,7 +375,7 @@ func (b *bridge) note(data []byte, m message, open idSet) {
 }
 
 // write puts one message on one line.
-func (b *bridge) write(data []byte) {
+func (b *Bridge) write(data []byte) {
 	line := data
 	if _, ok := readHead(data); !ok { // not on one line, or not a message
 		var compact bytes.Buffer
@@ -527,7 +397,7 @@ func (b *bridge) write(data []byte) {
 }
 
 // fail answers requests that the gateway did not.
-func (b *bridge) fail(ids []json.RawMessage, err error) {
+func (b *Bridge) fail(ids []json.RawMessage, err error) {
 	coded := capabilities.AsError(err)
 	message := coded.PublicMessage()
 	if coded.Code == capabilities.CodeInternal {
