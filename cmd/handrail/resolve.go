@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/naming"
 )
 
 // named is something that a person may mean: its ID, and the name that people gave it.
-type named = front.Named
+type named = naming.Thing
 
 // choose returns the ID that a person means by text: the ID itself, else the one whose label
 // it is, else the only one whose ID or label begins with it. Several are listed and none
@@ -21,7 +21,7 @@ func choose(what, text string, all []named) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	found := front.Meant(text, all)
+	found := naming.Meant(text, all)
 	switch len(found) {
 	case 1:
 		return found[0].ID, nil

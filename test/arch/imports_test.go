@@ -46,6 +46,7 @@ var rooms = []room{
 	{dir: "gateway/ledger/packet", may: []string{"capabilities", "capabilities/canonical", "capabilities/policy"}, std: true,
 		why: "whoever writes or reads a packet's body needs its types, and nothing of who acts"},
 	{dir: "gateway/mcpclient", std: true, why: "what is known of other makers' programs is data, which the command line and the console share"},
+	{dir: "gateway/naming", std: true, why: "what a person means is found alike by the command line and the console, from values"},
 	{dir: "gateway/api", may: []string{"capabilities"}, std: true,
 		why: "what is on the wire of the API is types alone, for other people's programs, too"},
 	{dir: "gateway/client", may: []string{"capabilities", "gateway/api"}, std: true, tests: []string{"gateway/**", "test/site"},

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	view "github.com/handrail-dev/handrail/gateway/api"
-	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/naming"
 )
 
 // call is one call as the REST surface folds it from its packets.
@@ -116,11 +116,11 @@ func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
 	if err := v.get(api("nodes"), &list); err != nil {
 		return "", html{}, err
 	}
-	var all []front.Named
+	var all []naming.Thing
 	for _, n := range list.Nodes {
-		all = append(all, front.Named{ID: string(n.ID), Label: orElse(n.Label, n.Host)})
+		all = append(all, naming.Thing{ID: string(n.ID), Label: orElse(n.Label, n.Host)})
 	}
-	found := front.Meant(typed, all)
+	found := naming.Meant(typed, all)
 	switch len(found) {
 	case 0: // the ledger may know one that the roster does not
 		return typed, html{}, nil
@@ -128,7 +128,7 @@ func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
 		return found[0].ID, html{}, nil
 	}
 	in := v.r.URL.Query()
-	return "", empty("“"+typed+"” may be several devices", el("ul", class("plainlist"), each(found[:min(len(found), 20)], func(n front.Named) html {
+	return "", empty("“"+typed+"” may be several devices", el("ul", class("plainlist"), each(found[:min(len(found), 20)], func(n naming.Thing) html {
 		pairs := []string{"node", n.ID}
 		for _, name := range filters {
 			if name != "node" {
