@@ -104,6 +104,11 @@ func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]Tool, e
 	return list.Tools, err
 }
 
+// Tool returns one of the tools that the caller may use now in a lane; "" is the token's.
+func (c *Client) Tool(ctx context.Context, lane capabilities.LaneID, tool capabilities.ToolID) (Tool, error) {
+	return get[Tool](ctx, c, Query(Path("tools", string(tool)), "lane", string(lane)))
+}
+
 // Calls lists the newest calls first: the caller's own or, for operators,
 // everybody's. limit is at most 200; 0 is the gateway's default.
 func (c *Client) Calls(ctx context.Context, limit int) ([]api.Call, error) {

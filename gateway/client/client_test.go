@@ -115,6 +115,9 @@ func TestAgainstARealGateway(t *testing.T) {
 	if tools := must(bot.Tools(ctx, ""))(t); !slices.ContainsFunc(tools, func(d client.Tool) bool { return d.ID == site.ToolEcho && len(d.Input) > 0 }) {
 		t.Errorf("%d tools without the fixture", len(tools))
 	}
+	if tool := must(bot.Tool(ctx, "", site.ToolEcho))(t); tool.ID != site.ToolEcho || len(tool.Input) == 0 {
+		t.Errorf("one tool: %+v", tool)
+	}
 	r := must(bot.Call(ctx, client.Call{Tool: site.ToolImage, Args: map[string]any{"text": "a", "size": 3}}))(t)
 	if client.ResultError(r) != nil || len(r.Blobs) != 1 || len(r.Blobs[0].Bytes) != 3 || r.Routing.Selected != n.ID {
 		t.Errorf("%+v", r)
@@ -264,7 +267,7 @@ var typed = map[string]struct {
 	"get /v1/nodes": {"nodes", api.Node{}}, "get /v1/nodes/{node}": {"", api.Node{}}, "get /v1/lanes": {"lanes", client.Lane{}},
 	"get /v1/approvals": {"approvals", api.Approval{}}, "get /v1/grants": {"grants", api.Grant{}}, "get /v1/tasks": {"tasks", api.Task{}},
 	"get /v1/stop": {"", client.StopState{}}, "post /v1/stop": {"", client.Halted{}}, "get /v1/tokens": {"tokens", api.Token{}},
-	"get /v1/ledger/packets": {"packets", client.Packet{}}, "get /v1/tools": {"tools", client.Tool{}}, "post /v1/invites": {"", client.Invited{}},
+	"get /v1/ledger/packets": {"packets", client.Packet{}}, "get /v1/tools": {"tools", client.Tool{}}, "get /v1/tools/{tool}": {"", client.Tool{}}, "post /v1/invites": {"", client.Invited{}},
 }
 
 // Every field of ours is one that the gateway's own document names: a field that was

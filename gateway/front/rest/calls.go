@@ -121,17 +121,25 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 	if err != nil {
 		return toolList{}, err
 	}
-	if one := capabilities.ToolID(c.param("tool")); one != "" { // S4-16
-		list = slices.DeleteFunc(slices.Clone(list), func(d *catalog.Descriptor) bool { return d.Tool != one })
-		if len(list) == 0 {
-			return toolList{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", one)
-		}
-	}
 	out := toolList{Tools: make([]toolView, 0, len(list))}
 	for _, d := range list {
 		out.Tools = append(out.Tools, s.toolView(d, asks(d.Tool)))
 	}
 	return out, nil
+}
+
+// tool is one of the tools of toolsOf, by its ID (S4-16).
+func (s *Server) tool(c *visit, _ none) (toolView, error) {
+	list, asks, err := s.toolsOf(c)
+	if err != nil {
+		return toolView{}, err
+	}
+	id := capabilities.ToolID(c.r.PathValue("tool"))
+	i := slices.IndexFunc(list, func(d *catalog.Descriptor) bool { return d.Tool == id })
+	if i < 0 {
+		return toolView{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
+	}
+	return s.toolView(list[i], asks(id)), nil
 }
 
 // toolsOf is the tools that a visitor may use now, or all there are, and whether a person

@@ -197,12 +197,33 @@ func (s *Server) Mount(f *front.Server) {
 		}
 		slices.Sort(methods)
 		allow := strings.Join(methods, ", ")
-		f.Handle(path, front.Open, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", allow)
 			writeJSON(w, http.StatusMethodNotAllowed, map[string]front.ErrorView{"error": front.ViewError(
 				capabilities.Errorf(capabilities.CodeInvalidRequest, "this address takes %s only", allow))})
-		}))
+		})
+		if !s.covered(path) {
+			f.Handle(path, front.Open, refuse)
+			continue
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+			if !slices.Contains(methods, method) {
+				f.Handle(method+" "+path, front.Open, refuse)
+			}
+		}
 	}
+}
+
+// covered reports whether another route takes this path, too, with a parameter in it, as
+// /v1/tools/{tool} takes /v1/tools/select. ServeMux refuses a pattern without a method beside
+// such a route: for one method the route is the more special, for one path the pattern.
+func (s *Server) covered(path string) bool {
+	parts := strings.Split(path, "/")
+	return slices.ContainsFunc(s.routes, func(e *endpoint) bool {
+		return e.path != path && slices.EqualFunc(strings.Split(e.path, "/"), parts, func(of, part string) bool {
+			return of == part || strings.HasPrefix(of, "{")
+		})
+	})
 }
 
 // serve is what every route has in common.

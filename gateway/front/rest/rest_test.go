@@ -259,22 +259,26 @@ func TestTools(t *testing.T) {
 		t.Errorf("tools %+v", list.Tools)
 	}
 	var one struct {
-		Tools []struct {
-			ID          string          `json:"tool_id"`
-			Description string          `json:"description"`
-			Tags        []string        `json:"tags"`
-			Args        json.RawMessage `json:"input_schema"`
-			SideEffects string          `json:"side_effects"`
-			Risk        string          `json:"risk"`
-		}
+		ID          string          `json:"tool_id"`
+		Description string          `json:"description"`
+		Tags        []string        `json:"tags"`
+		Args        json.RawMessage `json:"input_schema"`
+		SideEffects string          `json:"side_effects"`
+		Risk        string          `json:"risk"`
 	}
-	a.ok(a.agent, "GET", "/v1/tools?tool=tool.browser.navigate", "", &one) // S4-16, S4-33
-	if len(one.Tools) != 1 || one.Tools[0].ID != "tool.browser.navigate" || one.Tools[0].Description == "" || len(one.Tools[0].Tags) == 0 ||
-		len(one.Tools[0].Args) == 0 || one.Tools[0].SideEffects != "external" || one.Tools[0].Risk != "medium" {
+	a.ok(a.agent, "GET", "/v1/tools/tool.browser.navigate", "", &one) // S4-16, S4-33
+	if one.ID != "tool.browser.navigate" || one.Description == "" || len(one.Tags) == 0 || len(one.Args) == 0 || one.SideEffects != "external" || one.Risk != "medium" {
 		t.Errorf("one tool: %+v", one)
 	}
-	a.fails(a.agent, "GET", "/v1/tools?tool=tool.browser.click", "", capabilities.CodeUnknownTool)
-	a.ok(a.admin, "GET", "/v1/tools?tool=tool.browser.click&all=1", "", &one)
+	a.fails(a.agent, "GET", "/v1/tools/tool.browser.click", "", capabilities.CodeUnknownTool)
+	a.ok(a.admin, "GET", "/v1/tools/tool.browser.click?all=1", "", &one)
+	a.fails(a.agent, "GET", "/v1/tools/tool.browser.click?all=1", "", capabilities.CodeForbidden)
+	a.fails(a.agent, "GET", "/v1/tools?tool=tool.browser.navigate", "", capabilities.CodeInvalidRequest)
+	for _, method := range []string{"GET", "DELETE", "OPTIONS"} { // select is no tool
+		if status, _ := a.do(a.admin, method, "/v1/tools/select", ""); status != http.StatusMethodNotAllowed {
+			t.Errorf("%s /v1/tools/select is answered with %d", method, status)
+		}
+	}
 	a.fails(a.agent, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.operator, "GET", "/v1/tools?all=1", "", capabilities.CodeForbidden)
 	a.fails(a.admin, "GET", "/v1/tools?all=maybe", "", capabilities.CodeInvalidRequest)

@@ -42,7 +42,9 @@ func (s *Server) table() []*endpoint {
 		serveJSON(endpoint{method: remove, path: "/v1/calls/request/{request}", action: principal.ActCall,
 			summary: "End one's own running call by its request ID; what it did so far is done"}, s.cancelRequest),
 		serveJSON(endpoint{method: get, path: "/v1/tools", action: principal.ActReadTools,
-			summary: "The tools the caller may use now", query: []param{laneParam, {"tool", "this one of them alone", "string"}, {"all", "1: all that are registered, for admins", "boolean"}}}, s.tools),
+			summary: "The tools the caller may use now", query: []param{laneParam, {"all", "1: all that are registered, for admins", "boolean"}}}, s.tools),
+		serveJSON(endpoint{method: get, path: "/v1/tools/{tool}", action: principal.ActReadTools,
+			summary: "One tool that the caller may use now", query: []param{laneParam, {"all", "1: whether the caller may use it or not, for admins", "boolean"}}}, s.tool),
 		serveJSON(endpoint{method: post, path: "/v1/tools/select", action: principal.ActReadTools,
 			summary: "Choose a tool for an intent, by words alone and without carrying anything out; recorded"}, s.selectTool),
 
