@@ -72,9 +72,9 @@ func (l Layout) Whole() Rect {
 	return all
 }
 
-// Frame is an image of an area: 4 bytes a pixel (blue, green, red, unused), rows
-// of Stride bytes, top first. Who gets one reads it only: others see the same pixels.
-// It is one owner's, who calls Release when nobody reads Pix for it any more.
+// Frame is an image of an area: 4 bytes a pixel (blue, green, red, unused), rows of Stride bytes,
+// top first. A receiver reads it only: others see the same pixels. It is one owner's, who calls
+// Release when nobody reads Pix for it any more.
 type Frame struct {
 	Area   Rect
 	Epoch  uint64 // of the layout it was taken in
@@ -82,8 +82,7 @@ type Frame struct {
 	At     time.Time
 	Pix    []byte // nil after Release
 	Stride int
-	// Free is called by Release, once; nil: nothing is to be done. Who makes a Frame
-	// sets it.
+	// Free is called by Release, once; nil: nothing is to be done. The maker of a Frame sets it.
 	Free func()
 }
 
@@ -156,8 +155,8 @@ type Input interface {
 	Scroll(ctx context.Context, right, down int) error
 	// Key presses or releases one key by its name, as KeyNames says.
 	Key(ctx context.Context, name string, down bool) error
-	// Type types text; every character arrives or it fails. It gives the number of
-	// characters (code points) that were typed, also beside an error.
+	// Type types text; every character arrives or it fails. It returns the number of characters
+	// (code points) that were typed, also beside an error.
 	Type(ctx context.Context, text string) (int, error)
 	// Release lets go of every key and button that this Input holds. It works with
 	// an ended ctx of a call too: give it a fresh one.
@@ -166,9 +165,9 @@ type Input interface {
 
 // Follower is an Input that can tell how far behind its input an application is.
 type Follower interface {
-	// Behind waits until the application under the pointer came by all that it was
-	// sent, but only a moment for one that does not tell, and gives how long it took;
-	// 0 for one that does not tell.
+	// Behind waits until the application under the pointer came by all that it was sent, but only a
+	// moment for one that does not tell, and returns how long it took; 0 for one that does not
+	// tell.
 	Behind(ctx context.Context) (time.Duration, error)
 }
 
@@ -182,7 +181,7 @@ type Clicker interface {
 
 // Placer is an Input that sees where the pointer is as it moves it.
 type Placer interface {
-	// MoveTo is Move, and gives the place that Pointer would give then.
+	// MoveTo is Move, and returns the place that Pointer would return then.
 	MoveTo(ctx context.Context, to Point) (at Point, err error)
 }
 
@@ -235,9 +234,8 @@ type Windows interface {
 	Minimize(ctx context.Context, ref string) error
 	// Close asks the window to close, as its button does.
 	Close(ctx context.Context, ref string) error
-	// Launch starts an installed application by its name, desktop file or program
-	// name, without a shell, outliving the call. It gives the process, 0 if the
-	// system does not tell.
+	// Launch starts an installed application by its name, desktop file or program name, without a
+	// shell, outliving the call. It returns the process, 0 if the system does not tell.
 	Launch(ctx context.Context, app string, args []string) (pid int, err error)
 	// Changes delivers until ctx ends, joined, that the list or a window changed.
 	Changes(ctx context.Context) (<-chan struct{}, error)

@@ -24,7 +24,7 @@ type LocationError string
 // Error returns the text.
 func (e LocationError) Error() string { return string(e) }
 
-// What can be in the way; sources wrap these, or give a *MissingError.
+// Reasons why a location cannot be had; sources wrap these, or return a *MissingError.
 const (
 	ErrNoLocationAgent LocationError = "no location agent answers for this session"
 	ErrLocationRefused LocationError = "the person or the system refuses to give the position"

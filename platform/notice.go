@@ -30,8 +30,8 @@ const ErrNoNotices DesktopError = "the session shows no notices"
 
 // Notifier shows notices. All methods are safe for concurrent use and bounded by ctx.
 type Notifier interface {
-	// Show puts up n, in the place of the one with that ID (0: a new one), and gives its
-	// ID. ErrNoNotices, wrapped with the reason, where none are shown.
+	// Show puts up n, in the place of the one with that ID (0: a new one), and returns its ID.
+	// ErrNoNotices, wrapped with the reason, where none are shown.
 	Show(ctx context.Context, id uint32, n Notice) (uint32, error)
 	// Withdraw takes a notice away. One that is not there is no error.
 	Withdraw(ctx context.Context, id uint32) error

@@ -61,9 +61,9 @@ func (e *LentError) Error() string { return "the folder is in use: " + e.Note }
 
 // Process is a running guarded child. Its methods are safe for concurrent use.
 type Process interface {
-	// In and Out are the command pipe: what the child reads on descriptor 3 and
-	// writes on descriptor 4 (on Windows: see PipeHandles). What the child wrote is
-	// read to its end, however long ago it ended; Close closes both.
+	// In and Out are the command pipe: what the child reads on descriptor 3 and writes on
+	// descriptor 4 (on Windows: see PipeHandles). The child's output is read to its end, however
+	// long ago it ended; Close closes both.
 	In() io.Writer
 	Out() io.Reader
 	// PID is the child's own, not its guard's.

@@ -250,8 +250,8 @@ type LiveOrder struct {
 	Kind   SensorKind
 	Device string // ID or label; empty: the default
 	Bits   int    // a second, to begin with
-	// Frame gets each frame or packet as it is made; key says that it needs none before.
-	// What is late is not made, so it has to return soon. Required.
+	// Frame gets each frame or packet as it is made; key says that it needs none before. A frame
+	// that would be late is not made, so it has to return soon. Required.
 	Frame func(data []byte, key bool)
 	// Tune changes what is made from now on. May be nil.
 	Tune <-chan LiveTune

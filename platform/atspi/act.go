@@ -125,7 +125,7 @@ func (a *Accessibility) Element(ctx context.Context, ref string) (platform.Eleme
 	}
 	frames, stop := t.s.frames(limited)
 	defer stop()
-	// What it is in tells its window, and whether it is part of a protected field.
+	// Its parents tell its window, and whether it is part of a protected field.
 	chain, err := p.chain(limited, t.at)
 	if err != nil {
 		return platform.Element{}, hungUnless(ctx, err)

@@ -100,15 +100,14 @@ func (q *question) number() int {
 	return 0
 }
 
-// ask sends the questions, a bounded number at once and in their order, those that
-// follow from an answer next, and returns when each has its answer or error. What it
-// returns is why it could not go on: ctx's end, or the end of the connection; an
-// answer that is an error of the application's is none. heard, if there is one, is
-// called for each answer.
+// ask sends the questions, a bounded number at once and in their order, those that follow from an
+// answer next, and returns when each has its answer or error. Its error is why it could not go on:
+// ctx's end, or the end of the connection; an answer that is an error of the application's is none.
+// heard, if there is one, is called for each answer.
 //
-// What follows is asked while others are under way because of the pause that there
-// would be: GTK paints its windows when nobody asks, and answers the next question
-// when that is done, in as much time as a hundred of them take.
+// The next elements are asked for while others are under way because of the pause that there would
+// be: GTK paints its windows when nobody asks, and answers the next question when that is done, in
+// as much time as a hundred of them take.
 func ask(ctx context.Context, c *dbus.Conn, heard func(*question), questions ...*question) error {
 	if len(questions) == 0 {
 		return ctx.Err()

@@ -80,7 +80,7 @@ func TestBrowser(t *testing.T) {
 	}
 	desk.Await(t, "the range", func() bool { return strings.HasPrefix(c.Title(), "7") })
 
-	// What is scrolled into view by somebody else is seen, though nothing tells.
+	// An element that somebody else scrolls into view is seen, though nothing tells.
 	last := find(t, a, 0, "last link", func(e platform.Element) bool { return e.Name == "link 299" && e.Role == "link" })
 	if !last.Bounds.Empty() || !slices.Contains(last.States, "offscreen") {
 		t.Errorf("the last link is %+v", last)
@@ -100,8 +100,8 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
-// The mirror of a page that changes by itself becomes what a first reading gives. What
-// the first three kinds of change turn over is not what it was at the end.
+// The mirror of a page that changes by itself becomes what a first reading gives. Elements that the
+// first three kinds of change turn over are not what they were at the end.
 func TestBrowserMirror(t *testing.T) {
 	t.Parallel()
 	d := desk.StartX(t, desk.Options{})

@@ -156,8 +156,8 @@ func decodeItem(fields []any) (it item, ok bool) {
 	return it, true
 }
 
-// decodeItems reads the answer of GetItems. What does not fit is left out: the
-// rest of the tree is worth having, and what is missing is asked for one by one.
+// decodeItems reads the answer of GetItems. An entry that does not fit is left out: the rest of the
+// tree is worth having, and a missing one is asked for one by one.
 func decodeItems(body []any) (items []item, cut bool) {
 	if len(body) == 0 {
 		return nil, false

@@ -404,7 +404,7 @@ func (p *app) window(ctx context.Context, nd *node, count int, since uint64) err
 	defer p.mu.Unlock()
 	p.adoptLocked(nd, kids, end-first < count, since)
 	for _, at := range kids {
-		// What scrolls says nothing of it.
+		// A container that scrolls says nothing of it.
 		if kid := p.nodes[at]; kid != nil {
 			kid.stale = max(kid.stale, 1)
 		}

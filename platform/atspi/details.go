@@ -200,10 +200,9 @@ type kindOf struct {
 	in     string // the role of what holds it
 }
 
-// alike reports that another element of this reading is asked for its actions, and
-// notes in same which one. In GTK 3 they follow from the class of a widget or cell,
-// and to ask each of them takes longer than all the rest of a reading. Who acts on
-// an element asks that one.
+// alike reports that another element of this reading is asked for its actions, and notes in same
+// which one. In GTK 3 they follow from the class of a widget or cell, and to ask each of them takes
+// longer than all the rest of a reading. A caller who acts on an element asks that one.
 func (p *app) alike(first map[kindOf]int, same map[int]int, list []platform.Element, i int, nd *node) bool {
 	if p.kind != gtk3 {
 		return false

@@ -148,11 +148,10 @@ func (t target) ended(ctx context.Context, q *question) error {
 	return q.err
 }
 
-// readDirectly has the reading go by a line of its own as soon as there is one: the
-// bus passes each question and each answer on, which takes as long as the application
-// takes to answer. What reads leaves nothing on the line that an action of it could
-// wait for. What it gives is closed when it is known whether there is one; nil: it is
-// known.
+// readDirectly has the reading go by a line of its own as soon as there is one: the bus passes each
+// question and each answer on, which takes as long as the application takes to answer. A reading
+// call leaves nothing on the line that an action of it could wait for. The channel that it returns
+// is closed when it is known whether there is one; nil: it is known.
 func (p *app) readDirectly() (tried chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -104,8 +104,8 @@ func (s *session) left(body []any) {
 	}
 }
 
-// changed brings the mirror up to an event; kid is the child that it is about, if it
-// is about one. It gives the application's process.
+// changed brings the mirror up to an event; kid is the child that it is about, if it is about one.
+// It returns the application's process.
 func (p *app) changed(kind, member, detail string, one int32, at, kid place) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,10 +149,10 @@ func (p *app) changed(kind, member, detail string, one int32, at, kid place) int
 	return p.pid
 }
 
-// renewLocked has an element and all in it asked for anew. Chromium puts one of
-// another role where one was, under the same name on the bus, and tells only that it
-// was added: a link that goes nowhere any more is another element. What is told of
-// again before anybody asked is not gone through again.
+// renewLocked has an element and all in it asked for anew. Chromium puts one of another role where
+// one was, under the same name on the bus, and tells only that it was added: a link that goes
+// nowhere any more is another element. A change that is told of again before anybody asked is not
+// gone through again.
 func (p *app) renewLocked(at place) {
 	top := p.nodes[at]
 	if top == nil || top.renewed > p.round {

@@ -224,7 +224,7 @@ func TestLostBus(t *testing.T) {
 	}
 }
 
-// What is missing is named with the package that has it.
+// A missing part is named with the package that has it.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"unix:path=/nonexistent/bus", "tcp:host=localhost,port=1", "nonsense"} {

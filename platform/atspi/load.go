@@ -90,8 +90,8 @@ func (p *app) refresh(ctx context.Context, q platform.TreeQuery, top place) erro
 	return nil
 }
 
-// sinceLocked notes that questions go out now, and gives the count of events by which
-// their answers are known to be newer than those that came.
+// sinceLocked notes that questions go out now, and returns the count of events by which their
+// answers are known to be newer than those that came.
 func (p *app) sinceLocked() uint64 {
 	p.round = p.count
 	return p.count
@@ -355,8 +355,8 @@ func (p *app) visibleLocked(top place, visit func(nd *node, depth int) bool) {
 	})
 }
 
-// inViewLocked reports whether a node is one of those. What is in a menu that is
-// closed is not, unless that menu is top: its items can be used as they are.
+// inViewLocked reports whether a node is one of those. An item in a closed menu is not, unless that
+// menu is top: its items can be used as they are.
 func (p *app) inViewLocked(nd *node, top place) bool {
 	switch {
 	case !nd.basics || nd.at == p.root || nd.at == top:

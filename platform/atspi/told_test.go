@@ -135,8 +135,8 @@ func (b *browser) it(t *testing.T, a *Accessibility) string {
 	return fmt.Sprintf("%s %v %v", e.Role, e.States, e.Actions)
 }
 
-// An event says that something is not what it was. What else follows from that is
-// asked for, whatever came first, the answers or the event.
+// An event says that something is not what it was. Everything else that follows from that is asked
+// for, whatever came first, the answers or the event.
 func TestChangesThatAreToldInPart(t *testing.T) {
 	t.Parallel()
 	d := desk.StartX(t, desk.Options{})

@@ -14,8 +14,8 @@ import (
 
 const many = "Hello Grüße Привет こんにちは 漢字 مرحبا 😀"
 
-// What a GTK 3, a GTK 4 and a Qt program show is what is read, and what is done
-// through their elements is what they say was done.
+// The reading matches the windows of a GTK 3, a GTK 4 and a Qt program, and an action through their
+// elements is what they say was done.
 func TestToolkits(t *testing.T) {
 	t.Parallel()
 	for _, kit := range []desk.Toolkit{desk.GTK3, desk.GTK4, desk.Qt} {

@@ -309,8 +309,8 @@ var everywhere = extents{-1 << 24, -1 << 24, 1 << 25, 1 << 25}
 // only.
 func (p *app) clips() bool { return p.kind == gtk4 || p.kind == qt }
 
-// clipped takes SHOWING from an element that lies outside of what can be seen of
-// what it is in, and gives what can be seen of what is in it.
+// clipped takes SHOWING from an element that lies outside of what can be seen of what it is in, and
+// returns what can be seen of what is in it.
 func (nd *node) clipped(clip extents) extents {
 	if !nd.box.real() {
 		return clip

@@ -1,6 +1,5 @@
-// Package capture is the capture bus: the one owner of a screen's pixels. Who
-// looks at a display, for a screenshot, a wait or a live view, gets the same
-// frames from it.
+// Package capture is the capture bus: the one owner of a screen's pixels. Everybody who looks at a
+// display, for a screenshot, a wait or a live view, gets the same frames from it.
 //
 // Promises: what did not change is neither read nor made again; the pixels of a
 // frame are never written to before all who were handed them released them; a frame

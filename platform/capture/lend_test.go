@@ -142,8 +142,8 @@ func TestLargePartIsReadAsAWhole(t *testing.T) {
 	}
 }
 
-// What is lent is given back whatever ends it: an error, a new layout, views that are
-// not looked at any more.
+// A lent frame is given back whatever ends it: an error, a new layout, views that are not looked at
+// any more.
 func TestLentMemoryComesBack(t *testing.T) {
 	c := newLender(300, 300, 100)
 	b := New(c)

@@ -8,8 +8,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ref is a reference to an object of Core Foundation; 0 is none. Who gets one
-// from a function with Create or Copy in its name owns it, and releases it.
+// ref is a reference to an object of Core Foundation; 0 is none. A caller who gets one from a
+// function with Create or Copy in its name owns it, and releases it.
 type ref uintptr
 
 // span is CFRange.

@@ -106,8 +106,8 @@ func (x *Accessibility) run(ctx context.Context, most time.Duration, work func()
 	}
 }
 
-// keep notes an element, and gives the ref by which it is known: the same for the
-// same element, as long as it is remembered.
+// keep notes an element, and returns the ref by which it is known: the same for the same element,
+// as long as it is remembered.
 func (x *Accessibility) keep(el object, pid int, app, window string) string {
 	hash := x.a.hash(el)
 	x.mu.Lock()

@@ -96,8 +96,8 @@ func (x *Accessibility) Do(ctx context.Context, ref, action string) error {
 			}
 		}
 		if errors.Is(err, platform.ErrHung) {
-			// Who opens a dialog answers when it is closed. An application that answers
-			// another question does not hang.
+			// An application that opens a dialog answers when it is closed. An application that
+			// answers another question does not hang.
 			app := a.application(e.pid, glance)
 			defer a.drop(app)
 			if role, again := a.attribute(app, "AXRole"); again == nil {

@@ -248,8 +248,8 @@ func (x *Accessibility) Tree(ctx context.Context, q platform.TreeQuery) (platfor
 			errs[i] = x.run(ctx, q.PerApp, func() error {
 				app := x.a.application(pid, min(glance, q.PerApp))
 				defer x.a.drop(app)
-				// What is built on Chromium makes its tree for who asks for it; others do not
-				// know the word.
+				// Programs that are built on Chromium make their tree for whoever asks for it;
+				// others do not know the word.
 				_ = x.a.set(app, "AXManualAccessibility", x.a.yes)
 				return r.walk(app, -1, 0, "")
 			})

@@ -130,7 +130,7 @@ func (a *api) pooled(do func()) {
 func (a *api) looped(ctx context.Context, set func(loop ref) error, each func(), clean func(loop ref)) error {
 	ready := make(chan error, 1)
 	go func() {
-		// What is set belongs to the thread's loop; the thread ends with this goroutine.
+		// The setting belongs to the thread's loop; the thread ends with this goroutine.
 		runtime.LockOSThread()
 		loop := a.retain(a.loopCurrent())
 		defer a.release(loop)

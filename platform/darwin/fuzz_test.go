@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a caller or node.json names is read as it was written, or not at all.
+// A name from a caller or node.json is read as it was written, or not at all.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"cg:12", "cg:0", "cg:-1", "ctrl+alt+escape", "Cmd+Shift+K", "a", "é", "Control", "", "+", "TextEdit", "/Applications/A.app", "-n", "\xff"} {
 		f.Add(s)

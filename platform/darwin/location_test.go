@@ -42,8 +42,8 @@ func messageKind(t *testing.T, c string) string {
 	return kind
 }
 
-// Every message is one that Apple declares, with as many arguments, taken for what
-// it gives; and what is said to be sent is.
+// Every message is one that Apple declares, with as many arguments, taken for what it returns; and
+// what is said to be sent is.
 func TestLocationMessages(t *testing.T) {
 	type declared struct {
 		result    string

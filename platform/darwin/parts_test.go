@@ -87,7 +87,7 @@ func TestOpenArguments(t *testing.T) {
 	}
 }
 
-// Who does not keep up gets one for many, and the newest.
+// A reader that does not keep up gets one for many, and the newest.
 func TestHand(t *testing.T) {
 	c := make(chan platform.ElementEvent, 4)
 	for i := range 100 {

@@ -28,7 +28,7 @@ type Opener struct {
 	kill context.CancelFunc
 
 	turn chan struct{} // holds a token while nobody opens or closes
-	// What follows is read and written with the token.
+	// The fields below are read and written with the token.
 	session *session
 	tried   time.Time // the last time something was missing
 	closed  bool
@@ -66,10 +66,9 @@ func New(o Options) *Opener {
 	return op
 }
 
-// Open returns the desktop, opening it if it is not open, was lost, or can be had
-// more completely than before. Who asks may have less time than that takes, as those
-// who only ask what is ready do: opening goes on without them, for who asks next, or
-// it would never end where it is slow.
+// Open returns the desktop, opening it if it is not open, was lost, or can be had more completely
+// than before. A caller may have less time than that takes, as those who only ask what is ready do:
+// opening goes on without them, for the next one, or it would never end where it is slow.
 func (o *Opener) Open(ctx context.Context) (*platform.Desktop, error) {
 	select {
 	case <-o.turn:

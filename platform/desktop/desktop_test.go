@@ -68,7 +68,7 @@ func TestX11(t *testing.T) {
 	}
 }
 
-// What is missing is named, and takes nothing else with it.
+// A missing part is named, and takes nothing else with it.
 func TestMissing(t *testing.T) {
 	d := desk.StartX(t, desk.Options{NoBus: true})
 	missing := func(o *desktop.Opener, words ...string) {
@@ -140,7 +140,7 @@ func TestReopens(t *testing.T) {
 	}
 }
 
-// Who has no time to wait for the desktop has it opened all the same.
+// A caller who has no time to wait for the desktop has it opened all the same.
 func TestOpensFromAfar(t *testing.T) {
 	d := desk.StartX(t, desk.Options{NoWM: true})
 	o := open(t, d, nil)

@@ -65,9 +65,9 @@ func TestShortcutComesAfterTheTextThatIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// shortcutAfterText types into an editor of Qt and has it save by a shortcut, while
-// slow holds up the registry or the editor, whose processes it is given. What it
-// returns is called when the text is typed, and lets them go on some time later.
+// shortcutAfterText types into an editor of Qt and has it save by a shortcut, while slow holds up
+// the registry or the editor, whose processes it is given. The function that it returns is called
+// when the text is typed, and lets them go on some time later.
 func shortcutAfterText(t *testing.T, slow func(registry, editor int) (typed func())) {
 	t.Helper()
 	d := desk.StartX(t, desk.Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/handrail-dev/handrail/platform/darwin"
 )
 
-// open puts the desktop together. What a person has not allowed is missing, with
-// the page of the settings, and takes nothing else with it.
+// open puts the desktop together. A permission that a person has not given is missing, with the
+// page of the settings, and takes nothing else with it.
 func open(_ context.Context, o Options) (*session, error) {
 	if err := darwin.Visible(); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func Numeric(value, least, most, step float64) Option {
 	return func(e *element) { e.number = [4]float64{value, least, most, step} }
 }
 
-// AddElement adds e at the end of its parent and gives its Ref, made if empty.
+// AddElement adds e at the end of its parent and returns its Ref, made if empty.
 func (d *Desktop) AddElement(e platform.Element, options ...Option) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What changes is delivered, and what does not read makes nothing wait.
+// A change is delivered, and a reader that does not read makes nothing wait.
 func TestChanges(t *testing.T) {
 	d := fake.New()
 	desk := open(t, d)

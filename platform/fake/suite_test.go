@@ -74,7 +74,7 @@ func (p *program) Clipboard() (string, bool) {
 }
 func (p *program) Copy(text string) { p.d.Copy(text) }
 
-// What the handlers' tests take for a desktop keeps what every desktop promises.
+// The desktop of the handlers' tests keeps what every desktop promises.
 func TestFacesTheSuite(t *testing.T) {
 	p := newProgram()
 	platformtest.Test(t, p.d, p)

@@ -10,7 +10,7 @@ import (
 
 type windows struct{ d *Desktop }
 
-// AddWindow opens a window on top, focused; w.Ref "" gets one. It gives the Ref.
+// AddWindow opens a window on top, focused; w.Ref "" gets one. It returns the Ref.
 func (d *Desktop) AddWindow(w platform.Window) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

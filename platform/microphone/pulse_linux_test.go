@@ -267,7 +267,7 @@ func alike(whole, part []int16) float64 {
 	return best
 }
 
-// What is spoken in the room is recorded as it was spoken, sample for sample.
+// Words that are spoken in the room are recorded as they were spoken, sample for sample.
 func TestSpeech(t *testing.T) {
 	spoken := say(t, "Nine lives, and hands on rails.")
 	if len(spoken) < Rate {

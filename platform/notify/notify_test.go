@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const within = 30 * time.Second
 
-// bus runs a real message bus and gives its address.
+// bus runs a real message bus and returns its address.
 func bus(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {

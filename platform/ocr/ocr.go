@@ -135,9 +135,8 @@ func grey(f *platform.Frame, scale int) []byte {
 	return out.Bytes()
 }
 
-// words reads the program's table: level, page, block, paragraph, line, word, left,
-// top, width, height, confidence, text. Level 5 is a word. What does not fit the
-// table is passed over.
+// words reads the program's table: level, page, block, paragraph, line, word, left, top, width,
+// height, confidence, text. Level 5 is a word. A line that does not fit the table is passed over.
 func words(table string, area platform.Rect, scale int) []platform.SeenText {
 	var all []platform.SeenText
 	lines := map[string]int{}

@@ -386,7 +386,7 @@ func (s *suite) elements(t *testing.T) {
 	}
 }
 
-// What this program does itself is no person's doing.
+// Input of this program itself is no person's doing.
 func (s *suite) person(t *testing.T) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()

@@ -36,7 +36,7 @@ type Input struct {
 	mu     sync.Mutex // above handle
 	handle dbus.ObjectPath
 
-	// What follows is used by whose turn it is.
+	// The fields below are used by the one whose turn it is.
 	shown   []stream
 	again   string // the token that a session is restored by
 	keys    []held
@@ -60,7 +60,7 @@ type held struct {
 
 var _ platform.Input = (*Input)(nil)
 
-// What a session may have.
+// The devices that a session may have.
 const (
 	keyboard, pointer = 1, 2
 	monitors          = 1

@@ -24,7 +24,7 @@ func encoded(t testing.TB, m image.Image) []byte {
 	return b.Bytes()
 }
 
-// What is loaded is removed, but never a file that was there before the question.
+// A loaded module is removed, but never a file that was there before the question.
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a b.png")
 	m := image.NewGray(image.Rect(0, 0, 3, 2))

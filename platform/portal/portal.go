@@ -128,8 +128,8 @@ func (p *Portal) hear(signals <-chan *dbus.Signal) {
 	}
 }
 
-// has tells whether the portal has an interface, by one of its properties that is a
-// number, and gives that.
+// has tells whether the portal has an interface, by one of its properties that is a number, and
+// returns that.
 func (p *Portal) has(ctx context.Context, iface, property string) (uint32, error) {
 	var v dbus.Variant
 	err := p.conn.Object(busName, busPath).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, iface, property).Store(&v)

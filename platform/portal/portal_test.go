@@ -197,7 +197,7 @@ func TestThePersonDecides(t *testing.T) {
 	asked := r.b.dialogs()
 	r.b.end()
 	desk.Await(t, "the end of the session", func() bool {
-		// What it held is up; the next event asks anew.
+		// The keys that it held are up; the next event asks anew.
 		return r.input.Button(ctx, platform.ButtonLeft, true) == nil && r.b.dialogs() > asked
 	})
 	r.b.mu.Lock()
@@ -242,8 +242,8 @@ func TestEndedWhileItBegins(t *testing.T) {
 	}
 }
 
-// What a session does not have is not claimed: a keyboard that the person took out,
-// an interface that the portal lacks, a bus without a portal.
+// A part that a session does not have is not claimed: a keyboard that the person took out, an
+// interface that the portal lacks, a bus without a portal.
 func TestMissing(t *testing.T) {
 	r := start(t)
 	r.b.mu.Lock()

@@ -120,8 +120,8 @@ func takeBack(s spec) error {
 	return os.RemoveAll(old)
 }
 
-// copyFolder copies folders and plain files. What comes from an account (from)
-// has to be that account's; what goes to one becomes its own.
+// copyFolder copies folders and plain files. A file that comes from an account (from) has to be
+// that account's; one that goes to an account becomes its own.
 func copyFolder(src, dst string, from, to *platform.User, leave []string) error {
 	source, err := os.OpenRoot(src)
 	if err != nil {

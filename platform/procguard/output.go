@@ -12,9 +12,8 @@ import (
 // which slipped away from its guard.
 const slippedAway = time.Second
 
-// output is the reader's end of a pipe that guard and child write to. What they wrote is
-// read to its end, however late its reader comes: a child that said its last word and
-// ended has said it.
+// output is the reader's end of a pipe that guard and child write to. Their output is read to its
+// end, however late its reader comes: a child that said its last word and ended has said it.
 type output struct {
 	f     *os.File
 	ended atomic.Bool // all that may write are gone

@@ -239,8 +239,8 @@ func hasProc() bool {
 	return err == nil
 }
 
-// What a child said last is read whole, however late its reader comes: also where it was
-// more than a reader takes at once, and where the child was killed.
+// A child's last words are read whole, however late their reader comes: also where they were more
+// than a reader takes at once, and where the child was killed.
 func TestLastWordsAreRead(t *testing.T) {
 	for name, script := range map[string]string{
 		"a line":         "printf '%s\\n' done >&4",

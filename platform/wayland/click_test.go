@@ -163,7 +163,7 @@ func TestClickIsOneWriting(t *testing.T) {
 	if int32(all[0].at-began) < 0 || int32(now()-all[5].at) < 0 {
 		t.Errorf("from %d to %d: %+v", began, now(), all)
 	}
-	// What is down is not pressed, nor let go.
+	// A button that is down is not pressed again, nor let go.
 	if err := in.Button(t.Context(), platform.ButtonLeft, true); err != nil {
 		t.Fatal(err)
 	}

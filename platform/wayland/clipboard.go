@@ -258,7 +258,7 @@ func (cb *Clipboard) disown(ctx context.Context, s *source) (bool, error) {
 	}
 	cb.mu.Unlock()
 	cb.c.destroy(s.object, sourceDestroy)
-	// What cancelled it before has been heard then.
+	// An event that cancelled it before has been heard then.
 	if err := cb.c.Sync(ctx); err != nil {
 		return false, err
 	}
@@ -296,7 +296,7 @@ func (cb *Clipboard) Clear(ctx context.Context) (bool, error) {
 	return cb.disown(ctx, s)
 }
 
-// Read asks who copied for the text. What is no text reads as none.
+// Read asks who copied for the text. Content that is no text reads as none.
 func (cb *Clipboard) Read(ctx context.Context) (string, error) {
 	if err := cb.c.Sync(ctx); err != nil { // what was copied before is known now
 		return "", err
@@ -362,8 +362,7 @@ func (cb *Clipboard) receive(ctx context.Context, read *os.File) (string, error)
 	}
 }
 
-// Close ends what NewClipboard began. What Write put there is gone with the
-// connection.
+// Close ends what NewClipboard began. The content that Write put there is gone with the connection.
 func (cb *Clipboard) Close() error {
 	cb.clearAfter(0)
 	_ = cb.c.Close() // nothing is served any more

@@ -31,7 +31,7 @@ type Input struct {
 	finder   *finder                       // used by whose turn it is; nil until it is needed
 	turn     chan struct{}
 
-	// What follows is used by whose turn it is.
+	// The fields below are used by the one whose turn it is.
 	keys    *keymap
 	held    []heldKey
 	locked  uint32   // modifiers

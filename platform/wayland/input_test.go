@@ -237,7 +237,7 @@ func TestTypesEveryCharacter(t *testing.T) {
 	}
 }
 
-// Who gives up is told how much was typed, and that is what arrived.
+// A caller who gives up is told how much was typed, and that is what arrived.
 func TestTypingIsGivenUp(t *testing.T) {
 	w := start(t, desk.SwayOptions{NoBus: true})
 	file := filepath.Join(w.Home, "typed")

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// What is encoded is read back, one message after another, also in pieces.
+// An encoded message is read back, one after another, also in pieces.
 func TestMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type one struct {

@@ -20,12 +20,11 @@ import (
 // Person tells when a person uses the mouse or the keyboard. No protocol shows a
 // program the events of others, but two say that there were some:
 //
-// The seat's activity. The compositor says when nothing was done on the seat for a
-// moment, and when something is again. What this program does is answered on the
-// same connection, in order: activity that begins while nothing of it is under way
-// is somebody else's. And when the seat does not come to rest after what this
-// program did last, somebody else keeps it going; so this program rests now and
-// then while it works.
+// The seat's activity. The compositor says when nothing was done on the seat for a moment, and when
+// something is again. Requests of this program are answered on the same connection, in order:
+// activity that begins while nothing of it is under way is somebody else's. And when the seat does
+// not come to rest after what this program did last, somebody else keeps it going; so this program
+// rests now and then while it works.
 //
 // The keyboard's map. The compositor tells everybody the map of the keyboard that
 // was used last. This program's is known by its name: another one was pressed when

@@ -234,7 +234,7 @@ const (
 	idleResumed = 1
 )
 
-// What a surface above everything is made of: wlr-layer-shell.
+// The requests of wlr-layer-shell, which make a surface above everything.
 var (
 	wlCompositor = &iface{name: "wl_compositor", version: 4}
 	wlSurface    = &iface{name: "wl_surface", version: 4}

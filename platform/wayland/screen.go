@@ -234,7 +234,7 @@ func (s *Screen) into(ctx context.Context, f *frame, old *buffer, opcode uint16)
 // change while they are read.
 const tries = 5
 
-// Grab copies the pixels of area into pix. What of area is on no display is black.
+// Grab copies the pixels of area into pix. A part of area that is on no display is black.
 func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix []byte) error {
 	if area.Empty() || len(pix) < area.Width*area.Height*4 {
 		return fmt.Errorf("wayland: %d bytes do not hold %d x %d pixels", len(pix), area.Width, area.Height)
@@ -293,7 +293,7 @@ func (s *Screen) grab(ctx context.Context, at place, part platform.Rect, cursor 
 		if !errors.Is(err, errNotCopied) || try == tries {
 			return err
 		}
-		// Who asks looks at the layout again, and asks anew if it is another.
+		// The caller looks at the layout again, and asks anew if it is another.
 		before := at
 		_, places := s.outputs.known()
 		found := false

@@ -186,8 +186,8 @@ func (s *sway) views(ctx context.Context) ([]view, error) {
 // shows the window as it is, and a little more.
 const swayWaits = 300 * time.Millisecond
 
-// shown waits until a window is shown at the size that it was given: until then its
-// old picture is where it was. It gives the place, in Sway's units.
+// shown waits until a window is shown at the size that it was given: until then its old picture is
+// where it was. It returns the place, in Sway's units.
 func (s *sway) shown(ctx context.Context, id int64) (platform.Rect, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -14,9 +14,9 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// What a program does with a character is its own affair, and one is known to drop
-// some without a word: Chromium, and what is built on it, takes what a key of a
-// Wayland keyboard makes as one unit of UTF-16, and so nothing beyond U+FFFF.
+// Each program treats a character in its own way, and one is known to drop some without a word:
+// Chromium, and whatever is built on it, takes what a key of a Wayland keyboard makes as one unit
+// of UTF-16, and so nothing beyond U+FFFF.
 
 // TellFocus has input ask pid for the process whose window has the keyboard, before
 // text that not every program takes; 0 is for nobody knows.

@@ -41,8 +41,8 @@ func TestIsChromium(t *testing.T) {
 	}
 }
 
-// Who has the keyboard is asked only for what some programs drop, and nobody's answer
-// refuses nothing.
+// The program that has the keyboard is asked only for characters that some programs drop, and
+// nobody's answer refuses nothing.
 func TestMayTake(t *testing.T) {
 	asked := 0
 	in := &Input{}

@@ -121,7 +121,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// What does not answer as a compositor does is said to be none, in time.
+// A server that does not answer as a compositor does is said to be none, in time.
 func TestDialSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	var m *platform.MissingError
@@ -310,7 +310,7 @@ func TestPerson(t *testing.T) {
 	seen := watch(t, w.person, "ctrl+alt+escape")
 	armed(t, w.person)
 
-	// What this program does is nobody's doing, however it is spread over time.
+	// Input of this program is nobody's doing, however it is spread over time.
 	for i := range 60 {
 		if err := w.input.Move(ctx, platform.Point{X: 10 + i, Y: 20}); err != nil {
 			t.Fatal(err)
@@ -377,8 +377,8 @@ func TestPerson(t *testing.T) {
 	desk.Await(t, "the stop keys", func() bool { return seen.stops.Load() > 0 })
 }
 
-// What objects of an earlier watch still tell is nobody's doing: their events may be on
-// their way when the next one begins.
+// Events that objects of an earlier watch still send are nobody's doing: they may be on their way
+// when the next one begins.
 func TestPersonOfAnEarlierWatch(t *testing.T) {
 	p := &Person{wake: make(chan struct{}, 1), idling: &object{id: 7}, keyboard: &object{id: 8}}
 	p.activity(&message{object: 5, opcode: idleIdled})
@@ -444,7 +444,7 @@ func TestClipboard(t *testing.T) {
 	if types := w.ClipboardTypes(); slices.Contains(types, hintType) {
 		t.Errorf("not concealed, it is offered as %q", types)
 	}
-	// What another copied since is not ours to clear, also not later.
+	// A copy that another program made since is not ours to clear, also not later.
 	if err := w.clip.Write(ctx, "ours", false, 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}

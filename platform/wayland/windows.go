@@ -181,7 +181,7 @@ func (w *Windows) Launch(ctx context.Context, app string, args []string) (int, e
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = dir
 	for _, e := range os.Environ() {
-		// What this program is told is no business of the applications.
+		// Variables that are set for this program are no business of the applications.
 		if !strings.HasPrefix(e, "HANDRAIL_") && !strings.HasPrefix(e, "WAYLAND_DISPLAY=") && !strings.HasPrefix(e, "XDG_RUNTIME_DIR=") {
 			cmd.Env = append(cmd.Env, e)
 		}

@@ -19,8 +19,8 @@ var (
 	procSysFreeString    = oleaut32.NewProc("SysFreeString")
 )
 
-// object is the address of a COM object; 0 is none. Who gets one from a call
-// owns a reference, which release gives back.
+// object is the address of a COM object; 0 is none. A caller who gets one from a call owns a
+// reference, which release gives back.
 type object uintptr
 
 // call calls a method of the object's table. Like that of a LazyProc, memory

@@ -30,8 +30,8 @@ const (
 	maxLocating = 4                      // calls under way at once, those given up counted
 )
 
-// ask calls a method of an interface of Windows Runtime, and gives its HRESULT. Of
-// memory behind args holds what call says.
+// ask calls a method of an interface of Windows Runtime, and returns its HRESULT. Of memory behind
+// args holds what call says.
 //
 //go:uintptrescapes
 func (o object) ask(m int, args ...uintptr) uint32 {

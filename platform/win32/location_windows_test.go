@@ -183,7 +183,7 @@ func TestLocate(t *testing.T) {
 		}
 	}
 
-	// Who gives it up has an answer, and the service is told.
+	// A caller who gives it up has an answer, and the service is told.
 	f.mu.Lock()
 	f.access, f.start, f.outcome, f.status = 1, 0, 0, 1
 	before := f.asked
@@ -233,7 +233,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// What this Windows has: a service, or exactly what is missing.
+// This Windows has a service, or the error says exactly what is missing.
 func TestOwnLocation(t *testing.T) {
 	l := NewLocator()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

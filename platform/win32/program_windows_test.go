@@ -16,7 +16,7 @@ import (
 
 const programEnv = "HANDRAIL_TEST_WINDOW"
 
-// What its window answers, beyond what every window does.
+// The answers of its window, beyond those of every window.
 const (
 	wmApp      = 0x8000
 	askClicks  = wmApp + 1 // how often the button was pressed

@@ -27,7 +27,7 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// notepad starts the system's editor and gives its window.
+// notepad starts the system's editor and returns its window.
 func notepad(t *testing.T) platform.Window {
 	t.Helper()
 	pid, err := Windows{}.Launch(t.Context(), "notepad.exe", nil)
@@ -175,7 +175,7 @@ func TestHandsOnNotepad(t *testing.T) {
 		got, err := c.Read(ctx)
 		return err == nil && strings.ReplaceAll(got, "\r\n", "\n") == text
 	})
-	// What is held is let go of.
+	// A key that is held is let go of.
 	in.Key(ctx, "Shift", true)
 	if err := in.Release(ctx); err != nil || len(in.keys) != 0 {
 		t.Errorf("%v, %d keys held", err, len(in.keys))

@@ -116,8 +116,8 @@ func (o oracle) Copy(text string) {
 	}
 }
 
-// Windows faces the suite of all desktops. What the system lacks is skipped with its
-// own word for it: Wine has no UI Automation that is whole.
+// Windows faces the suite of all desktops. A part that the system lacks is skipped with its own
+// word for it: Wine has no UI Automation that is whole.
 func TestDesktop(t *testing.T) {
 	o := desktop.New(desktop.Options{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = o.Close() })

@@ -170,7 +170,7 @@ func TestEventKinds(t *testing.T) {
 			}
 		}
 	}
-	// Who does not keep up gets one for many, and the newest.
+	// A reader that does not keep up gets one for many, and the newest.
 	c := make(chan platform.ElementEvent, 4)
 	for i := range 100 {
 		hand(c, platform.ElementEvent{PID: i + 1, Kind: "text"})

@@ -283,12 +283,12 @@ func TestElementsHung(t *testing.T) {
 	}
 }
 
-// What this system has is opened, or said to be missing.
+// The parts of this system are opened, or said to be missing.
 func TestUIAHere(t *testing.T) {
 	a, err := NewAccessibility()
 	var missing *platform.MissingError
-	// Wine 8 has none, and Wine 10 one that is not whole; each says what it lacks. What
-	// fails in any other way is a defect of ours.
+	// Wine 8 has none, and Wine 10 one that is not whole; each says what it lacks. Any other
+	// failure is a defect of ours.
 	if errors.As(err, &missing) {
 		if missing.Fix == "" || !strings.Contains(missing.What, "UI Automation") {
 			t.Errorf("it does not say what is missing, or the fix: %+v", missing)

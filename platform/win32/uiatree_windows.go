@@ -59,7 +59,7 @@ func frontiers(pid int) ([]frontier, map[int]string, error) {
 				names[owner] = w.App
 			}
 		}
-		// What our own windows hold is nobody's to look into.
+		// The contents of our own windows are nobody's to look into.
 		if w.Own || pid != 0 && w.PID != pid {
 			continue
 		}
@@ -301,8 +301,7 @@ func (r *reading) over(depth int) bool {
 	return r.ctx.Err() != nil
 }
 
-// add tells of an element, whose reference becomes the table's, and gives its
-// index.
+// add tells of an element, whose reference becomes the table's, and returns its index.
 func (r *reading) add(el object, parent int, top bool) int {
 	f, runtime := factsOf(el)
 	f.pid = r.from.pid

@@ -56,7 +56,7 @@ func TestRuntimeOrder(t *testing.T) {
 	}
 }
 
-// What Windows answers is told apart as the seam has it, with something to do.
+// Answers of Windows are told apart as the seam has it, with something to do.
 func TestLocationAnswers(t *testing.T) {
 	const refused, missing, noFix, odd = "refused", "missing", "no fix", "odd"
 	kind := func(err error) string {

@@ -118,7 +118,7 @@ func (w *Windows) Place(ctx context.Context, ref string, to platform.Rect) error
 	if err != nil {
 		return err
 	}
-	// What the manager made of it the caller reads.
+	// The caller reads back what the manager made of it.
 	return w.until(ctx, id, bent, heed, func() error {
 		outer, inner := w.placing(&f, to)
 		if can {

@@ -155,7 +155,7 @@ func (a address) authority(file string) (name string, data []byte) {
 //
 //	family:2, address, number, name, data (each with a length:2), big endian
 //
-// and gives the first that fits; a malformed end of the file is its end.
+// and returns the first that fits; a malformed end of the file is its end.
 func findCookie(raw []byte, host, number string) (name string, data []byte) {
 	const familyLocal, familyWild = 256, 65535
 	r := bytes.NewReader(raw)

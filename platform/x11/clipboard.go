@@ -132,7 +132,7 @@ func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
 	return c.serve.disown(ctx, c.serve.held())
 }
 
-// Read asks the clipboard's owner for its text. What is no text reads as none.
+// Read asks the clipboard's owner for its text. Content that is no text reads as none.
 func (c *Clipboard) Read(ctx context.Context) (string, error) {
 	select {
 	case <-c.turn:
@@ -176,8 +176,8 @@ func (c *Clipboard) convert(ctx context.Context, target xproto.Atom) (text []byt
 	window := c.window
 	defer func() {
 		if err != nil {
-			// What is answered late is this window's and nobody's. It stays while the
-			// connection does: many a program ends by an error that it does not expect.
+			// A late answer is this window's and nobody's. It stays while the connection does: many
+			// a program ends by an error that it does not expect.
 			c.window = 0
 		}
 	}()

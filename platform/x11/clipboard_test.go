@@ -159,7 +159,7 @@ func TestClipboardConceals(t *testing.T) {
 	if cleared, err := c.Clear(within(t)); cleared || err != nil {
 		t.Errorf("cleared twice: %v, %v", cleared, err)
 	}
-	// What the person copies meanwhile stays, however the two race.
+	// A copy that the person makes meanwhile stays, however the two race.
 	for range 10 {
 		if err := c.Write(within(t), "ours", true, 0); err != nil {
 			t.Fatal(err)

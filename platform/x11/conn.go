@@ -263,7 +263,7 @@ func (c *Conn) Subscribe(ctx context.Context, want func(Event) bool) <-chan Even
 	return out
 }
 
-// Ask makes a request and waits for what it gives, no longer than ctx allows:
+// Ask makes a request and waits for what it returns, no longer than ctx allows:
 //
 //	geo, err := x11.Ask(ctx, c, func() (*xproto.GetGeometryReply, error) { return xproto.GetGeometry(c.X, d).Reply() })
 //

@@ -149,7 +149,7 @@ func (w *Windows) frames(all []facts) {
 	}
 }
 
-// What WM_STATE says of a window (ICCCM 4.1.3.1).
+// The values of WM_STATE (ICCCM 4.1.3.1).
 const (
 	stateWithdrawn = 0
 	stateIconic    = 3

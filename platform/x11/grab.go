@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Grab returns the pixels of area in pix, without a copy where that was lent. What of area
+// Grab returns the pixels of area in pix, without a copy where that was lent. A part of area that
 // is not on the screen is black: the screen may shrink at any time.
 func (s *Screen) Grab(ctx context.Context, area platform.Rect, cursor bool, pix []byte) error {
 	if area.Empty() || len(pix) < area.Width*area.Height*4 {

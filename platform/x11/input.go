@@ -74,8 +74,8 @@ const (
 // what is typed in several calls is typed faster.
 const restoreAfter = 2 * time.Second
 
-// NewInput connects to the display. An error is a *platform.MissingError, or that
-// of ctx. What a killed program left of the keyboard is restored.
+// NewInput connects to the display. An error is a *platform.MissingError, or that of ctx. Keys that
+// a killed program left behind are restored.
 func NewInput(ctx context.Context, o Options) (*Input, error) {
 	c, err := Dial(ctx, o)
 	if err != nil {

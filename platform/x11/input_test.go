@@ -96,7 +96,7 @@ func TestTypeWhateverTheKeyboard(t *testing.T) {
 	typed(t, in, "released", text, read, clear)
 }
 
-// What was lent is given back: when typing rests, at the end, and for one that was
+// A key that was lent is given back: when typing rests, at the end, and for a program that was
 // killed.
 func TestSpareKeysComeBack(t *testing.T) {
 	if display := os.Getenv("HANDRAIL_TEST_KILLED"); display != "" {
@@ -167,7 +167,7 @@ func TestSpareKeysComeBack(t *testing.T) {
 	if keyboard() == before {
 		t.Fatal("the killed one left nothing: this test proves nothing")
 	}
-	// What a program has not read yet it will read by the keyboard of then.
+	// A program will read by the keyboard of then what it has not read yet.
 	desk.Await(t, "what the killed one typed", func() bool { return f.Read("entry").Text == "漢字é漢字é漢字" })
 	next := openInput(t, d)
 	if keyboard() != before {
@@ -315,7 +315,7 @@ func TestTypeIntoFrozen(t *testing.T) {
 	d.Activate(f.Window.ID)
 	f.Do(map[string]any{"do": "focus", "widget": "entry"})
 	in := openInput(t, d)
-	// Who types elsewhere is not held up by it.
+	// Typing elsewhere is not held up by it.
 	few := han(5)
 	f.Freeze()
 	if n, err := in.Type(within(t), few); n != 5 || err != nil {

@@ -109,7 +109,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// What a desktop file says is split as the specification says, and never panics.
+// A command line of a desktop file is split as the specification says, and never panics.
 func FuzzEntry(f *testing.F) {
 	f.Add("[Desktop Entry]\nType=Application\nName=A\nExec=sh \"a \\\\\"b\" %f %% %c\n", "x")
 	f.Add("[Desktop Entry]\nExec=\"", "")

@@ -174,10 +174,10 @@ func (p *Person) devices(ctx context.Context) error {
 // kernelInputs is where Linux lists its input devices.
 const kernelInputs = "/sys/class/input"
 
-// sourceOf judges a device by the file that the server reads it from. A device without
-// one is the server's own: a nested server's, say, which has its keys from the one
-// around it. What the kernel lists below devices/virtual/input a program made (uinput);
-// a Bluetooth keyboard (uhid) stands elsewhere. One that is not found here is not known.
+// sourceOf judges a device by the file that the server reads it from. A device without one is the
+// server's own: a nested server's, say, which has its keys from the one around it. A device that
+// the kernel lists below devices/virtual/input was made by a program (uinput); a Bluetooth keyboard
+// (uhid) stands elsewhere. One that is not found here is not known.
 func sourceOf(inputs, node string) source {
 	if node == "" {
 		return sourceReal

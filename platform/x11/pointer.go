@@ -29,7 +29,7 @@ func (in *Input) Move(ctx context.Context, to platform.Point) error {
 	return err
 }
 
-// MoveTo is Move, and gives where the server then has the pointer.
+// MoveTo is Move, and returns where the server then has the pointer.
 func (in *Input) MoveTo(ctx context.Context, to platform.Point) (at platform.Point, err error) {
 	wide, high := int(in.conn.Screen.WidthInPixels), int(in.conn.Screen.HeightInPixels)
 	const most = 1<<15 - 1
@@ -185,7 +185,7 @@ func (in *Input) Button(ctx context.Context, b platform.Button, down bool) error
 				return err
 			}
 		}
-		// What went down comes up, whoever swapped the buttons meanwhile.
+		// A button that went down comes up, whoever swapped the buttons meanwhile.
 		i := slices.IndexFunc(in.buttons, func(held heldButton) bool { return held.number == number })
 		var code byte
 		if i >= 0 {

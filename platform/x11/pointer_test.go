@@ -56,14 +56,14 @@ func TestMouse(t *testing.T) {
 		press(button)
 		f.Await(string(button), func(e desk.Event) bool { return e.Kind == "button" && e.Down && e.Button == number })
 	}
-	// Who swapped the buttons is left-handed; left stays what left does, from the
-	// next press on.
+	// A person who swapped the buttons is left-handed; left stays what left does, from the next
+	// press on.
 	d.Run("xmodmap", "-e", "pointer = 3 2 1")
 	n := len(f.Events())
 	press(platform.ButtonLeft)
 	f.AwaitAfter(n, "the click of swapped buttons", func(e desk.Event) bool { return e.Kind == "clicked" })
-	// What went down comes up, whatever its button does by then. (The server refuses to
-	// swap while one is down, so the press is made here.)
+	// A button that went down comes up, whatever it does by then. (The server refuses to swap while
+	// one is down, so the press is made here.)
 	n = len(f.Events())
 	if err := in.do(within(t), func(context.Context) error {
 		in.buttons = append(in.buttons, heldButton{1, 1})
@@ -116,7 +116,7 @@ func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
 	}
 	moved := make(chan error, 1)
 	go func() { moved <- in.Move(ctx, platform.Point{X: 300, Y: 200}) }()
-	// What the server does in order shows that the move is in it, and has not gone on.
+	// The server's order of events shows that the move is in it, and has not gone on.
 	desk.Await(t, "the move is on its way", func() bool {
 		select {
 		case err := <-moved:
@@ -135,7 +135,7 @@ func TestMoveWaitsForWhoLooksAtAPress(t *testing.T) {
 		t.Errorf("the pointer is at %d,%d", x, y)
 	}
 	xproto.UngrabPointer(other.X, xproto.TimeCurrentTime)
-	// Who never lets it go on is told of.
+	// A program that never lets it go on is told of.
 	xproto.GrabPointer(other.X, false, other.Root(), xproto.EventMaskButtonPress, xproto.GrabModeSync, xproto.GrabModeAsync,
 		xproto.WindowNone, xproto.CursorNone, xproto.TimeCurrentTime).Reply()
 	if err := in.do(ctx, func(context.Context) error { in.thaw = 100 * time.Millisecond; return nil }); err != nil {

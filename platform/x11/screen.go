@@ -46,7 +46,7 @@ type Screen struct {
 	heard  uint64 // how often something said that the layout may be another
 	read   uint64 // how often it had been said when layout was read
 	root   platform.Rect
-	// What changed since Changed, and since Damage, last told.
+	// The changes since Changed, and since Damage, last told.
 	polled, streamed changes
 }
 
@@ -389,8 +389,8 @@ func (s *Screen) fetch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// What a caller who gave up has asked for is kept for the next. The turn is given
-	// back by what was begun, however early the caller gave up.
+	// An answer that a caller has given up waiting for is kept for the next. The turn is given back
+	// by what was begun, however early the caller gave up.
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-s.fetching }()

@@ -214,7 +214,7 @@ func TestLayoutWithoutRandR(t *testing.T) {
 	}
 }
 
-// What was painted before the question is in the answer, and nothing else is.
+// A change that was painted before the question is in the answer, and nothing else is.
 func TestChangedIsExact(t *testing.T) {
 	t.Parallel()
 	d := bare(t, "640x480")

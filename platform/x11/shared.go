@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxLent and maxLentBytes bound what is lent at a time: the frame that a view
-	// keeps, the next one, and one that is still looked at, twice. Who gets none makes
-	// room himself and has it copied.
+	// maxLent and maxLentBytes bound what is lent at a time: the frame that a view keeps, the next
+	// one, and one that is still looked at, twice. A caller who gets none makes room himself and
+	// has it copied.
 	maxLent      = 4
 	maxLentBytes = 128 << 20
 )

@@ -96,7 +96,7 @@ func TestLentPicturesStay(t *testing.T) {
 	}
 }
 
-// What is lent is as large as it is asked for, and few but large pictures are bounded, too.
+// Lent memory is as large as it is asked for, and few but large pictures are bounded, too.
 func TestLentSizes(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, bare(t, "640x480"))
@@ -174,7 +174,7 @@ func TestLentPictureOutlivesServer(t *testing.T) {
 	}
 }
 
-// What a caller gave up, the server may still write, so that memory is for nobody else.
+// The server may still write into memory that a caller gave up, so it is for nobody else.
 func TestGivenUpMemoryIsNotLentAgain(t *testing.T) {
 	t.Parallel()
 	d := bare(t, "640x480")

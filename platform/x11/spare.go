@@ -24,10 +24,9 @@ import (
 // the first and the last, so it sends those of no use back as they were. Servers that
 // have no such keyboard, or do not take the request, are told of key by key.
 //
-// What is bound stands in a property of the root window before it is bound, under
-// a name with the number of this program's window. A program that was killed
-// leaves the property but not the window, so that the next one knows what to
-// restore.
+// A key that is to be bound stands in a property of the root window first, under a name with the
+// number of this program's window. A program that was killed leaves the property but not the
+// window, so that the next one knows what to restore.
 type spareKeys struct {
 	conn   *Conn
 	xkb    byte          // major opcode
@@ -221,9 +220,8 @@ func (s *spareKeys) setAtOnce(ctx context.Context, syms map[byte]uint32) error {
 // askedFor stands for a change of so many keys from first on; 0 is none.
 func askedFor(first, n byte) uint32 { return 1<<16 | uint32(first)<<8 | uint32(n) }
 
-// survey learns from a new reading of the keyboard what is free, and what of ours
-// somebody took. What is lent is taken out of the reading: it is none of the keyboard's
-// own, and not for long.
+// survey learns from a new reading of the keyboard what is free, and what of ours somebody took. A
+// lent key is taken out of the reading: it is none of the keyboard's own, and not for long.
 func (s *spareKeys) survey(keys *keymap) {
 	for code, sym := range s.bound {
 		if keys.plain(code, sym) {

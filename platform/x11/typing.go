@@ -15,11 +15,11 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// How text is typed. What the keyboard makes, with Shift or AltGr, is pressed as a
-// person presses it. Other characters are lent to spare keys (spare.go), as many
-// as there are, and typed up to the first one that finds no key; then the program
-// that gets the keys is settled (settle.go), and the keys are lent anew. CapsLock
-// and other locks are undone for as long as it takes.
+// How text is typed. A character that the keyboard makes, with Shift or AltGr, is pressed as a
+// person presses it. Other characters are lent to spare keys (spare.go), as many as there are, and
+// typed up to the first one that finds no key; then the program that gets the keys is settled
+// (settle.go), and the keys are lent anew. CapsLock and other locks are undone for as long as it
+// takes.
 
 // burst is how many characters are typed before the program is asked to keep up:
 // so few that what is still to come when the person interferes is over at once.
@@ -295,7 +295,7 @@ func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32,
 	if err := use(target); err != nil {
 		return target, err
 	}
-	// What was begun is ended: the next one would come between.
+	// A character that was begun is ended: the next one would come between.
 	r, err := Ask(context.WithoutCancel(ctx), in.conn, func() (*xproto.GetInputFocusReply, error) {
 		var mods []byte
 		hold := func(want []byte) {
