@@ -20,8 +20,8 @@ type deliveries struct {
 	Open    []withhold.Open `json:"open"`
 }
 
-// readDeliveries returns what was open when the node ended last. What cannot be read is an
-// error: without it a secret on the screen would be told.
+// readDeliveries returns what was open when the node ended last. An unreadable record is an error:
+// without it a secret on the screen would be told.
 func readDeliveries(path string) ([]withhold.Open, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

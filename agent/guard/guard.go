@@ -35,8 +35,8 @@ type Guard struct {
 // New makes a Guard.
 func New(o Options) *Guard { return &Guard{opts: o} }
 
-// Connected starts a new connection: its tickets have sequences above floor.
-// What an older connection sent cannot arrive on it; TLS sees to that.
+// Connected starts a new connection: its tickets have sequences above floor. A ticket that an older
+// connection sent cannot arrive on it; TLS sees to that.
 func (g *Guard) Connected(floor uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

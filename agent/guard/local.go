@@ -25,10 +25,9 @@ const inputKey = "privileged.input.inject"
 // answerMargin is what a call keeps of its time for saying that nobody answered.
 const answerMargin = 3 * time.Second
 
-// owner applies the owner's rules with the gateway's own policy library: the
-// stricter of the two decisions holds (hop 9 of docs/architecture.md). What the owner
-// wants to be asked about waits for the person at the device; without a desk,
-// asking is a no.
+// owner applies the owner's rules with the gateway's own policy library: the stricter of the two
+// decisions holds (hop 9 of docs/architecture.md). A call that the owner wants to be asked about
+// waits for the person at the device; without a desk, asking is a no.
 func (g *Guard) owner(ctx context.Context, t *wire.Ticket, e *policy.Sealed, self policy.Node, ready capabilities.Readiness) *capabilities.Error {
 	request := policy.Request{
 		Principal: e.Principal, User: policy.IsUser(e.Role), Role: e.Role, Taint: e.Taint, Tool: t.Tool, Node: self, Lane: e.Lane, Args: t.Args,

@@ -23,8 +23,8 @@ func (d *desk) Ask(_ context.Context, c owner.Call) *capabilities.Error {
 
 func (d *desk) Used() { d.used++ }
 
-// What the owner wants to be asked about runs after a yes, and only if nothing that
-// forbids it came meanwhile.
+// A call that the owner wants to be asked about runs after a yes, and only if nothing that forbids
+// it came meanwhile.
 func TestTheOwnerIsAsked(t *testing.T) {
 	const asks = `permit(principal, action, resource) when { context.consent };`
 	yes := func() *capabilities.Error { return nil }

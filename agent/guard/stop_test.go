@@ -47,8 +47,8 @@ func TestStopSwitchIsDurableAndOnlyMovesForward(t *testing.T) {
 	}
 }
 
-// What the gateway says never releases a device that its person stopped, and the
-// person's word never releases what the gateway stopped.
+// The gateway's word never releases a device that its person stopped, and the person's word never
+// releases what the gateway stopped.
 func TestEitherSwitchStops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stop.json")
 	var told []bool
@@ -139,7 +139,7 @@ func TestStopWithoutADisk(t *testing.T) {
 	}
 }
 
-// What another process of the owner's says is taken over, forwards only.
+// The word of another process of the owner's is taken over, forwards only.
 func TestStopSwitchLooks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stop.json")
 	stops := 0

@@ -118,7 +118,7 @@ func TestAnswersInManyBlocks(t *testing.T) {
 	}
 }
 
-// What is there for each call holds nothing that the collector must look at.
+// The map of calls holds nothing that the collector must look at.
 func TestCallsAreNoWorkForTheCollector(t *testing.T) {
 	for _, of := range []any{callKey{}, entry{}, block{}.kept, place{}} {
 		var look func(reflect.Type)

@@ -110,7 +110,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		running = append(running, id)
 	}
-	// What runs may end, though nothing may start.
+	// Running calls may end, though nothing may start.
 	ends := running[len(running)-100:]
 	for _, id := range ends {
 		finish(t, j, id)

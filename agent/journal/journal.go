@@ -48,10 +48,10 @@ const (
 	KindStarted = "call.started"
 	// KindFinished: call, status, code, effect, keyed digest of the output.
 	KindFinished = "call.finished"
-	// KindRefused: call, tool, lane, principal, code. What the guard did not let run.
+	// KindRefused: call, tool, lane, principal, code. A call that the guard did not let run.
 	KindRefused = "call.refused"
-	// KindAnswered: call, tool, lane, principal, "approve" or "deny", by, seconds it
-	// holds. What a person said on the device.
+	// KindAnswered: call, tool, lane, principal, "approve" or "deny", by, seconds it holds. An
+	// answer that a person gave on the device.
 	KindAnswered = "owner.answered"
 	// KindOwner: address of the owner's rules in force from here on.
 	KindOwner = "owner.rules"
@@ -117,8 +117,8 @@ func newBatch() *batch {
 	return &batch{lead: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// Open reads the journal in Dir, or begins one, and cuts off a torn tail. What
-// does not fit together otherwise is CodeLedgerCorrupt. It starts nothing.
+// Open reads the journal in Dir, or begins one, and cuts off a torn tail. Any other entry that does
+// not fit is CodeLedgerCorrupt. It starts nothing.
 func Open(o Options) (*Journal, error) {
 	if o.Dir == "" || o.Chain == "" || len(o.Key) != ed25519.PrivateKeySize {
 		return nil, errors.New("journal: Dir, Chain and Key are required")
@@ -306,7 +306,7 @@ func (j *Journal) resume(first uint64, off int64, rest []byte, bad error) error 
 			return err
 		}
 	}
-	// What was read may still be in the kernel's memory only.
+	// The bytes that were read may still be in the kernel's memory only.
 	if err := f.Sync(); err != nil {
 		return err
 	}

@@ -37,11 +37,10 @@ type JoinStep struct {
 	Err         error  // a failed attempt; another follows
 }
 
-// Join makes this device a node of the paste's site: it proves the paste, then
-// waits, through cuts and restarts of the gateway, until a person has decided.
-// What was in Dir before is replaced once the gateway took the paste, not earlier.
-// If it is interrupted while it waits, the identity in Dir is pending and Run goes
-// on waiting with it.
+// Join makes this device a node of the paste's site: it proves the paste, then waits, through cuts
+// and restarts of the gateway, until a person has decided. The former contents of Dir are replaced
+// once the gateway took the paste, not earlier. If it is interrupted while it waits, the identity
+// in Dir is pending and Run goes on waiting with it.
 //
 // Errors carry the gateway's code: paste_invalid, paste_expired, paste_used,
 // pairing_denied, site_mismatch, …; or ctx's error.

@@ -19,9 +19,8 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// Sink takes what a call returns: progress while it runs, one answer at its end.
-// Safe for concurrent use. What cannot be delivered is dropped: the journal has
-// it.
+// Sink takes what a call returns: progress while it runs, one answer at its end. Safe for
+// concurrent use. A message that cannot be delivered is dropped: the journal has it.
 type Sink interface {
 	Progress(p wire.Progress)
 	// Accept sends the node's key for a secret and waits for what the gateway seals

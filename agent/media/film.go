@@ -242,9 +242,9 @@ type filmResult struct {
 	End   string `json:"end"`
 }
 
-// record makes a film of the screen until its time is over or it is stopped. What
-// ends by itself (the screen went, the gateway did) is kept up to there and says so;
-// what somebody ended by ending the call is not kept at all.
+// record makes a film of the screen until its time is over or it is stopped. A film that ends by
+// itself (the screen went, the gateway did) is kept up to there and says so; one whose call
+// somebody ended is not kept at all.
 func (h *Handler) record(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 	var args filmArguments
 	if err := json.Unmarshal(inv.Args, &args); err != nil {

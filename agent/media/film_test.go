@@ -227,7 +227,7 @@ func TestFilmBounds(t *testing.T) {
 	}
 }
 
-// Who comes while the screen is looked at for the others gets a picture, too, though the
+// A viewer who comes while the screen is looked at for the others gets a picture, too, though the
 // screen does not change and only one picture was wanted before.
 func TestWhoComesMeanwhile(t *testing.T) {
 	desk := &still{news: make(chan platform.Rect, 1)}

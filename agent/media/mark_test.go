@@ -93,7 +93,7 @@ func TestMarks(t *testing.T) {
 		left.is(t)
 		again.is(t)
 
-		// What takes no time is seen for a while, or until the next.
+		// A mark that takes no time is seen for a while, or until the next.
 		time.Sleep(time.Minute)
 		h.Acting("c3", platform.Rect{Width: 500, Height: 250})
 		h.Acting("c3")

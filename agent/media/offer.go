@@ -70,8 +70,8 @@ var (
 )
 
 // parseOffer reads an offer to receive one of wants, video as VP8 if nothing is named. Of several
-// such descriptions the first counts, and of wants the first that it has. What it does not know it
-// leaves alone, as SDP asks.
+// such descriptions the first counts, and of wants the first that it has. It leaves alone the lines
+// that it does not know, as SDP asks.
 func parseOffer(text string, wants ...codec) (*offer, error) {
 	if len(wants) == 0 {
 		wants = []codec{vp8Codec}

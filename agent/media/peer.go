@@ -74,8 +74,8 @@ type peer struct {
 	wg     sync.WaitGroup
 }
 
-// answer makes the peer for an offer to receive one video track. It gives the
-// answer, with every address in it: the viewer needs no other word.
+// answer makes the peer for an offer to receive one video track. It returns the answer, with every
+// address in it: the viewer needs no other word.
 func (d *door) answer(ctx context.Context, text string, servers []server, wantKey func(), wants ...codec) (*peer, string, error) {
 	o, err := parseOffer(text, wants...)
 	if err != nil {

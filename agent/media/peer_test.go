@@ -151,7 +151,7 @@ func watchOnce(t *testing.T, d *door, role webrtc.DTLSRole, last string) {
 	await(t, "end at the viewer", gone)
 }
 
-// Who has another certificate than that of the offer gets nothing.
+// A viewer with another certificate than that of the offer gets nothing.
 func TestStranger(t *testing.T) {
 	d := &door{}
 	if err := d.enter(); err != nil {

@@ -240,7 +240,7 @@ func tap(i int) float64 {
 	return window * math.Sin(2*math.Pi*cut*x) / (math.Pi * x)
 }
 
-// add takes signed 16-bit samples, and gives a packet whenever one is full.
+// add takes signed 16-bit samples, and returns a packet whenever one is full.
 func (m *mulaw) add(p []byte, packet func([]byte)) {
 	if len(m.rest) > 0 {
 		p = append(m.rest, p...)

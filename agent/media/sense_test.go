@@ -73,7 +73,7 @@ func (lacking) Gives(platform.SensorKind, platform.MediaFormat) bool { return tr
 
 func (l lacking) Look(context.Context, platform.SensorKind) platform.SensorLook { return l.look }
 
-// What is in the way of a microphone has a code of its own, with what to do.
+// Each obstacle to a microphone has a code of its own, with what to do.
 func TestNoOutlet(t *testing.T) {
 	for code, look := range map[capabilities.Code]platform.SensorLook{
 		capabilities.CodeSensorRefused: {Missing: &platform.MissingError{What: "It is not allowed.", Fix: "Allow it.", Permission: true}},

@@ -366,10 +366,10 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 	return nil
 }
 
-// send returns the frame to all who have got the last, and waits a while until it has
-// left; for the first of them it waits as long as that takes. Who needs longer gets the
-// next key frame, and who is too slow is let go, so that one bad way holds up nobody
-// else's. It reports whether all are done with f.
+// send returns the frame to all who have got the last, and waits a while until it has left; for the
+// first of them it waits as long as that takes. A viewer who needs longer gets the next key frame,
+// and one who is too slow is let go, so that one bad way holds up nobody else's. It reports whether
+// all are done with f.
 func (s *source) send(ctx context.Context, all []*viewer, f *frame, rate int) bool {
 	left := make(chan struct{}, len(all))
 	waiting := 0

@@ -67,8 +67,8 @@ func TestFreeAgain(t *testing.T) {
 	s.sending.Wait()
 }
 
-// Who comes after a screen was lost gets it anew, though somebody is still being sent
-// what it showed last.
+// A viewer who comes after a screen was lost gets it anew, though somebody is still being sent what
+// it showed last.
 func TestRetired(t *testing.T) {
 	desk := &still{news: make(chan platform.Rect, 1)}
 	h, err := New(Options{Opener: desk})

@@ -28,8 +28,8 @@ type frame struct {
 	tick   uint32 // of sound: which sample is its first; then at does not count
 }
 
-// What the video is called. It is in a stream of its own: with sound in the same,
-// players hold it back.
+// The name of the video. It is in a stream of its own: with sound in the same, players hold it
+// back.
 const (
 	streamID = "handrail-screen"
 	trackID  = "screen"

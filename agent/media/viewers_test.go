@@ -174,7 +174,7 @@ func TestViewersShareOneEncoder(t *testing.T) {
 		t.Errorf("%d viewers have %d encoders", viewers, sources)
 	}
 
-	// What one of them gets from now on, all do.
+	// A frame that one of them gets from now on, all get.
 	ssrc := await(t, "track", one.ssrc)
 	stop := make(chan struct{})
 	var asking sync.WaitGroup

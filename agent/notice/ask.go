@@ -177,7 +177,8 @@ func (s *shower) asks(ctx context.Context) {
 	if text := n.Title + "\n" + n.Body; text != s.askText {
 		id, err := s.opts.Notifier.Show(ctx, s.askID, n)
 		if err != nil {
-			// What is not seen is not answered here; the console and other devices are there.
+			// A question that is not seen is not answered here; the console and other devices are
+			// there.
 			s.board.isUp(wire.Question{})
 			s.askText = ""
 			if errors.Is(err, platform.ErrNoNotices) {

@@ -92,8 +92,8 @@ type use struct {
 	listed  bool // it is among what was last made to be shown, as running
 }
 
-// keeps reports whether the use goes on at now, though no call runs. Who watches or
-// films has a beginning and an end of their own.
+// keeps reports whether the use goes on at now, though no call runs. Watching and filming have a
+// beginning and an end of their own.
 func (u *use) keeps(now time.Time) bool {
 	return u.what != film && !isLive(u.what) && now.Before(u.last.Add(rest))
 }

@@ -161,8 +161,8 @@ func ticket(t *testing.T, call capabilities.CallID, who capabilities.PrincipalID
 	return &wire.Ticket{Call: call, Tool: "tool.desktop.screenshot", Lane: "main", Node: "n1", Envelope: sealed.Bytes, Grants: grants}
 }
 
-// What is in use is said in words, in the file and by a notice, from before the call
-// runs until a little after it; then nothing is.
+// A use is told in words, in the file and by a notice, from before the call runs until a little
+// after it; then nothing is.
 func TestUseIsShown(t *testing.T) {
 	h := start(t, newSession())
 	h.await("a start", func(s Status) bool { return s.State == StateIdle && s.Connected && s.Text == "Nothing is in use." })
@@ -194,7 +194,8 @@ func TestUseIsShown(t *testing.T) {
 	}
 }
 
-// Who watches is named, and how often they do; taking over is a use of mouse and keyboard.
+// The people who watch are named, and how often they do; taking over is a use of mouse and
+// keyboard.
 func TestWatchingIsShown(t *testing.T) {
 	h := start(t, newSession())
 	live := func(call capabilities.CallID, who capabilities.PrincipalID, tool capabilities.ToolID, key string) {
@@ -277,7 +278,7 @@ func TestNoNotices(t *testing.T) {
 	h.await("nothing", func(s Status) bool { return s.State == StateIdle })
 }
 
-// What is read is what was written, and an old file is that of a node that is gone.
+// A reader gets what was written, and an old file is that of a node that is gone.
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.json")
 	if s, err := Read(path, time.Now()); err != nil || s.State != StateGone {
@@ -368,7 +369,7 @@ func TestCallsInARow(t *testing.T) {
 	shoot("c3", "other")
 }
 
-// What waits to be shown is shown at once, and not at all while nothing can be written.
+// A notice that waits to be shown is shown at once, and not at all while nothing can be written.
 func TestAwaitShown(t *testing.T) {
 	h := start(t, newSession())
 	h.await("a start", func(s Status) bool { return s.State == StateIdle })

@@ -192,8 +192,8 @@ func TestAYesForAWhile(t *testing.T) {
 	}
 }
 
-// Who gives up waiting is told so, and the identical call goes on with the same
-// question, also with an answer that came meanwhile.
+// A caller who gives up waiting is told so, and the identical call goes on with the same question,
+// also with an answer that came meanwhile.
 func TestALateAnswerIsForTheNextTry(t *testing.T) {
 	d := newDesk(t)
 	c := click(`{"ref":"e1"}`)
@@ -205,7 +205,7 @@ func TestALateAnswerIsForTheNextTry(t *testing.T) {
 		t.Errorf("a second answer: %v", err)
 	}
 	d.want(d.ask(c), "")
-	// What nobody answers ends.
+	// A question that nobody answers ends.
 	d.want(d.ask(c), capabilities.CodeApprovalPending)
 	q = d.question()
 	d.pass(QuestionLife)
@@ -317,7 +317,7 @@ func TestAStopEndsWaitingAndPermissions(t *testing.T) {
 	d.want(stopped, capabilities.CodeStopped)
 }
 
-// What cannot be recorded does not run.
+// A call that cannot be recorded does not run.
 func TestAnUnrecordedYesIsNone(t *testing.T) {
 	d := newDesk(t)
 	d.failed = &capabilities.Error{Code: capabilities.CodeLedgerUnavailable}

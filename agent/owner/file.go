@@ -103,8 +103,8 @@ func DefaultFile() []byte {
 `)
 }
 
-// Parse reads an owner's file. What it does not understand is CodeInvalidRequest
-// and names the place: a misspelled word must not widen anything unseen.
+// Parse reads an owner's file. A word that it does not understand is CodeInvalidRequest and names
+// the place: a misspelled word must not widen anything unseen.
 func Parse(data []byte, cat *catalog.Catalog) (*File, error) {
 	if len(data) > maxFileBytes {
 		return nil, mistake("it is larger than %d bytes", maxFileBytes)

@@ -261,7 +261,7 @@ func TestSettingSaysWhy(t *testing.T) {
 	}
 }
 
-// What 'handrail node rules' shows has what owner.cedar says in it.
+// The output of 'handrail node rules' has the rules of owner.cedar, too.
 func TestSays(t *testing.T) {
 	dir := t.TempDir()
 	cedar := string(policy.DefaultOwnerSource()) + `

@@ -206,8 +206,8 @@ func (r *Rules) at(req *policy.Request) (*policy.Engine, *File, error) {
 	}
 }
 
-// Judge decides as the owner would. The reason of a deny or an ask is in the owner's
-// words. What cannot be judged is denied.
+// Judge decides as the owner would. The reason of a deny or an ask is in the owner's words. A call
+// that cannot be judged is denied.
 func (r *Rules) Judge(req policy.Request) policy.Decision {
 	e, file, err := r.at(&req)
 	if err != nil { // the file loaded for other moments, so this is a defect of ours

@@ -104,7 +104,7 @@ func conclude(ctx context.Context, out capabilities.Output, err error) wire.Answ
 			cause = capabilities.Errorf(capabilities.CodeCancelled, "the node was shut down while the call ran").
 				WithHint("Look at the device's state; call again when the node is back.")
 		}
-		// What the handler says about its deadline is more telling than ours.
+		// The handler's own words about its deadline are more telling than ours.
 		if failure.Code != cause.Code {
 			failure = cause
 		}

@@ -129,7 +129,7 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 
 func (a *admitted) leave() { a.seen.Leave() }
 
-// bound bounds the call by its deadline. What a person took to answer is the call's own time,
+// bound bounds the call by its deadline. The time that a person took to answer belongs to the call,
 // as it was no time lost on the way.
 func (a *admitted) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	left := time.Duration(a.t.DeadlineMS)*time.Millisecond - a.waited

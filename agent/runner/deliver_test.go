@@ -25,8 +25,8 @@ func (m *memory) Finished(_ capabilities.CallID, a *wire.Answer) error {
 
 func (m *memory) States(context.Context, []capabilities.CallID) []wire.JournalState { return nil }
 
-// What the gateway sends must be sealed for this very call; nothing else reaches the
-// handler, and the journal has the start before the gateway is asked.
+// A delivery of the gateway's must be sealed for this very call; nothing else reaches the handler,
+// and the journal has the start before the gateway is asked.
 func TestOnlyTheCallsOwnSecretIsCarriedOut(t *testing.T) {
 	cat, err := catalog.Embedded()
 	if err != nil {

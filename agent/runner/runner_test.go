@@ -176,7 +176,7 @@ func (b *bench) ticket() *wire.Ticket {
 	}
 }
 
-// serve runs one ticket and gives its one answer.
+// serve runs one ticket and returns its one answer.
 func (b *bench) serve(ctx context.Context, t *wire.Ticket) wire.Answer {
 	b.t.Helper()
 	return b.serveTo(ctx, t, &sink{})
@@ -313,7 +313,7 @@ func TestCallRunsOnce(t *testing.T) {
 	}
 }
 
-// What the gateway was told "never started" about never starts.
+// A call that the gateway was told "never started" about never starts.
 func TestDisownedCallNeverStarts(t *testing.T) {
 	b := newBench(t, admit, ok)
 	tk := b.ticket()

@@ -71,7 +71,7 @@ func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descript
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What goes beyond a step's grants goes beyond its parent's, too.
+	// A step that goes beyond its grants goes beyond its parent's, too.
 	step.cancel = func(cause error) { cancel(cause); s.parent.cancel(cause) }
 	if !step.r.enter(step.t.Call, cancel) {
 		return refused(&capabilities.Error{Code: capabilities.CodeTicketReplayed})

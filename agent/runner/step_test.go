@@ -70,8 +70,8 @@ func TestAStepIsACall(t *testing.T) {
 	}
 }
 
-// What is no order for the step that was asked for runs nothing, nor does what the guard
-// or the gateway refuses.
+// A message that is no order for the step that was asked for runs nothing, nor does one that the
+// guard or the gateway refuses.
 func TestAStepNeedsItsOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		guard  guardFunc

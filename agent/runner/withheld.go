@@ -23,7 +23,7 @@ func (s *started) withholding(do handle) handle {
 		} else {
 			out.Blobs = clean
 		}
-		// Nothing here reads files. What looks at the room never holds the clipboard.
+		// Nothing here reads files. A tool that looks at the room never holds the clipboard.
 		if err == nil && len(out.Artifacts) > 0 && !sensing(s.tool) {
 			err = coded(s.seen.Refuses())
 		}

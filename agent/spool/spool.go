@@ -84,7 +84,7 @@ func Open(o Options) (*Spool, error) {
 	return s, nil
 }
 
-// Close lets go of the folder. What is in it stays.
+// Close lets go of the folder. Its contents stay.
 func (s *Spool) Close() error { return s.root.Close() }
 
 func loadKey(path string) ([]byte, error) {

@@ -222,8 +222,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What a crash leaves half done is nothing, what was committed is there, and it goes
-// when nobody fetches it.
+// A file that a crash left half done is nothing, a committed one is there, and it goes when nobody
+// fetches it.
 func TestAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()

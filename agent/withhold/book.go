@@ -233,8 +233,8 @@ func (c *Call) Refuses() *capabilities.Error {
 	return nil
 }
 
-// Pasting is asked before a paste, and notes where it goes if a secret of the call's
-// principal lies in the clipboard. It gives an error where that is somebody else's.
+// Pasting is asked before a paste, and notes where it goes if a secret of the call's principal lies
+// in the clipboard. It returns an error where that is somebody else's.
 func (c *Call) Pasting(where func() capabilities.Place) *capabilities.Error {
 	b := c.book
 	b.mu.Lock()

@@ -358,7 +358,7 @@ func TestManyPastesHideNone(t *testing.T) {
 	}
 }
 
-// What a call could look at while it ran counts, also where its lane has ended before its
+// A secret that a call could look at while it ran counts, also where its lane has ended before its
 // answer leaves.
 func TestALaneThatEndsFirstCounts(t *testing.T) {
 	var b Book

@@ -141,9 +141,9 @@ func mark(data []byte, found []span) []byte {
 	return append(out, data[end:]...)
 }
 
-// replaceJSON replaces in a JSON text: in strings as they mean, in keys whole forms only,
-// because a piece may be the name of a field, and in numbers as a whole. What is no JSON is
-// replaced as bytes.
+// replaceJSON replaces in a JSON text: in strings as they mean, in keys whole forms only, because a
+// piece may be the name of a field, and in numbers as a whole. Output that is no JSON is replaced
+// as bytes.
 func (f *forms) replaceJSON(data []byte, own map[string]bool) []byte {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {

@@ -8,9 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What is open is durable before a delivery and gone with its lane. After a start its
-// principal gets nothing of the screen until the lane ends or a person says so; others and
-// what shows nothing of the screen go on. A delivery that cannot be written down is none.
+// An open secret is durable before its delivery and gone with its lane. After a start its principal
+// gets nothing of the screen until the lane ends or a person says so; others and what shows nothing
+// of the screen go on. A delivery that cannot be written down is none.
 func TestAStartClosesTheScreen(t *testing.T) {
 	var kept []Open
 	keep := func(open []Open) error { kept = open; return nil }
