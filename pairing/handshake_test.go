@@ -112,8 +112,8 @@ func TestHandshakeRefusalAndResume(t *testing.T) {
 	}
 }
 
-// What a device says about itself is made harmless on its side and refused on
-// the gateway's, because it is printed to the admin's terminal.
+// A device's word about itself is made harmless on its side and refused on the gateway's, because
+// it is printed to the admin's terminal.
 func TestProfileIsPlain(t *testing.T) {
 	evil := Profile{Label: "a\x1b[2Jb", Host: strings.Repeat("é", 300), Platform: "\xff", Offers: []capabilities.CapabilityID{"nodot", "tyrum.a.b"}}
 	o := &Offer{Profile: evil.clean()}

@@ -41,10 +41,10 @@ type Attempt struct {
 // Try tries a behaviour once.
 type Try func(ctx context.Context, b *Behaviour) Attempt
 
-// Each is the runner of every suite: it tries the behaviours in so many lanes side
-// by side and gives their outcomes, sorted by ID. What ctx's end leaves over, or cuts
-// short, was not run. Open gives a lane its own try, and what to call behind its
-// last one. Done is told each outcome, one at a time.
+// Each is the runner of every suite: it tries the behaviours in so many lanes side by side and
+// returns their outcomes, sorted by ID. A behaviour that ctx's end leaves over, or cuts short, was
+// not run. Open gives a lane its own try, and what to call behind its last one. Done is told each
+// outcome, one at a time.
 func Each(ctx context.Context, behaviours []*Behaviour, lanes int, open func(lane int) (Try, func()), done func(Outcome)) []Outcome {
 	var mu sync.Mutex // guards all, and lets done be told one at a time
 	var all []Outcome

@@ -153,9 +153,8 @@ func NotAmong[R Case[R]](path string, words ...string) Step[R] {
 	}
 }
 
-// Effect wants one of these as what the last call claims of its effect. What really
-// happened is checked by other steps: this is for claims that have to be as modest
-// as the truth.
+// Effect wants one of these as what the last call claims of its effect. Other steps check the real
+// effect: this is for claims that have to be as modest as the truth.
 func Effect[R Case[R]](want ...capabilities.Effect) Step[R] {
 	return func(r R) {
 		if c := r.Last(); !slices.Contains(want, c.Effect) {

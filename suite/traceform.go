@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// A trace is a page that loads nothing: its policy forbids it to. What it tells
-// comes from pages and tools, so there is one way to write a value, and that
-// escapes it.
+// A trace is a page that loads nothing: its policy forbids it to. Its text comes from pages and
+// tools, so there is one way to write a value, and that escapes it.
 
 // form writes one trace.
 type form struct{ b strings.Builder }

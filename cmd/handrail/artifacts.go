@@ -148,8 +148,8 @@ func newArtifactsRemoveCmd() *cobra.Command {
 	}
 }
 
-// saveArtifacts saves the files of a result below dir, except those whose bytes came
-// with it. It gives the file of each, "" for those that were not saved.
+// saveArtifacts saves the files of a result below dir, except those whose bytes came with it. It
+// returns the file of each, "" for those that were not saved.
 func saveArtifacts(cmd *cobra.Command, c *client, r capabilities.Result, output map[string]any, dir string) ([]string, error) {
 	files := make([]string, len(r.Artifacts))
 	for i, a := range r.Artifacts {

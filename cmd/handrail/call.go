@@ -218,7 +218,7 @@ func typedValue(kind, word string) (json.RawMessage, error) {
 	return json.RawMessage(word), nil
 }
 
-// printResult shows how a call ended and gives the error that sets the exit code.
+// printResult shows how a call ended and returns the error that sets the exit code.
 func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string) error {
 	var r capabilities.Result
 	if err := json.Unmarshal(raw, &r); err != nil {

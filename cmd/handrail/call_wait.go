@@ -13,9 +13,9 @@ import (
 // askEvery is how often a call that takes longer looks for what it waits for.
 const askEvery = time.Second
 
-// showQuestions writes to standard error what a call waits for as soon as a person has to
-// answer, and the command that answers it, until stop is called. It looks as asker, which
-// may not be the caller: agents see no questions. Who may not look is told nothing.
+// showQuestions writes to standard error what a call waits for as soon as a person has to answer,
+// and the command that answers it, until stop is called. It looks as asker, which may not be the
+// caller: agents see no questions. A caller who may not look is told nothing.
 func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, tool string) (stop func()) {
 	if commonOf(cmd).json || asker == nil {
 		return func() {}

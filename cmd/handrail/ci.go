@@ -200,7 +200,7 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 			*o.flags.use = "off"
 		}
 		cmd.SetContext(ctx)
-		// What up says is for the other process; an error is for the person.
+		// The output of up is for the other process; an error is for the person.
 		asked := fmt.Sprint(commonOf(cmd).json)
 		if err := cmd.Flags().Set("json", "true"); err != nil {
 			return err

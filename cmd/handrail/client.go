@@ -145,7 +145,7 @@ func (c *client) told(err error) error {
 	return told(err)
 }
 
-// open sends in and gives the body of a successful answer; the caller closes it.
+// open sends in and returns the body of a successful answer; the caller closes it.
 func (c *client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := c.Open(ctx, method, path, in)
 	return body, c.told(err)

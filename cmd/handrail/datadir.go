@@ -141,7 +141,7 @@ func (d dataDir) writeRunning(r runningGateway) error {
 		return err
 	}
 	temp := d.runningPath() + ".new"
-	// What an earlier run left is stale, for this one holds the data directory, and room
+	// The file that an earlier run left is stale, for this one holds the data directory, and room
 	// that a full disk still has: it is not emptied first.
 	_ = os.Rename(d.runningPath(), temp)
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_WRONLY, 0o600)

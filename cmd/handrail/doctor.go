@@ -68,8 +68,8 @@ func printFindings(cmd *cobra.Command, findings []finding) {
 		t.row(f.Part, f.Name, state, f.Detail)
 	}
 	t.flush()
-	// What mends several of them is told once. A node's words for it may begin with
-	// what the host's finding said already.
+	// A remedy that mends several of them is told once. A node's words for it may begin with what
+	// the host's finding said already.
 	type mend struct{ names, code, fix string }
 	var mends []*mend
 	for _, f := range findings {

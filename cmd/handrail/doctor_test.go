@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What mends several findings is told once, in the fuller words.
+// A remedy that mends several findings is told once, in the fuller words.
 func TestDoctorTellsEachFixOnce(t *testing.T) {
 	cmd := newDoctorCmd()
 	var out strings.Builder

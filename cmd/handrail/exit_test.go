@@ -65,7 +65,7 @@ func TestDefaultDataDir(t *testing.T) {
 	}
 }
 
-// What others named (a device, a page) must not drive the terminal.
+// Names that others gave (a device, a page) must not drive the terminal.
 func TestPlainText(t *testing.T) {
 	for in, want := range map[string]string{
 		"desk":           "desk",

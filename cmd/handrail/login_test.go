@@ -34,8 +34,8 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// What listens on all interfaces is told by the addresses that others reach, what listens on
-// loopback by none.
+// A gateway that listens on all interfaces is told by the addresses that others reach, one that
+// listens on loopback by none.
 func TestReach(t *testing.T) {
 	own := func() ([]net.Addr, error) {
 		return []net.Addr{
@@ -65,7 +65,7 @@ func TestOnlyHere(t *testing.T) {
 	}
 }
 
-// What somebody wrote finds the tool, the node and the grant that they meant, or several.
+// A text that somebody wrote finds the tool, the node and the grant that they meant, or several.
 func TestChoose(t *testing.T) {
 	all := []named{{ID: "n9ep1rqg", Label: "desk"}, {ID: "n9fx77", Label: "Desk 2"}, {ID: "ncn28", Label: ""}}
 	for text, want := range map[string]string{"n9ep1rqg": "n9ep1rqg", "DESK": "n9ep1rqg", "desk 2": "n9fx77", "nc": "ncn28", "n9f": "n9fx77", "n9": "", "des": "", "nope": ""} {

@@ -9,8 +9,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 )
 
-// What was given up from outside is told apart from what failed, and both from what was
-// carried out.
+// A call that was given up from outside is told apart from one that failed, and both from one that
+// was carried out.
 func TestReportTellsWhatEndedEarly(t *testing.T) {
 	cat, err := catalog.Embedded()
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *client) nodeNames(cmd *cobra.Command) map[string]string {
 	return names
 }
 
-// list fetches path and gives the raw objects under field.
+// list fetches path and returns the raw objects under field.
 func (c *client) list(cmd *cobra.Command, path, field string) ([]json.RawMessage, error) {
 	var answer map[string]json.RawMessage
 	if err := c.get(cmd.Context(), path, &answer); err != nil {

@@ -147,8 +147,8 @@ type admission struct {
 	yes     bool
 }
 
-// wait handles each device that joins until all uses are spent or time is up; it
-// gives how many joined.
+// wait handles each device that joins until all uses are spent or time is up; it returns how many
+// joined.
 func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, error) {
 	stop := showWaiting(p.cmd, "waiting for the device")
 	defer func() { stop() }()

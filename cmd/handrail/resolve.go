@@ -105,8 +105,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// allNodes returns the nodes that are in or want in. Who may not see them gets none, and has
-// to write IDs.
+// allNodes returns the nodes that are in or want in. A caller who may not see them gets none, and
+// has to write IDs.
 func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`

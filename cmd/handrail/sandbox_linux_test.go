@@ -71,7 +71,7 @@ func TestUpRefusesWithoutTheSandbox(t *testing.T) {
 	}
 }
 
-// What auto accepts is a rule in force with its packet, and is said in every place where
+// The risk that auto accepts is a rule in force with its packet, and is said in every place where
 // somebody looks. Where the host gives a sandbox again, the rule goes.
 func TestUpWithoutTheSandboxIsRecorded(t *testing.T) {
 	desk.Need(t, "chromium")

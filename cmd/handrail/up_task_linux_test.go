@@ -120,7 +120,7 @@ func (s programs) program(data string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// said runs a command to its end and gives what it wrote.
+// said runs a command to its end and returns what it wrote.
 func (s programs) said(in string, data string, args ...string) string {
 	s.t.Helper()
 	cmd := s.program(data, args...)

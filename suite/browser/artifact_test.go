@@ -27,9 +27,9 @@ let n = 1; const x = c.getContext('2d'), d = x.createImageData(1600, 1200), b = 
 for (let i = 0; i < b.length; i++) b[i] = i % 4 == 3 ? 255 : (n = (Math.imul(n, 1664525) + 1013904223) >>> 0) >>> 24;
 x.putImageData(d, 0, 0);</script>`
 
-// What is too large for an answer goes the whole way as an artifact, from Chrome on
-// the node to the gateway's store: the answer links to it, MCP and REST give exactly
-// the bytes that the server sent or the page drew, and parts of them.
+// A result that is too large for an answer goes the whole way as an artifact, from Chrome on the
+// node to the gateway's store: the answer links to it, MCP and REST return exactly the bytes that
+// the server sent or the page drew, and parts of them.
 func TestLargeBytesAreArtifacts(t *testing.T) {
 	o := start(t)
 	file := make([]byte, 9<<20+123)

@@ -60,8 +60,7 @@ func freePorts(t testing.TB) (pages [2]string, open func(addr string) (net.Liste
 const uploadRule = `@id("uploads") permit (principal, action == Action::"tool.browser.upload-file", resource);
 `
 
-// start runs a whole site with a real Chrome and gives what a suite needs to
-// talk to it.
+// start runs a whole site with a real Chrome and returns what a suite needs to talk to it.
 func start(t testing.TB) browser.Options {
 	t.Helper()
 	pages, open := freePorts(t)

@@ -81,8 +81,7 @@ func (s *server) close() {
 	}
 }
 
-// open makes room for one run of a behaviour and gives the path below which its
-// pages are.
+// open makes room for one run of a behaviour and returns the path below which its pages are.
 func (s *server) open(b *behaviour) (*visits, string) {
 	v := &visits{pages: b.pages, changed: make(chan struct{})}
 	s.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// snapshots: what the outline has to show, and what not. What it shows is acted
-// on, so that the page itself says whether the line is about the right element.
+// snapshots: what the outline has to show, and what not. Its lines are acted on, so that the page
+// itself says whether the line is about the right element.
 func snapshots() []*behaviour {
 	press := func(words ...string) step { return call("click", with("ref", at(words))) }
 	said := func(want string) step { return holds(`document.title`, want) }

@@ -277,7 +277,7 @@ func (r *run) tame() bool {
 	return true
 }
 
-// do runs the steps and gives what failed.
+// do runs the steps and returns what failed.
 func (r *run) do(b *behaviour) (failed string) {
 	defer func() {
 		switch p := recover().(type) {
@@ -335,8 +335,8 @@ func (r *run) ended() suite.Ended {
 	return e
 }
 
-// look takes what is shown, with all that the page said and asked for where it is the
-// last. What cannot be had is left out: the page may hang, or the tool may be what failed.
+// look takes what is shown, with all that the page said and asked for where it is the last. A part
+// that cannot be had is left out: the page may hang, or the tool may be what failed.
 func (r *run) look(last bool) suite.Moment {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 8*time.Second)
 	defer cancel()

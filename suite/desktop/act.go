@@ -6,7 +6,7 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// What an agent does with elements.
+// The actions of an agent on elements.
 
 const confirmed = capabilities.EffectConfirmed
 

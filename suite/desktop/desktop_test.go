@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// rule is the named policy that the runs here permit the family by. What it
-// requires approval is asked about all the same, and granted ahead.
+// rule is the named policy that the runs here permit the family by. A tool that requires approval
+// is asked about all the same, and granted ahead.
 const rule = `@id("desktop-acceptance") permit (principal, action in Action::"family:desktop", resource);
 `
 

@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// What an agent does with mouse and keyboard.
+// The actions of an agent by mouse and keyboard.
 
 // six is text in six languages' scripts, and a character beyond the first plane;
 // sixPlain is without that one.

@@ -93,7 +93,7 @@ func (s *server) of(req *http.Request) *page {
 
 func (s *server) address(p *page) string { return fmt.Sprintf("%s/page/%d", s.url, p.n) }
 
-// document serves the page. What it notes are events as they reach the window.
+// document serves the page. Its notes are events as they reach the window.
 func (s *server) document(w http.ResponseWriter, req *http.Request) {
 	p := s.of(req)
 	if p == nil {

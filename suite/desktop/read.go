@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// What an agent reads: windows, trees, and what selectors find.
+// An agent's reading: windows, trees, and what selectors find.
 
 var someForm = file("form.html")
 

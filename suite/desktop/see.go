@@ -10,7 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// What an agent sees: images, and the frames that bind places in them.
+// An agent's seeing: images, and the frames that bind places in them.
 
 // twoSquares shows a magenta square of 80 by 60 at 40, 60 and a lime one at
 // 300, 200 of the window.

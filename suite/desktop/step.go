@@ -182,7 +182,7 @@ func find(name string, c color.RGBA) step {
 			if area, n = patch(suite.Picture(r), c); n >= 20 {
 				return ""
 			}
-			// What a browser has laid out may not be on the screen yet.
+			// A layout that a browser has made may not be on the screen yet.
 			wrong := fmt.Sprintf("the image shows no %s square (%v)", name, suite.Picture(r).Bounds())
 			call(r.Last().Tool, r.Last().Args)(r)
 			if id, ok := r.Last().Result["frame_id"].(string); ok {

@@ -33,8 +33,8 @@ type Options struct {
 	// Person uses the node's own mouse or keyboard once, as its person. Default:
 	// behaviours with a person are not run.
 	Person func(ctx context.Context) error
-	// Relayout changes the arrangement of the displays and gives what undoes it.
-	// Default: behaviours that need it are not run.
+	// Relayout changes the arrangement of the displays and returns what undoes it. Default:
+	// behaviours that need it are not run.
 	Relayout func(ctx context.Context) (undo func(), err error)
 	// Window asks the desktop itself where the content of the window of that title
 	// is, and whether it is shown. Default: the window's page is asked, which under

@@ -8,7 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/suite"
 )
 
-// What an agent waits for, and what it does with windows.
+// An agent's waiting, and what it does with windows.
 
 func await(args obj, status string) step {
 	return func(r *run) {

@@ -43,7 +43,7 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 	if d := b.key("a"); d != nil {
 		t.Errorf("the same key again answers %+v", d)
 	}
-	// What is looked at is answered elsewhere: nothing takes its place under the key.
+	// The question that is looked at is answered elsewhere: nothing takes its place under the key.
 	b.key("enter")
 	b.news([]view.Approval{question("a3", 3)}, nil, api.StopState{})
 	if d := b.key("a"); d != nil || b.open {

@@ -14,8 +14,8 @@ import (
 	view "github.com/handrail-dev/handrail/gateway/api"
 )
 
-// frame returns exactly height lines of at most width columns. What is selected and
-// how things stand is said in words and marks; colour says nothing.
+// frame returns exactly height lines of at most width columns. Words and marks say which line is
+// selected and how things stand; colour says nothing.
 func (b *board) frame(now time.Time, width, height int) []string {
 	width, height = max(width, 20), max(height, 6)
 	state := "RUNNING"

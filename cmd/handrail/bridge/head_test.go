@@ -50,7 +50,7 @@ func TestIsRPC(t *testing.T) {
 	}
 }
 
-// What is a message for encoding/json has the same ID and method here.
+// A message that encoding/json reads has the same ID and method here.
 func FuzzReadHead(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":7,"result":{"id":9}}`, `{"id":"\\\"","method":"a\\"}`, `{"a":[{"b":"]}"},1,true],"id":-1.5e3 }`, `{"id":{},"id":2}`, `{"id":[1,2] ,"x":""}`,

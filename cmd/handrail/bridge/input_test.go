@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What comes by a pipe is waited for without a thread; all else is left as it is.
+// Input from a pipe is waited for without a thread; all else is left as it is.
 func TestPolledInput(t *testing.T) {
 	var ends [2]int
 	if err := syscall.Pipe(ends[:]); err != nil {

@@ -13,8 +13,8 @@ import (
 	api "github.com/handrail-dev/handrail/gateway/client"
 )
 
-// What revisions with sessions need: opening one anew after the gateway forgot
-// it, the standing stream, and the end.
+// Revisions with sessions need three things: opening one anew after the gateway forgot it, the
+// standing stream, and the end.
 
 // renew opens a session the gateway has forgotten again, with the client's own
 // first messages, and tells the client that the tools may have changed.

@@ -74,8 +74,8 @@ func TestPutAndRemove(t *testing.T) {
 	}
 }
 
-// What a person added to the entry stays when it is written anew; what the other
-// transport needed goes.
+// A setting that a person added to the entry stays when it is written anew; those that the other
+// transport needed go.
 func TestPutKeepsWhatAPersonAdded(t *testing.T) {
 	text := []byte("{\n  \"mcpServers\": {\n    \"handrail\": {\n      \"command\": \"old\",\n      \"args\": [],\n      \"trust\": true // mine\n    },\n    \"z\": 1\n  }\n}\n")
 	got, err := Put(JSONC, text, jsonPath, http, notStdio)

@@ -37,10 +37,10 @@ func Read(name string) ([]byte, error) {
 	return data, err
 }
 
-// Edit replaces a file by what change makes of it, whole or not at all, also
-// across a crash, and keeps a copy of what was there beside it. A link is followed
-// and stays a link. It gives the copy's name, "" where there was nothing to keep or
-// to change. change may be called again if the file's owner rewrote it meanwhile.
+// Edit replaces a file by what change makes of it, whole or not at all, also across a crash, and
+// keeps a copy of what was there beside it. A link is followed and stays a link. It returns the
+// copy's name, "" where there was nothing to keep or to change. change may be called again if the
+// file's owner rewrote it meanwhile.
 func Edit(name string, o Options, change func(old []byte) ([]byte, error)) (backup string, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
