@@ -24,7 +24,7 @@ type network struct {
 	routed bool
 }
 
-// ownNetwork looks at this host as it is now. What cannot be found out is left out, and
+// ownNetwork looks at this host as it is now. An address that cannot be found out is left out, and
 // less is then known to be apart.
 func ownNetwork() network {
 	var n network

@@ -77,7 +77,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// What Linux says of its routers.
+// Linux lists its routers so.
 func TestRouters(t *testing.T) {
 	four := []byte("Iface\tDestination\tGateway \tFlags\neth0\t00000000\tFE00090A\t0003\t0\neth0\t0000090A\t00000000\t0001\t0\n\nx")
 	six := []byte("00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400\n" +

@@ -71,9 +71,8 @@ type Options struct {
 	// listens.
 	URL         string
 	PolicyFiles rules.Files // what becomes of the policy folder's files at the start
-	// Prepare is called once the data directory is this process's alone, before its
-	// policy folder is read. What it writes there no other gateway works with.
-	// Default: nothing.
+	// Prepare is called once the data directory is this process's alone, before its policy folder
+	// is read. No other gateway works with the secrets that it writes there. Default: nothing.
 	Prepare func(context.Context) error
 	// Catalog is what the registry begins with. Default: the embedded one.
 	Catalog *catalog.Catalog
@@ -173,8 +172,8 @@ func Open(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return g, nil
 }
 
-// openStore opens what lasts and needs no catalog: keys, store, ledger. It gives the
-// gateway's own key and that of outcomes.
+// openStore opens what lasts and needs no catalog: keys, store, ledger. It returns the gateway's
+// own key and that of outcomes.
 func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal []byte, err error) {
 	root, _, err := pairing.LoadOrCreateKey(g.path("site.key"))
 	if err != nil {
@@ -321,7 +320,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}}); err != nil {
 		return err
 	}
-	// What records outlives what acts: surfaces, pipeline and nodes end first.
+	// The rooms that record outlive those that act: surfaces, pipeline and nodes end first.
 	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopInner()
 	base, baseCtx := errgroup.WithContext(inner)

@@ -36,7 +36,7 @@ func open(t *testing.T, o Options) *Gateway {
 	return g
 }
 
-// What a paste says of HTTPS can be called from another device.
+// The HTTPS address of a paste can be called from another device.
 func TestDoorOfAPaste(t *testing.T) {
 	every, one := &net.TCPAddr{IP: net.IPv6unspecified, Port: 7480}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7480}
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func write(t *testing.T, o Options, name string, data []byte) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// What cannot be trusted is refused before anything listens, and the refusal says
+// A certificate that cannot be trusted is refused before anything listens, and the refusal says
 // which file it is.
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {

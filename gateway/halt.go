@@ -54,8 +54,8 @@ func (g *Gateway) Stop(ctx context.Context, by capabilities.PrincipalID, reason 
 	return h, err
 }
 
-// Resume lets calls run again, also at the nodes that nobody stopped at the device.
-// What was granted before stays revoked.
+// Resume lets calls run again, also at the nodes that nobody stopped at the device. The grants of
+// before stay revoked.
 func (g *Gateway) Resume(ctx context.Context, by capabilities.PrincipalID, reason string) (rest.Halted, error) {
 	state, err := g.Switch.Set(ctx, stop.Turn{By: by, Reason: reason, Effect: func(epoch uint64) { go g.Nodes.TellStop(epoch, false) }})
 	if err != nil {

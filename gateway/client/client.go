@@ -153,7 +153,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// Open sends in and gives the body of a successful answer; the caller closes it.
+// Open sends in and returns the body of a successful answer; the caller closes it.
 func (c *Client) Open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {

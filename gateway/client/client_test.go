@@ -97,7 +97,7 @@ func printed(t *testing.T, run func()) string {
 	return string(<-done)
 }
 
-// What the methods give is what the gateway says, all the way.
+// The methods return what the gateway says, all the way.
 func TestAgainstARealGateway(t *testing.T) {
 	s := site.Start(t, site.Options{})
 	n := s.AddNode("desk", site.NewHandler())

@@ -38,9 +38,9 @@ func (c *Client) Answer(ctx context.Context, id string, a Answer) (api.Approval,
 	return do[api.Approval](ctx, c, http.MethodPost, Path("approvals", id), a.body(nil))
 }
 
-// AnswerTogether returns one answer to several questions of one caller in one lane, none of
-// which is asked about at each call if it allows. It gives those that it answered, and the
-// first reason why another was not.
+// AnswerTogether returns one answer to several questions of one caller in one lane, none of which
+// is asked about at each call if it allows. It returns those that it answered, and the first reason
+// why another was not.
 func (c *Client) AnswerTogether(ctx context.Context, ids []string, a Answer) ([]api.Approval, error) {
 	said, err := do[struct {
 		Approvals []api.Approval `json:"approvals"`
@@ -147,8 +147,8 @@ func (c *Client) Stopped(ctx context.Context) (StopState, error) {
 	return get[StopState](ctx, c, Path("stop"))
 }
 
-// Stop stops everything until Resume. It is in effect also when it gives an error
-// of the gateway, which then says that it could not be made durable.
+// Stop stops everything until Resume. It is in effect also when it returns an error of the gateway,
+// which then says that it could not be made durable.
 func (c *Client) Stop(ctx context.Context, reason string) (Halted, error) {
 	return do[Halted](ctx, c, http.MethodPost, Path("stop"), reasonBody{reason})
 }

@@ -43,9 +43,9 @@ const (
 	ViaOwner Via = "owner"
 )
 
-// Answer settles what waits. The first answer counts: any later one is recorded
-// and gives CodeConflict. CodeForbidden for a kind that the tool may not be granted
-// and for who may not answer.
+// Answer settles what waits. The first answer counts: any later one is recorded and returns
+// CodeConflict. CodeForbidden for a kind that the tool may not be granted and for who may not
+// answer.
 func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, error) {
 	if len(a.Reason) > 500 {
 		return Approval{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most 500 bytes")

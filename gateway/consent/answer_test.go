@@ -253,8 +253,8 @@ func TestHandsOn(t *testing.T) {
 	}
 }
 
-// One call that was allowed once is hands while it runs and a moment longer: it can
-// type a whole command. What only looks is none.
+// One call that was allowed once is hands while it runs and a moment longer: it can type a whole
+// command. A tool that only looks is none.
 func TestOneCallIsHandsToo(t *testing.T) {
 	r := fresh(t, time.Minute)
 	hands := func() string { return fmt.Sprint(r.HandsOn()) }
@@ -402,7 +402,7 @@ func TestWhoMayAnswer(t *testing.T) {
 	}
 }
 
-// What is shown can neither hide nor disguise anything.
+// Text that is shown can neither hide nor disguise anything.
 func TestWhatIsShown(t *testing.T) {
 	r := fresh(t, time.Millisecond)
 	a := ask()

@@ -169,7 +169,7 @@ type approval struct {
 	// no is why it was not allowed; valid once done is closed.
 	no *capabilities.Error
 
-	// What only those who may answer are told. It goes with the question.
+	// The facts that only those who may answer are told. It goes with the question.
 	raw     []byte // the canonical arguments; nil: too long to be kept
 	purpose string
 	where   *Where

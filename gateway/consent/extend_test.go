@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
-// Who reads slowly gets more time, within bounds, and never a yes by it.
+// A person who reads slowly gets more time, within bounds, and never a yes by it.
 func TestMoreTimeForAQuestion(t *testing.T) {
 	r := fresh(t, time.Minute)
 	got := r.await(ask())

@@ -10,9 +10,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Scope narrows a lease beyond its tools, node and lane. What is empty does not
-// narrow. A call whose arguments do not say what it reaches is not covered by a
-// scope that wants to know.
+// Scope narrows a lease beyond its tools, node and lane. An empty field does not narrow. A call
+// whose arguments do not say what it reaches is not covered by a scope that wants to know.
 type Scope struct {
 	// Domains are hosts, in punycode; *.example.com is that domain and all below it.
 	Domains []string `json:"domains,omitempty"`
@@ -45,7 +44,7 @@ const (
 	maxScopeText = 512
 )
 
-// check says what is wrong with a scope, and gives its canonical form.
+// check says what is wrong with a scope, and returns its canonical form.
 func (s Scope) check() (Scope, error) {
 	for name, list := range map[string][]string{"domains": s.Domains, "apps": s.Apps, "paths": s.Paths} {
 		if len(list) > maxScope {

@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
-// What a person decides about is told whole and safe to look at: what is typed, which key,
-// where the pointer goes; a password by its name alone.
+// A person who decides is told all of a call, safe to look at: what is typed, which key, where the
+// pointer goes; a password by its name alone.
 func TestWhatIsTold(t *testing.T) {
 	for _, c := range []struct {
 		args, does string

@@ -9,7 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
-// Who asks for an origin of this machine or the house learns that it is closed and what
+// A caller who asks for an origin of this machine or the house learns that it is closed and what
 // opens it; nobody else is told so.
 func TestClosedOriginsSayWhatOpensThem(t *testing.T) {
 	nodes := nodestest.New("n1")

@@ -110,9 +110,9 @@ func (n *routed) seal(v *policy.Decision, g grant) (*policy.Sealed, *capabilitie
 	return sealed, nil
 }
 
-// reductions returns what an envelope leaves out of the declared keys, and what a person's
-// grant adds to it once. What only a grant adds is not there before: the first envelope
-// stays as it was, and names less (S1-38).
+// reductions returns what an envelope leaves out of the declared keys, and what a person's grant
+// adds to it once. Keys that only a grant adds are not there before: the first envelope stays as it
+// was, and names less (S1-38).
 func reductions(v *policy.Decision, g grant) (withheld []string, x *policy.Escalation) {
 	if len(v.Withheld)+len(v.Escalated) == 0 {
 		return nil, nil

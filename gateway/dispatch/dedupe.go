@@ -89,8 +89,8 @@ func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Executi
 	go func() {
 		defer done()
 		r := d.execute(ctx, v, x)
-		// First: who has the result finds nothing that runs, and nobody who repeats a call
-		// that never started joins its end. What did start is found by its record.
+		// First: who has the result finds nothing that runs, and nobody who repeats a call that
+		// never started joins its end. A call that did start is found by its record.
 		ended()
 		free()
 		x.End(r)

@@ -560,7 +560,7 @@ func TestNothingBeginsAtTheEnd(t *testing.T) {
 	}
 }
 
-// What dispatch would allow is visible.
+// A tool that dispatch would allow is visible.
 func TestVisibleFollowsNodesAndRules(t *testing.T) {
 	nodes := nodestest.New("n1")
 	h := newHouse(t, nodes, nil)

@@ -141,7 +141,7 @@ func TestRetryableIsTrue(t *testing.T) {
 	}
 }
 
-// What the ledger knows of a call is told when its result is no longer kept.
+// The ledger's knowledge of a call is told when its result is no longer kept.
 func TestTheLedgerTells(t *testing.T) {
 	nodes := nodestest.New("n1")
 	h := newHouse(t, nodes, nil)

@@ -30,8 +30,8 @@ func (h *holds) release() {
 	*h = nil
 }
 
-// permit is hop 6: it waits while a person keeps the node, asks a person where policy says
-// so, and takes the call's place on its node. What it takes is in held, also when it fails.
+// permit is hop 6: it waits while a person keeps the node, asks a person where policy says so, and
+// takes the call's place on its node. Everything that it takes is in held, also when it fails.
 // within is how long a step may wait for its answer; nil for a call that is none.
 func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execution, within func() time.Duration, held *holds) (*permitted, *capabilities.Error) {
 	w := &waiter{d: d, x: x}

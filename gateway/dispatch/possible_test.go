@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes/nodestest"
 )
 
-// What is remembered of policy holds as long as all that policy sees is the same, and
-// not a moment longer.
+// A remembered answer of policy holds as long as all that policy sees is the same, and not a moment
+// longer.
 func TestPossibleIsRememberedExactly(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1", "n2"), nil)
 	desc, _ := h.cat.Get(toolEvaluate)

@@ -159,7 +159,7 @@ func (d *Dispatcher) endIn(tx *store.Tx, c *openCall, from opencalls.State, last
 // or size.
 func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 	defer func() {
-		// What a hostile node sent must not end the gateway, nor leave the call open.
+		// Bytes that a hostile node sent must not end the gateway, nor leave the call open.
 		if p := recover(); p != nil {
 			r = c.failure(capabilities.Wrap(capabilities.CodeInternal, fmt.Errorf("panic: %v", p), ""))
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/route"
 )
 
-// Who may read the policy is told which rule it was; nobody else is, and nobody who is
-// the admin is told to ask one.
+// A caller who may read the policy is told which rule it was; nobody else is, and nobody who is the
+// admin is told to ask one.
 func TestWhoIsToldTheRule(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1"), nil)
 	h.rules(permitAll + `@id("no-evaluate") forbid(principal, action == Action::"tool.browser.evaluate", resource);`)

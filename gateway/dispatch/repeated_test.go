@@ -59,7 +59,7 @@ func TestARepetitionNamesItsCall(t *testing.T) {
 	h.wantKinds(r.Call, "request", "decision", "dispatch", "result")
 }
 
-// What a surface refuses is recorded and counted as what is refused here.
+// A call that a surface refuses is recorded and counted as one that is refused here.
 func TestARefusalOfTheSurface(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1"), nil)
 	no := capabilities.Errorf(capabilities.CodeInvalidRequest, "no batch")
@@ -78,7 +78,7 @@ func TestARefusalOfTheSurface(t *testing.T) {
 	h.wantKinds(r.Call)
 }
 
-// Who is over the rate for refusals leaves no packets, and is counted with its tools.
+// A principal that is over the rate for refusals leaves no packets, and is counted with its tools.
 func TestCallsThatAreTurnedAway(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1"), nil)
 	for range 2000 {

@@ -122,8 +122,8 @@ func (w *waiter) await(ctx context.Context, v *decided, kept *reserve.Reservatio
 	return e
 }
 
-// keepNode keeps the node of an exclusive call until handBack is called with how the call
-// ended. What it cannot record does not begin.
+// keepNode keeps the node of an exclusive call until handBack is called with how the call ended. A
+// take-over that it cannot record does not begin.
 func (d *Dispatcher) keepNode(ctx context.Context, o *order, x *execution.Execution) (handBack func(capabilities.Result), e *capabilities.Error) {
 	ended, ok := d.reserved.Keep(o.visit(x))
 	if !ok {

@@ -64,7 +64,7 @@ func newTaking(t *testing.T, tune func(*Options)) *taking {
 
 var person = Caller{Principal: "ann", Role: "operator", Lane: "live-ann"}
 
-// takeOver has a person keep a node, and gives what hands it back.
+// takeOver has a person keep a node, and returns what hands it back.
 func (k *taking) takeOver(who Caller, node string) (back func() capabilities.Result) {
 	k.t.Helper()
 	ctx, cancel := context.WithCancelCause(k.t.Context())

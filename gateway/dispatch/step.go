@@ -106,8 +106,8 @@ func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 	return &wire.StepOrder{Number: m.Number, Ticket: ticket}
 }
 
-// admit is hops 2 to 7 of a step, without 5. What a person answers, they answer within the
-// parent's time.
+// admit is hops 2 to 7 of a step, without 5. People answer questions about it within the parent's
+// time.
 func (s *steps) admit(ctx context.Context, t *trail, r Request, one *step) (*committed, *capabilities.Error) {
 	q, err := s.d.resolve(ctx, t, r) // hop 2
 	if err != nil {
@@ -311,8 +311,8 @@ func (s *steps) told(ends []stepEnd) {
 	}
 }
 
-// writeEnds makes durable what no commit has taken along. What cannot be written stays
-// open: the node's journal tells it when the store works again.
+// writeEnds makes durable what no commit has taken along. An end that cannot be written stays open:
+// the node's journal tells it when the store works again.
 func (s *steps) writeEnds() {
 	s.writing.Lock()
 	defer s.writing.Unlock()

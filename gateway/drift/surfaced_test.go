@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What is granted is never a signal, and what is not always is.
+// A granted key is never a signal, and one that is not always is.
 func TestCompareIsExact(t *testing.T) {
 	keys := []string{"data.read.screen", "network.egress.http", "privileged.secret.read", "privileged.input.inject"}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -20,9 +20,9 @@ type ArtifactStore interface {
 	Remove(ctx context.Context, by capabilities.PrincipalID, list []outcome.Kept) error
 }
 
-// Artifacts is who may have which artifact, for every surface. A principal has its
-// own, for as long as policy lets it use the tool that made them; operators have
-// everybody's. What a caller may not have does not exist for it.
+// Artifacts is who may have which artifact, for every surface. A principal has its own, for as long
+// as policy lets it use the tool that made them; operators have everybody's. An artifact that a
+// caller may not have does not exist for it.
 type Artifacts struct {
 	Store ArtifactStore
 	Tools Dispatcher

@@ -51,7 +51,7 @@ type connections struct {
 	tidy *time.Timer        // closes strangers who say nothing; nil while there is none
 }
 
-// connection is one of them. What it is may change with each request on it.
+// connection is one of them. Its class may change with each request on it.
 type connection struct {
 	net.Conn
 	of   *connections
@@ -99,7 +99,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// enterLocked puts conn into its room, and gives the one that has to leave for it.
+// enterLocked puts conn into its room, and returns the one that has to leave for it.
 func (c *connections) enterLocked(conn *connection, share int) (out *connection) {
 	r := conn.room
 	switch {
@@ -160,8 +160,8 @@ func (c *connections) longestSilentLocked(r room, holder any) *connection {
 	return busy
 }
 
-// closeSilent closes the strangers who have said nothing for too long. What is under
-// way has deadlines of its own.
+// closeSilent closes the strangers who have said nothing for too long. Requests under way have
+// deadlines of their own.
 func (c *connections) closeSilent() {
 	var out []*connection
 	c.mu.Lock()

@@ -139,7 +139,8 @@ func TestAFullRoomIsMadeByWhoeverHasMost(t *testing.T) {
 	}
 }
 
-// Who has spoken last stays; a token takes its holder out of the strangers' room for good.
+// The connection that has spoken last stays; a token takes its holder out of the strangers' room
+// for good.
 func TestATokenTakesAConnectionOutOfTheCrowd(t *testing.T) {
 	c := gather(t, time.Hour)
 	person, one := c.comes("127.0.0.1:1")
@@ -179,7 +180,7 @@ func TestATokenTakesAConnectionOutOfTheCrowd(t *testing.T) {
 	}
 }
 
-// What is under way goes last, for those who showed a token.
+// Connections with a request under way go last, for those who showed a token.
 func TestWhatIsUnderWayGoesLast(t *testing.T) {
 	c := gather(t, time.Hour)
 	bot := principal.Identity{Principal: "bot", Role: principal.RoleAgent}

@@ -119,7 +119,7 @@ func TestTokenNeededOnLoopbackToo(t *testing.T) {
 	}
 }
 
-// What a web page can make a browser send must not get in, token or not.
+// Requests that a web page can make a browser send must not get in, token or not.
 func TestForeignPagesAreRefused(t *testing.T) {
 	f := start(t)
 	token := f.Token("alice", principal.RoleAgent)
@@ -396,8 +396,8 @@ type dated struct {
 
 func (d *dated) SetWriteDeadline(at time.Time) error { d.deadline = at; return nil }
 
-// Who has shown no token cannot hold a connection by reading nothing; a caller's
-// answer may take as long as it takes, also on a connection that served a stranger.
+// A caller without a token cannot hold a connection by reading nothing; an answer to one with a
+// token may take as long as it takes, also on a connection that served a stranger.
 func TestStrangersReadInTime(t *testing.T) {
 	f := fronttest.Prepare(t)
 	var at time.Time

@@ -7,9 +7,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// What a surface offers and warns of follows from the keys that a call was granted,
-// by this function and no other (S1-25 … S1-33): a page is a projection of the
-// envelope and no policy engine of its own.
+// The controls and warnings of a surface follow from the keys that a call was granted, by this
+// function and no other (S1-25 … S1-33): a page is a projection of the envelope and no policy
+// engine of its own.
 
 // Mood is the state in which a surface shows a call (S1-32).
 type Mood string

@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// What rooms of the gateway hold, as it stands on the wire.
+// The values of the gateway's rooms, as they stand on the wire.
 
 // ViewEnvelope is the part of an envelope that surfaces show; nil for none.
 func ViewEnvelope(s *policy.Summary) *api.Envelope {

@@ -10,7 +10,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
-// What other people's programs read of a question and of a grant, byte for byte.
+// Other people's programs read these bytes of a question and of a grant.
 func TestConsentOnTheWire(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for _, c := range []struct {

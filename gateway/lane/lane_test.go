@@ -273,7 +273,7 @@ func TestALaneBeginsWithTheHomeLanesNodes(t *testing.T) {
 	}
 	l = lanes(t, o)
 	want("after a start", all)
-	// What becomes of the home lane is nothing to a lane that has begun.
+	// A change of the home lane is nothing to a lane that has begun.
 	if _, err := l.Detach(ctx, op, "alice", "n1"); err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ type Difference struct {
 	Text string              `json:"text"` // one plain sentence
 }
 
-// What can differ.
+// The kinds of difference.
 const (
 	DiffersLedger    = "gateway_ledger"     // the gateway's ledger does not verify
 	DiffersCutShort  = "node_log_cut_short" // the node's log lacks what the gateway has seen of it

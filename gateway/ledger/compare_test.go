@@ -211,7 +211,7 @@ func TestAnyChangeOfTheGatewaysLedgerIsFound(t *testing.T) {
 	}
 }
 
-// What is only too new for one side, or was lost on its way, is no difference.
+// An entry that is only too new for one side, or was lost on its way, is no difference.
 func TestWhatIsNoDifference(t *testing.T) {
 	out, log := bothSides(t, tale, nil, false)
 	late := log
@@ -239,7 +239,7 @@ func TestWhatIsNoDifference(t *testing.T) {
 	}
 }
 
-// What was sent and did not run is told by what the node has of it.
+// A call that was sent and did not run is told by what the node has of it.
 func TestWhatDidNotRun(t *testing.T) {
 	refused := told{id: "c", status: capabilities.StatusDenied, code: capabilities.CodeDeniedByNode, refused: true}
 	out, log := bothSides(t, []told{{id: "a", status: capabilities.StatusOK}, refused}, nil, false)

@@ -150,9 +150,9 @@ type prunedBody struct {
 	Packets uint64     `json:"packets"`
 }
 
-// Prune removes the sealed segments whose newest packet is older than before. A
-// segment's sum stays as proof of what stood there, and a packet says that it was
-// removed. It gives the number of packets removed.
+// Prune removes the sealed segments whose newest packet is older than before. A segment's sum stays
+// as proof of what stood there, and a packet says that it was removed. It returns the number of
+// packets removed.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) (uint64, error) {
 	var total uint64
 	for {

@@ -33,7 +33,7 @@ type fragment struct {
 	candidates []string // without "candidate:"; of all media, which are one bundle
 }
 
-// parseFragment reads one. What it does not know it leaves alone, as SDP asks.
+// parseFragment reads one. It leaves alone the lines that it does not know, as SDP asks.
 func parseFragment(text string) (fragment, error) {
 	var f fragment
 	if text == "" || len(text) > MaxFragment {

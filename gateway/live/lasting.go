@@ -102,8 +102,8 @@ func over(words string) error {
 	return &dispatch.Ended{By: packet.ByCaller, Err: capabilities.Errorf(capabilities.CodeCancelled, "%s", words)}
 }
 
-// word has a person's press count as their word: a grant like any other, for these tools
-// of theirs on that node, which is taken back when the function that it gives is called.
+// word has a person's press count as their word: a grant like any other, for these tools of theirs
+// on that node, which is taken back when the function that it returns is called.
 func (s *Sessions) word(ctx context.Context, caller dispatch.Caller, node capabilities.NodeID, lasts time.Duration, why string, tools ...capabilities.ToolID) (takeBack func(), err error) {
 	names := make([]string, len(tools))
 	for i, id := range tools {

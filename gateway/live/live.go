@@ -100,9 +100,9 @@ func tool(source string) (capabilities.ToolID, bool) {
 	return "", false
 }
 
-// Open begins a session: it has the call made and gives the answer to the offer.
-// waiting bounds how long the caller waits for that; life is the context that the
-// call lives in, and release is called once it ended. Errors are those of the call.
+// Open begins a session: it has the call made and returns the answer to the offer. waiting bounds
+// how long the caller waits for that; life is the context that the call lives in, and release is
+// called once it ended. Errors are those of the call.
 func (s *Sessions) Open(waiting, life context.Context, release func(), caller dispatch.Caller, node capabilities.NodeID, source, offer string) (View, string, error) {
 	id, ok := tool(source)
 	if !ok {

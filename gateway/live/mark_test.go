@@ -9,8 +9,8 @@ import (
 
 type noCalls struct{ Calls }
 
-// What a node says of places is taken as a whole or not at all, and told to whoever
-// watches it, nobody else.
+// A node's word about places is taken as a whole or not at all, and told to whoever watches it,
+// nobody else.
 func TestMarks(t *testing.T) {
 	s, err := New(Options{Calls: noCalls{}})
 	if err != nil {

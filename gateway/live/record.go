@@ -48,7 +48,7 @@ type Recording struct {
 	Principal capabilities.PrincipalID `json:"principal"`
 	Since     time.Time                `json:"since"`
 	Until     time.Time                `json:"until"` // at the latest
-	// Result is how it ended; nil while it runs. What was recorded is in its artifacts.
+	// Result is how it ended; nil while it runs. The frames so far are in its artifacts.
 	Result *capabilities.Result `json:"result,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/mcpclient"
 )
 
-// What is to be pasted parses, and holds the entry where the client looks for it.
+// An entry to be pasted parses, and stands where the client looks for it.
 func TestEntry(t *testing.T) {
 	for _, c := range mcpclient.All() {
 		entries := map[string][]mcpclient.Field{"stdio": c.Stdio("handrail", []string{"mcp", "--x", "a \"b\" & <c>"}, map[string]string{"HANDRAIL_TOKEN": "hrt_1"})}

@@ -90,8 +90,8 @@ func (r *Registry) Gauge(name, help string, read func() float64) {
 	r.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read), name)
 }
 
-// Process adds what Prometheus's client libraries say of the process and of Go's
-// runtime, under their names. What a system does not tell has no series.
+// Process adds what Prometheus's client libraries say of the process and of Go's runtime, under
+// their names. A figure that a system does not tell has no series.
 func (r *Registry) Process() {
 	r.add(collectors.NewGoCollector())
 	r.add(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -61,7 +61,7 @@ size_bytes_count{tool="x"} 5
 	}
 }
 
-// What operators' programs read the page with reads what was counted.
+// Operators' programs that read the page read the figures that were counted.
 func TestPrometheusReadsIt(t *testing.T) {
 	r := New()
 	total := r.Counter("calls_total", "Calls: \\ \n \"", "tool")

@@ -102,8 +102,8 @@ func (c *exchange) await(ctx context.Context, progress func(capabilities.Progres
 	}
 }
 
-// Ask asks a node's journal what became of calls, at most wire.MaxJournal. It
-// gives one state for each, in the order asked.
+// Ask asks a node's journal what became of calls, at most wire.MaxJournal. It returns one state for
+// each, in the order asked.
 func (n *Nodes) Ask(ctx context.Context, node capabilities.NodeID, calls []capabilities.CallID) ([]wire.JournalState, error) {
 	if len(calls) == 0 {
 		return nil, nil

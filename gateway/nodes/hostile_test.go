@@ -16,8 +16,8 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// Who has no certificate, or one of another site, or speaks another protocol,
-// does not get past the TLS handshake.
+// A caller that has no certificate, or one of another site, or speaks another protocol, does not
+// get past the TLS handshake.
 func TestStrangersStayOutside(t *testing.T) {
 	p := newPlane(t, nil)
 	key, err := pairing.NewKey()
@@ -392,7 +392,7 @@ func TestRevokeHoldsWhenItCanNotBeWritten(t *testing.T) {
 	if v, _ := p.View(f.id); v.State != pairing.StateRevoked {
 		t.Errorf("%+v", v)
 	}
-	// What the error advises is possible: revoked again, it is on disk; then it ended.
+	// The error's advice is possible: revoked again, it is on disk; then it ended.
 	broken = false
 	if _, err := p.Revoke(context.Background(), f.id, "admin", ""); err != nil {
 		t.Errorf("revoked again: %v", err)

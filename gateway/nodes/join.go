@@ -101,8 +101,8 @@ func (n *Nodes) awaitClose(conn *quic.Conn) {
 	}
 }
 
-// await registers the connection as the one that waits for a decision on the
-// node, and gives the record as it is now.
+// await registers the connection as the one that waits for a decision on the node, and returns the
+// record as it is now.
 func (n *Nodes) await(id capabilities.NodeID, conn *quic.Conn) (*record, *waiter) {
 	w := &waiter{conn: conn, decided: make(chan *record, 1)}
 	n.mu.Lock()

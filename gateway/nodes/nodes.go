@@ -54,8 +54,8 @@ type Options struct {
 	// OnStop is told what each node says of its own stop switch, with locks held:
 	// it must not block and call nothing of Nodes; default: nobody.
 	OnStop func(node capabilities.NodeID, epoch uint64, on bool)
-	// OnVerdict judges what the person at a node's device answered there, and gives why it
-	// does not count; default: nothing does.
+	// OnVerdict judges what the person at a node's device answered there, and returns why it does
+	// not count; default: nothing does.
 	OnVerdict func(capabilities.NodeID, wire.Verdict) error
 	// Heartbeat is how often nodes report; default 10 s. A node that is silent for
 	// three of them is disconnected.
@@ -182,8 +182,8 @@ func New(o Options) (*Nodes, error) {
 // GatewayID returns this gateway's ID.
 func (n *Nodes) GatewayID() pairing.GatewayID { return n.gateway }
 
-// Listen reads the roster and opens the UDP port. It gives the address, which
-// matters when the port was 0. Run calls it if nobody did.
+// Listen reads the roster and opens the UDP port. It returns the address, which matters when the
+// port was 0. Run calls it if nobody did.
 func (n *Nodes) Listen(ctx context.Context) (net.Addr, error) {
 	n.listenMu.Lock()
 	defer n.listenMu.Unlock()

@@ -79,7 +79,7 @@ func newPlane(t testing.TB, tune func(*Options)) *plane {
 	return &plane{n, t, addr, site}
 }
 
-// enrolled puts an approved node into the roster and gives its key.
+// enrolled puts an approved node into the roster and returns its key.
 func (p *plane) enrolled() (capabilities.NodeID, ed25519.PrivateKey) {
 	p.t.Helper()
 	key, err := pairing.NewKey()
@@ -166,7 +166,7 @@ func (p *plane) await(ok func() bool) {
 	}
 }
 
-// closedWith waits for the gateway to close the connection and gives its code.
+// closedWith waits for the gateway to close the connection and returns its code.
 func closedWith(t testing.TB, conn *quic.Conn) wire.CloseCode {
 	t.Helper()
 	select {

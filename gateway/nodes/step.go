@@ -96,7 +96,7 @@ func (c *conductor) take(ctx context.Context, m *wire.Step) error {
 	c.running.Go(func() {
 		defer func() { <-c.slots }()
 		if o := c.order(ctx, m); o != nil && ctx.Err() == nil {
-			// What cannot be written cannot be read on either: the loop finds out.
+			// A stream that cannot be written cannot be read on either: the loop finds out.
 			_ = c.write(o)
 		}
 	})

@@ -16,11 +16,11 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// An open call that no retry can ask for has no row of its own: its intent is in the
-// ledger already, and a row more in each of its two commits would be written to be
-// deleted. A start after a crash finds those calls by a mark: a packet of the
-// ledger, with rows of state open without a request ID for the calls that were open
-// there and went on. What came after that packet is read from the ledger.
+// An open call that no retry can ask for has no row of its own: its intent is in the ledger
+// already, and a row more in each of its two commits would be written to be deleted. A start after
+// a crash finds those calls by a mark: a packet of the ledger, with rows of state open without a
+// request ID for the calls that were open there and went on. Later packets are read from the
+// ledger.
 const markMigration = `
 CREATE TABLE calls_mark (
 	one BIGINT PRIMARY KEY CHECK (one = 1),
@@ -112,9 +112,9 @@ func (b *Book) mark(ctx context.Context) error {
 	return b.opts.Store.Write(ctx, b.MarkIn)
 }
 
-// MarkIn moves the mark to the snapshot of the mark before, as part of tx. What the same
-// group of the store wrote before is neither below the committed tip nor among the
-// open calls yet: it belongs to what comes after this snapshot.
+// MarkIn moves the mark to the snapshot of the mark before, as part of tx. Calls that the same
+// group of the store wrote before are neither below the committed tip nor open yet: they belong to
+// what comes after this snapshot.
 func (b *Book) MarkIn(tx *store.Tx) error {
 	tip, _ := b.opts.Ledger.Tip()
 	now, last := b.open.now(tip)

@@ -115,8 +115,8 @@ func (in *Incoming) Kept() Kept { return in.kept }
 // Received is how many bytes are here and checked. Safe from any goroutine.
 func (in *Incoming) Received() int64 { return in.received.Load() }
 
-// Begin takes the manifest and gives the chunk to go on with. A manifest of another
-// size than the answer named is refused.
+// Begin takes the manifest and returns the chunk to go on with. A manifest of another size than the
+// answer named is refused.
 func (in *Incoming) Begin(m artifact.Manifest) (from int, err error) {
 	if err := m.Check(); err != nil || m.ID != in.sum || m.Size != in.kept.Size {
 		return 0, capabilities.Wrap(capabilities.CodeArtifactUnavailable, errors.Join(err, artifact.ErrWhole), "The node offers another file than the one it named.")
@@ -229,8 +229,8 @@ func (in *Incoming) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Close ends it. What is not done is given up when abandon is set, and else left for
-// a later Receive.
+// Close ends it. A transfer that is not done is given up when abandon is set, and else left for a
+// later Receive.
 func (in *Incoming) Close(abandon bool) {
 	if in.file == nil {
 		return

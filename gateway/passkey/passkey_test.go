@@ -251,7 +251,7 @@ func TestSignInWithEveryKind(t *testing.T) {
 	}
 }
 
-// What a passkey said yes to is that question and that answer, in that session, once.
+// A passkey's yes is to that question and that answer, in that session, once.
 func TestApprovalIsBound(t *testing.T) {
 	b := start(t)
 	d, handle := b.register(algES256)
@@ -395,8 +395,8 @@ func (r keyring) Passkey(id string) (principal.User, principal.Passkey, string, 
 	return principal.User{Principal: "ann"}, principal.Passkey{ID: id, Place: "handrail.example", Key: key}, "u", nil
 }
 
-// What counts is an answer to the challenge that was asked, by a key that is known, whole
-// where it is signed; an error brings nothing with it.
+// An answer counts that is to the challenge that was asked, by a key that is known, whole where it
+// is signed; an error brings nothing with it.
 func FuzzAnswers(f *testing.F) {
 	at, err := At(home)
 	if err != nil {

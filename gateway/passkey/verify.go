@@ -11,10 +11,10 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// go-webauthn verifies answers (WebAuthn level 3, sections 7.1 and 7.2): discoverable
-// keys of the kinds below, the user verified, one origin, no frames. No maker's roots are
-// given to it, so an attestation proves nothing here. What the challenge is bound to is
-// checked here before: the library only hears that it is the expected one.
+// go-webauthn verifies answers (WebAuthn level 3, sections 7.1 and 7.2): discoverable keys of the
+// kinds below, the user verified, one origin, no frames. No maker's roots are given to it, so an
+// attestation proves nothing here. The binding of the challenge is checked here before: the library
+// only hears that it is the expected one.
 
 // kinds are the keys that authenticators may make, best first.
 var kinds = []protocol.CredentialParameter{

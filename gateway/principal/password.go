@@ -109,8 +109,8 @@ func (h *hasher) hash(ctx context.Context, p Password) (string, error) {
 	return k.String(), nil
 }
 
-// verify reports whether a password is the one that is kept. What cannot be read is
-// like a wrong one, and takes as long.
+// verify reports whether a password is the one that is kept. A password record that cannot be read
+// is like a wrong one, and takes as long.
 func (h *hasher) verify(ctx context.Context, text string, p Password) (bool, error) {
 	k, err := parseKept(text)
 	known := err == nil

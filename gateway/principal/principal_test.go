@@ -101,7 +101,7 @@ func TestTokenLife(t *testing.T) {
 		t.Errorf("an unknown token: %v", err)
 	}
 
-	// What is kept cannot be turned back into the token, nor is it told anywhere.
+	// The kept form cannot be turned back into the token, nor is the token told anywhere.
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

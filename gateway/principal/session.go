@@ -125,8 +125,8 @@ func (t *Tokens) dropCodesLocked(such func(login) bool) {
 	}
 }
 
-// Redeem opens the session of a one-time code and gives what its cookie holds. Every
-// failure is the same CodeUnauthenticated: a stranger learns nothing of codes.
+// Redeem opens the session of a one-time code and returns what its cookie holds. Every failure is
+// the same CodeUnauthenticated: a stranger learns nothing of codes.
 func (t *Tokens) Redeem(ctx context.Context, code string) (Token, Secret, error) {
 	refused := capabilities.Errorf(capabilities.CodeUnauthenticated, "the login link was used, is too old, or is not complete").
 		WithHint("Make a new one with 'handrail login', or ask whoever invited you for another.")
@@ -210,9 +210,9 @@ func (t *Tokens) Sessions(who capabilities.PrincipalID) []Token {
 	return list
 }
 
-// EndSessions ends the open sessions of a principal but the one named, and gives how
-// many: everybody their own, an admin anybody's. No one-time code lets them in any more that
-// was made before.
+// EndSessions ends the open sessions of a principal but the one named, and returns how many:
+// everybody their own, an admin anybody's. No one-time code lets them in any more that was made
+// before.
 func (t *Tokens) EndSessions(ctx context.Context, by Identity, who capabilities.PrincipalID, but string) (int, error) {
 	if by.Principal != who {
 		if err := by.Require(ActTokens); err != nil {

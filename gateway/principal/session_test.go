@@ -173,8 +173,8 @@ func TestViewer(t *testing.T) {
 	}
 }
 
-// What runs for a session, and a code that was made in it, ends with what opened it: who
-// listens is told of each session, and signing out everywhere leaves no code behind.
+// A stream that runs for a session, and a code that was made in it, ends with what opened it: a
+// listener is told of each session, and signing out everywhere leaves no code behind.
 func TestSessionsEndWithWhatOpenedThem(t *testing.T) {
 	set := tokens(t, principal.Options{Store: open(t, filepath.Join(t.TempDir(), "store.db"))})
 	rec, token, err := set.Create(t.Context(), principal.Site, principal.Spec{Principal: "ann", Role: principal.RoleAdmin})

@@ -104,8 +104,8 @@ func TestUserLife(t *testing.T) {
 	var _ slog.LogValuer = principal.Password{}
 }
 
-// Who may change how somebody signs in: an admin; everybody else for themselves, right
-// after signing in, and with no smaller role than theirs.
+// These may change how somebody signs in: an admin; everybody else for themselves, right after
+// signing in, and with no smaller role than theirs.
 func TestWhoChangesAPassword(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "store.db"))
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -109,8 +109,8 @@ func (b *Book) settle(ctx context.Context) {
 	}
 }
 
-// news queues a message about every question that is not in told for every browser, and
-// gives what has been told of what waits.
+// news queues a message about every question that is not in told for every browser, and returns
+// what has been told of what waits.
 func (b *Book) news(told map[string]bool, jobs chan<- job) map[string]bool {
 	waiting := b.opts.Waiting.Approvals()
 	now := make(map[string]bool, len(waiting))

@@ -48,8 +48,8 @@ func New(cat *catalog.Catalog, log *slog.Logger) *Registry {
 	return r
 }
 
-// Founded is the hash of the catalog that the registry began with, which nodes compare
-// with that of their own. What is registered later does not change it.
+// Founded is the hash of the catalog that the registry began with, which nodes compare with that of
+// their own. A later registration does not change it.
 func (r *Registry) Founded() [32]byte { return r.founded }
 
 // Now returns what is registered at this moment.

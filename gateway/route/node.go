@@ -27,8 +27,8 @@ type Node struct {
 	// Allow reports whether the admin's allowlist has the capability. nil allows
 	// nothing. AllowPatterns makes one.
 	Allow func(capabilities.CapabilityID) bool
-	// Readiness holds what the node advertised last, by capability. What is not in
-	// it is not advertised.
+	// Readiness holds what the node advertised last, by capability. A capability that is not in it
+	// is not advertised.
 	Readiness map[capabilities.CapabilityID]capabilities.Readiness
 	// Denied shuts the node out of every call by policy, whatever the tool is.
 	Denied bool

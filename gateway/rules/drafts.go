@@ -38,9 +38,8 @@ type Edit struct {
 	Remove []string        // names of files
 }
 
-// Stage makes a set of another one and keeps it under its hash, for Activate. It
-// loads, or nothing is kept and the error says where it does not. What it says counts
-// only once it is activated.
+// Stage makes a set of another one and keeps it under its hash, for Activate. It loads, or nothing
+// is kept and the error says where it does not. Its rules count only once it is activated.
 func (b *Book) Stage(ctx context.Context, e Edit) (*policy.Engine, error) {
 	base, err := b.Load(ctx, e.Base)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 const deny = `forbid (principal, action == Action::"tool.desktop.act", resource);`
 
-// What is staged decides nothing, survives a restart under its hash, and comes into
-// force by an activation like every other set; the folder has no part in it.
+// A staged set decides nothing, survives a restart under its hash, and comes into force by an
+// activation like every other set; the folder has no part in it.
 func TestStage(t *testing.T) {
 	f := newFixture(t)
 	b, ctx := f.open(rules.FilesStaged), t.Context()

@@ -170,9 +170,9 @@ func (v *Vault) Usable(p capabilities.PrincipalID, tool capabilities.ToolID) []R
 	return list
 }
 
-// Find returns the reference that a selector names among those the principal may use
-// with the tool: by ID, or by alias. What is not there and what is another's are one
-// answer (S0-39).
+// Find returns the reference that a selector names among those the principal may use with the tool:
+// by ID, or by alias. A reference that does not exist and one that is another's are one answer
+// (S0-39).
 func (v *Vault) Find(p capabilities.PrincipalID, tool capabilities.ToolID, id, alias string) (Reference, error) {
 	for _, r := range v.Usable(p, tool) {
 		if id != "" && r.ID == id || id == "" && alias != "" && r.Alias == alias {

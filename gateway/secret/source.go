@@ -16,9 +16,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-// The sources file, in the gateway's data directory, says where secrets are kept
-// that the gateway only reads. Who can write it decides what the gateway runs, so
-// there is no other way to name a program:
+// The sources file, in the gateway's data directory, says where secrets are kept that the gateway
+// only reads. Its writer decides what the gateway runs, so there is no other way to name a program:
 //
 //	{"version": 1, "secrets": {
 //	  "mail":   {"exec": ["pass", "show", "mail"]},
@@ -136,8 +135,8 @@ func readFile(path string) ([]byte, error) {
 	return value, err
 }
 
-// output runs a program, without a shell, and gives what it prints. What it says on
-// its standard error is dropped: it may hold anything.
+// output runs a program, without a shell, and returns what it prints. Its standard error is
+// dropped: it may hold anything.
 func output(ctx context.Context, argv []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, execLimit)
 	defer cancel()

@@ -101,7 +101,7 @@ func TestVault(t *testing.T) {
 	if err != nil || string(got.Reveal()) != "hunter33" {
 		t.Fatalf("%v", err)
 	}
-	// What is not the caller's and what is not there are one answer.
+	// A secret that is not the caller's and one that does not exist are one answer.
 	_, none := h.Find("agent", tool, "secnothing", "")
 	for _, find := range []func() (Reference, error){
 		func() (Reference, error) { return h.Find("bob", tool, ref.ID, "") },

@@ -6,6 +6,6 @@
 // with every turn, also past what a restored backup forgot, so that a node that
 // knows a later one can always be told.
 //
-// It must never import a surface (gateway/front), the dispatcher or the node plane:
-// it is what they ask. Who may turn it is theirs to check with gateway/principal.
+// It must never import a surface (gateway/front), the dispatcher or the node plane: it is what they
+// ask. The caller checks with gateway/principal who may turn it.
 package stop

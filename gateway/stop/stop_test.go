@@ -65,7 +65,8 @@ func TestSwitchIsDurable(t *testing.T) {
 	}
 }
 
-// What cannot be written down stops all the same, and does not release.
+// A stop that cannot be written down stops all the same, and a release that cannot does not
+// release.
 func TestSwitchWithoutADisk(t *testing.T) {
 	fails := false
 	broken := errors.New("no disk")

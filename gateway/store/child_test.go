@@ -25,7 +25,7 @@ func childMode() bool {
 	return true
 }
 
-// runChild runs a child on dir and gives what it saw.
+// runChild runs a child on dir and returns what it saw.
 func runChild(t *testing.T, name, dir string) map[string]string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -28,8 +28,8 @@ const (
 	reserveSlice = 512 << 10
 )
 
-// fill makes the ballast full size. What it holds does not compress, so that it
-// takes real blocks everywhere. Without room for all of it what was there stays.
+// fill makes the ballast full size. Its bytes do not compress, so that it takes real blocks
+// everywhere. Without room for all of it what was there stays.
 func (r *reserve) fill() error {
 	if r.size <= 0 {
 		return nil

@@ -67,8 +67,8 @@ func (t *Tx) note(err error) error {
 	return err
 }
 
-// Exec runs a statement and gives the number of rows it changed. Keep query
-// constant: each text stays prepared for the life of the store.
+// Exec runs a statement and returns the number of rows it changed. Keep query constant: each text
+// stays prepared for the life of the store.
 func (t *Tx) Exec(query string, args ...any) (int64, error) {
 	stmt, err := t.stmt(query)
 	if err != nil {

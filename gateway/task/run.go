@@ -169,7 +169,7 @@ func (r *runner) look(ctx context.Context, one *Task, roster <-chan struct{}) {
 		if ctx.Err() != nil && neverBegan(result.Code) {
 			return // the next process goes on with it, or settles what ran
 		}
-		// What stood between it and the question may pass; what a person allowed is tried
+		// The obstacle between it and the question may pass; a call that a person allowed is tried
 		// once.
 		r.conclude(context.WithoutCancel(ctx), one.ID, &result, anew && passes(result.Code))
 	})

@@ -93,9 +93,9 @@ func (h *house) task(state State) Task {
 	}
 }
 
-// What is stored of a kept call is what is so: it waits while it is asked about anew,
-// however often the gateway ends meanwhile, and runs from its commit on. What its node
-// did then is its end, whoever asks.
+// The store tells the truth of a kept call: it waits while it is asked about anew, however often
+// the gateway ends meanwhile, and runs from its commit on. Its node's act is its end then, whoever
+// asks.
 func TestAKeptCallIsWhatIsSoOfIt(t *testing.T) {
 	nodes := nodestest.New("n1")
 	lost := make(chan *wire.Ticket, 1)
@@ -183,8 +183,7 @@ func TestAKeptCallIsTriedOnce(t *testing.T) {
 	}
 }
 
-// What was dropped while people were asked about it does not run, and does not come
-// back.
+// A call that was dropped while people were asked about it does not run, and does not come back.
 func TestADroppedCallStaysDropped(t *testing.T) {
 	for name, answer := range map[string]error{
 		"a yes":   nil,

@@ -86,8 +86,7 @@ func run(t *testing.T, b *book, hooks []webhook.Hook) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// What is told is signed, and told again until it is taken; one receiver that
-// fails holds up no other.
+// A notice is signed, and sent again until it is taken; one receiver that fails holds up no other.
 func TestReceivers(t *testing.T) {
 	got := make(chan webhook.Message, 16)
 	var mu sync.Mutex

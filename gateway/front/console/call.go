@@ -227,8 +227,8 @@ type hop struct {
 	reached    bool
 }
 
-// hops tells where a call came through. What was not reached says so: a refusal ends
-// the list's truth, not the list.
+// hops tells where a call came through. A call that was not reached says so: a refusal ends the
+// list's truth, not the list.
 func (t told) hops() html {
 	timeOf := func(k *ledger.Packet) time.Time {
 		if k == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/front"
 )
 
-// What a passkey can confirm is read from its form in one function, which both the question
-// to the passkey and the request itself are made of.
+// The request that a passkey can confirm is read from its form in one function, which both the
+// question to the passkey and the request itself are made of.
 
 // request is what a form asks of the REST surface.
 type request struct {

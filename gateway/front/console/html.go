@@ -61,8 +61,8 @@ func open(b *strings.Builder, name string, a attrs) {
 	b.WriteByte('>')
 }
 
-// ownAddress reports whether an address stays within the console. What a browser
-// makes of a backslash or of a tab in an address is nobody's guess here.
+// ownAddress reports whether an address stays within the console. Nobody guesses here how a browser
+// reads a backslash or a tab in an address.
 func ownAddress(s string) bool {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == '\\' || r < ' ' }) {
 		return false

@@ -152,8 +152,8 @@ func (c *Console) head(title string, modules ...string) html {
 		}))
 }
 
-// glance is what every page tells: whether everything is stopped, and how many
-// questions wait. What the visitor may not see is not told.
+// glance is what every page tells: whether everything is stopped, and how many questions wait.
+// Parts that the visitor may not see are not told.
 func (v *visit) glance() (stopped bool, waiting int) {
 	var state stopState
 	if v.get(api("stop"), &state) == nil {

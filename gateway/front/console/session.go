@@ -105,8 +105,8 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, session principa
 	http.Redirect(w, r, "/console/", http.StatusSeeOther)
 }
 
-// loginPassword takes a name and a password. What can be guessed is looked at only
-// while the sender's address has tries left, whatever came of those before.
+// loginPassword takes a name and a password. A secret that can be guessed is looked at only while
+// the sender's address has tries left, whatever came of those before.
 func (c *Console) loginPassword(w http.ResponseWriter, r *http.Request) {
 	if err := c.front.Attempt(r); err != nil {
 		c.showLogin(w, r, err)

@@ -33,7 +33,7 @@ func (f *Front) Artifacts() *front.Artifacts {
 	return &front.Artifacts{Store: shelf{kept, f}, Tools: f.Dispatcher}
 }
 
-// MustKeep keeps data as an artifact and gives its ID.
+// MustKeep keeps data as an artifact and returns its ID.
 func (f *Front) MustKeep(a *front.Artifacts, k outcome.Kept, data []byte) capabilities.ArtifactID {
 	f.t.Helper()
 	h := artifact.NewHasher()

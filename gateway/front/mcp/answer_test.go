@@ -55,7 +55,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// What goes out in pieces goes out at once: progress does not wait for the end.
+// An answer in pieces goes out at once: progress does not wait for the end.
 func TestAnswerIsNotHeldBack(t *testing.T) {
 	w := httptest.NewRecorder()
 	a := &answer{ResponseWriter: w}

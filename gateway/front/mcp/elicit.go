@@ -99,8 +99,8 @@ func (v *view) question(ctx context.Context, req *sdk.CallToolRequest, d *catalo
 	}
 }
 
-// questionText is the approval for a person, the risk first. What came from the
-// agent was made visible by gateway/consent.
+// questionText is the approval for a person, the risk first. Text that came from the agent was made
+// visible by gateway/consent.
 func questionText(a *consent.Approval) string {
 	var b strings.Builder
 	where := a.NodeLabel

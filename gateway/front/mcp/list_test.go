@@ -85,8 +85,8 @@ func TestListIsSmall(t *testing.T) {
 	}
 }
 
-// What a client understands of the annotations is what the descriptor says,
-// where the protocol gives it a meaning.
+// A client understands of the annotations what the descriptor says, where the protocol defines a
+// meaning.
 func TestAnnotationsMeanTheDescriptors(t *testing.T) {
 	f := start(t)
 	all := showAll(t, f)

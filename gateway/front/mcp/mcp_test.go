@@ -183,7 +183,7 @@ func TestErrors(t *testing.T) {
 		if !res.IsError || !strings.Contains(text(res), "/wrong") {
 			t.Errorf("violations are not told: %s", text(res))
 		}
-		// What exists but is hidden reaches the dispatcher, which refuses and records.
+		// A tool that exists but is hidden reaches the dispatcher, which refuses and records.
 		res = call(t, s, "test_hidden", nil)
 		if !res.IsError || !strings.Contains(text(res), "denied_by_policy") {
 			t.Errorf("hidden tool: %s", text(res))

@@ -14,10 +14,10 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-// The plain form of a result: what a model reads where the client does not use structured
-// content. The first line says how far the effect was verified, then facts follow, a line each,
-// and texts of several lines after them, as they are. What stands below "third-party:" is from
-// a page or a screen:
+// The plain form of a result: what a model reads where the client does not use structured content.
+// The first line says how far the effect was verified, then facts follow, a line each, and texts of
+// several lines after them, as they are. The lines below "third-party:" are from a page or a
+// screen:
 //
 //	confirmed: the document was opened
 //	third-party:

@@ -104,8 +104,8 @@ func New(o Options) (*Server, error) {
 	bind := auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		return viewOf(ctx).info, nil // admission has checked the token
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	// No JSONResponse in either: progress travels on the call's own stream. What has
-	// none becomes plain JSON by answer.
+	// No JSONResponse in either: progress travels on the call's own stream. A tool without one
+	// becomes plain JSON by answer.
 	s.stateful = bind(sdk.NewStreamableHTTPHandler(server, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             o.SessionTimeout,
 		Logger:                     log,

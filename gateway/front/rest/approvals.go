@@ -107,7 +107,7 @@ type failedAnswer struct {
 // maxTogether is how many questions one answer is for; an agent has no more open.
 const maxTogether = 8
 
-// answerSeveral returns one answer to the questions of one caller in one lane. What is asked
+// answerSeveral returns one answer to the questions of one caller in one lane. A tool that is asked
 // about at each call (S1-23) is answered by itself.
 func (s *Server) answerSeveral(c *visit, in severalBody) (severalView, error) {
 	if len(in.Approvals) == 0 || len(in.Approvals) > maxTogether || in.Answer != "allow" && in.Answer != "deny" {

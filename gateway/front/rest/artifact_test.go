@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// fetch sends one request for a file and gives the answer with its body.
+// fetch sends one request for a file and returns the answer with its body.
 func (a *api) fetch(token, method string, id capabilities.ArtifactID, header ...string) (*http.Response, []byte) {
 	a.t.Helper()
 	req, err := http.NewRequest(method, a.URL+"/v1/artifacts/"+string(id), nil)

@@ -53,7 +53,7 @@ func (s *Server) call(c *visit, in callBody) (capabilities.Result, error) {
 	ctx := c.r.Context()
 	connection := ctx
 	if in.RequestID != "" {
-		// Who can ask again for the result has not cancelled by losing the connection.
+		// A caller who can ask again for the result has not cancelled by losing the connection.
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, release := s.held.hold(ctx, c.who.TokenID, s.opts.Tokens.Valid)

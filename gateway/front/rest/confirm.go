@@ -53,9 +53,9 @@ func (s *Server) hasPasskey(c *visit, which passkey.Which) (has, copies bool) {
 	return err == nil, errors.Is(err, passkey.ErrCopies)
 }
 
-// mayAllow refuses who may be an agent with a person's mouse: an answer that widens
-// comes from elsewhere, or a passkey says that the person is there. It gives the way that
-// the answer to those questions counts by; of the owner's own word also by what they are known.
+// mayAllow refuses who may be an agent with a person's mouse: an answer that widens comes from
+// elsewhere, or a passkey says that the person is there. It returns the way that the answer to
+// those questions counts by; of the owner's own word also by what they are known.
 func (s *Server) mayAllow(c *visit, in answerBody, ids ...string) (via consent.Via, known string, err error) {
 	if asked, err := s.opts.Consent.Approval(ids[0]); err == nil && s.asksItself(c, asked) {
 		known, err := s.ownWord(c, in, ids)

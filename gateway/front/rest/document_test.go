@@ -81,7 +81,7 @@ func TestDocumentMatchesTheRoutes(t *testing.T) {
 		"POST /v1/users/{user}/link":    `{}`,
 		"PUT /v1/account/password":      `{"password":"four words in a row"}`, "POST /v1/approvals/{approval}/passkey": `{"answer":"allow"}`,
 	}
-	// What a session of the console may and a token may not, or what needs a browser.
+	// Routes that a session of the console may take and a token may not, or that need a browser.
 	refused := map[string]capabilities.Code{
 		"PUT /v1/account/password": capabilities.CodeForbidden, "POST /v1/account/passkey-options": capabilities.CodeInvalidRequest, "POST /v1/account/passkeys": capabilities.CodeInvalidRequest,
 		"POST /v1/approvals/{approval}/passkey": capabilities.CodeInvalidRequest, "POST /v1/confirmations": capabilities.CodeInvalidRequest, "POST /v1/confirmations/answers": capabilities.CodeInvalidRequest, "POST /v1/approvals": capabilities.CodeInvalidRequest, "GET /v1/approvals/{approval}/frame": capabilities.CodeForbidden,

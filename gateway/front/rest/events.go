@@ -157,12 +157,12 @@ func (s *Server) presences(known map[capabilities.NodeID]presence) []presence {
 	return changed
 }
 
-// appendMarks appends what was not told yet, and gives what is told now: which version of
-// each session's.
+// appendMarks appends what was not told yet, and returns what is told now: which version of each
+// session's.
 func appendMarks(buf *bytes.Buffer, all []live.Marks, told map[string]uint64) map[string]uint64 {
 	now := make(map[string]uint64, len(all))
 	for _, m := range all {
-		// Who was told nothing need not hear that there is none.
+		// A listener that was told nothing need not hear that there is none.
 		if now[m.Session] = m.Version; told[m.Session] != m.Version && (told[m.Session] > 0 || len(m.Marks) > 0) {
 			appendEvent(buf, "", "mark", m)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/handrail-dev/handrail/gateway/passkey"
 )
 
-// What a person asks of a device of theirs needs nobody else's word if they are there
-// (consent.ViaOwner): signed in to the console a short while ago, or with a passkey, and not
-// where an agent may have its hands. What they do in the console is the word itself; what
-// they asked with a token, such as on the command line, they answer in the console.
+// A person's question about a device of theirs needs nobody else's word if they are there
+// (consent.ViaOwner): signed in to the console a short while ago, or with a passkey, and not where
+// an agent may have its hands. Their act in the console is the word itself; a call that they asked
+// for with a token, such as on the command line, they answer in the console.
 
 // asksItself reports whether the visitor asked that question, as a person, of a device of theirs.
 func (s *Server) asksItself(c *visit, a consent.Approval) bool {

@@ -123,7 +123,7 @@ func circle(m *image.RGBA, at image.Point) {
 	}
 }
 
-// line joins two places. What lies outside is left out.
+// line joins two places. The part outside is left out.
 func line(m *image.RGBA, from, to image.Point) {
 	d := to.Sub(from)
 	n := max(abs(d.X), abs(d.Y))

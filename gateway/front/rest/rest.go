@@ -259,7 +259,7 @@ func (s *Server) serve(e *endpoint) http.Handler {
 	})
 }
 
-// left reports whether err is no more than that the client went away meanwhile. What
+// left reports whether err is no more than that the client went away meanwhile. A request that
 // failed of itself is a failure, wherever the client is.
 func left(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)

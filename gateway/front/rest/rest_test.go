@@ -184,7 +184,7 @@ func TestCalls(t *testing.T) {
 	if last.Principal != "alice" || last.Role != "agent" || last.Lane != "alice" || last.Surface != "rest" || last.RequestID != "r1" || string(last.Args) != `{"text":"x"}` {
 		t.Errorf("request %+v", last)
 	}
-	// What the pipeline answers is 200, also when it says no.
+	// The pipeline's answer is 200, also when it says no.
 	for body, code := range map[string]string{
 		`{"tool":"test.hidden"}`:                         "denied_by_policy",
 		`{"tool":"no.such"}`:                             "unknown_tool",
@@ -394,7 +394,7 @@ func TestLedger(t *testing.T) {
 	for _, query := range []string{"limit=x", "limit=5000", "after=-1", "after=1.5", "kinds=tool.", "limit=1&x=2"} {
 		a.fails(a.operator, "GET", "/v1/ledger/packets?"+query, "", capabilities.CodeInvalidRequest)
 	}
-	// What is exported verifies offline, byte for byte.
+	// An export verifies offline, byte for byte.
 	export := a.ok(a.admin, "GET", "/v1/ledger/export", "", nil)
 	if _, err := ledger.Verify(strings.NewReader(export), ledger.Pins{}); err != nil {
 		t.Errorf("the export does not verify: %v", err)

@@ -182,8 +182,8 @@ func TestPendingCallsEndWithTheirQuestion(t *testing.T) {
 	}
 }
 
-// What somebody ended on purpose is told from what failed; a packet that does not say who
-// did, as those of before that was recorded, means what it meant.
+// A call that somebody ended on purpose is told from one that failed; a packet that does not say
+// who did, as those of before that was recorded, means what it meant.
 func TestEndedOnPurposeIsNoFailure(t *testing.T) {
 	a := start(t)
 	for name, end := range map[string]string{

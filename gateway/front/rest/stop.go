@@ -19,8 +19,8 @@ type Halted struct {
 // Brake is the site's stop switch; the gateway implements it.
 type Brake interface {
 	State() stop.State
-	// Stop ends everything until Resume. It is in effect also when it gives an error,
-	// which says that it could not be made durable.
+	// Stop ends everything until Resume. It is in effect also when it returns an error, which says
+	// that it could not be made durable.
 	Stop(ctx context.Context, by capabilities.PrincipalID, reason string) (Halted, error)
 	Resume(ctx context.Context, by capabilities.PrincipalID, reason string) (Halted, error)
 }

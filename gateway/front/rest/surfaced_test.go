@@ -57,7 +57,7 @@ func nodeLogs(r io.Reader) (ledger.NodeLog, chain.Key, error) {
 
 func fingerprint() string { return pairing.Fingerprint(logKey[:]) }
 
-// What a page may offer is no signal; what it may not is recorded, once.
+// A control that a page may offer is no signal; one that it may not is recorded, once.
 func TestSurfacedIsHeldAgainstTheTable(t *testing.T) {
 	a := start(t)
 	viewer := a.Token("vic", principal.RoleViewer)

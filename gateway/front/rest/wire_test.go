@@ -26,7 +26,7 @@ func wantJSON(t *testing.T, v any, want string) {
 	}
 }
 
-// What other people's programs read of a node, byte for byte.
+// Other people's programs read these bytes of a node.
 func TestNodeOnTheWire(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	wantJSON(t, viewNode(nodes.View{

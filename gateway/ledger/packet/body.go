@@ -50,7 +50,7 @@ type Decision struct {
 	Envelope     json.RawMessage       `json:"envelope,omitempty"`      // canonical
 	Routing      *capabilities.Routing `json:"routing,omitempty"`
 	Degraded     string                `json:"isolation_degraded,omitempty"`
-	// What policy looked at beside the envelope, for replays.
+	// The facts that policy looked at beside the envelope, for replays.
 	Given    capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Labels   []string                    `json:"labels,omitempty"`
 	Role     string                      `json:"role,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// What old ledgers hold is what is written today, byte for byte: these bytes are hashed.
+// The bytes of old ledgers are those that are written today: these bytes are hashed.
 func TestBodiesStayTheSame(t *testing.T) {
 	for _, c := range []struct {
 		body Body
@@ -65,7 +65,7 @@ func TestBodiesStayTheSame(t *testing.T) {
 	}
 }
 
-// What is written by hand is what the tags say, in canonical form, and is read back as it
+// A body that is written by hand is what the tags say, in canonical form, and is read back as it
 // was.
 func TestBodiesAreCanonical(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

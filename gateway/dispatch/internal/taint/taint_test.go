@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// What was read taints the lane and the reader, in whatever lane, from the commit on, also
-// for the next process, until nobody read anything for long.
+// Untrusted content taints the lane and the reader, in whatever lane, from the commit on, also for
+// the next process, until nobody read anything for long.
 func TestReadingTaints(t *testing.T) {
 	s := opened(t)
 	b, now := New(), time.Now()
@@ -60,8 +60,8 @@ func TestReadingTaints(t *testing.T) {
 	}
 }
 
-// Who goes on reading stays tainted for a month from the last day on which they read, also
-// for the next process; in between a read costs no write.
+// A principal that goes on reading stays tainted for a month from the last day on which it read,
+// also for the next process; in between a read costs no write.
 func TestReadingAgainTaintsLonger(t *testing.T) {
 	s, b, began := opened(t), New(), time.Now()
 	read := func(at time.Time) {
