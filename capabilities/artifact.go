@@ -65,8 +65,8 @@ type ArtifactWriter interface {
 	// Write takes more bytes. CodeResultTooLarge beyond the limit, CodeArtifactSpace
 	// where the node has no room; the writer then takes nothing more.
 	io.Writer
-	// Commit ends it and gives what Output.Artifacts names. Without Commit there is no
-	// artifact: what a handler abandons is never whole.
+	// Commit ends it and returns what Output.Artifacts names. Without Commit there is no artifact:
+	// what a handler abandons is never whole.
 	Commit() (Artifact, error)
 	// Abort forgets it; after Commit it does nothing. Idempotent.
 	Abort()
@@ -88,8 +88,8 @@ type ArtifactSpool interface {
 //	if err != nil { return capabilities.Output{}, err }
 //	return capabilities.Output{Result: …, Artifacts: []capabilities.Artifact{kept}}, nil
 //
-// What is committed and not named in the output is dropped, and so is everything if
-// the call fails. CodeNotSupported where the call has no spool.
+// An artifact that is committed and not named in the output is dropped, and so is everything if the
+// call fails. CodeNotSupported where the call has no spool.
 func (i Invocation) CreateArtifact(spec ArtifactSpec) (ArtifactWriter, error) {
 	if i.Spool == nil {
 		return nil, Errorf(CodeNotSupported, "this node keeps no artifacts")

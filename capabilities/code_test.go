@@ -26,7 +26,7 @@ func TestStatusOfCodes(t *testing.T) {
 	}
 }
 
-// What a call waits for is a value on its way, and on the wire what it always was.
+// The reason for which a call waits is a value on its way, and on the wire what it always was.
 func TestPending(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for want, p := range map[string]Pending{

@@ -114,8 +114,8 @@ type Invocation struct {
 	// Args is the canonical JSON object, valid against the descriptor's input
 	// schema, without routing fields.
 	Args json.RawMessage
-	// Grants are the effective capability keys of the envelope, such as
-	// "network.browser.session". What happens beyond them is drift.
+	// Grants are the effective capability keys of the envelope, such as "network.browser.session".
+	// Anything beyond them is drift.
 	Grants []string
 	// Secret is what was delivered for this call alone, sealed to this node; zero for
 	// calls that deliver none. Args then does not hold the field it is for.
@@ -250,8 +250,8 @@ type Shower interface {
 	Shows(lane LaneID, p Place) bool
 }
 
-// CallWatcher is a Handler that is told of the calls that its node carries out. What
-// it is told is what the ledger may have, and it must not block.
+// CallWatcher is a Handler that is told of the calls that its node carries out. Its text is what
+// the ledger may have, and it must not block.
 type CallWatcher interface {
 	// CallBegan tells of a call that is about to run. args gives what its descriptor
 	// lets out of its arguments (Evidence); to be called before CallBegan returns, or

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Spoken is a duration as people say it, in whole seconds: "5 min", "1 h 30 min", "45 s".
-// What is longer than two days is told in days and hours.
+// Spoken is a duration as people say it, in whole seconds: "5 min", "1 h 30 min", "45 s". A time of
+// more than two days is told in days and hours.
 func Spoken(d time.Duration) string {
 	if d = d.Round(time.Second); d <= 0 {
 		return "0 s"

@@ -81,7 +81,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// What holds of every text.
+// textHolds checks the rules of every text.
 func textHolds(t interface {
 	Errorf(string, ...any)
 }, s string, most int) {

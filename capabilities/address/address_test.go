@@ -115,7 +115,7 @@ func TestClassify(t *testing.T) {
 		{"data:text/html,hello", None, "", "null", 0},
 		{"data:," + strings.Repeat("x", maxURL+1), None, "", "null", 0},
 
-		// What cannot be judged.
+		// These addresses cannot be judged.
 		{"", Other, "", "null", 0},
 		{"example.com", Other, "", "null", 0},
 		{"//example.com", Other, "", "null", 0},
@@ -167,8 +167,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What is said of a URL is true of its own origin: it classifies to itself, Go's
-// parser agrees on the host, and a literal address is judged as that address.
+// The class of a URL is true of its own origin: it classifies to itself, Go's parser agrees on the
+// host, and a literal address is judged as that address.
 func FuzzClassify(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/", "http://0x7f.1", "http://[::ffff:127.0.0.1]:1/", "http:\\\\a@b", "about:blank", "data:,", "http://bücher.example",

@@ -40,8 +40,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Parse reads one strict JSON document and gives its canonical bytes. An error
-// is CodeInvalidRequest and names the JSON pointer of the trouble.
+// Parse reads one strict JSON document and returns its canonical bytes. An error is
+// CodeInvalidRequest and names the JSON pointer of the trouble.
 func Parse(data []byte, limits Limits) ([]byte, error) {
 	v, err := Decode(data, limits)
 	if err != nil {

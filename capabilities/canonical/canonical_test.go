@@ -265,7 +265,7 @@ func TestMeaningIsKept(t *testing.T) {
 	})
 }
 
-// What is written plainly is passed as it is, and nothing else is.
+// A value that is written plainly is passed as it is, and nothing else is.
 func TestPlain(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for text, want := range map[string]bool{

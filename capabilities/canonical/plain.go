@@ -62,7 +62,7 @@ func (p *glance) value(depth int) bool {
 	return p.number()
 }
 
-// text takes a string and gives what stands between its quotes.
+// text takes a string and returns what stands between its quotes.
 func (p *glance) text() ([]byte, bool) {
 	if !p.take('"') {
 		return nil, false

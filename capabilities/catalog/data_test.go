@@ -205,7 +205,7 @@ func TestWireNames(t *testing.T) {
 	}
 }
 
-// What a model reads is plain ASCII: nothing can hide in it.
+// The text that a model reads is plain ASCII: nothing can hide in it.
 func TestTextIsPlain(t *testing.T) {
 	ascii := regexp.MustCompile(`^[ -~]+$`)
 	for _, d := range embeddedCatalog(t).All() {
@@ -225,7 +225,7 @@ func TestTextIsPlain(t *testing.T) {
 	}
 }
 
-// What policy and the node's owner rely on.
+// Policy and the node's owner rely on these.
 func TestManifests(t *testing.T) {
 	keys := func(id capabilities.ToolID) []string { return mustGet(t, id).Manifest.Keys() }
 	for id, want := range map[capabilities.ToolID]string{

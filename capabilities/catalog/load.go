@@ -17,11 +17,11 @@ import (
 //go:embed data/*.json
 var data embed.FS
 
-// Load returns the embedded catalog with further families from the *.json files
-// at the root of each file system (fixtures, later the owner's own tools), each of
-// which is validated. A tool ID, capability or wire name that is taken is refused:
-// nothing shadows. What is embedded the tests of this package validate, not every
-// start of a program: that took a third of the time of a load.
+// Load returns the embedded catalog with further families from the *.json files at the root of each
+// file system (fixtures, later the owner's own tools), each of which is validated. A tool ID,
+// capability or wire name that is taken is refused: nothing shadows. The tests of this package
+// validate the embedded files, not every start of a program: that took a third of the time of a
+// load.
 func Load(overlays ...fs.FS) (*Catalog, error) {
 	own, err := fs.Sub(data, "data")
 	if err != nil {

@@ -48,8 +48,7 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-// What a call did stands in its phrase: how much was typed where it may be told, and the
-// application.
+// A call's phrase says what it did: how much was typed where it may be told, and the application.
 func TestSayWhatWasDone(t *testing.T) {
 	c, err := Embedded()
 	if err != nil {

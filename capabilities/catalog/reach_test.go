@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What dispatch once read off the names of arguments stands in the descriptors: every
-// recorded argument that names an address, an application or files is one that is reached.
+// The descriptors say what dispatch once read off the names of arguments: every recorded argument
+// that names an address, an application or files is one that is reached.
 func TestDescriptorsSayWhatTheyReach(t *testing.T) {
 	kinds := map[string]ReachKind{"url": ReachAddress, "app": ReachApp, "application": ReachApp, "path": ReachPath, "paths": ReachPath}
 	cat, err := Embedded()

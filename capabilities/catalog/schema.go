@@ -10,10 +10,10 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-// Arguments and results are validated by santhosh-tekuri/jsonschema (S4-11), which names
-// every violation with its path. What a schema of the catalog may be is less than the
-// standard's: a keyword that is not listed here, or a value without a bound, is a load
-// error, so that no caller can send or get without end.
+// Arguments and results are validated by santhosh-tekuri/jsonschema (S4-11), which names every
+// violation with its path. A schema of the catalog may be less than the standard's: a keyword that
+// is not listed here, or a value without a bound, is a load error, so that no caller can send or
+// get without end.
 
 // schema is one compiled schema.
 type schema struct {

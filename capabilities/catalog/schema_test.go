@@ -62,7 +62,7 @@ func TestVerdictsAgreeWithJSONSchemaGo(t *testing.T) {
 				t.Fatalf("%s: %s\n ours:   %v\n theirs: %v", p.name, text, bad, theirs)
 			}
 			if bad == nil {
-				// What is listed may say less, but never refuse: clients check by it.
+				// A listed schema may say less, but never refuse: clients check by it.
 				if err := p.listed.Validate(plain); err != nil {
 					t.Fatalf("%s: %s fits, but not what is listed: %v", p.name, text, err)
 				}

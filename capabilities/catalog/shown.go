@@ -8,10 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/canonical"
 )
 
-// What a surface lists of a schema. Every agent pays for the list in every turn,
-// so it holds what helps to write a call or to read an answer, and nothing that
-// only a machine checks: SplitArgs and ValidateResult enforce all of it anyway,
-// and name what was wrong.
+// The parts of a schema that a surface lists. Every agent pays for the list in every turn, so it
+// holds what helps to write a call or to read an answer, and nothing that only a machine checks:
+// SplitArgs and ValidateResult enforce all of it anyway, and name what was wrong.
 
 // shownInput is shown of a whole input schema. The routing timeout is the same
 // field in every tool; its bounds are told once, with the server's instructions.

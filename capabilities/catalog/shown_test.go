@@ -22,8 +22,8 @@ func resolve(t *testing.T, name string, text []byte) *jsonschema.Resolved {
 	return resolved
 }
 
-// What clients check answers against takes every failure, too; and examples pass
-// where a client checks arguments by the list.
+// The schema that clients check answers against takes every failure, too; and examples pass where a
+// client checks arguments by the list.
 func TestListedSchemasAreTrue(t *testing.T) {
 	failure := map[string]any{"error": map[string]any{"code": "stopped", "retryable": false, "details": []any{1.0}}}
 	for _, d := range embeddedCatalog(t).All() {

@@ -46,7 +46,7 @@ func TestSplitArgs(t *testing.T) {
 		if string(args.Canonical) != c.want || args.NodeID != c.node || args.Timeout != c.timeout || args.TimeoutGiven != c.given {
 			t.Errorf("%s %s gives %s %+v", c.tool, c.raw, args.Canonical, args)
 		}
-		// What a node gets validates there again, and is the same.
+		// The arguments that a node gets validate there again, and are the same.
 		again, bad, err := mustGet(t, c.tool).SplitArgs(args.Canonical)
 		if err != nil || bad != nil || string(again.Canonical) != c.want {
 			t.Errorf("%s: %s does not pass twice: %v %v", c.tool, args.Canonical, bad, err)
@@ -204,7 +204,7 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.tool, got, c.want)
 		}
 	}
-	// What people type is secret in every tool that takes it.
+	// Text that people type is secret in every tool that takes it.
 	for id, pointers := range map[capabilities.ToolID]string{
 		"tool.browser.type": "/text", "tool.browser.fill-form": "/value /fields/*/value", "tool.browser.press-key": "/key",
 		"tool.browser.handle-dialog": "/prompt_text", "tool.browser.evaluate": "/expression", "tool.browser.run-code": "/code",

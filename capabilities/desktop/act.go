@@ -22,9 +22,9 @@ import (
 //     front if it is covered; the pointer and the window that had the focus are put
 //     back where they were, and the result says that they moved.
 //
-// What was asked for is read back (a value, a state, a selection); where nothing
-// particular is expected, as of a click, the first sign of any effect counts. An
-// act whose goal holds already does nothing and says so.
+// The result that was asked for is read back (a value, a state, a selection); where nothing
+// particular is expected, as of a click, the first sign of any effect counts. An act whose goal
+// holds already does nothing and says so.
 
 // actArgs are the arguments of tyrum.desktop.act.
 type actArgs struct {
@@ -344,7 +344,7 @@ func (c *deed) try(ctx context.Context, goal func(e *platform.Element) string, f
 	}()
 	v, err := c.seen.await(ctx, goal, done)
 	if err == nil {
-		// What showed may be older than the order, which has to have gone out before the
+		// An effect that showed may be older than the order, which has to have gone out before the
 		// call ends: fn ends soon, whatever the application waits for.
 		select {
 		case <-over:

@@ -60,7 +60,7 @@ func (b *bench) add(parent, role, name string, at platform.Rect, options ...fake
 	}, append(options, fake.Under(parent))...)
 }
 
-// call makes a call and gives its output with the result as JSON reads it.
+// call makes a call and returns its output with the result as JSON reads it.
 func (b *bench) call(tool string, args any) (map[string]any, capabilities.Output, error) {
 	b.t.Helper()
 	return b.callWithin(30*time.Second, tool, args)
@@ -228,7 +228,7 @@ func TestOwnWindowsAreNotMatched(t *testing.T) {
 	b.refused(capabilities.CodeOwnWindow, "query", map[string]any{"selector": map[string]any{"kind": "ref", "ref": allow}})
 	b.refused(capabilities.CodeOwnWindow, "act", map[string]any{"target": map[string]any{"kind": "ref", "ref": own}, "action": kind("close")})
 	b.refused(capabilities.CodeWindowNotFound, "act", map[string]any{"target": `window:"Approve?"`, "action": kind("close")})
-	// What lies below one is not clicked through it.
+	// An element that lies below one is not clicked through it.
 	b.refused(capabilities.CodeOwnWindow, "act", map[string]any{"target": `name:Save`, "action": kind("middle_click")})
 }
 
@@ -295,7 +295,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("%v, %+v", m, out)
 	}
 	b.d.Fail("accessibility.settext", nil)
-	// What a protected field holds is never told or read.
+	// The contents of a protected field are never told or read.
 	_, out = b.act(`name:Password`, kind("set_value", "value", "hunter2"))
 	if b.d.TextOf(b.secret) != "hunter2" || out.Effect != capabilities.EffectUnverifiable {
 		t.Errorf("%+v", out)

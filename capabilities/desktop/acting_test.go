@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Where a call acts is told before it does, and that it does no more; of a call that acts
-// nowhere, or was refused, no place is told. What was typed is in none of it.
+// Where a call acts is told before it does, and that it does no more; of a call that acts nowhere,
+// or was refused, no place is told. The typed text is in none of it.
 func TestActing(t *testing.T) {
 	b := newBench(t)
 	var mu sync.Mutex

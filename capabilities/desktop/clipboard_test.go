@@ -95,7 +95,7 @@ func TestSecretIsDueBeforeItIsReadBack(t *testing.T) {
 	}
 }
 
-// What the person copied meanwhile stays; the secret is gone then, too.
+// A copy that the person made meanwhile stays; the secret is gone then, too.
 func TestThePersonsOwnCopyStays(t *testing.T) {
 	b := newTable(t, Options{})
 	_, err, cleared := b.deliver(`{"concealed":true,"clear_after_ms":1}`)

@@ -45,9 +45,9 @@ type controlResult struct {
 	End        string  `json:"end"`
 }
 
-// control keeps mouse and keyboard for its lane until the call ends. What another lane
-// does with them at the moment stops, and whatever it holds down comes up. The person
-// at the device goes before this one as before everybody.
+// control keeps mouse and keyboard for its lane until the call ends. Another lane's use of them
+// stops at once, and whatever it holds down comes up. The person at the device goes before this one
+// as before everybody.
 func (h *call) control(ctx context.Context) (capabilities.Output, error) {
 	var args controlArgs
 	if err := h.decode(&args); err != nil {
@@ -68,7 +68,7 @@ func (h *call) control(ctx context.Context) (capabilities.Output, error) {
 	defer giveBack()
 	defer h.dropHold(h.inv.Lane) // a button that was down when the console went away
 	h.letGoSoon(in)
-	// What was interrupted has let go once its turn is over.
+	// An interrupted call has let go once its turn is over.
 	select {
 	case <-h.hands.turn:
 		h.hands.giveBack()

@@ -11,7 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// control has a person take the desk over; back ends it, and gives how.
+// control has a person take the desk over; back ends it, and returns how.
 func (b *bench) control(lane capabilities.LaneID, args string) (word controlWord, back func() error) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -37,9 +37,9 @@ func (b *bench) as(lane capabilities.LaneID, tool, args string) (capabilities.Ou
 	return b.h.Handle(b.t.Context(), capabilities.Invocation{Capability: capabilities.CapabilityID("tyrum.desktop." + tool), Lane: lane, Args: []byte(args)})
 }
 
-// Who takes over has mouse and keyboard alone: what another lane types stops, what it holds comes
-// up, what it calls is refused if that lasts; and what was held by who took over comes up when
-// they hand back.
+// The person who takes over has mouse and keyboard alone: what another lane types stops, what it
+// holds comes up, what it calls is refused if that lasts; and what was held by whoever took over
+// comes up when they hand back.
 func TestTakenOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a desktop; run without -short")

@@ -87,7 +87,7 @@ func TestRealPixels(t *testing.T) {
 	}
 }
 
-// What is on a real desktop, and what changes there.
+// The windows of a real desktop, and what changes there.
 func TestRealSnapshot(t *testing.T) {
 	d := desk.StartX(t, desk.Options{})
 	f := d.Fixture(desk.GTK3, 1000)

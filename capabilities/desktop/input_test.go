@@ -77,7 +77,7 @@ func TestSeveralClicksAtOnce(t *testing.T) {
 	}
 }
 
-// What an action did is told as far as it was seen.
+// The effect of an action is told as far as it was seen.
 func TestMouseEffects(t *testing.T) {
 	b := newTable(t, Options{})
 	if _, out := b.full("mouse", `{"action": "move", "x": 5, "y": 6}`); out.Effect != capabilities.EffectConfirmed {

@@ -46,8 +46,8 @@ func (o *lateOpener) Open(ctx context.Context) (*platform.Desktop, error) {
 	return &other, nil
 }
 
-// What an application changes before it has the order is no end of the act: the
-// order is carried out, and what it did is looked at then.
+// A change that an application makes before it has the order is no end of the act: the order is
+// carried out, and its effect is looked at then.
 func TestOrderOutlivesEarlySigns(t *testing.T) {
 	b := newBench(t)
 	done := &atomic.Int32{}

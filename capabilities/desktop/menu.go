@@ -13,10 +13,10 @@ import (
 // toolkits.
 var menuRoles = []string{"menu", "menuitem", "menuitemcheckbox", "menuitemradio", "button", "togglebutton"}
 
-// menu takes the item at the end of a path of names, from the window's menu bar
-// (or a button that opens a menu) on. What the application tells of closed menus is
-// used without opening them; where it makes a menu's items only when it opens, it
-// is opened, and closed again if the path leads nowhere.
+// menu takes the item at the end of a path of names, from the window's menu bar (or a button that
+// opens a menu) on. Closed menus that the application tells of are used without opening them; where
+// it makes a menu's items only when it opens, it is opened, and closed again if the path leads
+// nowhere.
 func (c *deed) menu(ctx context.Context) error {
 	if c.d.Accessibility == nil {
 		return missing(c.d, platform.PartAccessibility)
@@ -281,7 +281,7 @@ func (s *scene) menuPlaces(root platform.Element, parent *platform.Element, firs
 	slices.SortStableFunc(below, func(a, b int) int {
 		return boolOrder(strings.HasPrefix(s.elements[b].Role, "menu")) - boolOrder(strings.HasPrefix(s.elements[a].Role, "menu"))
 	})
-	// What popped up may hold buttons for items.
+	// A menu that popped up may hold buttons for items.
 	if !first && len(below) == 0 && len(popped) == 0 {
 		for i := range s.elements {
 			if e := &s.elements[i]; (e.Role == "button" || e.Role == "togglebutton") && visible(e) && under >= 0 && i > under && i <= s.last[under] {

@@ -288,8 +288,8 @@ func (m *gesture) drag(ctx context.Context, in platform.Input, b platform.Button
 	if err != nil {
 		return err
 	}
-	// What is behind the application (a page's own process, say) tells nothing; it is as
-	// late as everybody is on this machine.
+	// A process behind the application (a page's own, say) tells nothing; it is as late as
+	// everybody is on this machine.
 	for range 3 {
 		began := time.Now()
 		if err := pause(ctx, stride); err != nil {

@@ -141,11 +141,11 @@ func (c *deed) pointerFor(ctx context.Context, b platform.Button, count int, goa
 	return c.pointerBack(ctx, home)
 }
 
-// pointerBack takes the pointer where it was, once the application has had the
-// click: window managers hold the pointer while they look at a press, and what is
-// let go after that is sent with the place where the pointer is by then. So it
-// goes one pixel first, which shows that it is free, and the application is asked
-// for the element once more. What was done is done, whether it can be put back or not.
+// pointerBack takes the pointer where it was, once the application has had the click: window
+// managers hold the pointer while they look at a press, and what is let go after that is sent with
+// the place where the pointer is by then. So it goes one pixel first, which shows that it is free,
+// and the application is asked for the element once more. A step that was carried out is done,
+// whether it can be put back or not.
 func (c *deed) pointerBack(ctx context.Context, home platform.Point) error {
 	if !c.moved || c.keep {
 		return nil

@@ -41,8 +41,8 @@ func (v *view) inReadingOrder() {
 	}
 }
 
-// read sorts elements into lines, from the top, and each from the left. What has no place
-// on the screen comes last, as it stood.
+// read sorts elements into lines, from the top, and each from the left. An element that has no
+// place on the screen comes last, as it stood.
 func (v *view) read(list []int) []int {
 	box := func(i int) platform.Rect { return v.elements[i].Bounds }
 	var placed, others []int

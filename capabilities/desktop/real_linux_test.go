@@ -52,7 +52,7 @@ func (a acting) told(n int, kind, widget, text string, on bool) {
 	})
 }
 
-// What opens and closes does so, once, and says so.
+// An element that opens and closes does so, once, and says so.
 func TestExpandAndCollapse(t *testing.T) {
 	t.Parallel()
 	a := startActing(t, desk.Options{})

@@ -14,9 +14,9 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// Each refusal, seen by breaking the thing that it reports: on a real X server, with
-// programs that stand in the way. What other tests of this package or the suite
-// break is not broken again here; TestEveryRefusalIsSeen holds that none is left out.
+// Each refusal, seen by breaking the thing that it reports: on a real X server, with programs that
+// stand in the way. A refusal that other tests of this package or the suite cause is not caused
+// again here; TestEveryRefusalIsSeen holds that none is left out.
 
 // python is the system's, which has GTK.
 const python = "/usr/bin/python3"
@@ -185,8 +185,8 @@ func (c timed) Err() error {
 	}
 }
 
-// What one conversation holds, what the owner does not let start, what is not
-// installed, and a session without AT-SPI or that is locked.
+// The refusals of a device that one conversation holds, of an owner, of a missing program, and of a
+// session that is without AT-SPI or locked.
 func TestWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	d := desk.StartX(t, desk.Options{NoWM: true})

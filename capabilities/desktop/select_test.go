@@ -122,8 +122,8 @@ func TestSelectorObjects(t *testing.T) {
 	}
 }
 
-// What a parser accepts it writes again so that it means the same; what it
-// refuses leaves nothing.
+// A selector that a parser accepts it writes again so that it means the same; one that it refuses
+// leaves nothing.
 func FuzzSelector(f *testing.F) {
 	for _, seed := range []string{
 		`window:"Text Editor" >> role:button && name:"Save"`, `role:checkbox && right-of:(name~:"Wrap" >> nth:2) nth:-1`, `!(state:checked || "x")`,

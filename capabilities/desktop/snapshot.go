@@ -163,8 +163,7 @@ func sameApp(app, want string) bool {
 	return strings.Contains(strings.ToLower(app), strings.ToLower(want))
 }
 
-// readElements reads the trees of the wanted windows in bulk and gives what was
-// asked of them.
+// readElements reads the trees of the wanted windows in bulk and returns what was asked of them.
 func (h *call) readElements(ctx context.Context, d *platform.Desktop, args snapshotArgs, windows, wanted []platform.Window, result *snapshotResult) error {
 	q := platform.TreeQuery{MaxElements: maxElements, Bounds: true, PerApp: perApp}
 	narrow := args.Window != "" || args.App != ""

@@ -13,8 +13,8 @@ import (
 
 const notesPID = 7
 
-// notes puts an application with a window on the table and gives the refs of its
-// window, its window element and a field.
+// notes puts an application with a window on the table and returns the refs of its window, its
+// window element and a field.
 func (b *table) notes() (window, element, field string) {
 	window = b.d.AddWindow(platform.Window{Title: "Notes", App: "Editor", PID: notesPID, Bounds: platform.Rect{X: 10, Y: 10, Width: 300, Height: 200}, Focused: true})
 	app := b.d.AddElement(platform.Element{Role: "application", Name: "Editor", App: "Editor", PID: notesPID, States: []string{"enabled", "visible"}})

@@ -263,9 +263,9 @@ func (c *deed) take(ctx context.Context, option platform.Element, combo bool, go
 	return err
 }
 
-// option finds an option by its name below a container, or, once it is open, in
-// what popped up in its application, and tells how many come before it; without
-// it, it gives the names of those there are.
+// option finds an option by its name below a container, or, once it is open, in what popped up in
+// its application, and tells how many come before it; without it, it returns the names of those
+// there are.
 func (c *deed) option(ctx context.Context, root platform.Element, name string, open bool) (*platform.Element, int, []string, error) {
 	names := []string{}
 	roots := []string{root.Ref}

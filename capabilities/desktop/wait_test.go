@@ -98,7 +98,7 @@ func TestWaitingInVain(t *testing.T) {
 	}
 }
 
-// What did not come in time is told as it is, or by what comes closest.
+// A condition that was not met in time is told as it is, or by what comes closest.
 func TestWaitingInVainTellsWhatIsThere(t *testing.T) {
 	b := newBench(t)
 	vain := func(args map[string]any) map[string]any {
@@ -148,7 +148,7 @@ func TestWaitingForRest(t *testing.T) {
 	if err != nil || m["status"] != "satisfied" || m["elapsed_ms"].(float64) < 100 {
 		t.Fatalf("%v, %v", m, err)
 	}
-	// What changed begins the rest anew; being painted with the same does not.
+	// A change begins the rest anew; being painted with the same does not.
 	d, err := b.h.desktop(t.Context())
 	if err != nil {
 		t.Fatal(err)

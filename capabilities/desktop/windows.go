@@ -76,9 +76,9 @@ func listed(all []platform.Window) []map[string]string {
 	return list
 }
 
-// mayTouch refuses a point whose topmost window is this program's own. It returns that
-// window, the zero one where there is none. What else there is stays untold: the list is
-// not shown to the caller.
+// mayTouch refuses a point whose topmost window is this program's own. It returns that window, the
+// zero one where there is none. The other elements stay untold: the list is not shown to the
+// caller.
 func mayTouch(ctx context.Context, d *platform.Desktop, p platform.Point) (platform.Window, error) {
 	if d.Windows == nil {
 		return platform.Window{}, nil
@@ -98,8 +98,8 @@ func mayTouch(ctx context.Context, d *platform.Desktop, p platform.Point) (platf
 	return platform.Window{}, nil
 }
 
-// mayType refuses while the focus is in a window of this program. It gives the
-// focused window, if that is known.
+// mayType refuses while the focus is in a window of this program. It returns the focused window, if
+// that is known.
 func mayType(ctx context.Context, d *platform.Desktop) (focused platform.Window, err error) {
 	if d.Windows == nil {
 		return focused, nil

@@ -68,7 +68,7 @@ func TestCallsWaitForThePersonToRest(t *testing.T) {
 	long.refused(capabilities.CodeInterruptedByPerson, "mouse", `{"action": "move", "x": 1, "y": 1}`)
 }
 
-// What a lane keeps down between its calls comes up when the person comes.
+// A key that a lane keeps down between its calls comes up when the person comes.
 func TestThePersonTakesHeldButtons(t *testing.T) {
 	b := newTable(t, Options{})
 	b.do("mouse", `{"action": "down", "x": 10, "y": 10}`)

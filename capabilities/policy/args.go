@@ -54,8 +54,8 @@ type inputSchema struct {
 	Properties map[string]inputSchema `json:"properties"`
 }
 
-// newArgSpec finds the types of the arguments that the descriptor's evidence
-// allowlist names. What is not a scalar or a list of strings is left out.
+// newArgSpec finds the types of the arguments that the descriptor's evidence allowlist names. A
+// value that is not a scalar or a list of strings is left out.
 func newArgSpec(d *catalog.Descriptor) argSpec {
 	spec := argSpec{url: -1, files: -1}
 	var root inputSchema

@@ -18,7 +18,7 @@ func defaultEngine(t testing.TB, more ...Source) *Engine {
 	return e
 }
 
-// What docs/policy.md says of the default.
+// These are the sentences of docs/policy.md about the default.
 func TestShippedDefault(t *testing.T) {
 	e := defaultEngine(t)
 	open := func(url string) string { return `{"url":"` + url + `"}` }

@@ -37,7 +37,7 @@ func TestDerive(t *testing.T) {
 		{[]string{"data.write.clipboard"}, "t1", RiskMedium},
 		{[]string{"privileged.input.inject"}, "t3", RiskHigh},
 		{[]string{"data.write.clipboard", "privileged.secret.read"}, "t3", RiskCritical},
-		// What is not known is not harmless.
+		// An unknown key is not harmless.
 		{[]string{"nonsense"}, "t3", RiskCritical},
 		{[]string{"quantum.leap"}, "t3", RiskCritical},
 		{[]string{"privileged.new_thing"}, "t3", RiskCritical},

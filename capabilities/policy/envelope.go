@@ -75,7 +75,7 @@ type ByCategory struct {
 // RoleAgent is the role of agents; every other role is a person's.
 const RoleAgent = "agent"
 
-// IsUser reports whether a role is a person's. Who has none is taken for an agent.
+// IsUser reports whether a role is a person's. A caller without a role is taken for an agent.
 func IsUser(role string) bool { return role != "" && role != RoleAgent }
 
 // EscalationCode says why there is an escalation. The list is closed.
@@ -183,8 +183,8 @@ func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 		if grants, err = effectiveGrants(p.Keys, in.Withheld, in.Narrowed, in.Escalation); err != nil {
 			return nil, err
 		}
-		// What is withheld lowers nothing: a class or a risk below what the tool
-		// declares would rest on nobody ever asking for the key.
+		// A withheld key lowers nothing: a class or a risk below what the tool declares would rest
+		// on nobody ever asking for the key.
 		if in.Escalation != nil {
 			isolation = strongerClass(isolation, DeriveIsolation(in.Escalation.Delta))
 			if r := DeriveRisk(in.Escalation.Delta); r.rank() > risk.rank() {

@@ -329,8 +329,8 @@ func TestOpenEnvelopeRefuses(t *testing.T) {
 	}
 }
 
-// What is looked up without decoding is what decoding gives, also where a name or
-// another text tries to look like the field.
+// A field that is looked up without decoding is what decoding returns, also where a name or another
+// text tries to look like the field.
 func TestPrincipalIn(t *testing.T) {
 	for _, name := range []capabilities.PrincipalID{"alice", "Zoë", `a"b`, `a\`, `","principal":"eve`} {
 		in := envelopeInput()

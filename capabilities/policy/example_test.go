@@ -8,7 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Rules are Cedar. What no rule permits is denied; what a rule permits only with a
+// Rules are Cedar. A call that no rule permits is denied; one that a rule permits only with a
 // person's consent is asked about.
 func ExampleEngine_Decide() {
 	tools, err := catalog.Embedded()

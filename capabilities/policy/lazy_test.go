@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What rules look at is made for them: leaving the rest out changes no decision.
+// Only values that rules look at are made for them: leaving the rest out changes no decision.
 func TestOnlyWhatIsLookedAtIsMade(t *testing.T) {
 	const click, permit = "tool.browser.click", `permit (principal, action == Action::"tool.browser.click", resource)`
 	for _, c := range []struct {

@@ -70,8 +70,8 @@ type partition struct {
 	enforced list
 	logOnly  list
 	consults uses
-	// fixed are those of enforced that do not look at consent, turning those that do;
-	// nil where one of them is all there is. What is fixed is evaluated once.
+	// fixed are those of enforced that do not look at consent, turning those that do; nil where one
+	// of them is all there is. A fixed part is evaluated once.
 	fixed, turning *partition
 }
 
@@ -103,10 +103,9 @@ func (l list) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// Load parses and checks policy files. The order of the sources does not matter.
-// What it refuses it names by file and line: text that is no Cedar, a type that
-// does not fit, an unknown tool, attribute, argument or annotation, an ID used
-// twice. No sources at all are allowed and deny everything.
+// Load parses and checks policy files. The order of the sources does not matter. A refusal names
+// file and line: text that is no Cedar, a type that does not fit, an unknown tool, attribute,
+// argument or annotation, an ID used twice. No sources at all are allowed and deny everything.
 func Load(sources []Source, tools Tools) (*Engine, error) {
 	if len(sources) > MaxSources {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidRequest, "policy: more than %d files", MaxSources)

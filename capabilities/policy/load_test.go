@@ -8,7 +8,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 )
 
-// What does not load names its file, its line and what is wrong.
+// A file that does not load is named, with its line and what is wrong.
 func TestLoadRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no Cedar", "permit everything;", "a.cedar:1: "},
@@ -103,7 +103,7 @@ func TestSnapshotID(t *testing.T) {
 	}
 }
 
-// What a caller holds of the sources does not reach into the engine.
+// A caller's copy of the sources does not reach into the engine.
 func TestEngineIsImmutable(t *testing.T) {
 	data := []byte(permitAll)
 	e, err := Load([]Source{{Name: "a.cedar", Data: data}}, testCatalog(t))

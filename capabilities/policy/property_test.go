@@ -148,8 +148,8 @@ func TestOwnerOnlyNarrows(t *testing.T) {
 	})
 }
 
-// What can be dispatched can be seen: Possible knows no arguments and is never
-// stricter than Decide with some.
+// A tool that can be dispatched can be seen: Possible knows no arguments and is never stricter than
+// Decide with some.
 func TestDispatchAllowedImpliesVisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawRules(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// What this family implements.
+// The capabilities that this family implements.
 const (
 	capPhoto capabilities.CapabilityID = "tyrum.camera.capture-photo"
 	capVideo capabilities.CapabilityID = "tyrum.camera.capture-video"

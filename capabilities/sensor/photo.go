@@ -60,7 +60,7 @@ func (h *Handler) photo(ctx context.Context, inv capabilities.Invocation) (capab
 	if len(taken.Bytes) > h.o.MaxBytes {
 		return capabilities.Output{}, tooLarge(h.o.MaxBytes)
 	}
-	// What the picture itself says counts, not what was meant to be taken.
+	// The picture's own facts count, not what was meant to be taken.
 	config, format, err := image.DecodeConfig(bytes.NewReader(taken.Bytes))
 	if err != nil || format != args.Format {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCaptureBroken, "The camera gave something that is no %s picture.", args.Format)

@@ -126,8 +126,8 @@ func TestCaptureWithoutRoom(t *testing.T) {
 	}
 }
 
-// What only a call can find out is in readiness afterwards, with what to do, for a
-// while or until a call works.
+// A fault that only a call can find is in readiness afterwards, with what to do, for a while or
+// until a call works.
 func TestReadinessAfterACall(t *testing.T) {
 	b := newMade(t)
 	now := time.Now()

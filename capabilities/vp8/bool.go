@@ -33,7 +33,7 @@ func (w *boolWriter) put(bit bool, prob uint8) {
 	w.low <<= shift
 }
 
-// flush moves a whole byte out of low and gives the shift that is left to do.
+// flush moves a whole byte out of low and returns the shift that is left to do.
 func (w *boolWriter) flush(shift int) int {
 	offset := shift - w.count
 	if w.low<<(offset-1)&0x80000000 != 0 { // a carry runs into what is written
@@ -60,7 +60,7 @@ func (w *boolWriter) bits(v uint32, n int) {
 
 func (w *boolWriter) flag(on bool) { w.put(on, 128) }
 
-// end writes what is left and gives the whole output.
+// end writes what is left and returns the whole output.
 func (w *boolWriter) end() []byte {
 	w.bits(0, 32)
 	return w.out

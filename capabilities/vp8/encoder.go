@@ -77,8 +77,7 @@ type Encoder struct {
 	noSmall bool // macroblocks are predicted as a whole only
 }
 
-// macroblock is what is known of one. What is above the line holds from frame to
-// frame.
+// macroblock is what is known of one. The fields above the line hold from frame to frame.
 type macroblock struct {
 	seen  uint32 // the round in which its pixels were compared
 	rest  uint32 // the sum of squared errors that decoders show

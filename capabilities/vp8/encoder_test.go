@@ -222,7 +222,7 @@ func begin(t testing.TB, w, h int, seed uint64) (*Encoder, *screen, *stream) {
 	return e, newScreen(w, h, seed), &stream{w: w, h: h}
 }
 
-// What the encoder thinks a decoder shows is what two foreign ones show.
+// The frame that the encoder thinks a decoder shows is what two foreign ones show.
 func TestDecodersShowWhatTheEncoderThinks(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {33, 50}, {176, 144}, {321, 241}} {
 		for _, quant := range []int{0, 24, 127} {
@@ -308,7 +308,7 @@ func TestWhatDidNotChangeCostsNothing(t *testing.T) {
 	st.check(t)
 }
 
-// What was sent coarsely becomes sharp once there is time, and then stays silent.
+// A part that was sent coarsely becomes sharp once there is time, and then stays silent.
 func TestRefinesWhenIdle(t *testing.T) {
 	e, s, st := begin(t, 640, 360, 5)
 	s.text(s.bounds())

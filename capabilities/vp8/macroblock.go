@@ -181,8 +181,8 @@ func squares(a, b *plane, x, y, d, n, rows int) uint32 {
 	return sum
 }
 
-// bestSquare predicts the luma of a macroblock by each of its four modes and gives
-// the best, with its squared error.
+// bestSquare predicts the luma of a macroblock by each of its four modes and returns the best, with
+// its squared error.
 func (e *Encoder) bestSquare(mx, my int) (mode uint8, least uint32) {
 	w := &e.work
 	w.edge.around(&e.rec.y, mx*16, my*16, 16)
@@ -273,7 +273,7 @@ func add(dst, pred []uint8, stride int, b *block, ac bool) {
 	}
 }
 
-// orSmall tries blocks with modes of their own and gives the better way.
+// orSmall tries blocks with modes of their own and returns the better way.
 func (e *Encoder) orSmall(best *luma16, mx, my int, key bool) *luma16 {
 	if e.noSmall {
 		return best
@@ -296,7 +296,7 @@ func (e *Encoder) codeSmall(t *luma16, mx, my int, key bool) {
 		bx, by := i&3, i>>2
 		var n near
 		e.near(&n, t, p, mx, my, bx, by)
-		// What is right of the last column is not the same in all decoders.
+		// The pixels to the right of the last column are not the same in all decoders.
 		modes := uint8(nModes)
 		outside := bx == 3 && mx == e.mbw-1 && my > 0
 		var src [16]uint8
@@ -342,9 +342,9 @@ func (e *Encoder) codeSmall(t *luma16, mx, my int, key bool) {
 	}
 }
 
-// near gathers the pixels around a block: of the macroblocks before it, and of t
-// within its own. What is at the right above a block of the last column comes from
-// the row of macroblocks above, for all four (section 12.3).
+// near gathers the pixels around a block: of the macroblocks before it, and of t within its own.
+// The pixels at the right above a block of the last column come from the row of macroblocks above,
+// for all four (section 12.3).
 func (e *Encoder) near(n *near, t *luma16, p *plane, mx, my, bx, by int) {
 	at := (my*16+by*4)*p.stride + mx*16 + bx*4
 	for i := range 4 {

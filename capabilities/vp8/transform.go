@@ -97,9 +97,9 @@ func newQuantiser(dc, ac int32) quantiser {
 
 const maxLevel = 2047 // of a coefficient: category 6 holds 11 bits beyond 67
 
-// quantise turns coefficients into levels, in the order they are sent, and the
-// coefficients into what a decoder makes of those. It gives the index after the
-// last level that is not 0, and the bits they may cost, roughly.
+// quantise turns coefficients into levels, in the order they are sent, and the coefficients into
+// what a decoder makes of those. It returns the index after the last level that is not 0, and the
+// bits they may cost, roughly.
 func (q *quantiser) quantise(b *block, first int, levels *[16]int16) (end, cost int) {
 	for i := first; i < 16; i++ {
 		k := 1

@@ -331,9 +331,9 @@ func (f *Reader) Accept(accept ...Kind) {
 	}
 }
 
-// Next reads one frame. It gives io.EOF if the stream ends between frames,
-// io.ErrUnexpectedEOF if it ends inside one, and an *capabilities.Error for a
-// frame that is refused; after that the stream cannot be read on.
+// Next reads one frame. It returns io.EOF if the stream ends between frames, io.ErrUnexpectedEOF if
+// it ends inside one, and an *capabilities.Error for a frame that is refused; after that the stream
+// cannot be read on.
 func (f *Reader) Next() (Message, error) {
 	kind, n, err := f.next()
 	if err != nil {
@@ -398,8 +398,8 @@ func (f *Reader) Blob(size int) ([]byte, error) {
 	return out, nil
 }
 
-// Chunk reads one chunk of at most len(buf) bytes into buf and gives its length. The
-// end of the stream is io.ErrUnexpectedEOF: whoever asks for a chunk is owed one.
+// Chunk reads one chunk of at most len(buf) bytes into buf and returns its length. The end of the
+// stream is io.ErrUnexpectedEOF: whoever asks for a chunk is owed one.
 func (f *Reader) Chunk(buf []byte) (int, error) {
 	f.Accept(KindChunk)
 	_, n, err := f.next()

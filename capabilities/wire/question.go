@@ -15,7 +15,7 @@ type Questions struct {
 	List []Question `cbor:"1,keyasint,omitempty"`
 }
 
-// Question is one, in the words of the approval. What is hidden there is not here.
+// Question is one, in the words of the approval. Text that is hidden there is not here.
 type Question struct {
 	ID    string   `cbor:"1,keyasint"` // of the approval
 	Who   string   `cbor:"2,keyasint"` // the principal that calls

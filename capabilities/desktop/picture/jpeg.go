@@ -190,8 +190,8 @@ func ycc(p uint32) (y, b, r float32) {
 	return y - 128, (blue - y) * 0.564334, (red - y) * 0.713267
 }
 
-// load reads 16 x 16 pixels: luminance in four blocks, colour as the mean of four
-// pixels. What lies beyond the image repeats its edge.
+// load reads 16 x 16 pixels: luminance in four blocks, colour as the mean of four pixels. Places
+// beyond the image repeat its edge.
 func load(m Image, x, y int, luma *[4]block, blue, red *block) {
 	var edge [16 * 16 * 4]byte
 	pix, stride := m.Pix[y*m.Stride+x*4:], m.Stride

@@ -144,7 +144,7 @@ func (e element) float(b []byte) float64 {
 	return 0
 }
 
-// What is written: headers in their shortest form, but sizes in 8 bytes.
+// Headers are written in their shortest form, but sizes in 8 bytes.
 
 func appendID(b []byte, id uint32) []byte {
 	for shift := 24; shift >= 0; shift -= 8 {

@@ -119,9 +119,8 @@ func walk(b []byte) (*reader, error) {
 	return r, nil
 }
 
-// part takes one element of the segment, or of the cluster that is open: one whose size
-// is not known ends where an element that cannot be in it begins. It gives where the
-// next begins.
+// part takes one element of the segment, or of the cluster that is open: one whose size is not
+// known ends where an element that cannot be in it begins. It returns where the next begins.
 func (r *reader) part(e element) (next int, err error) {
 	if e.id == idCluster {
 		if len(r.clusters) == maxClusters {

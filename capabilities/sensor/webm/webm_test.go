@@ -102,7 +102,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// What is read can be finished, and what was finished is read as the same.
+// A file that is read can be finished, and a finished one is read as the same.
 func FuzzFinish(f *testing.F) {
 	f.Add(live())
 	if b, err := os.ReadFile("testdata/chrome.webm"); err == nil {
