@@ -68,8 +68,8 @@ func TestFilesStayReadable(t *testing.T) {
 	}
 }
 
-// What one machine has is not what another has. The pattern is written so that
-// this file does not match itself. Tests may make up a person's folder.
+// The files of one machine are not those of another. The pattern is written so that this file does
+// not match itself. Tests may make up a person's folder.
 var (
 	machinePaths = regexp.MustCompile(`(^|[^A-Za-z0-9_.}])/(wor[k]|roo[t]|User[s]/[a-z]+|hom[e]/[a-z]+)/[A-Za-z0-9_.]`)
 	madeUp       = regexp.MustCompile(`/(Users|home)/`)

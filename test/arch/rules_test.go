@@ -70,8 +70,8 @@ func TestRulesAreFound(t *testing.T) {
 	}
 }
 
-// What stands in the tree can be read by whoever has the tree. (The words are written in
-// two parts so that this file does not match.)
+// A text in the tree can be read by whoever has the tree. (The words are written in two parts so
+// that this file does not match.)
 func TestNoReferenceLeadsOut(t *testing.T) {
 	outside := regexp.MustCompile(`DESIG` + `N(\.md)?\s*(//\s*)?(section|promise|[0-9])`)
 	all := readTree(t)

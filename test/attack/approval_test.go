@@ -73,7 +73,7 @@ func TestAThousandSpendsOfOneUse(t *testing.T) {
 	}
 }
 
-// What the caller says about its own authority is not authority.
+// The caller's claim about its own authority is not authority.
 func TestClaimedAuthority(t *testing.T) {
 	a := enter(t, site.Options{})
 	for _, args := range []string{

@@ -25,7 +25,7 @@ func (a *arena) call(tool capabilities.ToolID, args string) capabilities.Result 
 	return a.Dispatcher.Call(a.t.Context(), dispatch.Request{Caller: caller("agent", "main"), Tool: tool, Args: []byte(args), Surface: "test"})
 }
 
-// activate puts the staged files in force as an admin and gives the HTTP status.
+// activate puts the staged files in force as an admin and returns the HTTP status.
 func (a *arena) activate(token string) (int, string) {
 	a.t.Helper()
 	hash := func(set string) string {
@@ -49,8 +49,8 @@ func (a *arena) stage(name, cedar string) {
 	}
 }
 
-// What was allowed for one tool is not for another with the same arguments, and
-// what was allowed under one policy is not under the next, for once or for longer.
+// A yes for one tool is none for another with the same arguments, and a yes under one policy is
+// none under the next, for once or for longer.
 func TestAnApprovalIsForOneToolAndPolicy(t *testing.T) {
 	a := enter(t, site.Options{Rules: askRules, ApprovalWait: time.Millisecond})
 	admin := a.MustToken("root", principal.RoleAdmin)

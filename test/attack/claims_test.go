@@ -134,8 +134,8 @@ func TestATokenOfAnotherSite(t *testing.T) {
 	}
 }
 
-// What an MCP client says of its own authority, in metadata, capabilities, headers or
-// arguments, is not authority.
+// An MCP client's claim of its own authority, in metadata, capabilities, headers or arguments, is
+// not authority.
 func TestClaimsOfAnMCPClient(t *testing.T) {
 	a := enter(t, site.Options{})
 	client := sdk.NewClient(&sdk.Implementation{Name: "admin", Title: "approved", Version: "1"}, &sdk.ClientOptions{

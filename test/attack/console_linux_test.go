@@ -13,9 +13,9 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// An agent that was lent mouse and keyboard sits before the person's own console, which
-// is open and signed in, and presses what allows its question: by keys and all over
-// the window. What it presses arrives, and never counts; denying does.
+// An agent that was lent mouse and keyboard sits before the person's own console, which is open and
+// signed in, and presses what allows its question: by keys and all over the window. Its key presses
+// arrive, and never count; denying does.
 func TestAnAgentAtTheConsoleCanNotApproveItself(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a desktop, a Chrome and the program")

@@ -111,8 +111,7 @@ func TestADeferredCallOutlivesTheGateway(t *testing.T) {
 	}
 }
 
-// What was allowed is judged anew when it runs: a token that is gone, a node that
-// is gone, and a no.
+// An allowed call is judged anew when it runs: a token that is gone, a node that is gone, and a no.
 func TestADeferredCallIsJudgedAnew(t *testing.T) {
 	for what, between := range map[string]func(*arena){
 		"the token was revoked": func(a *arena) {

@@ -80,7 +80,7 @@ func openOffice(t *testing.T, o site.Options, on func(*testing.T) stage) *office
 	a.client = &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(a.client.CloseIdleConnections)
 
-	// What 'handrail up' leaves for the command line.
+	// These are the files that 'handrail up' leaves for the command line.
 	data := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "gateway"), 0o700); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func approveItself(t *testing.T, on func(*testing.T) stage, without, all, slow i
 	}
 	try(true, without, all)
 
-	// What it typed did run, and was refused: the ground truth of the terminal.
+	// The typed command did run, and was refused: the ground truth of the terminal.
 	if said := a.output(); strings.Count(said, "hands_elsewhere") < 8 {
 		t.Errorf("the terminal ran too little of it:\n%s", said)
 	}

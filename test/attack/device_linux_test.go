@@ -198,8 +198,8 @@ func TestThePersonAnswersAtTheDevice(t *testing.T) {
 		t.Error("it ran")
 	}
 
-	// What was cancelled is off the notice; keys that come after it answer nothing, and what
-	// comes next has to be seen before it can be answered.
+	// A cancelled question is off the notice; keys that come after it answer nothing, and the next
+	// question has to be seen before it can be answered.
 	ctx, cancel := context.WithCancel(t.Context())
 	third := ask(ctx, "third")
 	desk.Await(t, "the notice", func() bool { return board.shows("text: third") != "" })

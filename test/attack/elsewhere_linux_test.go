@@ -42,7 +42,7 @@ func (w *town) run(name string, args ...string) string {
 	return string(out)
 }
 
-// in runs the program in a namespace and gives what it prints.
+// in runs the program in a namespace and returns what it prints.
 func (w *town) in(space, input string, args ...string) string {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), "ip", append([]string{"netns", "exec", space, w.program}, args...)...)
@@ -200,8 +200,8 @@ func dialIn(ctx context.Context, space string, from net.IP, addr string) (net.Co
 }
 
 // With an agent's hands on a device, nothing that widens is taken from it, by none of its
-// addresses: another IPv4 than the node's, its IPv6, a privacy address, one that it takes
-// later; on networks that are real. What ran is judged by the gateway's own lists.
+// addresses: another IPv4 than the node's, its IPv6, a privacy address, one that it takes later; on
+// networks that are real. The gateway's own lists judge what ran.
 func TestNoAddressOfALentDeviceIsElsewhere(t *testing.T) {
 	w := newTown(t)
 	token := func(name, role string) string {
@@ -366,9 +366,9 @@ func (w *town) hairpin(port int) {
 	})
 }
 
-// The node of the gateway's own machine speaks from another machine's address, by a hairpin
-// NAT, while an agent has its hands on it. What comes from that machine, by loopback or by
-// its address, is not from elsewhere; what comes from the translator is not either.
+// The node of the gateway's own machine speaks from another machine's address, by a hairpin NAT,
+// while an agent has its hands on it. A request from that machine, by loopback or by its address,
+// is not from elsewhere; one from the translator is not either.
 func TestAHairpinIsNotElsewhere(t *testing.T) {
 	w := newTown(t)
 	w.hairpin(7443)

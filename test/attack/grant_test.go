@@ -74,8 +74,8 @@ func TestNobodyGrantsThemselves(t *testing.T) {
 	}
 }
 
-// What a person is asked about at each call, no grant that lasts covers: not by its
-// name, not by its family, and not by an answer to another question of the family.
+// No grant that lasts covers a tool that a person is asked about at each call: not by its name, not
+// by its family, and not by an answer to another question of the family.
 func TestACallBoundToolIsNeverLeased(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
 	up := &pages{tool: "tyrum.browser.upload-file", class: capabilities.ClassSession}

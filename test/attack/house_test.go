@@ -62,7 +62,7 @@ func enter(t *testing.T, o site.Options) *arena {
 	return a
 }
 
-// do makes one HTTP request and gives status and body.
+// do makes one HTTP request and returns status and body.
 func (a *arena) do(token, method, path, body string) (int, string) {
 	a.t.Helper()
 	req, err := http.NewRequestWithContext(a.t.Context(), method, a.URL()+path, strings.NewReader(body))

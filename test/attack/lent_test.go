@@ -10,9 +10,8 @@ import (
 	"github.com/handrail-dev/handrail/test/site"
 )
 
-// Who lent the keyboard of the only machine is told before, can look on as a viewer and
-// no more, and can resume what they stopped once the hands of that are over, and not
-// before.
+// The person who lent the keyboard of the only machine is told before, can look on as a viewer and
+// no more, and can resume what they stopped once the hands of that are over, and not before.
 func TestALoneOwnerIsNotLockedOut(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond})
 	if r := a.press(caller("agent", "agent"), `{"text":"wanted"}`); r.Code != capabilities.CodeApprovalPending {

@@ -86,7 +86,7 @@ func (a *arena) request(method, path string, form url.Values, header http.Header
 	return resp
 }
 
-// post sends a form of a page, and gives status and page.
+// post sends a form of a page, and returns status and page.
 func (b browsed) post(path string, form url.Values) (int, string) {
 	b.a.t.Helper()
 	resp := b.a.request("POST", path, form, http.Header{"Cookie": {b.cookie}, "Origin": {b.a.URL()}, front.CSRFHeader: {b.csrf}})
@@ -120,7 +120,7 @@ func (a *arena) owns(n *site.Node, who capabilities.PrincipalID) {
 	}
 }
 
-// asks has somebody ask for one call of a tool, and gives the question.
+// asks has somebody ask for one call of a tool, and returns the question.
 func (a *arena) asks(who capabilities.PrincipalID, role string, n *site.Node, text string) consent.Approval {
 	a.t.Helper()
 	if r := a.calls(who, role, n, text); r.Code != capabilities.CodeApprovalPending {
@@ -136,10 +136,10 @@ func (a *arena) calls(who capabilities.PrincipalID, role string, n *site.Node, t
 	})
 }
 
-// What somebody asks of their own device they allow themselves, if they are there: in the
-// console, freshly signed in. No token of theirs can, however it is used, no viewer, no
-// session that is older, nobody for a device of somebody else's, nobody while an agent may
-// have its hands where they are, and nothing that lasts. What ran is the judge.
+// A person allows calls on their own device themselves, if they are there: in the console, freshly
+// signed in. No token of theirs can, however it is used, no viewer, no session that is older,
+// nobody for a device of somebody else's, nobody while an agent may have its hands where they are,
+// and nothing that lasts. The calls that ran are the judge.
 func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond, Rules: askedRules})
 	other := a.AddNode("other", a.h)
@@ -226,7 +226,7 @@ func TestOnlyTheOwnerThemselvesIsTheConsent(t *testing.T) {
 	}
 }
 
-// Who signed in more than ten minutes ago may have left the page open.
+// A person who signed in more than ten minutes ago may have left the page open.
 func TestAnOldSessionIsNotTheConsent(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Millisecond, Rules: askedRules})
 	_, signIn := a.olga(principal.RoleAdmin)

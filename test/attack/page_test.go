@@ -73,9 +73,9 @@ func (v *visited) await(t *testing.T, prefix string) {
 	}
 }
 
-// An agent that does whatever a page tells it (no model is as gullible) reads a page
-// full of orders. What policy would ask about or deny does not run, the house behind
-// the device is not reached, and what the agent may do works.
+// An agent that does whatever a page tells it (no model is as gullible) reads a page full of
+// orders. A request that policy would ask about or deny does not run, the house behind the device
+// is not reached, and the agent's other calls work.
 func TestAPageGivesNoOrders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a Chrome")
@@ -216,9 +216,9 @@ Promise.allSettled(tries).then(() => fetch("/done"));
 	}
 }
 
-// What Chrome does without asking, a new tab's first request and the handshake of a
-// WebSocket, gets nothing of the gateway, also with the session of somebody who is signed
-// in: it says that a foreign page is behind it.
+// A request that Chrome makes without asking, a new tab's first one and the handshake of a
+// WebSocket, gets nothing of the gateway, also with the session of somebody who is signed in: it
+// says that a foreign page is behind it.
 func TestAForeignPageInANewTabGetsNothing(t *testing.T) {
 	a := enter(t, site.Options{})
 	root, err := a.Tokens.Authenticate(a.MustToken("root", principal.RoleAdmin))

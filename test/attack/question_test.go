@@ -31,8 +31,8 @@ func (a *arena) echo(who dispatch.Caller, text, purpose string) capabilities.Res
 	return a.Dispatcher.Call(context.Background(), dispatch.Request{Caller: who, Tool: "tool.fixture.echo", Args: args, Surface: "test"})
 }
 
-// What an agent's call would do is told to those who may answer, whole, and to nobody else:
-// not to a viewer, not in the ledger, not to a webhook. With the answer it is gone.
+// The effect of an agent's call is told to those who may answer, whole, and to nobody else: not to
+// a viewer, not in the ledger, not to a webhook. With the answer it is gone.
 func TestAQuestionTellsItsPayload(t *testing.T) {
 	got := make(chan string, 16)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

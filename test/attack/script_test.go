@@ -60,7 +60,7 @@ func browserOn(t *testing.T, rules string, origins ...string) *arena {
 	return a
 }
 
-// script runs a script and gives what it returned, as text.
+// script runs a script and returns what it returned, as text.
 func (a *arena) script(code string) (string, capabilities.Result) {
 	a.t.Helper()
 	args, err := json.Marshal(map[string]string{"code": code})
@@ -75,8 +75,8 @@ func (a *arena) script(code string) (string, capabilities.Result) {
 	return string(out.Result), r
 }
 
-// What the gateway's policy forbids, a script does not do either: not at once, not caught,
-// not by another spelling. The page says what was really opened and evaluated.
+// A script does not do what the gateway's policy forbids either: not at once, not caught, not by
+// another spelling. The page says what was really opened and evaluated.
 func TestStepsOfAScript(t *testing.T) {
 	pages := serve(t, func(*visited) string { return "<title>a page</title><p>text</p>" })
 	wiki := strings.Replace(pages.URL, "127.0.0.1", "localhost", 1)
@@ -108,7 +108,7 @@ func TestStepsOfAScript(t *testing.T) {
 	}
 }
 
-// What the device's owner forbids in owner.cedar holds in scripts, too.
+// The bans of the device's owner in owner.cedar hold in scripts, too.
 func TestStepsOfAScriptOnTheDevice(t *testing.T) {
 	pages := serve(t, func(*visited) string { return "<title>a page</title><p>text</p>" })
 	wiki := strings.Replace(pages.URL, "127.0.0.1", "localhost", 1)

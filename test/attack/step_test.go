@@ -93,7 +93,7 @@ func kinds(list []ledger.Packet) (all []string) {
 	return all
 }
 
-// What policy forbids is forbidden as a step, arguments included, and each step stands in
+// A call that policy forbids is forbidden as a step, arguments included, and each step stands in
 // the ledger under its parent before it runs.
 func TestStepsAreJudged(t *testing.T) {
 	a := enter(t, site.Options{Rules: stepRules})
@@ -257,8 +257,8 @@ func TestStepsStop(t *testing.T) {
 	}
 }
 
-// What was granted for a call is needed for each of its steps: taken back in the middle,
-// no further step is taken.
+// A grant for a call is needed for each of its steps: taken back in the middle, no further step is
+// taken.
 func TestStepsUnderARevokedGrant(t *testing.T) {
 	a := enter(t, site.Options{Rules: site.Rules + `
 		@id("asks") forbid (principal, action in [Action::"tool.fixture.conduct", Action::"tool.fixture.echo"], resource) unless { context.consent };`})

@@ -121,7 +121,7 @@ func TestATicketRunsOnce(t *testing.T) {
 	}
 }
 
-// What was ordered for one thing is no order for another.
+// An order for one thing is no order for another.
 func TestATicketIsForWhatItSays(t *testing.T) {
 	a := enter(t, site.Options{})
 	other := a.AddNode("other", site.NewHandler())

@@ -42,8 +42,8 @@ func hidden(s string) string {
 	return strings.Join(found, " ")
 }
 
-// What a device says of itself reaches people and models as plain text: in lists, in
-// refusals and their hints, over REST.
+// A device's word about itself reaches people and models as plain text: in lists, in refusals and
+// their hints, over REST.
 func TestADevicesWordsArePlain(t *testing.T) {
 	const evil = " \u202eegap eht kcilC\u2069 \u200b\u2063\U000e0041\U000e0042 \x1b[2J\x1b]0;x\x07 \r\n"
 	s := site.Start(t, site.Options{})

@@ -168,8 +168,8 @@ func (b *bench) routed() error {
 // per is the time one call takes of the machine, in µs.
 func per(s sample) float64 { return 1e6 / s.Rate }
 
-// cpuPerCall makes one more measurement of s and gives the processor time in µs
-// that gateway, node and caller used for each call of it.
+// cpuPerCall makes one more measurement of s and returns the processor time in µs that gateway,
+// node and caller used for each call of it.
 func (b *bench) cpuPerCall(p *plant, s *subject) ([3]float64, error) {
 	var used [3]float64
 	who := [3]*child{p.gateway, p.node, p.caller}

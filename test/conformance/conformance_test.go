@@ -42,7 +42,7 @@ const (
 	inspector = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 )
 
-// run starts a program of the npm packages and gives what it printed.
+// run starts a program of the npm packages and returns what it printed.
 func run(t *testing.T, dir, program string, args ...string) (string, error) {
 	t.Helper()
 	modules := filepath.Join(dir, "node_modules")

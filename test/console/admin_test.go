@@ -276,7 +276,7 @@ func TestLedgerIsCheckedAndCompared(t *testing.T) {
 	d.fill("log", strings.Replace(log.String(), `"taken_ms":`, `"taken_ms":1`, 1))
 	d.click("Compare")
 	d.await(`document.querySelector(".fault")`)
-	// What a page says that it offers and may not is drift, and stands here.
+	// A control that a page says it offers and may not is drift, and stands here.
 	if got := d.sendJSON("/console/surfaced", map[string]any{"surface": "console", "page": "/console/stop", "controls": []string{"POST /v1/no-such"}}); got != "204" {
 		t.Fatal(got)
 	}

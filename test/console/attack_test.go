@@ -39,8 +39,7 @@ var corpus = []string{
 	strings.Repeat("W", 3000),
 }
 
-// session opens a session as a client that is no browser, and gives what its requests
-// carry.
+// session opens a session as a client that is no browser, and returns what its requests carry.
 func (d *desk) session(role principal.Role) http.Header {
 	d.t.Helper()
 	_, token, err := d.Tokens.Create(context.Background(), principal.Site, principal.Spec{Principal: "eve", Role: role})
@@ -68,7 +67,7 @@ func with(h http.Header, pairs ...string) http.Header {
 	return h
 }
 
-// What another page, a rebound name or a guess can send changes nothing.
+// Requests that another page, a rebound name or a guess can send change nothing.
 func TestForgedRequestsChangeNothing(t *testing.T) {
 	d := startSite(t)
 	me := d.session(principal.RoleAdmin)

@@ -75,7 +75,7 @@ func TestAPasskeyConfirmsWhatWidens(t *testing.T) {
 	d.fill("t-who", "newbie")
 	d.pushes("#new button")
 	d.await(offered)
-	// What the passkey said to one token is not good for another.
+	// The passkey's word to one token is not good for another.
 	widened := `(async () => { const f = document.querySelector("#outcome form[data-passkey]"); const b = new URLSearchParams(new FormData(f));
 		const o = await (await fetch(f.dataset.passkey, {method: "POST", body: b})).json();
 		const bytes = (s) => Uint8Array.from(atob(s.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0)), words = (x) => btoa(String.fromCharCode(...new Uint8Array(x))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -163,8 +163,8 @@ func TestACopiedPasskeyConfirmsNothing(t *testing.T) {
 	}
 }
 
-// Who signed in a while ago allows what they asked of their own device with a passkey, also
-// one that may be copied: no hands are lent.
+// A person who signed in a while ago allows what they asked of their own device with a passkey,
+// also one that may be copied: no hands are lent.
 func TestAnOwnerConfirmsWithAPasskey(t *testing.T) {
 	d := startSite(t)
 	d.asAdmin(true)

@@ -235,14 +235,14 @@ func TestApproveWithOneKey(t *testing.T) {
 	d.quiet()
 }
 
-// fetch sends a form as the page's own script would, and gives the status.
+// fetch sends a form as the page's own script would, and returns the status.
 func (d *desk) fetch(path, form string) (status string) {
 	d.t.Helper()
 	must(d.t, d.run(fmt.Sprintf(`fetch(%q, {method: "POST", headers: {"X-Handrail-Csrf": document.body.dataset.csrf}, body: new URLSearchParams(%q)}).then(r => String(r.status))`, path, form), &status))
 	return status
 }
 
-// What a viewer sees has no buttons, and a form that was made up is refused.
+// A viewer's pages have no buttons, and a form that was made up is refused.
 func TestViewerSeesAndChangesNothing(t *testing.T) {
 	d := startSite(t)
 	d.enter(principal.RoleViewer)
@@ -319,7 +319,7 @@ func TestAPageThatGotNoAnswerAsksAgain(t *testing.T) {
 	d.quiet()
 }
 
-// send sends a request that a browser would not, and gives the status.
+// send sends a request that a browser would not, and returns the status.
 func send(t *testing.T, method, address string, header http.Header, form url.Values) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(form.Encode()))

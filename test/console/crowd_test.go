@@ -29,8 +29,8 @@ import (
 // crowdEnv names, in the process that crowd starts, the folder with its pastes.
 const crowdEnv = "HANDRAIL_TEST_CROWD"
 
-// crowd starts so many node agents in a process of their own, and waits until the
-// gateway has them all. What it gives tells the processor time of that process.
+// crowd starts so many node agents in a process of their own, and waits until the gateway has them
+// all. The function that it returns tells the processor time of that process.
 func crowd(t *testing.T, d *desk, size int) (spent func() time.Duration) {
 	t.Helper()
 	dir := t.TempDir()

@@ -60,7 +60,7 @@ func (d *desk) submit(path, form string) {
 	d.await(`!window.before && document.readyState === "complete" && document.querySelector("main")`)
 }
 
-// sendJSON sends a body as a page's script would, and gives the status.
+// sendJSON sends a body as a page's script would, and returns the status.
 func (d *desk) sendJSON(path string, body any) (status string) {
 	d.t.Helper()
 	data, err := json.Marshal(body)
@@ -218,7 +218,7 @@ func TestHostileStringsAreText(t *testing.T) {
 	must(t, err)
 	draft, err := d.Rulebook.Drafts(ctx)
 	must(t, err)
-	// What pages are said to have offered.
+	// The controls that pages are said to have offered.
 	status := d.sendJSON("/console/surfaced", map[string]any{"surface": all(190), "page": all(190), "controls": corpus[:10], "keys": []drift.Key{{Call: done.Call, Key: corpus[0]}}})
 	if status != "204" {
 		t.Errorf("a report of drift answered %s", status)
@@ -242,7 +242,7 @@ func TestHostileStringsAreText(t *testing.T) {
 	for _, page := range d.pages(names) {
 		visit(page)
 	}
-	// What scripts read is never taken for a page.
+	// A script's answer is never taken for a page.
 	for _, path := range []string{"/console/live/" + string(d.node.ID) + "/watching", "/console/recordings/<b>", "/console/artifacts/<b>"} {
 		var kind []string
 		must(t, d.run(`fetch("`+path+`").then((r) => [r.headers.get("content-type"), r.headers.get("x-content-type-options")])`, &kind))
@@ -261,7 +261,7 @@ func TestHostileStringsAreText(t *testing.T) {
 			visit("/console/" + page + url.PathEscape(strings.ReplaceAll(s, "/", "")))
 		}
 	}
-	// What is typed and comes back with an error.
+	// Text that is typed and comes back with an error.
 	for _, form := range []struct{ page, path, body string }{
 		{"/console/people", "/console/people", "principal=%s&role=%s&x=%s&y=%s"},
 		{"/console/tokens", "/console/connect", "client=%s&way=%s&principal=%s&x=%s"},

@@ -27,8 +27,8 @@ func (w *watched) relayed() (r *relay) {
 	return r
 }
 
-// shows waits until the picture shows a time after that moment, and gives how long after
-// it that was shown.
+// shows waits until the picture shows a time after that moment, and returns how long after it that
+// was shown.
 func (w *watched) shows(after time.Time) time.Duration {
 	w.t.Helper()
 	w.await(fmt.Sprintf("clock.latest > %d", after.UnixMilli()))
@@ -67,8 +67,8 @@ func TestLiveOverABadWay(t *testing.T) {
 	way.dark.Store(false)
 	light := time.Now()
 	w.shows(light)
-	// What is in flight is one frame: what comes is of after the blackout, never a queue
-	// of what was shown during it.
+	// One frame is in flight: the next one is of after the blackout, never a queue of those that
+	// were shown during it.
 	var stale int
 	must(t, w.run(fmt.Sprintf("clock.ages.slice(%s).filter((age) => age > 60000).length", before), &stale))
 	if stale != 0 {

@@ -117,7 +117,7 @@ func (w *watched) whepOf(tag, method, path, kind, body string) (*http.Response, 
 
 func (w *watched) door() string { return fmt.Sprintf("/v1/live/%s/screen/whep", w.node.ID) }
 
-// play has Chrome watch, and gives the session's address.
+// play has Chrome watch, and returns the session's address.
 func (w *watched) play() string {
 	w.t.Helper()
 	return w.playBy(func(answer string) string { return answer })
@@ -306,7 +306,7 @@ func TestWatchInTheConsole(t *testing.T) {
 	}
 	must(t, w.run(`document.getElementById("watch").click()`, nil))
 	x.Await(t, "the session to end", func() bool { return len(w.Live.Watching(w.node.ID)) == 0 })
-	// What the viewer ended is no failure, on no page.
+	// A view that the viewer ended is no failure, on no page.
 	w.goTo("/console/calls")
 	w.await(`document.querySelector("tbody").innerText.includes("ended")`)
 	if got := w.value(`[...document.querySelectorAll("tbody tr")].find((r) => r.innerText.includes("tool.live.screen")).querySelector("td[data-name=State]").innerText.replace(/\s+/g, " ")`); got != "ended by the viewer" {
@@ -321,7 +321,7 @@ func TestWatchInTheConsole(t *testing.T) {
 	w.quiet()
 }
 
-// What waits for a person about a device is answered where the device is watched.
+// A question about a device is answered where the device is watched.
 func TestQuestionsAreAnsweredOnTheLivePage(t *testing.T) {
 	w := startWatched(t, "800x608")
 	w.enter(principal.RoleOperator)

@@ -76,7 +76,7 @@ func TestCallsAreMarkedOnThePicture(t *testing.T) {
 	}
 	both(none)
 
-	// What takes no time is seen all the same.
+	// A mark that takes no time is seen all the same.
 	noted := w.notes(marked(280, 352, 160, 96, "robot: tool.desktop.screenshot"))
 	x.Await(t, "the mark of a region", func() bool {
 		r := w.result(first(w.robot("tool.desktop.screenshot", `{"display":"primary","region":{"x":200,"y":304,"width":160,"height":96}}`)))
@@ -87,7 +87,7 @@ func TestCallsAreMarkedOnThePicture(t *testing.T) {
 	})
 	both(none)
 
-	// Who stops watching is shown none.
+	// A viewer who stops watching is shown none.
 	must(t, also.run(`document.getElementById("watch").click()`, nil))
 	also.await(`document.getElementById("watch").textContent === "Watch"`)
 	noted = w.notes(marked(400, 300, 0, 0, "robot: tool.desktop.mouse"))

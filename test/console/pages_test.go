@@ -92,7 +92,7 @@ func TestDevices(t *testing.T) {
 	d.quiet()
 }
 
-// What was allowed for a while is seen and taken back.
+// A grant for a while is seen and taken back.
 func TestGrantIsTakenBack(t *testing.T) {
 	d := startSite(t)
 	d.enter(principal.RoleOperator)

@@ -230,7 +230,7 @@ func TestALateAnswerAboutARecording(t *testing.T) {
 	must(t, err)
 	w.enter(principal.RoleOperator)
 	w.goTo("/console/live/" + string(w.node.ID))
-	// What is asked for while it runs is answered, and the answer is on its way for long.
+	// A request that comes while it runs is answered, and the answer is on its way for long.
 	must(t, w.run(`window.held = window.read = 0; window.late = new Promise((go) => { window.release = go; }); const real = window.fetch;
 		window.fetch = async (...a) => {
 			const answer = await real(...a);

@@ -40,7 +40,7 @@ type relay struct {
 
 var hostCandidate = regexp.MustCompile(`(?m)^a=candidate:(\S+) 1 udp (\d+) (\d+\.\d+\.\d+\.\d+) (\d+) typ host.*\r?\n`)
 
-// startRelay puts one into an answer: it gives the answer as the viewer is to see it.
+// startRelay puts one into an answer: it returns the answer as the viewer is to see it.
 func startRelay(t *testing.T, answer string) (*relay, string) {
 	t.Helper()
 	var ip, port string

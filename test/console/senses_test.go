@@ -86,7 +86,7 @@ func madeUp(t *testing.T) platform.Sensors {
 	return b
 }
 
-// sense has Chrome see or hear a source, and gives the session's address.
+// sense has Chrome see or hear a source, and returns the session's address.
 func (w *watched) sense(source, kind string) string {
 	w.t.Helper()
 	w.browser.open(w.URL() + "/healthz")

@@ -32,7 +32,7 @@ const (
 	roomTone = 440
 )
 
-// records runs a command with --json, and gives the objects that it printed.
+// records runs a command with --json, and returns the objects that it printed.
 func records[T any](w *walk, args ...string) []T {
 	w.t.Helper()
 	var all []T
@@ -160,12 +160,12 @@ func loud(t *testing.T, wav []byte, hz float64) (part float64, length time.Durat
 	return 2 * (s1*s1 + s2*s2 - k*s1*s2) / (all*float64(n) + 1), time.Duration(float64(n) / rate * float64(time.Second))
 }
 
-// What camera, microphone, position and live view are for, as one walk by the built
-// program: an agent asks through MCP for a photo, for sound and for where the device is; the
-// owner approves each; the files arrive and are what their hashes say; an operator watches
-// the desktop live, sees where the agent acts, takes over, hands back; and the ledger tells
-// all of it, hashes included. There is no camera here, so a second device makes one up;
-// the sound is a real PulseAudio's.
+// This is the purpose of camera, microphone, position and live view, as one walk by the built
+// program: an agent asks through MCP for a photo, for sound and for where the device is; the owner
+// approves each; the files arrive and are what their hashes say; an operator watches the desktop
+// live, sees where the agent acts, takes over, hands back; and the ledger tells all of it, hashes
+// included. There is no camera here, so a second device makes one up; the sound is a real
+// PulseAudio's.
 func TestADeviceSeesHearsAndIsWatched(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a desktop, a Chrome, PulseAudio and the program")

@@ -157,7 +157,7 @@ func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	}
 	notRun("a made-up answer")
 	d.ask("WebAuthn.setUserVerified", object{"authenticatorId": key, "isUserVerified": true}, nil)
-	// What the passkey says to one answer is not good for another.
+	// The passkey's word to one answer is not good for another.
 	widened := `(async () => { const f = document.querySelector("#outcome form[data-passkey]"); const b = new URLSearchParams(new FormData(f));
 		const o = await (await fetch(f.dataset.passkey, {method: "POST", body: b})).json();
 		const bytes = (s) => Uint8Array.from(atob(s.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0)), words = (x) => btoa(String.fromCharCode(...new Uint8Array(x))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -189,7 +189,7 @@ func TestAPasskeyApprovesWhereAnAgentHoldsTheMouse(t *testing.T) {
 	if u, err := d.Tokens.User("ann"); err != nil || len(u.Passkeys) != 1 {
 		t.Errorf("%+v %v", u, err)
 	}
-	// What it says stays while the page is brought up to date with what happens elsewhere.
+	// The words of the page stay while it is brought up to date with what happens elsewhere.
 	unwanted := d.call("helper", string(site.ToolPress), `{"text":"unwanted"}`)
 	d.await(`document.getElementById("waiting").textContent.startsWith("1")`)
 	if got := d.value(`document.querySelector("[data-problem]").textContent`); !strings.Contains(got, "may use mouse, keyboard or browser") {

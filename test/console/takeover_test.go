@@ -269,7 +269,7 @@ func TestPauseInTheConsole(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// taken asks for the node by the API; it gives the status, and the session's ID.
+// taken asks for the node by the API; it returns the status, and the session's ID.
 func (w *watched) take(token, body string) (int, string, string) {
 	w.t.Helper()
 	was := w.token
@@ -374,7 +374,7 @@ func TestTakeOverEnds(t *testing.T) {
 	}
 }
 
-// What ends calls ends a view that runs, at once: its token, the gateway's end, the
+// Everything that ends calls ends a view that runs, at once: its token, the gateway's end, the
 // device's own stop switch; and putting the device out.
 func TestViewEndsWithWhatAllowsIt(t *testing.T) {
 	for name, last := range map[string]func(*watched){

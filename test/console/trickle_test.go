@@ -12,9 +12,9 @@ import (
 
 const fragmentType = "application/trickle-ice-sdpfrag"
 
-// A viewer that knows no address of the node can be found by the node alone, and only
-// once it has said where it is: by PATCH, as a client that trickles does. What is not of
-// its session is refused as WHEP has it, and the view goes on.
+// A viewer that knows no address of the node can be found by the node alone, and only once it has
+// said where it is: by PATCH, as a client that trickles does. A candidate that is not of its
+// session is refused as WHEP has it, and the view goes on.
 func TestTrickleOnly(t *testing.T) {
 	w := startWatched(t, "320x208")
 	w.browser = startChrome(t)

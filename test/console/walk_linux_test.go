@@ -25,7 +25,7 @@ type walk struct {
 	env     []string
 }
 
-// run runs a command of the program to its end, and gives what it printed.
+// run runs a command of the program to its end, and returns what it printed.
 func (w *walk) command(in string, args ...string) string {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), w.program, args...)
@@ -63,8 +63,7 @@ func (w *walk) reach(what string) {
 	w.t.Fatalf("the keyboard does not reach %s\n%s", what, w.value("document.body.innerText"))
 }
 
-// stays marks the page, and gives a check that it is the same one still: nobody
-// reloaded it.
+// stays marks the page, and returns a check that it is the same one still: nobody reloaded it.
 func (w *walk) stays() func() {
 	w.t.Helper()
 	must(w.t, w.run("window.stays = true", nil))

@@ -13,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// Who signed in a while ago watches their own device once a passkey of theirs says so, with
-// the person verified, and once: nothing is shown before, and the next time asks again.
+// A person who signed in a while ago watches their own device once a passkey of theirs says so,
+// with the person verified, and once: nothing is shown before, and the next time asks again.
 func TestAnOldSessionWatchesWithAPasskey(t *testing.T) {
 	w := startWatched(t, "800x608")
 	w.screen.Xterm()

@@ -234,8 +234,8 @@ func (d *Desk) furnish(o Options) {
 // StartWM starts the window manager.
 func (d *Desk) StartWM() *Process {
 	d.T.Helper()
-	// It says that it is there before it is: windows that are opened in between are
-	// never shown. What it starts itself it starts when it serves.
+	// It says that it is there before it is: windows that are opened in between are never shown. It
+	// starts its own programs when it serves.
 	ready := filepath.Join(d.dir, "wm-"+rand.Text())
 	p := d.Start("openbox", "--sm-disable", "--startup", "touch "+ready)
 	Await(d.T, "the window manager", func() bool {

@@ -71,7 +71,7 @@ func TestMonitorsAndClipboard(t *testing.T) {
 	}
 }
 
-// What is done to Xephyr's window comes out of the inner desktop.
+// An act on Xephyr's window comes out of the inner desktop.
 func TestXephyr(t *testing.T) {
 	t.Parallel()
 	outer := desk.StartX(t, desk.Options{NoBus: true})

@@ -216,8 +216,8 @@ func (f *Fixture) Box(widget string) Box {
 	return b
 }
 
-// InstallQtEditor installs a small text editor written in Qt as "desk-qt-editor":
-// it opens the file it is given and saves on Control+S. It gives where that is.
+// InstallQtEditor installs a small text editor written in Qt as "desk-qt-editor": it opens the file
+// it is given and saves on Control+S. It returns where that is.
 func (d *Desk) InstallQtEditor() string {
 	d.T.Helper()
 	d.needModule(Qt)
@@ -232,7 +232,7 @@ func (d *Desk) InstallQtEditor() string {
 	return d.Install("desk-qt-editor", fmt.Sprintf("exec %s %s \"$@\"", python, file))
 }
 
-// Install puts a shell script in front of the PATH of this desk, and gives where.
+// Install puts a shell script in front of the PATH of this desk, and returns where.
 func (d *Desk) Install(name, script string) string {
 	d.T.Helper()
 	path := filepath.Join(d.dir, "bin", name)

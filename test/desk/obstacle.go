@@ -6,8 +6,8 @@ import (
 	"github.com/jezek/xgb/xproto"
 )
 
-// HoldPointer shows a window of this process, titled "mine", at 10,10 with 100x100
-// pixels, and keeps the pointer in it until what it gives is called; the window stays.
+// HoldPointer shows a window of this process, titled "mine", at 10,10 with 100x100 pixels, and
+// keeps the pointer in it until what it returns is called; the window stays.
 func (d *Desk) HoldPointer() (release func()) {
 	d.T.Helper()
 	c, err := xgb.NewConnDisplay(d.Display)
@@ -37,8 +37,8 @@ func (d *Desk) HoldPointer() (release func()) {
 	}
 }
 
-// LockSession makes a screen saver known on the session bus that says it is on,
-// until what it gives is called.
+// LockSession makes a screen saver known on the session bus that says it is on, until what it
+// returns is called.
 func (d *Desk) LockSession() (unlock func()) {
 	d.T.Helper()
 	const name = "org.freedesktop.ScreenSaver"

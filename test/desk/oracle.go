@@ -81,8 +81,8 @@ func (d *Desk) Xterm() (a *App, lines func() []string) {
 	}
 }
 
-// Chromium shows a page in a window without a bar. What the page puts into its
-// title is what App.Title reads, which makes the title the oracle of a page.
+// Chromium shows a page in a window without a bar. The page's title is what App.Title reads, which
+// makes the title the oracle of a page.
 func (d *Desk) Chromium(html string, args ...string) *App {
 	d.T.Helper()
 	program := ""

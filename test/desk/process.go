@@ -52,7 +52,7 @@ func (d *Desk) Command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a program to its end and gives its standard output.
+// Run runs a program to its end and returns its standard output.
 func (d *Desk) Run(name string, args ...string) string {
 	d.T.Helper()
 	out, err := d.Try(name, args...)

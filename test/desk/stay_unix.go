@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Stay starts a command that runs until the test ends, and gives its first line. It is
-// interrupted then; where that does not end it in time, it is killed with all that it
-// started. What it said on standard error is told if the test failed.
+// Stay starts a command that runs until the test ends, and returns its first line. It is
+// interrupted then; where that does not end it in time, it is killed with all that it started. Its
+// standard error is told if the test failed.
 func Stay(t TB, cmd *exec.Cmd) (first string) {
 	t.Helper()
 	name := strings.Join(append([]string{filepath.Base(cmd.Path)}, cmd.Args[1:]...), " ")

@@ -200,7 +200,7 @@ func TestArtifactsSurviveKills(t *testing.T) {
 		}
 		codes[a.result.Code]++
 	}
-	// What is listed is whole, whatever its call was told.
+	// A listed artifact is whole, whatever its call was told.
 	list, err := c.Artifacts(ctx(), "", 1000)
 	must(t, err)
 	for _, a := range list {

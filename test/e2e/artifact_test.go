@@ -29,8 +29,8 @@ func stored(t *testing.T, s *site.Site, id capabilities.ArtifactID) []byte {
 	return data
 }
 
-// What a handler captures is there when its call ends, whole and by its hash; small
-// ones fill the field they stand for, too.
+// A captured file is there when its call ends, whole and by its hash; small ones fill the field
+// they stand for, too.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	s := site.Start(t, site.Options{})

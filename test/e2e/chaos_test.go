@@ -155,7 +155,7 @@ func (s *storm) judge(restarts int) {
 	}
 	codes, unseen := map[capabilities.Code]int{}, uint64(0)
 	outcome := map[string]capabilities.CallID{} // of a request ID: the call that ran
-	// What never started frees its request ID, so a later call of the same text may have
+	// A call that never started frees its request ID, so a later call of the same text may have
 	// run: one that was ordered and was not told that it had not.
 	ran := map[string]bool{}
 	for _, a := range s.all {

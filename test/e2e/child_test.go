@@ -253,7 +253,7 @@ func (c *child) died() string {
 	return c.stderr.String()
 }
 
-// joinNode pairs a device with a site and gives its folder and its ID.
+// joinNode pairs a device with a site and returns its folder and its ID.
 func joinNode(t testing.TB, paste pairing.Paste, quic string) (string, capabilities.NodeID) {
 	t.Helper()
 	dir := t.TempDir()

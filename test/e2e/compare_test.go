@@ -101,7 +101,7 @@ func TestTheTwoLedgersAgree(t *testing.T) {
 	if len(c.Differences) > 0 || c.Calls != 9 || c.Unsettled != 0 {
 		t.Fatalf("%+v", c)
 	}
-	// What the device exports says the same elsewhere.
+	// The device's export says the same elsewhere.
 	id, err := link.LoadIdentity(n.Dir)
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func TestUsesAreNotGainedByRaces(t *testing.T) {
 	}
 }
 
-// What the owner wants to be asked about is not answered by the gateway's grant.
+// A question that the owner wants asked is not answered by the gateway's grant.
 func TestOwnerIsNotOverruled(t *testing.T) {
 	s := site.Start(t, site.Options{})
 	h := site.NewHandler()
@@ -147,7 +147,7 @@ func TestOwnerIsNotOverruled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the person said stands before what it allowed.
+	// The person's word stands before what it allowed.
 	said := slices.IndexFunc(log.Records, func(r journal.Record) bool { return r.Answer == "approve" && r.By == "ada" })
 	if said < 0 || said+2 >= len(log.Records) || log.Records[said+1].Kind != journal.KindStarted || log.Records[said+1].Call != log.Records[said].Call || log.Records[said+1].Principal != "agent" {
 		t.Errorf("the node's log: %+v", log.Records)

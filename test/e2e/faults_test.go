@@ -72,8 +72,8 @@ func (h *house) childNode() (*child, capabilities.NodeID) {
 	return c, id
 }
 
-// The node's process dies in the middle of a call, killed or by its own handler.
-// What it was at is unknown, and is not done again when the node is back.
+// The node's process dies in the middle of a call, killed or by its own handler. The outcome of its
+// call is unknown, and the call is not made again when the node is back.
 func TestNodeDiesMidCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool capabilities.ToolID

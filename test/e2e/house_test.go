@@ -234,7 +234,7 @@ func (s *story) whole() string {
 		case capabilities.CodeUnknownOutcome:
 			take("reconciled")
 		case capabilities.CodeCancelled, capabilities.CodeStopped, capabilities.CodeDeadlineExceeded:
-			// What was ended after it was ordered may have happened: the node says it later.
+			// A call that was ended after it was ordered may have happened: the node says it later.
 			if ordered {
 				take("reconciled")
 			}
@@ -362,7 +362,7 @@ func (h *house) client(role principal.Role) *client {
 	return newClient(h.t, h.URL(), h.MustToken(capabilities.PrincipalID(role), role))
 }
 
-// try sends a request and gives status and body, or why there are none.
+// try sends a request and returns status and body, or why there are none.
 func (c *client) try(cx context.Context, method, path, body string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(cx, method, c.url+path, strings.NewReader(body))
 	if err != nil {

@@ -238,7 +238,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.c.http.Transport.RoundTrip(r)
 }
 
-// mcpCall calls over MCP and gives the error's code and details, "" for none.
+// mcpCall calls over MCP and returns the error's code and details, "" for none.
 func mcpCall(t *testing.T, s *sdk.ClientSession, tool capabilities.ToolID, args string) (capabilities.Code, any) {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: strings.ReplaceAll(string(tool), ".", "_"), Arguments: json.RawMessage(args)})

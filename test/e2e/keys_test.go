@@ -61,8 +61,8 @@ func TestEscalationIsASecondEnvelope(t *testing.T) {
 	}
 }
 
-// What a lane has read of others' content is known to policy from the result on,
-// in that lane alone, and after a restart.
+// The untrusted content that a lane has read is known to policy from the result on, in that lane
+// alone, and after a restart.
 func TestLanesAreTaintedByWhatTheyRead(t *testing.T) {
 	s := site.Start(t, site.Options{Rules: site.Rules +
 		`@id("clean-only") forbid (principal, action == Action::"tool.fixture.image", resource) when { context.taint.contains("fixture") };`})

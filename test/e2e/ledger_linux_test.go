@@ -158,8 +158,8 @@ func (s *station) awaitService() {
 	}
 }
 
-// The ledger cannot grow any more. What runs goes on and its caller is told; what
-// is new does not run; and when there is room again nothing is missing.
+// The ledger cannot grow any more. A running call goes on and its caller is told; a new one does
+// not run; and when there is room again nothing is missing.
 func TestLedgerCanNotBeWritten(t *testing.T) {
 	t.Parallel()
 	s, handler, running := atWork(t, t.TempDir())
@@ -185,7 +185,7 @@ func TestLedgerCanNotBeWritten(t *testing.T) {
 	if again.Status != capabilities.StatusOK || again.Call != done.Call || handler.Runs("slow") != 1 {
 		t.Errorf("grave: %+v, ran %d times", again, handler.Runs("slow"))
 	}
-	// What was refused unheard may be asked again, and then runs once.
+	// A call that was refused unheard may be asked again, and then runs once.
 	want(t, s.result(site.ToolEcho, "refused-1", "refused-1"), capabilities.StatusOK, "")
 	if handler.Runs("refused-1") != 1 || handler.Runs("x") != 0 {
 		t.Errorf("grave: ran %d times", handler.Runs("refused-1"))

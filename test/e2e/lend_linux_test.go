@@ -30,7 +30,7 @@ type person struct {
 	env     []string
 }
 
-// tries runs a command to its end, and gives what it printed and its exit code.
+// tries runs a command to its end, and returns what it printed and its exit code.
 func (p *person) tries(in string, args ...string) (printed string, code int) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), p.program, args...)
@@ -58,7 +58,7 @@ func (p *person) does(args ...string) string {
 	return out
 }
 
-// items runs a command with --json, and gives the objects that it printed.
+// items runs a command with --json, and returns the objects that it printed.
 func items[T any](p *person, args ...string) []T {
 	p.t.Helper()
 	var all []T
@@ -100,10 +100,10 @@ func (w *watch) kinds(call capabilities.CallID) (all []string) {
 	return all
 }
 
-// What all of it is for, as one walk by the command line on a real desktop: install,
-// pair, an agent asks for the desktop, a person allows five minutes of it and watches
-// the log, stops it from the device, reads the whole story in both ledgers, and asks
-// what another policy would have decided.
+// This is the purpose of all of it, as one walk by the command line on a real desktop: install,
+// pair, an agent asks for the desktop, a person allows five minutes of it and watches the log,
+// stops it from the device, reads the whole story in both ledgers, and asks what another policy
+// would have decided.
 func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a desktop and the program")
@@ -259,7 +259,7 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 		s := items[notice.Status](p, "node", "status", "--data", device)[0]
 		return s.State == notice.StateStopped && slices.Equal(s.StoppedBy, []string{"person"})
 	})
-	// What follows is refused, and nothing of it reaches the device.
+	// Later calls are refused, and nothing of them reaches the device.
 	further := agent.Ends("a further call", agent.Asks("tool_desktop_keyboard", map[string]any{"action": "type", "text": "typed after the stop\n", "node_id": string(n.ID)}))
 	if further.Code != capabilities.CodeNodeNotReady || further.Call == "" {
 		t.Errorf("a further call: %+v", further)

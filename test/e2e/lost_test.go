@@ -35,7 +35,7 @@ func (h *house) statelessCall(cx context.Context, token, text, id string) error 
 	return resp.Body.Close()
 }
 
-// Who loses the connection has not cancelled: with a request ID the call goes on, and the
+// A caller who loses the connection has not cancelled: with a request ID the call goes on, and the
 // same ID gets its result, by every surface.
 func TestALostConnectionCancelsNothing(t *testing.T) {
 	h, handler, _ := one(t)
@@ -71,7 +71,8 @@ func TestALostConnectionCancelsNothing(t *testing.T) {
 	}
 }
 
-// Who cancels has cancelled, and who lost the token, too, with a request ID as without.
+// A caller who cancels has cancelled, and one who lost the token, too, with a request ID as
+// without.
 func TestCancellingOnPurpose(t *testing.T) {
 	h, handler := start(t, site.Options{}), &counted{Handler: site.NewHandler(), ended: make(chan struct{}, 10)}
 	h.AddNode("one", handler)

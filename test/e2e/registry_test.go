@@ -139,7 +139,7 @@ func TestANodesToolRegisteredAtRunTime(t *testing.T) {
 	}
 }
 
-// What the policy in force could not judge is not registered: nothing changes then.
+// A tool that the policy in force could not judge is not registered: nothing changes then.
 func TestARegistrationThatPolicyCannotJudge(t *testing.T) {
 	h := start(t, site.Options{Rules: "// nothing yet", Door: embeddedOnly})
 	must(t, h.Registry.Register(registry.Tool{Descriptor: word(), Provider: plug{}}))

@@ -234,8 +234,8 @@ func TestSecretOverMCP(t *testing.T) {
 	v.everywhere(n)
 }
 
-// What happens around a delivery that is cut short: the node goes, the gateway goes,
-// the same request is made again. It is delivered once, and nowhere else.
+// A delivery is cut short in each way: the node goes, the gateway goes, the same request is made
+// again. It is delivered once, and nowhere else.
 func TestSecretAndCrashes(t *testing.T) {
 	const value = "CANARY-through-a-crash-2718"
 	v := newVault(t, value)

@@ -73,8 +73,8 @@ func wantKinds(t *testing.T, h *house, kind ledger.Kind, n int) {
 	}
 }
 
-// What the person stopped at the device the gateway cannot release, and what was
-// granted on it is gone, also when the gateway heard of it late.
+// The gateway cannot release a device that its person stopped, and grants on it are gone, also when
+// the gateway heard of it late.
 func TestOwnStopRevokesGrants(t *testing.T) {
 	h, handler, n := one(t)
 	h.Grant("agent", n, string(site.ToolEcho))

@@ -233,7 +233,7 @@ func (v *vault) allowed(args string) capabilities.Result {
 	return v.as("agent", "main", copySecret, args, "")
 }
 
-// mcp opens a session of the agent's and gives a way to make requests in it.
+// mcp opens a session of the agent's and returns a way to make requests in it.
 func (v *vault) mcp() func(method, params string) string {
 	v.t.Helper()
 	session, id := "", 0

@@ -234,7 +234,7 @@ func (h *Handler) gate(text string) chan struct{} {
 	return c
 }
 
-// AwaitStart waits until some call began and gives its text, or "" after limit.
+// AwaitStart waits until some call began and returns its text, or "" after limit.
 func (h *Handler) AwaitStart(limit time.Duration) string {
 	select {
 	case text := <-h.started:

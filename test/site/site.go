@@ -122,7 +122,7 @@ func (s *Site) URL() string {
 	return "http://" + s.http
 }
 
-// MustToken makes a token and gives its secret.
+// MustToken makes a token and returns its secret.
 func (s *Site) MustToken(p capabilities.PrincipalID, role principal.Role) string {
 	s.T.Helper()
 	_, secret, err := s.Tokens.Create(context.Background(), principal.Site, principal.Spec{Principal: p, Role: role, Lane: capabilities.LaneID(p)})

@@ -16,7 +16,7 @@ type warmed struct {
 
 func (w *warmed) Warm(context.Context) { w.times.Add(1) }
 
-// What the first call would wait for is started ahead only where a call could come.
+// A program that the first call would wait for is started ahead only where a call could come.
 func TestWarm(t *testing.T) {
 	s := Start(t, Options{})
 	h := &warmed{Handler: NewHandler()}

@@ -165,7 +165,7 @@ func (c *bare) loaded(loader string) chan struct{} {
 	return c.loads[loader]
 }
 
-// send sends a command and gives where its answer will come.
+// send sends a command and returns where its answer will come.
 func (c *bare) send(method string, params object) chan json.RawMessage {
 	w := make(chan json.RawMessage, 1)
 	c.mu.Lock()

@@ -327,8 +327,8 @@ func (b *bench) cell(s subject, p place, op operation) *cell {
 	return b.cells[k]
 }
 
-// batch measures an operation some times by one subject, and lets the page prove it.
-// What failed once gets no figure and is not tried again.
+// batch measures an operation some times by one subject, and lets the page prove it. A subject that
+// failed once gets no figure and is not tried again.
 func (b *bench) batch(g goal, p place, s subject) {
 	op := g.op
 	c := b.cell(s, p, op)

@@ -76,7 +76,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// What the pages promise about their size is true, as Chrome counts it.
+// The pages' promise about their size is true, as Chrome counts it.
 func TestPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a browser; run without -short")

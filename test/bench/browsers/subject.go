@@ -72,7 +72,7 @@ func (u *toolUser) evaluate(expression string) (string, error) {
 	return a.text, err
 }
 
-// What snapshots look like: `button "Save" [ref=e5]` or `uid=1_5 button "Save"`.
+// Snapshots look like this: `button "Save" [ref=e5]` or `uid=1_5 button "Save"`.
 var refPattern = `(?m)(?:uid=(\S+) \S+ "%[1]s")|(?:"%[1]s"[^\n]*?\[?ref=([^\],\s]+))`
 
 // plain undoes the escapes of text inside JSON.
