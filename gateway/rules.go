@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 
+	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/gateway/store"
@@ -24,12 +26,12 @@ func (g *Gateway) openRules(ctx context.Context) (err error) {
 
 // recordActivation writes an activation down as the privileged call that it is.
 func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
-	summary := ledger.Draft{Kind: "gateway.policy.activated", Principal: a.By, Call: a.Call, Body: map[string]any{
-		"policy_snapshot_id": a.Snapshot, "before": a.Before, "reason": a.Reason, "files": append([]string{}, a.Files...),
+	summary := ledger.Draft{Kind: "gateway.policy.activated", Principal: a.By, Call: a.Call, Body: packet.Activated{
+		Snapshot: a.Snapshot, Before: a.Before, Reason: a.Reason, Files: append([]string{}, a.Files...),
 	}}
 	drafts := []ledger.Draft{summary}
 	if a.Envelope != nil {
-		drafts = append(activationCall(a), summary, activationDraft(a, ledger.KindCallResult, map[string]any{"status": "ok", "effect": "confirmed"}))
+		drafts = append(activationCall(a), summary, activationDraft(a, ledger.KindCallResult, &packet.End{Status: capabilities.StatusOK, Effect: capabilities.EffectConfirmed}))
 	}
 	if _, err := g.Ledger.AppendIn(tx, drafts...); err != nil || g.Consent == nil {
 		return err // at a start there are no grants yet: loading them looks
@@ -40,7 +42,7 @@ func (g *Gateway) recordActivation(tx *store.Tx, a rules.Activated) error {
 // recordRefusal writes down an activation that the policy in force forbids, like any call
 // that it denies (S4-43).
 func (g *Gateway) recordRefusal(tx *store.Tx, a rules.Activated) error {
-	end := activationDraft(a, ledger.KindCallFailed, map[string]any{"status": "denied", "code": a.Decision.Code, "message": a.Decision.Reason})
+	end := activationDraft(a, ledger.KindCallFailed, &packet.End{Status: capabilities.StatusDenied, Code: a.Decision.Code, Message: a.Decision.Reason})
 	_, err := g.Ledger.AppendIn(tx, append(activationCall(a), end)...)
 	return err
 }
@@ -48,26 +50,27 @@ func (g *Gateway) recordRefusal(tx *store.Tx, a rules.Activated) error {
 // activationCall is the request and the decision of an activation.
 func activationCall(a rules.Activated) []ledger.Draft {
 	e, d := a.Envelope, a.Decision
-	decision := map[string]any{
-		"effect": d.Effect, "grant": a.Grant, "policies": d.Determining, "policy_snapshot_id": e.Snapshot,
-		"envelope_hash": e.HashHex(), "envelope": e.Envelope, "role": e.Role,
+	decision := &packet.Decision{
+		Effect: d.Effect, Grant: a.Grant, Policies: d.Determining, Snapshot: e.Snapshot, EnvelopeHash: e.HashHex(), Envelope: e.Bytes, Role: e.Role,
 	}
 	if d.Code != "" {
-		decision["code"], decision["reason"] = d.Code, d.Reason
+		decision.Code, decision.Reason = d.Code, d.Reason
 	}
 	return []ledger.Draft{
-		activationDraft(a, ledger.KindCallRequest, map[string]any{"args_digest": e.ArgsDigest, "evidence": map[string]any{"from": a.Before, "to": a.Snapshot}, "surface": "policy"}),
+		activationDraft(a, ledger.KindCallRequest, &packet.Request{
+			Digest: e.ArgsDigest, Evidence: map[string]any{"from": a.Before, "to": a.Snapshot}, Surface: "policy",
+		}),
 		activationDraft(a, ledger.KindCallDecision, decision),
 	}
 }
 
-func activationDraft(a rules.Activated, kind ledger.Kind, body map[string]any) ledger.Draft {
+func activationDraft(a rules.Activated, kind ledger.Kind, body packet.Body) ledger.Draft {
 	return ledger.Draft{Kind: kind, Call: a.Call, Tool: policy.ActivationTool, Principal: a.By, Lane: a.Envelope.Lane, Body: body}
 }
 
 // recordDraft writes down that somebody staged a set.
 func (g *Gateway) recordDraft(tx *store.Tx, d rules.Draft) error {
-	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: "gateway.policy.staged", Principal: d.By, Body: map[string]any{"policy_snapshot_id": d.Snapshot, "base": d.Base}})
+	_, err := g.Ledger.AppendIn(tx, ledger.Draft{Kind: "gateway.policy.staged", Principal: d.By, Body: packet.Staged{Snapshot: d.Snapshot, Base: d.Base}})
 	return err
 }
 

@@ -82,31 +82,17 @@ func ResultError(r capabilities.Result) error {
 	return err
 }
 
-// Tool is a tool as the gateway lists it.
-type Tool struct {
-	ID          capabilities.ToolID `json:"tool_id"`
-	WireName    string              `json:"wire_name"` // its name in MCP
-	Title       string              `json:"title"`
-	Description string              `json:"description"`
-	Version     string              `json:"version"`
-	Tags        []string            `json:"tags"`
-	ModelFacing bool                `json:"model_facing"`
-	Input       json.RawMessage     `json:"input_schema"`
-	Result      json.RawMessage     `json:"result_schema"`
-	Manifest    []string            `json:"manifest"` // declared capability keys
-}
-
 // Tools lists what the caller may use now in a lane; "" is the token's.
-func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]Tool, error) {
+func (c *Client) Tools(ctx context.Context, lane capabilities.LaneID) ([]api.Tool, error) {
 	list, err := get[struct {
-		Tools []Tool `json:"tools"`
+		Tools []api.Tool `json:"tools"`
 	}](ctx, c, Query(Path("tools"), "lane", string(lane)))
 	return list.Tools, err
 }
 
 // Tool returns one of the tools that the caller may use now in a lane; "" is the token's.
-func (c *Client) Tool(ctx context.Context, lane capabilities.LaneID, tool capabilities.ToolID) (Tool, error) {
-	return get[Tool](ctx, c, Query(Path("tools", string(tool)), "lane", string(lane)))
+func (c *Client) Tool(ctx context.Context, lane capabilities.LaneID, tool capabilities.ToolID) (api.Tool, error) {
+	return get[api.Tool](ctx, c, Query(Path("tools", string(tool)), "lane", string(lane)))
 }
 
 // Calls lists the newest calls first: the caller's own or, for operators,

@@ -112,7 +112,7 @@ func TestAgainstARealGateway(t *testing.T) {
 		t.Fatal(rec, err)
 	}
 	bot := must(client.New(s.URL(), secret))(t)
-	if tools := must(bot.Tools(ctx, ""))(t); !slices.ContainsFunc(tools, func(d client.Tool) bool { return d.ID == site.ToolEcho && len(d.Input) > 0 }) {
+	if tools := must(bot.Tools(ctx, ""))(t); !slices.ContainsFunc(tools, func(d api.Tool) bool { return d.ID == site.ToolEcho && len(d.Input) > 0 }) {
 		t.Errorf("%d tools without the fixture", len(tools))
 	}
 	if tool := must(bot.Tool(ctx, "", site.ToolEcho))(t); tool.ID != site.ToolEcho || len(tool.Input) == 0 {
@@ -135,7 +135,7 @@ func TestAgainstARealGateway(t *testing.T) {
 	if l := must(admin.Attach(ctx, "bot", n.ID))(t); !slices.Equal(l.Nodes, []capabilities.NodeID{n.ID}) {
 		t.Errorf("%+v", l)
 	}
-	if lanes := must(admin.Lanes(ctx))(t); !slices.ContainsFunc(lanes, func(l client.Lane) bool { return l.Lane == "bot" && l.Principal == "bot" }) {
+	if lanes := must(admin.Lanes(ctx))(t); !slices.ContainsFunc(lanes, func(l api.Lane) bool { return l.Lane == "bot" && l.Principal == "bot" }) {
 		t.Errorf("%+v", lanes)
 	}
 	g := must(admin.Give(ctx, client.Lease{Principal: "bot", Tools: []string{string(site.ToolEcho)}, Node: n.ID, Scope: api.Scope{Apps: []string{"x"}}}))(t)
@@ -203,7 +203,7 @@ func TestEventsResume(t *testing.T) {
 			if e.Seq != 0 {
 				last = e.Seq
 			}
-			var p client.Packet
+			var p api.Packet
 			if e.Name != "call" {
 				return nil
 			}
@@ -264,10 +264,10 @@ var typed = map[string]struct {
 	view  any
 }{
 	"get /healthz": {"", client.Health{}}, "post /v1/calls": {"", capabilities.Result{}}, "get /v1/calls": {"calls", api.Call{}},
-	"get /v1/nodes": {"nodes", api.Node{}}, "get /v1/nodes/{node}": {"", api.Node{}}, "get /v1/lanes": {"lanes", client.Lane{}},
+	"get /v1/nodes": {"nodes", api.Node{}}, "get /v1/nodes/{node}": {"", api.Node{}}, "get /v1/lanes": {"lanes", api.Lane{}},
 	"get /v1/approvals": {"approvals", api.Approval{}}, "get /v1/grants": {"grants", api.Grant{}}, "get /v1/tasks": {"tasks", api.Task{}},
-	"get /v1/stop": {"", client.StopState{}}, "post /v1/stop": {"", client.Halted{}}, "get /v1/tokens": {"tokens", api.Token{}},
-	"get /v1/ledger/packets": {"packets", client.Packet{}}, "get /v1/tools": {"tools", client.Tool{}}, "get /v1/tools/{tool}": {"", client.Tool{}}, "post /v1/invites": {"", client.Invited{}},
+	"get /v1/stop": {"", api.Stop{}}, "post /v1/stop": {"", api.Halted{}}, "get /v1/tokens": {"tokens", api.Token{}},
+	"get /v1/ledger/packets": {"packets", api.Packet{}}, "get /v1/tools": {"tools", api.Tool{}}, "get /v1/tools/{tool}": {"", api.Tool{}}, "post /v1/invites": {"", api.Invited{}},
 }
 
 // Every field of ours is one that the gateway's own document names: a field that was

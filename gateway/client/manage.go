@@ -72,42 +72,27 @@ type Invite struct {
 	Uses        int      `json:"uses,omitempty"`  // default 1
 }
 
-// Invited is an invitation that was made. The paste is a secret: it is shown once.
-type Invited struct {
-	ID    string `json:"invite_id"`
-	Paste string `json:"paste"`
-}
-
 // Invite makes a pairing paste.
-func (c *Client) Invite(ctx context.Context, i Invite) (Invited, error) {
-	return do[Invited](ctx, c, http.MethodPost, Path("invites"), i)
-}
-
-// Lane is a conversation, and the nodes that are attached to it.
-type Lane struct {
-	Lane      capabilities.LaneID      `json:"lane"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Nodes     []capabilities.NodeID    `json:"nodes"`
-	CreatedAt time.Time                `json:"created_at"`
-	LastUsed  time.Time                `json:"last_used"`
+func (c *Client) Invite(ctx context.Context, i Invite) (api.Invited, error) {
+	return do[api.Invited](ctx, c, http.MethodPost, Path("invites"), i)
 }
 
 // Lanes lists the caller's own or, for operators, all.
-func (c *Client) Lanes(ctx context.Context) ([]Lane, error) {
+func (c *Client) Lanes(ctx context.Context) ([]api.Lane, error) {
 	list, err := get[struct {
-		Lanes []Lane `json:"lanes"`
+		Lanes []api.Lane `json:"lanes"`
 	}](ctx, c, Path("lanes"))
 	return list.Lanes, err
 }
 
 // Attach attaches a node to a lane.
-func (c *Client) Attach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (Lane, error) {
-	return do[Lane](ctx, c, http.MethodPut, Path("lanes", string(lane), "nodes", string(node)), nil)
+func (c *Client) Attach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (api.Lane, error) {
+	return do[api.Lane](ctx, c, http.MethodPut, Path("lanes", string(lane), "nodes", string(node)), nil)
 }
 
 // Detach detaches a node from a lane.
-func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (Lane, error) {
-	return do[Lane](ctx, c, http.MethodDelete, Path("lanes", string(lane), "nodes", string(node)), nil)
+func (c *Client) Detach(ctx context.Context, lane capabilities.LaneID, node capabilities.NodeID) (api.Lane, error) {
+	return do[api.Lane](ctx, c, http.MethodDelete, Path("lanes", string(lane), "nodes", string(node)), nil)
 }
 
 // CreateToken makes a token; it is shown this once. lane "" is one named like the
@@ -139,21 +124,6 @@ func (c *Client) RevokeToken(ctx context.Context, id string) (api.Token, error) 
 	return do[api.Token](ctx, c, http.MethodDelete, Path("tokens", id), nil)
 }
 
-// Packet is one entry of the ledger.
-type Packet struct {
-	Seq       uint64                   `json:"seq"`
-	TimeUS    int64                    `json:"time_us"` // µs since 1970, UTC
-	Kind      string                   `json:"kind"`
-	Call      capabilities.CallID      `json:"call_id"`
-	Tool      capabilities.ToolID      `json:"tool_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	Node      capabilities.NodeID      `json:"node_id"`
-	Body      json.RawMessage          `json:"body"`
-	Prev      string                   `json:"prev"`
-	Hash      string                   `json:"hash"`
-}
-
 // PacketQuery narrows Packets; the zero value gives the newest.
 type PacketQuery struct {
 	After uint64 // only later ones
@@ -163,13 +133,13 @@ type PacketQuery struct {
 }
 
 // Packets reads the ledger in order.
-func (c *Client) Packets(ctx context.Context, q PacketQuery) ([]Packet, error) {
+func (c *Client) Packets(ctx context.Context, q PacketQuery) ([]api.Packet, error) {
 	after := ""
 	if q.After > 0 {
 		after = strconv.FormatUint(q.After, 10)
 	}
 	list, err := get[struct {
-		Packets []Packet `json:"packets"`
+		Packets []api.Packet `json:"packets"`
 	}](ctx, c, Query(Path("ledger", "packets"), "after", after, "limit", number(q.Limit), "call", string(q.Call), "kind", q.Kind))
 	return list.Packets, err
 }

@@ -121,41 +121,20 @@ func (c *Client) RevokeGrant(ctx context.Context, id string) error {
 	return c.Do(ctx, http.MethodDelete, Path("grants", id), nil, nil)
 }
 
-// StopState is the site's stop switch.
-type StopState struct {
-	Epoch   uint64                   `json:"epoch"`
-	Stopped bool                     `json:"stopped"`
-	By      capabilities.PrincipalID `json:"by"`
-	Reason  string                   `json:"reason"`
-	Since   time.Time                `json:"since"`
-}
-
-// Halted is what a turn of the stop switch did.
-type Halted struct {
-	StopState
-	Calls  int `json:"calls"`  // that were running, and were ended
-	Grants int `json:"grants"` // that were revoked
-	Nodes  struct {
-		Connected int `json:"connected"` // that were told
-		Confirmed int `json:"confirmed"` // of these, those that said they obey
-		Away      int `json:"away"`      // that learn it when they come back
-	} `json:"nodes"`
-}
-
 // Stopped tells how the stop switch stands.
-func (c *Client) Stopped(ctx context.Context) (StopState, error) {
-	return get[StopState](ctx, c, Path("stop"))
+func (c *Client) Stopped(ctx context.Context) (api.Stop, error) {
+	return get[api.Stop](ctx, c, Path("stop"))
 }
 
 // Stop stops everything until Resume. It is in effect also when it returns an error of the gateway,
 // which then says that it could not be made durable.
-func (c *Client) Stop(ctx context.Context, reason string) (Halted, error) {
-	return do[Halted](ctx, c, http.MethodPost, Path("stop"), reasonBody{reason})
+func (c *Client) Stop(ctx context.Context, reason string) (api.Halted, error) {
+	return do[api.Halted](ctx, c, http.MethodPost, Path("stop"), reasonBody{reason})
 }
 
 // Resume lets calls run again; what was granted before stays revoked.
-func (c *Client) Resume(ctx context.Context, reason string) (Halted, error) {
-	return do[Halted](ctx, c, http.MethodPost, Path("resume"), reasonBody{reason})
+func (c *Client) Resume(ctx context.Context, reason string) (api.Halted, error) {
+	return do[api.Halted](ctx, c, http.MethodPost, Path("resume"), reasonBody{reason})
 }
 
 type reasonBody struct {

@@ -1,10 +1,16 @@
 package front
 
 import (
+	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/stop"
+	"github.com/handrail-dev/handrail/gateway/task"
 )
 
 // The values of the gateway's rooms, as they stand on the wire.
@@ -73,6 +79,79 @@ func ViewTokens(all []principal.Token) []api.Token {
 		list = append(list, ViewToken(&all[i]))
 	}
 	return list
+}
+
+// ViewUser is a person who signs in.
+func ViewUser(u *principal.User) api.User {
+	return api.User{Principal: u.Principal, Role: u.Role.String(), TokenID: u.TokenID, Password: u.Password, Passkeys: ViewPasskeys(u.Passkeys), CreatedAt: u.CreatedAt}
+}
+
+// ViewPasskey is a key without what checks its answers.
+func ViewPasskey(k *principal.Passkey) api.Passkey {
+	return api.Passkey{ID: k.ID, Name: k.Name, Place: k.Place, Sync: k.Sync, CreatedAt: k.CreatedAt, UsedAt: k.UsedAt}
+}
+
+// ViewPasskeys are several.
+func ViewPasskeys(all []principal.Passkey) []api.Passkey {
+	list := make([]api.Passkey, 0, len(all))
+	for i := range all {
+		list = append(list, ViewPasskey(&all[i]))
+	}
+	return list
+}
+
+// ViewLane is a lane.
+func ViewLane(l *lane.Lane) api.Lane {
+	return api.Lane{Lane: l.Lane, Principal: l.Principal, Nodes: l.Nodes, CreatedAt: l.CreatedAt, LastUsed: l.LastUsed}
+}
+
+// ViewStop is the stop switch.
+func ViewStop(s stop.State) api.Stop {
+	return api.Stop{Epoch: s.Epoch, Stopped: s.Stopped, By: s.By, Reason: s.Reason, Since: s.Since}
+}
+
+// ViewSecret is a secret without its value.
+func ViewSecret(e *secret.Entry) api.Secret {
+	v := api.Secret{Name: e.Name, Source: e.Source, Version: e.Version, Changed: e.Changed, References: make([]api.Reference, 0, len(e.References))}
+	for i := range e.References {
+		v.References = append(v.References, ViewReference(&e.References[i]))
+	}
+	return v
+}
+
+// ViewReference is by what an agent names a secret.
+func ViewReference(r *secret.Reference) api.Reference {
+	return api.Reference{ID: r.ID, Alias: r.Alias, Tools: r.Tools, Display: r.Display, Owner: r.Owner}
+}
+
+// ViewTool is a tool as the registry defines it (S4-33), with all its bounds; asks says that a
+// person is asked about the reader's calls of it.
+func ViewTool(d *catalog.Descriptor, risk policy.Risk, asks bool) api.Tool {
+	v := api.Tool{
+		ID: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
+		SideEffects: string(d.SideEffects), Risk: string(risk), ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result,
+		Annotations: api.Annotations(d.Annotations), Manifest: d.Manifest.Keys(), Defaults: api.Defaults(d.Defaults), Consent: string(d.Consent), Limits: api.Limits(d.Limits),
+	}
+	for _, e := range d.Examples {
+		v.Examples = append(v.Examples, api.Example(e))
+	}
+	return v
+}
+
+// ViewTask is a call that is kept until a person answers.
+func ViewTask(t *task.Task) api.Task {
+	return api.Task{
+		ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest, RequestID: t.RequestID,
+		Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
+	}
+}
+
+// ViewPacket is an entry of the ledger.
+func ViewPacket(p *ledger.Packet) api.Packet {
+	return api.Packet{
+		Seq: p.Seq, TimeUS: p.TimeUS, Kind: string(p.Kind), Call: p.Call, Tool: p.Tool, Principal: p.Principal, Lane: p.Lane, Node: p.Node, Body: p.Body,
+		Prev: p.Prev.String(), Hash: p.Hash.String(),
+	}
 }
 
 // ViewGrant is a grant.

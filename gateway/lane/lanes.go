@@ -25,11 +25,11 @@ const (
 
 // Lane is one lane as its readers see it.
 type Lane struct {
-	Lane      capabilities.LaneID      `json:"lane"`
-	Principal capabilities.PrincipalID `json:"principal,omitempty"` // whose it is; empty until it is first used
-	Nodes     []capabilities.NodeID    `json:"nodes"`
-	CreatedAt time.Time                `json:"created_at"`
-	LastUsed  time.Time                `json:"last_used,omitzero"`
+	Lane      capabilities.LaneID
+	Principal capabilities.PrincipalID // whose it is; empty until it is first used
+	Nodes     []capabilities.NodeID
+	CreatedAt time.Time
+	LastUsed  time.Time
 }
 
 // Options of New.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 	"github.com/handrail-dev/handrail/pairing"
 )
@@ -39,30 +40,30 @@ type InviteSpec struct {
 
 // Invite is an invitation without its secret.
 type Invite struct {
-	ID          pairing.InviteID         `json:"invite_id"`
-	Label       string                   `json:"label,omitempty"`
-	Trust       string                   `json:"trust,omitempty"`
-	Allow       []string                 `json:"allow,omitempty"`
-	Labels      []string                 `json:"labels,omitempty"`
-	AutoApprove bool                     `json:"auto_approve"`
-	Uses        int                      `json:"uses"`
-	Used        int                      `json:"used"`
-	CreatedAt   time.Time                `json:"created_at"`
-	CreatedBy   capabilities.PrincipalID `json:"created_by,omitempty"`
-	ExpiresAt   time.Time                `json:"expires_at"`
-	Withdrawn   bool                     `json:"withdrawn,omitempty"`
-	UsedBy      []InviteUse              `json:"used_by,omitempty"` // the newest 16
+	ID          pairing.InviteID
+	Label       string
+	Trust       string
+	Allow       []string
+	Labels      []string
+	AutoApprove bool
+	Uses        int
+	Used        int
+	CreatedAt   time.Time
+	CreatedBy   capabilities.PrincipalID
+	ExpiresAt   time.Time
+	Withdrawn   bool
+	UsedBy      []InviteUse // the newest 16
 
 	proof pairing.ProofKey
 }
 
 // InviteUse says who came in by an invitation.
 type InviteUse struct {
-	Node        capabilities.NodeID `json:"node_id"`
-	Host        string              `json:"host,omitempty"`
-	Platform    string              `json:"platform,omitempty"`
-	Fingerprint string              `json:"key_fingerprint"`
-	At          time.Time           `json:"at"`
+	Node        capabilities.NodeID
+	Host        string
+	Platform    string
+	Fingerprint string
+	At          time.Time
 }
 
 func (u InviteUse) String() string {
@@ -110,7 +111,10 @@ func (n *Nodes) Invite(ctx context.Context, spec InviteSpec) (Invite, pairing.Pa
 		if err != nil {
 			return err
 		}
-		return n.opts.Record(tx, "node.invited", "", inv)
+		return n.opts.Record(tx, "node.invited", "", packet.Invite{
+			ID: string(inv.ID), Label: inv.Label, Trust: inv.Trust, Allow: inv.Allow, Labels: inv.Labels, AutoApprove: inv.AutoApprove, Uses: inv.Uses, Used: inv.Used,
+			CreatedAt: inv.CreatedAt, CreatedBy: inv.CreatedBy, ExpiresAt: inv.ExpiresAt,
+		})
 	})
 	if err != nil {
 		return Invite{}, pairing.Paste{}, capabilities.AsError(err)

@@ -17,9 +17,9 @@ type siteStop struct {
 
 // Heeded is how many nodes obey the site's stop switch.
 type Heeded struct {
-	Connected int `json:"connected"` // nodes that were told
-	Confirmed int `json:"confirmed"` // of these, those that said they obey
-	Away      int `json:"away"`      // approved nodes that learn it when they come back
+	Connected int // nodes that were told
+	Confirmed int // of these, those that said they obey
+	Away      int // approved nodes that learn it when they come back
 }
 
 // TellStop tells every connected node the site's stop switch, side by side: one that

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
@@ -48,20 +49,20 @@ func newSecret(prefix string) Secret {
 
 // Token is the record of one token, without its secret.
 type Token struct {
-	ID        string                   `json:"token_id"`
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      Role                     `json:"role"`
-	Lane      capabilities.LaneID      `json:"lane"`
-	CreatedAt time.Time                `json:"created_at"`
-	CreatedBy capabilities.PrincipalID `json:"created_by"`
-	ExpiresAt time.Time                `json:"expires_at,omitzero"` // zero: never
-	RevokedAt time.Time                `json:"revoked_at,omitzero"`
+	ID        string
+	Principal capabilities.PrincipalID
+	Role      Role
+	Lane      capabilities.LaneID
+	CreatedAt time.Time
+	CreatedBy capabilities.PrincipalID
+	ExpiresAt time.Time // zero: never
+	RevokedAt time.Time
 	// Parent is the token that opened this session of the console; empty: it is no
 	// session but a token that callers send themselves.
-	Parent string `json:"session_of,omitempty"`
+	Parent string
 	// Opened is by what a session was opened: link, password or passkey; empty for a token,
 	// and for a session that an earlier version opened.
-	Opened string `json:"opened_by,omitempty"`
+	Opened string
 }
 
 func (t *Token) identity() Identity {
@@ -93,9 +94,9 @@ var Site = Identity{Principal: "site", Role: RoleAdmin}
 type Options struct {
 	Store *store.Store // required, opened with Migrations
 	// Record writes a packet in the same transaction as the change; default: none.
-	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
-	Now    func() time.Time // default time.Now
-	Log    *slog.Logger     // default: discards
+	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error // body is a packet.Token
+	Now    func() time.Time                                                             // default time.Now
+	Log    *slog.Logger                                                                 // default: discards
 }
 
 // Tokens is the set of all tokens. Its methods are safe for concurrent use.
@@ -386,10 +387,22 @@ func (t *Tokens) revoke(ctx context.Context, by Identity, tokenID string) (Token
 }
 
 func (t *Tokens) record(tx *store.Tx, kind string, by capabilities.PrincipalID, rec Token) error {
+	return t.recordBody(tx, kind, by, rec.body())
+}
+
+func (t *Tokens) recordBody(tx *store.Tx, kind string, by capabilities.PrincipalID, body packet.Token) error {
 	if t.opts.Record == nil {
 		return nil
 	}
-	return t.opts.Record(tx, kind, by, rec)
+	return t.opts.Record(tx, kind, by, body)
+}
+
+// body is the token as the ledger has it.
+func (t *Token) body() packet.Token {
+	return packet.Token{
+		ID: t.ID, Principal: t.Principal, Role: t.Role.String(), Lane: t.Lane, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
+		RevokedAt: t.RevokedAt, Parent: t.Parent, Opened: t.Opened,
+	}
 }
 
 // List returns every kept record, oldest first.

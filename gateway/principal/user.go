@@ -38,25 +38,25 @@ const (
 
 // Passkey is a key of a user's that an authenticator keeps.
 type Passkey struct {
-	ID    string `json:"passkey"`         // base64url of the credential's ID
-	Name  string `json:"name"`            // by its user
-	Place string `json:"place"`           // the name that the gateway was called by: it works there only
-	Key   []byte `json:"-"`               // COSE
-	Count uint32 `json:"-"`               // of the authenticator; 0: it counts not
-	Sync  bool   `json:"synced,omitzero"` // its authenticator may copy it to others
+	ID    string // base64url of the credential's ID
+	Name  string // by its user
+	Place string // the name that the gateway was called by: it works there only
+	Key   []byte // COSE
+	Count uint32 // of the authenticator; 0: it counts not
+	Sync  bool   // its authenticator may copy it to others
 
-	CreatedAt time.Time `json:"created_at"`
-	UsedAt    time.Time `json:"used_at,omitzero"`
+	CreatedAt time.Time
+	UsedAt    time.Time
 }
 
 // User is what may be told of one.
 type User struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      Role                     `json:"role"`
-	TokenID   string                   `json:"token_id"` // the record behind the user's sessions
-	Password  bool                     `json:"password"` // there is one
-	Passkeys  []Passkey                `json:"passkeys"`
-	CreatedAt time.Time                `json:"created_at"`
+	Principal capabilities.PrincipalID
+	Role      Role
+	TokenID   string // the record behind the user's sessions
+	Password  bool   // there is one
+	Passkeys  []Passkey
+	CreatedAt time.Time
 }
 
 // user is one as it is kept in memory; replaced, never changed.
@@ -242,9 +242,9 @@ func (t *Tokens) makeUser(ctx context.Context, by, who capabilities.PrincipalID,
 type Removed struct {
 	User
 	// Ended is how many API tokens of theirs ended with them.
-	Ended int `json:"tokens_ended"`
+	Ended int
 	// Made are the tokens that they made for others and that go on: an admin's to look at.
-	Made []string `json:"tokens_made,omitempty"`
+	Made []string
 }
 
 // RemoveUser ends a user: no way in is left, no session, and no token that stands for

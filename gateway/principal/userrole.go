@@ -61,7 +61,9 @@ func (t *Tokens) writeRole(ctx context.Context, by Identity, who capabilities.Pr
 		if _, err := tx.Exec(`UPDATE token SET role = $1 WHERE token_id = $2`, string(role), rec.ID); err != nil {
 			return err
 		}
-		return t.record(tx, "user.role_changed", by.Principal, rec)
+		body := rec.body()
+		body.Before = old.Role.String()
+		return t.recordBody(tx, "user.role_changed", by.Principal, body)
 	})
 	if err != nil {
 		return err

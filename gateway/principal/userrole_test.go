@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/ledger/packet"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/store"
 )
@@ -15,8 +16,9 @@ func TestSetRole(t *testing.T) {
 	var recorded []string
 	o := principal.Options{
 		Store: open(t, filepath.Join(t.TempDir(), "store.db")),
-		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, _ any) error {
-			recorded = append(recorded, kind+" by "+string(by))
+		Record: func(_ *store.Tx, kind string, by capabilities.PrincipalID, body any) error {
+			about := body.(packet.Token)
+			recorded = append(recorded, kind+" by "+string(by)+": "+about.Before+" to "+about.Role)
 			return nil
 		},
 	}
@@ -104,7 +106,7 @@ func TestSetRole(t *testing.T) {
 	if again := session(); again.Role != principal.RoleViewer {
 		t.Errorf("the next session is of role %s", again.Role)
 	}
-	if !slices.Contains(recorded, "user.role_changed by root") {
+	if !slices.Contains(recorded, "user.role_changed by root: admin to viewer") {
 		t.Errorf("recorded: %v", recorded)
 	}
 	set = principal.Cheap(tokens(t, o)) // a restart knows the same

@@ -18,11 +18,11 @@ import (
 // Reference is what an agent may know of a secret (S0-35): enough to name it, never
 // the name the admin gave it nor where it is kept.
 type Reference struct {
-	ID      string                   `json:"secret_ref_id"`
-	Alias   string                   `json:"secret_alias,omitempty"`
-	Tools   []capabilities.ToolID    `json:"allowed_tool_ids"` // at least one
-	Display string                   `json:"display_name,omitempty"`
-	Owner   capabilities.PrincipalID `json:"principal,omitempty"` // for admins only
+	ID      string
+	Alias   string
+	Tools   []capabilities.ToolID // at least one
+	Display string
+	Owner   capabilities.PrincipalID // for admins only
 	name    string
 }
 

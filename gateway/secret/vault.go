@@ -170,11 +170,11 @@ func (v *Vault) Set(ctx context.Context, by capabilities.PrincipalID, name strin
 
 // Entry is a secret as the admin sees it.
 type Entry struct {
-	Name       string      `json:"name"`
-	Source     string      `json:"source"` // stored, env, file or exec
-	Version    int64       `json:"version,omitempty"`
-	Changed    time.Time   `json:"changed_at,omitzero"`
-	References []Reference `json:"references"`
+	Name       string
+	Source     string // stored, env, file or exec
+	Version    int64
+	Changed    time.Time
+	References []Reference
 }
 
 // List returns every secret with who may use it, sorted by name; never a value.

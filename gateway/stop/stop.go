@@ -35,11 +35,11 @@ const MaxReason = 500
 
 // State is the switch as people see it. Since is when it was turned last.
 type State struct {
-	Epoch   uint64                   `json:"epoch"`
-	Stopped bool                     `json:"stopped"`
-	By      capabilities.PrincipalID `json:"by,omitempty"`
-	Reason  string                   `json:"reason,omitempty"`
-	Since   time.Time                `json:"since,omitzero"`
+	Epoch   uint64
+	Stopped bool
+	By      capabilities.PrincipalID
+	Reason  string
+	Since   time.Time
 }
 
 // Options of New.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/test/site"
 )
 
@@ -177,7 +177,7 @@ func TestArtifactsSurviveKills(t *testing.T) {
 
 	token, err := os.ReadFile(s.o.Dir + "/agent.token")
 	must(t, err)
-	c, err := api.New(s.o.HTTP, api.NewToken(string(token)))
+	c, err := client.New(s.o.HTTP, client.NewToken(string(token)))
 	must(t, err)
 	whole, codes := 0, map[capabilities.Code]int{}
 	for name, a := range all {

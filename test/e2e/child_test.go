@@ -285,8 +285,8 @@ type station struct {
 	key     chain.Key
 	witness string                         // where its nodes write down what ran
 	devices map[string]capabilities.NodeID // by folder
-	*client                                // an agent's
-	admin   *client
+	*caller                                // an agent's
+	admin   *caller
 }
 
 // startStation starts a gateway over a data folder.
@@ -302,7 +302,7 @@ func startStationWith(t *testing.T, o childOptions) *station {
 	o.Role, o.HTTP, o.QUIC = "gateway", "127.0.0.1:0", "127.0.0.1:0"
 	s.child = startChild(t, o)
 	s.o.HTTP, s.o.QUIC = s.ready["http"], s.ready["quic"]
-	s.client, s.admin = s.clientOf("agent"), s.clientOf("admin")
+	s.caller, s.admin = s.clientOf("agent"), s.clientOf("admin")
 	s.admin.awaitHealth()
 	key, _, err := pairing.LoadOrCreateKey(filepath.Join(dir, "gateway.key"))
 	must(t, err)
@@ -310,11 +310,11 @@ func startStationWith(t *testing.T, o childOptions) *station {
 	return s
 }
 
-func (s *station) clientOf(name string) *client {
+func (s *station) clientOf(name string) *caller {
 	s.t.Helper()
 	token, err := os.ReadFile(filepath.Join(s.o.Dir, name+".token"))
 	must(s.t, err)
-	return newClient(s.t, "http://"+s.o.HTTP, strings.TrimSpace(string(token)))
+	return newCaller(s.t, "http://"+s.o.HTTP, strings.TrimSpace(string(token)))
 }
 
 // restart starts the killed gateway again.

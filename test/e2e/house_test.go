@@ -50,11 +50,11 @@ func start(t *testing.T, o site.Options) *house {
 func (h *house) Restart() {
 	h.t.Helper()
 	h.Site.Restart()
-	newClient(h.t, h.URL(), "").awaitHealth()
+	newCaller(h.t, h.URL(), "").awaitHealth()
 }
 
 // awaitHealth waits until a gateway answers.
-func (c *client) awaitHealth() {
+func (c *caller) awaitHealth() {
 	c.t.Helper()
 	for deadline := time.Now().Add(site.Within); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if status, _, err := c.try(ctx(), http.MethodGet, "/healthz", ""); err == nil && status == http.StatusOK {
@@ -344,26 +344,26 @@ func (h *house) refused(r capabilities.Result, status capabilities.Status, code 
 	}
 }
 
-// client speaks to the HTTP surfaces.
-type client struct {
+// caller speaks to the HTTP surfaces.
+type caller struct {
 	t     testing.TB
 	url   string
 	token string
 	http  *http.Client
 }
 
-func newClient(t testing.TB, url, token string) *client {
-	c := &client{t: t, url: url, token: token, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+func newCaller(t testing.TB, url, token string) *caller {
+	c := &caller{t: t, url: url, token: token, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
-func (h *house) client(role principal.Role) *client {
-	return newClient(h.t, h.URL(), h.MustToken(capabilities.PrincipalID(role), role))
+func (h *house) client(role principal.Role) *caller {
+	return newCaller(h.t, h.URL(), h.MustToken(capabilities.PrincipalID(role), role))
 }
 
 // try sends a request and returns status and body, or why there are none.
-func (c *client) try(cx context.Context, method, path, body string) (int, []byte, error) {
+func (c *caller) try(cx context.Context, method, path, body string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(cx, method, c.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -384,7 +384,7 @@ func (c *client) try(cx context.Context, method, path, body string) (int, []byte
 	return resp.StatusCode, answer, err
 }
 
-func (c *client) do(method, path, body string) (int, []byte) {
+func (c *caller) do(method, path, body string) (int, []byte) {
 	c.t.Helper()
 	status, answer, err := c.try(ctx(), method, path, body)
 	must(c.t, err)
@@ -392,7 +392,7 @@ func (c *client) do(method, path, body string) (int, []byte) {
 }
 
 // ok wants 200 and decodes the answer.
-func (c *client) ok(method, path, body string, into any) {
+func (c *caller) ok(method, path, body string, into any) {
 	c.t.Helper()
 	status, answer := c.do(method, path, body)
 	if status != http.StatusOK {
@@ -404,7 +404,7 @@ func (c *client) ok(method, path, body string, into any) {
 }
 
 // fails wants an error of that code, with its HTTP status and a hint.
-func (c *client) fails(method, path, body string, code capabilities.Code) {
+func (c *caller) fails(method, path, body string, code capabilities.Code) {
 	c.t.Helper()
 	status, answer := c.do(method, path, body)
 	var form struct {
@@ -424,7 +424,7 @@ func callBody(tool capabilities.ToolID, args, id string) string {
 }
 
 // call makes a call over REST. ok is false when no answer came.
-func (c *client) call(cx context.Context, tool capabilities.ToolID, args, id string) (r capabilities.Result, err error) {
+func (c *caller) call(cx context.Context, tool capabilities.ToolID, args, id string) (r capabilities.Result, err error) {
 	status, answer, err := c.try(cx, http.MethodPost, "/v1/calls", callBody(tool, args, id))
 	if err != nil {
 		return r, err

@@ -140,7 +140,7 @@ func TestNamesThatCanNotBeRecorded(t *testing.T) {
 }
 
 // turnedAway wants every surface to refuse the client's token.
-func turnedAway(c *client) {
+func turnedAway(c *caller) {
 	c.t.Helper()
 	code := capabilities.CodeUnauthenticated
 	c.fails(http.MethodPost, "/v1/calls", callBody(site.ToolEcho, text("a"), ""), code)
@@ -153,10 +153,10 @@ func turnedAway(c *client) {
 func TestWrongToken(t *testing.T) {
 	h, handler, _ := one(t)
 	for _, token := range []string{"", "hrt_" + strings.Repeat("A", 43), h.MustToken("cut", principal.RoleAgent)[:40]} {
-		turnedAway(newClient(t, h.URL(), token))
+		turnedAway(newCaller(t, h.URL(), token))
 	}
 	// Whoever guesses on is slowed down; who has a token is not.
-	guesser := newClient(t, h.URL(), "hrt_"+strings.Repeat("B", 43))
+	guesser := newCaller(t, h.URL(), "hrt_"+strings.Repeat("B", 43))
 	for status := 0; status != http.StatusTooManyRequests; {
 		status, _ = guesser.do(http.MethodGet, "/v1/tools", "")
 		if status != http.StatusTooManyRequests && status != http.StatusUnauthorized {
@@ -175,7 +175,7 @@ func TestRevokedToken(t *testing.T) {
 	h, handler, _ := one(t)
 	token, secret, err := h.Tokens.Create(ctx(), principal.Site, principal.Spec{Principal: "left", Role: principal.RoleAgent, Lane: "left"})
 	must(t, err)
-	c, mcp := newClient(t, h.URL(), secret.Reveal()), h.session(secret.Reveal())
+	c, mcp := newCaller(t, h.URL(), secret.Reveal()), h.session(secret.Reveal())
 	if r, err := c.call(ctx(), site.ToolEcho, text("before"), ""); err != nil || r.Status != capabilities.StatusOK {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -190,7 +190,7 @@ func TestRevokedToken(t *testing.T) {
 		t.Error("a revoked token still calls over its session")
 	}
 	h.Restart()
-	turnedAway(newClient(t, h.URL(), secret.Reveal()))
+	turnedAway(newCaller(t, h.URL(), secret.Reveal()))
 	if handler.Runs("a") != 0 || handler.Runs("before") != 2 {
 		t.Errorf("ran %d and %d times", handler.Runs("a"), handler.Runs("before"))
 	}
@@ -220,7 +220,7 @@ func (h *house) session(token string) *sdk.ClientSession { return h.sessionOf(to
 
 func (h *house) sessionOf(token string, o *sdk.ClientSessionOptions) *sdk.ClientSession {
 	h.t.Helper()
-	c := newClient(h.t, h.URL(), token)
+	c := newCaller(h.t, h.URL(), token)
 	mcp, err := sdk.NewClient(&sdk.Implementation{Name: "e2e", Version: "1"}, nil).Connect(ctx(), &sdk.StreamableClientTransport{
 		Endpoint: h.URL() + "/mcp", MaxRetries: -1, DisableStandaloneSSE: true,
 		HTTPClient: &http.Client{Transport: bearer{c}},
@@ -230,7 +230,7 @@ func (h *house) sessionOf(token string, o *sdk.ClientSessionOptions) *sdk.Client
 	return mcp
 }
 
-type bearer struct{ c *client }
+type bearer struct{ c *caller }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())

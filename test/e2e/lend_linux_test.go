@@ -16,7 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/agent/journal"
 	"github.com/handrail-dev/handrail/agent/notice"
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/rules"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -171,12 +171,12 @@ func TestADesktopIsLentAndTakenBack(t *testing.T) {
 	// The person watches the log.
 	admin, err := os.ReadFile(filepath.Join(home, "site", "gateway", "admin.token"))
 	must(t, err)
-	gateway, err := api.New(ready.HTTP, api.NewToken(string(admin)))
+	gateway, err := client.New(ready.HTTP, client.NewToken(string(admin)))
 	must(t, err)
 	var log watch
 	watching := make(chan struct{})
 	stopWatching := background(t, "watching", func(c context.Context) error {
-		err := gateway.Events(c, 0, func() error { close(watching); return nil }, func(e api.Event) error {
+		err := gateway.Events(c, 0, func() error { close(watching); return nil }, func(e client.Event) error {
 			var p ledger.Packet
 			if e.Seq == 0 {
 				return nil // who came and went is not in the ledger

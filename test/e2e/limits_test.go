@@ -25,7 +25,7 @@ func TestRevokedTokenEndsItsCalls(t *testing.T) {
 	token, secret, err := h.Tokens.Create(ctx(), principal.Site, principal.Spec{Principal: "gone", Role: principal.RoleAgent})
 	must(t, err)
 	answers := make(chan capabilities.Result, 1)
-	c := newClient(t, h.URL(), secret.Reveal())
+	c := newCaller(t, h.URL(), secret.Reveal())
 	go func() {
 		r, err := c.call(ctx(), site.ToolSlow, text("x"), "r1")
 		if err != nil {

@@ -40,7 +40,7 @@ func (h *house) statelessCall(cx context.Context, token, text, id string) error 
 func TestALostConnectionCancelsNothing(t *testing.T) {
 	h, handler, _ := one(t)
 	token := h.MustToken("agent", principal.RoleAgent)
-	rest := newClient(t, h.URL(), token)
+	rest := newCaller(t, h.URL(), token)
 	for name, call := range map[string]func(context.Context, string) error{
 		"rest": func(c context.Context, id string) error {
 			_, _, err := rest.try(c, http.MethodPost, "/v1/calls", callBody(site.ToolSlow, text(id), id))
@@ -77,7 +77,7 @@ func TestCancellingOnPurpose(t *testing.T) {
 	h, handler := start(t, site.Options{}), &counted{Handler: site.NewHandler(), ended: make(chan struct{}, 10)}
 	h.AddNode("one", handler)
 	token := h.MustToken("agent", principal.RoleAgent)
-	rest, stranger, admin := newClient(t, h.URL(), token), newClient(t, h.URL(), h.MustToken("stranger", principal.RoleAgent)), h.client(principal.RoleAdmin)
+	rest, stranger, admin := newCaller(t, h.URL(), token), newCaller(t, h.URL(), h.MustToken("stranger", principal.RoleAgent)), h.client(principal.RoleAdmin)
 	begin := func(c context.Context, id string) <-chan error {
 		gone := make(chan error, 1)
 		go func() {

@@ -58,7 +58,7 @@ func TestAToolRegisteredAtRunTime(t *testing.T) {
 				ID string `json:"tool_id"`
 			}
 		}
-		newClient(t, h.URL(), token).ok(http.MethodGet, "/v1/tools", "", &list)
+		newCaller(t, h.URL(), token).ok(http.MethodGet, "/v1/tools", "", &list)
 		offered, err := mcp.ListTools(ctx(), nil)
 		must(t, err)
 		for _, tool := range list.Tools {
@@ -161,7 +161,7 @@ func TestARegistrationThatPolicyCannotJudge(t *testing.T) {
 // listening opens an MCP session that is told when its list changes.
 func (h *house) listening(token string, told chan<- struct{}) *sdk.ClientSession {
 	h.t.Helper()
-	c := newClient(h.t, h.URL(), token)
+	c := newCaller(h.t, h.URL(), token)
 	mcp, err := sdk.NewClient(&sdk.Implementation{Name: "e2e", Version: "1"}, &sdk.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { told <- struct{}{} },
 	}).Connect(ctx(), &sdk.StreamableClientTransport{Endpoint: h.URL() + "/mcp", MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{c}}},

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // board is what the terminal shows. It is a value of one goroutine: keys and news
@@ -14,9 +13,9 @@ import (
 type board struct {
 	address   string
 	words     Words
-	approvals []view.Approval // that wait, oldest first
-	calls     []view.Call     // newest first
-	stop      api.StopState
+	approvals []api.Approval // that wait, oldest first
+	calls     []api.Call     // newest first
+	stop      api.Stop
 	lost      string // why there is no news; "" while there is
 
 	pane     int    // 0 approvals, 1 calls
@@ -38,13 +37,13 @@ const page = 5
 // deed is what a key asks the gateway for.
 type deed struct {
 	what     string // allow, lease, family, deny, stop, resume or quit
-	approval view.Approval
+	approval api.Approval
 	// together are the questions of one task, which one answer is for; nil: approval alone.
 	together []string
 }
 
 // news replaces what the gateway said before.
-func (b *board) news(approvals []view.Approval, calls []view.Call, stop api.StopState) {
+func (b *board) news(approvals []api.Approval, calls []api.Call, stop api.Stop) {
 	byTask(approvals)
 	b.approvals, b.calls, b.stop, b.lost = approvals, calls, stop, ""
 	if b.selected() == nil {
@@ -56,7 +55,7 @@ func (b *board) news(approvals []view.Approval, calls []view.Call, stop api.Stop
 			b.approval = approvals[0].ID
 		}
 	}
-	if !slices.ContainsFunc(calls, func(c view.Call) bool { return string(c.ID) == b.call }) {
+	if !slices.ContainsFunc(calls, func(c api.Call) bool { return string(c.ID) == b.call }) {
 		b.call = ""
 		if len(calls) > 0 {
 			b.call = string(calls[0].ID)
@@ -64,7 +63,7 @@ func (b *board) news(approvals []view.Approval, calls []view.Call, stop api.Stop
 	}
 }
 
-func (b *board) selected() *view.Approval {
+func (b *board) selected() *api.Approval {
 	for i := range b.approvals {
 		if b.approvals[i].ID == b.approval {
 			return &b.approvals[i]
@@ -76,13 +75,13 @@ func (b *board) selected() *view.Approval {
 // move selects the next or the one before in the pane that has the keys.
 func (b *board) move(by int) {
 	if b.pane == 0 {
-		at := slices.IndexFunc(b.approvals, func(a view.Approval) bool { return a.ID == b.approval })
+		at := slices.IndexFunc(b.approvals, func(a api.Approval) bool { return a.ID == b.approval })
 		if at += by; at >= 0 && at < len(b.approvals) {
 			b.approval = b.approvals[at].ID
 		}
 		return
 	}
-	at := slices.IndexFunc(b.calls, func(c view.Call) bool { return string(c.ID) == b.call })
+	at := slices.IndexFunc(b.calls, func(c api.Call) bool { return string(c.ID) == b.call })
 	if at += by; at >= 0 && at < len(b.calls) {
 		b.call = string(b.calls[at].ID)
 	}
@@ -151,7 +150,7 @@ func (b *board) key(name string) *deed {
 			b.notice = "select a question first"
 			return nil
 		}
-		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q view.Approval) bool { return q.Longest == "call" }) {
+		if b.open && b.whole != nil && name != "d" && slices.ContainsFunc(b.together(), func(q api.Approval) bool { return q.Longest == "call" }) {
 			b.notice = "one of them is asked about at each call: Esc, and allow them one by one"
 			return nil
 		}
@@ -180,7 +179,7 @@ func (b *board) key(name string) *deed {
 }
 
 // answer makes the deed of an answer: for all questions that are shown, or the selected one.
-func (b *board) answer(what string, a *view.Approval) *deed {
+func (b *board) answer(what string, a *api.Approval) *deed {
 	d := &deed{what: what, approval: *a}
 	if b.open && b.whole != nil {
 		for _, q := range b.together() {
@@ -191,7 +190,7 @@ func (b *board) answer(what string, a *view.Approval) *deed {
 }
 
 // together returns the questions that are shown with the selected one and still wait.
-func (b *board) together() (all []view.Approval) {
+func (b *board) together() (all []api.Approval) {
 	for _, q := range b.approvals {
 		if slices.Contains(b.whole, q.ID) {
 			all = append(all, q)
@@ -201,7 +200,7 @@ func (b *board) together() (all []view.Approval) {
 }
 
 // task returns the questions of the caller and lane of a.
-func (b *board) task(a *view.Approval) (all []view.Approval) {
+func (b *board) task(a *api.Approval) (all []api.Approval) {
 	for _, q := range b.approvals {
 		if q.Principal == a.Principal && q.Lane == a.Lane {
 			all = append(all, q)
@@ -212,16 +211,16 @@ func (b *board) task(a *view.Approval) (all []view.Approval) {
 
 // byTask puts the questions of one caller in one lane together, the task with the oldest
 // first.
-func byTask(all []view.Approval) {
+func byTask(all []api.Approval) {
 	type task struct{ who, lane string }
-	of := func(a *view.Approval) task { return task{string(a.Principal), string(a.Lane)} }
+	of := func(a *api.Approval) task { return task{string(a.Principal), string(a.Lane)} }
 	first := map[task]time.Time{}
 	for i := range all {
 		if t, known := first[of(&all[i])]; !known || all[i].Created.Before(t) {
 			first[of(&all[i])] = all[i].Created
 		}
 	}
-	slices.SortStableFunc(all, func(a, b view.Approval) int {
+	slices.SortStableFunc(all, func(a, b api.Approval) int {
 		x, y := of(&a), of(&b)
 		return cmp.Or(first[x].Compare(first[y]), cmp.Compare(x.who, y.who), cmp.Compare(x.lane, y.lane), a.Created.Compare(b.Created))
 	})

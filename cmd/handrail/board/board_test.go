@@ -8,26 +8,25 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newBoard() *board {
 	return &board{words: Words{
-		Told: func(*view.Told) []string { return nil }, Waits: func(int, bool) string { return "" }, Lending: func(bool, string) string { return "" },
+		Told: func(*api.Told) []string { return nil }, Waits: func(int, bool) string { return "" }, Lending: func(bool, string) string { return "" },
 		Ago: func(_, _ time.Time) string { return "now" }, Clock: time.TimeOnly, Family: func(s string) string { return s },
 		Count: func(n int, what string) string { return fmt.Sprint(n, what) },
 	}}
 }
 
-func question(id string, at int64) view.Approval {
-	return view.Approval{ID: id, Principal: "bot", Tool: "tool.desktop.act", Risk: "high", Longest: "lease", Created: time.Unix(at, 0), Arguments: map[string]any{"x": strings.Repeat("long ", 60) + "end"}}
+func question(id string, at int64) api.Approval {
+	return api.Approval{ID: id, Principal: "bot", Tool: "tool.desktop.act", Risk: "high", Longest: "lease", Created: time.Unix(at, 0), Arguments: map[string]any{"x": strings.Repeat("long ", 60) + "end"}}
 }
 
 // A key answers what the person looks at, whatever comes and goes meanwhile.
 func TestKeysAnswerWhatIsShown(t *testing.T) {
 	b := newBoard()
-	b.news([]view.Approval{question("a2", 2), question("a1", 1)}, nil, api.StopState{})
+	b.news([]api.Approval{question("a2", 2), question("a1", 1)}, nil, api.Stop{})
 	if b.approval != "a1" {
 		t.Fatalf("the oldest is selected first, not %q", b.approval)
 	}
@@ -36,7 +35,7 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 	}
 	b.key("down")
 	b.key("enter")
-	b.news([]view.Approval{question("a0", 0), question("a2", 2), question("a3", 3)}, nil, api.StopState{})
+	b.news([]api.Approval{question("a0", 0), question("a2", 2), question("a3", 3)}, nil, api.Stop{})
 	if d := b.key("a"); d == nil || d.what != "allow" || d.approval.ID != "a2" {
 		t.Fatalf("the answer goes to %+v", d)
 	}
@@ -45,14 +44,14 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 	}
 	// The question that is looked at is answered elsewhere: nothing takes its place under the key.
 	b.key("enter")
-	b.news([]view.Approval{question("a3", 3)}, nil, api.StopState{})
+	b.news([]api.Approval{question("a3", 3)}, nil, api.Stop{})
 	if d := b.key("a"); d != nil || b.open {
 		t.Errorf("a key meant for another answers %+v", d)
 	}
 	b.key("enter")
 	once := question("a4", 4)
 	once.Longest = "call"
-	b.news([]view.Approval{once}, nil, api.StopState{})
+	b.news([]api.Approval{once}, nil, api.Stop{})
 	b.key("enter")
 	if d := b.key("5"); d != nil {
 		t.Errorf("five minutes of what may be allowed once: %+v", d)
@@ -73,12 +72,12 @@ func TestKeysAnswerWhatIsShown(t *testing.T) {
 // about at each call, and no other.
 func TestOneKeyForOneTask(t *testing.T) {
 	b := newBoard()
-	of := func(id, lane string, at int64) view.Approval {
+	of := func(id, lane string, at int64) api.Approval {
 		q := question(id, at)
 		q.Lane = capabilities.LaneID(lane)
 		return q
 	}
-	b.news([]view.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1)}, nil, api.StopState{})
+	b.news([]api.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1)}, nil, api.Stop{})
 	if got := []string{b.approvals[0].ID, b.approvals[1].ID, b.approvals[2].ID}; !slices.Equal(got, []string{"a1", "a3", "a2"}) {
 		t.Errorf("in order of %v", got)
 	}
@@ -87,7 +86,7 @@ func TestOneKeyForOneTask(t *testing.T) {
 		t.Errorf("the task is not shown:\n%s", text)
 	}
 	// One that comes while they are looked at is not answered with them.
-	b.news([]view.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1), of("a4", "one", 4)}, nil, api.StopState{})
+	b.news([]api.Approval{of("a3", "one", 3), of("a2", "two", 2), of("a1", "one", 1), of("a4", "one", 4)}, nil, api.Stop{})
 	if d := b.key("a"); d == nil || d.what != "allow" || !slices.Equal(d.together, []string{"a1", "a3"}) {
 		t.Errorf("the answer goes to %+v", d)
 	}
@@ -100,7 +99,7 @@ func TestOneKeyForOneTask(t *testing.T) {
 	}
 	bound := of("a5", "one", 5)
 	bound.Longest = "call"
-	b.news([]view.Approval{of("a1", "one", 1), bound}, nil, api.StopState{})
+	b.news([]api.Approval{of("a1", "one", 1), bound}, nil, api.Stop{})
 	b.key("t")
 	if d := b.key("a"); d != nil || b.notice == "" {
 		t.Errorf("what is asked about at each call is allowed with others: %+v", d)
@@ -108,7 +107,7 @@ func TestOneKeyForOneTask(t *testing.T) {
 	if d := b.key("d"); d == nil || !slices.Equal(d.together, []string{"a1", "a5"}) {
 		t.Errorf("denying goes to %+v", d)
 	}
-	b.news([]view.Approval{of("a1", "one", 1)}, nil, api.StopState{})
+	b.news([]api.Approval{of("a1", "one", 1)}, nil, api.Stop{})
 	if b.key("t"); b.open {
 		t.Error("one question is a task of several")
 	}
@@ -121,11 +120,11 @@ func TestFramesFit(t *testing.T) {
 	b.address = "http://127.0.0.1:7480"
 	evil := question("a1", 1)
 	evil.Principal, evil.NodeLabel = "\x1b[2Jbot\u202e", "漢字漢字漢字"
-	calls := make([]view.Call, 50)
+	calls := make([]api.Call, 50)
 	for i := range calls {
-		calls[i] = view.Call{ID: capabilities.CallID(strings.Repeat("c", i+1)), Tool: "tool.browser.click", State: "ended", Status: "ok", StartedAt: now}
+		calls[i] = api.Call{ID: capabilities.CallID(strings.Repeat("c", i+1)), Tool: "tool.browser.click", State: "ended", Status: "ok", StartedAt: now}
 	}
-	b.news([]view.Approval{evil, question("a2", 2)}, calls, api.StopState{Stopped: true, By: "op", Reason: "x\ny", Since: now})
+	b.news([]api.Approval{evil, question("a2", 2)}, calls, api.Stop{Stopped: true, By: "op", Reason: "x\ny", Since: now})
 	for _, size := range [][2]int{{1, 1}, {20, 6}, {40, 10}, {80, 24}, {300, 100}} {
 		for _, keys := range []string{"", "enter", "tab", "enter", "esc", "?", "?"} {
 			b.key(keys)
@@ -160,7 +159,7 @@ func TestLongQuestionsAreScrolled(t *testing.T) {
 	b := newBoard()
 	long := question("a1", 1)
 	long.Arguments = map[string]any{"x": strings.Repeat("long ", 400) + "THE-END"}
-	b.news([]view.Approval{long}, nil, api.StopState{})
+	b.news([]api.Approval{long}, nil, api.Stop{})
 	b.key("enter")
 	text := func() string { return strings.Join(b.frame(time.Unix(9, 0), 80, 12), "\n") }
 	if strings.Contains(text(), "THE-END") {
@@ -203,7 +202,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add([]byte{2, 5, 5, 6, 9, 14, 16})
 	f.Fuzz(func(t *testing.T, keys []byte) {
 		b := newBoard()
-		b.news([]view.Approval{question("a1", 1)}, nil, api.StopState{})
+		b.news([]api.Approval{question("a1", 1)}, nil, api.Stop{})
 		for _, k := range keys {
 			open := b.open
 			if d := b.key(names[int(k)%len(names)]); d != nil && d.what == "allow" && !open {

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // news is one look at the gateway.
 type news struct {
-	approvals []view.Approval
-	calls     []view.Call
-	stop      api.StopState
+	approvals []api.Approval
+	calls     []api.Call
+	stop      api.Stop
 	err       error
 }
 
@@ -47,16 +47,16 @@ func (d *deed) do(ctx context.Context, g Gateway, w Words) string {
 	switch d.what {
 	case "allow":
 		done = "allowed " + d.approval.ID + " once"
-		_, err = g.Answer(ctx, d.approval.ID, api.Answer{Allow: true, Kind: "call"})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "call"})
 	case "lease":
 		done = "allowed " + string(d.approval.Tool) + " for five minutes"
-		_, err = g.Answer(ctx, d.approval.ID, api.Answer{Allow: true, Kind: "lease", For: 5 * time.Minute})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "lease", For: 5 * time.Minute})
 	case "family":
 		done = "allowed all " + w.Family(string(d.approval.Tool)) + " tools for five minutes"
-		_, err = g.Answer(ctx, d.approval.ID, api.Answer{Allow: true, Kind: "lease", Family: true, For: 5 * time.Minute})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{Allow: true, Kind: "lease", Family: true, For: 5 * time.Minute})
 	case "deny":
 		done = "denied " + d.approval.ID
-		_, err = g.Answer(ctx, d.approval.ID, api.Answer{})
+		_, err = g.Answer(ctx, d.approval.ID, client.Answer{})
 	case "stop":
 		var h api.Halted
 		if h, err = g.Stop(ctx, ""); err == nil {
@@ -74,12 +74,12 @@ func (d *deed) do(ctx context.Context, g Gateway, w Words) string {
 
 // doTogether sends one answer to all questions of a task.
 func (d *deed) doTogether(ctx context.Context, g Gateway, w Words) string {
-	a, done := api.Answer{}, "denied "
+	a, done := client.Answer{}, "denied "
 	switch d.what {
 	case "allow":
-		a, done = api.Answer{Allow: true, Kind: "call"}, "allowed once: "
+		a, done = client.Answer{Allow: true, Kind: "call"}, "allowed once: "
 	case "lease", "family":
-		a, done = api.Answer{Allow: true, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute}, "allowed for five minutes: "
+		a, done = client.Answer{Allow: true, Kind: "lease", Family: d.what == "family", For: 5 * time.Minute}, "allowed for five minutes: "
 	}
 	answered, err := g.AnswerTogether(ctx, d.together, a)
 	done += w.Count(len(answered), "question")
@@ -115,7 +115,7 @@ func followEvents(ctx context.Context, g Gateway, look chan struct{}, send func(
 		}
 	}()
 	for ctx.Err() == nil {
-		_ = g.Events(ctx, 0, soon, func(api.Event) error { return soon() }) // whatever ended it, the next look says what is wrong
+		_ = g.Events(ctx, 0, soon, func(client.Event) error { return soon() }) // whatever ended it, the next look says what is wrong
 		_ = soon()
 		select {
 		case <-time.After(time.Second):

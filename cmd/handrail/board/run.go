@@ -9,26 +9,26 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // Gateway is what the board asks of one; gateway/client implements it.
 type Gateway interface {
 	Address() string
-	Approvals(context.Context) ([]view.Approval, error)
-	Calls(ctx context.Context, limit int) ([]view.Call, error)
-	Stopped(context.Context) (api.StopState, error)
-	Events(ctx context.Context, after uint64, began func() error, fn func(api.Event) error) error
-	Answer(ctx context.Context, id string, a api.Answer) (view.Approval, error)
-	AnswerTogether(ctx context.Context, ids []string, a api.Answer) ([]view.Approval, error)
+	Approvals(context.Context) ([]api.Approval, error)
+	Calls(ctx context.Context, limit int) ([]api.Call, error)
+	Stopped(context.Context) (api.Stop, error)
+	Events(ctx context.Context, after uint64, began func() error, fn func(client.Event) error) error
+	Answer(ctx context.Context, id string, a client.Answer) (api.Approval, error)
+	AnswerTogether(ctx context.Context, ids []string, a client.Answer) ([]api.Approval, error)
 	Stop(ctx context.Context, reason string) (api.Halted, error)
 	Resume(ctx context.Context, reason string) (api.Halted, error)
 }
 
 // Words are what the program's other commands say, too.
 type Words struct {
-	Told    func(*view.Told) []string              // what a call would do, in lines
+	Told    func(*api.Told) []string               // what a call would do, in lines
 	Waits   func(now int, mayReturn bool) string   // whether anybody is there for the answer
 	Lending func(hands bool, device string) string // what an answer that lasts takes from the device
 	Ago     func(now, t time.Time) string

@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // frame returns exactly height lines of at most width columns. Words and marks say which line is
@@ -66,7 +66,7 @@ func waiting(n int) string {
 	return fmt.Sprintf("%d waiting for you", n)
 }
 
-func running(calls []view.Call) string {
+func running(calls []api.Call) string {
 	n := 0
 	for _, c := range calls {
 		if c.State == "dispatched" {
@@ -166,7 +166,7 @@ func marker(selected bool) string {
 	return " "
 }
 
-func outcome(c view.Call) string {
+func outcome(c api.Call) string {
 	switch {
 	case c.State == "dispatched":
 		return "running"
@@ -182,7 +182,7 @@ func outcome(c view.Call) string {
 
 // question shows all of what a person decides about, and what the agent did in
 // that lane before.
-func (b *board) question(now time.Time, a view.Approval, width int) []string {
+func (b *board) question(now time.Time, a api.Approval, width int) []string {
 	lines := b.asked(now, a, width)
 	lines = append(lines, "", "before, in this lane:")
 	shown := 0
@@ -199,12 +199,12 @@ func (b *board) question(now time.Time, a view.Approval, width int) []string {
 }
 
 // did is what a call did, in words.
-func did(c view.Call) string { return plain(cmp.Or(c.Phrase, string(c.Tool))) }
+func did(c api.Call) string { return plain(cmp.Or(c.Phrase, string(c.Tool))) }
 
 // questions are those of one task, each whole.
-func (b *board) questions(now time.Time, all []view.Approval, width int) []string {
+func (b *board) questions(now time.Time, all []api.Approval, width int) []string {
 	lines := []string{fmt.Sprintf("%d questions of %s in lane %s", len(all), plain(string(all[0].Principal)), plain(string(all[0].Lane)))}
-	if slices.ContainsFunc(all, func(q view.Approval) bool { return q.Longest == "call" }) {
+	if slices.ContainsFunc(all, func(q api.Approval) bool { return q.Longest == "call" }) {
 		lines = append(lines, "One of them is asked about at each call, so they are allowed one by one.")
 	}
 	for _, a := range all {
@@ -215,7 +215,7 @@ func (b *board) questions(now time.Time, all []view.Approval, width int) []strin
 }
 
 // asked is one question whole.
-func (b *board) asked(now time.Time, a view.Approval, width int) []string {
+func (b *board) asked(now time.Time, a api.Approval, width int) []string {
 	where := cmp.Or(a.NodeLabel, string(a.Node), "the gateway")
 	lines := []string{
 		fmt.Sprintf("%s  %s RISK", plain(a.ID), strings.ToUpper(plain(a.Risk))),

@@ -13,12 +13,12 @@ import (
 
 // account is what the visitor's page about themselves is made of.
 type account struct {
-	Principal  string              `json:"principal"`
-	Password   bool                `json:"password"`
-	Passkeys   []principal.Passkey `json:"passkeys"`
-	Sessions   []view.Token        `json:"sessions"`
-	Session    string              `json:"session"`
-	FreshUntil time.Time           `json:"fresh_until"`
+	Principal  string         `json:"principal"`
+	Password   bool           `json:"password"`
+	Passkeys   []view.Passkey `json:"passkeys"`
+	Sessions   []view.Token   `json:"sessions"`
+	Session    string         `json:"session"`
+	FreshUntil time.Time      `json:"fresh_until"`
 }
 
 // account shows how the visitor signs in, and where they are signed in.
@@ -42,7 +42,7 @@ func (v *visit) passkeys(a account, fresh bool) html {
 	return el("section", attrs{"class", "card", "aria-labelledby", "passkeys"},
 		el("h2", attrs{"id", "passkeys"}, text("Passkeys")),
 		p(text("A key in this device, a phone or a security key, unlocked by finger, face or PIN. It also confirms approvals while an agent holds this device's mouse and keyboard.")),
-		when(len(a.Passkeys) > 0, el("ul", class("plainlist"), each(a.Passkeys, func(k principal.Passkey) html {
+		when(len(a.Passkeys) > 0, el("ul", class("plainlist"), each(a.Passkeys, func(k view.Passkey) html {
 			used := text("not used yet")
 			if !k.UsedAt.IsZero() {
 				used = group(text("used "), ago(k.UsedAt))

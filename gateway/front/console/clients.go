@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/mcpclient"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -58,7 +59,7 @@ func clientWanted(f url.Values) (request, error) {
 // connected makes a client's token and shows its entry, this once.
 func (c *Console) connected(v *visit) {
 	var made struct {
-		principal.Token
+		view.Token
 		Secret string `json:"token"`
 	}
 	if err := v.sends("client", &made); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
-	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
 // people shows who signs in here under a name of their own.
@@ -19,7 +19,7 @@ func (v *visit) showPeople(problem error, made html) {
 	pg := page{title: "People", here: "/console/people", live: "packet", fault: problem,
 		lead: text("Who signs in here. Each person has a name, a role, and ways in of their own: passkeys, a password, or a link that you make.")}
 	var list struct {
-		Users []principal.User `json:"users"`
+		Users []view.User `json:"users"`
 	}
 	if err := v.get(api("users"), &list); err != nil {
 		pg.fault = err
@@ -46,7 +46,7 @@ func (v *visit) newPerson() html {
 }
 
 // person is one of them, with what can be changed.
-func (v *visit) person(u principal.User) html {
+func (v *visit) person(u view.User) html {
 	id := "u-" + u.TokenID
 	var ways []string
 	if n := len(u.Passkeys); n > 0 {
@@ -62,7 +62,7 @@ func (v *visit) person(u principal.User) html {
 	name := string(u.Principal)
 	me := u.Principal == v.who.Principal
 	return el("article", attrs{"class", "card", "id", id, "aria-labelledby", id + "-h"},
-		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(name)), span("tag", text(string(u.Role)))),
+		el("header", nil, el("h2", attrs{"id", id + "-h"}, text(name)), span("tag", text(u.Role))),
 		facts(fact{"Ways in", way}, fact{"Since", ago(u.CreatedAt)}),
 		div("buttons",
 			v.control("POST /v1/users/{user}/link", at("people", name), attrs{"class", "inline"}, button("plain", "Make a sign-in link", "name", "do", "value", "link", "aria-label", "Make a sign-in link for "+name)),
@@ -70,7 +70,7 @@ func (v *visit) person(u principal.User) html {
 		when(!me && v.offers("PUT /v1/users/{user}/role"), el("details", attrs{"id", id + "-role"}, el("summary", nil, text("Change role")),
 			p(text("Sessions and tokens of theirs that may do more than the new role end at once.")),
 			v.control("PUT /v1/users/{user}/role", at("people", name), attrs{"class", "grid"},
-				choice(id+"-role-new", "role", "Role", string(u.Role), "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
+				choice(id+"-role-new", "role", "Role", u.Role, "viewer", "viewer: looks", "operator", "operator: answers and stops", "admin", "admin: everything"),
 				button("plain", "Change role", "name", "do", "value", "role", "aria-label", "Change role: "+name)))),
 		when(!me && v.offers("DELETE /v1/users/{user}"), el("details", attrs{"id", id + "-remove"}, el("summary", nil, text("Remove person")),
 			p(text("Their sessions, their tokens and the grants that they have or gave end at once.")),

@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
@@ -50,10 +49,25 @@ func (s *Server) accountTable() []*endpoint {
 }
 
 type userList struct {
-	Users []principal.User `json:"users"`
+	Users []api.User `json:"users"`
 }
 
-func (s *Server) users(*visit, none) (userList, error) { return userList{s.opts.Tokens.Users()}, nil }
+func (s *Server) users(*visit, none) (userList, error) {
+	all := s.opts.Tokens.Users()
+	list := userList{Users: make([]api.User, 0, len(all))}
+	for i := range all {
+		list.Users = append(list.Users, front.ViewUser(&all[i]))
+	}
+	return list, nil
+}
+
+// shownUser is a user that was made or changed.
+func shownUser(u principal.User, err error) (api.User, error) {
+	if err != nil {
+		return api.User{}, err
+	}
+	return front.ViewUser(&u), nil
+}
 
 type userBody struct {
 	Principal capabilities.PrincipalID `json:"principal"`
@@ -61,21 +75,21 @@ type userBody struct {
 	Password  *string                  `json:"password,omitempty"` // absent: none
 }
 
-func (s *Server) addUser(c *visit, in userBody) (principal.User, error) {
+func (s *Server) addUser(c *visit, in userBody) (api.User, error) {
 	var p principal.Password
 	if in.Password != nil {
 		var err error
 		if p, err = principal.NewPassword(*in.Password); err != nil {
-			return principal.User{}, err
+			return api.User{}, err
 		}
 	}
 	if err := capabilities.ValidateName("principal", string(in.Principal), 128); err != nil {
-		return principal.User{}, err
+		return api.User{}, err
 	}
 	if err := s.opts.Lanes.Claim(c.r.Context(), in.Principal, capabilities.LaneID(in.Principal)); err != nil {
-		return principal.User{}, err
+		return api.User{}, err
 	}
-	return s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, in.Role, p)
+	return shownUser(s.opts.Tokens.AddUser(c.r.Context(), c.who, in.Principal, in.Role, p))
 }
 
 // welcome makes the link by which a user comes in.
@@ -91,32 +105,33 @@ type passwordBody struct {
 	Password string `json:"password"`
 }
 
-func (s *Server) setPassword(c *visit, in passwordBody) (principal.User, error) {
+func (s *Server) setPassword(c *visit, in passwordBody) (api.User, error) {
 	return s.changePassword(c, capabilities.PrincipalID(c.r.PathValue("user")), in)
 }
 
-func (s *Server) ownPassword(c *visit, in passwordBody) (principal.User, error) {
+func (s *Server) ownPassword(c *visit, in passwordBody) (api.User, error) {
 	return s.changePassword(c, c.who.Principal, in)
 }
 
-func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passwordBody) (principal.User, error) {
+func (s *Server) changePassword(c *visit, who capabilities.PrincipalID, in passwordBody) (api.User, error) {
 	p, err := principal.NewPassword(in.Password)
 	if err != nil {
-		return principal.User{}, err
+		return api.User{}, err
 	}
-	return s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p)
+	return shownUser(s.opts.Tokens.SetPassword(c.r.Context(), c.who, who, p))
 }
 
 type roleBody struct {
 	Role principal.Role `json:"role"`
 }
 
-func (s *Server) setRole(c *visit, in roleBody) (principal.User, error) {
-	return s.opts.Tokens.SetRole(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), in.Role)
+func (s *Server) setRole(c *visit, in roleBody) (api.User, error) {
+	return shownUser(s.opts.Tokens.SetRole(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")), in.Role))
 }
 
-func (s *Server) removeUser(c *visit, _ none) (principal.Removed, error) {
-	return s.opts.Tokens.RemoveUser(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
+func (s *Server) removeUser(c *visit, _ none) (api.RemovedUser, error) {
+	gone, err := s.opts.Tokens.RemoveUser(c.r.Context(), c.who, capabilities.PrincipalID(c.r.PathValue("user")))
+	return api.RemovedUser{User: front.ViewUser(&gone.User), Ended: gone.Ended, Made: gone.Made}, err
 }
 
 type endedView struct {
@@ -128,21 +143,10 @@ func (s *Server) endUserSessions(c *visit, _ none) (endedView, error) {
 	return endedView{n}, err
 }
 
-type accountView struct {
-	Principal capabilities.PrincipalID `json:"principal"`
-	Role      principal.Role           `json:"role"`
-	Password  bool                     `json:"password"` // there is one
-	Passkeys  []principal.Passkey      `json:"passkeys"`
-	Sessions  []api.Token              `json:"sessions"`
-	Session   string                   `json:"session"` // the one that asks; empty: a token asks
-	// FreshUntil is until when this session may change how one signs in.
-	FreshUntil time.Time `json:"fresh_until,omitzero"`
-}
-
-func (s *Server) account(c *visit, _ none) (accountView, error) {
-	v := accountView{Principal: c.who.Principal, Role: c.who.Role, Passkeys: []principal.Passkey{}, Sessions: front.ViewTokens(s.opts.Tokens.Sessions(c.who.Principal))}
+func (s *Server) account(c *visit, _ none) (api.Account, error) {
+	v := api.Account{Principal: c.who.Principal, Role: c.who.Role.String(), Passkeys: []api.Passkey{}, Sessions: front.ViewTokens(s.opts.Tokens.Sessions(c.who.Principal))}
 	if u, err := s.opts.Tokens.User(c.who.Principal); err == nil {
-		v.Password, v.Passkeys = u.Password, u.Passkeys
+		v.Password, v.Passkeys = u.Password, front.ViewPasskeys(u.Passkeys)
 	}
 	rec, err := s.opts.Tokens.Get(c.who.TokenID)
 	if err == nil && rec.Parent != "" {
@@ -164,12 +168,13 @@ type passkeyBody struct {
 	Credential json.RawMessage `json:"credential"` // what navigator.credentials.create gave, as JSON
 }
 
-func (s *Server) addPasskey(c *visit, in passkeyBody) (principal.Passkey, error) {
+func (s *Server) addPasskey(c *visit, in passkeyBody) (api.Passkey, error) {
 	at, err := passkey.At(front.Origin(c.r))
 	if err != nil {
-		return principal.Passkey{}, err
+		return api.Passkey{}, err
 	}
-	return s.opts.Passkeys.Register(c.r.Context(), c.who, at, in.Name, in.Credential)
+	made, err := s.opts.Passkeys.Register(c.r.Context(), c.who, at, in.Name, in.Credential)
+	return front.ViewPasskey(&made), err
 }
 
 type removedPasskey struct {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 )
 
@@ -18,7 +18,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list struct {
-		Approvals []view.Approval `json:"approvals"`
+		Approvals []api.Approval `json:"approvals"`
 	}
 	a.ok(a.operator, "GET", "/v1/approvals", "", &list)
 	if len(list.Approvals) != 1 || list.Approvals[0].Principal != "alice" {
@@ -38,7 +38,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("the family's lease: %+v %v", p, err)
 	}
 	var grants struct {
-		Grants []view.Grant `json:"grants"`
+		Grants []api.Grant `json:"grants"`
 	}
 	a.ok(a.operator, "GET", "/v1/grants", "", &grants)
 	if len(grants.Grants) != 1 || grants.Grants[0].Approver != "op" || grants.Grants[0].Tools[0] != "tool.desktop.*" {

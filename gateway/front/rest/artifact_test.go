@@ -16,7 +16,7 @@ import (
 )
 
 // fetch sends one request for a file and returns the answer with its body.
-func (a *api) fetch(token, method string, id capabilities.ArtifactID, header ...string) (*http.Response, []byte) {
+func (a *surface) fetch(token, method string, id capabilities.ArtifactID, header ...string) (*http.Response, []byte) {
 	a.t.Helper()
 	req, err := http.NewRequest(method, a.URL+"/v1/artifacts/"+string(id), nil)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
-	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
@@ -93,27 +92,7 @@ func fill(output json.RawMessage, blobs []capabilities.Blob) json.RawMessage {
 }
 
 type toolList struct {
-	Tools []toolView `json:"tools"`
-}
-
-type toolView struct {
-	Tool        capabilities.ToolID `json:"tool_id"`
-	WireName    string              `json:"wire_name"`
-	Title       string              `json:"title"`
-	Description string              `json:"description"`
-	Version     string              `json:"version"`
-	Tags        []string            `json:"tags"`
-	SideEffects catalog.SideEffects `json:"side_effects"`
-	Risk        policy.Risk         `json:"risk"` // low, medium, high or critical, by the declared keys
-	ModelFacing bool                `json:"model_facing"`
-	Input       json.RawMessage     `json:"input_schema"`
-	Result      json.RawMessage     `json:"result_schema"`
-	Annotations catalog.Annotations `json:"annotations"`
-	Manifest    []string            `json:"manifest"` // declared capability keys
-	Defaults    catalog.Defaults    `json:"defaults"`
-	Consent     catalog.Consent     `json:"consent"`
-	Limits      catalog.Limits      `json:"limits"`
-	Examples    []catalog.Example   `json:"examples,omitempty"`
+	Tools []api.Tool `json:"tools"`
 }
 
 func (s *Server) tools(c *visit, _ none) (toolList, error) {
@@ -121,7 +100,7 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 	if err != nil {
 		return toolList{}, err
 	}
-	out := toolList{Tools: make([]toolView, 0, len(list))}
+	out := toolList{Tools: make([]api.Tool, 0, len(list))}
 	for _, d := range list {
 		out.Tools = append(out.Tools, s.toolView(d, asks(d.Tool)))
 	}
@@ -129,15 +108,15 @@ func (s *Server) tools(c *visit, _ none) (toolList, error) {
 }
 
 // tool is one of the tools of toolsOf, by its ID (S4-16).
-func (s *Server) tool(c *visit, _ none) (toolView, error) {
+func (s *Server) tool(c *visit, _ none) (api.Tool, error) {
 	list, asks, err := s.toolsOf(c)
 	if err != nil {
-		return toolView{}, err
+		return api.Tool{}, err
 	}
 	id := capabilities.ToolID(c.r.PathValue("tool"))
 	i := slices.IndexFunc(list, func(d *catalog.Descriptor) bool { return d.Tool == id })
 	if i < 0 {
-		return toolView{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
+		return api.Tool{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%.128q is no tool that you may use now", id)
 	}
 	return s.toolView(list[i], asks(id)), nil
 }
@@ -167,14 +146,10 @@ func (s *Server) toolsOf(c *visit) (list []*catalog.Descriptor, asks func(capabi
 	return s.opts.Dispatcher.Visible(c.r.Context(), caller), asks, nil
 }
 
-// toolView is a tool as the registry defines it (S4-33), with all its bounds.
-func (s *Server) toolView(d *catalog.Descriptor, asks bool) toolView {
+// toolView is a tool as the registry defines it.
+func (s *Server) toolView(d *catalog.Descriptor, asks bool) api.Tool {
 	def, _ := s.opts.Tools.Def(d.Tool)
-	return toolView{
-		Tool: d.Tool, WireName: d.Tool.WireName(), Title: d.Title, Description: d.Description, Version: d.Version, Tags: d.Tags,
-		SideEffects: d.SideEffects, Risk: def.Risk, ModelFacing: d.ModelFacing, Input: d.FullInput(asks), Result: d.Result, Annotations: d.Annotations,
-		Manifest: d.Manifest.Keys(), Defaults: d.Defaults, Consent: d.Consent, Limits: d.Limits, Examples: d.Examples,
-	}
+	return front.ViewTool(d, def.Risk, asks)
 }
 
 type callList struct {

@@ -138,7 +138,7 @@ func (s *Server) appendPackets(ctx context.Context, buf *bytes.Buffer, after *ui
 		case strings.HasPrefix(string(p.Kind), "node."):
 			name = "node"
 		}
-		appendEvent(buf, strconv.FormatUint(p.Seq, 10), name, p)
+		appendEvent(buf, strconv.FormatUint(p.Seq, 10), name, front.ViewPacket(p))
 		*after = p.Seq
 	}
 	return len(list) == eventBatch, nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/principal"
@@ -25,7 +26,7 @@ type sse struct {
 
 type event struct{ id, name, data string }
 
-func (a *api) events(token, lastID string) *sse {
+func (a *surface) events(token, lastID string) *sse {
 	a.t.Helper()
 	req, _ := http.NewRequestWithContext(a.t.Context(), "GET", a.URL+"/v1/events", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -77,7 +78,7 @@ func TestEventsResume(t *testing.T) {
 		if !ok {
 			t.Fatal("the stream ended")
 		}
-		var p ledger.Packet
+		var p api.Packet
 		if err := json.Unmarshal([]byte(e.data), &p); err != nil || strconv.FormatUint(p.Seq, 10) != e.id || p.Call == "before" {
 			t.Fatalf("%+v: %v", e, err)
 		}

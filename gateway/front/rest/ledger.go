@@ -8,11 +8,13 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/chain"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 )
 
 type packetList struct {
-	Packets []ledger.Packet `json:"packets"`
+	Packets []api.Packet `json:"packets"`
 }
 
 const maxPackets = 1000
@@ -35,17 +37,18 @@ func (s *Server) packets(c *visit, _ none) (packetList, error) {
 		return packetList{}, err
 	}
 	q.Newest = newest || !c.r.URL.Query().Has("after") && q.Call == ""
-	list, err := s.opts.Ledger.Packets(c.r.Context(), q)
+	all, err := s.opts.Ledger.Packets(c.r.Context(), q)
 	if err != nil {
 		return packetList{}, err
 	}
 	if q.Newest {
-		slices.Reverse(list)
+		slices.Reverse(all)
 	}
-	if list == nil {
-		list = []ledger.Packet{}
+	list := packetList{Packets: make([]api.Packet, 0, len(all))}
+	for i := range all {
+		list.Packets = append(list.Packets, front.ViewPacket(&all[i]))
 	}
-	return packetList{list}, nil
+	return list, nil
 }
 
 func (s *Server) head(*visit, none) (chain.Head, error) { return s.opts.Ledger.Head(), nil }

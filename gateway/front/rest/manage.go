@@ -8,7 +8,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front"
-	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/gateway/rules"
@@ -93,7 +92,7 @@ func (s *Server) status(*visit, none) (statusView, error) {
 }
 
 type laneList struct {
-	Lanes []lane.Lane `json:"lanes"`
+	Lanes []api.Lane `json:"lanes"`
 }
 
 func (s *Server) lanes(c *visit, _ none) (laneList, error) {
@@ -101,19 +100,26 @@ func (s *Server) lanes(c *visit, _ none) (laneList, error) {
 	if principal.Allow(c.who.Role, principal.ActAnyLane) {
 		owner = ""
 	}
-	return laneList{s.opts.Lanes.List(owner)}, nil
+	all := s.opts.Lanes.List(owner)
+	list := laneList{Lanes: make([]api.Lane, 0, len(all))}
+	for i := range all {
+		list.Lanes = append(list.Lanes, front.ViewLane(&all[i]))
+	}
+	return list, nil
 }
 
-func (s *Server) attach(c *visit, _ none) (lane.Lane, error) {
+func (s *Server) attach(c *visit, _ none) (api.Lane, error) {
 	// A node that does not exist would wait in the lane for one that gets its ID.
 	if _, err := s.opts.Roster.View(nodeOf(c)); err != nil {
-		return lane.Lane{}, err
+		return api.Lane{}, err
 	}
-	return s.opts.Lanes.Attach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+	l, err := s.opts.Lanes.Attach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+	return front.ViewLane(&l), err
 }
 
-func (s *Server) detach(c *visit, _ none) (lane.Lane, error) {
-	return s.opts.Lanes.Detach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+func (s *Server) detach(c *visit, _ none) (api.Lane, error) {
+	l, err := s.opts.Lanes.Detach(c.r.Context(), c.who, capabilities.LaneID(c.r.PathValue("lane")), nodeOf(c))
+	return front.ViewLane(&l), err
 }
 
 type tokenBody struct {

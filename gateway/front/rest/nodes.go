@@ -8,9 +8,9 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/gateway/route"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -18,47 +18,12 @@ type nodeList struct {
 	Nodes []api.Node `json:"nodes"`
 }
 
-func viewNode(v nodes.View, snapshot []route.Node) api.Node {
-	out := api.Node{
-		ID: v.ID, Label: v.Label, Trust: v.Trust, Owner: v.Owner, State: string(v.State), Platform: v.Platform, Arch: v.Arch, Host: v.Host, Agent: v.Agent,
-		Fingerprint: v.Fingerprint, Connected: v.Connected, LastSeen: v.LastSeen, JoinedAt: v.JoinedAt, DecidedAt: v.DecidedAt, DecidedBy: v.DecidedBy, Reason: v.Reason,
-		Allow: v.Allow, Labels: v.Labels, Invite: string(v.Invite), Offers: v.Offers, Wants: v.Wants, Stopped: v.Stopped, StopEpoch: v.StopEpoch, SiteStopped: v.SiteStopped,
-		CatalogSkew: v.CatalogSkew, Capabilities: make([]api.Capability, 0, len(v.Readiness)),
-	}
-	if out.Allow == nil {
-		out.Allow = []string{}
-	}
-	if out.Labels == nil {
-		out.Labels = []string{}
-	}
-	at, found := slices.BinarySearchFunc(snapshot, v.ID, func(n route.Node, id capabilities.NodeID) int {
-		return strings.Compare(string(n.ID), string(id))
-	})
-	for _, r := range v.Readiness {
-		c := api.Capability{
-			Capability: r.Capability, Tool: r.Capability.Tool(), Reason: r.Reason, Fix: r.Fix,
-			Isolation: r.Isolation, Degraded: r.Degraded, Backend: r.Backend, Devices: r.Devices, Fake: r.Fake,
-		}
-		if found {
-			verdict := route.Check(&snapshot[at], r.Capability, nil)
-			c.Available, c.Reason = verdict.Eligible(), verdict.Reason
-			if !c.Available {
-				c.Fix = verdict.Fix
-			}
-		} else if c.Reason == "" {
-			c.Reason = capabilities.ReasonNodeNotPaired
-		}
-		out.Capabilities = append(out.Capabilities, c)
-	}
-	return out
-}
-
 func (s *Server) nodes(*visit, none) (nodeList, error) {
 	snapshot := s.opts.Roster.Snapshot()
 	views := s.opts.Roster.Views()
 	out := nodeList{Nodes: make([]api.Node, 0, len(views))}
-	for _, v := range views {
-		out.Nodes = append(out.Nodes, viewNode(v, snapshot))
+	for i := range views {
+		out.Nodes = append(out.Nodes, front.ViewNode(&views[i], snapshot))
 	}
 	return out, nil
 }
@@ -69,7 +34,7 @@ func (s *Server) shown(v nodes.View, err error) (api.Node, error) {
 	if err != nil {
 		return api.Node{}, err
 	}
-	return viewNode(v, s.opts.Roster.Snapshot()), nil
+	return front.ViewNode(&v, s.opts.Roster.Snapshot()), nil
 }
 
 func (s *Server) node(c *visit, _ none) (api.Node, error) {
@@ -172,25 +137,20 @@ type inviteBody struct {
 	Uses        int      `json:"uses,omitempty"`
 }
 
-type madeInvite struct {
-	nodes.Invite
-	Paste string `json:"paste"`
-}
-
-func (s *Server) invite(c *visit, in inviteBody) (madeInvite, error) {
+func (s *Server) invite(c *visit, in inviteBody) (api.Invited, error) {
 	ttl, err := seconds("ttl_s", in.TTLSeconds)
 	if err == nil {
 		err = s.checkAllow(in.Allow, "")
 	}
 	if err != nil {
-		return madeInvite{}, err
+		return api.Invited{}, err
 	}
 	made, paste, err := s.opts.Roster.Invite(c.r.Context(), nodes.InviteSpec{
 		By: c.who.Principal, Label: in.Label, Trust: in.Trust, Allow: in.Allow, Labels: in.Labels,
 		AutoApprove: in.AutoApprove, TTL: ttl, Uses: in.Uses,
 	})
 	if err != nil {
-		return madeInvite{}, err
+		return api.Invited{}, err
 	}
 	paste.Door = s.opts.Site().Door
 	text, err := paste.Encode()
@@ -199,21 +159,22 @@ func (s *Server) invite(c *visit, in inviteBody) (madeInvite, error) {
 		text, err = paste.Encode()
 	}
 	if err != nil {
-		return madeInvite{}, err
+		return api.Invited{}, err
 	}
-	return madeInvite{Invite: made, Paste: text}, nil
+	return api.Invited{Invite: front.ViewInvite(&made), Paste: text}, nil
 }
 
 type inviteList struct {
-	Invites []nodes.Invite `json:"invites"`
+	Invites []api.Invite `json:"invites"`
 }
 
 func (s *Server) invites(c *visit, _ none) (inviteList, error) {
-	list, err := s.opts.Roster.Invites(c.r.Context())
-	if list == nil {
-		list = []nodes.Invite{}
+	all, err := s.opts.Roster.Invites(c.r.Context())
+	list := inviteList{Invites: make([]api.Invite, 0, len(all))}
+	for i := range all {
+		list.Invites = append(list.Invites, front.ViewInvite(&all[i]))
 	}
-	return inviteList{list}, err
+	return list, err
 }
 
 type withdrawn struct {

@@ -69,7 +69,7 @@ func TestNodes(t *testing.T) {
 }
 
 // pairingCode is the code the roster gives for approving a node that was denied.
-func pairingCode(t *testing.T, a *api, id capabilities.NodeID) capabilities.Code {
+func pairingCode(t *testing.T, a *surface, id capabilities.NodeID) capabilities.Code {
 	t.Helper()
 	v, err := a.roster.View(id)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/front"
@@ -39,8 +40,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var site = pairing.SiteIDOf(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
 
-// api is a REST surface with a token of each role.
-type api struct {
+// surface is a REST surface with a token of each role.
+type surface struct {
 	*fronttest.Front
 	t                      *testing.T
 	roster                 *roster
@@ -57,14 +58,14 @@ type api struct {
 	live                   marking
 }
 
-func start(t *testing.T) *api {
+func start(t *testing.T) *surface {
 	t.Helper()
 	f := fronttest.Prepare(t)
 	engine, err := policy.Load([]policy.Source{{Name: "default.cedar", Data: policy.DefaultSource()}}, f.Dispatcher.Catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &api{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
+	a := &surface{Front: f, t: t, roster: newRoster(), client: &http.Client{Transport: &http.Transport{}}}
 	a.live.Live = rest.Dark()
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.consent, err = consent.New(consent.Options{Store: f.Store, Snapshot: engine.SnapshotID, Wait: time.Millisecond})
@@ -106,7 +107,7 @@ func start(t *testing.T) *api {
 	return a
 }
 
-func (a *api) do(token, method, path, body string) (int, string) {
+func (a *surface) do(token, method, path, body string) (int, string) {
 	a.t.Helper()
 	req, err := http.NewRequest(method, a.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -128,7 +129,7 @@ func (a *api) do(token, method, path, body string) (int, string) {
 }
 
 // ok wants 200 and decodes the answer.
-func (a *api) ok(token, method, path, body string, into any) string {
+func (a *surface) ok(token, method, path, body string, into any) string {
 	a.t.Helper()
 	status, answer := a.do(token, method, path, body)
 	if status != http.StatusOK {
@@ -143,7 +144,7 @@ func (a *api) ok(token, method, path, body string, into any) string {
 }
 
 // fails wants that code, its status, and a whole error.
-func (a *api) fails(token, method, path, body string, code capabilities.Code) {
+func (a *surface) fails(token, method, path, body string, code capabilities.Code) {
 	a.t.Helper()
 	status, answer := a.do(token, method, path, body)
 	var form struct {
@@ -326,14 +327,14 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func record(t *testing.T, a *api, drafts ...ledger.Draft) {
+func record(t *testing.T, a *surface, drafts ...ledger.Draft) {
 	t.Helper()
 	if err := a.Ledger.Append(context.Background(), drafts...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func recordCall(t *testing.T, a *api, who capabilities.PrincipalID, call capabilities.CallID) {
+func recordCall(t *testing.T, a *surface, who capabilities.PrincipalID, call capabilities.CallID) {
 	t.Helper()
 	d := ledger.Draft{Call: call, Tool: "tool.browser.click", Principal: who, Lane: "l", Node: "n1"}
 	for _, step := range []struct {
@@ -377,7 +378,7 @@ func TestLedger(t *testing.T) {
 	if c := calls.Calls[1]; c.Call != "b1" || c.State != "ended" || c.Status != "ok" || c.Decision != "allow" || c.Effect != "confirmed" || c.Node != "n1" || c.Duration != 2.5 {
 		t.Errorf("a folded call %+v", c)
 	}
-	var list struct{ Packets []ledger.Packet }
+	var list struct{ Packets []api.Packet }
 	a.ok(a.operator, "GET", "/v1/ledger/packets?limit=3", "", &list)
 	tip, _ := a.Ledger.Tip()
 	if len(list.Packets) != 3 || list.Packets[2].Seq != tip || list.Packets[0].Seq != tip-2 {
@@ -388,7 +389,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("the first packets %+v", list.Packets)
 	}
 	a.ok(a.operator, "GET", "/v1/ledger/packets?call=c2", "", &list)
-	if len(list.Packets) != 4 || list.Packets[0].Kind != ledger.KindCallRequest {
+	if len(list.Packets) != 4 || list.Packets[0].Kind != string(ledger.KindCallRequest) {
 		t.Errorf("packets of a call %+v", list.Packets)
 	}
 	for _, query := range []string{"limit=x", "limit=5000", "after=-1", "after=1.5", "kinds=tool.", "limit=1&x=2"} {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/lane"
 	"github.com/handrail-dev/handrail/gateway/secret"
 )
@@ -21,12 +23,16 @@ type Secrets interface {
 }
 
 type secretList struct {
-	Secrets []secret.Entry `json:"secrets"`
+	Secrets []api.Secret `json:"secrets"`
 }
 
 func (s *Server) secrets(c *visit, _ none) (secretList, error) {
-	list, err := s.opts.Secrets.List(c.r.Context())
-	return secretList{list}, err
+	all, err := s.opts.Secrets.List(c.r.Context())
+	list := secretList{Secrets: make([]api.Secret, 0, len(all))}
+	for i := range all {
+		list.Secrets = append(list.Secrets, front.ViewSecret(&all[i]))
+	}
+	return list, err
 }
 
 type secretBody struct {
@@ -51,7 +57,7 @@ type referenceBody struct {
 	Tools     []capabilities.ToolID    `json:"allowed_tool_ids,omitempty"` // default: every tool that delivers
 }
 
-func (s *Server) allowSecret(c *visit, in referenceBody) (secret.Reference, error) {
+func (s *Server) allowSecret(c *visit, in referenceBody) (api.Reference, error) {
 	delivering := []capabilities.ToolID{}
 	for _, d := range s.opts.Tools.All() {
 		if d.Delivery != nil {
@@ -60,15 +66,16 @@ func (s *Server) allowSecret(c *visit, in referenceBody) (secret.Reference, erro
 	}
 	for _, t := range in.Tools {
 		if d, ok := s.opts.Tools.Get(t); !ok || d.Delivery == nil {
-			return secret.Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.128q is no tool that takes secrets", t)
+			return api.Reference{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "%.128q is no tool that takes secrets", t)
 		}
 	}
 	if len(in.Tools) == 0 {
 		in.Tools = delivering
 	}
-	return s.opts.Secrets.Allow(c.r.Context(), c.who.Principal, secret.Spec{
+	made, err := s.opts.Secrets.Allow(c.r.Context(), c.who.Principal, secret.Spec{
 		Name: c.r.PathValue("secret"), Principal: in.Principal, Alias: in.Alias, Display: in.Display, Tools: in.Tools,
 	})
+	return front.ViewReference(&made), err
 }
 
 func (s *Server) removeSecret(c *visit, _ none) (secretDone, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/stop"
 )
@@ -11,9 +13,9 @@ import (
 // Halted is what a turn of the stop switch did.
 type Halted struct {
 	stop.State
-	Calls  int          `json:"calls"`  // that were running, and were ended
-	Grants int          `json:"grants"` // that were revoked
-	Nodes  nodes.Heeded `json:"nodes"`
+	Calls  int // that were running, and were ended
+	Grants int // that were revoked
+	Nodes  nodes.Heeded
 }
 
 // Brake is the site's stop switch; the gateway implements it.
@@ -25,12 +27,18 @@ type Brake interface {
 	Resume(ctx context.Context, by capabilities.PrincipalID, reason string) (Halted, error)
 }
 
-func (s *Server) stopState(*visit, none) (stop.State, error) { return s.opts.Brake.State(), nil }
-
-func (s *Server) stop(c *visit, in reasonBody) (Halted, error) {
-	return s.opts.Brake.Stop(c.r.Context(), c.who.Principal, in.Reason)
+func (s *Server) stopState(*visit, none) (api.Stop, error) {
+	return front.ViewStop(s.opts.Brake.State()), nil
 }
 
-func (s *Server) resume(c *visit, in reasonBody) (Halted, error) {
-	return s.opts.Brake.Resume(c.r.Context(), c.who.Principal, in.Reason)
+func (s *Server) stop(c *visit, in reasonBody) (api.Halted, error) {
+	return halted(s.opts.Brake.Stop(c.r.Context(), c.who.Principal, in.Reason))
+}
+
+func (s *Server) resume(c *visit, in reasonBody) (api.Halted, error) {
+	return halted(s.opts.Brake.Resume(c.r.Context(), c.who.Principal, in.Reason))
+}
+
+func halted(h Halted, err error) (api.Halted, error) {
+	return api.Halted{Stop: front.ViewStop(h.State), Calls: h.Calls, Grants: h.Grants, Nodes: api.Heeded(h.Nodes)}, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/front/rest"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/stop"
@@ -47,12 +48,12 @@ func TestStopSwitch(t *testing.T) {
 			t.Errorf("an agent at %s: %d %s", path, status, answer)
 		}
 	}
-	var h rest.Halted
+	var h api.Halted
 	a.ok(a.operator, http.MethodPost, "/v1/stop", `{"reason":"enough"}`, &h)
 	if !h.Stopped || h.By != "op" || h.Reason != "enough" || h.Nodes.Away != 3 {
 		t.Errorf("%+v", h)
 	}
-	var s stop.State
+	var s api.Stop
 	a.ok(a.operator, http.MethodGet, "/v1/stop", "", &s)
 	if !s.Stopped || s.Epoch != 1 {
 		t.Errorf("%+v", s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/gateway/task"
 )
@@ -35,11 +36,8 @@ func (s *Server) tasks(c *visit, _ none) (taskList, error) {
 	}
 	s.refresh(all)
 	list := taskList{Tasks: make([]api.Task, 0, len(all))}
-	for _, t := range all {
-		list.Tasks = append(list.Tasks, api.Task{
-			ID: t.ID, State: string(t.State), Principal: t.Principal, Role: t.Role, Lane: t.Lane, Tool: t.Tool, Manifest: t.Manifest, RequestID: t.RequestID,
-			Surface: t.Surface, Approval: t.Approval, Call: t.Call, Code: t.Code, Created: t.Created, Expires: t.Expires,
-		})
+	for i := range all {
+		list.Tasks = append(list.Tasks, front.ViewTask(&all[i]))
 	}
 	return list, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/dispatch"
 	"github.com/handrail-dev/handrail/gateway/task"
 )
@@ -31,13 +32,13 @@ func TestTasks(t *testing.T) {
 	a := start(t)
 	other := a.Token("bob", "agent")
 	for token, want := range map[string]int{a.agent: 1, other: 0, a.operator: 1} {
-		var list struct{ Tasks []task.Task }
+		var list struct{ Tasks []api.Task }
 		a.ok(token, "GET", "/v1/tasks", "", &list)
 		if len(list.Tasks) != want {
 			t.Errorf("%+v", list)
 		}
 	}
-	var list struct{ Tasks []task.Task }
+	var list struct{ Tasks []api.Task }
 	if a.ok(a.agent, "GET", "/v1/tasks", "", &list); list.Tasks[0].Approval != "" {
 		t.Errorf("a question that nobody can answer any more is named: %+v", list.Tasks[0])
 	}

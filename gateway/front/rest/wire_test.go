@@ -11,6 +11,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/ledger"
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/registry"
@@ -29,7 +30,7 @@ func wantJSON(t *testing.T, v any, want string) {
 // Other people's programs read these bytes of a node.
 func TestNodeOnTheWire(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	wantJSON(t, viewNode(nodes.View{
+	wantJSON(t, front.ViewNode(&nodes.View{
 		ID: "n1", Label: "study", Trust: "owner", Owner: "ann", State: pairing.StateApproved, Platform: "linux", Arch: "amd64", Host: "h", Agent: "1.0", Fingerprint: "ab:cd",
 		Connected: true, LastSeen: at, JoinedAt: at, DecidedAt: at, DecidedBy: "root", Reason: "mine", Allow: []string{"*"}, Labels: []string{"home"}, Invite: "i-1",
 		Offers: []capabilities.CapabilityID{"tyrum.a.b"}, Wants: []capabilities.CapabilityID{"tyrum.a.c"}, Stopped: true, StopEpoch: 3, SiteStopped: true, CatalogSkew: true,
@@ -38,7 +39,7 @@ func TestNodeOnTheWire(t *testing.T) {
 			{Capability: "tyrum.a.c"},
 		},
 	}, nil), `{"node_id":"n1","label":"study","trust":"owner","owner":"ann","state":"approved","platform":"linux","arch":"amd64","host":"h","agent_version":"1.0","key_fingerprint":"ab:cd","connected":true,"last_seen":"2026-03-04T05:06:07Z","joined_at":"2026-03-04T05:06:07Z","decided_at":"2026-03-04T05:06:07Z","decided_by":"root","reason":"mine","allow":["*"],"labels":["home"],"invite_id":"i-1","offers":["tyrum.a.b"],"wants":["tyrum.a.c"],"stopped":true,"stop_epoch":3,"site_stopped":true,"catalog_skew":true,"capabilities":[{"capability":"tyrum.a.b","tool_id":"tool.a.b","available":false,"reason":"x","fix":"do","isolation":"t3","degraded":"seccomp","backend":"v4l2","devices":[{"id":"cam"}],"fake":true},{"capability":"tyrum.a.c","tool_id":"tool.a.c","available":false,"reason":"node_not_paired"}]}`)
-	wantJSON(t, viewNode(nodes.View{ID: "n1", State: pairing.StatePending}, nil), `{"node_id":"n1","label":"","trust":"","state":"pending","platform":"","arch":"","host":"","agent_version":"","key_fingerprint":"","connected":false,"joined_at":"0001-01-01T00:00:00Z","allow":[],"labels":[],"capabilities":[]}`)
+	wantJSON(t, front.ViewNode(&nodes.View{ID: "n1", State: pairing.StatePending}, nil), `{"node_id":"n1","label":"","trust":"","state":"pending","platform":"","arch":"","host":"","agent_version":"","key_fingerprint":"","connected":false,"joined_at":"0001-01-01T00:00:00Z","allow":[],"labels":[],"capabilities":[]}`)
 }
 
 // lost is deferred calls that cannot be read.

@@ -41,6 +41,7 @@ type Decision struct {
 	Under
 	Effect       policy.Effect         `json:"effect"`
 	Code         capabilities.Code     `json:"code,omitempty"`
+	Reason       string                `json:"reason,omitempty"`   // of Code, where policy refused an activation
 	Policies     []string              `json:"policies,omitempty"` // that determined it
 	LogOnly      []string              `json:"log_only,omitempty"`
 	Errors       []string              `json:"policy_errors,omitempty"`
@@ -85,6 +86,7 @@ type End struct {
 	Under
 	Status     capabilities.Status         `json:"status"`
 	Code       capabilities.Code           `json:"code,omitempty"`
+	Message    string                      `json:"message,omitempty"` // of Code, where policy refused an activation
 	Effect     capabilities.Effect         `json:"effect,omitempty"`
 	Did        *Did                        `json:"did,omitempty"`
 	Digest     string                      `json:"output_digest,omitempty"` // keyed SHA-256 of the output, hex

@@ -75,7 +75,7 @@ func TestBodiesAreCanonical(t *testing.T) {
 		node := func(name string) capabilities.NodeID { return capabilities.NodeID(text(name)) }
 		under := Under{capabilities.CallID(text("parent"))}
 		decision := &Decision{
-			Under: under, Effect: policy.Effect(rapid.IntRange(0, 2).Draw(t, "effect")), Code: capabilities.Code(text("code")), Policies: texts("policies"), LogOnly: texts("log_only"),
+			Under: under, Effect: policy.Effect(rapid.IntRange(0, 2).Draw(t, "effect")), Code: capabilities.Code(text("code")), Reason: text("reason"), Policies: texts("policies"), LogOnly: texts("log_only"),
 			Errors: texts("errors"), Snapshot: text("snapshot"), EnvelopeHash: text("hash"), Degraded: text("degraded"), Grant: text("grant"), Role: text("role"), Taint: texts("taint"),
 			Labels: texts("labels"), Withheld: texts("withheld"), Given: capabilities.IsolationClass(text("decided class")),
 		}
@@ -96,7 +96,7 @@ func TestBodiesAreCanonical(t *testing.T) {
 			request.Evidence = map[string]any{text("name"): text("value"), "n": 1.5}
 		}
 		end := &End{
-			Under: under, Status: capabilities.Status(text("status")), Code: capabilities.Code(text("end code")), Effect: capabilities.Effect(text("end effect")),
+			Under: under, Status: capabilities.Status(text("status")), Code: capabilities.Code(text("end code")), Message: text("message"), Effect: capabilities.Effect(text("end effect")),
 			Digest: text("output"), Isolation: capabilities.IsolationClass(text("given")), DurationMS: rapid.Float64Range(0, 1e6).Draw(t, "duration"),
 			EndedBy: Ender(text("ended by")), Hops: rapid.SliceOfN(rapid.Int64Range(1, 1e9), 0, 10).Draw(t, "hops"), Approval: text("approval"), Task: text("task"),
 		}

@@ -1,5 +1,5 @@
-// Package packet says what stands in the packets of a call: one type for each kind of
-// body, which the pipeline writes and every reader of the ledger reads.
+// Package packet says what stands in packets: one type for each kind of body, which its
+// writer and every reader of the ledger use. The bodies of calls come first.
 //
 // Promises: the JSON tags are the form; Encode writes exactly that form as canonical bytes,
 // so what is hashed does not depend on how it was made. A body holds digests and the

@@ -53,6 +53,7 @@ func (d *Decision) append(o *object) bool {
 	o.texts("policies", d.Policies)
 	o.texts("policy_errors", d.Errors)
 	o.text("policy_snapshot_id", d.Snapshot)
+	o.text("reason", d.Reason)
 	o.text("role", d.Role)
 	if r := d.Routing; r != nil {
 		o.open("routing")
@@ -122,6 +123,7 @@ func (e *End) append(o *object) bool {
 		o.numbers(e.Hops)
 	}
 	o.text("isolation_given", string(e.Isolation))
+	o.text("message", e.Message)
 	if len(e.Observed) > 0 && !o.value("observed", e.Observed) {
 		return false
 	}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Tool is a tool as the gateway lists it, with all its bounds.
+type Tool struct {
+	ID          capabilities.ToolID `json:"tool_id"`
+	WireName    string              `json:"wire_name"` // its name in MCP
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	Version     string              `json:"version"`
+	Tags        []string            `json:"tags"`
+	SideEffects string              `json:"side_effects"` // none, local or external
+	Risk        string              `json:"risk"`         // low, medium, high or critical, by the declared keys
+	ModelFacing bool                `json:"model_facing"`
+	Input       json.RawMessage     `json:"input_schema"`
+	Result      json.RawMessage     `json:"result_schema"`
+	Annotations Annotations         `json:"annotations"`
+	Manifest    []string            `json:"manifest"` // declared capability keys
+	Defaults    Defaults            `json:"defaults"`
+	Consent     string              `json:"consent"` // none, call, lease or session
+	Limits      Limits              `json:"limits"`
+	Examples    []Example           `json:"examples,omitempty"`
+}
+
+// Annotations are hints for clients.
+type Annotations struct {
+	ReadOnly    bool `json:"read_only"`
+	Destructive bool `json:"destructive"`
+	Idempotent  bool `json:"idempotent"`
+	OpenWorld   bool `json:"open_world"`
+}
+
+// Defaults are what counts where policy says nothing else.
+type Defaults struct {
+	Isolation        capabilities.IsolationClass `json:"isolation_class"`
+	RequiresApproval bool                        `json:"requires_approval"`
+	CacheEligible    bool                        `json:"cache_eligible"`
+}
+
+// Limits are the bounds of a call.
+type Limits struct {
+	TimeoutMS        int    `json:"timeout_ms"`             // default
+	MaxTimeoutMS     int    `json:"max_timeout_ms"`         // at most
+	DurationArg      string `json:"duration_arg,omitempty"` // pointer of the argument by which a call says how long it means to take, in ms
+	SlackMS          int    `json:"slack_ms,omitempty"`     // beyond that
+	MaxResultBytes   int    `json:"max_result_bytes"`
+	MaxBlobBytes     int    `json:"max_blob_bytes,omitempty"`
+	MaxArtifactBytes int64  `json:"max_artifact_bytes,omitempty"` // of a call's artifacts together; 0: it gives none
+}
+
+// Example is a call that the input schema accepts.
+type Example struct {
+	Title string          `json:"title"`
+	Args  json.RawMessage `json:"args"`
+}

@@ -1,0 +1,72 @@
+package front_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/lane"
+	"github.com/handrail-dev/handrail/gateway/ledger"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/secret"
+	"github.com/handrail-dev/handrail/gateway/stop"
+)
+
+// The same of what other rooms hold.
+func TestRoomsOnTheWire(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for _, c := range []struct {
+		view any
+		want string
+	}{
+		{
+			front.ViewLane(&lane.Lane{Lane: "main", Principal: "robot", Nodes: []capabilities.NodeID{"n1"}, CreatedAt: at, LastUsed: at}),
+			`{"lane":"main","principal":"robot","nodes":["n1"],"created_at":"2026-03-04T05:06:07Z","last_used":"2026-03-04T05:06:07Z"}`,
+		},
+		{front.ViewLane(&lane.Lane{Lane: "main", Nodes: []capabilities.NodeID{}, CreatedAt: at}), `{"lane":"main","nodes":[],"created_at":"2026-03-04T05:06:07Z"}`},
+		{
+			front.ViewStop(stop.State{Epoch: 2, Stopped: true, By: "ann", Reason: "r", Since: at}),
+			`{"epoch":2,"stopped":true,"by":"ann","reason":"r","since":"2026-03-04T05:06:07Z"}`,
+		},
+		{front.ViewStop(stop.State{}), `{"epoch":0,"stopped":false}`},
+		{
+			front.ViewUser(&principal.User{
+				Principal: "ann", Role: principal.RoleOperator, TokenID: "u1", Password: true, CreatedAt: at,
+				Passkeys: []principal.Passkey{{ID: "k", Name: "phone", Place: "h.example", Key: []byte("no"), Count: 3, Sync: true, CreatedAt: at, UsedAt: at}, {ID: "l", CreatedAt: at}},
+			}),
+			`{"principal":"ann","role":"operator","token_id":"u1","password":true,"passkeys":[{"passkey":"k","name":"phone","place":"h.example","synced":true,"created_at":"2026-03-04T05:06:07Z","used_at":"2026-03-04T05:06:07Z"},{"passkey":"l","name":"","place":"","created_at":"2026-03-04T05:06:07Z"}],"created_at":"2026-03-04T05:06:07Z"}`,
+		},
+		{
+			front.ViewSecret(&secret.Entry{
+				Name: "mail", Source: "stored", Version: 2, Changed: at,
+				References: []secret.Reference{{ID: "r1", Alias: "a", Tools: []capabilities.ToolID{"tool.a.b"}, Display: "d", Owner: "robot"}},
+			}),
+			`{"name":"mail","source":"stored","version":2,"changed_at":"2026-03-04T05:06:07Z","references":[{"secret_ref_id":"r1","secret_alias":"a","allowed_tool_ids":["tool.a.b"],"display_name":"d","principal":"robot"}]}`,
+		},
+		{
+			front.ViewInvite(&nodes.Invite{
+				ID: "i1", Label: "l", Trust: "owner", Allow: []string{"*"}, Labels: []string{"home"}, AutoApprove: true, Uses: 2, Used: 1, CreatedAt: at, CreatedBy: "ann", ExpiresAt: at,
+				Withdrawn: true, UsedBy: []nodes.InviteUse{{Node: "n1", Host: "h", Platform: "linux", Fingerprint: "ab", At: at}},
+			}),
+			`{"invite_id":"i1","label":"l","trust":"owner","allow":["*"],"labels":["home"],"auto_approve":true,"uses":2,"used":1,"created_at":"2026-03-04T05:06:07Z","created_by":"ann","expires_at":"2026-03-04T05:06:07Z","withdrawn":true,"used_by":[{"node_id":"n1","host":"h","platform":"linux","key_fingerprint":"ab","at":"2026-03-04T05:06:07Z"}]}`,
+		},
+	} {
+		text, err := json.Marshal(c.view)
+		if err != nil || string(text) != c.want {
+			t.Errorf("%v\n got %s\nwant %s", err, text, c.want)
+		}
+	}
+	// A packet is on the wire as it is in an export.
+	p := ledger.Packet{Seq: 7, TimeUS: 1e15, Kind: ledger.KindCallRequest, Call: "c1", Tool: "tool.a.b", Principal: "ann", Lane: "main", Node: "n1", Body: json.RawMessage(`{"a":1}`)}
+	p.Prev[0], p.Hash[31] = 1, 2
+	want, err := json.Marshal(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(front.ViewPacket(&p)); err != nil || string(got) != string(want) {
+		t.Errorf("%v\n got %s\nwant %s", err, got, want)
+	}
+}
