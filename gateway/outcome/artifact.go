@@ -307,7 +307,7 @@ func (a *Artifacts) coming(file string) bool {
 	return ok
 }
 
-// drop removes what choose gives, until it returns nothing.
+// drop removes what choose returns, until that is nothing.
 func (a *Artifacts) drop(ctx context.Context, choose func(*store.Tx) ([]Kept, error)) error {
 	for more := true; more; {
 		err := a.opts.Store.Write(ctx, func(tx *store.Tx) error {

@@ -42,6 +42,47 @@ func TestFunctionsReturn(t *testing.T) {
 	}
 }
 
+var nounClause = regexp.MustCompile(`(?:^|[.!?]\)? )(?:Who|What) [^?]*?(?:[.!](?: |$)|$)`)
+
+// beginsWithNounClause reports whether a sentence of a comment begins with who or what, and is no
+// question.
+func beginsWithNounClause(comment string) bool {
+	for paragraph := range strings.SplitSeq(comment, "\n\n") {
+		if nounClause.MatchString(strings.Join(strings.Fields(paragraph), " ")) {
+			return true
+		}
+	}
+	return false
+}
+
+// A sentence begins with the thing that it is about.
+func TestSentencesBeginWithTheirSubject(t *testing.T) {
+	for comment, want := range map[string]bool{
+		"What is late is dropped.":                    true,
+		"It waits. Who is late\nis dropped.":          true,
+		"A list:\n\nWhat is in it":                    true,
+		"(It waits.) What is late is dropped.":        true,
+		"What is late? It is dropped.":                false,
+		"Whatever is late is dropped. Whoever waits.": false,
+		"It drops what is late.":                      false,
+	} {
+		if beginsWithNounClause(comment) != want {
+			t.Errorf("%q: %t", comment, !want)
+		}
+	}
+	all := readTree(t)
+	for _, s := range all.code {
+		if covers("capabilities/browser/**", s.dir()) { // still to be rewritten
+			continue
+		}
+		for _, group := range s.syntax.Comments {
+			if beginsWithNounClause(group.Text()) {
+				t.Errorf("%s:%d: begin with the thing, not with who or what", s.file, all.fset.Position(group.Pos()).Line)
+			}
+		}
+	}
+}
+
 // Prose has at most 100 columns. A layout or an example, which is indented, has as many as it
 // needs.
 func TestCommentsFit(t *testing.T) {
