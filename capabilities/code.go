@@ -223,7 +223,7 @@ var codeTable = map[Code]CodeInfo{
 	CodeInternal:      {"Something went wrong inside.", "The log has the details under this call ID.", false, 500, StatusError, ""},
 }
 
-// Info returns the public side of c; unknown codes give that of CodeInternal.
+// Info returns the public side of c; unknown codes have that of CodeInternal.
 func (c Code) Info() CodeInfo {
 	if info, ok := codeTable[c]; ok {
 		return info

@@ -67,7 +67,7 @@ type Readiness struct {
 	Capability CapabilityID `json:"capability" cbor:"1,keyasint"`
 	Reason     Reason       `json:"reason,omitempty" cbor:"2,keyasint,omitempty"`
 	Fix        string       `json:"fix,omitempty" cbor:"3,keyasint,omitempty"` // what a person can do; at most 300 bytes
-	// Isolation is the class the node gives this capability, stated by the node.
+	// Isolation is the class that this capability has on the node, stated by the node.
 	Isolation IsolationClass `json:"isolation,omitempty" cbor:"4,keyasint,omitempty"`
 	// Degraded names what is missing from the class it should have, such as
 	// "chrome_sandbox". Not empty means that policy must accept it explicitly.
@@ -131,9 +131,9 @@ type Invocation struct {
 	// Spool takes the call's artifacts; nil where the node keeps none. CreateArtifact
 	// is how handlers use it.
 	Spool ArtifactSpool
-	// Step makes another call inside this one and gives what it gave; nil for calls whose
-	// descriptor takes no steps. Result is JSON then. Safe from any goroutine, until
-	// Handle returns.
+	// Step makes another call inside this one and returns its result; nil for calls whose
+	// descriptor takes no steps. Result is JSON then. Safe from any goroutine, until Handle
+	// returns.
 	Step func(ctx context.Context, s StepCall) (Output, error)
 	// StepTools are the tools that Step takes here, in the catalog's order.
 	StepTools []ToolID
@@ -253,9 +253,8 @@ type Shower interface {
 // CallWatcher is a Handler that is told of the calls that its node carries out. Its text is what
 // the ledger may have, and it must not block.
 type CallWatcher interface {
-	// CallBegan tells of a call that is about to run. args gives what its descriptor
-	// lets out of its arguments (Evidence); to be called before CallBegan returns, or
-	// never.
+	// CallBegan tells of a call that is about to run. args returns what its descriptor lets out of
+	// its arguments (Evidence); to be called before CallBegan returns, or never.
 	CallBegan(call CallID, lane LaneID, tool ToolID, args func() map[string]any)
 	// CallEnded tells how it ended, in a few words: "ok", "error stale_frame".
 	CallEnded(call CallID, outcome string)

@@ -54,8 +54,8 @@ type Options struct {
 	Dir  string
 	HTTP string // TCP address of the HTTP surfaces, such as "127.0.0.1:7480"
 	QUIC string // UDP address nodes dial, such as ":7443"
-	// Advertise gives the addresses that pastes carry; default: where the listener
-	// can be reached, as far as this host can tell.
+	// Advertise returns the addresses that pastes carry; default: where the listener can be
+	// reached, as far as this host can tell.
 	Advertise []string
 	// TLSCert and TLSKey are PEM files, read again when they change; TLSGenerated has
 	// a certificate made instead that is known by its fingerprint. Beyond loopback one

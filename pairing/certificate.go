@@ -34,8 +34,8 @@ type Site struct {
 	root *x509.Certificate
 }
 
-// NewSite makes a Site of its root key. The same key gives the same site on
-// every machine and after every restore.
+// NewSite makes a Site of its root key. The same key makes the same site on every machine and after
+// every restore.
 func NewSite(key ed25519.PrivateKey) (*Site, error) {
 	if len(key) != ed25519.PrivateKeySize {
 		return nil, capabilities.Errorf(capabilities.CodeInternal, "the site key is not an Ed25519 key")

@@ -176,7 +176,7 @@ type SensorLook struct {
 	Confined bool
 }
 
-// MediaFormat is what a backend gives.
+// MediaFormat is the format of a backend's output.
 type MediaFormat string
 
 // The formats.

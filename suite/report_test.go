@@ -150,7 +150,7 @@ func TestTraceEscapes(t *testing.T) {
 			Calls: []CallView{call, missing, step, seen}, Image: image, Outline: text, Console: []string{text}, Network: []string{text}, Served: text,
 		}
 	}
-	// parts gives the page's tags with their attributes, and its texts.
+	// parts returns the page's tags with their attributes, and its texts.
 	parts := func(tr *Trace) (tags, texts []string) {
 		var out strings.Builder
 		if err := tr.Write(&out); err != nil {

@@ -43,7 +43,7 @@ type Try func(ctx context.Context, b *Behaviour) Attempt
 
 // Each is the runner of every suite: it tries the behaviours in so many lanes side by side and
 // returns their outcomes, sorted by ID. A behaviour that ctx's end leaves over, or cuts short, was
-// not run. Open gives a lane its own try, and what to call behind its last one. Done is told each
+// not run. Open returns a lane's own try, and what to call behind its last one. Done is told each
 // outcome, one at a time.
 func Each(ctx context.Context, behaviours []*Behaviour, lanes int, open func(lane int) (Try, func()), done func(Outcome)) []Outcome {
 	var mu sync.Mutex // guards all, and lets done be told one at a time

@@ -75,8 +75,8 @@ func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Re
 	if !ready.Ready() {
 		return capabilities.Errorf(capabilities.CodeNodeNotReady, "%s", ready.Reason).WithHint(ready.Fix)
 	}
-	// S1-37, S1-63: a class this host does not give is a denial, unless the order
-	// says in so many words that policy accepts it.
+	// S1-37, S1-63: a class that this host does not have is a denial, unless the order says in so
+	// many words that policy accepts it.
 	if short := ready.Degraded != "" || ready.Isolation.Rank() < envelope.Isolation.Rank(); short && !slices.Contains(t.Grants, policy.AcceptDegraded) {
 		return capabilities.Errorf(capabilities.CodeIsolationUnavailable, "this node gives %s where the call needs %s", ready.Isolation, envelope.Isolation)
 	}

@@ -88,7 +88,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		if err != nil {
 			return damaged(err)
 		}
-		// A certificate for another key is of no use; the site gives a new one.
+		// A certificate for another key is of no use; the site makes a new one.
 		if pub, ok := cert.PublicKey.(ed25519.PublicKey); ok && pub.Equal(id.Key.Public()) {
 			id.Cert = cert
 		}

@@ -68,9 +68,9 @@ type Options struct {
 	// of guard.StopSwitch). Default: never stopped.
 	Stop        func() wire.Stop
 	StopChanged func() <-chan struct{}
-	// OnStop takes the site's stop switch as the gateway gives it, at each connection
-	// before any ticket and at each change; the gateway is told that it is obeyed once
-	// OnStop returns. Calls may be concurrent. Default: dropped.
+	// OnStop takes the site's stop switch as the gateway sends it, at each connection before any
+	// ticket and at each change; the gateway is told that it is obeyed once OnStop returns. Calls
+	// may be concurrent. Default: dropped.
 	OnStop func(epoch uint64, on bool)
 	// OnAllow, OnLaneClosed, OnSecretsDone and OnGatewayHead take what else the gateway says.
 	// Default: dropped. They must not block.

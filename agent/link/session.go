@@ -64,7 +64,7 @@ func (s *session) run(runCtx context.Context) error {
 	readers.Go(func() { cancel(s.read(ctx, frames)) })
 	readers.Go(func() { cancel(s.accept(ctx, runCtx)) })
 	err := s.main(ctx, frames)
-	// Before cancel, whose hook above closes too: the first close gives the code.
+	// Before cancel, whose hook above closes too: the first close sets the code.
 	if errors.Is(err, errSilent) {
 		closeWith(s.conn, wire.CloseHeartbeat)
 	}

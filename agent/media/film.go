@@ -46,8 +46,8 @@ const (
 	endCut      = "cut"
 )
 
-// film is a recording that is being made. It is a viewer without a way: what the
-// encoder gives is kept.
+// film is a recording that is being made. It is a viewer without a way: the encoder's output is
+// kept.
 type film struct {
 	lane    capabilities.LaneID
 	own     capabilities.CallID
@@ -221,7 +221,7 @@ type filmArguments struct {
 	Display    string              `json:"display"`
 }
 
-// Recorded is the word a recording gives once it has its first frame: what ends it.
+// Recorded is the word that a recording sends once it has its first frame: what ends it.
 type Recorded struct {
 	Recording capabilities.CallID `json:"recording"`
 	// Started is when the first frame was taken, by the device's clock.

@@ -189,7 +189,7 @@ type sessionKey struct {
 	name string
 }
 
-// Answered is the word a session gives while it runs: the answer to the offer.
+// Answered is the word that a session sends while it runs: the answer to the offer.
 type Answered struct {
 	Answer string `json:"answer"`
 }

@@ -119,7 +119,7 @@ func (h *Handler) outlet(ctx context.Context, kind platform.SensorKind, args arg
 // key names what is shared by its viewers.
 func (o outlet) key() string { return string(o.kind) + "\x00" + o.device + "\x00" + o.codec.name }
 
-// sense sends what a sensor gives until ctx ends or the sensor does.
+// sense sends the frames of a sensor until ctx ends or the sensor does.
 func (s *source) sense(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,7 +195,7 @@ func (s *source) sense(ctx context.Context) error {
 	}
 }
 
-// listen has the backend give what it has until ctx ends.
+// listen has the backend send what it has until ctx ends.
 func (s *source) listen(ctx context.Context, put func(data []byte, key bool, ticks uint32), tune <-chan platform.LiveTune) error {
 	o := s.outlet
 	if o.codec == pcmuCodec {

@@ -200,7 +200,7 @@ func (b *Board) End(call capabilities.CallID) {
 	}
 }
 
-// Turned says that what Options.Node gives has changed.
+// Turned says that what Options.Node returns has changed.
 func (b *Board) Turned() { b.changed() }
 
 func (b *Board) changed() {

@@ -55,7 +55,7 @@ func (d *deskTest) pass(by time.Duration) { d.mu.Lock(); defer d.mu.Unlock(); d.
 
 func (d *deskTest) time() time.Time { d.mu.Lock(); defer d.mu.Unlock(); return d.now }
 
-// ask asks in the background; the channel gives the answer.
+// ask asks in the background; the answer comes by the channel.
 func (d *deskTest) ask(c Call) <-chan *capabilities.Error {
 	done := make(chan *capabilities.Error, 1)
 	go func() { done <- d.Ask(d.t.Context(), c) }()

@@ -121,9 +121,9 @@ func drawCedar(t *rapid.T, name string) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(someCedar), 0, 4).Draw(t, name), "")
 }
 
-// For every owner's file and call: what comes of both is no more than what the
-// gateway's policy alone gives, and no more than what the owner's Cedar rules alone
-// give; and the file says what its reader would expect of it.
+// For every owner's file and call: what comes of both is no more than what the gateway's policy
+// alone allows, and no more than what the owner's Cedar rules alone allow; and the file says what
+// its reader would expect of it.
 func TestTheFileOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file, ownCedar, now := drawFile(t), drawCedar(t, "owner"), drawMoment(t)

@@ -299,7 +299,7 @@ func (r *Rules) File() *File {
 	return r.file
 }
 
-// ID addresses the texts in force: the same files give the same ID.
+// ID addresses the texts in force: the same files have the same ID.
 func (r *Rules) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,6 +6,6 @@
 // never by dropping what the gateway still has to fetch; names from outside never
 // become names of files.
 //
-// It must never import QUIC, a handler or the gateway, and it decides nothing about
-// who may have what: it gives to the one gateway that the node is paired with.
+// It must never import QUIC, a handler or the gateway, and it decides nothing about who may have
+// what: it sends to the one gateway that the node is paired with.
 package spool

@@ -163,7 +163,7 @@ func (s *Spool) reserve(file string, n int64) error {
 	return nil
 }
 
-// release ends a writer's hold; dropped gives its room back.
+// release ends a writer's hold; dropped frees its room.
 func (s *Spool) release(file string, dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

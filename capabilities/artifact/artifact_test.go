@@ -131,7 +131,7 @@ func TestSeek(t *testing.T) {
 	}
 }
 
-// FuzzSealed: what does not open gives nothing, what opens is what was sealed.
+// FuzzSealed: what does not open is nothing, what opens is what was sealed.
 func FuzzSealed(f *testing.F) {
 	b := box(f, "one")
 	f.Add(b.Seal(nil, 0, []byte("chunk")), 0)

@@ -44,10 +44,10 @@ func (m *Manifest) Check() error {
 // Hash returns the hash of chunk i.
 func (m *Manifest) Hash(i int) [32]byte { return [32]byte(m.Hashes[i*sha256.Size:]) }
 
-// ErrChunk is what a chunk that is not the one announced gives.
+// ErrChunk is the error of a chunk that is not the one announced.
 var ErrChunk = errors.New("artifact: a chunk is not the one that was announced")
 
-// ErrWhole is what an artifact whose hash is not its ID gives.
+// ErrWhole is the error of an artifact whose hash is not its ID.
 var ErrWhole = errors.New("artifact: the whole is not what its ID says")
 
 // CheckChunk refuses data that is not chunk i.

@@ -352,8 +352,8 @@ func (p *parser) number(v *Value) *pathError {
 	if math.Abs(f) < maxSafe {
 		return nil
 	}
-	// Every double from 2⁵³ on is an integer, however it was written. As an
-	// order it is refused; as data it may stay if printing gives it back.
+	// Every double from 2⁵³ on is an integer, however it was written. As an order it is refused; as
+	// data it may stay if printing leaves it as it is.
 	if p.limits.Foreign {
 		if !integer || string(AppendNumber(nil, f)) == text {
 			return nil

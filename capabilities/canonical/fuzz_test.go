@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzParse: what is accepted means what encoding/json reads, is stable, and
-// what is refused gives nothing; what plain passes is as it should be.
+// FuzzParse: what is accepted means what encoding/json reads, is stable, and what is refused is
+// nothing; what plain passes is as it should be.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":1,"b":[true,false,null],"c":{"d":"e"}}`, `{"a":1,"A":2}`, `"\ud83d\ude00\u0000"`, `[1e21,-0,0.000001,1E-7]`,

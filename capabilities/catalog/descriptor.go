@@ -224,7 +224,7 @@ type Limits struct {
 	SlackMS        int    `json:"slack_ms,omitempty"`
 	MaxResultBytes int    `json:"max_result_bytes"`
 	MaxBlobBytes   int    `json:"max_blob_bytes,omitempty"`
-	// MaxArtifactBytes bounds the artifacts of a call together; 0: it gives none.
+	// MaxArtifactBytes bounds the artifacts of a call together; 0: it makes none.
 	MaxArtifactBytes int64 `json:"max_artifact_bytes,omitempty"`
 }
 

@@ -66,9 +66,8 @@ func readFile(fsys fs.FS, name string, validate bool) ([]*Descriptor, error) {
 	return family, nil
 }
 
-// A family file is {"family", "$defs", "common", "tools"}: the fields of common
-// are those of every tool that does not give them itself, and schemas may refer
-// to "#/$defs/name".
+// A family file is {"family", "$defs", "common", "tools"}: the fields of common are those of every
+// tool that does not have them itself, and schemas may refer to "#/$defs/name".
 func readFamily(text []byte, validate bool) ([]*Descriptor, error) {
 	doc, err := canonical.Decode(text, canonical.Limits{})
 	if err != nil {

@@ -2,8 +2,8 @@ package catalog
 
 import "slices"
 
-// stillKeys are the keys under which a call reads nothing that lives: what it gave a moment
-// ago it would give again (S1-42). A key that is not here says nothing of the kind.
+// stillKeys are the keys under which a call reads nothing that lives: its answer of a moment ago
+// would be its answer now (S1-42). A key that is not here says nothing of the kind.
 var stillKeys = []string{"data.read.tool_cache", "execution.timeout.extended"}
 
 // Reuses reports whether the recorded result of a call may stand for the same call made

@@ -107,8 +107,7 @@ func DecodeEntry(b []byte, maxFields int) (Entry, error) {
 	return e, nil
 }
 
-// reader takes length-prefixed fields from the front; after the first error it
-// gives zero values.
+// reader takes length-prefixed fields from the front; after the first error it returns zero values.
 type reader struct {
 	b   []byte
 	err error

@@ -81,7 +81,7 @@ type actWaited struct {
 	Nearest []string      `json:"nearest,omitempty"`
 }
 
-// windowResult is a window as results of act and wait-for give it.
+// windowResult is a window as results of act and wait-for have it.
 type windowResult struct {
 	Ref     string `json:"ref"`
 	Title   string `json:"title,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// opener gives a desk as this program's desktop.
+// opener returns a desk as this program's desktop.
 type opener struct{ d *platform.Desktop }
 
 func (o opener) Open(context.Context) (*platform.Desktop, error) { return o.d, nil }

@@ -1,6 +1,5 @@
-// Package desktop carries out the desktop family on a node: it looks at a
-// person's desktop and works its windows, mouse, keyboard and clipboard through
-// what platform gives it.
+// Package desktop carries out the desktop family on a node: it looks at a person's desktop and
+// works its windows, mouse, keyboard and clipboard through platform's interfaces.
 //
 // The story in the order of reading: handler.go (what is offered, and how a call
 // gets its desktop), yield.go (one pair of hands for all lanes, and the person who

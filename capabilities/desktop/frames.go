@@ -171,7 +171,7 @@ func boundsOf(layout platform.Layout) []rect {
 	return all
 }
 
-// rect is a platform.Rect as results give it.
+// rect is a platform.Rect as results have it.
 type rect struct {
 	X      int `json:"x"`
 	Y      int `json:"y"`

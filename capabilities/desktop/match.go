@@ -24,8 +24,8 @@ type scene struct {
 	folds  bool                       // case does not matter
 }
 
-// newScene prepares a reading. windows are all there are, own ones too; long gives
-// the platform's ref for a short one.
+// newScene prepares a reading. windows are all there are, own ones too; long returns the platform's
+// ref for a short one.
 func newScene(tree platform.Tree, windows []platform.Window, long func(string) string) *scene {
 	s := &scene{hung: tree.Hung, truncated: tree.Truncated, title: map[string]int{}, long: long, scopes: map[string]map[string]bool{}}
 	own, ownPID := map[string]bool{}, map[int]bool{}

@@ -43,7 +43,7 @@ type match struct {
 	Confidence float64  `json:"confidence,omitempty"`
 }
 
-// summary is an element as results give it.
+// summary is an element as results have it.
 type summary struct {
 	Role    string   `json:"role"`
 	Name    string   `json:"name"`

@@ -65,7 +65,7 @@ type shotResult struct {
 	Timestamp time.Time  `json:"timestamp"`
 }
 
-// frameInfo is what an image showed, as results give it.
+// frameInfo is what an image showed, as results have it.
 type frameInfo struct {
 	Display     string  `json:"display"`
 	X           int     `json:"x"`

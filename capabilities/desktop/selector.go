@@ -28,7 +28,7 @@ type step struct {
 	nth       int // 0: all
 }
 
-// area is a rectangle as callers give it.
+// area is a rectangle as callers write it.
 type area struct {
 	X, Y, Width, Height float64
 }

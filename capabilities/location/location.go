@@ -16,8 +16,8 @@ import (
 const get capabilities.CapabilityID = "tyrum.location.get"
 
 const (
-	// fresh is how old a position may be that a source gives as its present one: they
-	// report in a rhythm of seconds.
+	// fresh is how old a position may be that a source reports as its present one: they report in a
+	// rhythm of seconds.
 	fresh = 5 * time.Second
 	// ailing is how long readiness tells what was in the way of the last call.
 	ailing = 15 * time.Second

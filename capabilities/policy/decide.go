@@ -30,7 +30,7 @@ func (f Effect) String() string {
 	return effectNames[f]
 }
 
-// ParseEffect reads what String gives.
+// ParseEffect reads what String returns.
 func ParseEffect(s string) (Effect, error) {
 	if i := slices.Index(effectNames[:], s); i >= 0 {
 		return Effect(i), nil
@@ -38,10 +38,10 @@ func ParseEffect(s string) (Effect, error) {
 	return Deny, capabilities.Errorf(capabilities.CodeInvalidRequest, "effect must be deny, ask or allow")
 }
 
-// MarshalText returns what String gives.
+// MarshalText is String.
 func (f Effect) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads what MarshalText gives.
+// UnmarshalText reads what MarshalText returns.
 func (f *Effect) UnmarshalText(text []byte) (err error) {
 	*f, err = ParseEffect(string(text))
 	return err
@@ -69,8 +69,8 @@ type Request struct {
 	// Args is the canonical JSON object of the business arguments; policy sees the
 	// allowlisted ones only.
 	Args []byte
-	// Given is the class that the node gives, Degraded what that class lacks; both
-	// from the node's readiness. Ignored for tools of the gateway.
+	// Given is the class that the node has, Degraded what that class lacks; both from the node's
+	// readiness. Ignored for tools of the gateway.
 	Given    capabilities.IsolationClass
 	Degraded string
 	// Required raises the class the call needs (an escalation's envelope). Default:
@@ -359,8 +359,8 @@ func (e *Engine) refusal(code capabilities.Code, reason string) Decision {
 	return Decision{Effect: Deny, Code: code, Reason: reason, Determining: []string{}, Snapshot: e.snapshot}
 }
 
-// isolation denies a call whose class the node does not give in full, unless a
-// policy accepts that by name (S1-37, S1-63).
+// isolation denies a call whose class the node does not have in full, unless a policy accepts that
+// by name (S1-37, S1-63).
 func (e *Engine) isolation(r Request, t *tool, env *environment, d Decision, evaluate evaluator) Decision {
 	need := r.required(t)
 	if r.Degraded == "" && r.Given.Rank() >= need.Rank() {

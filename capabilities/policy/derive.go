@@ -110,8 +110,8 @@ func DeriveIsolation(keys []string) capabilities.IsolationClass {
 	return class
 }
 
-// keyConsents lists the keys whose consent class differs from what their category
-// gives; the most specific entry holds.
+// keyConsents lists the keys whose consent class differs from that of their category; the most
+// specific entry holds.
 var keyConsents = map[string]catalog.Consent{
 	"privileged.input":       catalog.ConsentLease,
 	"data.read.screen":       catalog.ConsentLease,
@@ -180,8 +180,8 @@ func consentRank(c catalog.Consent) int {
 	return 0
 }
 
-// ProfileID is the content hash of a set of keys (S1-08 capability_profile_id):
-// the same keys give the same ID, in whatever order they come.
+// ProfileID is the content hash of a set of keys (S1-08 capability_profile_id): the same keys have
+// the same ID, in whatever order they come.
 func ProfileID(keys []string) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	b := appendStrings(nil, sorted)

@@ -65,8 +65,8 @@ func chainApp(v canonical.Value) string {
 	return strings.ToLower(strings.TrimSpace(m[1] + m[2] + m[3]))
 }
 
-// commonRoot returns the deepest folder that holds every path. A path that is not
-// absolute is below "./"; one that leaves it gives "../".
+// commonRoot returns the deepest folder that holds every path. A path that is not absolute is below
+// "./"; one that leaves it is below "../".
 func commonRoot(paths []string) cedar.String {
 	var common []string
 	for i, p := range paths {

@@ -3,13 +3,11 @@
 // isolation class its execution needs. The gateway and the node use the same
 // code with their own policy files, and the stricter answer holds.
 //
-// Promises: pure, without I/O and without clocks; default deny, forbid wins, an
-// erroring forbid denies; a tool that declares privileged keys is never plainly
-// allowed (S1-22, S1-64); a class that is not given is a denial, never a
-// fallback (S1-37); an envelope is content-addressed: the same input gives the
-// same bytes (S1-10); an Engine never changes once loaded and is safe for
-// concurrent use. Files that name an unknown tool, key, attribute or annotation
-// do not load.
+// Promises: pure, without I/O and without clocks; default deny, forbid wins, an erroring forbid
+// denies; a tool that declares privileged keys is never plainly allowed (S1-22, S1-64); a class
+// that is not given is a denial, never a fallback (S1-37); an envelope is content-addressed: the
+// same input makes the same bytes (S1-10); an Engine never changes once loaded and is safe for
+// concurrent use. Files that name an unknown tool, key, attribute or annotation do not load.
 //
 // It must never import anything of this module but the capabilities root, the
 // catalog and canonical. Cedar types stay inside it.

@@ -145,8 +145,8 @@ const stampLayout = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
-// isStamp reports whether s is what stamp gives. It says the same as reading s by
-// stampLayout and writing it again, which each envelope would wait a microsecond for.
+// isStamp reports whether s is what stamp returns. It says the same as reading s by stampLayout and
+// writing it again, which each envelope would wait a microsecond for.
 func isStamp(s string) bool {
 	const form = "0000-00-00T00:00:00.000Z"
 	if len(s) != len(form) {

@@ -168,9 +168,9 @@ func (s *Sealed) Verify() error {
 	return nil
 }
 
-// BuildEnvelope computes, in the order of S1-34, the effective grants (declared,
-// less what is withheld, plus the escalation's delta), the risk, the isolation
-// class and the profile, and seals them. The same input gives the same bytes.
+// BuildEnvelope computes, in the order of S1-34, the effective grants (declared, less what is
+// withheld, plus the escalation's delta), the risk, the isolation class and the profile, and seals
+// them. The same input makes the same bytes.
 func BuildEnvelope(in EnvelopeInput) (*Sealed, error) {
 	if in.Profile == nil {
 		return nil, badEnvelope("profile is missing")

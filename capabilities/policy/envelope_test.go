@@ -169,8 +169,8 @@ func TestBuildEnvelopeRefuses(t *testing.T) {
 	}
 }
 
-// S1-09, S1-10: the same input gives the same bytes, any other input gives
-// others, and nothing the caller does afterwards reaches the sealed envelope.
+// S1-09, S1-10: the same input makes the same bytes, any other input makes others, and nothing the
+// caller does afterwards reaches the sealed envelope.
 func TestEnvelopeIsContentAddressed(t *testing.T) {
 	changes := map[string]func(*EnvelopeInput){
 		"principal": func(in *EnvelopeInput) { in.Principal = "bob" },

@@ -162,7 +162,7 @@ func refuse(complaints []error) error {
 	}).WithDetails(lines)
 }
 
-// SnapshotID addresses the policy text: the same files give the same ID.
+// SnapshotID addresses the policy text: the same files have the same ID.
 func (e *Engine) SnapshotID() string { return e.snapshot }
 
 // Sources returns the files the engine was loaded from, sorted by name.

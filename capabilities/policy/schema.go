@@ -33,8 +33,8 @@ const (
 	groupRead         = "read"   // tools that only read
 	groupEffect       = "effect" // tools that change something
 
-	// AcceptDegraded is the action by which policy accepts that a node gives less
-	// isolation than a call needs. Only a permit that names it counts.
+	// AcceptDegraded is the action by which policy accepts that a node has less isolation than a
+	// call needs. Only a permit that names it counts.
 	AcceptDegraded = "isolation.accept-degraded"
 	// GrantPrefix is what an entry of a ticket's grants begins with that names a
 	// person's grant; the rest is its ID.

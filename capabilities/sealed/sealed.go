@@ -17,8 +17,7 @@ const KeySize = 32
 // does not tell how long a password is.
 const block = 256
 
-// MaxSize bounds what Seal gives: encapsulated key, padded value with its length,
-// and tag.
+// MaxSize bounds what Seal returns: encapsulated key, padded value with its length, and tag.
 const MaxSize = KeySize + capabilities.MaxSecret + 2*block + 16
 
 // Binding is what a sealed value cannot be moved away from.

@@ -431,7 +431,7 @@ func TestSound(t *testing.T) {
 	r.refused(capabilities.CodeFormatUnsupported, capSound, `{"mime":"audio/mpeg"}`)
 }
 
-// during begins a recording and calls do once it is on its way, then gives how it ended.
+// during begins a recording and calls do once it is on its way, then returns how it ended.
 func (r *rig) during(ctx context.Context, do func()) *capabilities.Error {
 	r.t.Helper()
 	began := make(chan struct{})

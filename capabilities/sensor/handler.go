@@ -33,7 +33,7 @@ type Options struct {
 	// Backends are tried in this order: the first that can do a call does it. At least
 	// one is required.
 	Backends []platform.Sensors
-	// MaxBytes bounds what one call gives. Default: DefaultMaxBytes.
+	// MaxBytes bounds the output of one call. Default: DefaultMaxBytes.
 	MaxBytes int
 	Log      *slog.Logger     // default: discards
 	Now      func() time.Time // default time.Now

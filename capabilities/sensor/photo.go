@@ -16,7 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// photoResult is what a photo's call gives beside the picture.
+// photoResult is what a photo's call returns beside the picture.
 type photoResult struct {
 	MIME      string `json:"mime"`
 	Width     int    `json:"width"`

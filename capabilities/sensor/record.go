@@ -17,7 +17,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// recordResult is what a recording's call gives beside its bytes.
+// recordResult is what a recording's call returns beside its bytes.
 type recordResult struct {
 	MIME       string  `json:"mime"`
 	DurationMS float64 `json:"duration_ms"` // as the file itself says

@@ -13,7 +13,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// made is a camera and a microphone that give the same each time, at once.
+// made is a camera and a microphone that return the same each time, at once.
 type made struct {
 	picture []byte
 	err     error // of each photo

@@ -207,7 +207,7 @@ var _ = func() struct{} {
 	return struct{}{}
 }()
 
-// Decode returns the message in body. On an error it gives no message.
+// Decode returns the message in body. On an error it returns no message.
 func Decode(kind Kind, body []byte) (Message, error) {
 	info, ok := kinds[kind]
 	if !ok || info.make == nil {

@@ -353,8 +353,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what decodes encodes again to the same value; what does not gives
-// no value.
+// FuzzDecode: what decodes encodes again to the same value; what does not has no value.
 func FuzzDecode(f *testing.F) {
 	for _, m := range samples() {
 		frame, err := Encode(m)

@@ -210,8 +210,8 @@ func ciSite(cmd *cobra.Command, o upOptions, keep bool) error {
 	})
 }
 
-// ciUploads lets files go to web pages without asking. The node gives none but
-// those below its upload roots.
+// ciUploads lets files go to web pages without asking. The node reads none but those below its
+// upload roots.
 const ciUploads = `// Added by 'handrail ci': nobody can be asked in a job, and the node hands out
 // files of the folders named by --upload-root only.
 @id("ci-uploads")

@@ -72,9 +72,8 @@ func (a ailing) run(args ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// tells wants the list of nodes and the doctor to give that reason, with that word
-// in what mends it, for the tool and for the host; in order is whether the doctor
-// takes it for that.
+// tells wants the list of nodes and the doctor to tell that reason, with that word in what mends
+// it, for the tool and for the host; in order is whether the doctor takes it for that.
 func (a ailing) tells(tool capabilities.ToolID, part string, reason capabilities.Reason, word string, inOrder bool) {
 	a.t.Helper()
 	var last string

@@ -21,8 +21,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exitError carries an exit code that differs from what the error's own code
-// would give.
+// exitError carries an exit code that differs from that of the error's own code.
 type exitError struct {
 	code   int
 	err    error

@@ -199,7 +199,7 @@ func without(list []string, gone string, offered []string) (rest []string, missi
 	return rest, missing
 }
 
-// checkAllow refuses names in --allow that no tool has, and gives them as capabilities.
+// checkAllow refuses names in --allow that no tool has, and returns the capabilities of the others.
 func checkAllow(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil

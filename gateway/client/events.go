@@ -26,10 +26,10 @@ type Event struct {
 // ErrEventTooLarge says that an event is larger than this package reads.
 var ErrEventTooLarge = errors.New("an event is larger than 4 MiB")
 
-// Events calls fn with what happens after the ledger's sequence number after (0: from
-// now on) until ctx ends, fn gives an error, or the gateway ends the stream, which is
-// io.EOF: call it again with the last Seq. began, if not nil, is called once the
-// stream is open: from then on nothing is missed.
+// Events calls fn with what happens after the ledger's sequence number after (0: from now on) until
+// ctx ends, fn returns an error, or the gateway ends the stream, which is io.EOF: call it again
+// with the last Seq. began, if not nil, is called once the stream is open: from then on nothing is
+// missed.
 func (c *Client) Events(ctx context.Context, after uint64, began func() error, fn func(Event) error) error {
 	from := ""
 	if after > 0 {

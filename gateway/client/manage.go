@@ -124,7 +124,7 @@ func (c *Client) RevokeToken(ctx context.Context, id string) (api.Token, error) 
 	return do[api.Token](ctx, c, http.MethodDelete, Path("tokens", id), nil)
 }
 
-// PacketQuery narrows Packets; the zero value gives the newest.
+// PacketQuery narrows Packets; the zero value is the newest.
 type PacketQuery struct {
 	After uint64 // only later ones
 	Limit int

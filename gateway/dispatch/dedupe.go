@@ -83,7 +83,7 @@ func (v *decided) asks(x *execution.Execution) *execution.Asked {
 	}
 }
 
-// start runs the execution of v beside its caller. free gives its key back; done follows it.
+// start runs the execution of v beside its caller. free releases its key; done follows it.
 func (d *Dispatcher) start(ctx context.Context, v *decided, x *execution.Execution, free, done func()) {
 	ended := d.running.Start(x, v.id, v.asker())
 	go func() {

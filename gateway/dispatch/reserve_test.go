@@ -83,7 +83,7 @@ func (k *taking) takeOver(who Caller, node string) (back func() capabilities.Res
 	}
 }
 
-// start makes a call beside the test. told gives what it is told while it runs.
+// start makes a call beside the test. told returns what it is told while it runs.
 func (k *taking) start(r Request) (end chan capabilities.Result, told chan string) {
 	end, told = make(chan capabilities.Result, 1), make(chan string, 8)
 	r.Progress = func(p capabilities.Progress) { told <- p.Message }

@@ -16,7 +16,7 @@ import (
 
 const toolStill = capabilities.ToolID("tool.test.still")
 
-// counting is a provider of a tool that gives the same again, and counts how often it runs.
+// counting is a provider of a tool that returns the same again, and counts how often it runs.
 type counting struct {
 	runs atomic.Int64
 	do   func(run int64) error // nil: it goes well
@@ -140,7 +140,7 @@ func TestTheSameCallJoinsAndFailuresAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Nothing of what devices give is used again.
+// No answer of a device is used again.
 func TestNoResultOfADeviceIsUsedAgain(t *testing.T) {
 	h := newHouse(t, nodestest.New("n1"), nil)
 	for _, d := range h.opts.Registry.All() {

@@ -22,7 +22,7 @@ const (
 	bodyTime = 30 * time.Second
 )
 
-// Authenticator gives the identity a token stands for, without I/O. Errors are
+// Authenticator returns the identity a token stands for, without I/O. Errors are
 // CodeUnauthenticated.
 type Authenticator interface {
 	Authenticate(token string) (principal.Identity, error)

@@ -12,7 +12,7 @@ import (
 // Dispatcher is the one pipeline behind every surface; gateway/dispatch
 // implements it. Its methods are safe for concurrent use.
 type Dispatcher interface {
-	// Call carries out one call and always gives a Result. Ending ctx cancels it.
+	// Call carries out one call and always returns a Result. Ending ctx cancels it.
 	Call(ctx context.Context, r dispatch.Request) capabilities.Result
 	// Refuse records a call that its surface refuses with e, and counts it as the
 	// principal's refusal.
@@ -22,8 +22,7 @@ type Dispatcher interface {
 	Visible(ctx context.Context, c dispatch.Caller) []*catalog.Descriptor
 	// Asks reports whether a person is asked about the caller's calls of a tool.
 	Asks(ctx context.Context, c dispatch.Caller, tool capabilities.ToolID) bool
-	// Changed is closed when what Visible gives may have changed; ask again for
-	// the next change.
+	// Changed is closed when what Visible returns may have changed; ask again for the next change.
 	Changed() <-chan struct{}
 }
 

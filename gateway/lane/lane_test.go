@@ -109,8 +109,7 @@ func TestLanesOfOnePrincipalAreBounded(t *testing.T) {
 	}
 }
 
-// Attaching and detaching in any order, with restarts in between, gives what a
-// plain set gives.
+// Attaching and detaching in any order, with restarts in between, leaves what a plain set holds.
 func TestAttachIsASet(t *testing.T) {
 	db := open(t)
 	cases := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/wire"
 )
 
-// hand sends the node of an exchange what seal gives for its key. Until it is sent
-// whole, nothing was delivered: the node only waits for it.
+// hand sends the node of an exchange what seal returns for its key. Until it is sent whole, nothing
+// was delivered: the node only waits for it.
 func (c *exchange) hand(ctx context.Context, key []byte, seal func([]byte) ([]byte, error)) error {
 	sealed, err := seal(key)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 // maxStepsAtOnce bounds the steps of one call that are judged at the same time.
 const maxStepsAtOnce = 16
 
-// Conduct is Dispatch for a call that takes steps (t.Steps): order gives what each step
-// that the node asks for is answered with, and ended takes how those with a ticket ended.
-// order runs beside others and ends soon after its context; ended comes in the order of
-// the node's words. Neither is called after Conduct has returned.
+// Conduct is Dispatch for a call that takes steps (t.Steps): order returns the answer to each step
+// that the node asks for, and ended takes how those with a ticket ended. order runs beside others
+// and ends soon after its context; ended comes in the order of the node's words. Neither is called
+// after Conduct has returned.
 func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.Ticket, progress func(capabilities.Progress),
 	order func(context.Context, *wire.Step) *wire.StepOrder, ended func(*wire.StepEnd)) (wire.Answer, []capabilities.Blob, error) {
 	s := n.session(node)

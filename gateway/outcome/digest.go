@@ -73,7 +73,7 @@ func (s *Store) secretOf(ctx context.Context, at time.Time) (secret, error) {
 	sec, err := s.loadSecret(ctx, n, now)
 	if errors.Is(err, sql.ErrNoRows) {
 		if distance := at.Sub(now).Abs(); distance > 2*period {
-			// Of long ago: a new secret would not give the old digests.
+			// Of long ago: a new secret would not make the old digests.
 			return secret{}, &capabilities.Error{Code: capabilities.CodeResultExpired}
 		}
 		sec, err = s.makeSecret(ctx, n)

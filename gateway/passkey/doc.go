@@ -1,6 +1,6 @@
-// Package passkey lets people sign in and approve with passkeys (WebAuthn): it gives
-// out challenges, and says of an answer whether the right key gave it to the right
-// challenge at the right place, with the person verified.
+// Package passkey lets people sign in and approve with passkeys (WebAuthn): it makes challenges,
+// and says of an answer whether the right key made it to the right challenge at the right place,
+// with the person verified.
 //
 // Promises: every challenge is for one purpose, one place and, but for signing in,
 // one session; that of an approval also for that very question and that very answer;

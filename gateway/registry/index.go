@@ -55,8 +55,8 @@ type match struct {
 	hits  []string // in the order of the intent
 }
 
-// rate counts each word of the intent once: its weight, more if few tools know
-// it. Integers, so that every machine gives the same order.
+// rate counts each word of the intent once: its weight, more if few tools know it. Integers, so
+// that every machine has the same order.
 func (x *index) rate(d *catalog.Descriptor, words []string) match {
 	m := match{d: d}
 	for _, word := range words {

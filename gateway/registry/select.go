@@ -85,12 +85,11 @@ type selectResult struct {
 	Error capabilities.Code `json:"error,omitempty"`
 }
 
-// Select chooses the tool whose words fit the intent best (S4-18): a count over
-// ID, tags, title and description, rare words counting more, ties going to the
-// smaller side effect and then to the ID. The same registry and intent give the
-// same answer; no model is asked (S4-47). candidates limits the choice; nil is
-// every tool a model may call. Request and result are recorded, in that order,
-// also when nothing fits.
+// Select chooses the tool whose words fit the intent best (S4-18): a count over ID, tags, title and
+// description, rare words counting more, ties going to the smaller side effect and then to the ID.
+// The same registry and intent lead to the same answer; no model is asked (S4-47). candidates
+// limits the choice; nil is every tool a model may call. Request and result are recorded, in that
+// order, also when nothing fits.
 //
 // Errors: CodeInvalidRequest for a bad intent; CodeUnknownTool for a candidate
 // that is not registered (S4-40); CodeNotFound if no word fits;
@@ -161,7 +160,7 @@ func (t *View) pool(candidates []capabilities.ToolID) ([]*catalog.Descriptor, er
 	return pool, nil
 }
 
-// choose is pure: the same View, pool and intent give the same selection.
+// choose is pure: the same View, pool and intent lead to the same selection.
 func (t *View) choose(pool []*catalog.Descriptor, words []string, intent Intent) (ToolSelection, *catalog.Descriptor, catalog.Args, error) {
 	type rated struct {
 		match

@@ -6,7 +6,7 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Set is the files of one policy, as every surface gives and shows them.
+// Set is the files of one policy, as every surface returns and shows them.
 type Set struct {
 	Snapshot string `json:"snapshot_id"`
 	Sources  []File `json:"sources"`

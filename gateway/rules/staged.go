@@ -13,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/policy"
 )
 
-// Read returns every *.cedar file of a folder, sorted by name. A folder that does not
-// exist gives fs.ErrNotExist.
+// Read returns every *.cedar file of a folder, sorted by name. A folder that does not exist is
+// fs.ErrNotExist.
 func Read(dir string) ([]policy.Source, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

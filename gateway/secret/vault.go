@@ -231,9 +231,9 @@ func (v *Vault) Remove(ctx context.Context, by capabilities.PrincipalID, what st
 	return v.Load(ctx)
 }
 
-// Resolve returns the value behind a reference: the one place a value leaves by. Call
-// it immediately before delivery (S0-41). CodeSecretUnavailable when what is kept, or
-// the place it is kept in, gives none.
+// Resolve returns the value behind a reference: the one place a value leaves by. Call it
+// immediately before delivery (S0-41). CodeSecretUnavailable when what is kept, or the place it is
+// kept in, has none.
 func (v *Vault) Resolve(ctx context.Context, r Reference) (capabilities.Secret, error) {
 	value, err := v.read(ctx, r.name)
 	if err == nil {

@@ -145,9 +145,9 @@ type Turn struct {
 	Detail func() map[string]any
 }
 
-// Set turns the switch. Turning it the way it is already makes a new epoch, which is
-// told to everybody again: that mends a node that missed one. If a stop cannot be
-// written down, it is in effect all the same and Set gives the error.
+// Set turns the switch. Turning it the way it is already makes a new epoch, which is told to
+// everybody again: that mends a node that missed one. If a stop cannot be written down, it is in
+// effect all the same and Set returns the error.
 func (s *Switch) Set(ctx context.Context, t Turn) (State, error) {
 	if len(t.Reason) > MaxReason {
 		return State{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "reason must be at most %d bytes", MaxReason)

@@ -12,7 +12,7 @@ import (
 // yield lets others run where nothing announces what the test waits for.
 func yield() { runtime.Gosched() }
 
-// children are what tests run in a process of their own; each gives what it saw.
+// children are what tests run in a process of their own; each returns what it saw.
 var children = map[string]func(dir string) map[string]string{}
 
 // childMode runs one of children.

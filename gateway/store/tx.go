@@ -81,8 +81,7 @@ func (t *Tx) Exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// QueryRow runs a query of at most one row; Scan gives sql.ErrNoRows if there is
-// none.
+// QueryRow runs a query of at most one row; Scan returns sql.ErrNoRows if there is none.
 func (t *Tx) QueryRow(query string, args ...any) *sql.Row {
 	stmt, err := t.stmt(query)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/handrail-dev/handrail/gateway/store"
 )
 
-// people is those who are asked, one question at a time: a test takes it from asked and
-// says in answer what Await gives.
+// people is those who are asked, one question at a time: a test takes it from asked and says in
+// answer what Await returns.
 type people struct {
 	asked  chan consent.Ask
 	answer chan error // nil: they allow it

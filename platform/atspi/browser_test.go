@@ -100,7 +100,7 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
-// The mirror of a page that changes by itself becomes what a first reading gives. Elements that the
+// The mirror of a page that changes by itself becomes what a first reading makes. Elements that the
 // first three kinds of change turn over are not what they were at the end.
 func TestBrowserMirror(t *testing.T) {
 	t.Parallel()

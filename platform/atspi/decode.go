@@ -12,7 +12,7 @@ const (
 	maxDepth = 200
 )
 
-// item is an element as Cache.GetItems gives it.
+// item is an element as Cache.GetItems returns it.
 type item struct {
 	at, parent place
 	index      int // in its parent, -1 if it was not told
@@ -193,8 +193,8 @@ func decodeActions(v any) []string {
 	return names
 }
 
-// actionNames are the questions for the names of n actions: ATK's bridge gives in
-// GetActions what people read, in their language or not at all.
+// actionNames are the questions for the names of n actions: ATK's bridge returns in GetActions what
+// people read, in their language or not at all.
 func actionNames(at place, n int) []*question {
 	var questions []*question
 	for i := range min(n, maxActions) {

@@ -64,7 +64,7 @@ func read(t testing.TB, a *Accessibility, q platform.TreeQuery) platform.Tree {
 	return tree
 }
 
-// find waits for the one element that is says, and gives it.
+// find waits for the one element that is says, and returns it.
 func find(t testing.TB, a *Accessibility, pid int, what string, is func(platform.Element) bool) platform.Element {
 	t.Helper()
 	for deadline := time.Now().Add(desk.Within); ; {

@@ -13,8 +13,8 @@ import (
 	"github.com/handrail-dev/handrail/test/desk"
 )
 
-// sameAsCold waits until the mirror gives what a first reading over a connection
-// of its own gives. Applications tell of changes a moment after they made them.
+// sameAsCold waits until the mirror holds what a first reading over a connection of its own holds.
+// Applications tell of changes a moment after they made them.
 func sameAsCold(t testing.TB, d *desk.Desk, a *Accessibility, q platform.TreeQuery) {
 	t.Helper()
 	for deadline := time.Now().Add(desk.Within); ; time.Sleep(10 * time.Millisecond) {
@@ -50,8 +50,8 @@ func difference(a, b string) string {
 	return out.String()
 }
 
-// After whatever happens in a real program, the mirror is what a first reading
-// gives: with what events tell alone, too, which small programs do without.
+// After whatever happens in a real program, the mirror is what a first reading makes: with what
+// events tell alone, too, which small programs do without.
 func TestMirror(t *testing.T) {
 	t.Parallel()
 	for _, kit := range []desk.Toolkit{desk.GTK3, desk.GTK4, desk.Qt} {

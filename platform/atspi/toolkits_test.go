@@ -83,7 +83,7 @@ func TestToolkits(t *testing.T) {
 				t.Errorf("a button's text: %v", err)
 			}
 
-			// A protected field takes a text and never gives it.
+			// A protected field takes a text and never tells it.
 			password := get("textbox", "password")
 			if err := a.SetText(ctx, password.Ref, "hush hush"); err != nil {
 				t.Errorf("setting a password: %v", err)

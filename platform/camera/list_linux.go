@@ -26,9 +26,8 @@ func (n node) path(root string) string {
 	return filepath.Join(root, "/dev", fmt.Sprintf("video%d", n.number))
 }
 
-// nodes lists the kernel's video devices that give pictures, by their files in /sys,
-// without opening one: a camera's second device (index 1 and up) gives only data about
-// its frames.
+// nodes lists the kernel's video devices that make pictures, by their files in /sys, without
+// opening one: a camera's second device (index 1 and up) has only data about its frames.
 func nodes(root string) []node {
 	entries, err := os.ReadDir(filepath.Join(root, "/sys/class/video4linux"))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// yuyv is a frame as a camera gives it: left half one colour, right half another, rows
-// with padding.
+// yuyv is a frame as a camera makes it: left half one colour, right half another, rows with
+// padding.
 func yuyv(width, height, stride int) []byte {
 	b := make([]byte, stride*height)
 	for y := range height {
@@ -27,7 +27,7 @@ func yuyv(width, height, stride int) []byte {
 	return b
 }
 
-// mjpeg is a frame as many cameras give it: without Huffman tables, with padding behind.
+// mjpeg is a frame as many cameras make it: without Huffman tables, with padding behind.
 func mjpeg(t testing.TB) []byte {
 	p := image.NewRGBA(image.Rect(0, 0, 64, 48))
 	for y := range 48 {

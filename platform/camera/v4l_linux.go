@@ -179,7 +179,7 @@ func condition(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", platform.ErrSensorLost, path, err)
 }
 
-// open opens a camera and has it give frames that can be read here.
+// open opens a camera and has it send frames that can be read here.
 func open(path string) (*device, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

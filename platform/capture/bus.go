@@ -360,7 +360,7 @@ type room struct {
 	uses atomic.Int32
 }
 
-// drop ends one use; the last one gives the memory back.
+// drop ends one use; the last one returns the memory.
 func (r *room) drop() {
 	if r != nil && r.uses.Add(-1) == 0 && r.back != nil {
 		r.back()

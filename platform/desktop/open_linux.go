@@ -77,7 +77,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 	return s, nil
 }
 
-// openX adds what the X server gives.
+// openX adds the parts of the X server.
 func openX(ctx context.Context, o Options, s *session, closers *[]func() error, part func(error, ...platform.DesktopPart) error) (name string, err error) {
 	all := []platform.DesktopPart{platform.PartScreen, platform.PartInput, platform.PartPerson, platform.PartWindows, platform.PartClipboard}
 	server := x11.Options{Display: o.Getenv("DISPLAY"), Authority: o.Getenv("XAUTHORITY")}

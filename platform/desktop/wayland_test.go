@@ -91,7 +91,7 @@ func TestLockedBySwaylock(t *testing.T) {
 	desk.Await(t, "the end of the lock", func() bool { return o.Locked(t.Context()) == "" })
 }
 
-// shooter is the Screenshot interface of a portal: it gives the same image to all.
+// shooter is the Screenshot interface of a portal: it returns the same image to all.
 type shooter struct {
 	conn *dbus.Conn
 	file string

@@ -144,8 +144,8 @@ func (d *Desktop) SetLocked(reason string) {
 	d.locked = reason
 }
 
-// SetMissing takes a part away (nil gives it back) from what the next Open after
-// Lose gives; part "" stands for the whole desktop.
+// SetMissing takes a part away (nil puts it back) from what the next Open after Lose returns; part
+// "" stands for the whole desktop.
 func (d *Desktop) SetMissing(part platform.DesktopPart, why *platform.MissingError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +160,7 @@ func (d *Desktop) SetMissing(part platform.DesktopPart, why *platform.MissingErr
 	d.opened = nil
 }
 
-// Lose ends the open desktop as a display server does that ends: the next Open
-// gives another one.
+// Lose ends the open desktop as a display server does that ends: the next Open returns another one.
 func (d *Desktop) Lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

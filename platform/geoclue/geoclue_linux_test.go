@@ -176,7 +176,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// The real GeoClue gives what its receiver says.
+// The real GeoClue tells what its receiver says.
 func TestPosition(t *testing.T) {
 	r := start(t, true, true)
 	s := &Source{Bus: r.bus}

@@ -21,8 +21,8 @@ import (
 // askTime bounds one answer of the sound server.
 const askTime = 3 * time.Second
 
-// firstTime bounds the wait for a source's first samples, and gapTime for the next: a
-// source that sleeps takes a while to wake, one that was unplugged gives no more.
+// firstTime bounds the wait for a source's first samples, and gapTime for the next: a source that
+// sleeps takes a while to wake, one that was unplugged sends no more.
 const (
 	firstTime = 10 * time.Second
 	gapTime   = 5 * time.Second

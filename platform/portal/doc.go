@@ -1,7 +1,7 @@
-// Package portal gives parts of a desktop by the portals of xdg-desktop-portal, for
-// Wayland compositors (GNOME's, KDE's) that let no program near by a protocol:
-// pixels by Screenshot, mouse and keyboard by RemoteDesktop, with the streams of
-// ScreenCast as what places of the pointer are counted in. No video is read.
+// Package portal makes parts of a desktop by the portals of xdg-desktop-portal, for Wayland
+// compositors (GNOME's, KDE's) that let no program near by a protocol: pixels by Screenshot, mouse
+// and keyboard by RemoteDesktop, with the streams of ScreenCast as what places of the pointer are
+// counted in. No video is read.
 //
 // portal.go holds the connection and its requests, screen.go and pixels.go the
 // pixels, hands.go the input.

@@ -14,7 +14,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// Bounds of an image that the portal gives.
+// Bounds of an image of the portal's.
 const (
 	maxFile   = 256 << 20
 	maxPixels = 1 << 26
@@ -75,7 +75,7 @@ func unpack(pix []byte, area platform.Rect, img image.Image, places []Place) {
 	if whole.Empty() || size.Empty() {
 		return
 	}
-	// at gives the image's pixel for the middle of one of the display's.
+	// at returns the image's pixel for the middle of one of the display's.
 	at := func(i, physical, logical, from, units, pixels int) int {
 		unit := float64(from) + (float64(i)+0.5)*float64(logical)/float64(physical)
 		return min(max(int(unit*float64(pixels)/float64(units)), 0), pixels-1)

@@ -15,7 +15,7 @@ import (
 	"github.com/handrail-dev/handrail/platform"
 )
 
-// encoded is a small image as a portal gives it.
+// encoded is a small image as a portal writes it.
 func encoded(t testing.TB, m image.Image) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {
@@ -51,8 +51,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Every kind of image gives the same pixels, and a small one is stretched over what
-// it stands for.
+// Every kind of image is read as the same pixels, and a small one is stretched over what it stands
+// for.
 func TestUnpack(t *testing.T) {
 	red := color.NRGBA{200, 100, 50, 255}
 	for _, m := range []interface {

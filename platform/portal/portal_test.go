@@ -123,7 +123,7 @@ func (oracle) Types(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r > 0x7e })
 }
 
-// opener gives the desktop of a rig; what is no portal's is missing.
+// opener returns the desktop of a rig; what is no portal's is missing.
 type opener struct{ desk *platform.Desktop }
 
 func (o opener) Open(context.Context) (*platform.Desktop, error) { return o.desk, nil }

@@ -14,7 +14,7 @@ const (
 	lastAccount  = 65519
 )
 
-// accounts gives children accounts of their own.
+// accounts are those of children, one for each.
 type accounts struct {
 	mu   sync.Mutex
 	held map[uint32]bool // chosen, and no process runs under it yet

@@ -78,7 +78,7 @@ type global struct {
 	version uint32
 }
 
-// firstServerID begins the numbers that the compositor gives.
+// firstServerID begins the compositor's own numbers.
 const firstServerID = 0xff000000
 
 // Dial connects. An error is a *platform.MissingError that says what to do, or
@@ -242,8 +242,8 @@ func (c *Conn) create(parent uint32, opcode uint16, i *iface, version uint32, ha
 	return c.createWith(i, version, handle, func(id uint32) (uint32, uint16, []any) { return parent, opcode, append([]any{id}, args...) })
 }
 
-// createWith makes an object with the request that request gives. Numbers have to
-// be used in their order, so they are taken and sent in one step.
+// createWith makes an object with the request that request returns. Numbers have to be used in
+// their order, so they are taken and sent in one step.
 func (c *Conn) createWith(i *iface, version uint32, handle func(*message), request func(id uint32) (parent uint32, opcode uint16, args []any)) (*object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ var (
 )
 
 // object is the address of a COM object; 0 is none. A caller who gets one from a call owns a
-// reference, which release gives back.
+// reference, which release returns.
 type object uintptr
 
 // call calls a method of the object's table. Like that of a LazyProc, memory

@@ -61,7 +61,7 @@ const (
 	textRangeText
 )
 
-// methods gives their places, which a test holds against the documented order.
+// methods returns their places, which a test holds against the documented order.
 var methods = [...]method{
 	unknownQuery:                 {"IUIAutomationElement", "QueryInterface", 0},
 	unknownAddRef:                {"IUIAutomationElement", "AddRef", 1},

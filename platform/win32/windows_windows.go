@@ -196,8 +196,8 @@ func (Windows) Activate(ctx context.Context, ref string) error {
 	if waitUntil(ctx, func() bool { return windows.GetForegroundWindow() == h }) {
 		return nil
 	}
-	// Windows gives the front only to who has it: borrow the right of the thread
-	// that does.
+	// Windows hands the front only to the program that has it: borrow the right of the thread that
+	// does.
 	theirs, _ := windows.GetWindowThreadProcessId(windows.GetForegroundWindow(), nil)
 	err = onThread(func() error {
 		mine, _, _ := procGetCurrentThreadID.Call()

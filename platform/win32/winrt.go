@@ -34,8 +34,8 @@ const (
 	accessStatus
 )
 
-// runtimeMethods gives their places, which a test holds against the documented
-// order. Each table begins with the three of IUnknown and the three of IInspectable.
+// runtimeMethods returns their places, which a test holds against the documented order. Each table
+// begins with the three of IUnknown and the three of IInspectable.
 var runtimeMethods = [...]method{
 	factoryActivate:            {"IActivationFactory", "ActivateInstance", 6},
 	asyncStatus:                {"IAsyncInfo", "get_Status", 7},

@@ -136,8 +136,8 @@ func decodeKeymap(b []byte) (*keymap, error) {
 	return m, nil
 }
 
-// encodeTypes and encodeKeys give the types, and the keys from first to last with how
-// many keysyms they have, as SetMap wants them:
+// encodeTypes and encodeKeys return the types, and the keys from first to last with how many
+// keysyms they have, as SetMap wants them:
 //
 //	types:  mask, modifiers, virtual:2, levels, entries, preserve, 1 unused, then
 //	        entries × (level, modifiers, virtual:2), then if preserve entries × 4

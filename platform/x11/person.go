@@ -195,8 +195,8 @@ func (c *Conn) isXTest(ctx context.Context, major byte, number uint16) (bool, er
 	return len(mark) > 0 && mark[0] != 0, err
 }
 
-// deviceProperty reads a property of a device, at most 256 bytes of it; none, or a device
-// that is gone, gives nothing.
+// deviceProperty reads a property of a device, at most 256 bytes of it; none, or a device that is
+// gone, is nothing.
 func (c *Conn) deviceProperty(ctx context.Context, major byte, number uint16, name string) ([]byte, error) {
 	atom, err := c.Atom(ctx, name)
 	if err != nil {

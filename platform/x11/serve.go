@@ -9,8 +9,8 @@ import (
 	"github.com/jezek/xgb/xproto"
 )
 
-// server owns the clipboard and gives its text to who asks. It has a connection of
-// its own, so that a reader is served whatever else goes on.
+// server owns the clipboard and sends its text to those who ask. It has a connection of its own, so
+// that a reader is served whatever else goes on.
 type server struct {
 	conn  *Conn
 	atoms clipboardAtoms

@@ -156,8 +156,8 @@ func (in *Input) unchanged(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ready waits until no modifier is held, and gives the keyboard's state. A person
-// may rest on a key; what is typed then would be other things.
+// ready waits until no modifier is held, and returns the keyboard's state. A person may rest on a
+// key; what is typed then would be other things.
 func (in *Input) ready(ctx context.Context) (keyboardState, error) {
 	// The release of a key that is not down does nothing but make XTEST's keyboard
 	// the current one, whose map may differ from that of the person's.
@@ -274,7 +274,7 @@ func (in *Input) settled(ctx context.Context) error {
 	return nil
 }
 
-// press presses the keys of syms, and gives the window that has the focus then.
+// press presses the keys of syms, and returns the window that has the focus then.
 func (in *Input) press(ctx context.Context, target xproto.Window, syms []uint32, strokes map[uint32]stroke, spare bool, done *atomic.Int64) (xproto.Window, error) {
 	use := func(w xproto.Window) error {
 		if !spare {

@@ -39,7 +39,7 @@ func han(n int) string {
 	return b.String()
 }
 
-// typist is a program that text is typed into: read gives what it holds.
+// typist is a program that text is typed into: read returns what it holds.
 type typist struct {
 	name  string
 	many  int // characters that the keyboard lacks: several times what there are spare keys

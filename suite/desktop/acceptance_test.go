@@ -187,7 +187,7 @@ func TestCalculatorByPixels(t *testing.T) {
 	saved(t, file, "408")
 }
 
-// rest waits until a window's image has come to rest, and gives it.
+// rest waits until a window's image has come to rest, and returns it.
 func (a *agent) rest(window string) *suite.Call {
 	a.t.Helper()
 	var c *suite.Call

@@ -99,8 +99,8 @@ func openOffice(t *testing.T, o site.Options, on func(*testing.T) stage) *office
 	return a
 }
 
-// stage is where an office stands. terminal opens one that runs a command, so far from
-// the top, and gives what gives it the keyboard.
+// stage is where an office stands. terminal opens one that runs a command, so far from the top, and
+// returns what hands it the keyboard.
 type stage struct {
 	desk     *desk.Desk
 	terminal func(title string, y int, command ...string) (focus func())

@@ -102,8 +102,8 @@ func TestAQuestionTellsItsPayload(t *testing.T) {
 	}
 }
 
-// A call that nobody waits for any more leaves no question: its cancelling closes it, and so
-// does the end of its caller's token; allowing then gives nothing.
+// A call that nobody waits for any more leaves no question: its cancelling closes it, and so does
+// the end of its caller's token; allowing then does nothing.
 func TestAQuestionEndsWithItsCall(t *testing.T) {
 	a := enter(t, site.Options{ApprovalWait: time.Minute, Rules: echoAsks})
 	for what, end := range map[string]func(cancel context.CancelFunc){

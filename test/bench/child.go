@@ -17,8 +17,8 @@ import (
 // to know, its answer says that it is ready. It ends when its input does.
 const roleEnv = "HANDRAIL_BENCH_ROLE"
 
-// role is the code of a kind of child. It gives what the parent needs to know and
-// what answers the lines that follow.
+// role is the code of a kind of child. It returns what the parent needs to know and what answers
+// the lines that follow.
 type role func(config json.RawMessage) (ready any, answer func(json.RawMessage) (any, error), stop func(), err error)
 
 var roles = map[string]role{

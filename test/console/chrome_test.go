@@ -311,7 +311,7 @@ func (b *browser) run(expression string, into any) error {
 	return json.Unmarshal(r.Result.Value, into)
 }
 
-// value is what an expression gives as text.
+// value is the value of an expression as text.
 func (b *browser) value(expression string) string {
 	b.t.Helper()
 	var s string

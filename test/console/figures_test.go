@@ -74,7 +74,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// number is what an expression gives; a promise is awaited.
+// number is the value of an expression; a promise is awaited.
 func (d *desk) number(expression string) float64 {
 	d.t.Helper()
 	var v float64

@@ -222,7 +222,7 @@ func (s *Sway) SetClipboard(text string) *Process {
 	return p
 }
 
-// Shot is a picture by grim: the pixels as PPM gives them, three bytes each.
+// Shot is a picture by grim: the pixels as PPM has them, three bytes each.
 func (s *Sway) Shot(args ...string) (pix []byte, width, height int) {
 	s.T.Helper()
 	out := s.Run("grim", append(append([]string{"-t", "ppm"}, args...), "-")...)

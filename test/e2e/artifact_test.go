@@ -61,7 +61,7 @@ func TestArtifacts(t *testing.T) {
 	if len(first.Artifacts) != 1 || len(again.Artifacts) != 1 || again.Artifacts[0] != first.Artifacts[0] || !again.Deduplicated {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	// The image tool gives none, and a tool that fails leaves none.
+	// The image tool makes none, and a tool that fails leaves none.
 	if r := s.Call(t.Context(), site.ToolImage, `{"text":"c","size":10}`, ""); len(r.Artifacts) != 0 || r.Status != capabilities.StatusOK {
 		t.Errorf("%+v", r)
 	}

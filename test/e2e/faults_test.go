@@ -268,8 +268,8 @@ func TestStopSwitch(t *testing.T) {
 	}
 }
 
-// A result of the largest size a tool may give arrives whole; one byte more is
-// refused, and costs nobody else anything.
+// A result of the largest size a tool may return arrives whole; one byte more is refused, and costs
+// nobody else anything.
 func TestLargeBlobs(t *testing.T) {
 	h, _, _ := one(t)
 	const limit = 33554432

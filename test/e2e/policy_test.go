@@ -53,8 +53,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// A node that gives less than it should is refused, unless policy on both sides
-// accepts that in so many words.
+// A node that isolates less than it should is refused, unless policy on both sides accepts that in
+// so many words.
 func TestDegradedIsolation(t *testing.T) {
 	const accept = `@id("accept") permit (principal, action == Action::"isolation.accept-degraded", resource);`
 	for name, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestOwnerDenies(t *testing.T) {
 	}
 }
 
-// A new deny wins over an old result, and a policy taken back gives it again.
+// A new deny wins over an old result, and a policy taken back restores it.
 func TestNewDenyWinsOverOldResult(t *testing.T) {
 	h, handler, n := one(t)
 	first := h.Call(t.Context(), site.ToolEcho, text("x"), "r1")

@@ -281,8 +281,7 @@ func lastIndex(s, sep string) int {
 	return -1
 }
 
-// A gateway whose clock says that the certificate has ended gives a new one to the
-// same key.
+// A gateway whose clock says that the certificate has ended makes a new one for the same key.
 func TestCertificateEndedByTheGatewaysClock(t *testing.T) {
 	var mu sync.Mutex
 	var ahead time.Duration

@@ -28,7 +28,7 @@ func main() {
 	os.Exit(run(flags, packages, os.Stdout, goTest))
 }
 
-// goTest runs go test and gives its output to out, and whether it passed.
+// goTest runs go test and writes its output to out, and returns whether it passed.
 func goTest(args []string, out io.Writer) bool {
 	cmd := exec.Command("go", append([]string{"test"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -28,7 +28,7 @@ const (
 	ToolCapture capabilities.ToolID = "tool.fixture.capture"
 	ToolFail    capabilities.ToolID = "tool.fixture.fail"  // fails with the code it is given
 	ToolPress   capabilities.ToolID = "tool.fixture.press" // has privileged keys
-	// ToolConduct makes other calls as its steps, and gives the code of each; "ok".
+	// ToolConduct makes other calls as its steps, and returns the code of each; "ok".
 	ToolConduct capabilities.ToolID = "tool.fixture.conduct"
 )
 
@@ -74,7 +74,7 @@ type args struct {
 	} `json:"steps"`
 }
 
-// Content returns the bytes that a capture with that text gives, as they are read.
+// Content returns the bytes that a capture with that text returns, as they are read.
 func Content(text string, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(text))), size)
 }

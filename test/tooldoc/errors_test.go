@@ -40,7 +40,7 @@ var groups = map[capabilities.Code]string{
 	capabilities.CodeLedgerCorrupt:       "The rest",
 }
 
-// places are what people call the rooms that give a code, by the longest prefix.
+// places are what people call the rooms that return a code, by the longest prefix.
 var places = []struct{ prefix, words string }{
 	{"agent", "the device"},
 	{"capabilities/browser", "the device: browser tools"},

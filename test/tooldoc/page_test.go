@@ -93,8 +93,8 @@ func TestLessonsCoverTheCatalog(t *testing.T) {
 // exchangeForm is a call and its answer, as exchange writes them.
 var exchangeForm = regexp.MustCompile("(?m)^```\\n(tool_[a-z_]+) (\\{.*\\})\\n\\n(\\{(?:.*\\}|(?:\\n .*)*\\n\\}))$")
 
-// The pages on disk, without a browser or a desktop: every call in them is valid,
-// every answer is one the tool may give, every code exists.
+// The pages on disk, without a browser or a desktop: every call in them is valid, every answer is
+// one the tool may return, every code exists.
 func TestPageFitsTheCatalog(t *testing.T) {
 	fits(t, file, len(lessons))
 }

@@ -23,7 +23,7 @@ var kinds = []string{
 	"token.", "tokens and sessions", "secret.", "secrets", "node.", "devices", "gateway.drift.", "drift", "gateway.", "the gateway itself",
 }
 
-// ledgerPage shows where the ledger stands, checks it, compares it and gives it away.
+// ledgerPage shows where the ledger stands, checks it, compares it and exports it.
 func (c *Console) ledgerPage(v *visit) { v.showLedger(nil, html{}) }
 
 func (v *visit) showLedger(problem error, first html) {

@@ -16,9 +16,8 @@ import (
 // Behaviour is what a tool does in a test.
 type Behaviour func(ctx context.Context, r dispatch.Request) capabilities.Result
 
-// Dispatcher validates arguments as the real one does and answers by Behaviour;
-// a tool without one gives an empty output. Every tool but ToolHidden is visible
-// until Show says otherwise.
+// Dispatcher validates arguments as the real one does and answers by Behaviour; a tool without one
+// returns an empty output. Every tool but ToolHidden is visible until Show says otherwise.
 type Dispatcher struct {
 	Catalog *catalog.Catalog
 

@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// answer gives a call's response as plain JSON where nothing came before it, and
-// as the event stream that the SDK writes where something did (progress, say).
-// The SDK can do either, and only for all calls: in JSON it takes progress off
-// the call's own stream, where a client that opened no other one loses it. Plain
-// JSON is one write and one read, and saves client and gateway together a
+// answer writes a call's response as plain JSON where nothing came before it, and as the event
+// stream that the SDK writes where something did (progress, say). The SDK can do either, and only
+// for all calls: in JSON it takes progress off the call's own stream, where a client that opened no
+// other one loses it. Plain JSON is one write and one read, and saves client and gateway together a
 // seventh of a call's processor time.
 //
 // It is held until the SDK's handler has returned: only then is it certain that

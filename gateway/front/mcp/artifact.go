@@ -15,8 +15,8 @@ const (
 	artifactURI = "handrail://artifact/"
 	// firstLinks is the revision that has resource links.
 	firstLinks = "2025-06-18"
-	// maxResource is how large an artifact resources/read gives. It goes as base64 in
-	// one message; larger ones come by REST.
+	// maxResource is how large an artifact resources/read returns. It goes as base64 in one
+	// message; larger ones come by REST.
 	maxResource = 16 << 20
 )
 

@@ -46,8 +46,8 @@ var inTools = map[capabilities.Action]string{
 // untrustedMark stands in results with third-party content; instructions say what it means.
 const untrustedMark = "third-party content"
 
-// project returns the MCP form of a result; plain leaves structured content out and gives the
-// text the form that a model reads best.
+// project returns the MCP form of a result; plain leaves structured content out and writes the text
+// in the form that a model reads best.
 func project(r *capabilities.Result, plain bool) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{Meta: sdk.Meta{metaCall: callMeta{
 		Call: r.Call, Tool: r.Tool, Status: r.Status, Routing: r.Routing, Envelope: r.EnvelopeHash, Effect: r.Effect, Evidence: r.Evidence,

@@ -121,7 +121,7 @@ next:
 
 func (c *visit) param(name string) string { return c.r.URL.Query().Get(name) }
 
-// number reads a query parameter between 0 and most; absent gives fallback.
+// number reads a query parameter between 0 and most; absent is fallback.
 func (c *visit) number(name string, fallback, most uint64) (uint64, error) {
 	text := c.param(name)
 	if text == "" {

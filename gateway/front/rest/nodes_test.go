@@ -68,7 +68,7 @@ func TestNodes(t *testing.T) {
 	a.fails(a.operator, "PATCH", "/v1/nodes/n1", `{"labels":"x"}`, capabilities.CodeInvalidRequest)
 }
 
-// pairingCode is the code the roster gives for approving a node that was denied.
+// pairingCode is the code that the roster returns for approving a node that was denied.
 func pairingCode(t *testing.T, a *surface, id capabilities.NodeID) capabilities.Code {
 	t.Helper()
 	v, err := a.roster.View(id)

@@ -34,7 +34,7 @@ func (s *Server) pushes(c *visit, _ none) (pushView, error) {
 	return pushView{s.opts.Push.Key(), s.opts.Push.List(c.who.Principal)}, nil
 }
 
-// pushBody is a PushSubscription as its toJSON gives it, and a name.
+// pushBody is a PushSubscription as its toJSON returns it, and a name.
 type pushBody struct {
 	Name     string   `json:"name,omitempty"` // of the browser, at most 64 bytes
 	Endpoint string   `json:"endpoint"`

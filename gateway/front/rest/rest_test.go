@@ -403,8 +403,8 @@ func TestLedger(t *testing.T) {
 	a.ok(a.operator, "GET", "/v1/ledger/head", "", nil)
 }
 
-// From a device that an agent holds one can look, ask what if, and take away, and
-// nothing that gives more.
+// From a device that an agent holds one can look, ask what if, and take away, and do nothing that
+// lets more happen.
 func TestFromAHeldDevice(t *testing.T) {
 	a := start(t)
 	give := `{"principal":"alice","tools":["tool.desktop.*"],"node":"n2"}`

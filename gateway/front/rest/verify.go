@@ -12,9 +12,8 @@ import (
 	"github.com/handrail-dev/handrail/pairing"
 )
 
-// NodeLogs reads a node's own log as 'handrail node log --out' writes it, and gives
-// the key that signed it. The format is the edge's; who puts the gateway together
-// knows it.
+// NodeLogs reads a node's own log as 'handrail node log --out' writes it, and returns the key that
+// signed it. The format is the edge's; who puts the gateway together knows it.
 type NodeLogs func(io.Reader) (ledger.NodeLog, chain.Key, error)
 
 // oneLook lets one verification run at a time: it reads the whole ledger.

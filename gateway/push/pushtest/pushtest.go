@@ -200,8 +200,7 @@ func (s *Service) Host() string { return strings.TrimPrefix(s.URL, "https://") }
 // Left is how many messages were taken and not looked at.
 func (s *Service) Left() int { return len(s.got) }
 
-// Next waits for the next message and gives it as b opens it, with the headers that it
-// came with.
+// Next waits for the next message and returns it as b opens it, with the headers that it came with.
 func (s *Service) Next(b Browser) ([]byte, http.Header) {
 	s.t.Helper()
 	select {

@@ -9,8 +9,7 @@ import (
 	"github.com/handrail-dev/handrail/test/bench/figures"
 )
 
-// starter starts something from nothing and gives the ms until its first page was
-// there.
+// starter starts something from nothing and returns the ms until its first page was there.
 type starter struct {
 	called string
 	start  func(view int) (float64, error)

@@ -136,8 +136,8 @@ type bench struct {
 	report  *report
 }
 
-// measure does everything that was asked for. With an error it still gives what
-// was measured, if anything was.
+// measure does everything that was asked for. With an error it still returns what was measured, if
+// anything was.
 func measure(o options) (r *report, err error) {
 	b := &bench{o: o, rounds: 5, times: 15, budget: 4 * time.Second, cells: map[cellKey]*cell{}, views: map[string]int{}}
 	if o.quick {

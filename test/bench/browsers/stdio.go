@@ -148,8 +148,7 @@ func (s *server) call(tool string, args any) (answer, error) {
 	return a, nil
 }
 
-// listBytes is the size of everything tools/list gives, and without its output
-// schemas.
+// listBytes is the size of everything that tools/list returns, and without its output schemas.
 func (s *server) listBytes() (all, without int, err error) {
 	cursor := ""
 	for {

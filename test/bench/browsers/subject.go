@@ -49,8 +49,8 @@ type dialect struct {
 	full     *step // nil: the default is everything
 	tabs     step
 	shot     step
-	// act returns the calls for an action; none if there is no tool for it. ref gives
-	// the reference of a control by its name.
+	// act returns the calls for an action; none if there is no tool for it. ref returns the
+	// reference of a control by its name.
 	act func(op operation, ref func(name string) string, i int) []step
 }
 
