@@ -46,7 +46,7 @@ func (f *File) compile(cat *catalog.Catalog, x facts) []byte {
 		case ModeAsk:
 			ask = append(ask, d.Tool)
 		}
-		if slices.Contains(d.Evidence.Args, "/url") {
+		if len(d.Reaching(catalog.ReachAddress)) > 0 {
 			urls = append(urls, d.Tool)
 		}
 	}

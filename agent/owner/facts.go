@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities/address"
@@ -24,33 +23,16 @@ func (f *File) factsOf(d *catalog.Descriptor, args []byte, now time.Time, roots 
 	if f.Apps.empty() && f.Folders.empty() || len(args) == 0 || d == nil {
 		return x
 	}
-	root, err := canonical.Decode(args, canonical.Limits{})
-	if err != nil {
-		return x
-	}
-	for _, pointer := range d.Evidence.Args {
-		path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-		v, ok := root, true
-		for _, step := range path {
-			if v, ok = v.Get(step); !ok {
-				break
-			}
-		}
-		if !ok {
-			continue
-		}
-		// The contract's words for these, wherever they stand.
-		switch path[len(path)-1] {
-		case "app":
-			if name, ok := cleanApp(v.Str); ok && v.Kind == canonical.String {
+	for _, r := range d.Reaches(args) {
+		switch r.Kind {
+		case catalog.ReachApp:
+			if name, ok := cleanApp(r.Text); ok {
 				x.app = stricter(x.app, f.Apps.mode(func(entry string) bool { return entry == name }))
 			}
-		case "paths":
-			for _, item := range v.Items {
-				x.folder = stricter(x.folder, f.folder(item.Str, roots))
-			}
-		case "url":
-			if path, ok := address.File(v.Str, runtime.GOOS); ok {
+		case catalog.ReachPath:
+			x.folder = stricter(x.folder, f.folder(r.Text, roots))
+		case catalog.ReachAddress:
+			if path, ok := address.File(r.Text, runtime.GOOS); ok {
 				x.folder = stricter(x.folder, f.folder(filepath.FromSlash(path), roots))
 			}
 		}

@@ -39,6 +39,17 @@ type Reached struct {
 	Text string // as the argument has it
 }
 
+// Reaching lists the arguments that name things of a kind, in the order of the descriptor.
+func (d *Descriptor) Reaching(kind ReachKind) []string {
+	var all []string
+	for _, r := range d.Reach {
+		if r.Kind == kind {
+			all = append(all, r.Arg)
+		}
+	}
+	return all
+}
+
 // Reaches lists what canonical arguments reach, in the order of the descriptor.
 func (d *Descriptor) Reaches(args []byte) []Reached {
 	if len(d.Reach) == 0 {

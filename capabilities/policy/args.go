@@ -48,7 +48,6 @@ var derivedArgs = []arg{
 // properties.
 type inputSchema struct {
 	Type       json.RawMessage        `json:"type"`
-	Format     string                 `json:"format"`
 	Enum       []any                  `json:"enum"`
 	Items      *inputSchema           `json:"items"`
 	Properties map[string]inputSchema `json:"properties"`
@@ -78,14 +77,14 @@ func newArgSpec(d *catalog.Descriptor) argSpec {
 			continue
 		}
 		a := arg{path: path, name: strings.ReplaceAll(strings.Join(path, "_"), "-", "_"), kind: kind}
-		// The contract's word for "where to go" is url; format says it outright.
-		if spec.url < 0 && kind == argString && (node.Format == "uri" || a.name == "url") {
+		reaches := func(kind catalog.ReachKind) bool { return slices.Contains(d.Reaching(kind), pointer) }
+		if spec.url < 0 && kind == argString && reaches(catalog.ReachAddress) {
 			spec.url = len(spec.args)
 		}
-		if spec.files < 0 && kind == argSet && a.name == "paths" {
+		if spec.files < 0 && kind == argSet && reaches(catalog.ReachPath) {
 			spec.files = len(spec.args)
 		}
-		spec.app = spec.app || path[len(path)-1] == "app"
+		spec.app = spec.app || reaches(catalog.ReachApp)
 		spec.args = append(spec.args, a)
 	}
 	return spec
