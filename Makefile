@@ -12,7 +12,8 @@ DATA    ?=
 PACKAGES ?= ./...
 UP      := bin/handrail up --browser-sandbox auto $(if $(DATA),--data $(DATA))
 
-.PHONY: help setup build up demo test test-race check format lint arch bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts fuzz cross suite conformance clients clean
+.PHONY: help setup build up demo test test-race check format lint arch fuzz cross suite conformance clients clean \
+	bench bench-browser bench-desktop bench-policy bench-console bench-media bench-tokens chaos-artifacts
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,7 +77,8 @@ bench-console: ## the console in a real Chrome, over a long ledger and with many
 	@.ci/setup test
 	go test -count=1 -timeout 30m -run TestFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 
-bench-media: ## artifacts from node to gateway beside a bare QUIC stream, the live view (FIGURES=docs/benchmarks.md writes them there; MINUTES=10 watches it so long for growth), photos, positions
+# FIGURES=docs/benchmarks.md writes the figures there; MINUTES=10 watches the live view so long for growth.
+bench-media: ## artifacts beside a bare QUIC stream, the live view (FIGURES=FILE, MINUTES=10), photos, positions
 	@.ci/setup test
 	go test -count=1 -timeout 30m -v -run Figures ./test/bench/media -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
 	go test -count=1 -timeout 10m -v -run TestLiveFigures ./test/console -args -figures $(if $(FIGURES),-out $(CURDIR)/$(FIGURES))
@@ -88,7 +90,8 @@ bench-tokens: ## what a model reads of the suite's recorded calls, as JSON and a
 	@.ci/conformance install
 	mkdir -p dist
 	go test -count=1 -timeout 30m -run 'TestBehaviours$$' ./suite/browser -args -record $(CURDIR)/dist/calls.jsonl
-	HANDRAIL_CONFORMANCE=$$(.ci/conformance where) go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp -args -recorded $(CURDIR)/dist/calls.jsonl
+	HANDRAIL_CONFORMANCE=$$(.ci/conformance where) go test -count=1 -v -run 'TestTokens$$' ./gateway/front/mcp \
+		-args -recorded $(CURDIR)/dist/calls.jsonl
 
 chaos-artifacts: ## kill gateway and node 200 times while files are on their way (KILLS=200 SEED=1)
 	@.ci/setup build
