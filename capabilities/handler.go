@@ -60,6 +60,8 @@ const (
 	ReasonDeviceMissing    Reason = "device_missing" // a camera, say, is not connected
 	ReasonDeviceBusy       Reason = "device_busy"    // another program has it
 	ReasonNodeOutdated     Reason = "node_outdated"  // its program is too old for this capability
+	// The tool's provider says something else of it than a person approved.
+	ReasonManifestChanged Reason = "manifest_changed"
 )
 
 // Readiness is the one truth about a capability on a node.

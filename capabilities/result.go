@@ -26,13 +26,17 @@ const (
 	EffectSuspectNoop  Effect = "suspected_noop"
 )
 
-// SelectionMode is how the node was chosen (S0-28). No other mode exists (S0-20).
+// SelectionMode is how the node was chosen (S0-28). No other mode exists for what a device
+// can do (S0-20).
 type SelectionMode string
 
 const (
 	SelectExplicit SelectionMode = "explicit"
 	SelectAttached SelectionMode = "attached_node"
 	SelectSole     SelectionMode = "sole_eligible_node"
+	// SelectHost is for tools of a provider: the node is the one that hosts the provider,
+	// which is a fact of the provider's record and no choice.
+	SelectHost SelectionMode = "provider_host"
 )
 
 // NodeSummary is the bounded description of a node that routing metadata may

@@ -66,6 +66,18 @@ var fieldName = regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)"\s*:`)
 // same hash mean the same by every tool ID.
 func (c *Catalog) Hash() [32]byte { return c.hash }
 
+// With returns a catalog that holds tools besides what c holds, each of which Settle has
+// returned. Hash stays that of c: it says what is compiled in. The error names the tool whose
+// ID, wire name or capability is taken.
+func (c *Catalog) With(tools ...*Descriptor) (*Catalog, error) {
+	next, err := newCatalog(append(c.All(), tools...))
+	if err != nil {
+		return nil, capabilities.Errorf(capabilities.CodeConflict, "%v", err)
+	}
+	next.hash = c.hash
+	return next, nil
+}
+
 func newCatalog(all []*Descriptor) (*Catalog, error) {
 	c := &Catalog{
 		sorted:       all,
@@ -101,8 +113,10 @@ func newCatalog(all []*Descriptor) (*Catalog, error) {
 		if err != nil {
 			return nil, refuse(d, "%v", err)
 		}
-		hash := sha256.Sum256(data)
-		d.hash = &hash
+		if d.hash == nil {
+			hash := sha256.Sum256(data)
+			d.hash = &hash
+		}
 		sum.Write(data)
 		sum.Write([]byte{'\n'})
 	}

@@ -47,6 +47,7 @@ func (d *Descriptor) WithNote(note string) *Descriptor {
 		Tags: d.Tags, SideEffects: d.SideEffects, ModelFacing: d.ModelFacing, Nature: d.Nature, Input: d.Input, Result: d.Result,
 		Manifest: d.Manifest, Defaults: d.Defaults, Evidence: d.Evidence, Routing: d.Routing, Idempotency: d.Idempotency,
 		Limits: d.Limits, Annotations: d.Annotations, Consent: d.Consent, Ack: d.Ack, Examples: d.Examples, Delivery: d.Delivery,
+		Layer: d.Layer, Provider: d.Provider,
 	}
 	out.compileOnce.Do(func() { out.compiled, out.compileErr = d.schemas() })
 	return out

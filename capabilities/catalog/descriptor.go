@@ -28,6 +28,10 @@ type Descriptor struct {
 	SideEffects SideEffects         `json:"side_effects"`
 	ModelFacing bool                `json:"model_facing"` // false: never listed to or callable by agents
 	Nature      Nature              `json:"nature"`
+	Layer       Layer               `json:"layer"`
+	// Provider is the name of the provider that backs the tool; empty for what is compiled
+	// into the node or the gateway.
+	Provider string `json:"provider,omitempty"`
 	// Input and Result are JSON Schemas (2020-12), closed and bounded. Input holds
 	// business fields only (S0-04); ModelInput adds the routing ones.
 	Input       json.RawMessage `json:"input"`

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -110,18 +111,18 @@ func (d *Descriptor) SplitArgs(raw []byte) (Args, []Violation, error) {
 		}
 	}
 	business := v
-	if c.routing {
+	if len(c.routing) > 0 {
 		business.Members = make([]canonical.Member, 0, len(v.Members))
 		for _, m := range v.Members {
 			switch {
+			case !slices.Contains(c.routing, m.Key):
+				business.Members = append(business.Members, m)
 			case m.Key == nodeField:
 				args.NodeID = capabilities.NodeID(m.Value.Str)
 			case m.Key == purposeField:
 				args.Purpose = m.Value.Str
-			case m.Key == d.Routing.TimeoutArg:
-				args.Timeout, args.TimeoutGiven = milliseconds(m.Value.Num), true
 			default:
-				business.Members = append(business.Members, m)
+				args.Timeout, args.TimeoutGiven = milliseconds(m.Value.Num), true
 			}
 		}
 	}

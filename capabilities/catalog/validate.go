@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ const (
 	timeoutSchema   = `{"type":"integer","minimum":1,"maximum":600000}`
 	purposeSchema   = `{"type":"string","maxLength":200,"description":"Why, in a sentence, for the person who is asked."}`
 	maxDescription  = 500
+	maxProvided     = 2000 // a description that a provider wrote
 	maxTitle        = 60
 	maxWireName     = 64 // the shortest limit among clients
 	maxBlobCeiling  = 1 << 30
@@ -36,6 +38,8 @@ var (
 	semver    = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 	keyFormat = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
 	tagFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	// providerFormat is one segment of an ID.
+	providerFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 )
 
 // compiled is what a descriptor's schemas become, once.
@@ -49,7 +53,7 @@ type compiled struct {
 	fullAsking, modelAsking json.RawMessage
 	// modelResult is result as a model or its client may read it.
 	modelResult json.RawMessage
-	routing     bool // there are routing fields to split off
+	routing     []string // the names of the routing fields to split off
 }
 
 // schemas compiles on first use. Load has done so for what it returns; a
@@ -98,7 +102,8 @@ func (d *Descriptor) compile() (*compiled, error) {
 			return compiled, nil
 		})
 	}
-	c.input, c.result = later("input", asking, false), later("result", result, true)
+	// A provider's schema may be open; the provider checks it itself.
+	c.input, c.result = later("input", asking, d.Provider != ""), later("result", result, true)
 	c.full = full.Append(nil)
 	c.model = shownInput(full, d.Routing.TimeoutArg).Append(nil)
 	c.fullAsking = asking.Append(nil)
@@ -110,19 +115,12 @@ func (d *Descriptor) compile() (*compiled, error) {
 // withRouting adds the routing fields to the input schema; asking: purpose, too.
 func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool) (canonical.Value, error) {
 	add := map[string]any{}
-	if d.NodeCapability() != "" {
+	if d.NodeCapability() != "" && d.Provider == "" {
 		add[nodeField] = json.RawMessage(nodeSchema)
 	}
 	if d.Routing.TimeoutArg != "" {
 		add[d.Routing.TimeoutArg] = json.RawMessage(timeoutSchema)
 	}
-	if asking {
-		add[purposeField] = json.RawMessage(purposeSchema)
-	}
-	if len(add) == 0 {
-		return input, nil
-	}
-	c.routing = true
 	doc, ok := input.Interface().(map[string]any)
 	if !ok {
 		return input, fmt.Errorf("an object was expected")
@@ -131,6 +129,14 @@ func (d *Descriptor) withRouting(input canonical.Value, c *compiled, asking bool
 	if properties == nil {
 		properties = map[string]any{}
 	}
+	// A provider's own field of that name is the provider's.
+	if _, own := properties[purposeField]; asking && (!own || d.Provider == "") {
+		add[purposeField] = json.RawMessage(purposeSchema)
+	}
+	if len(add) == 0 {
+		return input, nil
+	}
+	c.routing = slices.Sorted(maps.Keys(add))
 	for name, schema := range add {
 		if _, taken := properties[name]; taken {
 			return input, fmt.Errorf("the action owns %s, so routing cannot", name)
@@ -182,11 +188,15 @@ func (d *Descriptor) validateIdentity() error {
 }
 
 func (d *Descriptor) validateText() error {
+	most := maxDescription
+	if d.Provider != "" {
+		most = maxProvided
+	}
 	switch {
 	case d.Title == "" || len(d.Title) > maxTitle || !plain(d.Title):
 		return refuse(d, "title must be 1 to %d plain characters", maxTitle)
-	case d.Description == "" || len(d.Description) > maxDescription || !plain(d.Description):
-		return refuse(d, "description must be 1 to %d plain characters", maxDescription)
+	case d.Description == "" || len(d.Description) > most || !plain(d.Description):
+		return refuse(d, "description must be 1 to %d plain characters", most)
 	case !semver.MatchString(d.Version):
 		return refuse(d, "version %q is not x.y.z", d.Version)
 	case len(d.Tags) == 0:
@@ -288,10 +298,8 @@ func (d *Descriptor) validateRouting() error {
 	default:
 		return refuse(d, "routing.target %q", d.Routing.Target)
 	}
-	for _, mode := range d.Routing.Implicit { // S0-20
-		if mode != capabilities.SelectAttached && mode != capabilities.SelectSole {
-			return refuse(d, "routing.implicit %q", mode)
-		}
+	if err := d.validateModes(); err != nil {
+		return err
 	}
 	switch d.Idempotency.Mode {
 	case IdempotencyGuard, IdempotencyReuse:
@@ -301,6 +309,26 @@ func (d *Descriptor) validateRouting() error {
 		}
 	default:
 		return refuse(d, "idempotency.mode %q", d.Idempotency.Mode)
+	}
+	return nil
+}
+
+// validateModes: the node of a provider's tool is the provider's host, and no other tool's
+// node is chosen in that way (S0-20).
+func (d *Descriptor) validateModes() error {
+	if d.Provider != "" {
+		switch {
+		case !providerFormat.MatchString(d.Provider):
+			return refuse(d, "provider %q must match %s", d.Provider, providerFormat)
+		case d.Routing.Target != TargetNode || !slices.Equal(d.Routing.Implicit, []capabilities.SelectionMode{capabilities.SelectHost}):
+			return refuse(d, "a provider's tool is carried out by the node that hosts it")
+		}
+		return nil
+	}
+	for _, mode := range d.Routing.Implicit { // S0-20
+		if mode != capabilities.SelectAttached && mode != capabilities.SelectSole {
+			return refuse(d, "routing.implicit %q", mode)
+		}
 	}
 	return nil
 }
@@ -325,7 +353,7 @@ func (d *Descriptor) validateSchemas() error {
 	if err != nil {
 		return err
 	}
-	if name, ok := transportField(input); ok {
+	if name, ok := transportField(input); ok && d.Provider == "" {
 		return refuse(d, "the input field %s is a transport detail (S0-05)", name)
 	}
 	for _, pointer := range append(slices.Clone(d.Evidence.Args), d.Evidence.Secret...) {

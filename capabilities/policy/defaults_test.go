@@ -92,6 +92,12 @@ func TestShippedDefault(t *testing.T) {
 		if d.Tool.Family() != "browser" && d.Tool.Family() != "node" {
 			r.Given = capabilities.ClassSession
 		}
+		if d.Tool.Family() == "provider" { // by admins alone
+			if e.Possible(r).Effect != Deny {
+				t.Errorf("%s: an agent could manage providers", d.Tool)
+			}
+			r.Role, r.User = "admin", true
+		}
 		if e.Possible(r).Effect == Deny {
 			t.Errorf("%s: the shipped policy says nothing about it", d.Tool)
 		}

@@ -319,7 +319,7 @@ func (e *Envelope) check() error {
 		if e.Selected != "" {
 			return badEnvelope("selection_mode is missing")
 		}
-	case capabilities.SelectExplicit, capabilities.SelectAttached, capabilities.SelectSole:
+	case capabilities.SelectExplicit, capabilities.SelectAttached, capabilities.SelectSole, capabilities.SelectHost:
 		// Explicit names the node that was asked for, implicit ones had none.
 		explicit := e.Mode == capabilities.SelectExplicit
 		if e.Selected == "" || (explicit && e.Requested != e.Selected) || (!explicit && e.Requested != "") {

@@ -13,7 +13,7 @@ import (
 // language are the packages both sides of the wire speak; all without I/O.
 var language = []string{
 	"capabilities", "capabilities/canonical", "capabilities/catalog", "capabilities/wire", "capabilities/policy", "capabilities/chain", "capabilities/sealed", "capabilities/artifact",
-	"capabilities/address",
+	"capabilities/address", "capabilities/catalog/tools",
 }
 
 // room says what the packages of a folder may import of this module. The first
@@ -58,6 +58,8 @@ var rooms = []room{
 	{dir: "capabilities/chain", may: []string{"capabilities", "capabilities/canonical"}, std: true, why: "an offline verifier must stay small enough to read"},
 	{dir: "capabilities/sealed", may: []string{"capabilities"}, std: true, why: "what keeps a secret between two sides is small, and read by auditors"},
 	{dir: "capabilities/artifact", may: []string{"capabilities"}, why: "what both sides keep on their disks is sealed in one way, and read by auditors"},
+	{dir: "capabilities/catalog/tools", may: []string{"capabilities", "capabilities/canonical", "capabilities/catalog"}, std: true,
+		why: "what a provider's words become is one pure thing for gateway and node"},
 	{dir: "capabilities/catalog", may: language, why: "the catalog is data with a schema, shared by both sides"},
 	{dir: "capabilities/wire", may: language, why: "frames are decoded on both sides from hostile bytes; no I/O here"},
 	{dir: "capabilities/policy", may: language, why: "one pure evaluator for gateway and node"},

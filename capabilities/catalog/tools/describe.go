@@ -1,0 +1,238 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// Bounds of what a descriptor of a provider's tool says.
+const (
+	maxTitle       = 60
+	maxDescription = 1024
+	defaultTimeout = 60_000
+	mostTimeout    = 600_000
+	mostResult     = 1 << 20
+	mostBlobs      = 16 << 20
+)
+
+// Described is one tool of a provider, ready for a registry.
+type Described struct {
+	*catalog.Descriptor
+	Upstream string // what the provider calls it
+	Hash     string // of the provider's own words
+	Flags    []Flag // what a person should look at
+}
+
+// Refused is a tool that cannot be taken, and why.
+type Refused struct {
+	Upstream string `json:"upstream"`
+	Reason   string `json:"reason"`
+}
+
+// Describe makes descriptors of what a provider offers. The tools that cannot be taken are in
+// refused; two whose names meet are both refused, and the rest is taken.
+func Describe(p *Provider, m *ToolManifest) (list []Described, refused []Refused) {
+	no := func(t *RemoteTool, format string, args ...any) {
+		refused = append(refused, Refused{Upstream: capabilities.Clip(capabilities.Printable(t.Name), 256), Reason: fmt.Sprintf(format, args...)})
+	}
+	ids := map[capabilities.ToolID][]string{}
+	for i := range m.Tools {
+		if i < MaxTools {
+			ids[toolID(p.Name, m.Tools[i].Name)] = append(ids[toolID(p.Name, m.Tools[i].Name)], m.Tools[i].Name)
+		}
+	}
+	for i := range m.Tools {
+		t := &m.Tools[i]
+		switch others := ids[toolID(p.Name, t.Name)]; {
+		case i >= MaxTools:
+			no(t, "a provider has at most %d tools", MaxTools)
+			continue
+		case len(others) > 1:
+			no(t, "its ID would be %s, as that of %s", toolID(p.Name, t.Name), quoted(others))
+			continue
+		case !p.wants(t):
+			continue
+		}
+		d, err := describe(p, t)
+		if err != nil {
+			no(t, "%v", err)
+			continue
+		}
+		list = append(list, *d)
+	}
+	slices.SortFunc(list, func(a, b Described) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	return list, refused
+}
+
+func quoted(names []string) string {
+	var out []string
+	for _, n := range names[:min(len(names), 4)] {
+		out = append(out, fmt.Sprintf("%.64q", n))
+	}
+	return strings.Join(out, " and ")
+}
+
+// wants reports whether the record asks for a tool: by its name, its ID's action or a tag.
+func (p *Provider) wants(t *RemoteTool) bool {
+	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(o string) bool {
+		return o == t.Name || o == toolID(p.Name, t.Name).Action() || slices.Contains(t.Tags, o)
+	})
+}
+
+func describe(p *Provider, t *RemoteTool) (*Described, error) {
+	if t.Name == "" || len(t.Name) > 256 {
+		return nil, fmt.Errorf("a name has 1 to 256 bytes")
+	}
+	hash := t.Hash()
+	if hash == "" {
+		return nil, fmt.Errorf("its schema is no JSON")
+	}
+	input, lostInput, err := safeSchema(t.Input)
+	if err != nil {
+		return nil, err
+	}
+	result, err := resultSchema(t.Output)
+	if err != nil {
+		return nil, err
+	}
+	id := toolID(p.Name, t.Name)
+	title, titled := clean(t.Title, maxTitle)
+	description, flags := clean(t.Description, maxDescription)
+	if title == "" {
+		title, _ = clean(t.Name, maxTitle)
+	}
+	if description == "" {
+		description = title
+	}
+	flags = append(flags, titled...)
+	if lostInput {
+		flags = append(flags, FlagSchema)
+	}
+	d := &catalog.Descriptor{
+		Capability: capabilities.CapabilityID("tyrum" + strings.TrimPrefix(string(id), "tool")), Tool: id,
+		Title: title, Description: description, Version: "1.0.0", Tags: tags(p, t), ModelFacing: true,
+		Nature: catalog.NatureTool, Layer: p.Kind.Layer(), Provider: p.Name,
+		Input: input, Result: result, Manifest: manifest(p, t),
+		Routing: catalog.Routing{Target: catalog.TargetNode, Implicit: []capabilities.SelectionMode{capabilities.SelectHost}},
+		Limits:  catalog.Limits{TimeoutMS: timeout(t), MaxTimeoutMS: mostTimeout, MaxResultBytes: mostResult, MaxBlobBytes: mostBlobs},
+	}
+	if Plumbing(p.Name) {
+		d.Nature = catalog.NaturePlumbing
+	}
+	d.Defaults = catalog.Defaults{Isolation: isolation(d.Manifest)}
+	effects(d, t)
+	settled, err := catalog.Settle(d)
+	if err != nil {
+		return nil, err
+	}
+	return &Described{Descriptor: settled, Upstream: t.Name, Hash: hash, Flags: flags}, nil
+}
+
+// effects says what a tool leaves behind. A hint that it only reads is taken for the words
+// that people and clients see; what it may do is the business of policy.
+func effects(d *catalog.Descriptor, t *RemoteTool) {
+	yes := func(b *bool) bool { return b != nil && *b }
+	reads := yes(t.ReadOnly)
+	d.SideEffects, d.Idempotency, d.Consent = catalog.EffectsLocal, catalog.Idempotency{Mode: catalog.IdempotencyGuard}, catalog.ConsentLease
+	if len(d.Manifest.Network) > 0 {
+		d.SideEffects = catalog.EffectsExternal
+	}
+	if reads {
+		d.SideEffects, d.Idempotency = catalog.EffectsNone, catalog.Idempotency{Mode: catalog.IdempotencyNone}
+	}
+	d.Annotations = catalog.Annotations{
+		ReadOnly: reads, Destructive: !reads && (t.Destructive == nil || *t.Destructive), Idempotent: yes(t.Idempotent),
+		OpenWorld: t.OpenWorld == nil || *t.OpenWorld,
+	}
+}
+
+func timeout(t *RemoteTool) int {
+	if t.TimeoutMS > 0 {
+		return min(t.TimeoutMS, mostTimeout)
+	}
+	return defaultTimeout
+}
+
+var tagForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+func tags(p *Provider, t *RemoteTool) []string {
+	list := []string{p.Name}
+	for _, tag := range t.Tags {
+		if s := segment(tag); tagForm.MatchString(s) && !slices.Contains(list, s) && len(list) < 16 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// manifest sorts the keys of a tool into their categories. A key of no category is none: what
+// a provider declares can only add to what its record says.
+func manifest(p *Provider, t *RemoteTool) catalog.Categories {
+	var c catalog.Categories
+	by := map[string]*[]string{"execution": &c.Execution, "ui": &c.UI, "data": &c.Data, "network": &c.Network, "privileged": &c.Privileged}
+	for _, key := range append(p.Keys(), t.Keys...) {
+		name, rest, _ := strings.Cut(key, ".")
+		if list := by[name]; list != nil && rest != "" && !slices.Contains(*list, rest) {
+			*list = append(*list, rest)
+		}
+	}
+	for _, list := range by {
+		slices.Sort(*list)
+	}
+	return c
+}
+
+// isolation is the derived minimum (S1-35); package policy derives it again and has the say.
+func isolation(c catalog.Categories) capabilities.IsolationClass {
+	switch {
+	case len(c.Privileged) > 0:
+		return capabilities.ClassT3
+	case len(c.Network) > 0:
+		return capabilities.ClassT2
+	case len(c.Data) > 0, slices.Contains(c.Execution, "proc.spawn"):
+		return capabilities.ClassT1
+	}
+	return capabilities.ClassT0
+}
+
+// Fields of a result that has no schema of its own, and of pictures beside any.
+const (
+	FieldText  = "text"        // what the provider said in words
+	FieldData  = "data"        // a structured result
+	FieldLinks = "links"       // resources that it points at
+	FieldBytes = "bytesBase64" // of a picture or sound, which travels as bytes
+)
+
+// resultSchema is one shape for every provider: words, a structured part, links, and bytes.
+func resultSchema(output json.RawMessage) (json.RawMessage, error) {
+	var data any = anything("the structured result")
+	if len(output) > 0 && string(output) != "null" {
+		safe, _, err := safeSchema(output)
+		if err != nil {
+			return nil, err
+		}
+		data = safe
+	}
+	return json.Marshal(map[string]any{
+		"type": "object", "additionalProperties": false,
+		"properties": map[string]any{
+			FieldText: map[string]any{"type": "string", "maxLength": maxString},
+			FieldData: data,
+			FieldLinks: map[string]any{"type": "array", "maxItems": 100, "items": map[string]any{
+				"type": "object", "additionalProperties": false, "required": []string{"uri"},
+				"properties": map[string]any{
+					"uri":  map[string]any{"type": "string", "maxLength": 2048},
+					"name": map[string]any{"type": "string", "maxLength": 256}, "mime": map[string]any{"type": "string", "maxLength": 128},
+				},
+			}},
+			FieldBytes: map[string]any{"type": "string", "contentEncoding": "base64", "maxLength": mostBlobs * 2},
+			"mime":     map[string]any{"type": "string", "maxLength": 128},
+		},
+	})
+}

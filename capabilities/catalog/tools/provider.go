@@ -1,0 +1,169 @@
+package tools
+
+import (
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+)
+
+// Kind is how a provider carries its tools out. The zero value is invalid.
+type Kind string
+
+// The kinds.
+const (
+	KindCommand   Kind = "command"   // programs, by argument templates
+	KindOpenAPI   Kind = "openapi"   // an HTTP API, by its OpenAPI document
+	KindMCP       Kind = "mcp"       // an MCP server
+	KindMacro     Kind = "macro"     // a fixed chain of tools
+	KindSatellite Kind = "satellite" // a process on the bus with a heartbeat (S3-08)
+)
+
+// Kinds returns every kind.
+func Kinds() []Kind { return []Kind{KindCommand, KindOpenAPI, KindMCP, KindMacro, KindSatellite} }
+
+// Hosted reports whether a node carries out what providers of this kind offer.
+func (k Kind) Hosted() bool { return k == KindCommand || k == KindOpenAPI || k == KindMCP }
+
+// Layer is the layer of the kind's tools.
+func (k Kind) Layer() catalog.Layer {
+	if k == KindMacro {
+		return catalog.LayerMacro
+	}
+	return catalog.LayerRemote
+}
+
+// Bounds of a record.
+const (
+	MaxCommand  = 64       // words of a command
+	MaxWord     = 4 << 10  // bytes of one
+	MaxReach    = 32       // entries of each list of what it may reach
+	MaxDocument = 8 << 20  // bytes of an OpenAPI document
+	MaxManifest = 1 << 20  // bytes of a manifest that an admin wrote
+	MaxRecord   = 64 << 10 // bytes of a record without its document
+)
+
+// Provider is the record of a provider: what an admin said when they added it. It holds no
+// secret, only the names of references.
+type Provider struct {
+	Name string `json:"name"` // one segment of an ID; the family of its tools
+	Kind Kind   `json:"kind"`
+	// Command starts a stdio MCP server: a program and its arguments, without a shell.
+	Command []string `json:"command,omitempty"`
+	// URL is where an MCP server or an HTTP API is.
+	URL string `json:"url,omitempty"`
+	// Only are the tags and operations of an OpenAPI document, or the tools of an MCP server,
+	// that are wanted; empty: all.
+	Only []string `json:"only,omitempty"`
+	// Manifest is the manifest of a command or a macro, or an OpenAPI document, as JSON.
+	Manifest json.RawMessage `json:"manifest,omitempty"`
+	// It may reach these on its host, and nothing else: folders, hosts of the network.
+	Read  []string `json:"read,omitempty"`  // absolute folders, read only
+	Write []string `json:"write,omitempty"` // absolute folders
+	Net   []string `json:"net,omitempty"`   // "example.com", "*.example.com", "127.0.0.1:8080"
+	// Env are the credentials that it gets, each by the ID of a secret's reference.
+	Env []Credential `json:"env,omitempty"`
+	// Interchangeable says that any of several hosts serves a call as well as another.
+	Interchangeable bool `json:"interchangeable,omitempty"`
+}
+
+// Credential is one secret of a provider.
+type Credential struct {
+	Name   string `json:"name"`   // of the variable, or of the OpenAPI security scheme
+	Secret string `json:"secret"` // the reference's ID
+}
+
+var (
+	nameFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	envFormat  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+	hostFormat = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$`)
+)
+
+// reserved are families that are compiled in; a provider takes none of their names.
+var reserved = []string{
+	"audio", "browser", "camera", "catalog", "clipboard", "desktop", "fs", "live", "location", "macro", "node", "policy", "provider",
+	"run", "secret", "skill", "sub-agent", "task", "tool", "web",
+}
+
+// Reserved reports whether a name is kept for what is compiled in. Plumbing domains may have
+// tools, too (S3-29).
+func Reserved(name string) bool { return slices.Contains(reserved, name) }
+
+// Validate refuses a record that breaks a rule: CodeInvalidRequest, which names the field.
+func (p *Provider) Validate() error {
+	bad := func(field, why string) error {
+		return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s: %s", field, why)
+	}
+	switch {
+	case !nameFormat.MatchString(p.Name):
+		return bad("name", "a letter, then at most 31 of a-z, 0-9 and -")
+	case Reserved(p.Name):
+		return bad("name", p.Name+" is the name of a built-in family")
+	case !slices.Contains(Kinds(), p.Kind):
+		return bad("kind", "command, openapi, mcp, macro or satellite")
+	case len(p.Command) > MaxCommand || slices.ContainsFunc(p.Command, func(s string) bool { return len(s) > MaxWord || strings.ContainsRune(s, 0) }):
+		return bad("command", "at most 64 words of 4096 bytes each")
+	case p.Kind == KindMCP && (len(p.Command) == 0) == (p.URL == ""):
+		return bad("command", "an MCP server has either a command or a URL")
+	case p.Kind != KindMCP && len(p.Command) > 0:
+		return bad("command", "only an MCP server is started by one")
+	case (p.Kind == KindCommand || p.Kind == KindOpenAPI || p.Kind == KindMacro) && len(p.Manifest) == 0:
+		return bad("manifest", "is required")
+	case len(p.Manifest) > MaxDocument:
+		return bad("manifest", "is too large")
+	}
+	if p.URL != "" {
+		if u, err := url.Parse(p.URL); err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.Fragment != "" {
+			return bad("url", "an http or https address without a user or fragment")
+		}
+	}
+	for field, list := range map[string][]string{"read": p.Read, "write": p.Write} {
+		if len(list) > MaxReach {
+			return bad(field, "at most 32 folders")
+		}
+		for _, dir := range list {
+			if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || len(dir) > MaxWord {
+				return bad(field, "an absolute, clean path")
+			}
+		}
+	}
+	if len(p.Net) > MaxReach || slices.ContainsFunc(p.Net, func(h string) bool { return len(h) > 255 || !hostFormat.MatchString(h) }) {
+		return bad("net", `at most 32 hosts, such as "example.com", "*.example.com" or "127.0.0.1:8080"`)
+	}
+	if len(p.Env) > MaxReach {
+		return bad("env", "at most 32 variables")
+	}
+	for i, c := range p.Env {
+		if !envFormat.MatchString(c.Name) || c.Secret == "" || len(c.Secret) > 256 {
+			return bad("env", "NAME=SECRET, where SECRET is a stored secret")
+		}
+		if slices.ContainsFunc(p.Env[:i], func(o Credential) bool { return o.Name == c.Name }) {
+			return bad("env", c.Name+" twice")
+		}
+	}
+	return nil
+}
+
+// Keys are the capability keys that every tool of the provider declares, for what it may
+// reach.
+func (p *Provider) Keys() []string {
+	var keys []string
+	if p.Kind == KindCommand || len(p.Command) > 0 {
+		keys = append(keys, "execution.proc.spawn")
+	}
+	if len(p.Read)+len(p.Write) > 0 {
+		keys = append(keys, "data.read.workspace")
+	}
+	if len(p.Write) > 0 {
+		keys = append(keys, "data.write.workspace")
+	}
+	if len(p.Net) > 0 || p.URL != "" || p.Kind == KindOpenAPI {
+		keys = append(keys, "network.egress.https")
+	}
+	return keys
+}

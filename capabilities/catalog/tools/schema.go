@@ -1,0 +1,359 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+)
+
+// A provider's schema becomes the same shapes in the keywords that the catalog takes,
+// each with a bound. A keyword that cannot be kept is left out, which lets more through to the
+// provider, who checks it itself; nothing that could be called before cannot be called after.
+
+// Bounds of a schema.
+const (
+	maxString     = 1 << 20 // of the whole arguments, too
+	maxItems      = 10_000
+	maxProperties = 1000
+	maxDepth      = 24
+	maxNodes      = 4000 // schemas in one, references unfolded
+	maxEnum       = 1000
+)
+
+// anything admits every value: the one open schema that the catalog has.
+func anything(description string) map[string]any {
+	return map[string]any{"description": description}
+}
+
+// safe rewrites one document.
+type safe struct {
+	root   map[string]any
+	nodes  int
+	lost   bool            // something could not be kept
+	inside map[string]bool // the references that are being unfolded
+}
+
+// safeSchema returns a schema for the catalog. The bool says that a part of it was lost.
+func safeSchema(raw json.RawMessage) (json.RawMessage, bool, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	v, err := canonical.Decode(raw, canonical.Limits{MaxBytes: MaxToolBytes, Foreign: true})
+	if err != nil {
+		return nil, false, fmt.Errorf("the schema is no JSON that can be read: %s", capabilities.AsError(err).PublicMessage())
+	}
+	root, ok := v.Interface().(map[string]any)
+	if !ok {
+		return nil, false, fmt.Errorf("the schema is no object")
+	}
+	s := &safe{root: root, inside: map[string]bool{}}
+	if parts, ok := root["allOf"].([]any); ok {
+		root = s.merged(root, parts)
+	}
+	out := s.object(root, 0)
+	data, err := canonical.Marshal(out)
+	if err == nil && len(data) > MaxToolBytes {
+		err = fmt.Errorf("the schema is larger than %d bytes once its references are unfolded", MaxToolBytes)
+	}
+	return data, s.lost, err
+}
+
+// schema rewrites one schema. A part that it cannot say becomes anything.
+func (s *safe) schema(node any, depth int) any {
+	m, ok := node.(map[string]any)
+	if s.nodes++; !ok || depth > maxDepth || s.nodes > maxNodes {
+		s.lost = s.lost || node != true
+		return anything("any value")
+	}
+	if ref, ok := m["$ref"].(string); ok {
+		return s.reference(ref, m, depth)
+	}
+	if parts, ok := m["allOf"].([]any); ok {
+		return s.schema(s.merged(m, parts), depth+1)
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if parts, ok := m[key].([]any); ok && len(parts) > 0 && len(parts) <= 64 {
+			return s.union(m, parts, depth)
+		}
+	}
+	kinds := kindsOf(m)
+	switch {
+	case m["enum"] != nil:
+		list, ok := m["enum"].([]any)
+		if !ok || len(list) == 0 || len(list) > maxEnum {
+			s.lost = true
+			return anything("any value")
+		}
+		return described(m, map[string]any{"enum": list})
+	case m["const"] != nil:
+		return described(m, map[string]any{"const": m["const"]})
+	case len(kinds) == 0:
+		return anything(textOf(m["description"], "any value"))
+	case len(kinds) > 1:
+		var parts []any
+		for _, kind := range kinds {
+			one := map[string]any{}
+			for k, v := range m {
+				one[k] = v
+			}
+			one["type"] = kind
+			delete(one, "description")
+			parts = append(parts, one)
+		}
+		return s.union(map[string]any{"description": m["description"]}, parts, depth)
+	}
+	switch kinds[0] {
+	case "object":
+		return s.object(m, depth)
+	case "array":
+		return s.array(m, depth)
+	case "string":
+		return s.text(m)
+	case "integer", "number":
+		out := map[string]any{"type": kinds[0]}
+		for _, k := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
+			if n, ok := m[k].(float64); ok {
+				out[k] = n
+			}
+		}
+		return described(m, out)
+	case "boolean", "null":
+		return described(m, map[string]any{"type": kinds[0]})
+	}
+	s.lost = true
+	return anything("any value")
+}
+
+func (s *safe) object(m map[string]any, depth int) map[string]any {
+	out := map[string]any{"type": "object"}
+	props, _ := m["properties"].(map[string]any)
+	if len(props) > maxProperties {
+		s.lost, props = true, nil
+	}
+	if len(props) > 0 {
+		safe := make(map[string]any, len(props))
+		for name, prop := range props {
+			if capabilities.Printable(name) != name || len(name) > 256 {
+				s.lost = true
+				continue
+			}
+			safe[name] = s.schema(prop, depth+1)
+		}
+		out["properties"] = safe
+		if req, ok := m["required"].([]any); ok {
+			var need []any
+			for _, r := range req {
+				if name, ok := r.(string); ok && safe[name] != nil && !slices.Contains(need, r) {
+					need = append(need, name)
+				}
+			}
+			if len(need) > 0 {
+				out["required"] = need
+			}
+		}
+	}
+	switch extra := m["additionalProperties"].(type) {
+	case bool:
+		if extra || len(props) == 0 && depth > 0 && m["properties"] == nil {
+			s.open(out, anything("any value"))
+		} else {
+			out["additionalProperties"] = false
+		}
+	case map[string]any:
+		s.open(out, s.schema(extra, depth+1))
+	default:
+		if len(props) == 0 && depth > 0 {
+			s.open(out, anything("any value"))
+		} else {
+			out["additionalProperties"] = false
+		}
+	}
+	return described(m, out)
+}
+
+func (s *safe) open(out map[string]any, values any) {
+	out["additionalProperties"], out["maxProperties"] = values, maxProperties
+}
+
+func (s *safe) array(m map[string]any, depth int) any {
+	out := map[string]any{"type": "array", "maxItems": bound(m["maxItems"], maxItems)}
+	if n, ok := m["minItems"].(float64); ok && n >= 0 && n <= maxItems {
+		out["minItems"] = n
+	}
+	items := m["items"]
+	if _, tuple := items.([]any); tuple || m["prefixItems"] != nil {
+		s.lost, items = true, nil
+	}
+	if items == nil {
+		out["items"] = anything("any value")
+	} else {
+		out["items"] = s.schema(items, depth+1)
+	}
+	return described(m, out)
+}
+
+func (s *safe) text(m map[string]any) any {
+	out := map[string]any{"type": "string", "maxLength": bound(m["maxLength"], maxString)}
+	if n, ok := m["minLength"].(float64); ok && n >= 0 && n <= maxString {
+		out["minLength"] = n
+	}
+	if f, ok := m["format"].(string); ok && len(f) <= 32 && capabilities.Printable(f) == f {
+		out["format"] = f
+	}
+	s.lost = s.lost || m["pattern"] != nil // the provider's own dialect of patterns
+	return described(m, out)
+}
+
+func (s *safe) union(m map[string]any, parts []any, depth int) any {
+	out := make([]any, 0, len(parts))
+	for _, part := range parts {
+		one := s.schema(part, depth+1)
+		if o, ok := one.(map[string]any); ok && o["type"] == nil && o["enum"] == nil && o["const"] == nil && o["anyOf"] == nil {
+			return anything(textOf(m["description"], "any value")) // one of them admits everything
+		}
+		out = append(out, one)
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return described(m, map[string]any{"anyOf": out})
+}
+
+// merged is m with the keywords of its allOf, the later winning but for properties and
+// required, which are joined.
+func (s *safe) merged(m map[string]any, parts []any) map[string]any {
+	out := map[string]any{}
+	props, need := map[string]any{}, []any{}
+	own := map[string]any{}
+	for k, v := range m {
+		if k != "allOf" {
+			own[k] = v
+		}
+	}
+	for _, part := range append(slices.Clone(parts), own) {
+		p, ok := part.(map[string]any)
+		if ref, isRef := p["$ref"].(string); ok && isRef {
+			if p, ok = s.resolve(ref).(map[string]any); ok && p["allOf"] != nil && len(props) < maxProperties {
+				if inner, isList := p["allOf"].([]any); isList && s.nodes < maxNodes {
+					s.nodes += 100 // a chain of references that lead to each other ends by the bound
+					p = s.merged(p, inner)
+				}
+			}
+		}
+		if !ok {
+			s.lost = true
+			continue
+		}
+		for k, v := range p {
+			switch k {
+			case "properties":
+				if all, ok := v.(map[string]any); ok {
+					for name, prop := range all {
+						props[name] = prop
+					}
+				}
+			case "required":
+				if list, ok := v.([]any); ok {
+					need = append(need, list...)
+				}
+			default:
+				out[k] = v
+			}
+		}
+	}
+	if len(props) > 0 {
+		out["type"], out["properties"], out["required"] = "object", props, need
+	}
+	return out
+}
+
+// reference unfolds a local reference; one that leads into itself becomes anything.
+func (s *safe) reference(ref string, beside map[string]any, depth int) any {
+	target := s.resolve(ref)
+	if target == nil || s.inside[ref] {
+		s.lost = true
+		return anything(textOf(beside["description"], "any value"))
+	}
+	s.inside[ref] = true
+	defer delete(s.inside, ref)
+	out := s.schema(target, depth+1)
+	if text, ok := beside["description"].(string); ok {
+		if m, isMap := out.(map[string]any); isMap {
+			m["description"] = textOf(text, "")
+		}
+	}
+	return out
+}
+
+// resolve follows a reference inside the document; nil for any other.
+func (s *safe) resolve(ref string) any {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	var at any = s.root
+	for key := range strings.SplitSeq(path, "/") {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = m[strings.NewReplacer("~1", "/", "~0", "~", "%24", "$").Replace(key)]
+	}
+	return at
+}
+
+func kindsOf(m map[string]any) []string {
+	var kinds []string
+	switch t := m["type"].(type) {
+	case string:
+		kinds = []string{t}
+	case []any:
+		for _, one := range t {
+			if name, ok := one.(string); ok && !slices.Contains(kinds, name) {
+				kinds = append(kinds, name)
+			}
+		}
+	case nil:
+		switch {
+		case m["properties"] != nil:
+			kinds = []string{"object"}
+		case m["items"] != nil:
+			kinds = []string{"array"}
+		}
+	}
+	if m["nullable"] == true && len(kinds) == 1 && kinds[0] != "null" { // OpenAPI 3.0
+		kinds = append(kinds, "null")
+	}
+	return kinds
+}
+
+// described puts the words of m, cleaned, into out.
+func described(m, out map[string]any) map[string]any {
+	if text, ok := m["description"].(string); ok && text != "" {
+		out["description"] = textOf(text, "")
+	}
+	return out
+}
+
+// textOf returns a description, cleaned and short, or other if it is none.
+func textOf(v any, other string) string {
+	text, ok := v.(string)
+	if !ok {
+		return other
+	}
+	if text, _ = clean(text, maxAnnotations); text == "" {
+		return other
+	}
+	return text
+}
+
+func bound(v any, most float64) float64 {
+	if n, ok := v.(float64); ok && n >= 0 && n < most {
+		return n
+	}
+	return most
+}
