@@ -1,0 +1,15 @@
+// Package sandbox starts programs behind walls: their own session, limits, the files they may
+// see and no network, as far as the kernel has such walls. It re-executes the running binary as
+// a runner, which puts the walls up around itself, starts the program and passes its streams
+// on; the guard of package procguard holds both.
+//
+// The story in the order of reading: sandbox.go (a program and what carries it), runner.go (the
+// process behind the walls), frame.go (what the two say to each other), walls_linux.go (the
+// walls: Landlock, seccomp, limits).
+//
+// Promises: no program starts while a wall that was asked for is missing, and the error names
+// it; a program and all that it started end with the call, with this process, or when they are
+// killed; the program gets nothing of this process's environment but a few plain variables.
+//
+// It must never import anything of this module but the platform root and capabilities.
+package sandbox

@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform"
+)
+
+// Program is what is to be started.
+type Program struct {
+	Argv  []string // the program, looked up in PATH if it is no path, and its arguments. Required.
+	Env   []string // NAME=value, beside PATH, HOME, LANG and TMPDIR
+	Dir   string   // where it starts; default: its scratch folder
+	Read  []string // absolute folders that it may read, beside the system's
+	Write []string // absolute folders that it may write
+}
+
+// Sandbox starts programs. Safe for concurrent use.
+type Sandbox struct{ launcher platform.Launcher }
+
+// New makes a Sandbox; it starts nothing. The launcher's binary calls Main first.
+func New(launcher platform.Launcher) *Sandbox { return &Sandbox{launcher} }
+
+// Class returns the class that programs get here: t1 where all walls stand. The error says
+// which one this system does not have.
+func (s *Sandbox) Class() (capabilities.IsolationClass, error) {
+	if err := walls(); err != nil {
+		return capabilities.ClassNone, capabilities.Wrap(capabilities.CodeIsolationUnavailable, err, "Programs cannot be confined on this system: "+err.Error()).
+			WithHint("It takes a Linux kernel from 5.13 with Landlock switched on.")
+	}
+	return capabilities.ClassT1, nil
+}
+
+// order is what the runner is told, on its command line.
+type order struct {
+	Path  string   `json:"path"`
+	Argv  []string `json:"argv"`
+	Env   []string `json:"env"`
+	Dir   string   `json:"dir"`
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
+}
+
+// runnerWord is the first argument of a runner.
+const runnerWord = "sandbox-runner"
+
+// Start starts a program; ctx bounds its life. CodeIsolationUnavailable if a wall is missing,
+// CodeNotFound if there is no such program.
+func (s *Sandbox) Start(ctx context.Context, p Program) (*Process, error) {
+	if _, err := s.Class(); err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath(p.Argv[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, capabilities.Errorf(capabilities.CodeNotFound, "there is no program %.128q", p.Argv[0]).WithHint("Install it on the device, or name it with its folder.")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "")
+	}
+	child, err := s.launcher.Start(ctx, platform.Command{
+		Path: self, Name: "runner",
+		Build: func(scratch string) (args, env []string) {
+			o := order{Path: path, Argv: p.Argv, Env: environment(scratch, p.Env), Dir: p.Dir, Read: p.Read, Write: append(slices.Clone(p.Write), scratch)}
+			if o.Dir == "" {
+				o.Dir = scratch
+			}
+			text, _ := json.Marshal(o) // strings alone
+			return []string{runnerWord, base64.StdEncoding.EncodeToString(text)}, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + scratch}
+		},
+	})
+	if err != nil {
+		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program could not be started.")
+	}
+	return newProcess(ctx, child), nil
+}
+
+// environment is all that a program finds there.
+func environment(scratch string, more []string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch, "LANG=C.UTF-8"}
+	for _, e := range more {
+		name, _, _ := strings.Cut(e, "=")
+		env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") })
+		env = append(env, e)
+	}
+	return env
+}
+
+// Process is a running program.
+type Process struct {
+	child platform.Process
+	stdin *input
+	out   *io.PipeReader
+	over  chan struct{} // closed when code is known
+
+	mu     sync.Mutex
+	stderr []byte
+	code   int
+	wall   string
+}
+
+const maxStderr = 16 << 10
+
+func newProcess(ctx context.Context, child platform.Process) *Process {
+	out, to := io.Pipe()
+	p := &Process{child: child, stdin: &input{to: &frames{w: child.In()}}, out: out, over: make(chan struct{}), code: -1}
+	stop := context.AfterFunc(ctx, p.Kill)
+	go func() {
+		defer stop()
+		p.listen(to)
+		_ = child.Close()
+		close(p.over)
+	}()
+	return p
+}
+
+// listen takes what the runner says until it says how the program ended.
+func (p *Process) listen(to *io.PipeWriter) {
+	defer to.Close()
+	buf := make([]byte, maxFrame)
+	for {
+		kind, data, err := readFrame(p.child.Out(), buf)
+		if err != nil {
+			return
+		}
+		switch kind {
+		case frameData:
+			_, _ = to.Write(data) // whoever does not read any more does not want it
+		case frameError:
+			p.mu.Lock()
+			p.stderr = append(p.stderr, data...)
+			p.stderr = p.stderr[max(0, len(p.stderr)-maxStderr):]
+			p.mu.Unlock()
+		case frameExit:
+			p.mu.Lock()
+			p.code = int(int32(uint32(data[0])<<24 | uint32(data[1])<<16 | uint32(data[2])<<8 | uint32(data[3])))
+			p.mu.Unlock()
+			return
+		case frameWall:
+			p.mu.Lock()
+			p.wall = string(data)
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// Stdin is its standard input; closing ends it.
+func (p *Process) Stdin() io.WriteCloser { return p.stdin }
+
+// Stdout is its standard output. A program whose output nobody reads waits.
+func (p *Process) Stdout() io.Reader { return p.out }
+
+// Stderr returns the end of what it wrote there, at most 16 KiB.
+func (p *Process) Stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.ToValidUTF8(string(p.stderr), "\uFFFD")
+}
+
+// Scratch is its own folder, which is gone after its end.
+func (p *Process) Scratch() string { return p.child.Scratch() }
+
+// Wait returns its exit code once it and all that it started have ended; -1 if it was killed.
+// The error is CodeIsolationUnavailable if it never started, since a wall was missing.
+func (p *Process) Wait() (int, error) {
+	<-p.over
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wall != "" {
+		return -1, capabilities.Errorf(capabilities.CodeIsolationUnavailable, "the program could not be started behind its walls: %s", p.wall)
+	}
+	return p.code, nil
+}
+
+// Kill ends it and all that it started. Idempotent.
+func (p *Process) Kill() {
+	_ = p.out.Close()
+	_ = p.child.Close()
+}
+
+// input writes frames of standard input.
+type input struct{ to *frames }
+
+func (i *input) Write(data []byte) (int, error) {
+	if err := i.to.write(frameData, data); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+func (i *input) Close() error { return i.to.write(frameEnd, nil) }

@@ -1,0 +1,216 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// attributes returns what gives the program a session of its own.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// walls reports what the kernel lacks; asked once.
+var walls = sync.OnceValue(func() error {
+	if v := landlockVersion(); v < 1 {
+		return errors.New("the kernel has no Landlock")
+	}
+	return nil
+})
+
+// landlockVersion is the kernel's Landlock ABI; 0: none.
+func landlockVersion() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// raise puts the walls up around this process, for good: limits, files, system calls. The
+// thread stays locked, and the program is started by it.
+func raise(o *order) error {
+	for _, l := range []struct {
+		resource int
+		max      uint64
+	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 1 << 30}, {unix.RLIMIT_NOFILE, 1024}, {unix.RLIMIT_MEMLOCK, 0}} {
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.max, Max: l.max}); err != nil {
+			return fmt.Errorf("limit %d: %w", l.resource, err)
+		}
+	}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	if err := fence(o); err != nil {
+		return fmt.Errorf("Landlock: %w", err)
+	}
+	return filter()
+}
+
+const (
+	readFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
+	readAll  = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	writeAll = readAll | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
+	everything = writeAll | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+)
+
+// systemFolders are what programs of a system need to run at all; nobody keeps their own
+// files there.
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+	"/etc/alternatives", "/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group",
+	"/etc/hosts", "/etc/resolv.conf", "/etc/mime.types", "/etc/magic", "/etc/ImageMagick-6", "/etc/ImageMagick-7", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
+	"/proc/version", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"}
+
+type rulesetAttr struct{ fs, net, scoped uint64 }
+
+// pathAttr is struct landlock_path_beneath_attr, which is packed.
+type pathAttr [12]byte
+
+// fence restricts this thread to the files of o.
+func fence(o *order) error {
+	version := landlockVersion()
+	handled := uint64(everything)
+	attr := rulesetAttr{}
+	size := unsafe.Sizeof(attr.fs)
+	if version >= 2 {
+		handled |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 {
+		attr.net, size = unix.LANDLOCK_ACCESS_NET_BIND_TCP|unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, 16
+	}
+	if version >= 6 {
+		attr.scoped, size = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL, 24
+	}
+	attr.fs = handled
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return errno
+	}
+	defer unix.Close(int(fd))
+	add := func(path string, access uint64) error {
+		beneath, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		defer unix.Close(beneath)
+		var st unix.Stat_t
+		if err := unix.Fstat(beneath, &st); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			access &= readFile | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+		}
+		var rule pathAttr
+		*(*uint64)(unsafe.Pointer(&rule[0])) = access & handled
+		*(*int32)(unsafe.Pointer(&rule[8])) = int32(beneath)
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+			return fmt.Errorf("%s: %w", path, errno)
+		}
+		return nil
+	}
+	for _, path := range systemFolders {
+		if err := add(path, readAll); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := add("/dev/null", readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil {
+		return err
+	}
+	for _, path := range append(programFolders(o.Path), o.Read...) {
+		if err := add(path, readAll); err != nil {
+			return err
+		}
+	}
+	for _, path := range o.Write {
+		if err := add(path, writeAll|unix.LANDLOCK_ACCESS_FS_REFER|unix.LANDLOCK_ACCESS_FS_TRUNCATE); err != nil {
+			return err
+		}
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// programFolders are what a program outside the system's folders brings: the file itself, what
+// a link leads to, and for a script its interpreter, which /usr/bin/env finds in PATH.
+func programFolders(path string) []string {
+	list := []string{path}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		list = append(list, filepath.Dir(real))
+	}
+	if strings.HasPrefix(path, "/usr/") || strings.HasPrefix(path, "/bin/") {
+		return list[:1]
+	}
+	return list
+}
+
+// Offsets in struct seccomp_data (linux/seccomp.h).
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+// refusedCalls are what no program behind walls needs: making ways to others, watching them,
+// changing the system.
+var refusedCalls = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
+	unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_MOUNT_SETATTR, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_USERFAULTFD,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_MSGGET, unix.SYS_SEMGET,
+}
+
+// filter refuses refusedCalls, and every socket: a program has no way to the network, nor to
+// services of the machine. A pair of connected sockets, which programs use inside, is none.
+func filter() error {
+	load := func(at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	}
+	jump := func(how uint16, k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, K: k, Jt: yes, Jf: no}
+	}
+	end := func(what uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what} }
+	refuse := end(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM))
+	program := []unix.SockFilter{
+		load(offArch), jump(unix.BPF_JEQ, auditArch, 1, 0), end(unix.SECCOMP_RET_KILL_PROCESS),
+		load(offNumber), jump(unix.BPF_JGE, 0x40000000, 0, 1), refuse,
+		// A clone3 cannot be looked at: told that there is none, C libraries use clone.
+		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
+		jump(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 1), end(unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)),
+	}
+	for _, number := range refusedCalls {
+		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse)
+	}
+	// New namespaces by clone would hold new rights.
+	program = append(program, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 3), load(offArgs), jump(unix.BPF_JSET, unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWPID, 0, 1), refuse,
+		// Typing into the terminal that somebody started us from.
+		load(offNumber), jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 3), load(offArgs+8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse,
+		end(unix.SECCOMP_RET_ALLOW))
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return fmt.Errorf("filter of system calls: %w", errno)
+	}
+	return nil
+}
