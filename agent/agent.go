@@ -39,6 +39,11 @@ type Options struct {
 	Dir      string
 	Handlers []capabilities.Handler
 	Catalog  *catalog.Catalog // default: the embedded one
+	// Hosted are the tools of the providers that this node hosts, also one of Handlers.
+	// Default: it hosts none.
+	Hosted Hosted
+	// HostedChanged says that what is hosted, or whether it is ready, changed. Default: never.
+	HostedChanged <-chan struct{}
 	// OwnerRules are added to the owner's file: what a flag of the owner's says.
 	OwnerRules []policy.Source
 	// Addrs replaces the addresses the node joined with; default: those.
@@ -125,7 +130,7 @@ func New(o Options) (a *Agent, err error) {
 		return nil, errors.Join(err, a.journal.Close())
 	}
 	a.guard = guard.New(guard.Options{
-		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.Catalog),
+		Node: func() policy.Node { return *a.node.Load() }, Owner: a.rules.Judge, Stop: a.stop, Desk: a.desk, Shown: shown(o.tool),
 	})
 	if a.spool, err = openSpool(o); err != nil {
 		return nil, errors.Join(err, a.journal.Close())
@@ -136,7 +141,7 @@ func New(o Options) (a *Agent, err error) {
 	}
 	a.runner, err = runner.New(runner.Options{
 		Deliveries: open, KeepDeliveries: keepDeliveries(filepath.Join(o.Dir, deliveriesFile)),
-		Handlers: o.Handlers, Catalog: o.Catalog, Guard: a.guard, Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
+		Handlers: o.Handlers, Catalog: o.Catalog, Hosted: o.hosted(), Guard: a.guard, Journal: shownJournal{a.journal, a.board, a.runs}, Spool: a.spool, Refused: a.refused, Log: o.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.spool.Close(), a.journal.Close())
@@ -154,7 +159,7 @@ func (a *Agent) linkOptions() link.Options {
 		Dir: o.Dir, Addrs: o.Addrs, Log: o.Log, OnState: a.onState,
 		Serve: func(ctx context.Context, t *wire.Ticket, s link.Sink) { a.runner.Serve(ctx, t, s) },
 		Attached: func(tool capabilities.ToolID) bool {
-			d, known := o.Catalog.Get(tool)
+			d, known := o.tool(tool)
 			return known && d.Attached
 		},
 		Journal: a.runner.States, Artifacts: spooled{a.spool}, Scene: a.scene,
@@ -165,7 +170,7 @@ func (a *Agent) linkOptions() link.Options {
 				Platform: runtime.GOOS, Arch: runtime.GOARCH, Host: host, LogHead: a.head(), LogKey: a.logKey.Load()[:],
 			}
 		},
-		Readiness: a.readiness, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
+		Readiness: a.readiness, ReadinessChanged: o.HostedChanged, Stop: a.stops, StopChanged: a.stop.Changed, OnStop: a.heedSite,
 		OnLaneClosed: a.runner.CloseLane, OnSecretsDone: a.runner.SecretsDone, OnOrigins: a.avoid, OnFloor: a.guard.Connected, Head: a.head,
 		OnGatewayHead: a.keepGatewayHead, OnKey: a.onKey,
 		Profile: pairing.Profile{Host: host, Platform: runtime.GOOS, Arch: runtime.GOARCH, Agent: o.Version, Offers: a.Offers()},

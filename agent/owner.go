@@ -16,7 +16,7 @@ const ownerLook = time.Second
 
 // openOwner reads the owner's rules.
 func openOwner(o Options) (*owner.Rules, error) {
-	return owner.Open(owner.Options{Dir: o.Dir, Catalog: o.Catalog, Extra: o.OwnerRules, Roots: o.UploadRoots, Log: o.Log})
+	return owner.Open(owner.Options{Dir: o.Dir, Catalog: o.Catalog, Tools: o.toolbox(), Extra: o.OwnerRules, Roots: o.UploadRoots, Log: o.Log})
 }
 
 // openDesk makes what asks the person at this device. Their answers are in the
@@ -28,9 +28,9 @@ func (a *Agent) openDesk() (*owner.Desk, error) {
 }
 
 // shown returns what a person may see of a call's arguments.
-func shown(cat *catalog.Catalog) func(capabilities.ToolID, []byte) map[string]any {
+func shown(find func(capabilities.ToolID) (*catalog.Descriptor, bool)) func(capabilities.ToolID, []byte) map[string]any {
 	return func(tool capabilities.ToolID, args []byte) map[string]any {
-		d, ok := cat.Get(tool)
+		d, ok := find(tool)
 		if !ok {
 			return nil
 		}

@@ -81,12 +81,12 @@ func (j shownJournal) Finished(call capabilities.CallID, answer *wire.Answer) er
 
 // callLog tells the handlers that want to know what the node does.
 type callLog struct {
-	catalog *catalog.Catalog
-	tell    []capabilities.CallWatcher
+	tool func(capabilities.ToolID) (*catalog.Descriptor, bool)
+	tell []capabilities.CallWatcher
 }
 
 func watchersOf(o Options) callLog {
-	l := callLog{catalog: o.Catalog}
+	l := callLog{tool: o.tool}
 	for _, h := range o.Handlers {
 		if w, ok := h.(capabilities.CallWatcher); ok {
 			l.tell = append(l.tell, w)
@@ -98,7 +98,7 @@ func watchersOf(o Options) callLog {
 func (l callLog) began(t *wire.Ticket) {
 	for _, w := range l.tell {
 		w.CallBegan(t.Call, t.Lane, t.Tool, func() map[string]any {
-			d, ok := l.catalog.Get(t.Tool)
+			d, ok := l.tool(t.Tool)
 			if !ok {
 				return nil
 			}

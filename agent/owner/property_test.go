@@ -103,7 +103,7 @@ func drawFile(t *rapid.T) *File {
 // rulesOf makes Rules without files.
 func rulesOf(t *rapid.T, f *File, cedar string, now time.Time) *Rules {
 	return &Rules{
-		loader: loaderOf(t), opts: Options{Catalog: catalogOf(t), Now: func() time.Time { return now }, Roots: []string{"/home/a/secret"}}, file: f,
+		tools: catalogOf(t), loader: loaderOf(t), opts: Options{Catalog: catalogOf(t), Tools: func() *catalog.Catalog { return catalogOf(t) }, Now: func() time.Time { return now }, Roots: []string{"/home/a/secret"}}, file: f,
 		cedar: []policy.Source{{Name: CedarName, Data: []byte(cedar)}}, engines: map[facts]*policy.Engine{},
 	}
 }

@@ -30,18 +30,22 @@ const (
 type Options struct {
 	Dir     string // of the node
 	Catalog *catalog.Catalog
-	Extra   []policy.Source // rules from elsewhere: what a flag of the owner's says; default: none
-	Roots   []string        // folders that relative paths in calls are taken below; default: none
-	Now     func() time.Time
-	Log     *slog.Logger // default: discards
+	// Tools returns the tools that there are now: one value until they change. Default:
+	// those of Catalog.
+	Tools func() *catalog.Catalog
+	Extra []policy.Source // rules from elsewhere: what a flag of the owner's says; default: none
+	Roots []string        // folders that relative paths in calls are taken below; default: none
+	Now   func() time.Time
+	Log   *slog.Logger // default: discards
 }
 
 // Rules are the owner's rules in force. All methods are safe for concurrent use.
 type Rules struct {
-	opts   Options
-	loader *policy.Loader
+	opts Options
 
 	mu      sync.Mutex
+	tools   *catalog.Catalog // that loader loads over
+	loader  *policy.Loader
 	file    *File
 	cedar   []policy.Source
 	sum     [sha256.Size]byte
@@ -67,13 +71,29 @@ func Open(o Options) (*Rules, error) {
 			return nil, fmt.Errorf("owner's rules: %w", err)
 		}
 	}
-	loader, err := policy.NewLoader(o.Catalog)
-	if err != nil {
-		return nil, err
+	if o.Tools == nil {
+		o.Tools = func() *catalog.Catalog { return o.Catalog }
 	}
-	r := &Rules{opts: o, loader: loader}
-	_, err = r.load()
+	r := &Rules{opts: o}
+	_, err := r.load()
 	return r, err
+}
+
+// over returns the tools of this moment and what loads rules over them. When the tools have
+// changed, nothing that was loaded before counts.
+func (r *Rules) over() (*catalog.Catalog, *policy.Loader, error) {
+	now := r.opts.Tools()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tools == now {
+		return r.tools, r.loader, nil
+	}
+	loader, err := policy.NewLoader(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.tools, r.loader, r.engines = now, loader, map[facts]*policy.Engine{}
+	return now, loader, nil
 }
 
 // writeNew writes a file unless it is there.
@@ -115,10 +135,14 @@ func (r *Rules) load() (bool, error) {
 	if known {
 		return false, nil
 	}
-	file, err := Parse(data, r.opts.Catalog)
+	tools, loader, err := r.over()
+	if err != nil {
+		return false, err
+	}
+	file, err := Parse(data, tools)
 	var engine *policy.Engine
 	if err == nil {
-		engine, err = r.engine(file, cedar, facts{})
+		engine, err = engineOf(tools, loader, file, cedar, facts{})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,20 +192,24 @@ func (r *Rules) readCedar() ([]policy.Source, error) {
 	return sources, nil
 }
 
-func (r *Rules) engine(f *File, cedar []policy.Source, x facts) (*policy.Engine, error) {
-	return r.loader.Load(append(slices.Clone(cedar), policy.Source{Name: generated, Data: f.compile(r.opts.Catalog, x)}))
+func engineOf(tools *catalog.Catalog, loader *policy.Loader, f *File, cedar []policy.Source, x facts) (*policy.Engine, error) {
+	return loader.Load(append(slices.Clone(cedar), policy.Source{Name: generated, Data: f.compile(tools, x)}))
 }
 
 // at returns the engine for a call with these facts, and the file it comes from.
 func (r *Rules) at(req *policy.Request) (*policy.Engine, *File, error) {
-	d, _ := r.opts.Catalog.Get(req.Tool)
 	for {
+		tools, loader, err := r.over()
+		if err != nil {
+			return nil, nil, err
+		}
+		d, _ := tools.Get(req.Tool)
 		r.mu.Lock()
 		file, cedar := r.file, r.cedar
 		r.mu.Unlock()
 		x := file.factsOf(d, req.Args, r.opts.Now().Local(), r.opts.Roots)
 		r.mu.Lock()
-		if file != r.file { // reloaded meanwhile
+		if file != r.file || tools != r.tools { // changed meanwhile
 			r.mu.Unlock()
 			continue
 		}
@@ -190,12 +218,12 @@ func (r *Rules) at(req *policy.Request) (*policy.Engine, *File, error) {
 		if e != nil {
 			return e, file, nil
 		}
-		e, err := r.engine(file, cedar, x)
+		e, err = engineOf(tools, loader, file, cedar, x)
 		if err != nil {
 			return nil, nil, err
 		}
 		r.mu.Lock()
-		if file == r.file {
+		if file == r.file && tools == r.tools {
 			if len(r.engines) >= maxEngines {
 				clear(r.engines)
 			}

@@ -91,7 +91,7 @@ type admitted struct {
 // calls leave at the call's end.
 func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 	r, t := c.r, c.t
-	handler, ok := r.handlers[t.Capability]
+	handler, ok := r.handler(t.Capability)
 	if !ok {
 		return nil, capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not offer %s", t.Capability)
 	}
@@ -107,7 +107,7 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 		return nil, no
 	}
 	// A mirrored tool has the capability itself; a composed one is carried out by it.
-	tool, ok := r.opts.Catalog.Get(t.Tool)
+	tool, ok := r.tool(t.Tool)
 	if !ok || tool.NodeCapability() != t.Capability {
 		return nil, capabilities.Errorf(capabilities.CodeTicketInvalid, "tool and capability do not belong together")
 	}

@@ -48,12 +48,22 @@ type Sink interface {
 	Answer(a wire.Answer, blobs [][]byte)
 }
 
+// Hosted are the tools of the providers that a node hosts. They change while it runs;
+// agent/provider implements it, and is one of the Handlers besides.
+type Hosted interface {
+	capabilities.Handler
+	// Tool finds one of them by its ID.
+	Tool(capabilities.ToolID) (*catalog.Descriptor, bool)
+}
+
 // Options of New; every field is required unless it says otherwise.
 type Options struct {
 	Handlers []capabilities.Handler
 	Catalog  *catalog.Catalog
-	Guard    Guard
-	Journal  Journal
+	// Hosted are the tools of the providers that this node hosts; default: it hosts none.
+	Hosted  Hosted
+	Guard   Guard
+	Journal Journal
 	// Spool keeps artifacts until the gateway has them; default: the node keeps none.
 	Spool *spool.Spool
 	// Deliveries are those that were open when the node ended last, and KeepDeliveries makes
@@ -104,6 +114,27 @@ func New(o Options) (*Runner, error) {
 		}
 	}
 	return r, nil
+}
+
+// tool finds a tool that this node has, compiled in or hosted.
+func (r *Runner) tool(id capabilities.ToolID) (*catalog.Descriptor, bool) {
+	d, ok := r.opts.Catalog.Get(id)
+	if !ok && r.opts.Hosted != nil {
+		return r.opts.Hosted.Tool(id)
+	}
+	return d, ok
+}
+
+// handler finds what carries a capability out.
+func (r *Runner) handler(c capabilities.CapabilityID) (capabilities.Handler, bool) {
+	if h, ok := r.handlers[c]; ok {
+		return h, true
+	}
+	if r.opts.Hosted == nil {
+		return nil, false
+	}
+	_, ok := r.opts.Hosted.Tool(c.Tool())
+	return r.opts.Hosted, ok
 }
 
 // enter marks a call as running. False: it runs already, or the gateway was told

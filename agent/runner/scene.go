@@ -11,7 +11,7 @@ import (
 // out. Whether anything may be said is the caller's to judge.
 func (r *Runner) Scene(ctx context.Context, ask *wire.SceneAsk) wire.Scene {
 	h, ok := r.handlers[ask.Capability].(capabilities.Describer)
-	d, known := r.opts.Catalog.Get(ask.Tool)
+	d, known := r.tool(ask.Tool)
 	if !ok || !known || d.Capability != ask.Capability {
 		return wire.Scene{}
 	}

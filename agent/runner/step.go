@@ -34,7 +34,7 @@ func (r *Runner) stepTools(tool *catalog.Descriptor) (list []capabilities.ToolID
 // take is Invocation.Step.
 func (s *steps) take(ctx context.Context, c capabilities.StepCall) (capabilities.Output, error) {
 	p := s.parent
-	tool, known := p.r.opts.Catalog.Get(c.Tool)
+	tool, known := p.r.tool(c.Tool)
 	if !known || !p.tool.Takes(tool) {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "%s takes no step of %s", p.t.Tool, c.Tool)
 	}

@@ -108,6 +108,40 @@ func (r *Registry) Register(tools ...Tool) error {
 	return nil
 }
 
+// Hosted makes tools the only ones of a provider that nodes host: one change, in which those
+// that it had before go. No tools take the provider away. Errors as of Register, and
+// CodeInvalidRequest for a tool of another provider.
+func (r *Registry) Hosted(provider string, hosts []capabilities.NodeID, tools ...*catalog.Descriptor) error {
+	kept := make([]*catalog.Descriptor, 0, len(tools))
+	for _, t := range tools {
+		d, err := catalog.Settle(t)
+		if err != nil {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool cannot be registered: %v", err)
+		}
+		if d.Provider != provider {
+			return capabilities.Errorf(capabilities.CodeInvalidRequest, "the tool %s is not of the provider %s", d.Tool, provider)
+		}
+		kept = append(kept, d)
+	}
+	err := r.change(func(draft *View) error {
+		draft.drop(provider)
+		for _, d := range kept {
+			if err := draft.free(d); err != nil {
+				return err
+			}
+			draft.add(Tool{Descriptor: d})
+		}
+		if len(kept) > 0 {
+			draft.hosts[provider] = slices.Clone(hosts)
+		}
+		return nil
+	})
+	if err == nil {
+		r.log.Info("tools.registered", "count", len(kept), "provider", provider)
+	}
+	return err
+}
+
 // Provide sets what carries out a registered tool that has no provider yet.
 // CodeUnknownTool, CodeConflict if it has one, CodeInvalidRequest if nodes carry it out.
 func (r *Registry) Provide(id capabilities.ToolID, p Provider) error {

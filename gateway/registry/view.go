@@ -17,6 +17,7 @@ type View struct {
 	byWire       map[string]*catalog.Descriptor
 	byCapability map[capabilities.CapabilityID]*catalog.Descriptor
 	providers    map[capabilities.ToolID]Provider
+	hosts        map[string][]capabilities.NodeID // of each provider that nodes host
 	words        *index
 	news         bool // it holds other tools than the View before it
 }
@@ -27,6 +28,7 @@ func (v *View) draft() *View {
 	return &View{
 		version: v.version + 1, sorted: slices.Clone(v.sorted), byTool: maps.Clone(v.byTool), byWire: maps.Clone(v.byWire),
 		byCapability: maps.Clone(v.byCapability), providers: maps.Clone(v.providers),
+		hosts: maps.Clone(v.hosts),
 	}
 }
 
@@ -34,6 +36,7 @@ func emptyView() *View {
 	return &View{
 		byTool: map[capabilities.ToolID]*catalog.Descriptor{}, byWire: map[string]*catalog.Descriptor{},
 		byCapability: map[capabilities.CapabilityID]*catalog.Descriptor{}, providers: map[capabilities.ToolID]Provider{},
+		hosts: map[string][]capabilities.NodeID{},
 	}
 }
 
@@ -49,6 +52,21 @@ func (v *View) add(t Tool) {
 	if t.Provider != nil {
 		v.providers[d.Tool] = t.Provider
 	}
+}
+
+// drop takes a provider and its tools out of a draft.
+func (v *View) drop(provider string) {
+	v.sorted = slices.DeleteFunc(v.sorted, func(d *catalog.Descriptor) bool {
+		if d.Provider != provider {
+			return false
+		}
+		v.news = true
+		delete(v.byTool, d.Tool)
+		delete(v.byWire, d.Tool.WireName())
+		delete(v.byCapability, d.Capability)
+		return true
+	})
+	delete(v.hosts, provider)
 }
 
 // settle makes a View of a draft.
@@ -115,6 +133,9 @@ func (v *View) ByCapability(id capabilities.CapabilityID) (*catalog.Descriptor, 
 	d, ok := v.byCapability[id]
 	return d, ok
 }
+
+// Hosts returns the nodes that host a provider; the slice is shared.
+func (v *View) Hosts(provider string) []capabilities.NodeID { return v.hosts[provider] }
 
 // Provider finds what carries a tool of the gateway out.
 func (v *View) Provider(id capabilities.ToolID) (Provider, bool) {

@@ -25,7 +25,10 @@ type Input struct {
 	Attached   []capabilities.NodeID // nodes attached to the lane
 	Capability capabilities.CapabilityID
 	Implicit   []capabilities.SelectionMode // modes the descriptor allows without node_id
-	Nodes      []Node                       // the roster
+	// Hosts are the nodes that host the provider of the tool, in the order in which they are
+	// tried; only for SelectHost. More than one are interchangeable.
+	Hosts []capabilities.NodeID
+	Nodes []Node // the roster
 	// PolicyDenied says whether policy denies this very call on that node; an
 	// "ask" is not a denial. nil denies nothing. Asked only for nodes that are
 	// eligible otherwise.
@@ -107,6 +110,9 @@ func Select(in Input) (Selection, *capabilities.Error) {
 		return explicit(in)
 	}
 	allows := func(m capabilities.SelectionMode) bool { return slices.Contains(in.Implicit, m) }
+	if allows(capabilities.SelectHost) {
+		return hosted(in)
+	}
 
 	// S0-17 (a): exactly one node attached, and it is eligible. An attached node
 	// that is not in the roster still counts as attached: with two attached the lane
@@ -140,6 +146,27 @@ func Select(in Input) (Selection, *capabilities.Error) {
 		err.Hint = "Give node_id, or have another node attached to the lane: handrail lane attach LANE NODE"
 	}
 	return Selection{}, err
+}
+
+// hosted picks the first eligible host of a provider. That another node could do the same is
+// nothing that a caller has to know.
+func hosted(in Input) (Selection, *capabilities.Error) {
+	var first *capabilities.Error
+	for _, id := range in.Hosts {
+		in.Requested = id
+		s, err := explicit(in)
+		if err == nil {
+			s.Mode = capabilities.SelectHost
+			return s, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = capabilities.Errorf(capabilities.CodeNodeNotReady, "no node hosts the provider of this tool")
+	}
+	return Selection{}, first
 }
 
 // explicit targets the named node and no other (S0-15, S0-16).

@@ -1,0 +1,65 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// backend is one provider at work. Its methods are safe for concurrent use.
+type backend interface {
+	// manifest asks the provider what it offers now.
+	manifest(ctx context.Context) (*tools.ToolManifest, error)
+	// call carries out one call of a tool, by the provider's own name for it.
+	call(ctx context.Context, c call) (capabilities.Output, error)
+	// health says why calls would fail now, without asking the provider; nil: they would not,
+	// as far as is known.
+	health() *capabilities.Error
+	// close ends what the backend started. Idempotent and bounded.
+	close()
+}
+
+// call is one call as a backend sees it.
+type call struct {
+	id       capabilities.CallID
+	upstream string
+	args     json.RawMessage // canonical
+	progress func(capabilities.Progress)
+	inv      capabilities.Invocation
+}
+
+// Starter starts programs in runners; cmd wires the platform's. It is safe for concurrent use.
+type Starter interface {
+	// Start starts a program. The context bounds its life.
+	Start(ctx context.Context, p Program) (Process, error)
+	// Class returns the isolation class that programs with such a reach get here, and what
+	// that lacks; "" for nothing. The error says why none can be started, and the fix.
+	Class(p Program) (class capabilities.IsolationClass, degraded string, err error)
+}
+
+// Program is what is to be started.
+type Program struct {
+	Argv  []string // the program, looked up in PATH if it is no path, and its arguments
+	Env   []string // beside the few variables that every program gets
+	Read  []string // folders that it may read
+	Write []string // folders that it may write
+	Net   []string // hosts that it may reach
+}
+
+// Process is a running program.
+type Process interface {
+	Stdin() io.WriteCloser
+	Stdout() io.Reader
+	// Stderr returns the end of what it wrote there.
+	Stderr() string
+	// Scratch is a folder of its own that it may write, and that is gone after its end.
+	Scratch() string
+	// Wait returns its exit code after it and everything that it started has ended; -1 if it
+	// was killed. The error says that it never started, since a wall was missing.
+	Wait() (int, error)
+	// Kill ends it and everything that it started. Idempotent.
+	Kill()
+}

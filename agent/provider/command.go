@@ -1,0 +1,169 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// Bounds of what a program gives.
+const (
+	maxStdout = 1 << 20
+	maxFile   = 16 << 20
+)
+
+// command is a provider whose tools are programs, each started anew for a call.
+type command struct {
+	record    *tools.Provider
+	start     Starter
+	templates map[string]*template
+	offers    *tools.ToolManifest
+}
+
+func newCommand(p *tools.Provider, start Starter) (*command, error) {
+	list, err := readTemplates(p.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	c := &command{record: p, start: start, templates: map[string]*template{}, offers: &tools.ToolManifest{Provider: p.Name}}
+	for i := range list {
+		t := &list[i]
+		if c.templates[t.Name] != nil {
+			return nil, badManifest("two tools are called %s", t.Name)
+		}
+		remote, err := t.remote()
+		if err != nil {
+			return nil, badManifest("%s: %v", t.Name, err)
+		}
+		c.templates[t.Name] = t
+		c.offers.Tools = append(c.offers.Tools, remote)
+	}
+	return c, nil
+}
+
+func (c *command) manifest(context.Context) (*tools.ToolManifest, error) { return c.offers, nil }
+
+func (c *command) health() *capabilities.Error { return nil }
+
+func (c *command) close() {}
+
+func (c *command) call(ctx context.Context, one call) (capabilities.Output, error) {
+	t := c.templates[one.upstream]
+	if t == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeUnknownTool, "the manifest has no %q", one.upstream)
+	}
+	var args map[string]any
+	if err := json.Unmarshal(one.args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	scratch, err := os.MkdirTemp("", "handrail-command-")
+	if err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not make a folder for the program.")
+	}
+	defer os.RemoveAll(scratch)
+	words, stdin, outputs, err := t.fill(args, filling{read: c.record.Read, write: c.record.Write, scratch: scratch})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	p, err := c.start.Start(ctx, Program{Argv: words, Read: c.record.Read, Write: append([]string{scratch}, c.record.Write...), Net: c.record.Net})
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	defer p.Kill()
+	go func() {
+		_, _ = io.WriteString(p.Stdin(), stdin) // a program that does not read it needs none
+		_ = p.Stdin().Close()
+	}()
+	text, whole := readAll(p.Stdout(), maxStdout, one.progress)
+	if !whole {
+		p.Kill()
+	}
+	code, err := p.Wait()
+	switch {
+	case err != nil:
+		return capabilities.Output{}, err
+	case ctx.Err() != nil:
+		return capabilities.Output{}, context.Cause(ctx)
+	case !whole:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program wrote more than %d bytes", maxStdout)
+	case code != 0:
+		e := capabilities.Errorf(capabilities.CodeExecutionFailed, "%s ended with exit code %d", t.Argv[0], code)
+		return capabilities.Output{}, e.WithDetails(map[string]any{"exit_code": code, "stderr": capabilities.Clip(p.Stderr(), 4096)})
+	}
+	return t.result(text, outputs)
+}
+
+// result makes a call's result of what its program gave.
+func (t *template) result(text []byte, outputs map[string]string) (capabilities.Output, error) {
+	out := capabilities.Output{Effect: capabilities.EffectUnverifiable}
+	if t.ReadOnly != nil && *t.ReadOnly {
+		out.Effect = capabilities.EffectConfirmed
+	}
+	result := map[string]any{}
+	out.Result = result
+	switch t.Output {
+	case "", "text":
+		result[tools.FieldText] = strings.ToValidUTF8(string(text), "\uFFFD")
+		return out, nil
+	case "json":
+		data, err := canonical.Parse(text, canonical.Limits{MaxBytes: maxStdout, Foreign: true})
+		if err != nil {
+			return out, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program wrote no JSON that can be read: "+capabilities.AsError(err).PublicMessage())
+		}
+		result[tools.FieldData] = json.RawMessage(data)
+		return out, nil
+	}
+	f, err := os.Open(outputs[t.Output])
+	if err != nil {
+		return out, capabilities.Errorf(capabilities.CodeExecutionFailed, "the program made no file")
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return out, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The program's file cannot be read.")
+	case len(data) > maxFile:
+		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the program's file has more than %d bytes", maxFile)
+	case len(data) == 0:
+		return out, capabilities.Errorf(capabilities.CodeExecutionFailed, "the program's file is empty")
+	}
+	mime := t.MIME
+	if mime == "" {
+		mime = http.DetectContentType(data)
+	}
+	result["mime"] = mime
+	out.Blobs = []capabilities.Blob{{Field: tools.FieldBytes, MIME: mime, Bytes: data}}
+	return out, nil
+}
+
+// readAll reads at most most bytes; false: there was more. It tells how much came.
+func readAll(r io.Reader, most int, progress func(capabilities.Progress)) ([]byte, bool) {
+	var all []byte
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if len(all)+n > most {
+			return all, false
+		}
+		all = append(all, buf[:n]...)
+		if n > 0 && progress != nil {
+			progress(capabilities.Progress{Done: float64(len(all)), Message: lastLine(all)})
+		}
+		if err != nil {
+			return all, true
+		}
+	}
+}
+
+// lastLine is the last line of what was written, for the person who waits.
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimRight(string(text[max(0, len(text)-400):]), "\n"), "\n")
+	return capabilities.Clip(capabilities.Printable(lines[len(lines)-1]), 200)
+}

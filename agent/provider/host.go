@@ -1,0 +1,230 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// Options of New; required unless a default is named.
+type Options struct {
+	Dir     string           // where records are kept
+	Catalog *catalog.Catalog // what is compiled in: its names are taken
+	Start   Starter
+	// Allowed says that the device's owner lets the gateway's admin have programs run here.
+	// Default: they do not, and every request to host is refused.
+	Allowed bool
+	Changed func()       // told that tools or readiness changed; default: nobody
+	Log     *slog.Logger // default: discards
+}
+
+// Host hosts providers. It is a capabilities.Handler, whose capabilities besides those of
+// managing are its providers' tools. All methods are safe for concurrent use.
+type Host struct {
+	opts Options
+	keep keeper
+
+	mu        sync.Mutex
+	providers map[string]*hosted
+	version   uint64
+	tools     map[capabilities.ToolID]offered
+	sorted    []*catalog.Descriptor
+	closed    bool
+}
+
+// hosted is one provider on this node.
+type hosted struct {
+	record  tools.Provider
+	backend backend
+	seen    *tools.ToolManifest // what it said last
+	// approved is the hash of each tool, by the provider's own name, that a person approved.
+	approved map[string]string
+}
+
+// offered is one approved tool.
+type offered struct {
+	tools.Described
+	of      *hosted
+	changed bool // what the provider says of it now is not what was approved
+}
+
+// New reads the records in o.Dir. Nothing is started before the first call.
+func New(o Options) (*Host, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{opts: o, keep: keeper{root}, providers: map[string]*hosted{}, tools: map[capabilities.ToolID]offered{}}
+	kept, err := h.keep.all()
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	for _, k := range kept {
+		b, err := h.backend(&k.Record)
+		if err != nil { // a kind that this program does not know, say
+			o.Log.Error("provider.kept", "provider", k.Record.Name, "err", err)
+			continue
+		}
+		h.providers[k.Record.Name] = &hosted{record: k.Record, backend: b, seen: k.Manifest, approved: k.Approved}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settleLocked()
+	return h, nil
+}
+
+// backend makes what carries out the calls of one kind of provider.
+func (h *Host) backend(p *tools.Provider) (backend, error) {
+	switch p.Kind {
+	case tools.KindCommand:
+		return newCommand(p, h.opts.Start)
+	}
+	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
+}
+
+// settleLocked works out which tools there are now.
+func (h *Host) settleLocked() {
+	clear(h.tools)
+	h.sorted = nil
+	for _, p := range h.providers {
+		if p.seen == nil {
+			continue
+		}
+		list, _ := tools.Describe(&p.record, p.seen)
+		for _, d := range list {
+			hash, approved := p.approved[d.Upstream]
+			_, taken := h.opts.Catalog.Get(d.Tool)
+			if !approved || taken {
+				continue
+			}
+			h.tools[d.Tool] = offered{Described: d, of: p, changed: hash != d.Hash}
+			h.sorted = append(h.sorted, d.Descriptor)
+		}
+	}
+	slices.SortFunc(h.sorted, func(a, b *catalog.Descriptor) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
+	h.version++
+}
+
+// Tool finds an approved tool by its ID.
+func (h *Host) Tool(id capabilities.ToolID) (*catalog.Descriptor, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t, ok := h.tools[id]
+	return t.Descriptor, ok
+}
+
+// Tools returns all approved tools, sorted by ID, and a number that moves when they change.
+// The slice is shared.
+func (h *Host) Tools() ([]*catalog.Descriptor, uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sorted, h.version
+}
+
+// Readiness says of each tool whether its provider can be called.
+func (h *Host) Readiness(context.Context) []capabilities.Readiness {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []capabilities.Readiness
+	for _, c := range managing {
+		r := capabilities.Readiness{Capability: c, Isolation: capabilities.ClassSession}
+		if !h.opts.Allowed && c != capDrop {
+			r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
+		}
+		all = append(all, r)
+	}
+	for _, d := range h.sorted {
+		all = append(all, h.readyLocked(h.tools[d.Tool]))
+	}
+	return all
+}
+
+func (h *Host) readyLocked(t offered) capabilities.Readiness {
+	p := t.of
+	r := capabilities.Readiness{Capability: t.Capability, Backend: string(p.record.Kind)}
+	class, degraded, err := h.opts.Start.Class(programOf(&p.record))
+	r.Isolation, r.Degraded = class, degraded
+	switch {
+	case !h.opts.Allowed:
+		r.Reason, r.Fix = capabilities.ReasonOwnerDisabled, "The device's owner has to start it with --host-providers."
+	case t.changed:
+		r.Reason, r.Fix = capabilities.ReasonManifestChanged, "An admin has to look at the change: handrail tools diff "+string(t.Tool)
+	case err != nil:
+		e := capabilities.AsError(err)
+		r.Reason, r.Fix = capabilities.ReasonIsolationMissing, e.PublicHint()
+	default:
+		if e := p.backend.health(); e != nil {
+			r.Reason, r.Fix = capabilities.ReasonBackendFailing, capabilities.Clip(e.PublicMessage(), 300)
+		}
+	}
+	return r
+}
+
+// programOf is what a provider's programs may reach, for the question of their class.
+func programOf(p *tools.Provider) Program {
+	return Program{Read: p.Read, Write: p.Write, Net: p.Net}
+}
+
+// Handle carries out one call: of a provider's tool, or of managing.
+func (h *Host) Handle(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	if run := h.manages(inv.Capability); run != nil {
+		return run(ctx, inv)
+	}
+	h.mu.Lock()
+	t, ok := h.tools[inv.Capability.Tool()]
+	h.mu.Unlock()
+	switch {
+	case !ok:
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeCapabilityNotAdvertised, "this node does not host %s", inv.Capability.Tool())
+	case t.changed: // the look at what is ready and the call are not one moment
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the provider changed what it says of %s", t.Tool)
+	}
+	out, err := t.of.backend.call(ctx, call{id: inv.Call, upstream: t.Upstream, args: inv.Args, progress: inv.Progress, inv: inv})
+	out.Untrusted = true // whoever wrote the provider wrote what it says
+	if err != nil {
+		return out, err
+	}
+	for _, key := range t.of.record.Keys() {
+		inv.Observe(key, t.of.record.Name)
+	}
+	return out, nil
+}
+
+// CloseLane frees nothing: providers know no lanes.
+func (h *Host) CloseLane(capabilities.LaneID) {}
+
+// Close ends every provider. Idempotent.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	all := h.providers
+	h.providers, h.tools, h.sorted = map[string]*hosted{}, map[capabilities.ToolID]offered{}, nil
+	h.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, p := range all {
+		ending.Go(p.backend.close)
+	}
+	ending.Wait()
+	return h.keep.root.Close()
+}

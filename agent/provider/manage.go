@@ -1,0 +1,171 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// The capabilities by which the gateway manages what a node hosts. They are calls like any
+// other: policy decides about them, a person confirms them, both ledgers have them.
+const (
+	capHost  capabilities.CapabilityID = "tyrum.provider.host"
+	capOffer capabilities.CapabilityID = "tyrum.provider.offer"
+	capDrop  capabilities.CapabilityID = "tyrum.provider.drop"
+)
+
+var managing = []capabilities.CapabilityID{capHost, capOffer, capDrop}
+
+// Managing lists the capabilities by which a node is told what it hosts, for a device that is
+// about to join.
+func Managing() []capabilities.CapabilityID { return slices.Clone(managing) }
+
+// Capabilities lists those of managing; a provider's tools come and go.
+func (h *Host) Capabilities() []capabilities.CapabilityID { return managing }
+
+func (h *Host) manages(c capabilities.CapabilityID) func(context.Context, capabilities.Invocation) (capabilities.Output, error) {
+	switch c {
+	case capHost:
+		return h.host
+	case capOffer:
+		return h.offer
+	case capDrop:
+		return h.drop
+	}
+	return nil
+}
+
+// host takes a provider up, or asks one that is hosted what it offers now. A tool
+// stays approved where the provider still says the same of it.
+func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Provider string          `json:"provider"`
+		Record   json.RawMessage `json:"record"`
+		Manifest string          `json:"manifest"`
+	}
+	var p tools.Provider
+	if err := json.Unmarshal(inv.Args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	if err := json.Unmarshal(args.Record, &p); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "The record cannot be read.")
+	}
+	if args.Manifest != "" {
+		p.Manifest = json.RawMessage(args.Manifest)
+	}
+	if err := p.Validate(); err != nil {
+		return capabilities.Output{}, err
+	}
+	if p.Name != args.Provider {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeInvalidArguments, "the record is of another provider")
+	}
+	b, err := h.backend(&p)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	inv.Observe("execution.proc.spawn", p.Name)
+	m, err := b.manifest(ctx)
+	if err != nil {
+		b.close()
+		return capabilities.Output{}, err
+	}
+	_, refused := tools.Describe(&p, m)
+	one := &hosted{record: p, backend: b, seen: m, approved: map[string]string{}}
+	h.mu.Lock()
+	before := h.providers[p.Name]
+	if before != nil {
+		one.approved = maps.Clone(before.approved)
+	}
+	err = h.takeLocked(one)
+	h.mu.Unlock()
+	if err != nil {
+		b.close()
+		return capabilities.Output{}, err
+	}
+	if before != nil {
+		before.backend.close()
+	}
+	h.opts.Changed()
+	text, err := json.Marshal(m)
+	if err != nil {
+		return capabilities.Output{}, capabilities.AsError(err)
+	}
+	return capabilities.Output{Effect: capabilities.EffectConfirmed, Untrusted: true, Result: map[string]any{
+		"manifest": string(text), "manifest_hash": m.Hash(), "refused": append([]tools.Refused{}, refused...),
+	}}, nil
+}
+
+// takeLocked makes a provider durable and has its tools offered.
+func (h *Host) takeLocked(one *hosted) error {
+	if h.closed {
+		return &capabilities.Error{Code: capabilities.CodeCancelled}
+	}
+	if err := h.keep.put(kept{Record: one.record, Manifest: one.seen, Approved: one.approved}); err != nil {
+		return capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not write the provider's record down.")
+	}
+	h.providers[one.record.Name] = one
+	h.settleLocked()
+	return nil
+}
+
+// offer has the tools of a provider called that a person approved, by the hashes of what they
+// looked at. All others of the provider are called no more.
+func (h *Host) offer(_ context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Provider string            `json:"provider"`
+		Approved map[string]string `json:"approved"`
+	}
+	if err := json.Unmarshal(inv.Args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.providers[args.Provider]
+	if p == nil {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNotFound, "this node does not host the provider %q", args.Provider)
+	}
+	next := *p
+	next.approved = args.Approved
+	if err := h.takeLocked(&next); err != nil {
+		return capabilities.Output{}, err
+	}
+	h.opts.Changed()
+	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"tools": h.countLocked(args.Provider)}}, nil
+}
+
+func (h *Host) countLocked(provider string) (n int) {
+	for _, t := range h.tools {
+		if t.of.record.Name == provider {
+			n++
+		}
+	}
+	return n
+}
+
+// drop ends a provider. One that is not hosted is dropped already.
+func (h *Host) drop(_ context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	var args struct {
+		Provider string `json:"provider"`
+	}
+	if err := json.Unmarshal(inv.Args, &args); err != nil {
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeInvalidArguments, err, "")
+	}
+	h.mu.Lock()
+	p := h.providers[args.Provider]
+	if err := h.keep.drop(args.Provider); err != nil {
+		h.mu.Unlock()
+		return capabilities.Output{}, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The node could not forget the provider.")
+	}
+	delete(h.providers, args.Provider)
+	h.settleLocked()
+	h.mu.Unlock()
+	if p != nil {
+		p.backend.close()
+	}
+	h.opts.Changed()
+	return capabilities.Output{Effect: capabilities.EffectConfirmed, Result: map[string]any{"dropped": p != nil}}, nil
+}
