@@ -36,6 +36,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/nodes"
 	"github.com/handrail-dev/handrail/gateway/outcome"
 	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/provider"
 	"github.com/handrail-dev/handrail/gateway/push"
 	"github.com/handrail-dev/handrail/gateway/registry"
 	"github.com/handrail-dev/handrail/gateway/rules"
@@ -116,6 +117,7 @@ type Gateway struct {
 	Secrets    *secret.Vault
 	Rulebook   *rules.Book
 	Tasks      *task.Tasks
+	Providers  *provider.Book
 	Dispatcher *dispatch.Dispatcher
 	Live       *live.Sessions
 	Push       *push.Book
@@ -190,7 +192,7 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 	}
 	var migrations []store.Migration
 	for _, room := range [][]store.Migration{
-		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(),
+		ledger.Migrations, outcome.Migrations, dispatch.Migrations, task.Migrations, principal.Migrations(), lane.Migrations(), nodes.Migrations(), consent.Migrations(), stop.Migrations(), rules.Migrations(), secret.Migrations(), push.Migrations(), provider.Migrations(),
 	} {
 		migrations = append(migrations, room...)
 	}
@@ -204,7 +206,11 @@ func (g *Gateway) openStore(ctx context.Context) (key ed25519.PrivateKey, seal [
 
 // keep opens what lasts besides: policy, outcomes, artifacts, the stop switch, nodes.
 func (g *Gateway) keep(ctx context.Context, key ed25519.PrivateKey, seal []byte) (err error) {
-	if err := g.openRules(ctx); err != nil {
+	g.Providers, err = provider.Open(ctx, provider.Options{Store: g.Store, Registry: g.Registry, Record: g.recordBy, Allow: g.allowProvider, Log: g.log})
+	if err != nil {
+		return err
+	}
+	if err := g.openRules(ctx); err != nil { // they may name tools of providers
 		return err
 	}
 	if g.Outcomes, err = outcome.Open(outcome.Options{Store: g.Store, Key: seal, Log: g.log}); err != nil {
@@ -279,6 +285,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Stop: g.Switch.Now, AwaitNodes: true,
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
+	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g})
 	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reading]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
 		return err

@@ -41,6 +41,9 @@ const (
 	// ViaOwner is the owner of a device, present in the console, who asked it for something
 	// themselves. It counts for that one call.
 	ViaOwner Via = "owner"
+	// ViaAsked is an admin who asked a surface for exactly this call, as to have a node host
+	// a provider (Consent.Confirmed).
+	ViaAsked Via = "asked"
 )
 
 // Answer settles what waits. The first answer counts: any later one is recorded and returns

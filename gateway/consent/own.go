@@ -48,6 +48,18 @@ func (c *Consent) ownerOf(id string) capabilities.PrincipalID {
 	return c.opts.Owner(node)
 }
 
+// Confirmed keeps a person's word that they want exactly one call, which a surface is about to
+// make for them: a grant for one use and these canonical arguments. The surface checks that they
+// may have such a call made; nobody is asked what they just asked for.
+func (c *Consent) Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID, args []byte) error {
+	now := c.opts.Now()
+	digest := c.digest(args)
+	return c.keep(ctx, &Grant{
+		ID: newID("g-"), Nonce: newID(""), Kind: KindCall, Principal: by, Tools: []string{string(tool)}, Node: node, Lane: lane, Snapshot: c.opts.Snapshot(),
+		MaxUses: 1, Approver: by, Via: string(ViaAsked), Created: now, Expires: now.Add(onceLife), args: digest, ArgsDigest: hex.EncodeToString(digest),
+	}, nil)
+}
+
 // ownWord makes the grant of what the owner of a device asks of it while they act in the
 // console: for this one call. Others are asked as ever.
 func (c *Consent) ownWord(ctx context.Context, a *Ask, args []byte) error {

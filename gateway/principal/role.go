@@ -81,6 +81,8 @@ const (
 	ActActivatePolicy   Action = "policy.activate"  // put another policy in force
 	ActSecrets          Action = "secrets"          // set, list, allow and remove; never read a value
 	ActInvite           Action = "invites"          // pastes and enrolment keys
+	ActReadProviders    Action = "providers.read"   // providers, their tools and manifests
+	ActProviders        Action = "providers"        // add, approve and remove providers
 	ActTokens           Action = "tokens"           // create, list, revoke
 	ActSession          Action = "session"          // sign in to the console, for oneself
 	ActSurface          Action = "surface"          // say what a page offers oneself
@@ -121,6 +123,8 @@ var least = map[Action]Role{
 	ActActivatePolicy:   RoleAdmin,
 	ActSecrets:          RoleAdmin,
 	ActInvite:           RoleAdmin,
+	ActReadProviders:    RoleOperator,
+	ActProviders:        RoleAdmin,
 	ActTokens:           RoleAdmin,
 	ActSession:          RoleOperator,
 	ActSurface:          RoleOperator,

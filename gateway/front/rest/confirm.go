@@ -18,7 +18,7 @@ import (
 
 // confirmable is what a passkey confirms beside answers to questions.
 var confirmable = map[string]bool{
-	"POST /v1/tokens": true, "POST /v1/grants": true, "POST /v1/policy/activate": true, "POST /v1/resume": true,
+	"POST /v1/tokens": true, "POST /v1/grants": true, "POST /v1/policy/activate": true, "POST /v1/providers": true, "POST /v1/resume": true,
 }
 
 // elsewhere refuses what may come from a device that an agent has in its hands. The

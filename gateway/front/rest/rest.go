@@ -118,6 +118,7 @@ type Options struct {
 	NodeLogs   NodeLogs         // default: none is read
 	Artifacts  *front.Artifacts // default: there are none
 	Secrets    Secrets
+	Providers  Providers // default: there are none
 	Passkeys   Passkeys
 	Live       Live // default: nobody can watch
 	Push       Push // default: no browser is told

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// Provider is a provider with its tools.
+type Provider struct {
+	Name    string              `json:"name"`
+	Kind    string              `json:"kind"` // command, openapi, mcp, macro or satellite
+	Host    capabilities.NodeID `json:"host"`
+	Command []string            `json:"command,omitempty"`
+	URL     string              `json:"url,omitempty"`
+	Only    []string            `json:"only,omitempty"`
+	Read    []string            `json:"read,omitempty"`
+	Write   []string            `json:"write,omitempty"`
+	Net     []string            `json:"net,omitempty"`
+	Env     []string            `json:"env,omitempty"` // NAME=SECRET
+	// ManifestHash addresses what it said of its tools last; an approval names it.
+	ManifestHash string                   `json:"manifest_hash"`
+	Tools        []ProviderTool           `json:"tools"`
+	Refused      []RefusedTool            `json:"refused,omitempty"`
+	By           capabilities.PrincipalID `json:"created_by"`
+	Created      time.Time                `json:"created_at"`
+	Checked      time.Time                `json:"checked_at"`
+	// Ready says whether its host can carry its calls out now; Reason and Fix say why not.
+	Ready  bool                `json:"ready"`
+	Reason capabilities.Reason `json:"reason,omitempty"`
+	Fix    string              `json:"fix,omitempty"`
+}
+
+// ProviderTool is one tool of a provider.
+type ProviderTool struct {
+	Tool        capabilities.ToolID `json:"tool_id"`
+	Upstream    string              `json:"upstream"` // what the provider calls it
+	Title       string              `json:"title"`
+	Description string              `json:"description"`
+	State       string              `json:"state"` // draft, review, canary, active, restricted, deprecated or retired
+	Callable    bool                `json:"callable"`
+	// Effect is what was approved: allow, ask or deny; Proposal what an approval proposes.
+	Effect   string                     `json:"effect,omitempty"`
+	Proposal string                     `json:"proposal"`
+	Canary   []capabilities.PrincipalID `json:"canary,omitempty"`
+	Hash     string                     `json:"hash"`
+	Approved string                     `json:"approved_hash,omitempty"`
+	Flags    []string                   `json:"flags,omitempty"` // what a person should look at
+	Keys     []string                   `json:"capability_keys"`
+	Input    json.RawMessage            `json:"input,omitempty"`
+}
+
+// RefusedTool is a tool that cannot be taken, and why.
+type RefusedTool struct {
+	Upstream string `json:"upstream"`
+	Reason   string `json:"reason"`
+}
+
+// AddProvider is a provider that somebody adds.
+type AddProvider struct {
+	Name     string              `json:"name"`
+	Kind     string              `json:"kind"`
+	Host     capabilities.NodeID `json:"host"`
+	Command  []string            `json:"command,omitempty"`
+	URL      string              `json:"url,omitempty"`
+	Only     []string            `json:"only,omitempty"`
+	Read     []string            `json:"read,omitempty"`
+	Write    []string            `json:"write,omitempty"`
+	Net      []string            `json:"net,omitempty"`
+	Env      []string            `json:"env,omitempty"`      // NAME=SECRET
+	Manifest string              `json:"manifest,omitempty"` // JSON, as text
+}
+
+// ApproveProvider is what somebody approves of a provider.
+type ApproveProvider struct {
+	ManifestHash string `json:"manifest_hash"` // what they looked at
+	// Tools decide about single tools; all others that wait are taken as proposed.
+	Tools map[capabilities.ToolID]ToolChoice `json:"tools,omitempty"`
+}
+
+// ToolChoice decides about one tool.
+type ToolChoice struct {
+	State  string                     `json:"state,omitempty"`  // default: active
+	Effect string                     `json:"effect,omitempty"` // default: as proposed
+	Canary []capabilities.PrincipalID `json:"canary,omitempty"`
+}

@@ -1,0 +1,155 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/front"
+	"github.com/handrail-dev/handrail/gateway/principal"
+	"github.com/handrail-dev/handrail/gateway/provider"
+	"github.com/handrail-dev/handrail/gateway/route"
+)
+
+// Providers are what backs tools that are not compiled in; gateway/provider implements it.
+type Providers interface {
+	List() []provider.Provider
+	Get(name string) (provider.Provider, error)
+	Tool(capabilities.ToolID) (provider.Provider, provider.Tool, error)
+	Manifest(ctx context.Context, hash string) (tools.ToolManifest, error)
+	Add(ctx context.Context, who dispatch.Caller, p tools.Provider, host capabilities.NodeID) (provider.Provider, error)
+	Check(ctx context.Context, who dispatch.Caller, name string) (provider.Provider, error)
+	Approve(ctx context.Context, who dispatch.Caller, name, hash string, choices map[capabilities.ToolID]provider.Choice) (provider.Provider, error)
+	Remove(ctx context.Context, who dispatch.Caller, name string) error
+}
+
+func (s *Server) providerTable() []*endpoint {
+	if s.opts.Providers == nil {
+		return nil
+	}
+	return []*endpoint{
+		serveJSON(endpoint{method: get, path: "/v1/providers", action: principal.ActReadProviders, summary: "Providers with their tools, and what waits to be looked at"}, s.providers),
+		serveJSON(endpoint{method: post, path: "/v1/providers", action: principal.ActProviders, summary: "Have a node host a provider; nothing of it can be called before it is approved"}, s.addProvider),
+		serveJSON(endpoint{method: get, path: "/v1/providers/{provider}", action: principal.ActReadProviders, summary: "One provider, its tools with their schemas"}, s.provider),
+		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/check", action: principal.ActProviders, summary: "Ask its host what it offers now; what changed waits to be looked at"}, s.checkProvider),
+		serveJSON(endpoint{method: post, path: "/v1/providers/{provider}/approve", action: principal.ActProviders, summary: "Let its tools be called: names the manifest that was looked at"}, s.approveProvider),
+		serveJSON(endpoint{method: remove, path: "/v1/providers/{provider}", action: principal.ActProviders, summary: "End a provider; its tools are gone at once"}, s.removeProvider),
+	}
+}
+
+type providerList struct {
+	Providers []api.Provider `json:"providers"`
+}
+
+func (s *Server) providers(*visit, none) (providerList, error) {
+	list := providerList{Providers: []api.Provider{}}
+	roster := s.opts.Roster.Snapshot()
+	for _, p := range s.opts.Providers.List() {
+		list.Providers = append(list.Providers, viewProvider(&p, roster, false))
+	}
+	return list, nil
+}
+
+func (s *Server) provider(c *visit, _ none) (api.Provider, error) {
+	p, err := s.opts.Providers.Get(c.r.PathValue("provider"))
+	return s.shownProvider(p, err)
+}
+
+func (s *Server) shownProvider(p provider.Provider, err error) (api.Provider, error) {
+	if err != nil {
+		return api.Provider{}, err
+	}
+	return viewProvider(&p, s.opts.Roster.Snapshot(), true), nil
+}
+
+func (s *Server) addProvider(c *visit, in api.AddProvider) (api.Provider, error) {
+	p := tools.Provider{
+		Name: in.Name, Kind: tools.Kind(in.Kind), Command: in.Command, URL: in.URL, Only: in.Only, Read: in.Read, Write: in.Write, Net: in.Net,
+	}
+	if in.Manifest != "" {
+		if !json.Valid([]byte(in.Manifest)) {
+			return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "manifest: is no JSON")
+		}
+		p.Manifest = json.RawMessage(in.Manifest)
+	}
+	for _, pair := range in.Env {
+		name, ref, ok := strings.Cut(pair, "=")
+		if !ok {
+			return api.Provider{}, capabilities.Errorf(capabilities.CodeInvalidRequest, "env: NAME=SECRET, where SECRET is a stored secret")
+		}
+		p.Env = append(p.Env, tools.Credential{Name: name, Secret: ref})
+	}
+	added, err := s.opts.Providers.Add(c.r.Context(), front.Caller(c.who, c.who.Lane), p, in.Host)
+	return s.shownProvider(added, err)
+}
+
+func (s *Server) checkProvider(c *visit, _ none) (api.Provider, error) {
+	p, err := s.opts.Providers.Check(c.r.Context(), front.Caller(c.who, c.who.Lane), c.r.PathValue("provider"))
+	return s.shownProvider(p, err)
+}
+
+func (s *Server) approveProvider(c *visit, in api.ApproveProvider) (api.Provider, error) {
+	choices := make(map[capabilities.ToolID]provider.Choice, len(in.Tools))
+	for id, choice := range in.Tools {
+		choices[id] = provider.Choice{State: provider.State(choice.State), Effect: choice.Effect, Canary: choice.Canary}
+	}
+	p, err := s.opts.Providers.Approve(c.r.Context(), front.Caller(c.who, c.who.Lane), c.r.PathValue("provider"), in.ManifestHash, choices)
+	return s.shownProvider(p, err)
+}
+
+type providerDone struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+func (s *Server) removeProvider(c *visit, _ none) (providerDone, error) {
+	name := c.r.PathValue("provider")
+	return providerDone{name, "removed"}, s.opts.Providers.Remove(c.r.Context(), front.Caller(c.who, c.who.Lane), name)
+}
+
+// viewProvider is a provider as the API says it; whole: with the schemas of its tools.
+func viewProvider(p *provider.Provider, roster []route.Node, whole bool) api.Provider {
+	out := api.Provider{
+		Name: p.Name, Kind: string(p.Kind), Host: p.Host, Command: p.Command, URL: p.URL, Only: p.Only, Read: p.Read, Write: p.Write, Net: p.Net,
+		ManifestHash: p.Hash, Tools: []api.ProviderTool{}, By: p.By, Created: p.Created, Checked: p.Checked, Ready: true,
+	}
+	for _, c := range p.Env {
+		out.Env = append(out.Env, c.Name+"="+c.Secret)
+	}
+	for _, r := range p.Refused {
+		out.Refused = append(out.Refused, api.RefusedTool(r))
+	}
+	for i := range p.Tools {
+		t := &p.Tools[i]
+		one := api.ProviderTool{
+			Tool: t.Described.Tool, Upstream: t.Upstream, Title: t.Title, Description: t.Description, State: string(t.State), Callable: t.Callable(),
+			Effect: t.Effect, Proposal: t.Proposal(), Canary: t.Canary, Hash: t.Hash, Approved: t.Approved, Keys: t.Descriptor.Manifest.Keys(),
+		}
+		for _, f := range t.Flags {
+			one.Flags = append(one.Flags, string(f))
+		}
+		if whole {
+			one.Input = t.Input
+		}
+		out.Tools = append(out.Tools, one)
+		if t.Callable() && out.Ready {
+			out.Ready, out.Reason, out.Fix = hostReady(p.Host, t, roster)
+		}
+	}
+	return out
+}
+
+// hostReady reports whether the host can carry a tool out now, and why not.
+func hostReady(host capabilities.NodeID, t *provider.Tool, roster []route.Node) (bool, capabilities.Reason, string) {
+	for i := range roster {
+		if roster[i].ID == host {
+			v := route.Check(&roster[i], t.Capability, nil)
+			return v.Eligible(), v.Reason, v.Fix
+		}
+	}
+	return false, capabilities.ReasonNodeNotPaired, ""
+}

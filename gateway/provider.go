@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/policy"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/nodes"
+	"github.com/handrail-dev/handrail/gateway/rules"
+	"github.com/handrail-dev/handrail/pairing"
+)
+
+// allowProvider puts the capabilities of a provider on its host's allowlist.
+func (g *Gateway) allowProvider(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string) error {
+	v, err := g.Nodes.View(node)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(v.Allow, "*") || slices.Contains(v.Allow, pattern) {
+		return nil
+	}
+	list := append(slices.Clone(v.Allow), pattern)
+	_, err = g.Nodes.Change(ctx, node, nodes.Edit{By: by, Allow: &list})
+	return err
+}
+
+// approvals puts the policy of an approved provider in force, as the activation that it is.
+type approvals struct{ g *Gateway }
+
+// Put has a file of the policy in force say text; no text takes it away.
+func (a approvals) Put(ctx context.Context, who dispatch.Caller, name, text, reason string) error {
+	book := a.g.Rulebook
+	now := book.Engine()
+	at := slices.IndexFunc(now.Sources(), func(s policy.Source) bool { return s.Name == name })
+	e := rules.Edit{By: who.Principal, Base: rules.Active}
+	switch {
+	case text == "" && at < 0, at >= 0 && string(now.Sources()[at].Data) == text:
+		return nil
+	case text == "":
+		e.Remove = []string{name}
+	default:
+		e.Files = []policy.Source{{Name: name, Data: []byte(text)}}
+	}
+	next, err := book.Stage(ctx, e)
+	if err != nil {
+		return err
+	}
+	_, err = book.Activate(ctx, rules.Request{
+		By: who.Principal, Role: who.Role, Lane: who.Lane, From: now.SnapshotID(), To: next.SnapshotID(), Reason: reason,
+	})
+	if err != nil {
+		return err
+	}
+	return a.file(name, text)
+}
+
+// file has the policy folder hold the same, so that a set made of the folder has it, too.
+func (a approvals) file(name, text string) error {
+	path := filepath.Join(a.g.path("policy"), name)
+	if text != "" {
+		return pairing.SaveFile(path, []byte(text))
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

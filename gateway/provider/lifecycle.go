@@ -1,0 +1,50 @@
+package provider
+
+import (
+	"slices"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// State is where a tool of a provider is in its life. The zero value is invalid.
+type State string
+
+// The states, in their order.
+const (
+	Draft      State = "draft"      // its provider was added, and nobody looked yet
+	Review     State = "review"     // it changed since somebody looked, or never was approved
+	Canary     State = "canary"     // called by the named principals only
+	Active     State = "active"     // called by whom policy lets
+	Restricted State = "restricted" // a person is asked about every call
+	Deprecated State = "deprecated" // as active; lists say that it goes
+	Retired    State = "retired"    // gone for good
+)
+
+// States returns every state, in order.
+func States() []State {
+	return []State{Draft, Review, Canary, Active, Restricted, Deprecated, Retired}
+}
+
+// next is which states may follow which.
+var next = map[State][]State{
+	Draft:      {Review, Canary, Active, Restricted, Retired},
+	Review:     {Canary, Active, Restricted, Retired},
+	Canary:     {Review, Active, Restricted, Deprecated, Retired},
+	Active:     {Review, Canary, Restricted, Deprecated, Retired},
+	Restricted: {Review, Canary, Active, Deprecated, Retired},
+	Deprecated: {Review, Active, Restricted, Retired},
+	Retired:    nil,
+}
+
+// Callable reports whether a tool in this state is registered.
+func (s State) Callable() bool {
+	return s == Canary || s == Active || s == Restricted || s == Deprecated
+}
+
+// become refuses a step that the life of a tool does not have: CodeConflict.
+func (s State) become(to State) error {
+	if s == to || slices.Contains(next[s], to) {
+		return nil
+	}
+	return capabilities.Errorf(capabilities.CodeConflict, "a tool that is %s does not become %s", s, to)
+}

@@ -1,0 +1,277 @@
+package provider
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/catalog"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+	"github.com/handrail-dev/handrail/gateway/dispatch"
+	"github.com/handrail-dev/handrail/gateway/registry"
+	"github.com/handrail-dev/handrail/gateway/store"
+)
+
+// Migrations are the tables of this room: providers, their tools, and every manifest by its
+// hash.
+func Migrations() []store.Migration {
+	return []store.Migration{{Room: "provider", Version: 1, SQL: `
+		CREATE TABLE provider (
+			name       TEXT PRIMARY KEY,
+			host       TEXT NOT NULL,
+			record     TEXT NOT NULL,
+			manifest   TEXT NOT NULL,
+			created_by TEXT NOT NULL,
+			created_at BIGINT NOT NULL,
+			checked_at BIGINT NOT NULL
+		);
+		CREATE TABLE provider_tool (
+			provider  TEXT NOT NULL,
+			upstream  TEXT NOT NULL,
+			state     TEXT NOT NULL,
+			approved  TEXT NOT NULL,
+			effect    TEXT NOT NULL,
+			canary    TEXT NOT NULL,
+			PRIMARY KEY (provider, upstream)
+		);
+		CREATE TABLE manifest (
+			hash TEXT PRIMARY KEY,
+			body TEXT NOT NULL,
+			at   BIGINT NOT NULL
+		);`}}
+}
+
+// Caller is the pipeline; gateway/dispatch implements it.
+type Caller interface {
+	Call(ctx context.Context, r dispatch.Request) capabilities.Result
+}
+
+// Consent takes the word of a person that they want exactly this call; gateway/consent
+// implements it.
+type Consent interface {
+	Confirmed(ctx context.Context, by capabilities.PrincipalID, tool capabilities.ToolID, node capabilities.NodeID, lane capabilities.LaneID, args []byte) error
+}
+
+// Rules put the policy of an approval in force; the gateway implements it over gateway/rules.
+type Rules interface {
+	// Put has a file of policy say text; no text takes the file away.
+	Put(ctx context.Context, who dispatch.Caller, name, text, reason string) error
+}
+
+// Options of Open; required unless a default is named.
+type Options struct {
+	Store    *store.Store
+	Registry *registry.Registry
+	// Record writes a packet in the same transaction as a change; default: none.
+	Record func(tx *store.Tx, kind string, by capabilities.PrincipalID, body any) error
+	// Allow lets a node carry out the capabilities of a provider, as the admin's allowlist;
+	// default: nobody does.
+	Allow func(ctx context.Context, by capabilities.PrincipalID, node capabilities.NodeID, pattern string) error
+	Now   func() time.Time
+	Log   *slog.Logger // default: discards
+}
+
+// Book is the providers of a gateway. All methods are safe for concurrent use.
+type Book struct {
+	opts    Options
+	calls   Caller
+	consent Consent
+	rules   Rules
+
+	changing sync.Mutex // one change of a provider at a time; taken before mu
+	mu       sync.Mutex
+	all      map[string]*Provider
+}
+
+// Provider is one provider with its tools. A copy that was handed out never changes.
+type Provider struct {
+	tools.Provider
+	Host     capabilities.NodeID
+	Manifest tools.ToolManifest // what it said last
+	Hash     string             // of Manifest
+	Tools    []Tool             // by ID
+	Refused  []tools.Refused    // what cannot be taken, and why
+	By       capabilities.PrincipalID
+	Created  time.Time
+	Checked  time.Time // when it was asked last what it offers
+}
+
+// Tool is one tool of a provider.
+type Tool struct {
+	tools.Described
+	State State
+	// Approved is the hash that a person approved; "" for none. The tool is callable while
+	// that is Described.Hash and State.Callable.
+	Approved string
+	Effect   string // what the approval lets agents do: allow, ask or deny
+	Canary   []capabilities.PrincipalID
+}
+
+// Changed reports whether what the provider says of it is not what was approved.
+func (t *Tool) Changed() bool { return t.Approved != "" && t.Approved != t.Hash }
+
+// Callable reports whether it is registered.
+func (t *Tool) Callable() bool { return t.State.Callable() && t.Approved == t.Hash }
+
+// Open reads the records and registers what was approved.
+func Open(ctx context.Context, o Options) (*Book, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Record == nil {
+		o.Record = func(*store.Tx, string, capabilities.PrincipalID, any) error { return nil }
+	}
+	if o.Allow == nil {
+		o.Allow = func(context.Context, capabilities.PrincipalID, capabilities.NodeID, string) error { return nil }
+	}
+	b := &Book{opts: o, all: map[string]*Provider{}}
+	if err := b.load(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range b.List() {
+		if err := b.register(&p); err != nil {
+			o.Log.Error("provider.register", "provider", p.Name, "err", err)
+		}
+	}
+	return b, nil
+}
+
+// Serve sets what changes need; before the first of them.
+func (b *Book) Serve(calls Caller, consent Consent, rules Rules) {
+	b.calls, b.consent, b.rules = calls, consent, rules
+}
+
+func (b *Book) load(ctx context.Context) error {
+	type life struct {
+		state            State
+		approved, effect string
+		canary           []capabilities.PrincipalID
+	}
+	lives := map[string]life{}
+	rows, err := b.opts.Store.Read().QueryContext(ctx, `SELECT provider, upstream, state, approved, effect, canary FROM provider_tool`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var provider, upstream, canary string
+		var l life
+		if err := rows.Scan(&provider, &upstream, &l.state, &l.approved, &l.effect, &canary); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(canary), &l.canary); err != nil {
+			return err
+		}
+		lives[provider+"\x00"+upstream] = l
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	found, err := b.opts.Store.Read().QueryContext(ctx, `SELECT p.host, p.record, m.body, p.created_by, p.created_at, p.checked_at FROM provider p JOIN manifest m ON m.hash = p.manifest`)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var p Provider
+		var record, manifest string
+		var created, checked int64
+		if err := found.Scan(&p.Host, &record, &manifest, &p.By, &created, &checked); err != nil {
+			return err
+		}
+		if err := errors.Join(json.Unmarshal([]byte(record), &p.Provider), json.Unmarshal([]byte(manifest), &p.Manifest)); err != nil {
+			return err
+		}
+		p.Created, p.Checked = time.UnixMilli(created).UTC(), time.UnixMilli(checked).UTC()
+		p.describe(func(upstream string) (t Tool) {
+			l, ok := lives[p.Name+"\x00"+upstream]
+			if t.State = l.state; !ok {
+				t.State = Draft
+			}
+			t.Approved, t.Effect, t.Canary = l.approved, l.effect, l.canary
+			return t
+		})
+		b.all[p.Name] = &p
+	}
+	return found.Err()
+}
+
+// describe works out the tools of the manifest; life says what is known of each.
+func (p *Provider) describe(life func(upstream string) Tool) {
+	p.Hash = p.Manifest.Hash()
+	list, refused := tools.Describe(&p.Provider, &p.Manifest)
+	p.Tools, p.Refused = make([]Tool, 0, len(list)), refused
+	for _, d := range list {
+		t := life(d.Upstream)
+		t.Described = d
+		p.Tools = append(p.Tools, t)
+	}
+}
+
+// register has the registry hold what is callable of a provider.
+func (b *Book) register(p *Provider) error {
+	var list []*catalog.Descriptor
+	for i := range p.Tools {
+		if p.Tools[i].Callable() {
+			list = append(list, p.Tools[i].Descriptor)
+		}
+	}
+	return b.opts.Registry.Hosted(p.Name, []capabilities.NodeID{p.Host}, list...)
+}
+
+// List returns all providers, by name.
+func (b *Book) List() []Provider {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]Provider, 0, len(b.all))
+	for _, p := range b.all {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Provider) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Get finds a provider by its name: CodeNotFound.
+func (b *Book) Get(name string) (Provider, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.all[name]; p != nil {
+		return *p, nil
+	}
+	return Provider{}, capabilities.Errorf(capabilities.CodeNotFound, "there is no provider %.32q", name).WithHint("handrail provider list shows those there are.")
+}
+
+// Tool finds a tool of a provider by its ID: CodeUnknownTool.
+func (b *Book) Tool(id capabilities.ToolID) (Provider, Tool, error) {
+	for _, p := range b.List() {
+		for _, t := range p.Tools {
+			if t.Described.Tool == id {
+				return p, t, nil
+			}
+		}
+	}
+	return Provider{}, Tool{}, capabilities.Errorf(capabilities.CodeUnknownTool, "no provider has a tool %.128q", id)
+}
+
+// Manifest returns a manifest that was seen, by its hash: CodeNotFound.
+func (b *Book) Manifest(ctx context.Context, hash string) (m tools.ToolManifest, err error) {
+	var body string
+	err = b.opts.Store.Read().QueryRowContext(ctx, `SELECT body FROM manifest WHERE hash = $1`, hash).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return m, capabilities.Errorf(capabilities.CodeNotFound, "there is no manifest %.80q", hash)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &m)
+	}
+	return m, err
+}

@@ -1,0 +1,71 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/handrail-dev/handrail/capabilities"
+)
+
+// The effects of an approval: agents may call a tool, a person is asked, or neither.
+const (
+	EffectAllow = "allow"
+	EffectAsk   = "ask"
+	EffectDeny  = "deny"
+)
+
+// Proposal is what an approval of a tool would let agents do, from its annotations: a tool that
+// says it only reads is allowed, all others are asked about. Its reach has the last word: reading
+// is believed only where it may write nothing.
+func (t *Tool) Proposal() string {
+	a := t.Annotations
+	if a.ReadOnly && !a.Destructive && !slices.Contains(t.Descriptor.Manifest.Data, "write.workspace") && len(t.Flags) == 0 {
+		return EffectAllow
+	}
+	return EffectAsk
+}
+
+// RuleFile is the name of the policy file that an approval of a provider writes.
+func RuleFile(provider string) string { return "provider-" + provider + ".cedar" }
+
+// Rules is the policy that lets agents call a provider's tools as they were approved; "" for
+// none. Lifecycle and effects compile to it: there is one evaluator.
+func (p *Provider) Rules() string {
+	var b strings.Builder
+	for i := range p.Tools {
+		t := &p.Tools[i]
+		if t.Callable() && t.Effect != EffectDeny {
+			t.rule(&b)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "// The tools of the provider " + p.Name + ", as they were approved. An approval writes this file anew;\n// rules of your own go into another one.\n" + b.String()
+}
+
+func (t *Tool) rule(b *strings.Builder) {
+	id := t.Described.Tool
+	fmt.Fprintf(b, "\n@id(%s)\npermit (principal, action == Action::%s, resource)", strconv.Quote(ruleID(id)), strconv.Quote(string(id)))
+	var when []string
+	if t.Effect == EffectAsk || t.State == Restricted {
+		when = append(when, "context.consent")
+	}
+	if t.State == Canary {
+		who := make([]string, 0, 2*len(t.Canary))
+		for _, name := range t.Canary {
+			who = append(who, "principal == Agent::"+strconv.Quote(string(name)), "principal == User::"+strconv.Quote(string(name)))
+		}
+		when = append(when, "("+strings.Join(append(who, "false"), " || ")+")")
+	}
+	if len(when) > 0 {
+		b.WriteString("\nwhen { " + strings.Join(when, " && ") + " }")
+	}
+	b.WriteString(";\n")
+}
+
+func ruleID(id capabilities.ToolID) string {
+	return "provider-" + strings.ReplaceAll(strings.TrimPrefix(string(id), "tool."), ".", "-")
+}
