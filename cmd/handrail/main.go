@@ -26,12 +26,14 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/browser/script"
 	"github.com/handrail-dev/handrail/platform/confine"
 	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/platform/sandbox"
 )
 
 func main() {
 	// quic-go tells its wish for larger UDP buffers to the standard logger, past ours.
 	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	procguard.Main() // this process may be the guard of a child: then it does not return
+	sandbox.Main()   // or what runs a provider's program
 	script.Main(confine.Self)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -116,7 +118,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupRun, newUpCmd(), newGatewayCmd(), newNodeCmd())
 	add(groupUse, newCallCmd(), newToolsCmd(), newMCPCmd(), newConnectCmd(), newSuiteCmd(), newCICmd())
-	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newCallsCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
+	add(groupManage, newPairCmd(), newNodesCmd(), newLaneCmd(), newTokenCmd(), newUserCmd(), newLoginCmd(), newSecretCmd(), newProviderCmd(), newApprovalsCmd(), newApproveCmd(), newDenyCmd(), newTUICmd(), newTasksCmd(), newCallsCmd(), newArtifactsCmd(), newGrantCmd(), newStopCmd(), newResumeCmd(), newPolicyCmd(), newLedgerCmd(), newStatusCmd(), newDoctorCmd())
 	root.AddCommand(newVersionCmd(), newCISiteCmd())
 	root.InitDefaultCompletionCmd("completion") // with a command's name it is made although none is called yet
 	wrapArgs(root)

@@ -64,6 +64,7 @@ func newUpCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	o := upOptions{flags: addNodeFlags(cmd), door: addDoorFlags(cmd)}
+	o.flags.hostsProviders(cmd)
 	cmd.Flags().Lookup("browser-allow-origin").Usage = "origin that agents may open and pages may reach although it is not public, such as http://127.0.0.1:3000; repeatable"
 	cmd.Flags().StringVar(&o.http, "http", defaultHTTP, "address of MCP and the API")
 	cmd.Flags().StringVar(&o.quic, "quic", "127.0.0.1:7443", "UDP address that nodes connect to")

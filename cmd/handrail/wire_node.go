@@ -14,6 +14,7 @@ import (
 
 	"github.com/handrail-dev/handrail/agent"
 	"github.com/handrail-dev/handrail/agent/link"
+	"github.com/handrail-dev/handrail/agent/provider"
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/browser"
 	"github.com/handrail-dev/handrail/pairing"
@@ -110,10 +111,21 @@ type nodeFlags struct {
 	browserFlags
 	desktopFlags
 	sensorFlags
+	hostProviders *bool
 }
 
 func addNodeFlags(cmd *cobra.Command) nodeFlags {
-	return nodeFlags{addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd)}
+	return nodeFlags{
+		addBrowserFlags(cmd), addDesktopFlags(cmd), addSensorFlags(cmd),
+		cmd.Flags().Bool("host-providers", false, "let the gateway's admins have providers (commands, MCP servers, HTTP APIs) run on this device"),
+	}
+}
+
+// hostsProviders makes --host-providers the default: whoever runs gateway and node together is
+// the admin of the one and the owner of the other.
+func (f nodeFlags) hostsProviders(cmd *cobra.Command) {
+	*f.hostProviders = true
+	cmd.Flags().Lookup("host-providers").DefValue = "true"
 }
 
 // browserFlags are those of the browser family.
@@ -222,7 +234,7 @@ func offered() []capabilities.CapabilityID {
 	if err != nil {
 		return nil
 	}
-	return agent.Offers(hs)
+	return append(agent.Offers(hs), provider.Managing()...)
 }
 
 // openNode puts the node agent of data together; warm: a call is about to come.
@@ -268,7 +280,12 @@ func openNode(data dataDir, flags nodeFlags, addrs, gateway []string, warm bool,
 		return nil, err
 	}
 	hear, yes, no := config.Desktop.answers(hs)
-	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
+	hosted, hostedChanged, err := openProviders(data, *flags.hostProviders, procguard.New(procguard.Options{Log: log}), log)
+	if err != nil {
+		return nil, err
+	}
+	hs = append(hs, hosted)
+	a, err := agent.New(agent.Options{Dir: data.node(), Handlers: hs, Hosted: hosted, HostedChanged: hostedChanged, HearAnswers: hear, Yes: yes, No: no, Addrs: addrs, Version: programVersion(), UploadRoots: config.Browser.UploadRoots, OnState: onState, Warm: warm, Log: log, Notifier: localNotices(config.Desktop, log), HotKey: config.Desktop.hotKey()})
 	if err != nil {
 		return nil, err
 	}

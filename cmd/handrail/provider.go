@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
+)
+
+func newProviderCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "provider",
+		Short: "Add tools of other programs: commands, HTTP APIs, MCP servers",
+		Long: "A provider runs on a node, behind walls, with nothing but what it is given. Its tools are called like any other:\n" +
+			"listed, decided, asked about, recorded. None is called before somebody looked at it and approved it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProviderAddCmd(), newProviderListCmd(), newProviderShowCmd(), newProviderCheckCmd(), newProviderApproveCmd(), newProviderRemoveCmd())
+	return cmd
+}
+
+func newProviderAddCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add KIND NAME",
+		Short: "Have a node host a provider: command or mcp",
+		Long: "KIND is command (programs, by argument templates: --manifest FILE) or mcp (an MCP server: -- COMMAND, or --http URL).\n" +
+			"Its tools become tool.NAME.ACTION. What it may reach on the node is said here and nothing else is.",
+		Example: "  handrail provider add command images --manifest images.json --write ~/Pictures\n" +
+			"  handrail provider add mcp everything -- npx -y @modelcontextprotocol/server-everything",
+		Args: cobra.MinimumNArgs(2),
+	}
+	var in api.AddProvider
+	var manifest string
+	var yes bool
+	f := cmd.Flags()
+	host := f.String("host", "", "node that hosts it (default: the only one that may)")
+	f.StringVar(&manifest, "manifest", "", "file with the manifest of a command, as JSON")
+	f.StringVar(&in.URL, "http", "", "address of an MCP server")
+	f.StringSliceVar(&in.Only, "only", nil, "only these tools or tags; repeatable")
+	f.StringSliceVar(&in.Read, "read", nil, "folder that it may read; repeatable")
+	f.StringSliceVar(&in.Write, "write", nil, "folder that it may write; repeatable")
+	f.StringSliceVar(&in.Net, "net", nil, "host that it may reach; repeatable")
+	f.StringSliceVar(&in.Env, "env", nil, "NAME=SECRET: a variable with a stored secret; repeatable")
+	f.BoolVar(&yes, "yes", false, "approve it, too, and allow all of its tools")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		in.Kind, in.Name, in.Command = args[0], args[1], args[2:]
+		if !slices.Contains([]string{"command", "mcp", "openapi"}, in.Kind) {
+			return usageError("KIND is command, mcp or openapi, not %q", in.Kind)
+		}
+		if manifest != "" {
+			data, err := os.ReadFile(manifest)
+			if err != nil {
+				return err
+			}
+			in.Manifest = string(data)
+		}
+		for _, list := range []*[]string{&in.Read, &in.Write} {
+			for i, dir := range *list {
+				full, err := filepath.Abs(dir)
+				if err != nil {
+					return err
+				}
+				(*list)[i] = full
+			}
+		}
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		if in.Host, err = providerHost(cmd.Context(), c, *host); err != nil {
+			return err
+		}
+		var p api.Provider
+		if err := c.do(cmd.Context(), http.MethodPost, path("providers"), in, &p); err != nil {
+			return err
+		}
+		if yes {
+			if p, err = approveAll(cmd.Context(), c, p); err != nil {
+				return err
+			}
+		}
+		return showProvider(cmd, &p)
+	}
+	return cmd
+}
+
+// approveAll allows every tool of a provider, for scripts.
+func approveAll(ctx context.Context, c *client, p api.Provider) (api.Provider, error) {
+	a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
+	for _, t := range p.Tools {
+		a.Tools[t.Tool] = api.ToolChoice{Effect: "allow"}
+	}
+	var out api.Provider
+	return out, c.do(ctx, http.MethodPost, path("providers", p.Name, "approve"), a, &out)
+}
+
+// providerHost returns the node that is meant: the one that is named by ID or label, or the
+// only one that may host providers.
+func providerHost(ctx context.Context, c *client, name string) (capabilities.NodeID, error) {
+	var list struct {
+		Nodes []api.Node `json:"nodes"`
+	}
+	if err := c.do(ctx, http.MethodGet, path("nodes"), nil, &list); err != nil {
+		return "", err
+	}
+	var found []capabilities.NodeID
+	for _, n := range list.Nodes {
+		named := name != "" && (string(n.ID) == name || n.Label == name)
+		hosts := name == "" && slices.ContainsFunc(n.Capabilities, func(r api.Capability) bool { return r.Capability == "tyrum.provider.host" && r.Available })
+		if named || hosts {
+			found = append(found, n.ID)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case name != "":
+		return "", capabilities.Errorf(capabilities.CodeNodeNotFound, "there is no node %.128q", name)
+	case len(found) == 0:
+		return "", capabilities.Errorf(capabilities.CodeNodeNotReady, "no node may host providers").WithHint("Start one with --host-providers; 'handrail up' does.")
+	}
+	return "", capabilities.Errorf(capabilities.CodeAmbiguousNode, "several nodes may host providers").WithHint("Name one with --host.")
+}
+
+func newProviderListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List providers",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			all, done, err := listed[api.Provider](cmd, c, path("providers"), "providers")
+			if done || err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if len(all) == 0 {
+				fmt.Fprintln(out, "No providers yet. 'handrail provider add' adds one.")
+				return nil
+			}
+			t := newTable(out, "PROVIDER", "KIND", "HOST", "TOOLS", "CALLABLE", "STATE")
+			for _, p := range all {
+				callable, waits := 0, 0
+				for _, tool := range p.Tools {
+					if tool.Callable {
+						callable++
+					}
+					if tool.State == "draft" || tool.State == "review" {
+						waits++
+					}
+				}
+				state := "ready"
+				switch {
+				case waits > 0:
+					state = fmt.Sprintf("%d to look at", waits)
+				case !p.Ready:
+					state = string(p.Reason)
+				}
+				t.row(p.Name, p.Kind, string(p.Host), fmt.Sprint(len(p.Tools)), fmt.Sprint(callable), state)
+			}
+			t.flush()
+			return nil
+		},
+	}
+}
+
+func newProviderShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a provider and its tools",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onProvider(cmd, http.MethodGet, path("providers", args[0]), nil)
+		},
+	}
+}
+
+func newProviderCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check NAME",
+		Short: "Ask a provider what it offers now; what changed waits to be looked at",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onProvider(cmd, http.MethodPost, path("providers", args[0], "check"), struct{}{})
+		},
+	}
+}
+
+func newProviderApproveCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approve NAME",
+		Short: "Let a provider's tools be called, after a look at them",
+		Long: "Shows each tool with what an approval would let agents do: what only reads is allowed, all others ask a person.\n" +
+			"--allow, --ask and --deny decide otherwise about single tools. What is approved is what was shown: if the provider\n" +
+			"says something else by then, nothing is.",
+		Args: cobra.ExactArgs(1),
+	}
+	effects := map[string]*[]string{}
+	for _, e := range []string{"allow", "ask", "deny"} {
+		effects[e] = cmd.Flags().StringSlice(e, nil, e+" this tool; repeatable, all for every one")
+	}
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := newClient(cmd)
+		if err != nil {
+			return err
+		}
+		var p api.Provider
+		if err := c.do(cmd.Context(), http.MethodGet, path("providers", args[0]), nil, &p); err != nil {
+			return err
+		}
+		a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
+		for i := range p.Tools {
+			t := &p.Tools[i]
+			for effect, list := range effects {
+				if slices.Contains(*list, "all") || slices.Contains(*list, string(t.Tool)) {
+					a.Tools[t.Tool] = api.ToolChoice{Effect: effect}
+					t.Proposal = effect
+				}
+			}
+		}
+		if !*yes {
+			if commonOf(cmd).json || !isTerminal(cmd.InOrStdin()) {
+				return usageError("--yes is required where nobody can be asked")
+			}
+			providerText(cmd.ErrOrStderr(), &p)
+			fmt.Fprintf(cmd.ErrOrStderr(), "Approve these tools of %s? [y/N] ", plain(p.Name))
+			var answer string
+			if _, err := fmt.Fscanln(cmd.InOrStdin(), &answer); err != nil || !strings.EqualFold(answer, "y") {
+				return capabilities.Errorf(capabilities.CodeCancelled, "nothing was approved")
+			}
+		}
+		return onProvider(cmd, http.MethodPost, path("providers", args[0], "approve"), a)
+	}
+	return cmd
+}
+
+func newProviderRemoveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "End a provider; its tools are gone at once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.do(cmd.Context(), http.MethodDelete, path("providers", args[0]), nil, &raw); err != nil {
+				return err
+			}
+			return confirmed(cmd, raw, "the provider %s is removed", args[0])
+		},
+	}
+}
+
+// onProvider makes one request about a provider and shows what it is then.
+func onProvider(cmd *cobra.Command, method, at string, in any) error {
+	c, err := newClient(cmd)
+	if err != nil {
+		return err
+	}
+	var p api.Provider
+	if err := c.do(cmd.Context(), method, at, in, &p); err != nil {
+		return err
+	}
+	return showProvider(cmd, &p)
+}
+
+func showProvider(cmd *cobra.Command, p *api.Provider) error {
+	if commonOf(cmd).json {
+		return printJSON(cmd.OutOrStdout(), p)
+	}
+	providerText(cmd.OutOrStdout(), p)
+	return nil
+}
+
+// providerText is a provider for people.
+func providerText(out io.Writer, p *api.Provider) {
+	fmt.Fprintf(out, "%s (%s) on %s\n", plain(p.Name), plain(p.Kind), plain(string(p.Host)))
+	for _, reach := range []struct {
+		name string
+		list []string
+	}{{"reads", p.Read}, {"writes", p.Write}, {"reaches", p.Net}, {"gets", p.Env}} {
+		if len(reach.list) > 0 {
+			fmt.Fprintf(out, "  %s %s\n", reach.name, plain(strings.Join(reach.list, ", ")))
+		}
+	}
+	t := newTable(out, "TOOL", "STATE", "AGENTS", "LOOK AT", "WHAT IT SAYS OF ITSELF")
+	waits := 0
+	for _, tool := range p.Tools {
+		effect := tool.Effect
+		if tool.State == "draft" || tool.State == "review" {
+			effect = "proposed: " + tool.Proposal
+			waits++
+		}
+		look := strings.Join(tool.Flags, ", ")
+		if look == "" {
+			look = "-"
+		}
+		t.row(string(tool.Tool), tool.State, effect, look, capabilities.Brief(tool.Description, 60))
+	}
+	t.flush()
+	for _, r := range p.Refused {
+		fmt.Fprintf(out, "refused: %s: %s\n", plain(r.Upstream), plain(r.Reason))
+	}
+	if waits > 0 {
+		fmt.Fprintf(out, "%d to look at: handrail provider approve %s\n", waits, plain(p.Name))
+	}
+}
