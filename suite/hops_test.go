@@ -39,34 +39,34 @@ func TestHopsReadTheLedgersNames(t *testing.T) {
 	})
 	pending := recorded(t, 4, "tool.call.pending_approval", &packets.End{Approval: "an-approval"})
 	c := &Call{Lane: "a-lane", Sent: time.Now().Add(-time.Second), Answered: time.Now()}
-	check := func(list []hop, want map[string][]string) {
+	check := func(list []hop, want map[capabilities.Hop][]string) {
 		t.Helper()
 		for _, h := range list {
-			for _, words := range want[h.Name] {
+			for _, words := range want[h.N] {
 				if !strings.Contains(h.What, words) {
-					t.Errorf("%s says %q, without %q", h.Name, h.What, words)
+					t.Errorf("%s says %q, without %q", h.N, h.What, words)
 				}
 			}
-			delete(want, h.Name)
+			delete(want, h.N)
 		}
 		for name := range want {
 			t.Errorf("there is no hop %s", name)
 		}
 	}
 	list := hops(c, []packet{request, decision, dispatch, end})
-	check(list, map[string][]string{
-		"front": {"surface a-surface", "lane a-lane"}, "registry": {"arguments an-args-digest"}, "route": {"a-mode", "node a-node"},
-		"policy": {policy.Allow.String(), "a-policy", "a-decision-code", "envelope an-envelope"}, "deduplication": {"request a-request"},
-		"consent": {"allowed by a-grant"}, "dispatch": {"deadline 4321 ms", "a-ticket-grant"},
-		"guard": {"isolation given a-given-class", "accepted without a-class"}, "runner": {"a-key"},
-		"record": {"tool.call.result", "output an-output-digest"}, "result": {"a-status", "a-code", "effect an-effect"},
+	check(list, map[capabilities.Hop][]string{
+		capabilities.HopFront: {"surface a-surface", "lane a-lane"}, capabilities.HopResolve: {"arguments an-args-digest"}, capabilities.HopPlace: {"a-mode", "node a-node"},
+		capabilities.HopDecide: {policy.Allow.String(), "a-policy", "a-decision-code", "envelope an-envelope"}, capabilities.HopDedupe: {"request a-request"},
+		capabilities.HopPermit: {"allowed by a-grant"}, capabilities.HopSend: {"deadline 4321 ms", "a-ticket-grant"},
+		capabilities.HopGuard: {"isolation given a-given-class", "accepted without a-class"}, capabilities.HopRun: {"a-key"},
+		capabilities.HopRecord: {"tool.call.result", "output an-output-digest"}, capabilities.HopAnswer: {"a-status", "a-code", "effect an-effect"},
 	})
 	for _, h := range list {
 		if h.N < 12 && h.N > 1 && h.When == "" {
-			t.Errorf("%s says no time", h.Name)
+			t.Errorf("%s says no time", h.N)
 		}
 	}
-	check(hops(c, []packet{request, pending}), map[string][]string{"consent": {"waits for an-approval"}})
+	check(hops(c, []packet{request, pending}), map[capabilities.Hop][]string{capabilities.HopPermit: {"waits for an-approval"}})
 	if what := hops(c, []packet{request, recorded(t, 2, "tool.call.decision", &packets.Decision{}), dispatch, end})[5].What; what != "none asked" {
 		t.Errorf("with no grant consent says %q", what)
 	}

@@ -119,7 +119,7 @@ func TestTraceNeedsNothingElse(t *testing.T) {
 	}
 	text := string(data)
 	tracetest.Check(t, text)
-	for _, want := range []string{"data:image/png;base64,AQID", "&lt;script&gt;", "default-src &#39;none&#39;", "front", "deduplication", "consent", "guard", "runner", "allow, by [&#34;p&#34;]", "&#43;3.0 ms", "packets 7 to 9"} {
+	for _, want := range []string{"data:image/png;base64,AQID", "&lt;script&gt;", "default-src &#39;none&#39;", "front", "deduplicate", "permit", "guard", "run", "allow, by [&#34;p&#34;]", "&#43;3.0 ms", "packets 7 to 9"} {
 		if !strings.Contains(text, want) && !strings.Contains(text, html.UnescapeString(want)) {
 			t.Errorf("the trace does not hold %q", want)
 		}
@@ -138,7 +138,7 @@ func TestTraceEscapes(t *testing.T) {
 		image := Moment{MIME: "image/png", Image: []byte{1, 2, 3}}.url()
 		call := CallView{
 			N: 1, Tool: text, Args: text, End: text, Lane: text, ID: capabilities.CallID(text), At: text, Took: text, OK: ok,
-			Hops: []hop{{N: 1, Name: text, When: text, What: text}}, Effect: text, Evidence: text, Result: text,
+			Hops: []hop{{N: 1, When: text, What: text}}, Effect: text, Evidence: text, Result: text,
 		}
 		missing := call
 		missing.Hops, missing.HopsMissing, missing.Evidence = nil, text, ""

@@ -154,9 +154,9 @@ func lines(list []any, fields ...string) []string {
 
 // hop is one of the twelve steps of a call's way.
 type hop struct {
-	N          int
-	Name, When string
-	What       string
+	N    capabilities.Hop
+	When string
+	What string
 }
 
 // packet is what the ledger has about a call.
@@ -223,11 +223,12 @@ func hops(c *Call, packets []packet) []hop {
 	if ended && took > 0 {
 		began = since(came)
 	}
-	when := func(n int) string {
-		if n-2 >= len(ends) || began == "" {
+	when := func(h capabilities.Hop) string {
+		at := int(h - capabilities.HopResolve) // hops_us begins there
+		if at >= len(ends) || began == "" {
 			return ""
 		}
-		us, _ := ends[n-2].(float64)
+		us, _ := ends[at].(float64)
 		if us == 0 {
 			return ""
 		}
@@ -243,18 +244,18 @@ func hops(c *Call, packets []packet) []hop {
 		return strings.Join(all, ", ")
 	}
 	list := []hop{
-		{1, "front", began, said("surface", text(request, "surface"), "lane", c.Lane)},
-		{2, "registry", when(2), said("arguments", text(request, "args_digest"))},
-		{3, "route", when(3), said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
-		{4, "policy", when(4), said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
-		{5, "deduplication", when(5), or(said("request", text(request, "request_id")), "a request of its own")},
-		{6, "consent", when(6), or(said("allowed by", text(decision, "grant"), "waits for", text(end, "approval")), "none asked")},
-		{7, "commit", when(7), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
-		{8, "dispatch", when(8), said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
-		{9, "guard", when(9), or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "isolation_degraded")), "told by the node's own journal")},
-		{10, "runner", when(10), or(said("observed", text(end, "observed")), "told by the node's own journal")},
-		{11, "record", when(11), said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
-		{12, "result", "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
+		{capabilities.HopFront, began, said("surface", text(request, "surface"), "lane", c.Lane)},
+		{capabilities.HopResolve, when(capabilities.HopResolve), said("arguments", text(request, "args_digest"))},
+		{capabilities.HopPlace, when(capabilities.HopPlace), said("", text(decision, "routing.selection_mode"), "node", text(decision, "routing.selected_node_id"))},
+		{capabilities.HopDecide, when(capabilities.HopDecide), said("", text(decision, "effect"), "by", text(decision, "policies"), "", text(decision, "code"), "envelope", text(decision, "envelope_hash"))},
+		{capabilities.HopDedupe, when(capabilities.HopDedupe), or(said("request", text(request, "request_id")), "a request of its own")},
+		{capabilities.HopPermit, when(capabilities.HopPermit), or(said("allowed by", text(decision, "grant"), "waits for", text(end, "approval")), "none asked")},
+		{capabilities.HopCommit, when(capabilities.HopCommit), fmt.Sprintf("packets %d to %d", request.Seq, max(decision.Seq, dispatch.Seq))},
+		{capabilities.HopSend, when(capabilities.HopSend), said("deadline", text(dispatch, "deadline_ms")+" ms", "grants", text(dispatch, "grants"))},
+		{capabilities.HopGuard, when(capabilities.HopGuard), or(said("isolation given", text(end, "isolation_given"), "accepted without", text(decision, "isolation_degraded")), "told by the node's own journal")},
+		{capabilities.HopRun, when(capabilities.HopRun), or(said("observed", text(end, "observed")), "told by the node's own journal")},
+		{capabilities.HopRecord, when(capabilities.HopRecord), said("packet", fmt.Sprint(end.Seq), "", end.Kind, "output", text(end, "output_digest"))},
+		{capabilities.HopAnswer, "+" + millis(c.Answered.Sub(c.Sent)), said("", text(end, "status"), "", text(end, "code"), "effect", text(end, "effect"))},
 	}
 	if dispatch.Seq == 0 {
 		list[6].What, list[7].What, list[8].What, list[9].What = "nothing was to run", "not dispatched", "not reached", "not reached"

@@ -100,7 +100,7 @@ func (f *form) call(c CallView) {
 		}
 		f.put("<summary>The twelve hops of call %v; times since it was sent</summary>\n<table>", c.ID)
 		for _, h := range c.Hops {
-			f.put(`<tr><td>%v</td><td class="name">%v</td><td class="when">%v</td><td>%v</td></tr>`, h.N, h.Name, h.When, h.What)
+			f.put(`<tr><td>%v</td><td class="name">%v</td><td class="when">%v</td><td>%v</td></tr>`, int(h.N), h.N, h.When, h.What)
 		}
 		f.put("</table></details>\n")
 	case c.HopsMissing != "":

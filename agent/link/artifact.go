@@ -34,7 +34,7 @@ type Artifacts interface {
 // them, and its word that it has the whole. A stream that breaks leaves the artifact
 // where it is, for the next one.
 func (l *Link) give(stream *quic.Stream, reader *wire.Reader, ask *wire.ArtifactAsk) {
-	log := l.log.With("call", ask.Call, "node", l.id.Node, "hop", "link", "artifact", capabilities.ArtifactIDOf(ask.ID))
+	log := l.log.With("call", ask.Call, "node", l.id.Node, "hop", capabilities.HopRecord, "artifact", capabilities.ArtifactIDOf(ask.ID))
 	broken := func(err error) {
 		log.Info("artifact.broken", "err", err)
 		stream.CancelRead(wire.ResetCancelled)

@@ -33,7 +33,7 @@ func (l *Link) serve(ctx context.Context, conn *quic.Conn, stream *quic.Stream) 
 		code := quic.StreamErrorCode(wire.ResetRefused)
 		var refused *capabilities.Error
 		if errors.As(err, &refused) {
-			l.log.Warn("node.protocol", "hop", "link", "err", err)
+			l.log.Warn("node.protocol", "hop", capabilities.HopSend, "err", err)
 			code = wire.ResetProtocol
 		}
 		stream.CancelRead(code)
@@ -102,7 +102,7 @@ func (l *Link) call(ctx context.Context, conn *quic.Conn, stream *quic.Stream, r
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	sink := &sink{stream: stream, reader: reader, log: func(err error) {
-		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", "link", "err", err)
+		l.log.Warn("call.answer_lost", "call", t.Call, "node", t.Node, "hop", capabilities.HopRecord, "err", err)
 	}, before: func() { unwatch() }, steps: t.Steps}
 	l.opts.Serve(ctx, t, sink)
 	// A call without an answer would leave the gateway waiting.

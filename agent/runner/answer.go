@@ -27,7 +27,7 @@ func (s *started) answer(ctx context.Context, o output) (wire.Answer, [][]byte) 
 		a.Effect, a.Isolation = o.given.Effect, s.ready.Isolation
 	}
 	s.finished(&a)
-	s.log.InfoContext(ctx, "call.finished", "hop", "runner", "status", a.Status, "code", a.Code, "effect", a.Effect)
+	s.log.InfoContext(ctx, "call.finished", "hop", capabilities.HopRun, "status", a.Status, "code", a.Code, "effect", a.Effect)
 	return a, blobs
 }
 

@@ -100,7 +100,7 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 	no := r.opts.Guard.Check(ctx, t, ready)
 	waited := time.Since(asked)
 	if no != nil {
-		c.log.Warn("call.refused", "hop", "guard", "code", no.Code, "err", no)
+		c.log.Warn("call.refused", "hop", capabilities.HopGuard, "code", no.Code, "err", no)
 		if r.opts.Refused != nil {
 			r.opts.Refused(t, no)
 		}
@@ -121,7 +121,7 @@ func (c *arrived) admit(ctx context.Context) (*admitted, *capabilities.Error) {
 	}
 	if no := a.withheld(); no != nil {
 		a.leave()
-		c.log.Info("call.refused", "hop", "runner", "code", no.Code)
+		c.log.Info("call.refused", "hop", capabilities.HopRun, "code", no.Code)
 		return nil, no
 	}
 	return a, nil
@@ -147,14 +147,14 @@ type started struct {
 // start has the journal record the start, and returns once that is on disk.
 func (a *admitted) start(ctx context.Context) (*started, *capabilities.Error) {
 	if err := a.r.opts.Journal.Started(ctx, a.t); err != nil {
-		a.log.Error("call.refused", "hop", "journal", "err", err)
+		a.log.Error("call.refused", "hop", capabilities.HopRun, "err", err)
 		return nil, capabilities.AsError(err)
 	}
 	// A slow disk or probe may have used the ticket's life up: what the gateway may
 	// have given up by now must not begin.
 	if time.Since(a.at)-a.waited > time.Duration(a.t.LifetimeMS)*time.Millisecond {
 		late := &capabilities.Error{Code: capabilities.CodeTicketExpired}
-		a.log.Warn("call.refused", "hop", "runner", "code", late.Code)
+		a.log.Warn("call.refused", "hop", capabilities.HopRun, "code", late.Code)
 		answer := refusal(late)
 		a.finished(&answer)
 		return nil, late

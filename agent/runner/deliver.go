@@ -13,7 +13,7 @@ import (
 func (s *started) delivering(do handle) handle {
 	return func(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
 		if err := s.receive(ctx, &inv); err != nil {
-			s.log.Warn("call.refused", "hop", "secret", "code", err.Code, "err", err)
+			s.log.Warn("call.refused", "hop", capabilities.HopRun, "code", err.Code, "err", err)
 			return capabilities.Output{}, err
 		}
 		out, err := do(ctx, inv)

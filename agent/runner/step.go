@@ -66,7 +66,7 @@ func (s *steps) serve(ctx context.Context, step *arrived, tool *catalog.Descript
 		return capabilities.Output{}, refusal(e)
 	}
 	if !s.ordered(step.t, tool) {
-		step.log.Error("call.refused", "hop", "runner", "code", capabilities.CodeTicketInvalid)
+		step.log.Error("call.refused", "hop", capabilities.HopRun, "code", capabilities.CodeTicketInvalid)
 		return refused(capabilities.Errorf(capabilities.CodeTicketInvalid, "the order is not for the step that was asked for"))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -58,15 +58,15 @@ func (d *Dispatcher) commit(ctx context.Context, p *permitted, also func(*store.
 		return d.open.OpenIn(tx, &o.row)
 	})
 	if err != nil {
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "commit", "call", p.id, "tool", p.tool, "err", err)
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopCommit, "call", p.id, "tool", p.tool, "err", err)
 		e := capabilities.AsError(err)
 		if e.Code == capabilities.CodeInternal {
 			e = capabilities.Wrap(capabilities.CodeLedgerUnavailable, err, "")
 		}
 		return nil, because(ctx, e)
 	}
-	p.passed(hopCommit)
-	d.opts.Log.Info("tools.dispatch.decision", "hop", "policy", "call", p.id, "tool", p.tool, "principal", p.principal,
+	p.passed(capabilities.HopCommit)
+	d.opts.Log.Info("tools.dispatch.decision", "hop", capabilities.HopDecide, "call", p.id, "tool", p.tool, "principal", p.principal,
 		"lane", p.lane, "node", p.trail.node, "effect", p.verdict.Effect, "policies", p.verdict.Determining)
 	return c, nil
 }

@@ -37,7 +37,7 @@ func (d *Dispatcher) decide(n *routed) (*decided, *capabilities.Error) {
 	if v.sealed != nil && n.node != nil && (n.ready.Degraded != "" || n.ready.Isolation.Rank() < v.sealed.Isolation.Rank()) {
 		v.accepts, n.decision.Degraded = true, n.ready.Degraded
 	}
-	n.passed(hopDecide)
+	n.passed(capabilities.HopDecide)
 	return v, nil
 }
 

@@ -113,7 +113,7 @@ func New(o Options) *Dispatcher {
 // others who joined it. Hop 1 was the surface's, and the rest of the hops from 6 on is execute's.
 func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 	t := newTrail(&r, time.Now())
-	d.opts.Log.Debug("tools.dispatch.started", "hop", "front", "surface", r.Surface,
+	d.opts.Log.Debug("tools.dispatch.started", "hop", capabilities.HopFront, "surface", r.Surface,
 		"call", t.id, "tool", r.Tool, "principal", r.Principal, "lane", r.Lane)
 	if err := d.turnedAway(r.Principal, r.Tool, t.began); err != nil {
 		return t.failure(err) // it does not enter: it is counted, not recorded by itself
@@ -161,7 +161,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) capabilities.Result {
 // execute is the second half of a call. It belongs to the execution, not to a caller.
 func (d *Dispatcher) execute(ctx context.Context, v *decided, x *execution.Execution) (r capabilities.Result) {
 	defer d.runSafely(v.trail, func(err *capabilities.Error) { r = d.refuse(ctx, v.trail, err) })
-	v.passed(hopDedupe)
+	v.passed(capabilities.HopDedupe)
 	if err := d.halted(); err != nil { // again: StopAll may have missed it before
 		return d.refuse(ctx, v.trail, err)
 	}

@@ -49,7 +49,7 @@ func (d *Dispatcher) permit(ctx context.Context, v *decided, x *execution.Execut
 	if p, err = w.occupy(ctx, p, held); err != nil {
 		return nil, err
 	}
-	p.passed(hopPermit)
+	p.passed(capabilities.HopPermit)
 	return p, nil
 }
 

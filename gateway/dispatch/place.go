@@ -33,7 +33,7 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 	q.looksAt(n.engine, n.taint)
 	capability := q.desc.NodeCapability()
 	if capability == "" {
-		q.passed(hopPlace)
+		q.passed(capabilities.HopPlace)
 		return n, nil
 	}
 	for {
@@ -48,14 +48,14 @@ func (d *Dispatcher) place(ctx context.Context, q *resolved) (*routed, *capabili
 			n.node = nodeByID(roster, selection.Node)
 			n.ready = n.node.Readiness[capability]
 			q.goesTo(n.node, n.ready, selection.Routing(q.args.NodeID))
-			q.passed(hopPlace)
+			q.passed(capabilities.HopPlace)
 			return n, nil
 		}
 		refusal, byPolicy := n.placeError(err)
 		if at := d.earlier(ctx, q, roster); at != nil && !byPolicy {
 			n.node, n.unroutable = at, refusal
 			q.goesTo(at, capabilities.Readiness{}, nil)
-			q.passed(hopPlace)
+			q.passed(capabilities.HopPlace)
 			return n, nil
 		}
 		if !route.Away(err) || !d.mayComeBack(ctx, q, changed) {

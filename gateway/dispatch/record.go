@@ -33,7 +33,7 @@ func (d *Dispatcher) refuse(ctx context.Context, t *trail, e *capabilities.Error
 		d.refusals.Count(t.principal, time.Now())
 	}
 	log := d.opts.Log.With("call", t.id, "tool", t.tool, "principal", t.principal, "lane", t.lane)
-	log.Info("tools.dispatch.decision", "hop", "policy", "effect", "deny", "code", e.Code)
+	log.Info("tools.dispatch.decision", "hop", capabilities.HopDecide, "effect", "deny", "code", e.Code)
 	if cause := e.Unwrap(); cause != nil {
 		log.Warn("tools.dispatch.refused", "code", e.Code, "cause", cause)
 	}
@@ -59,7 +59,7 @@ func (d *Dispatcher) repeated(ctx context.Context, v *decided, of capabilities.C
 		Of: of, How: how, Surface: v.req.Surface, RequestID: v.req.RequestID,
 	}))
 	if err != nil {
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "dedupe", "call", v.id, "repeats", of, "err", err)
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopDedupe, "call", v.id, "repeats", of, "err", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func (d *Dispatcher) record(ctx context.Context, c *openCall, e opencalls.End) c
 	case err != nil:
 		// It ran, and the caller must know; the call stays open, and its end is recorded
 		// when the store works again.
-		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", c.id, "tool", c.tool, "err", err)
+		d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopRecord, "call", c.id, "tool", c.tool, "err", err)
 		d.keepLate(one)
 	case reserved && one.keeps():
 		d.keepLate(one)
@@ -228,7 +228,7 @@ func (c *openCall) conclude(e opencalls.End) (r capabilities.Result) {
 }
 
 func (c *openCall) endBody(r *capabilities.Result, e *opencalls.End) *packet.End {
-	c.passed(hopRecord)
+	c.passed(capabilities.HopRecord)
 	body := &packet.End{Status: r.Status, Code: r.Code, Effect: r.Effect, Isolation: e.Answer.Isolation, DurationMS: r.DurationMS, Hops: c.hops.list()}
 	if r.Code == capabilities.CodeResultExpired && e.Err == nil {
 		body.Status = e.Answer.Status // it ended well, and only the result is gone

@@ -151,7 +151,7 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *openCall, e opencalls.En
 	}
 	if err != nil {
 		if pause == 0 && ctx.Err() == nil { // later failures are the same one
-			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "reconcile", "call", r.ID, "err", err)
+			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopRecord, "call", r.ID, "err", err)
 		}
 		d.open.Again(r, pause)
 		return

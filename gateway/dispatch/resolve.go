@@ -71,7 +71,7 @@ func (d *Dispatcher) resolve(ctx context.Context, t *trail, r Request) (*resolve
 	}
 	q.mac = q.key.MAC(q.args.Canonical)
 	t.asks(desc, &q.args, hex.EncodeToString(q.mac[:]))
-	t.passed(hopResolve)
+	t.passed(capabilities.HopResolve)
 	return q, d.halted()
 }
 

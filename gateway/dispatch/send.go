@@ -30,7 +30,7 @@ func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capab
 	silent := &capabilities.Error{Code: capabilities.CodeDeadlineExceeded}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.args.Timeout+answerGrace, silent)
 	defer cancel()
-	o.passed(hopSend)
+	o.passed(capabilities.HopSend)
 	answer, blobs, err := d.transport(ctx, c, progress)
 	if err == nil {
 		o.answered(time.Duration(answer.DurationUS) * time.Microsecond)
@@ -43,7 +43,7 @@ func (d *Dispatcher) send(ctx context.Context, c *committed, progress func(capab
 		return opencalls.End{Err: e, Cut: ctx.Err() != nil && e.Code != capabilities.CodeNodeDisconnected}
 	}
 	// The node may have run it: only its journal knows.
-	d.opts.Log.Warn("tools.dispatch.lost", "hop", "dispatch", "call", o.id, "tool", o.tool, "node", o.node.ID, "err", err)
+	d.opts.Log.Warn("tools.dispatch.lost", "hop", capabilities.HopSend, "call", o.id, "tool", o.tool, "node", o.node.ID, "err", err)
 	told, ok := <-d.open.Await(o.row, o.began.Add(o.waited+o.args.Timeout+opencalls.SettleGrace))
 	if !ok {
 		return opencalls.End{Err: e, LeaveOpen: true}

@@ -100,7 +100,7 @@ func (s *steps) order(ctx context.Context, m *wire.Step) *wire.StepOrder {
 		one.held.release()
 		return refusedStep(m.Number, err)
 	}
-	s.d.opts.Log.Debug("tools.dispatch.step", "hop", "dispatch", "call", t.id, "parent", p.id, "step", m.Number)
+	s.d.opts.Log.Debug("tools.dispatch.step", "hop", capabilities.HopSend, "call", t.id, "parent", p.id, "step", m.Number)
 	ticket := s.d.ticket(c)
 	ticket.Parent, ticket.Step = p.id, m.Number
 	return &wire.StepOrder{Number: m.Number, Ticket: ticket}
@@ -173,7 +173,7 @@ func (s *steps) place(q *resolved) (*routed, *capabilities.Error) {
 	}
 	n.ready = n.node.Readiness[capability]
 	q.goesTo(n.node, n.ready, p.routing)
-	q.passed(hopPlace)
+	q.passed(capabilities.HopPlace)
 	return n, nil
 }
 
@@ -322,7 +322,7 @@ func (s *steps) writeEnds() {
 	}
 	err := s.d.opts.Store.WriteTerminal(context.Background(), func(tx *store.Tx) error { return s.endIn(tx, ends) })
 	if err != nil {
-		s.d.opts.Log.Error("tools.dispatch.unrecorded", "hop", "record", "call", s.parent.id, "steps", len(ends), "err", err)
+		s.d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopRecord, "call", s.parent.id, "steps", len(ends), "err", err)
 		for i := range ends {
 			s.d.open.Watch(ends[i].c.row)
 		}

@@ -95,9 +95,9 @@ type End struct {
 	Isolation  capabilities.IsolationClass `json:"isolation_given,omitempty"`
 	Observed   []Observed                  `json:"observed,omitempty"`
 	DurationMS float64                     `json:"duration_ms,omitempty"`
-	// Hops are when the hops of docs/architecture.md ended, from hop 2 (registry) to hop
-	// 11 (record), in µs since the call came in; the list ends where the call did. Guard
-	// and runner are told from the node's own duration.
+	// Hops are when the hops of a call ended, from HopResolve to HopRecord, in µs since the
+	// call came in; the list ends where the call did. Guard and run are told from the node's
+	// own duration.
 	Hops []int64 `json:"hops_us,omitempty"`
 	// EndedBy is who ended the call on purpose, if Code is cancelled and somebody did.
 	EndedBy Ender `json:"ended_by,omitempty"`
