@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // approvalView is a question as REST shows it.
-type approvalView struct{ view.Approval }
+type approvalView struct{ api.Approval }
 
 func newApprovalsCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ func newApprovalsCmd() *cobra.Command {
 }
 
 // showApproval prints one question whole.
-func showApproval(cmd *cobra.Command, c *client, text string, rules bool) error {
+func showApproval(cmd *cobra.Command, c *remote, text string, rules bool) error {
 	id, err := text, error(nil)
 	if len(text) < approvalIDLength {
 		if id, err = c.listedID(cmd, "approval", text, "approvals", "approvals", "approval"); err != nil {
@@ -75,7 +75,7 @@ func showApproval(cmd *cobra.Command, c *client, text string, rules bool) error 
 }
 
 // printApprovals prints those that wait and were not printed before.
-func printApprovals(cmd *cobra.Command, c *client, seen map[string]bool, rules bool) error {
+func printApprovals(cmd *cobra.Command, c *remote, seen map[string]bool, rules bool) error {
 	first := len(seen) == 0
 	raw, err := c.list(cmd, path("approvals"), "approvals")
 	if err != nil {
@@ -236,11 +236,11 @@ func familyOf(tool string) string {
 
 // watchApprovals calls show at once and after each event about approvals, until
 // the command is ended.
-func watchApprovals(cmd *cobra.Command, c *client, show func() error) error {
+func watchApprovals(cmd *cobra.Command, c *remote, show func() error) error {
 	ctx := cmd.Context()
 	for {
 		// At its beginning, so that nothing falls between the list and the stream.
-		err := c.Events(ctx, 0, show, func(e api.Event) error {
+		err := c.Events(ctx, 0, show, func(e client.Event) error {
 			if e.Name != "approval" {
 				return nil
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // scopeFlags narrow a grant beyond its tools, node and lane.
@@ -241,7 +241,7 @@ func newGrantListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, done, err := listed[view.Grant](cmd, c, path("grants"), "grants")
+			all, done, err := listed[api.Grant](cmd, c, path("grants"), "grants")
 			if done || err != nil {
 				return err
 			}
@@ -350,7 +350,7 @@ func newGrantGiveCmd() *cobra.Command {
 
 // noteOtherLane says where a principal works now, if that is not the lane of a grant that
 // was made for it: a client that 'handrail connect' set up has a lane of its own each time.
-func (c *client) noteOtherLane(cmd *cobra.Command, principal, lane string) {
+func (c *remote) noteOtherLane(cmd *cobra.Command, principal, lane string) {
 	var answer struct {
 		Lanes []struct {
 			Lane      string    `json:"lane"`

@@ -100,7 +100,7 @@ func newArtifactsGetCmd() *cobra.Command {
 }
 
 // fileID returns the ID of the file that a person means: whole, its beginning, or its name.
-func (c *client) fileID(cmd *cobra.Command, text string) (string, error) {
+func (c *remote) fileID(cmd *cobra.Command, text string) (string, error) {
 	if len(text) == 64 { // a SHA-256: the list need not have it
 		return text, nil
 	}
@@ -108,7 +108,7 @@ func (c *client) fileID(cmd *cobra.Command, text string) (string, error) {
 }
 
 // saveArtifact writes a file that is whole or not there.
-func saveArtifact(cmd *cobra.Command, c *client, id capabilities.ArtifactID, file string) (err error) {
+func saveArtifact(cmd *cobra.Command, c *remote, id capabilities.ArtifactID, file string) (err error) {
 	part, err := os.CreateTemp(filepath.Dir(file), ".handrail-*.part") // mode 0600
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func newArtifactsRemoveCmd() *cobra.Command {
 
 // saveArtifacts saves the files of a result below dir, except those whose bytes came with it. It
 // returns the file of each, "" for those that were not saved.
-func saveArtifacts(cmd *cobra.Command, c *client, r capabilities.Result, output map[string]any, dir string) ([]string, error) {
+func saveArtifacts(cmd *cobra.Command, c *remote, r capabilities.Result, output map[string]any, dir string) ([]string, error) {
 	files := make([]string, len(r.Artifacts))
 	for i, a := range r.Artifacts {
 		if _, inline := output[a.Field]; dir == "" || a.Code != "" || a.Field != "" && inline {

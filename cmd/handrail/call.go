@@ -103,7 +103,7 @@ func runCall(cmd *cobra.Command, tool string, o callOptions) error {
 }
 
 // cancelRequest cancels a call on purpose: one with a request ID outlives the connection.
-func cancelRequest(cmd *cobra.Command, c *client, id string) {
+func cancelRequest(cmd *cobra.Command, c *remote, id string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(cmd.Context()), 5*time.Second)
 	defer done()
 	err := c.do(ctx, http.MethodDelete, path("calls", "request", id), nil, nil)
@@ -114,7 +114,7 @@ func cancelRequest(cmd *cobra.Command, c *client, id string) {
 
 // arguments merges --args and --arg into one object. It stays raw JSON where the
 // caller wrote JSON: the gateway, not this program, judges it.
-func (o callOptions) arguments(cmd *cobra.Command, c *client, tool string) (json.RawMessage, error) {
+func (o callOptions) arguments(cmd *cobra.Command, c *remote, tool string) (json.RawMessage, error) {
 	text := o.args
 	if text == "-" {
 		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<20+1))
@@ -219,7 +219,7 @@ func typedValue(kind, word string) (json.RawMessage, error) {
 }
 
 // printResult shows how a call ended and returns the error that sets the exit code.
-func printResult(cmd *cobra.Command, c *client, raw json.RawMessage, dir string) error {
+func printResult(cmd *cobra.Command, c *remote, raw json.RawMessage, dir string) error {
 	var r capabilities.Result
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("the gateway's answer is not what this version expects: %w", err)

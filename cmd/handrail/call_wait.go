@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // askEvery is how often a call that takes longer looks for what it waits for.
@@ -16,7 +16,7 @@ const askEvery = time.Second
 // showQuestions writes to standard error what a call waits for as soon as a person has to answer,
 // and the command that answers it, until stop is called. It looks as asker, which may not be the
 // caller: agents see no questions. A caller who may not look is told nothing.
-func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, tool string) (stop func()) {
+func showQuestions(cmd *cobra.Command, caller, asker *remote, o callOptions, tool string) (stop func()) {
 	if commonOf(cmd).json || asker == nil {
 		return func() {}
 	}
@@ -62,7 +62,7 @@ func showQuestions(cmd *cobra.Command, caller, asker *client, o callOptions, too
 
 // sayQuestion names one question; own: the caller asks, who cannot answer it but as the owner
 // of the device, in the console.
-func sayQuestion(cmd *cobra.Command, asker *client, a view.Approval, own bool) {
+func sayQuestion(cmd *cobra.Command, asker *remote, a api.Approval, own bool) {
 	w, on := cmd.ErrOrStderr(), ""
 	if data, err := dataDirOf(cmd); err == nil {
 		on = data.given()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -36,7 +36,7 @@ func TestACallSaysWhatItWaitsFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	person, err := api.New(s.URL(), api.NewToken(admin))
+	person, err := client.New(s.URL(), client.NewToken(admin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestACallSaysWhatItWaitsFor(t *testing.T) {
 		}
 		id := s.Consent.Approvals()[0].ID
 		answer := func() {
-			if _, err := person.Answer(context.Background(), id, api.Answer{Allow: true, Kind: "call"}); err != nil {
+			if _, err := person.Answer(context.Background(), id, client.Answer{Allow: true, Kind: "call"}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // maxCalls is how many calls the gateway lists at once.
@@ -32,20 +32,20 @@ func newCallsCmd() *cobra.Command {
 	tool := f.String("tool", "", "only calls of this tool")
 	lane := f.String("lane", "", "only calls of this lane")
 	who := f.String("principal", "", "only calls of this caller")
-	state := f.String("state", "", "only calls that are "+strings.Join(view.Outcomes(), ", "))
+	state := f.String("state", "", "only calls that are "+strings.Join(api.Outcomes(), ", "))
 	search := f.String("search", "", "only calls with this text in what is recorded of them")
 	before := f.Uint64("before", 0, "calls older than this; the end of a list names it")
 	limit := f.Int("limit", 50, fmt.Sprintf("how many at most, up to %d", maxCalls))
 	_ = cmd.RegisterFlagCompletionFunc("tool", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeTools(cmd, nil, typed)
 	})
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(view.Outcomes(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(api.Outcomes(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *limit < 1 || *limit > maxCalls {
 			return usageError("--limit must be from 1 to %d", maxCalls)
 		}
-		if *state != "" && !slices.Contains(view.Outcomes(), *state) {
-			return usageHint("It is one of "+strings.Join(view.Outcomes(), ", ")+".", "no call is in the state %q", *state)
+		if *state != "" && !slices.Contains(api.Outcomes(), *state) {
+			return usageHint("It is one of "+strings.Join(api.Outcomes(), ", ")+".", "no call is in the state %q", *state)
 		}
 		c, err := newClient(cmd)
 		if err != nil {
@@ -79,13 +79,13 @@ type callList struct {
 	Before uint64            `json:"before"`
 }
 
-func (c *client) calls(cmd *cobra.Command, narrow ...string) (list callList, err error) {
+func (c *remote) calls(cmd *cobra.Command, narrow ...string) (list callList, err error) {
 	err = c.get(cmd.Context(), query(path("calls"), narrow...), &list)
 	return list, err
 }
 
 func printCalls(cmd *cobra.Command, list callList) error {
-	calls, err := decodeAll[view.Call](list.Calls)
+	calls, err := decodeAll[api.Call](list.Calls)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func printCalls(cmd *cobra.Command, list callList) error {
 }
 
 // outcomeOf says how a call ended, and why where it did not do what was asked.
-func outcomeOf(v view.Call) string {
+func outcomeOf(v api.Call) string {
 	switch {
 	case v.EndedBy == "caller":
 		return v.Outcome + " by its caller"
@@ -137,7 +137,7 @@ func newCallsShowCmd() *cobra.Command {
 		if commonOf(cmd).json {
 			return printJSON(cmd.OutOrStdout(), raw)
 		}
-		calls, err := decodeAll[view.Call]([]json.RawMessage{raw})
+		calls, err := decodeAll[api.Call]([]json.RawMessage{raw})
 		if err != nil {
 			return err
 		}
@@ -153,12 +153,12 @@ func newCallsShowCmd() *cobra.Command {
 }
 
 // callMeant finds the call that a person means by its ID or the beginning of it.
-func (c *client) callMeant(cmd *cobra.Command, text string) (json.RawMessage, error) {
+func (c *remote) callMeant(cmd *cobra.Command, text string) (json.RawMessage, error) {
 	list, err := c.calls(cmd, "q", text, "limit", strconv.Itoa(maxCalls))
 	if err != nil {
 		return nil, err
 	}
-	calls, err := decodeAll[view.Call](list.Calls)
+	calls, err := decodeAll[api.Call](list.Calls)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (c *client) callMeant(cmd *cobra.Command, text string) (json.RawMessage, er
 	return byID[id], err
 }
 
-func printCall(cmd *cobra.Command, v view.Call) {
+func printCall(cmd *cobra.Command, v api.Call) {
 	took := ""
 	switch {
 	case v.DurationMS >= 1000:
@@ -208,7 +208,7 @@ func completeCalls(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	if err != nil {
 		return nil, none
 	}
-	calls, err := decodeAll[view.Call](list.Calls)
+	calls, err := decodeAll[api.Call](list.Calls)
 	if err != nil {
 		return nil, none
 	}

@@ -15,31 +15,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
-// client is the typed client with what the commands want of it: raw objects for
+// remote is the typed client with what the commands want of it: raw objects for
 // --json, and exit codes. It is safe for concurrent use.
-type client struct {
-	*api.Client
+type remote struct {
+	*client.Client
 	base  *url.URL
 	token string
-	pin   api.Pin // of a gateway whose certificate is known by its fingerprint
-	away  bool    // it is not the one of the data directory
-	keeps bool    // its token is one that the gateway keeps in the data directory
+	pin   client.Pin // of a gateway whose certificate is known by its fingerprint
+	away  bool       // it is not the one of the data directory
+	keeps bool       // its token is one that the gateway keeps in the data directory
 }
 
 // newClient finds the gateway: HANDRAIL_URL with HANDRAIL_TOKEN, and
 // HANDRAIL_FINGERPRINT for a certificate that no authority stands behind, else the
 // one that runs on the command's data directory. On a device that was paired with a
 // paste which carried the gateway's HTTPS, HANDRAIL_TOKEN alone is enough.
-func newClient(cmd *cobra.Command) (*client, error) {
+func newClient(cmd *cobra.Command) (*remote, error) {
 	return findGateway(cmd, dataDir.tokenPath)
 }
 
 // newCaller is newClient, or, for an agent, the same with the token that the gateway
 // keeps for agents: what an admin asks for, the same admin cannot approve.
-func newCaller(cmd *cobra.Command, agent bool) (*client, error) {
+func newCaller(cmd *cobra.Command, agent bool) (*remote, error) {
 	if !agent {
 		return newClient(cmd)
 	}
@@ -49,7 +49,7 @@ func newCaller(cmd *cobra.Command, agent bool) (*client, error) {
 	return findGateway(cmd, dataDir.agentTokenPath)
 }
 
-func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, error) {
+func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*remote, error) {
 	token := strings.TrimSpace(os.Getenv("HANDRAIL_TOKEN"))
 	if address := os.Getenv("HANDRAIL_URL"); address != "" {
 		if token == "" {
@@ -58,11 +58,11 @@ func findGateway(cmd *cobra.Command, tokenFile func(dataDir) string) (*client, e
 				"HANDRAIL_URL is set, but HANDRAIL_TOKEN is not").
 				WithHint("Create a token on that gateway with 'handrail token create' and put it into HANDRAIL_TOKEN.")}
 		}
-		base, err := api.ParseAddress(address)
+		base, err := client.ParseAddress(address)
 		if err != nil {
 			return nil, usageError("HANDRAIL_URL: %v", err)
 		}
-		pin, err := api.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
+		pin, err := client.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
 		if err != nil {
 			return nil, usageError("HANDRAIL_FINGERPRINT: %v", err)
 		}
@@ -116,29 +116,29 @@ func readToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func newClientAt(base *url.URL, token string, pin api.Pin) *client {
-	return &client{Client: api.At(base, api.NewToken(token), pin), base: base, token: token, pin: pin}
+func newClientAt(base *url.URL, token string, pin client.Pin) *remote {
+	return &remote{Client: client.At(base, client.NewToken(token), pin), base: base, token: token, pin: pin}
 }
 
 // path joins segments into a path below /v1, each escaped.
-func path(segments ...string) string { return api.Path(segments...) }
+func path(segments ...string) string { return client.Path(segments...) }
 
 func escape(segment string) string { return url.PathEscape(segment) }
 
 // query appends the non-empty pairs (name, value, name, value …) to p.
-func query(p string, pairs ...string) string { return api.Query(p, pairs...) }
+func query(p string, pairs ...string) string { return client.Query(p, pairs...) }
 
-func (c *client) get(ctx context.Context, path string, out any) error {
+func (c *remote) get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
 // do sends in (nil: no body) and decodes the answer into out (nil: discarded).
-func (c *client) do(ctx context.Context, method, path string, in, out any) error {
+func (c *remote) do(ctx context.Context, method, path string, in, out any) error {
 	return c.told(c.Do(ctx, method, path, in, out))
 }
 
 // told is the same as the function, and says where a data directory's own token comes from.
-func (c *client) told(err error) error {
+func (c *remote) told(err error) error {
 	if coded := (*capabilities.Error)(nil); c.keeps && errors.As(err, &coded) && coded.Code == capabilities.CodeUnauthenticated {
 		return coded.WithHint("The gateway makes this data directory's token anew when it starts: end 'handrail up' or 'handrail gateway' and start it again.")
 	}
@@ -146,7 +146,7 @@ func (c *client) told(err error) error {
 }
 
 // open sends in and returns the body of a successful answer; the caller closes it.
-func (c *client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+func (c *remote) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := c.Open(ctx, method, path, in)
 	return body, c.told(err)
 }
@@ -160,7 +160,7 @@ func change(cmd *cobra.Command, method, path string, in any, format string, args
 	return c.change(cmd, method, path, in, format, args...)
 }
 
-func (c *client) change(cmd *cobra.Command, method, path string, in any, format string, args ...any) error {
+func (c *remote) change(cmd *cobra.Command, method, path string, in any, format string, args ...any) error {
 	var raw json.RawMessage
 	if err := c.do(cmd.Context(), method, path, in, &raw); err != nil {
 		return err
@@ -182,10 +182,10 @@ func confirmed(cmd *cobra.Command, raw json.RawMessage, format string, args ...a
 
 // told returns a gateway that cannot be reached its exit code and what to do.
 func told(err error) error {
-	if !errors.Is(err, api.ErrUnreachable) {
+	if !errors.Is(err, client.ErrUnreachable) {
 		return err
 	}
-	if api.Untrusted(err) {
+	if client.Untrusted(err) {
 		return &exitError{code: exitUnreachable, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "%s", err.Error()).
 			WithHint("If that is your gateway, compare the fingerprint that 'handrail login' shows on its machine, and put it into HANDRAIL_FINGERPRINT. If it changed by itself, somebody may be in between.")}
 	}

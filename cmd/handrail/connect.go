@@ -12,7 +12,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 type connectOptions struct {
@@ -96,12 +96,12 @@ func (d dataDir) connectable(cmd *cobra.Command) connect.Site {
 			if err != nil {
 				return connect.Gateway{}, err
 			}
-			return connect.Gateway{Client: c.Client, Base: c.base, Token: api.NewToken(c.token), Pin: c.pin, Away: c.away}, nil
+			return connect.Gateway{Client: c.Client, Base: c.base, Token: client.NewToken(c.token), Pin: c.pin, Away: c.away}, nil
 		},
-		Running: func() (*url.URL, api.Pin, error) {
+		Running: func() (*url.URL, client.Pin, error) {
 			running, err := d.readRunning()
 			if err != nil {
-				return nil, api.Pin{}, err
+				return nil, client.Pin{}, err
 			}
 			base, pin, err := running.place()
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // dataDir is where gateway and node keep their state. Layout:
@@ -125,12 +125,12 @@ type runningGateway struct {
 }
 
 // place is where the gateway is to be called, with its certificate's fingerprint.
-func (r runningGateway) place() (*url.URL, api.Pin, error) {
-	base, err := api.ParseAddress(r.HTTP)
+func (r runningGateway) place() (*url.URL, client.Pin, error) {
+	base, err := client.ParseAddress(r.HTTP)
 	if err != nil || r.Cert == "" {
-		return base, api.Pin{}, err
+		return base, client.Pin{}, err
 	}
-	pin, err := api.PinFile(r.Cert)
+	pin, err := client.PinFile(r.Cert)
 	return base, pin, err
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // finding is one line of the doctor's report.
@@ -175,14 +175,14 @@ func nodeFindings(n nodeView) []finding {
 }
 
 // alike groups capabilities of one family of which the same is to be said.
-func alike(all []view.Capability) [][]view.Capability {
+func alike(all []api.Capability) [][]api.Capability {
 	type same struct {
 		family, fix, degraded string
 		available             bool
 		reason                capabilities.Reason
 	}
 	place := map[same]int{}
-	var groups [][]view.Capability
+	var groups [][]api.Capability
 	for _, c := range all {
 		key := same{c.Capability.Tool().Family(), c.Fix, c.Degraded, c.Available, c.Reason}
 		i, ok := place[key]
@@ -196,7 +196,7 @@ func alike(all []view.Capability) [][]view.Capability {
 }
 
 // toolsOf names one tool, or the family and how many of its tools.
-func toolsOf(group []view.Capability) string {
+func toolsOf(group []api.Capability) string {
 	if len(group) == 1 {
 		return capabilityRow(group[0])[0]
 	}

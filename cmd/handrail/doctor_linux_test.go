@@ -15,7 +15,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/desktop"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	session "github.com/handrail-dev/handrail/platform/desktop"
 	"github.com/handrail-dev/handrail/test/desk"
@@ -83,7 +83,7 @@ func (a ailing) tells(tool capabilities.ToolID, part string, reason capabilities
 		if err := json.Unmarshal([]byte(last), &n); err != nil {
 			a.t.Fatalf("%v: %s", err, last)
 		}
-		return slices.ContainsFunc(n.Capabilities, func(c view.Capability) bool {
+		return slices.ContainsFunc(n.Capabilities, func(c api.Capability) bool {
 			return c.Tool == tool && !c.Available && c.Reason == reason && strings.Contains(c.Fix, word)
 		})
 	})

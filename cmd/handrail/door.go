@@ -13,7 +13,7 @@ import (
 
 	"github.com/handrail-dev/handrail/agent/link"
 	"github.com/handrail-dev/handrail/gateway"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/front"
 	"github.com/handrail-dev/handrail/gateway/live"
 )
@@ -77,16 +77,16 @@ func readTURNSecret(path string) (live.TURNSecret, error) {
 
 // door is the HTTPS of the gateway that this device was paired with, as its paste told
 // it; not ok: it told nothing.
-func (d dataDir) door() (base *url.URL, pin api.Pin, ok bool) {
+func (d dataDir) door() (base *url.URL, pin client.Pin, ok bool) {
 	id, err := link.LoadIdentity(d.node())
 	if err != nil || id.Door.Addr == "" {
 		return nil, pin, false
 	}
-	base, err = api.ParseAddress("https://" + id.Door.Addr)
+	base, err = client.ParseAddress("https://" + id.Door.Addr)
 	if err != nil || len(id.Door.Sum) != sha256.Size {
 		return nil, pin, false
 	}
-	return base, api.PinOf([sha256.Size]byte(id.Door.Sum)), true
+	return base, client.PinOf([sha256.Size]byte(id.Door.Sum)), true
 }
 
 // page is the address for browsers: the one that the gateway was given, else one that other

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newLaneCmd() *cobra.Command {
@@ -34,11 +36,7 @@ func newLaneListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lanes, done, err := listed[struct {
-				Lane     string    `json:"lane"`
-				Nodes    []string  `json:"nodes"`
-				LastUsed time.Time `json:"last_used"`
-			}](cmd, c, path("lanes"), "lanes")
+			lanes, done, err := listed[api.Lane](cmd, c, path("lanes"), "lanes")
 			if done || err != nil {
 				return err
 			}
@@ -49,7 +47,11 @@ func newLaneListCmd() *cobra.Command {
 			}
 			t := newTable(out, "LANE", "NODES", "USED")
 			for _, l := range lanes {
-				t.row(l.Lane, strings.Join(l.Nodes, ", "), ago(time.Now(), l.LastUsed))
+				var nodes []string
+				for _, n := range l.Nodes {
+					nodes = append(nodes, string(n))
+				}
+				t.row(string(l.Lane), strings.Join(nodes, ", "), ago(time.Now(), l.LastUsed))
 			}
 			t.flush()
 			return nil

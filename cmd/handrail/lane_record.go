@@ -75,7 +75,7 @@ func newLaneRecordCmd() *cobra.Command {
 
 // awaitFilm waits until a recording is over. An interruption stops it, and does not end
 // this command before its file is there.
-func awaitFilm(ctx context.Context, c *client, film filmView) (filmView, error) {
+func awaitFilm(ctx context.Context, c *remote, film filmView) (filmView, error) {
 	at := path("recordings", film.ID)
 	method, asking := http.MethodGet, ctx
 	tick := time.NewTicker(filmAskEvery)
@@ -98,7 +98,7 @@ func awaitFilm(ctx context.Context, c *client, film filmView) (filmView, error) 
 	return film, nil
 }
 
-func saveFilm(cmd *cobra.Command, c *client, film filmView, out string) error {
+func saveFilm(cmd *cobra.Command, c *remote, film filmView, out string) error {
 	r := *film.Result
 	if err := resultError(r); err != nil {
 		return err

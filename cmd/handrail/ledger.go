@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newLedgerCmd() *cobra.Command {
@@ -67,19 +67,11 @@ func newLedgerShowCmd() *cobra.Command {
 	return cmd
 }
 
+// packetView is a packet with its body read.
 type packetView struct {
-	Seq       uint64         `json:"seq"`
-	TimeUS    int64          `json:"time_us"` // microseconds since 1970, UTC
-	Kind      string         `json:"kind"`
-	Call      string         `json:"call_id"`
-	Tool      string         `json:"tool_id"`
-	Principal string         `json:"principal"`
-	Lane      string         `json:"lane"`
-	Node      string         `json:"node_id"`
-	Body      map[string]any `json:"body"`
+	api.Packet
+	Body map[string]any `json:"body"`
 }
-
-func (p packetView) time() time.Time { return time.UnixMicro(p.TimeUS).Local() }
 
 // outcome is the one word of a packet's body that says how it went.
 func (p packetView) outcome() string {
@@ -110,14 +102,15 @@ func printPackets(w io.Writer, raw []json.RawMessage, full bool) error {
 	if !full {
 		t := newTable(w, "SEQ", "TIME", "KIND", "TOOL", "WHO", "NODE", "OUTCOME", "CALL")
 		for _, p := range packets {
-			t.row(strconv.FormatUint(p.Seq, 10), p.time().Format(dayClock), p.Kind, cmp.Or(p.Tool, p.named("tool")), p.Principal, cmp.Or(p.Node, p.named("node")), p.outcome(), cmp.Or(p.Call, p.named("call")))
+			t.row(strconv.FormatUint(p.Seq, 10), p.Time().Local().Format(dayClock), p.Kind, cmp.Or(string(p.Tool), p.named("tool")), string(p.Principal),
+				cmp.Or(string(p.Node), p.named("node")), p.outcome(), cmp.Or(string(p.Call), p.named("call")))
 		}
 		t.flush()
 		return nil
 	}
 	for _, p := range packets {
-		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.time().Format("2006-01-02 15:04:05.000000"), plain(p.Kind))
-		for _, field := range [][2]string{{"tool", p.Tool}, {"who", p.Principal}, {"lane", p.Lane}, {"node", p.Node}, {"call", p.Call}} {
+		fmt.Fprintf(w, "%d  %s  %s\n", p.Seq, p.Time().Local().Format("2006-01-02 15:04:05.000000"), plain(p.Kind))
+		for _, field := range [][2]string{{"tool", string(p.Tool)}, {"who", string(p.Principal)}, {"lane", string(p.Lane)}, {"node", string(p.Node)}, {"call", string(p.Call)}} {
 			if field[1] != "" {
 				fmt.Fprintf(w, "    %s: %s\n", field[0], plain(field[1]))
 			}

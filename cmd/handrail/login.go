@@ -16,7 +16,7 @@ import (
 // fromElsewhere returns the address by which another device reaches the gateway: the one that
 // this command does, if that leads beyond this machine, else this machine's own address,
 // where the gateway listens on all of them.
-func (c *client) fromElsewhere(cmd *cobra.Command) (string, error) {
+func (c *remote) fromElsewhere(cmd *cobra.Command) (string, error) {
 	host := c.base.Hostname()
 	if ip, err := netip.ParseAddr(host); c.away || host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
 		return c.base.String(), nil

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities/catalog"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newNodeAllowCmd() *cobra.Command {
@@ -28,7 +28,7 @@ func newNodeAllowCmd() *cobra.Command {
 	}
 	remove := cmd.Flags().Bool("remove", false, "take the named tools away")
 	set := cmd.Flags().Bool("set", false, "make the named tools the whole list")
-	change := withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
+	change := withNode(func(cmd *cobra.Command, c *remote, id string, args []string) error {
 		var node nodeView
 		if err := c.get(cmd.Context(), path("nodes", id), &node); err != nil {
 			return err
@@ -204,6 +204,6 @@ func checkAllow(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	n := &nodeView{view.Node{ID: "NODE"}}
+	n := &nodeView{api.Node{ID: "NODE"}}
 	return changedAllow(n, names, false, true)
 }

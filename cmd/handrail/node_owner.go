@@ -19,7 +19,7 @@ func newNodeOwnerCmd() *cobra.Command {
 		ValidArgsFunction: completeNodes(1),
 	}
 	nobody := cmd.Flags().Bool("nobody", false, "it is nobody's: a second person answers")
-	change := withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
+	change := withNode(func(cmd *cobra.Command, c *remote, id string, args []string) error {
 		if *nobody {
 			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{"owner": ""}, "node %s is nobody's now", id)
 		}

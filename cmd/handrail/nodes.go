@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // nodeView is a node as the REST surface shows it; fields this version does not
 // know are kept for --json by printing the raw object.
-type nodeView struct{ view.Node }
+type nodeView struct{ api.Node }
 
 func (n nodeView) ready() string {
 	ready := 0
@@ -71,7 +71,7 @@ func decodeAll[T any](raw []json.RawMessage) ([]T, error) {
 }
 
 // listed fetches a list; done says that it was printed as it came, for --json.
-func listed[T any](cmd *cobra.Command, c *client, path, field string) (all []T, done bool, err error) {
+func listed[T any](cmd *cobra.Command, c *remote, path, field string) (all []T, done bool, err error) {
 	raw, err := c.list(cmd, path, field)
 	if err != nil {
 		return nil, false, err
@@ -85,7 +85,7 @@ func listed[T any](cmd *cobra.Command, c *client, path, field string) (all []T, 
 
 // nodeNames are the labels of the nodes by their IDs; none for those that have no label
 // of their own, or if the caller may not know.
-func (c *client) nodeNames(cmd *cobra.Command) map[string]string {
+func (c *remote) nodeNames(cmd *cobra.Command) map[string]string {
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`
 	}
@@ -106,7 +106,7 @@ func (c *client) nodeNames(cmd *cobra.Command) map[string]string {
 }
 
 // list fetches path and returns the raw objects under field.
-func (c *client) list(cmd *cobra.Command, path, field string) ([]json.RawMessage, error) {
+func (c *remote) list(cmd *cobra.Command, path, field string) ([]json.RawMessage, error) {
 	var answer map[string]json.RawMessage
 	if err := c.get(cmd.Context(), path, &answer); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func listNodes(cmd *cobra.Command) error {
 }
 
 // showNode prints the node that the first argument means.
-var showNode = withNode(func(cmd *cobra.Command, c *client, id string, _ []string) error {
+var showNode = withNode(func(cmd *cobra.Command, c *remote, id string, _ []string) error {
 	var raw json.RawMessage
 	if err := c.get(cmd.Context(), path("nodes", id), &raw); err != nil {
 		return err
@@ -200,7 +200,7 @@ func printNode(cmd *cobra.Command, n nodeView) {
 	t.flush()
 }
 
-func capabilityRow(c view.Capability) []string {
+func capabilityRow(c api.Capability) []string {
 	name := string(c.Tool)
 	if name == "" {
 		name = string(c.Capability)
@@ -221,7 +221,7 @@ func capabilityRow(c view.Capability) []string {
 }
 
 // backendOf says what carries it out, with which devices.
-func backendOf(c view.Capability) string {
+func backendOf(c api.Capability) string {
 	text := c.Backend
 	if c.Fake {
 		text += " (fake devices)"
@@ -294,7 +294,7 @@ func body(pairs ...any) map[string]any {
 func nodeAction(cmd *cobra.Command, action, done string, request func() (map[string]any, error)) {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = completeNodes(1)
-	cmd.RunE = withNode(func(cmd *cobra.Command, c *client, id string, _ []string) error {
+	cmd.RunE = withNode(func(cmd *cobra.Command, c *remote, id string, _ []string) error {
 		in, err := request()
 		if err != nil {
 			return err
@@ -309,7 +309,7 @@ func newNodePatchCmd(use, short, field string) *cobra.Command {
 		Short:             short,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeNodes(1),
-		RunE: withNode(func(cmd *cobra.Command, c *client, id string, args []string) error {
+		RunE: withNode(func(cmd *cobra.Command, c *remote, id string, args []string) error {
 			return c.change(cmd, http.MethodPatch, path("nodes", id), map[string]any{field: args[1]}, "node %s: %s is now %q", id, field, args[1])
 		}),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -50,17 +51,6 @@ func newPairCmd() *cobra.Command {
 	return cmd
 }
 
-type inviteView struct {
-	ID        string    `json:"invite_id"`
-	Paste     string    `json:"paste"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Uses      int       `json:"uses"`
-	Withdrawn bool      `json:"withdrawn"`
-	UsedBy    []struct {
-		Node string `json:"node_id"`
-	} `json:"used_by"`
-}
-
 func runPair(cmd *cobra.Command, o pairOptions) error {
 	if o.uses < 1 {
 		return usageError("--uses must be at least 1")
@@ -73,7 +63,7 @@ func runPair(cmd *cobra.Command, o pairOptions) error {
 		return err
 	}
 	ctx := cmd.Context()
-	var invite inviteView
+	var invite api.Invited
 	if o.allow, err = checkAllow(o.allow); err != nil {
 		return err
 	}
@@ -120,7 +110,7 @@ func onlyHere(text string) bool {
 	return err == nil && paste.OnlyHere()
 }
 
-func printInvite(w, said io.Writer, invite inviteView, qr bool) {
+func printInvite(w, said io.Writer, invite api.Invited, qr bool) {
 	fmt.Fprintf(said, "On the device, run 'handrail node join' and enter this code (valid until %s):\n\n", invite.ExpiresAt.Local().Format(clock))
 	fmt.Fprintln(w, plain(invite.Paste))
 	fmt.Fprintln(said)
@@ -142,14 +132,14 @@ func printInvite(w, said io.Writer, invite inviteView, qr bool) {
 type admission struct {
 	cmd     *cobra.Command
 	said    io.Writer // where a person is told how it goes
-	client  *client
+	client  *remote
 	answers *bufio.Reader
 	yes     bool
 }
 
 // wait handles each device that joins until all uses are spent or time is up; it returns how many
 // joined.
-func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, error) {
+func (p admission) wait(ctx context.Context, invite api.Invited, uses int) (int, error) {
 	stop := showWaiting(p.cmd, "waiting for the device")
 	defer func() { stop() }()
 	seen := map[string]bool{}
@@ -167,7 +157,7 @@ func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, 
 			return len(seen), err
 		}
 		for _, use := range now.UsedBy {
-			id := use.Node
+			id := string(use.Node)
 			if seen[id] {
 				continue
 			}
@@ -189,19 +179,19 @@ func (p admission) wait(ctx context.Context, invite inviteView, uses int) (int, 
 	return len(seen), outcome
 }
 
-func (c *client) invite(ctx context.Context, id string) (inviteView, error) {
+func (c *remote) invite(ctx context.Context, id string) (api.Invited, error) {
 	var answer struct {
-		Invites []inviteView `json:"invites"`
+		Invites []api.Invited `json:"invites"`
 	}
 	if err := c.get(ctx, path("invites"), &answer); err != nil {
-		return inviteView{}, err
+		return api.Invited{}, err
 	}
 	for _, i := range answer.Invites {
 		if i.ID == id && !i.Withdrawn {
 			return i, nil
 		}
 	}
-	return inviteView{}, capabilities.Errorf(capabilities.CodePasteExpired, "the code was withdrawn or has expired").
+	return api.Invited{}, capabilities.Errorf(capabilities.CodePasteExpired, "the code was withdrawn or has expired").
 		WithHint("Run 'handrail pair' again for a new one.")
 }
 
@@ -289,7 +279,7 @@ func (p admission) ask(ctx context.Context, question string) (string, error) {
 }
 
 // withdraw makes the rest of an interrupted invite worthless.
-func (p admission) withdraw(invite inviteView, cause error) error {
+func (p admission) withdraw(invite api.Invited, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if err := p.client.do(ctx, http.MethodDelete, path("invites", invite.ID), nil, nil); err != nil {

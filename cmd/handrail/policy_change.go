@@ -16,7 +16,7 @@ import (
 	"github.com/handrail-dev/handrail/gateway/rules"
 )
 
-func (c *client) policySet(cmd *cobra.Command, name string) (s rules.Set, err error) {
+func (c *remote) policySet(cmd *cobra.Command, name string) (s rules.Set, err error) {
 	return s, c.get(cmd.Context(), path("policy", "sets", name), &s)
 }
 

@@ -96,7 +96,7 @@ func newProviderAddCmd() *cobra.Command {
 }
 
 // approveAll allows every tool of a provider, for scripts.
-func approveAll(ctx context.Context, c *client, p api.Provider) (api.Provider, error) {
+func approveAll(ctx context.Context, c *remote, p api.Provider) (api.Provider, error) {
 	a := api.ApproveProvider{ManifestHash: p.ManifestHash, Tools: map[capabilities.ToolID]api.ToolChoice{}}
 	for _, t := range p.Tools {
 		a.Tools[t.Tool] = api.ToolChoice{Effect: "allow"}
@@ -107,7 +107,7 @@ func approveAll(ctx context.Context, c *client, p api.Provider) (api.Provider, e
 
 // providerHost returns the node that is meant: the one that is named by ID or label, or the
 // only one that may host providers.
-func providerHost(ctx context.Context, c *client, name string) (capabilities.NodeID, error) {
+func providerHost(ctx context.Context, c *remote, name string) (capabilities.NodeID, error) {
 	var list struct {
 		Nodes []api.Node `json:"nodes"`
 	}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 // toldLines says in lines what a call would do, as far as those who may answer are told;
 // whole: with scripts and long texts. The gateway has made it safe to look at; plain does
 // so once more for this terminal.
-func toldLines(q *view.Told, whole bool) []string {
+func toldLines(q *api.Told, whole bool) []string {
 	if q == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func toldLines(q *view.Told, whole bool) []string {
 }
 
 // is says which element an argument names.
-func is(f view.Field) string {
+func is(f api.Field) string {
 	if f.Is == "" {
 		return ""
 	}

@@ -107,7 +107,7 @@ func distance(a, b string) int {
 
 // allNodes returns the nodes that are in or want in. A caller who may not see them gets none, and
 // has to write IDs.
-func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
+func (c *remote) allNodes(cmd *cobra.Command) ([]named, error) {
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`
 	}
@@ -125,7 +125,7 @@ func (c *client) allNodes(cmd *cobra.Command) ([]named, error) {
 }
 
 // nodeID returns the ID of the node that a person means.
-func (c *client) nodeID(cmd *cobra.Command, text string) (string, error) {
+func (c *remote) nodeID(cmd *cobra.Command, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -140,7 +140,7 @@ func (c *client) nodeID(cmd *cobra.Command, text string) (string, error) {
 }
 
 // withNode has a command do something to the node that its first argument means.
-func withNode(do func(cmd *cobra.Command, c *client, id string, args []string) error) func(*cobra.Command, []string) error {
+func withNode(do func(cmd *cobra.Command, c *remote, id string, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := newClient(cmd)
 		if err != nil {
@@ -155,7 +155,7 @@ func withNode(do func(cmd *cobra.Command, c *client, id string, args []string) e
 }
 
 // listedID returns the ID that a person means of a list that the gateway has.
-func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
+func (c *remote) listedID(cmd *cobra.Command, what, text, at, field, id string, label ...string) (string, error) {
 	raw, err := c.list(cmd, path(at), field)
 	if err != nil {
 		return "", err
@@ -178,7 +178,7 @@ func (c *client) listedID(cmd *cobra.Command, what, text, at, field, id string, 
 }
 
 // soleNode returns the one node that may be meant where none is named.
-func (c *client) soleNode(cmd *cobra.Command) (string, error) {
+func (c *remote) soleNode(cmd *cobra.Command) (string, error) {
 	var answer struct {
 		Nodes []nodeView `json:"nodes"`
 	}

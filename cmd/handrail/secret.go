@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newSecretCmd() *cobra.Command {
@@ -71,16 +72,7 @@ func newSecretListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secrets, done, err := listed[struct {
-				Name       string `json:"name"`
-				Source     string `json:"source"`
-				References []struct {
-					ID        string `json:"secret_ref_id"`
-					Alias     string `json:"secret_alias"`
-					Display   string `json:"display_name"`
-					Principal string `json:"principal"`
-				} `json:"references"`
-			}](cmd, c, path("secrets"), "secrets")
+			secrets, done, err := listed[api.Secret](cmd, c, path("secrets"), "secrets")
 			if done || err != nil {
 				return err
 			}
@@ -95,7 +87,7 @@ func newSecretListCmd() *cobra.Command {
 					t.row(s.Name, s.Source, "-", "-", "-", "-")
 				}
 				for _, r := range s.References {
-					t.row(s.Name, s.Source, r.Principal, r.Alias, r.ID, r.Display)
+					t.row(s.Name, s.Source, string(r.Owner), r.Alias, r.ID, r.Display)
 				}
 			}
 			t.flush()

@@ -11,18 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-// haltedView is what a turn of the gateway's stop switch did.
-type haltedView struct {
-	Calls  int `json:"calls"`
-	Grants int `json:"grants"`
-	Nodes  struct {
-		Connected int `json:"connected"`
-		Confirmed int `json:"confirmed"`
-		Away      int `json:"away"`
-	} `json:"nodes"`
-}
 
 func newStopCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -40,7 +30,7 @@ func newStopCmd() *cobra.Command {
 			return err
 		}
 		return confirmed(cmd, raw, "Stopped %s: %s ended, %s revoked. Run 'handrail resume' to let calls run again.",
-			h.heeded(), count(h.Calls, "call"), count(h.Grants, "grant"))
+			heeded(h.Nodes), count(h.Calls, "call"), count(h.Grants, "grant"))
 	}
 	return cmd
 }
@@ -59,12 +49,12 @@ func newResumeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return confirmed(cmd, raw, "Resumed %s. What was granted before the stop stays revoked.", h.heeded())
+		return confirmed(cmd, raw, "Resumed %s. What was granted before the stop stays revoked.", heeded(h.Nodes))
 	}
 	return cmd
 }
 
-func turnSwitch(cmd *cobra.Command, action, reason string) (h haltedView, raw json.RawMessage, err error) {
+func turnSwitch(cmd *cobra.Command, action, reason string) (h api.Halted, raw json.RawMessage, err error) {
 	c, err := newClient(cmd)
 	if err != nil {
 		return h, nil, err
@@ -112,17 +102,12 @@ const resumeFix = "Run 'handrail resume' to let calls run again."
 
 // stoppedNow tells that the gateway's stop switch is on, since when and by whom; "" if
 // it is not, or if who asks may not know.
-func stoppedNow(cmd *cobra.Command, c *client) string {
-	var s struct {
-		Stopped bool      `json:"stopped"`
-		By      string    `json:"by"`
-		Reason  string    `json:"reason"`
-		Since   time.Time `json:"since"`
-	}
+func stoppedNow(cmd *cobra.Command, c *remote) string {
+	var s api.Stop
 	if c.get(cmd.Context(), path("stop"), &s) != nil || !s.Stopped {
 		return ""
 	}
-	text := fmt.Sprintf("Everything is stopped, by %s %s", plain(s.By), ago(time.Now(), s.Since))
+	text := fmt.Sprintf("Everything is stopped, by %s %s", plain(string(s.By)), ago(time.Now(), s.Since))
 	if s.Reason != "" {
 		text += ": " + plain(s.Reason)
 	}
@@ -130,15 +115,14 @@ func stoppedNow(cmd *cobra.Command, c *client) string {
 }
 
 // noteStop says so below an answer that holds only while it is not on.
-func noteStop(cmd *cobra.Command, c *client) {
+func noteStop(cmd *cobra.Command, c *remote) {
 	if text := stoppedNow(cmd, c); text != "" {
 		fmt.Fprintf(cmd.OutOrStdout(), "\n%s %s\n", text, resumeFix)
 	}
 }
 
 // heeded says how many devices did so, and which have not yet.
-func (h haltedView) heeded() string {
-	n := h.Nodes
+func heeded(n api.Heeded) string {
 	parts := []string{count(n.Confirmed, "device")}
 	if silent := n.Connected - n.Confirmed; silent > 0 {
 		parts = append(parts, fmt.Sprintf("%d connected, which did not answer yet", silent))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/capabilities/policy"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/suite"
 	"github.com/handrail-dev/handrail/suite/browser"
 )
@@ -171,7 +171,7 @@ func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 		return c, usageError("--pages %q: want two addresses such as %s", pages, defaultSuitePages)
 	}
 	if o.url != "" {
-		base, err := api.ParseAddress(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
+		base, err := client.ParseAddress(strings.TrimSuffix(strings.TrimRight(o.url, "/"), "/mcp"))
 		if err != nil {
 			return c, usageError("--url: %v", err)
 		}
@@ -185,7 +185,7 @@ func (o suiteOptions) target(cmd *cobra.Command) (browser.Options, error) {
 			return c, &exitError{code: exitForbidden, err: capabilities.Errorf(capabilities.CodeUnauthenticated, "--url is given, but no token").
 				WithHint("Give --token-file, or set HANDRAIL_TOKEN.")}
 		}
-		pin, err := api.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
+		pin, err := client.ParsePin(os.Getenv("HANDRAIL_FINGERPRINT"))
 		if err != nil {
 			return c, usageError("HANDRAIL_FINGERPRINT: %v", err)
 		}
@@ -211,7 +211,7 @@ func readerToken(cmd *cobra.Command, base *url.URL) string {
 	if err != nil {
 		return ""
 	}
-	if at, err := api.ParseAddress(running.HTTP); err != nil || at.String() != base.String() {
+	if at, err := client.ParseAddress(running.HTTP); err != nil || at.String() != base.String() {
 		return ""
 	}
 	token, err := readToken(data.tokenPath())

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // probeFor is how long whoever listens at an address has to say who it is.
@@ -50,7 +50,7 @@ func (d dataDir) up(ctx context.Context) error {
 }
 
 // answers reports whether a Handrail gateway answers at base.
-func answers(ctx context.Context, base *url.URL, pin api.Pin) bool {
+func answers(ctx context.Context, base *url.URL, pin client.Pin) bool {
 	ctx, done := context.WithTimeout(ctx, probeFor)
 	defer done()
 	h, err := newClientAt(base, "", pin).Health(ctx)
@@ -83,5 +83,5 @@ func handrailAt(ctx context.Context, addr string) bool {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return answers(ctx, &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, api.Pin{})
+	return answers(ctx, &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, client.Pin{})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newTasksCmd() *cobra.Command {
@@ -31,7 +31,7 @@ func newTasksCmd() *cobra.Command {
 			}
 			return confirmed(cmd, raw, "%s is forgotten", *drop)
 		}
-		all, done, err := listed[view.Task](cmd, c, path("tasks"), "tasks")
+		all, done, err := listed[api.Task](cmd, c, path("tasks"), "tasks")
 		if done || err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newTokenCmd() *cobra.Command {
@@ -83,7 +83,7 @@ func newTokenListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tokens, done, err := listed[view.Token](cmd, c, path("tokens"), "tokens")
+			tokens, done, err := listed[api.Token](cmd, c, path("tokens"), "tokens")
 			if done || err != nil {
 				return err
 			}

@@ -11,16 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
-
-type toolView struct {
-	ID          capabilities.ToolID `json:"tool_id"`
-	WireName    string              `json:"wire_name"`
-	Title       string              `json:"title"`
-	Description string              `json:"description"`
-	Input       json.RawMessage     `json:"input_schema"`
-	Result      json.RawMessage     `json:"result_schema"`
-}
 
 func newToolsCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -45,7 +37,7 @@ func newToolsCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		tools, err := decodeAll[toolView](raw)
+		tools, err := decodeAll[api.Tool](raw)
 		if err != nil {
 			return err
 		}
@@ -58,7 +50,7 @@ func newToolsCmd() *cobra.Command {
 				if asJSON {
 					return printJSON(out, raw[i])
 				}
-				return t.print(cmd)
+				return printTool(cmd, t)
 			}
 			hint := "'handrail tools' lists those it may call, 'handrail nodes NODE' says what keeps others from being ready."
 			if near := nearTool(args[0], tools); near != "" {
@@ -83,7 +75,7 @@ func newToolsCmd() *cobra.Command {
 	return cmd
 }
 
-func (t toolView) print(cmd *cobra.Command) error {
+func printTool(cmd *cobra.Command, t api.Tool) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s (MCP name %s)\n%s\n", plain(string(t.ID)), plain(t.WireName), plainBlock(t.Description))
 	for _, schema := range []struct {
@@ -99,23 +91,23 @@ func (t toolView) print(cmd *cobra.Command) error {
 }
 
 // tool finds one tool by either of its names.
-func (c *client) tool(cmd *cobra.Command, lane, name string) (toolView, bool, error) {
+func (c *remote) tool(cmd *cobra.Command, lane, name string) (api.Tool, bool, error) {
 	raw, err := c.list(cmd, query(path("tools"), "lane", lane), "tools")
 	if err != nil {
-		return toolView{}, false, err
+		return api.Tool{}, false, err
 	}
-	tools, err := decodeAll[toolView](raw)
+	tools, err := decodeAll[api.Tool](raw)
 	for _, t := range tools {
 		if string(t.ID) == name || t.WireName == name {
 			return t, true, nil
 		}
 	}
-	return toolView{}, false, err
+	return api.Tool{}, false, err
 }
 
 // nearTool returns the tool that text was likely meant to name: one whose ID ends with it, or
 // differs little.
-func nearTool(text string, tools []toolView) string {
+func nearTool(text string, tools []api.Tool) string {
 	var ends []string
 	for _, t := range tools {
 		if strings.HasSuffix(string(t.ID), "."+strings.TrimPrefix(text, ".")) {
@@ -145,7 +137,7 @@ func nearTool(text string, tools []toolView) string {
 }
 
 // toolName returns the ID of the tool that a person wrote by its wire name.
-func (c *client) toolName(cmd *cobra.Command, name string) string {
+func (c *remote) toolName(cmd *cobra.Command, name string) string {
 	if t, ok, _ := c.tool(cmd, "", name); ok {
 		return string(t.ID)
 	}
@@ -153,7 +145,7 @@ func (c *client) toolName(cmd *cobra.Command, name string) string {
 }
 
 // likeTool adds to an error about an unknown tool which one was likely meant.
-func (c *client) likeTool(cmd *cobra.Command, name string, err error) error {
+func (c *remote) likeTool(cmd *cobra.Command, name string, err error) error {
 	if capabilities.CodeOf(err) != capabilities.CodeUnknownTool {
 		return err
 	}
@@ -161,7 +153,7 @@ func (c *client) likeTool(cmd *cobra.Command, name string, err error) error {
 	if failed != nil {
 		return err
 	}
-	tools, failed := decodeAll[toolView](raw)
+	tools, failed := decodeAll[api.Tool](raw)
 	near := nearTool(name, tools)
 	if failed != nil || near == "" {
 		return err
@@ -209,7 +201,7 @@ func completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var answer struct {
-		Tools []toolView `json:"tools"`
+		Tools []api.Tool `json:"tools"`
 	}
 	c, err := newClient(cmd)
 	if err != nil || c.get(cmd.Context(), path("tools"), &answer) != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/handrail-dev/handrail/cmd/handrail/board"
-	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newTUICmd() *cobra.Command {
@@ -27,7 +27,7 @@ func newTUICmd() *cobra.Command {
 				return err
 			}
 			return told(board.Run(cmd.Context(), c, board.Words{
-				Told:  func(q *view.Told) []string { return toldLines(q, false) },
+				Told:  func(q *api.Told) []string { return toldLines(q, false) },
 				Waits: waits, Lending: lending, Ago: ago, Clock: clock, Family: familyOf, Count: count[int],
 			}, in, out))
 		},

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/gateway/principal"
 	"github.com/handrail-dev/handrail/test/site"
 )
@@ -133,14 +133,14 @@ func TestTUI(t *testing.T) {
 		Rules: `@id("ask") permit (principal, action in Action::"family:fixture", resource) when { context.consent };`,
 	})
 	s.AddNode("desk", site.NewHandler())
-	agent, err := api.New(s.URL(), api.NewToken(s.MustToken("bot", principal.RoleAgent)))
+	agent, err := client.New(s.URL(), client.NewToken(s.MustToken("bot", principal.RoleAgent)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := func(text string) <-chan capabilities.Result {
 		result := make(chan capabilities.Result, 1)
 		go func() {
-			r, err := agent.Call(context.Background(), api.Call{Tool: site.ToolEcho, Args: map[string]any{"text": text}})
+			r, err := agent.Call(context.Background(), client.Call{Tool: site.ToolEcho, Args: map[string]any{"text": text}})
 			if err != nil {
 				r.Message = err.Error()
 			}

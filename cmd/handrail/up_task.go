@@ -173,7 +173,7 @@ func remarshal(from, into any) error {
 }
 
 // viaClient sends with a client's token and by its way of knowing the gateway.
-type viaClient struct{ *client }
+type viaClient struct{ *remote }
 
 // RoundTrip implements http.RoundTripper.
 func (v viaClient) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/handrail-dev/handrail/gateway/api"
 )
 
 func newUserCmd() *cobra.Command {
@@ -97,7 +99,7 @@ func newUserLinkCmd() *cobra.Command {
 }
 
 // printWelcome makes and prints the link by which a user comes in.
-func (c *client) printWelcome(cmd *cobra.Command, name string) error {
+func (c *remote) printWelcome(cmd *cobra.Command, name string) error {
 	base, err := c.fromElsewhere(cmd)
 	if err != nil {
 		base = forBrowser(c.base.String()) // this machine's own browser can use it
@@ -129,13 +131,7 @@ func newUserListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			users, done, err := listed[struct {
-				Principal string     `json:"principal"`
-				Role      string     `json:"role"`
-				Password  bool       `json:"password"`
-				Passkeys  []struct{} `json:"passkeys"`
-				CreatedAt time.Time  `json:"created_at"`
-			}](cmd, c, path("users"), "users")
+			users, done, err := listed[api.User](cmd, c, path("users"), "users")
 			if done || err != nil {
 				return err
 			}
@@ -149,7 +145,7 @@ func newUserListCmd() *cobra.Command {
 				if u.Password {
 					password = "yes"
 				}
-				t.row(u.Principal, u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(dayClock))
+				t.row(string(u.Principal), u.Role, password, fmt.Sprint(len(u.Passkeys)), u.CreatedAt.Local().Format(dayClock))
 			}
 			t.flush()
 			return nil
@@ -212,10 +208,7 @@ func newUserRemoveCmd() *cobra.Command {
 			if err := c.do(cmd.Context(), http.MethodDelete, path("users", args[0]), nil, &raw); err != nil {
 				return err
 			}
-			var gone struct {
-				Ended int      `json:"tokens_ended"`
-				Made  []string `json:"tokens_made"`
-			}
+			var gone api.RemovedUser
 			if err := json.Unmarshal(raw, &gone); err != nil {
 				return err
 			}

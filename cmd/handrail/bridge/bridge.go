@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // The stdio bridge relays JSON-RPC messages as they are; it understands only
@@ -279,7 +279,7 @@ func (b *Bridge) cancelled(ctx context.Context, line []byte, m message) {
 	if known && !sessions && named != "" && g != nil {
 		// A call with a request ID outlives its connection, which says nothing then.
 		b.work.Go(func() {
-			err := b.o.Told(g.Do(ctx, http.MethodDelete, api.Path("calls", "request", named), nil, nil))
+			err := b.o.Told(g.Do(ctx, http.MethodDelete, client.Path("calls", "request", named), nil, nil))
 			if err != nil && capabilities.CodeOf(err) != capabilities.CodeNotFound {
 				fmt.Fprintf(b.o.Log, "handrail mcp: a call could not be cancelled: %v\n", err)
 			}

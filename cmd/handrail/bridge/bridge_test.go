@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // mcpGateway is the SDK's own server behind the two handlers a gateway has, with
@@ -80,7 +80,7 @@ func (g *mcpGateway) restart() {
 func (g *mcpGateway) connect(token string) func() (Gateway, error) { return connectTo(g.URL, token) }
 
 func connectTo(address, token string) func() (Gateway, error) {
-	return func() (Gateway, error) { return api.New(address, api.NewToken(token)) }
+	return func() (Gateway, error) { return client.New(address, client.NewToken(token)) }
 }
 
 // asIs leaves errors as they are.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // event is what a reader keeps of a server-sent event stream to go on later.
@@ -32,7 +32,7 @@ func readEvents(r io.Reader, pass func(data []byte)) (event, error) {
 	var name string
 	reader := bufio.NewReaderSize(r, 64<<10)
 	for {
-		line, err := readEventLine(reader, api.MaxReply-data.Len())
+		line, err := readEventLine(reader, client.MaxReply-data.Len())
 		if errors.Is(err, errEventTooLarge) {
 			return last, err
 		}

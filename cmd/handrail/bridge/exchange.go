@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // request builds a POST (body) or GET (no body) with what the transport needs.
@@ -139,15 +139,15 @@ func (b *Bridge) relay(ctx context.Context, resp *http.Response, m message, open
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
 	}
-	return api.DecodeError(resp)
+	return client.DecodeError(resp)
 }
 
 // readReply reads a whole body, into room of its size where that was said.
 func readReply(resp *http.Response) ([]byte, error) {
 	var b bytes.Buffer
-	if n := resp.ContentLength; n > 0 && n <= api.MaxReply {
+	if n := resp.ContentLength; n > 0 && n <= client.MaxReply {
 		b.Grow(int(n) + bytes.MinRead) // so that the end is found without growing
 	}
-	_, err := b.ReadFrom(io.LimitReader(resp.Body, api.MaxReply))
+	_, err := b.ReadFrom(io.LimitReader(resp.Body, client.MaxReply))
 	return b.Bytes(), err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // Revisions with sessions need three things: opening one anew after the gateway forgot it, the
@@ -39,14 +39,14 @@ func (b *Bridge) renew(ctx context.Context, lost string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return api.DecodeError(resp)
+		return client.DecodeError(resp)
 	}
 	learn := func(data []byte) { b.note(data, message{Method: "initialize"}, idSet{}) }
 	if mediaType(resp) == "text/event-stream" {
 		if _, err := readEvents(resp.Body, learn); err != nil {
 			return err
 		}
-	} else if data, err := io.ReadAll(io.LimitReader(resp.Body, api.MaxReply)); err == nil {
+	} else if data, err := io.ReadAll(io.LimitReader(resp.Body, client.MaxReply)); err == nil {
 		learn(data)
 	}
 	b.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/handrail-dev/handrail/capabilities"
 	"github.com/handrail-dev/handrail/cmd/handrail/connect/clientfile"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // Site is the Handrail that clients are connected to: a data directory of this machine, and
@@ -24,7 +24,7 @@ type Site struct {
 	// Person finds the gateway as the person who runs the command. Required.
 	Person func() (Gateway, error)
 	// Running finds where the gateway of the data directory listens. Required.
-	Running func() (*url.URL, api.Pin, error)
+	Running func() (*url.URL, client.Pin, error)
 	// Told adds to the error of a gateway that cannot be reached what a person can do; that
 	// error then has the code not_found. Required.
 	Told func(error) error
@@ -32,16 +32,16 @@ type Site struct {
 
 // Gateway is one gateway, called as one principal.
 type Gateway struct {
-	*api.Client
+	*client.Client
 	Base  *url.URL
-	Token api.Token
-	Pin   api.Pin // of a certificate that is known by its fingerprint only
-	Away  bool    // it is not the one of the data directory
+	Token client.Token
+	Pin   client.Pin // of a certificate that is known by its fingerprint only
+	Away  bool       // it is not the one of the data directory
 }
 
 // at returns the gateway of that address, called with that token.
-func at(base *url.URL, token api.Token, pin api.Pin) Gateway {
-	return Gateway{Client: api.At(base, token, pin), Base: base, Token: token, Pin: pin}
+func at(base *url.URL, token client.Token, pin client.Pin) Gateway {
+	return Gateway{Client: client.At(base, token, pin), Base: base, Token: token, Pin: pin}
 }
 
 // Request is what a person asked for.
@@ -94,29 +94,29 @@ func (s Site) Plan(ctx context.Context, r Request) (*Plan, error) {
 
 // othersTrust refuses to send a client to an address whose certificate it would not
 // take: no client but ours can be told a fingerprint.
-func (s Site) othersTrust(ctx context.Context, g Gateway, client Client) error {
+func (s Site) othersTrust(ctx context.Context, g Gateway, kind Client) error {
 	if g.Pin.IsZero() {
 		return nil
 	}
-	if _, err := at(g.Base, g.Token, api.Pin{}).Health(ctx); !api.Untrusted(err) {
+	if _, err := at(g.Base, g.Token, client.Pin{}).Health(ctx); !client.Untrusted(err) {
 		return s.Told(err)
 	}
-	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", client.Title, g.Base).
+	return capabilities.Errorf(capabilities.CodeInvalidRequest, "%s would not take the certificate of %s, which is known by its fingerprint only", kind.Title, g.Base).
 		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN to the name that the gateway's certificate is for.")
 }
 
 // Editable refuses where the client is not on this machine, or where its file cannot be edited.
 func (p *Plan) Editable() error {
-	client := p.request.Client
-	if p.request.File == "" && !client.found(p.File) {
-		return notFound(client, p.File)
+	kind := p.request.Client
+	if p.request.File == "" && !kind.found(p.File) {
+		return notFound(kind, p.File)
 	}
 	text, err := clientfile.Read(p.File)
 	if err == nil {
-		_, _, err = clientfile.Get(client.Form(), text, client.Path...)
+		_, _, err = clientfile.Get(kind.Form(), text, kind.Path...)
 	}
 	if err != nil {
-		return fileProblem(client, p.File, err)
+		return fileProblem(kind, p.File, err)
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (s Site) revoke(ctx context.Context, known Connection) error {
 		return err
 	}
 	_, err = g.RevokeToken(ctx, known.TokenID)
-	if capabilities.CodeOf(err) == capabilities.CodeNotFound && !errors.Is(err, api.ErrUnreachable) {
+	if capabilities.CodeOf(err) == capabilities.CodeNotFound && !errors.Is(err, client.ErrUnreachable) {
 		return nil // that gateway does not know it: nothing to revoke
 	}
 	return s.Told(err)

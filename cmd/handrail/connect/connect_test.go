@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 )
 
 // Each client has a file of its own on every system, and the environment of the client moves
@@ -47,7 +47,7 @@ func TestStoreKeepsConnections(t *testing.T) {
 		t.Fatalf("before: %t, %v", ok, err)
 	}
 	want := Connection{
-		Client: "codex", Site: "s", URL: "https://gateway.example", Pin: "", Principal: "research", TokenID: "t1", Token: api.NewToken("hrt_secret"),
+		Client: "codex", Site: "s", URL: "https://gateway.example", Pin: "", Principal: "research", TokenID: "t1", Token: client.NewToken("hrt_secret"),
 		Transport: "http", Node: "n1", File: "/h/config.toml",
 	}
 	if err := s.save(want); err != nil {
@@ -65,9 +65,9 @@ func TestStoreKeepsConnections(t *testing.T) {
 // A connection leads to the address that it names, else to the gateway of the data directory.
 func TestReach(t *testing.T) {
 	here := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-	s := Site{Running: func() (*url.URL, api.Pin, error) { return here, api.Pin{}, nil }}
+	s := Site{Running: func() (*url.URL, client.Pin, error) { return here, client.Pin{}, nil }}
 	for address, want := range map[string]string{"": "http://127.0.0.1:1", "https://gateway.example": "https://gateway.example", "http://gateway.example": ""} {
-		g, err := s.Reach(Connection{URL: address, Token: api.NewToken("hrt_x")})
+		g, err := s.Reach(Connection{URL: address, Token: client.NewToken("hrt_x")})
 		if (err != nil) != (want == "") || err == nil && (g.Base.String() != want || g.Address() != want || g.Token.Reveal() != "hrt_x") {
 			t.Errorf("%q leads to %v, %v", address, g.Base, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/handrail-dev/handrail/capabilities"
-	api "github.com/handrail-dev/handrail/gateway/client"
+	"github.com/handrail-dev/handrail/gateway/client"
 	"github.com/handrail-dev/handrail/pairing"
 )
 
@@ -22,7 +22,7 @@ type Connection struct {
 	Pin       string // fingerprint of the certificate at URL; "": an authority stands behind it
 	Principal string
 	TokenID   string
-	Token     api.Token
+	Token     client.Token
 	Transport string // stdio or http
 	Node      string // bound to its lane; "" for none
 	File      string // of the client; "": only printed
@@ -69,7 +69,7 @@ func (s Store) Read(name string) (c Connection, ok bool, err error) {
 			WithHint("Delete it and run 'handrail connect " + name + "'.")
 	}
 	return Connection{
-		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: api.NewToken(f.Token),
+		Client: f.Client, Site: f.Site, URL: f.URL, Pin: f.Pin, Principal: f.Principal, TokenID: f.TokenID, Token: client.NewToken(f.Token),
 		Transport: f.Transport, Node: f.Node, File: f.File,
 	}, true, nil
 }
@@ -94,12 +94,12 @@ func (s Site) Reach(c Connection) (Gateway, error) {
 	return at(base, c.Token, pin), nil
 }
 
-func (s Site) placeOf(c Connection) (base *url.URL, pin api.Pin, err error) {
+func (s Site) placeOf(c Connection) (base *url.URL, pin client.Pin, err error) {
 	if c.URL == "" {
 		return s.Running()
 	}
-	if base, err = api.ParseAddress(c.URL); err == nil {
-		pin, err = api.ParsePin(c.Pin)
+	if base, err = client.ParseAddress(c.URL); err == nil {
+		pin, err = client.ParsePin(c.Pin)
 	}
 	if err != nil {
 		return nil, pin, capabilities.Errorf(capabilities.CodeInvalidRequest, "the gateway's address: %v", err)
