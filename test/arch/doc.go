@@ -3,7 +3,7 @@
 // for every supported system.
 //
 // Promises: each ban states its reason, so that who trips over one learns why; a
-// rule is changed here together with docs/architecture.md or not at all.
+// rule is changed here together with docs/packages.md or not at all.
 //
 // Nothing may import it, and it imports no package of this module but the
 // catalog, whose names the documents are held against.
