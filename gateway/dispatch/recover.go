@@ -153,7 +153,7 @@ func (d *Dispatcher) reconciled(ctx context.Context, c *openCall, e opencalls.En
 		if pause == 0 && ctx.Err() == nil { // later failures are the same one
 			d.opts.Log.Error("tools.dispatch.unrecorded", "hop", capabilities.HopRecord, "call", r.ID, "err", err)
 		}
-		d.open.Again(r, pause)
+		d.open.Rewatch(r, pause)
 		return
 	}
 	d.opts.Log.Info("tools.dispatch.reconciled", "call", r.ID, "tool", r.Tool, "node", r.Node, "status", result.Status)

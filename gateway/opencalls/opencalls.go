@@ -123,9 +123,9 @@ func (b *Book) Await(c Call, until time.Time) <-chan End { return b.settler.add(
 // Watch has the node of c asked for a late word: its caller has the answer already.
 func (b *Book) Watch(c Call) { b.settler.watch(c) }
 
-// Again is Watch for a call whose end could not be recorded; last is the pause after the
+// Rewatch is Watch for a call whose end could not be recorded; last is the pause after the
 // failure before. It returns the pause this time.
-func (b *Book) Again(c Call, last time.Duration) time.Duration { return b.settler.again(c, last) }
+func (b *Book) Rewatch(c Call, last time.Duration) time.Duration { return b.settler.rewatch(c, last) }
 
 // Awaits reports whether a node's word on a call may still come.
 func (b *Book) Awaits(call capabilities.CallID) bool { return b.settler.awaits(call) }

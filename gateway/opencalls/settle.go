@@ -68,9 +68,9 @@ func (s *settler) add(r Call, until time.Time) <-chan End {
 // that could not be recorded.
 func (s *settler) watch(r Call) { s.put(&waiting{call: r, node: r.Node}) }
 
-// again hands over a call whose end its node told and could not be recorded, the pause
+// rewatch hands over a call whose end its node told and could not be recorded, the pause
 // after the last failure being given. It returns the pause this time.
-func (s *settler) again(r Call, last time.Duration) time.Duration {
+func (s *settler) rewatch(r Call, last time.Duration) time.Duration {
 	pause := min(max(LeastPause, 2*last), MostPause)
 	s.put(&waiting{call: r, node: r.Node, asked: time.Now(), pause: pause})
 	return pause

@@ -257,7 +257,7 @@ func TestSettlerPausesWhereNothingCanBeRecorded(t *testing.T) {
 		var s *settler
 		s = newSettler(nodes, func(_ context.Context, r Call, _ End, pause time.Duration) {
 			if tried.Add(1); !room.Load() {
-				s.again(r, pause)
+				s.rewatch(r, pause)
 			}
 		})
 		ctx, cancel := context.WithCancel(t.Context())
