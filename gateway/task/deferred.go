@@ -81,7 +81,7 @@ func (t *Tasks) Earlier(ctx context.Context, a dispatch.Asked) (*capabilities.Re
 			return nil, nil
 		}
 		if one.State == Ended {
-			return t.take(ctx, one, a.Principal)
+			return t.collect(ctx, one, a.Principal)
 		}
 		select {
 		case <-changed:
@@ -95,8 +95,8 @@ func (t *Tasks) Earlier(ctx context.Context, a dispatch.Asked) (*capabilities.Re
 	}
 }
 
-// take returns the result of a task that ended and forgets the task.
-func (t *Tasks) take(ctx context.Context, one *Task, by capabilities.PrincipalID) (*capabilities.Result, *capabilities.Error) {
+// collect returns the result of a task that ended and forgets the task.
+func (t *Tasks) collect(ctx context.Context, one *Task, by capabilities.PrincipalID) (*capabilities.Result, *capabilities.Error) {
 	data, err := t.opts.Outcomes.Get(ctx, capabilities.CallID(one.ID), resultKind)
 	if err != nil {
 		return nil, capabilities.AsError(err)

@@ -17,7 +17,7 @@ import (
 type runner struct {
 	*Tasks
 	calls  Calls
-	asks   map[string]*again
+	asks   map[string]*retries
 	seeing sync.WaitGroup // to tasks
 }
 
@@ -27,7 +27,7 @@ func (t *Tasks) Run(ctx context.Context, calls Calls) error {
 	if t.opts.Consent == nil {
 		return nil
 	}
-	r := &runner{Tasks: t, calls: calls, asks: map[string]*again{}}
+	r := &runner{Tasks: t, calls: calls, asks: map[string]*retries{}}
 	defer r.seeing.Wait()
 	r.recover(ctx)
 	tick := time.NewTicker(sweepEvery)
@@ -41,7 +41,7 @@ func (t *Tasks) Run(ctx context.Context, calls Calls) error {
 		}
 		for i := range all {
 			if all[i].State == Waiting && !busy[all[i].ID] {
-				r.look(ctx, &all[i], roster)
+				r.check(ctx, &all[i], roster)
 			}
 		}
 		select {
@@ -80,7 +80,7 @@ func (r *runner) recover(ctx context.Context) {
 		}
 		r.seeing.Go(func() {
 			if result := r.outcomeOf(ctx, one, recovered[one.Call]); result != nil {
-				r.conclude(context.WithoutCancel(ctx), one.ID, result, false)
+				r.recordEnd(context.WithoutCancel(ctx), one.ID, result, false)
 			}
 		})
 	}
@@ -110,10 +110,10 @@ func (r *runner) outcomeOf(ctx context.Context, one *Task, await dispatch.Await)
 	return &failed
 }
 
-// again is how a task fares whose question an earlier process has forgotten. Its node may
+// retries is how a task fares whose question an earlier process has forgotten. Its node may
 // not be back yet, so asking anew is tried when the roster changes; and now and then
 // without that, because too many questions may have been in the way.
-type again struct {
+type retries struct {
 	roster <-chan struct{}
 	tries  int
 	next   time.Time // not before, though the roster changes
@@ -128,7 +128,7 @@ const (
 )
 
 // due reports whether it is time to ask anew, and notes that it is done.
-func (a *again) due(roster <-chan struct{}, now time.Time) bool {
+func (a *retries) due(roster <-chan struct{}, now time.Time) bool {
 	if now.Before(a.next) || a.roster == roster && now.Before(a.late) {
 		return false
 	}
@@ -139,15 +139,15 @@ func (a *again) due(roster <-chan struct{}, now time.Time) bool {
 	return true
 }
 
-// look finds out whether a waiting task can go on.
-func (r *runner) look(ctx context.Context, one *Task, roster <-chan struct{}) {
+// check finds out whether a waiting task can go on.
+func (r *runner) check(ctx context.Context, one *Task, roster <-chan struct{}) {
 	a, err := r.opts.Consent.Approval(one.Approval)
 	var refusal *capabilities.Error
 	anew := false
 	switch {
 	case err != nil: // forgotten with an earlier process: it is asked again
 		if r.asks[one.ID] == nil {
-			r.asks[one.ID] = &again{}
+			r.asks[one.ID] = &retries{}
 		}
 		if !r.asks[one.ID].due(roster, time.Now()) {
 			return
@@ -171,7 +171,7 @@ func (r *runner) look(ctx context.Context, one *Task, roster <-chan struct{}) {
 		}
 		// The obstacle between it and the question may pass; a call that a person allowed is tried
 		// once.
-		r.conclude(context.WithoutCancel(ctx), one.ID, &result, anew && passes(result.Code))
+		r.recordEnd(context.WithoutCancel(ctx), one.ID, &result, anew && passes(result.Code))
 	})
 }
 

@@ -220,10 +220,10 @@ func (t *Tasks) change(tx *store.Tx, id string, alter func(*Task) (ledger.Kind, 
 	return err
 }
 
-// conclude keeps the result for the identical call. A task that did not run waits on if there is a
+// recordEnd keeps the result for the identical call. A task that did not run waits on if there is a
 // question that it waits for, or if waits says so. A call that was dropped meanwhile is left at
 // that.
-func (t *Tasks) conclude(ctx context.Context, id string, r *capabilities.Result, waits bool) {
+func (t *Tasks) recordEnd(ctx context.Context, id string, r *capabilities.Result, waits bool) {
 	approval := r.Pending().Approval
 	waits = waits || r.Code == capabilities.CodeApprovalPending && approval != ""
 	data, err := opencalls.Pack(r)

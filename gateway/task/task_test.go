@@ -223,7 +223,7 @@ func TestADroppedCallStaysDropped(t *testing.T) {
 func TestWhenAKeptCallIsAskedAboutAnew(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	now := time.Now()
-	var a again
+	var a retries
 	if !a.due(first, now) || a.due(first, now) || a.due(first, now.Add(slowTry-1)) {
 		t.Error("once for each roster")
 	}
