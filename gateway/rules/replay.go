@@ -102,7 +102,7 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 		r.Skipped++
 		return
 	}
-	was, ok := was(&body)
+	was, ok := recordedEffect(&body)
 	if !ok {
 		r.Skipped++
 		return
@@ -146,9 +146,9 @@ func (r *Replay) judge(engine *policy.Engine, tools Tools, p *ledger.Packet, evi
 	}
 }
 
-// was returns what policy itself had said: what went on with a person's grant was
+// recordedEffect returns what policy itself had said: what went on with a person's grant was
 // asked about, and so was what nobody granted. false: policy did not decide it.
-func was(d *packet.Decision) (policy.Effect, bool) {
+func recordedEffect(d *packet.Decision) (policy.Effect, bool) {
 	switch d.Code {
 	case "":
 		if d.Grant != "" {
