@@ -50,7 +50,7 @@ func (v *view) readArtifact(ctx context.Context, req *sdk.ReadResourceRequest) (
 		v.s.opts.Log.Error("artifact.read", "artifact", k.ID, "err", err)
 		return nil, &capabilities.Error{Code: capabilities.CodeInternal}
 	}
-	if post := v.s.visitOf(req.Extra); post != nil {
+	if post := v.s.postedOf(req.Extra); post != nil {
 		post.answer.liftBlob(&data)
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: k.MIME, Blob: data}}}, nil

@@ -34,7 +34,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 		}
 		r.RequestID = capabilities.RequestID(text)
 	}
-	post := v.s.visitOf(req.Extra)
+	post := v.s.postedOf(req.Extra)
 	ctx, cancel := v.lifeOf(ctx, post, r.RequestID != "")
 	defer cancel()
 	if len(r.Args) == 0 {
@@ -68,7 +68,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, d *catalog.De
 // lifeOf returns the context of a call: it ends when the client cancels, with its session
 // and with its token. A client that goes away has cancelled, too, unless it can ask again
 // for the result (asks): a lost connection is then no word of its own.
-func (v *view) lifeOf(client context.Context, post *visit, asks bool) (_ context.Context, end func()) {
+func (v *view) lifeOf(client context.Context, post *posted, asks bool) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	var forget []func() bool
 	endsWith := func(one context.Context) {

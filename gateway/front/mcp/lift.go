@@ -35,22 +35,22 @@ type lifted struct {
 	blob []byte
 }
 
-// visit is a POST under way, as its calls find it by visitHeader.
-type visit struct {
+// posted is a POST under way, as its calls find it by postedHeader.
+type posted struct {
 	//lint:ignore containedctx the life of the request
 	gone   context.Context // ends with the request; nil: the SDK sees to it
 	answer *answer
 	alone  bool // it belongs to no session
 }
 
-// visitOf returns the POST that a request of the SDK came with; nil if it has none.
-func (s *Server) visitOf(extra *sdk.RequestExtra) *visit {
+// postedOf returns the POST that a request of the SDK came with; nil if it has none.
+func (s *Server) postedOf(extra *sdk.RequestExtra) *posted {
 	if extra == nil {
 		return nil
 	}
-	if id := extra.Header[visitHeader]; len(id) == 1 {
-		if v, ok := s.visits.Load(id[0]); ok {
-			return v.(*visit)
+	if id := extra.Header[postedHeader]; len(id) == 1 {
+		if v, ok := s.posts.Load(id[0]); ok {
+			return v.(*posted)
 		}
 	}
 	return nil

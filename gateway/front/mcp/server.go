@@ -32,9 +32,9 @@ const (
 
 	versionHeader = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
-	// visitHeader ties a tool call to the HTTP request it came with. It is ours
+	// postedHeader ties a tool call to the HTTP request it came with. It is ours
 	// alone: what a client sends under it is overwritten.
-	visitHeader = "Handrail-Visit"
+	postedHeader = "Handrail-Visit"
 )
 
 // Tokens is what the surface asks about tokens whose streams outlive a request.
@@ -68,8 +68,8 @@ type Server struct {
 	tools     sync.Map     // toolKey → *sdk.Tool
 	closers   sync.WaitGroup
 
-	visits    sync.Map // string → *visit
-	nextVisit atomic.Uint64
+	posts    sync.Map // string → *posted
+	nextPost atomic.Uint64
 
 	stateKey [32]byte // signs what clients carry for us; of this process only
 
@@ -138,7 +138,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(ctx, viewCtxKey{}, v))
 	stateless := r.Header.Get(versionHeader) >= firstStateless
-	delete(r.Header, visitHeader)
+	delete(r.Header, postedHeader)
 	if r.Method == http.MethodPost {
 		if err := v.unbatched(r); err != nil {
 			writeRefusal(w, err)
@@ -147,17 +147,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a := &answer{ResponseWriter: w}
 		defer a.end()
 		w = a
-		post := &visit{answer: a, alone: stateless}
+		post := &posted{answer: a, alone: stateless}
 		if !stateless {
 			// A session's calls outlive their requests in the SDK. An answer that
 			// nobody waits for cannot be delivered later (nothing is replayed), so a client
 			// that goes away cancels its call, unless a request ID lets it ask again.
 			post.gone = r.Context()
 		}
-		id := strconv.FormatUint(s.nextVisit.Add(1), 36)
-		s.visits.Store(id, post)
-		defer s.visits.Delete(id)
-		r.Header[visitHeader] = []string{id}
+		id := strconv.FormatUint(s.nextPost.Add(1), 36)
+		s.posts.Store(id, post)
+		defer s.posts.Delete(id)
+		r.Header[postedHeader] = []string{id}
 	}
 	if stateless {
 		s.stateless.ServeHTTP(w, r)
