@@ -30,10 +30,10 @@ type Authenticator interface {
 	Session(cookie string) (principal.Identity, error)
 }
 
-type visitKey struct{}
+type admissionKey struct{}
 
-// visit is what admission learned about a request; one context value for all of it.
-type visit struct {
+// admission is what admission learned about a request; one context value for all of it.
+type admission struct {
 	who      principal.Identity
 	csrf     string // of a session
 	draining <-chan struct{}
@@ -42,7 +42,7 @@ type visit struct {
 // From returns the identity that admission found. Only handlers behind
 // Bearer and HandleSession have one.
 func From(ctx context.Context) principal.Identity {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+	if v, ok := ctx.Value(admissionKey{}).(*admission); ok {
 		return v.who
 	}
 	return principal.Identity{}
@@ -51,7 +51,7 @@ func From(ctx context.Context) principal.Identity {
 // Draining is closed when the server wants streams that would never end by
 // themselves to end.
 func Draining(ctx context.Context) <-chan struct{} {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+	if v, ok := ctx.Value(admissionKey{}).(*admission); ok {
 		return v.draining
 	}
 	return nil

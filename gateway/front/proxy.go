@@ -25,9 +25,9 @@ type proxiedKey struct{}
 var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Scheme", "X-Forwarded-Server",
 	"X-Forwarded-Prefix", "X-Original-Url", "X-Rewrite-Url", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
 
-// arrive finds out where a request comes from and writes it into its RemoteAddr.
+// resolvePeer finds out where a request comes from and writes it into its RemoteAddr.
 // Behind a trusted proxy that is the last address which is no trusted proxy's own.
-func (s *Server) arrive(r *http.Request) (*http.Request, error) {
+func (s *Server) resolvePeer(r *http.Request) (*http.Request, error) {
 	hops, proto := r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"]
 	for _, name := range forwarded {
 		delete(r.Header, name)

@@ -124,7 +124,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 	s.routes = append(s.routes, Route{pattern, access})
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{draining: s.draining}
+		v := &admission{draining: s.draining}
 		if access != Open {
 			who, err := s.authenticate(r, s.identify)
 			if err != nil {
@@ -140,12 +140,12 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler) {
 }
 
 // admitted hands a request on, with its body bounded.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request, v *visit, h http.Handler) {
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, v *admission, h http.Handler) {
 	if err := s.gateBody(w, r); err != nil {
 		WriteError(w, err)
 		return
 	}
-	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), admissionKey{}, v)))
 }
 
 // ServeHTTP admits and serves one request.
@@ -158,7 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Certificate != nil && r.TLS != nil && s.opts.Certificate.Real() {
 		w.Header()["Strict-Transport-Security"] = strictTransport
 	}
-	r, err := s.arrive(r)
+	r, err := s.resolvePeer(r)
 	if err == nil {
 		err = s.checkPlace(r)
 	}

@@ -30,7 +30,7 @@ const (
 // CSRF is what the forms of a session's pages have to carry: whoever cannot read
 // the pages cannot know it.
 func CSRF(ctx context.Context) string {
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+	if v, ok := ctx.Value(admissionKey{}).(*admission); ok {
 		return v.csrf
 	}
 	return ""
@@ -43,7 +43,7 @@ func CSRF(ctx context.Context) string {
 func (s *Server) HandleSession(pattern string, signedOut, h http.Handler) {
 	s.routes = append(s.routes, Route{pattern, Session})
 	s.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{draining: s.draining}
+		v := &admission{draining: s.draining}
 		cookies := r.CookiesNamed(SessionCookie)
 		if len(cookies) == 0 {
 			s.admitted(w, r, v, signedOut)
