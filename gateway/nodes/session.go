@@ -168,7 +168,7 @@ func (n *Nodes) greet(conn *quic.Conn, peer pairing.Peer, known func()) (greetin
 	if hello.MinVersion > wire.Version || hello.Version < wire.MinVersion {
 		return greeting{}, wire.CloseVersion
 	}
-	if err := n.settle(conn.Context(), peer, hello); err != nil {
+	if err := n.recordHello(conn.Context(), peer, hello); err != nil {
 		n.log.Error("node.hello", "node", peer.Node, "err", err)
 		return greeting{}, wire.CloseInternal
 	}
@@ -222,9 +222,9 @@ func (n *Nodes) standing(r *record, key ed25519.PublicKey) wire.CloseCode {
 	return wire.CloseDone
 }
 
-// settle writes down what a hello changes: the first use of a rotated key ends
+// recordHello writes down what a hello changes: the first use of a rotated key ends
 // the old one, and what the device is may be news. Most hellos change nothing.
-func (n *Nodes) settle(ctx context.Context, peer pairing.Peer, hello *wire.Hello) error {
+func (n *Nodes) recordHello(ctx context.Context, peer pairing.Peer, hello *wire.Hello) error {
 	r := n.lookup(peer.Node)
 	if r == nil {
 		return nil

@@ -45,7 +45,7 @@ func (n *Nodes) Conduct(ctx context.Context, node capabilities.NodeID, t *wire.T
 		}
 		switch m := m.(type) {
 		case *wire.Step:
-			if err := conductor.take(stepCtx, m); err != nil {
+			if err := conductor.answerStep(stepCtx, m); err != nil {
 				return wire.Answer{}, nil, c.lost(ctx, err)
 			}
 		case *wire.StepEnd:
@@ -79,8 +79,8 @@ type conductor struct {
 	writing sync.Mutex
 }
 
-// take has a step answered beside what follows it.
-func (c *conductor) take(ctx context.Context, m *wire.Step) error {
+// answerStep has a step answered beside what follows it.
+func (c *conductor) answerStep(ctx context.Context, m *wire.Step) error {
 	if m.Number <= c.last {
 		return errors.New("the node numbers its steps wrongly")
 	}
