@@ -13,7 +13,9 @@ const MaxHashing = maxHashing
 func Hashed(t *Tokens) int64 { return t.hasher.done.Load() }
 
 // HoldHasher takes the hasher's turn.
-func HoldHasher(t *Tokens) (release func(), err error) { return t.hasher.take(context.Background()) }
+func HoldHasher(t *Tokens) (release func(), err error) {
+	return t.hasher.awaitTurn(context.Background())
+}
 
 // ReadPasswordRecord reads a record and writes it again.
 func ReadPasswordRecord(text string) (string, bool) {

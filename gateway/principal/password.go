@@ -80,8 +80,8 @@ func (h *hasher) fresh() kept {
 	return k
 }
 
-// take waits for a turn. CodeOverloaded if too many wait already.
-func (h *hasher) take(ctx context.Context) (release func(), err error) {
+// awaitTurn waits for a turn. CodeOverloaded if too many wait already.
+func (h *hasher) awaitTurn(ctx context.Context) (release func(), err error) {
 	if h.waiting.Add(1) > maxHashing {
 		h.waiting.Add(-1)
 		return nil, capabilities.Errorf(capabilities.CodeOverloaded, "too many people sign in at once").WithHint("Try again in a few seconds.")
@@ -98,7 +98,7 @@ func (h *hasher) take(ctx context.Context) (release func(), err error) {
 
 // hash returns what is kept of a password, in the PHC string format.
 func (h *hasher) hash(ctx context.Context, p Password) (string, error) {
-	release, err := h.take(ctx)
+	release, err := h.awaitTurn(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +120,7 @@ func (h *hasher) verify(ctx context.Context, text string, p Password) (bool, err
 	if len(p.text) > maxPassword {
 		p.text, known = p.text[:maxPassword], false
 	}
-	release, err := h.take(ctx)
+	release, err := h.awaitTurn(ctx)
 	if err != nil {
 		return false, err
 	}
