@@ -43,7 +43,7 @@ func New(cat *catalog.Catalog, log *slog.Logger) *Registry {
 			first.add(Tool{Descriptor: d})
 		}
 	}
-	r.now.Store(first.settle())
+	r.now.Store(first.finish())
 	log.Info("tools.registered", "count", r.Len()) // S4-45
 	return r
 }
@@ -168,7 +168,7 @@ func (r *Registry) change(edit func(draft *View) error) error {
 	if err := edit(next); err != nil {
 		return err
 	}
-	next.settle()
+	next.finish()
 	if next.news {
 		if err := r.accept(next); err != nil {
 			return err

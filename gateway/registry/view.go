@@ -69,8 +69,8 @@ func (v *View) drop(provider string) {
 	delete(v.hosts, provider)
 }
 
-// settle makes a View of a draft.
-func (v *View) settle() *View {
+// finish makes a View of a draft.
+func (v *View) finish() *View {
 	slices.SortFunc(v.sorted, func(a, b *catalog.Descriptor) int { return strings.Compare(string(a.Tool), string(b.Tool)) })
 	v.words = newIndex(v.sorted)
 	return v
