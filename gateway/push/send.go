@@ -78,7 +78,7 @@ func (b *Book) Run(ctx context.Context) error {
 	told := map[string]bool{}
 	for ctx.Err() == nil {
 		changed := b.opts.Waiting.Changed() // before reading, so that nothing is missed
-		b.settle(ctx)
+		b.removeRevoked(ctx)
 		told = b.news(told, jobs)
 		select {
 		case <-ctx.Done():
@@ -92,8 +92,8 @@ func (b *Book) Run(ctx context.Context) error {
 	return nil
 }
 
-// settle takes what a revocation ended out of the store.
-func (b *Book) settle(ctx context.Context) {
+// removeRevoked takes what a revocation ended out of the store.
+func (b *Book) removeRevoked(ctx context.Context) {
 	b.mu.Lock()
 	over := b.over
 	b.over = nil
