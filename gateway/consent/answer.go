@@ -90,7 +90,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 			no = capabilities.Errorf(capabilities.CodeConsentDenied, "A person denied this call: %s", a.Reason)
 		}
 		// Denied first, written down then: nothing may run because a disk is full.
-		c.settle(p, StateDenied, no)
+		c.endQuestion(p, StateDenied, no)
 		return c.asEnded(p), c.opts.Store.WriteTerminal(ctx, answered(StateDenied))
 	}
 	if err := c.keep(ctx, g, answered(StateAllowed)); err != nil {
@@ -99,7 +99,7 @@ func (c *Consent) Answer(ctx context.Context, id string, a Answer) (Approval, er
 		c.mu.Unlock()
 		return Approval{}, err
 	}
-	c.settle(p, StateAllowed, nil)
+	c.endQuestion(p, StateAllowed, nil)
 	return c.asEnded(p), nil
 }
 

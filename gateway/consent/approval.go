@@ -217,7 +217,7 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 		if err := c.ownWord(ctx, &a, args); err != nil {
 			return Permit{}, err
 		}
-		p, found, err := c.take(ctx, &a, args)
+		p, found, err := c.findGrant(ctx, &a, args)
 		if err != nil || found {
 			return p, err
 		}
@@ -249,16 +249,16 @@ func (c *Consent) Await(ctx context.Context, a Ask) (Permit, error) {
 	}
 }
 
-// take finds a live grant. One that is good for one call belongs to whoever finds
+// findGrant finds a live grant. One that is good for one call belongs to whoever finds
 // it first.
-func (c *Consent) take(_ context.Context, a *Ask, args []byte) (Permit, bool, error) {
+func (c *Consent) findGrant(_ context.Context, a *Ask, args []byte) (Permit, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.coverLocked(a, args); g != nil {
 		if g.Kind == KindCall {
 			delete(c.grants, g.ID)
 			if g.Node != "" {
-				c.calls[g.ID] = held{Hands{Node: g.Node, By: g.Principal}, []string{string(a.Tool)}}
+				c.calls[g.ID] = handsEntry{Hands{Node: g.Node, By: g.Principal}, []string{string(a.Tool)}}
 			}
 		}
 		return Permit{Grant: g.ID, Kind: g.Kind, Domains: g.Scope.Domains}, true, nil
@@ -308,7 +308,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 	}}
 	c.pending[p.ID] = p
 	p.enterLocked(a.Token)
-	looked := c.look(p, a.Look)
+	looked := c.fetchScene(p, a.Look)
 	c.tellLocked()
 	asked := p.Approval // whoever answers may change what is kept from here on
 	c.mu.Unlock()
@@ -322,7 +322,7 @@ func (c *Consent) open(ctx context.Context, a *Ask, args []byte) (*approval, err
 		})
 	})
 	if err != nil {
-		c.settle(p, StateExpired, capabilities.AsError(err))
+		c.endQuestion(p, StateExpired, capabilities.AsError(err))
 		return nil, err
 	}
 	return p, nil
@@ -343,8 +343,8 @@ func (c *Consent) expireLocked(now time.Time) {
 	}
 }
 
-// settle ends an approval, unless somebody did already.
-func (c *Consent) settle(p *approval, s State, no *capabilities.Error) bool {
+// endQuestion ends an approval, unless somebody did already.
+func (c *Consent) endQuestion(p *approval, s State, no *capabilities.Error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[p.ID] != p {

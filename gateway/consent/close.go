@@ -11,9 +11,9 @@ import (
 // lookWithin bounds how long a device is asked what a call would meet there.
 const lookWithin = time.Second
 
-// look has the rest of what is told of a question found out; done is closed when that is
+// fetchScene has the rest of what is told of a question found out; done is closed when that is
 // over, after lookWithin at the latest.
-func (c *Consent) look(p *approval, find func(context.Context) (*Where, []byte)) (done <-chan struct{}) {
+func (c *Consent) fetchScene(p *approval, find func(context.Context) (*Where, []byte)) (done <-chan struct{}) {
 	over := make(chan struct{})
 	if find == nil {
 		close(over)

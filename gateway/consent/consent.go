@@ -79,12 +79,12 @@ type Consent struct {
 	mu      sync.Mutex
 	halts   int // how often everything was stopped
 	grants  map[string]*Grant
-	pending map[string]*approval // by ID
-	changed chan struct{}        // closed at the next question or answer; nil: nobody waits for it
-	settled *shelf               // what was answered lately
-	denied  map[string]time.Time // questions that a person denied, by key, until when
-	ended   []held               // hands that ended lately
-	calls   map[string]held      // of calls that run now and that nobody leased, by grant
+	pending map[string]*approval  // by ID
+	changed chan struct{}         // closed at the next question or answer; nil: nobody waits for it
+	settled *shelf                // what was answered lately
+	denied  map[string]time.Time  // questions that a person denied, by key, until when
+	ended   []handsEntry          // hands that ended lately
+	calls   map[string]handsEntry // of calls that run now and that nobody leased, by grant
 	prompts map[capabilities.PrincipalID]*rate.Limiter
 }
 
@@ -135,7 +135,7 @@ func New(o Options) (*Consent, error) {
 	}
 	c := &Consent{
 		opts: o, grants: map[string]*Grant{}, pending: map[string]*approval{}, settled: newShelf(), denied: map[string]time.Time{},
-		calls: map[string]held{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
+		calls: map[string]handsEntry{}, prompts: map[capabilities.PrincipalID]*rate.Limiter{},
 	}
 	rand.Read(c.key[:]) // never fails
 	return c, nil

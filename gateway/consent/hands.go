@@ -33,8 +33,8 @@ type Hands struct {
 	Over bool
 }
 
-// held is hands as they are remembered: what they can do is looked at when somebody asks.
-type held struct {
+// handsEntry is hands as they are remembered: what they can do is looked at when somebody asks.
+type handsEntry struct {
 	Hands
 	tools []string
 }
@@ -46,7 +46,7 @@ type held struct {
 func (c *Consent) Hands() []Hands {
 	now := c.opts.Now()
 	var last []Hands
-	for _, h := range c.held(now) {
+	for _, h := range c.allHands(now) {
 		at := slices.IndexFunc(last, func(l Hands) bool { return l.Node == h.Node })
 		switch {
 		case at < 0:
@@ -84,11 +84,11 @@ func (c *Consent) HandsUntil() time.Time {
 	return last
 }
 
-// held returns all hands. Which tools are hands is asked without the lock: it is for the
+// allHands returns all hands. Which tools are hands is asked without the lock: it is for the
 // node plane to say, which calls Halt under its own.
-func (c *Consent) held(now time.Time) []Hands {
+func (c *Consent) allHands(now time.Time) []Hands {
 	c.mu.Lock()
-	c.ended = slices.DeleteFunc(c.ended, func(h held) bool { return !now.Before(h.Until) })
+	c.ended = slices.DeleteFunc(c.ended, func(h handsEntry) bool { return !now.Before(h.Until) })
 	all := slices.Clone(c.ended)
 	for _, g := range c.grants {
 		if h := g.hands(); now.Before(h.Until) {
@@ -116,7 +116,7 @@ func (c *Consent) Uses(tool capabilities.ToolID, node capabilities.NodeID, by ca
 		return func() {}
 	}
 	id := newID("u-")
-	h := held{Hands{Node: node, By: by}, []string{string(tool)}}
+	h := handsEntry{Hands{Node: node, By: by}, []string{string(tool)}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[id] = h
@@ -140,8 +140,8 @@ func (c *Consent) Ended(p Permit) {
 }
 
 // hands returns until when g counts as hands on its node, if its tools do.
-func (g *Grant) hands() held {
-	h := held{Hands{Node: g.Node, By: g.Principal}, g.Tools}
+func (g *Grant) hands() handsEntry {
+	h := handsEntry{Hands{Node: g.Node, By: g.Principal}, g.Tools}
 	switch {
 	case g.Kind == KindCall || g.Node == "":
 	case g.MaxUses > 0 && g.Used >= g.MaxUses:
@@ -161,10 +161,10 @@ func (c *Consent) letGoLocked(g *Grant) {
 
 // endedLocked counts ended hands for so long. Where there are too many, the oldest are
 // kept: they were somebody's, and a flood of new ones must not free them.
-func (c *Consent) endedLocked(h held, lasts time.Duration) {
+func (c *Consent) endedLocked(h handsEntry, lasts time.Duration) {
 	now := c.opts.Now()
 	h.Until, h.Over = now.Add(lasts), true
-	c.ended = slices.DeleteFunc(c.ended, func(o held) bool {
+	c.ended = slices.DeleteFunc(c.ended, func(o handsEntry) bool {
 		return !now.Before(o.Until) || o.Node == h.Node && slices.Equal(o.tools, h.tools) && !h.Until.Before(o.Until)
 	})
 	if len(c.ended) < maxHands {

@@ -29,7 +29,7 @@ func (c *Consent) Halt(node capabilities.NodeID) (grants int) {
 	}
 	c.mu.Unlock()
 	for _, p := range ended {
-		c.settle(p, StateClosed, &capabilities.Error{Code: capabilities.CodeStopped})
+		c.endQuestion(p, StateClosed, &capabilities.Error{Code: capabilities.CodeStopped})
 	}
 	return grants
 }
