@@ -97,7 +97,7 @@ func (v *verifier) run() error {
 			return errors.New("the head is missing")
 		}
 		v.stage = stage
-		if err := v.take(kind.Type, line); err != nil {
+		if err := v.checkLine(kind.Type, line); err != nil {
 			return err
 		}
 		if kind.Type == "end" {
@@ -131,7 +131,7 @@ func (v *verifier) readLine() ([]byte, error) {
 	}
 }
 
-func (v *verifier) take(kind string, line []byte) error {
+func (v *verifier) checkLine(kind string, line []byte) error {
 	switch kind {
 	case "header":
 		return v.takeHeader(line)
