@@ -30,11 +30,11 @@ type shelf struct {
 	g *Gateway
 
 	mu   sync.Mutex
-	read map[reading]time.Time
+	read map[reader]time.Time
 }
 
-// reading is who read what.
-type reading struct {
+// reader is who read what.
+type reader struct {
 	by capabilities.PrincipalID
 	id capabilities.ArtifactID
 }
@@ -58,7 +58,7 @@ func (s *shelf) draft(kind ledger.Kind, by capabilities.PrincipalID, k outcome.K
 
 // Read records that somebody gets an artifact.
 func (s *shelf) Read(ctx context.Context, by capabilities.PrincipalID, k outcome.Kept) error {
-	who, now := reading{by, k.ID}, time.Now()
+	who, now := reader{by, k.ID}, time.Now()
 	s.mu.Lock()
 	last, known := s.read[who]
 	s.mu.Unlock()

@@ -286,7 +286,7 @@ func (g *Gateway) serve(ctx context.Context) (err error) {
 		Metrics: dispatch.NewMetrics(g.metrics), Log: g.log,
 	})
 	g.Providers.Serve(g.Dispatcher, g.Consent, approvals{g})
-	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reading]time.Time{}}, Tools: g.Dispatcher}
+	g.files = &front.Artifacts{Store: &shelf{Artifacts: g.Artifacts, g: g, read: map[reader]time.Time{}}, Tools: g.Dispatcher}
 	if g.Live, err = live.New(live.Options{Calls: g.Dispatcher, Grants: g.Consent, ICE: g.opts.ICE, Log: g.log}); err != nil {
 		return err
 	}
