@@ -21,7 +21,7 @@ func (s *started) answer(ctx context.Context, o output) (wire.Answer, [][]byte) 
 	if !s.fits(&a) {
 		blobs = nil
 	}
-	if e := settle(s.spool, &a, o.given.Artifacts); e != nil {
+	if e := keepArtifacts(s.spool, &a, o.given.Artifacts); e != nil {
 		s.log.Error("call.artifacts", "err", e)
 		a, blobs = refusal(e), nil
 		a.Effect, a.Isolation = o.given.Effect, s.ready.Isolation
@@ -65,9 +65,9 @@ func (s *started) fits(a *wire.Answer) bool {
 	return true
 }
 
-// settle keeps what an answer names in the spool and drops all else. Only a call that
+// keepArtifacts keeps what an answer names in the spool and drops all else. Only a call that
 // did what was asked leaves artifacts.
-func settle(kept *spool.Call, answer *wire.Answer, named []capabilities.Artifact) *capabilities.Error {
+func keepArtifacts(kept *spool.Call, answer *wire.Answer, named []capabilities.Artifact) *capabilities.Error {
 	if answer.Status != capabilities.StatusOK {
 		named = nil
 	}
@@ -90,9 +90,9 @@ func settle(kept *spool.Call, answer *wire.Answer, named []capabilities.Artifact
 	return nil
 }
 
-// conclude makes the answer of what a handler returned. Why its context ended wins
+// answerOf makes the answer of what a handler returned. Why its context ended wins
 // over the error that ending caused inside it.
-func conclude(ctx context.Context, out capabilities.Output, err error) wire.Answer {
+func answerOf(ctx context.Context, out capabilities.Output, err error) wire.Answer {
 	if err == nil {
 		return success(out)
 	}

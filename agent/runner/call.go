@@ -71,7 +71,7 @@ func (c *arrived) serve(ctx context.Context) (wire.Answer, [][]byte) {
 		inv.Spool = s.spool
 	}
 	if c.t.Steps {
-		inv.Step, inv.StepTools = (&steps{parent: s, spool: inv.Spool}).take, c.r.stepTools(s.tool)
+		inv.Step, inv.StepTools = (&steps{parent: s, spool: inv.Spool}).carryOut, c.r.stepTools(s.tool)
 	}
 	return s.answer(ctx, s.run(ctx, inv, s.handler.Handle))
 }
@@ -210,7 +210,7 @@ func (s *started) run(ctx context.Context, inv capabilities.Invocation, do handl
 	}
 	do = s.withholding(do)
 	given, err := do(ctx, inv)
-	o := output{given: given, answer: conclude(ctx, given, err)}
+	o := output{given: given, answer: answerOf(ctx, given, err)}
 	if e := s.drift.Load(); e != nil { // whatever the handler makes of it
 		o.answer = refusal(e)
 		if o.answer.Effect = given.Effect; o.answer.Effect == "" {

@@ -31,8 +31,8 @@ func (r *Runner) stepTools(tool *catalog.Descriptor) (list []capabilities.ToolID
 	return list
 }
 
-// take is Invocation.Step.
-func (s *steps) take(ctx context.Context, c capabilities.StepCall) (capabilities.Output, error) {
+// carryOut is Invocation.Step.
+func (s *steps) carryOut(ctx context.Context, c capabilities.StepCall) (capabilities.Output, error) {
 	p := s.parent
 	tool, known := p.r.tool(c.Tool)
 	if !known || !p.tool.Takes(tool) {
