@@ -15,7 +15,7 @@ import (
 type Book struct {
 	mu     sync.Mutex
 	clock  uint64 // counts what begins and ends
-	holds  []*hold
+	holds  []*heldSecret
 	pasted []pasted
 	calls  map[*Call]struct{}
 	// earlier is what was open when the node ended last; keep makes what is open durable.
@@ -26,9 +26,9 @@ type Book struct {
 	keeping sync.Mutex // one writing of what is open at a time; taken before mu
 }
 
-// hold is one secret from before it is on the device until it is gone from the clipboard
+// heldSecret is one secret from before it is on the device until it is gone from the clipboard
 // and the lane that it was delivered to has ended.
-type hold struct {
+type heldSecret struct {
 	principal capabilities.PrincipalID
 	lane      capabilities.LaneID
 	forms     *forms
@@ -37,7 +37,7 @@ type hold struct {
 }
 
 // gone is the clock since which nothing of it is kept back; 0: it still is.
-func (h *hold) gone() uint64 {
+func (h *heldSecret) gone() uint64 {
 	if h.cleared == 0 || h.ended == 0 {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (c *Call) Leave() {
 
 // forgetLocked drops secrets that are gone and that no running call can have seen.
 func (b *Book) forgetLocked() {
-	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool {
+	b.holds = slices.DeleteFunc(b.holds, func(h *heldSecret) bool {
 		gone := h.gone()
 		if gone == 0 {
 			return false
@@ -120,11 +120,11 @@ func (b *Book) forgetLocked() {
 // Hold keeps s back from the call's principal from now on, until its lane ends; release
 // says that it is not in the clipboard any more. release is idempotent.
 func (c *Call) Hold(s capabilities.Secret) (release func()) {
-	h := &hold{principal: c.principal(), lane: c.lane, forms: formsOf(s)}
+	h := &heldSecret{principal: c.principal(), lane: c.lane, forms: formsOf(s)}
 	b := c.book
 	b.mu.Lock()
 	// The same once more in the same lane replaces the one before.
-	b.holds = slices.DeleteFunc(b.holds, func(o *hold) bool {
+	b.holds = slices.DeleteFunc(b.holds, func(o *heldSecret) bool {
 		return o.cleared != 0 && o.ended == 0 && o.principal == h.principal && o.lane == h.lane && o.forms.same(h.forms)
 	})
 	b.holds = append(b.holds, h)
@@ -180,10 +180,10 @@ func (b *Book) Done(lane capabilities.LaneID) {
 }
 
 // seen returns the secrets of the call's principal for which want holds.
-func (c *Call) seen(want func(*hold) bool) []*hold {
+func (c *Call) seen(want func(*heldSecret) bool) []*heldSecret {
 	b := c.book
 	b.mu.Lock()
-	var maybe []*hold
+	var maybe []*heldSecret
 	for _, h := range b.holds {
 		if want(h) {
 			maybe = append(maybe, h)
@@ -195,14 +195,14 @@ func (c *Call) seen(want func(*hold) bool) []*hold {
 	}
 	// Asked outside the lock: it may have to read an envelope.
 	who := c.principal()
-	return slices.DeleteFunc(maybe, func(h *hold) bool { return h.principal != who })
+	return slices.DeleteFunc(maybe, func(h *heldSecret) bool { return h.principal != who })
 }
 
 // kept returns the secrets that the call's texts are kept free of: those of a call that can
 // look at the screen, which is where the clipboard gets pasted. Elsewhere a value cannot
 // be, and what is taken out of a text there would only say which guess was right.
-func (c *Call) kept() []*hold {
-	all := c.seen(func(h *hold) bool { gone := h.gone(); return gone == 0 || gone > c.began })
+func (c *Call) kept() []*heldSecret {
+	all := c.seen(func(h *heldSecret) bool { gone := h.gone(); return gone == 0 || gone > c.began })
 	if len(all) > 0 && !c.looks() {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (c *Call) kept() []*hold {
 // Refuses returns why the call may not look at what it shows, or nil: a secret lies in the
 // clipboard, or was pasted there.
 func (c *Call) Refuses() *capabilities.Error {
-	if len(c.seen(func(h *hold) bool { return h.cleared == 0 || h.cleared > c.began })) > 0 {
+	if len(c.seen(func(h *heldSecret) bool { return h.cleared == 0 || h.cleared > c.began })) > 0 {
 		return &capabilities.Error{Code: capabilities.CodeSecretHeld}
 	}
 	b := c.book
@@ -238,13 +238,13 @@ func (c *Call) Refuses() *capabilities.Error {
 func (c *Call) Pasting(where func() capabilities.Place) *capabilities.Error {
 	b := c.book
 	b.mu.Lock()
-	there := slices.DeleteFunc(slices.Clone(b.holds), func(h *hold) bool { return h.cleared != 0 })
+	there := slices.DeleteFunc(slices.Clone(b.holds), func(h *heldSecret) bool { return h.cleared != 0 })
 	b.mu.Unlock()
 	if len(there) == 0 {
 		return nil
 	}
 	who := c.principal()
-	if !slices.ContainsFunc(there, func(h *hold) bool { return h.principal == who }) {
+	if !slices.ContainsFunc(there, func(h *heldSecret) bool { return h.principal == who }) {
 		return capabilities.Errorf(capabilities.CodeSecretHeld, "A secret for somebody else lies in that device's clipboard, so nothing is pasted.").
 			WithHint("Try again in a minute, or type the text.")
 	}

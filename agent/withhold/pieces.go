@@ -71,15 +71,15 @@ func (p *pieces) grow(last int32, by byte) int32 {
 		p.states[now].link = to
 		return now
 	}
-	twin := int32(len(p.states))
+	clone := int32(len(p.states))
 	p.states = append(p.states, state{length: p.states[at].length + 1, link: p.states[to].link, next: append([]step(nil), p.states[to].next...)})
 	for ; at >= 0; at = p.states[at].link {
 		if old, there := p.states[at].step(by); !there || old != to {
 			break
 		}
-		p.states[at].lead(by, twin)
+		p.states[at].lead(by, clone)
 	}
-	p.states[to].link, p.states[now].link = twin, twin
+	p.states[to].link, p.states[now].link = clone, clone
 	return now
 }
 

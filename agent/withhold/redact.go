@@ -65,7 +65,7 @@ func (c *Call) Restore(original, clean []byte, paths []string) []byte {
 	kept := c.kept()
 	for _, path := range paths {
 		word, ok := at(was, path).(string)
-		if !ok || len(word) > maxWord || slices.ContainsFunc(kept, func(h *hold) bool { return h.forms.holds([]byte(word)) }) {
+		if !ok || len(word) > maxWord || slices.ContainsFunc(kept, func(h *heldSecret) bool { return h.forms.holds([]byte(word)) }) {
 			return clean
 		}
 		put(is, path, word)
