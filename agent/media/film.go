@@ -57,16 +57,16 @@ type film struct {
 	stop    chan struct{} // closed by whoever ends it before its time
 	ending  chan struct{} // closed with a key frame of after since
 
-	mu    sync.Mutex // above what follows
-	web   webm.Film
-	began time.Time // of the first frame
-	keyed time.Time
-	since time.Time // what the last picture has to be of; zero: not said yet
-	over  bool      // full or stop is closed
-	kept  bool      // it takes nothing more
-	list  []entry
-	at    map[capabilities.CallID]int // in list, of calls that run
-	left  int                         // calls for which there was no room
+	mu      sync.Mutex // above what follows
+	web     webm.Film
+	began   time.Time // of the first frame
+	lastKey time.Time
+	since   time.Time // what the last picture has to be of; zero: not said yet
+	over    bool      // full or stop is closed
+	kept    bool      // it takes nothing more
+	list    []entry
+	at      map[capabilities.CallID]int // in list, of calls that run
+	left    int                         // calls for which there was no room
 }
 
 // entry is a call of the lane.
@@ -83,8 +83,8 @@ func newFilm(lane capabilities.LaneID, own capabilities.CallID, wantKey func()) 
 	}
 }
 
-// take keeps a frame. Frames before one that can be shown by itself are of no use.
-func (m *film) take(f *frame) {
+// add keeps a frame. Frames before one that can be shown by itself are of no use.
+func (m *film) add(f *frame) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept || m.over && m.web.Bytes()+len(f.data) > maxFilm {
@@ -105,12 +105,12 @@ func (m *film) take(f *frame) {
 		close(m.first)
 	}
 	if f.key {
-		m.keyed = f.at
+		m.lastKey = f.at
 		if !m.since.IsZero() && !f.looked.Before(m.since) {
 			close(m.ending)
 			m.since = time.Time{}
 		}
-	} else if f.at.Sub(m.keyed) >= keyGap {
+	} else if f.at.Sub(m.lastKey) >= keyGap {
 		m.wantKey()
 	}
 }
@@ -127,9 +127,9 @@ func (m *film) end() bool {
 	return true
 }
 
-// settle has the screen as it is now be the last picture, if it comes in time. It is
+// awaitLast has the screen as it is now be the last picture, if it comes in time. It is
 // called once.
-func (m *film) settle() {
+func (m *film) awaitLast() {
 	m.mu.Lock()
 	m.since = time.Now() // a picture that is on its way shows what was before
 	m.mu.Unlock()
@@ -259,7 +259,7 @@ func (h *Handler) record(ctx context.Context, inv capabilities.Invocation) (capa
 	if reason := h.o.Opener.Locked(ctx); reason != "" {
 		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeSessionLocked, "%s", reason)
 	}
-	src, err := h.look(args.Display, outlet{codec: vp8Codec})
+	src, err := h.sourceFor(args.Display, outlet{codec: vp8Codec})
 	if err != nil {
 		return capabilities.Output{}, err
 	}
@@ -283,7 +283,7 @@ func (h *Handler) record(ctx context.Context, inv capabilities.Invocation) (capa
 		return capabilities.Output{}, explain(ctx, err)
 	}
 	if end == endStopped || end == endTimeOver {
-		m.settle()
+		m.awaitLast()
 	}
 	leave()
 	return m.keep(inv, end)

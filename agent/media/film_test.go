@@ -197,7 +197,7 @@ func TestFilmBounds(t *testing.T) {
 	m := newFilm("robot", "c1", func() {})
 	key := append([]byte{0, 0, 0, 0x9D, 0x01, 0x2A, 160, 0, 96, 0}, make([]byte, 1<<20)...)
 	for range 2 * maxFilm >> 20 {
-		m.take(&frame{data: key, key: true})
+		m.add(&frame{data: key, key: true})
 	}
 	if n := m.web.Bytes(); n > maxFilm || n < maxFilm-2<<20 {
 		t.Errorf("%d bytes", n)

@@ -362,15 +362,15 @@ func (h *Handler) enter(display string, o outlet) (*source, error) {
 		return nil, capabilities.Wrap(capabilities.CodeExecutionFailed, err, "The media port cannot be opened.").
 			WithHint("Another program may have it; choose another one in node.json.")
 	}
-	src, err := h.look(display, o)
+	src, err := h.sourceFor(display, o)
 	if err != nil {
 		h.door.leave()
 	}
 	return src, err
 }
 
-// look finds or starts a source.
-func (h *Handler) look(display string, o outlet) (*source, error) {
+// sourceFor finds or starts a source.
+func (h *Handler) sourceFor(display string, o outlet) (*source, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.life.Err() != nil {

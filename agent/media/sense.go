@@ -150,7 +150,7 @@ func (s *source) sense(ctx context.Context) error {
 	go func() { ended <- s.listen(ctx, put, tune) }()
 	beat := time.NewTicker(look)
 	defer beat.Stop()
-	bits, keyed, tuned := cameraBits, time.Time{}, time.Now()
+	bits, lastKey, tuned := cameraBits, time.Time{}, time.Now()
 	for {
 		select {
 		case err := <-ended:
@@ -177,7 +177,7 @@ func (s *source) sense(ctx context.Context) error {
 			want = min(max(rate*85/100, leastRate), mostCamera)
 		}
 		// The wish is taken before it is passed on: one that comes after that is another.
-		key := now.Sub(keyed) >= keyEvery && s.key.Swap(false)
+		key := now.Sub(lastKey) >= keyEvery && s.key.Swap(false)
 		if !key && max(want, bits)-min(want, bits) < bits/6 {
 			continue
 		}
@@ -185,7 +185,7 @@ func (s *source) sense(ctx context.Context) error {
 		case tune <- platform.LiveTune{Bits: want, Key: key}:
 			bits, tuned = want, now
 			if key {
-				keyed = now
+				lastKey = now
 			}
 		default:
 			if key {

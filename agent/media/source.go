@@ -164,17 +164,17 @@ func (s *source) run(ctx context.Context) {
 
 // scene is the screen as it is encoded now.
 type scene struct {
-	desk   *platform.Desktop
-	area   platform.Rect
-	enc    *vp8.Encoder
-	last   *platform.Frame // that was encoded; of the encoder until the next is
-	coarse int
-	moved  time.Time // when something changed last
-	keyed  time.Time
-	looked time.Time // at the screen
-	sent   time.Time
-	ctl    control
-	buf    []byte
+	desk    *platform.Desktop
+	area    platform.Rect
+	enc     *vp8.Encoder
+	last    *platform.Frame // that was encoded; of the encoder until the next is
+	coarse  int
+	moved   time.Time // when something changed last
+	lastKey time.Time
+	looked  time.Time // at the screen
+	sent    time.Time
+	ctl     control
+	buf     []byte
 }
 
 func (s *source) follow(ctx context.Context) error {
@@ -212,7 +212,7 @@ func (s *source) open(ctx context.Context) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	area, ok := place(layout, s.display)
+	area, ok := boundsOf(layout, s.display)
 	if !ok {
 		return nil, capabilities.Errorf(capabilities.CodeInvalidArguments, "There is no display %.100q.", s.display).
 			WithHint("Leave it out for the main one.")
@@ -224,8 +224,8 @@ func (s *source) open(ctx context.Context) (*scene, error) {
 	return &scene{desk: d, area: area, enc: enc, ctl: newControl()}, nil
 }
 
-// place returns a display's area; the main one's for "".
-func place(l platform.Layout, id string) (platform.Rect, bool) {
+// boundsOf returns a display's area; the main one's for "".
+func boundsOf(l platform.Layout, id string) (platform.Rect, bool) {
 	for _, d := range l.Displays {
 		if id == d.ID || id == "" && d.Primary {
 			return d.Bounds, true
@@ -331,8 +331,8 @@ func (s *source) next(ctx context.Context, sc *scene) error {
 		dirty = []image.Rectangle{image.Rect(0, 0, sc.area.Width, sc.area.Height)}
 		sc.moved = now
 	}
-	if key && now.Sub(sc.keyed) >= keyEvery {
-		key, p.Key, sc.keyed = false, true, now
+	if key && now.Sub(sc.lastKey) >= keyEvery {
+		key, p.Key, sc.lastKey = false, true, now
 	}
 	refining := !changed && !p.Key && sc.coarse > 0 && now.Sub(sc.moved) >= rest
 	if refining {
@@ -376,7 +376,7 @@ func (s *source) send(ctx context.Context, all []*viewer, f *frame, rate int) bo
 	for _, v := range all {
 		if v.film != nil { // it is the quickest
 			if !f.idle {
-				v.film.take(f)
+				v.film.add(f)
 			}
 			left <- struct{}{}
 			waiting++

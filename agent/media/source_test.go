@@ -76,7 +76,7 @@ func TestRetired(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	lost, err := h.look("", outlet{codec: vp8Codec})
+	lost, err := h.sourceFor("", outlet{codec: vp8Codec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestRetired(t *testing.T) {
 	desk.news = make(chan platform.Rect, 1)
 	desk.mu.Unlock()
 	await(t, "end of what was lost", retired(t, h, lost))
-	found, err := h.look("", outlet{codec: vp8Codec})
+	found, err := h.sourceFor("", outlet{codec: vp8Codec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAtRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		src, err := h.look("", outlet{codec: vp8Codec})
+		src, err := h.sourceFor("", outlet{codec: vp8Codec})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,12 +178,12 @@ func TestLastPicture(t *testing.T) {
 		var m *film
 		begun := time.Now()
 		m = newFilm("robot", "c1", func() {
-			m.take(&frame{data: key, key: true, at: begun.Add(time.Millisecond), looked: begun})
-			time.AfterFunc(100*time.Millisecond, func() { m.take(&frame{data: key, key: true, at: time.Now(), looked: time.Now()}) })
+			m.add(&frame{data: key, key: true, at: begun.Add(time.Millisecond), looked: begun})
+			time.AfterFunc(100*time.Millisecond, func() { m.add(&frame{data: key, key: true, at: time.Now(), looked: time.Now()}) })
 		})
-		m.take(&frame{data: key, key: true, at: begun, looked: begun})
+		m.add(&frame{data: key, key: true, at: begun, looked: begun})
 		time.Sleep(time.Second)
-		m.settle()
+		m.awaitLast()
 		if n := m.web.Frames(); n != 3 {
 			t.Errorf("it ends with picture %d of 3", n)
 		}
