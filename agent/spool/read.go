@@ -76,10 +76,10 @@ var errNotOurs = capabilities.Errorf(capabilities.CodeInternal, "a file of the s
 func (a *Stored) Chunk(i int) ([]byte, error) {
 	var err error
 	if a.pending != nil && a.next == i {
-		err = a.settle()
+		err = a.awaitAhead()
 		a.buf, a.ahead = a.ahead, a.buf
 	} else {
-		_ = a.settle() // what was read ahead is not wanted
+		_ = a.awaitAhead() // what was read ahead is not wanted
 		err = a.box.ReadChunk(a.file, a.size, i, a.buf)
 	}
 	if err != nil {
@@ -94,8 +94,8 @@ func (a *Stored) Chunk(i int) ([]byte, error) {
 	return a.buf.Plain, nil
 }
 
-// settle waits for what is read ahead.
-func (a *Stored) settle() error {
+// awaitAhead waits for what is read ahead.
+func (a *Stored) awaitAhead() error {
 	if a.pending == nil {
 		return nil
 	}
@@ -106,6 +106,6 @@ func (a *Stored) settle() error {
 
 // Close closes it.
 func (a *Stored) Close() error {
-	_ = a.settle()
+	_ = a.awaitAhead()
 	return a.file.Close()
 }

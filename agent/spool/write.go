@@ -121,8 +121,8 @@ func (c *Call) Settle(keep []capabilities.Artifact) error {
 	return err
 }
 
-// take counts n more bytes of the call.
-func (c *Call) take(n int64) bool {
+// reserve counts n more bytes of the call.
+func (c *Call) reserve(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken+n > c.most {
@@ -159,7 +159,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, errEnded
 	case w.limbo != nil:
 		return 0, w.limbo
-	case w.size+int64(len(p)) > w.limit || !w.call.take(int64(len(p))):
+	case w.size+int64(len(p)) > w.limit || !w.call.reserve(int64(len(p))):
 		w.limbo = capabilities.Errorf(capabilities.CodeResultTooLarge, "the file would have more than %d bytes", w.limit)
 		return 0, w.limbo
 	}
