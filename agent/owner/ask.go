@@ -124,9 +124,9 @@ func NewDesk(o DeskOptions) (*Desk, error) {
 
 // Used says that an agent uses mouse or keyboard on this device, and may go on
 // without being asked: for a while, approvals from here do not count.
-func (d *Desk) Used() { d.held(d.opts.Now().Add(handsFree)) }
+func (d *Desk) Used() { d.noteHands(d.opts.Now().Add(handsFree)) }
 
-func (d *Desk) held(until time.Time) {
+func (d *Desk) noteHands(until time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if until.After(d.hands) {
@@ -150,7 +150,7 @@ func (d *Desk) Ask(ctx context.Context, c Call) *capabilities.Error {
 	look := time.NewTicker(d.opts.Look())
 	defer look.Stop()
 	for {
-		done, err := d.look(&c, k)
+		done, err := d.check(&c, k)
 		if done {
 			return err
 		}
@@ -169,8 +169,8 @@ func (d *Desk) Ask(ctx context.Context, c Call) *capabilities.Error {
 	}
 }
 
-// look takes a step: done=false means that there is nothing to do but wait.
-func (d *Desk) look(c *Call, k key) (done bool, err *capabilities.Error) {
+// check takes a step: done=false means that there is nothing to do but wait.
+func (d *Desk) check(c *Call, k key) (done bool, err *capabilities.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.opts.Now()
