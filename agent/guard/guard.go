@@ -69,7 +69,7 @@ func (g *Guard) Check(ctx context.Context, t *wire.Ticket, ready capabilities.Re
 	if !covered(t.Grants, envelope.Grants) {
 		return capabilities.Errorf(capabilities.CodeTicketInvalid, "the ticket grants more than its envelope")
 	}
-	if !g.take(t.Sequence) {
+	if !g.accept(t.Sequence) {
 		return &capabilities.Error{Code: capabilities.CodeTicketReplayed}
 	}
 	if !ready.Ready() {
@@ -102,10 +102,10 @@ func (g *Guard) stopped(t *wire.Ticket) *capabilities.Error {
 	return nil
 }
 
-func (g *Guard) take(seq uint64) bool {
+func (g *Guard) accept(seq uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.seen.take(seq)
+	return g.seen.accept(seq)
 }
 
 // covered reports whether every grant of the ticket is one of the envelope's, or

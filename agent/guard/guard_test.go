@@ -147,7 +147,7 @@ func TestWindowNeverTakesTwice(t *testing.T) {
 		w := window{top: floor}
 		taken := map[uint64]bool{}
 		for _, seq := range rapid.SliceOfN(rapid.Uint64Range(0, 8000), 1, 300).Draw(t, "sequences") {
-			ok := w.take(seq)
+			ok := w.accept(seq)
 			if ok && (taken[seq] || seq == 0) {
 				t.Fatalf("sequence %d was taken twice", seq)
 			}

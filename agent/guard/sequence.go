@@ -10,8 +10,8 @@ type window struct {
 
 const windowSize = 1024
 
-// take reports whether seq is new, and marks it.
-func (w *window) take(seq uint64) bool {
+// accept reports whether seq is new, and marks it.
+func (w *window) accept(seq uint64) bool {
 	if seq == 0 {
 		return false
 	}
