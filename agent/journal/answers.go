@@ -22,7 +22,7 @@ type answers struct {
 	bytes  int
 	blocks []*block // oldest first; each holds an answer still
 	gone   uint32   // how many blocks went before them
-	at     map[callKey]place
+	at     map[callKey]location
 }
 
 type block struct {
@@ -37,8 +37,8 @@ type kept struct {
 	since time.Duration
 }
 
-// place is where an answer lies.
-type place struct{ block, at uint32 }
+// location is where an answer lies.
+type location struct{ block, at uint32 }
 
 const (
 	blockBytes = 64 << 10 // a larger frame has a block of its own
@@ -61,7 +61,7 @@ func (a *answers) add(call capabilities.CallID, frame []byte, now time.Time) {
 		return // a call ends once
 	}
 	if a.at == nil {
-		a.at, a.epoch = map[callKey]place{}, now
+		a.at, a.epoch = map[callKey]location{}, now
 	}
 	last := len(a.blocks) - 1
 	if last < 0 || len(frame) > cap(a.blocks[last].frames)-len(a.blocks[last].frames) {
@@ -69,7 +69,7 @@ func (a *answers) add(call capabilities.CallID, frame []byte, now time.Time) {
 		last++
 	}
 	b := a.blocks[last]
-	a.at[key] = place{a.gone + uint32(last), uint32(len(b.kept))}
+	a.at[key] = location{a.gone + uint32(last), uint32(len(b.kept))}
 	b.frames = append(b.frames, frame...)
 	b.kept = append(b.kept, kept{key, uint32(len(b.frames)), now.Sub(a.epoch)})
 	a.bytes += keptBytes + len(frame)

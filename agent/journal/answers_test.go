@@ -120,7 +120,7 @@ func TestAnswersInManyBlocks(t *testing.T) {
 
 // The map of calls holds nothing that the collector must look at.
 func TestCallsAreNoWorkForTheCollector(t *testing.T) {
-	for _, of := range []any{callKey{}, entry{}, block{}.kept, place{}} {
+	for _, of := range []any{callKey{}, entry{}, block{}.kept, location{}} {
 		var look func(reflect.Type)
 		look = func(x reflect.Type) {
 			switch x.Kind() {

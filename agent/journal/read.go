@@ -105,7 +105,7 @@ func read(dir, name string) (*Log, error) {
 		if first != walk.Next {
 			return nil, corrupt("entries %d to %d are missing: segment %d begins at %d", walk.Next, first-1, i+1, first)
 		}
-		if err := l.take(data, &walk, i == len(firsts)-1); err != nil {
+		if err := l.readRecords(data, &walk, i == len(firsts)-1); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +148,7 @@ func (l *Log) hashAt(seq uint64) (chain.Hash, bool) {
 	return l.Records[seq-l.First].Hash, true
 }
 
-func (l *Log) take(data []byte, walk *chain.Walker, last bool) error {
+func (l *Log) readRecords(data []byte, walk *chain.Walker, last bool) error {
 	for {
 		entry, payload, rest, err := nextRecord(data)
 		switch {
