@@ -120,27 +120,29 @@ func connectClient(cmd *cobra.Command, data dataDir, kind connect.Client, o conn
 	if err != nil {
 		return err
 	}
+	var client *connect.Editable
 	if !o.print {
-		if err := plan.Editable(); err != nil {
+		if client, err = plan.Editable(); err != nil {
 			return err
 		}
 	}
-	if o.node != "" {
+	node := o.node
+	if node != "" {
 		c, err := newClient(cmd)
 		if err != nil {
 			return err
 		}
-		if plan.Node, err = c.nodeID(cmd, o.node); err != nil {
+		if node, err = c.nodeID(cmd, node); err != nil {
 			return err
 		}
 	}
 	if o.print {
-		return printEntry(cmd, plan, kind, o)
+		return printEntry(cmd, plan, kind, o.show, node)
 	}
 	if err := data.make(data.clients().Dir); err != nil {
 		return err
 	}
-	made, err := plan.Make(cmd.Context())
+	made, err := client.Make(cmd.Context(), node)
 	if err != nil {
 		return err
 	}
@@ -175,8 +177,8 @@ func connectClient(cmd *cobra.Command, data dataDir, kind connect.Client, o conn
 }
 
 // printEntry shows what would be written.
-func printEntry(cmd *cobra.Command, plan *connect.Plan, kind connect.Client, o connectOptions) error {
-	entry, err := plan.Entry(o.show)
+func printEntry(cmd *cobra.Command, plan *connect.Plan, kind connect.Client, show bool, node string) error {
+	entry, err := plan.Entry(show)
 	if err != nil {
 		return err
 	}
@@ -200,8 +202,8 @@ func printEntry(cmd *cobra.Command, plan *connect.Plan, kind connect.Client, o c
 	case entry.TokenFile == "":
 		fmt.Fprintf(note, "Nothing was written. This entry calls with the token for agents; 'handrail connect %s' gives %s one of its own.\n", kind.Name, kind.Title)
 	}
-	if plan.Node != "" {
-		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", plain(entry.Principal), plain(plan.Node))
+	if node != "" {
+		fmt.Fprintf(note, "--node binds nothing with --print: 'handrail lane attach %s %s' does.\n", plain(entry.Principal), plain(node))
 	}
 	return nil
 }

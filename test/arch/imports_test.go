@@ -29,7 +29,7 @@ type room struct {
 
 var rooms = []room{
 	{dir: "cmd/handrail/connect/clientfile", why: "what rewrites other people's files knows no gateway and no token"},
-	{dir: "cmd/handrail/connect", may: []string{"capabilities", "cmd/handrail/connect/clientfile", "gateway/api", "gateway/client", "gateway/mcpclient", "pairing"},
+	{dir: "cmd/handrail/connect", may: []string{"capabilities", "cmd/handrail/connect/clientfile", "gateway/client", "gateway/mcpclient", "pairing"},
 		why: "what connects a client is given its gateway and its folder; what it found the command line words"},
 	{dir: "cmd/handrail/bridge", may: []string{"capabilities", "gateway/client"}, why: "what relays MCP is given its gateway and its ends"},
 	{dir: "cmd/handrail/ci", std: true, why: "what keeps processes together does not know what they do"},

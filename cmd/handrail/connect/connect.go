@@ -62,9 +62,9 @@ func (r Request) fileOf(known Connection) string {
 	return file
 }
 
-// Plan is a connection that can be made. Plan, Editable, Make, Try is the order of a change.
+// Plan is what is there before a connection is made or shown. A change goes by Plan, Editable,
+// Make, Try.
 type Plan struct {
-	Node string // that calls go to which name none; empty: as it was
 	File string // of the client
 
 	site    Site
@@ -105,20 +105,24 @@ func (s Site) othersTrust(ctx context.Context, g Gateway, kind Client) error {
 		WithHint("Leave --http out: 'handrail mcp', which the client then starts, pins the fingerprint. Or set HANDRAIL_URL and HANDRAIL_TOKEN to the name that the gateway's certificate is for.")
 }
 
-// Editable refuses where the client is not on this machine, or where its file cannot be edited.
-func (p *Plan) Editable() error {
+// Editable is a plan whose client is on this machine, with a file that can be edited.
+type Editable struct{ plan *Plan }
+
+// Editable refuses where the client is not on this machine, or where its file cannot be edited:
+// no token is made for such a file.
+func (p *Plan) Editable() (*Editable, error) {
 	kind := p.request.Client
 	if p.request.File == "" && !kind.found(p.File) {
-		return notFound(kind, p.File)
+		return nil, notFound(kind, p.File)
 	}
 	text, err := clientfile.Read(p.File)
 	if err == nil {
 		_, _, err = clientfile.Get(kind.Form(), text, kind.Path...)
 	}
 	if err != nil {
-		return fileProblem(kind, p.File, err)
+		return nil, fileProblem(kind, p.File, err)
 	}
-	return nil
+	return &Editable{p}, nil
 }
 
 // Made is a connection that was made.
@@ -131,31 +135,32 @@ type Made struct {
 	entry map[string]any // as the client reads it
 }
 
-// Make has the gateway make the client's token, and puts the entry into the client's file.
-// Call Editable before: a token is not made for a file that cannot be edited.
-func (p *Plan) Make(ctx context.Context) (*Made, error) {
-	client := p.request.Client
+// Make has the gateway make the client's token, and puts the entry into the client's file. node
+// is where calls go that name none; empty: as it was.
+func (e *Editable) Make(ctx context.Context, node string) (*Made, error) {
+	p := e.plan
+	kind := p.request.Client
 	now, fresh, err := p.authorise(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if p.Node != "" {
-		if err := p.bindNode(ctx, now.Principal); err != nil {
+	if node != "" {
+		if err := p.bindNode(ctx, now.Principal, node); err != nil {
 			return nil, err
 		}
-		now.Node = p.Node
+		now.Node = node
 	}
 	now.Transport = p.request.transport()
 	now.File = p.File
-	fields := p.site.fields(client, p.gateway.Base, now)
+	fields := p.site.fields(kind, p.gateway.Base, now)
 	if err := p.site.Store.save(now); err != nil {
 		return nil, err
 	}
 	backup, err := clientfile.Edit(p.File, clientfile.Options{Private: p.request.HTTP}, func(old []byte) ([]byte, error) {
-		return clientfile.Put(client.Form(), old, client.Path, fields, dropped(fields))
+		return clientfile.Put(kind.Form(), old, kind.Path, fields, dropped(fields))
 	})
 	if err != nil {
-		return nil, fileProblem(client, p.File, err)
+		return nil, fileProblem(kind, p.File, err)
 	}
 	if fresh && p.had && p.old.Site == now.Site && p.old.TokenID != now.TokenID {
 		// Its successor is in place. If this fails, the old token is listed as any other.
@@ -165,9 +170,9 @@ func (p *Plan) Make(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry, _, err := clientfile.Get(client.Form(), text, client.Path...)
+	entry, _, err := clientfile.Get(kind.Form(), text, kind.Path...)
 	if err != nil {
-		return nil, fileProblem(client, p.File, err)
+		return nil, fileProblem(kind, p.File, err)
 	}
 	made := &Made{Connection: now, Backup: backup, site: p.site, entry: entry}
 	if own, err := p.site.Reach(now); err == nil {
@@ -222,19 +227,19 @@ func (p *Plan) authorise(ctx context.Context) (now Connection, fresh bool, err e
 	return now, true, nil
 }
 
-// bindNode makes the plan's node the only one of the principal's own lane. Every new lane of
-// the principal begins with what is attached there.
-func (p *Plan) bindNode(ctx context.Context, lane string) error {
+// bindNode makes node the only one of the principal's own lane. Every new lane of the principal
+// begins with what is attached there.
+func (p *Plan) bindNode(ctx context.Context, lane, node string) error {
 	lanes, err := p.gateway.Lanes(ctx)
 	if err != nil {
 		return p.site.Told(err)
 	}
-	if _, err := p.gateway.Attach(ctx, capabilities.LaneID(lane), capabilities.NodeID(p.Node)); err != nil {
+	if _, err := p.gateway.Attach(ctx, capabilities.LaneID(lane), capabilities.NodeID(node)); err != nil {
 		return p.site.Told(err)
 	}
 	for _, l := range lanes {
 		for _, other := range l.Nodes {
-			if string(l.Lane) != lane || string(other) == p.Node {
+			if string(l.Lane) != lane || string(other) == node {
 				continue
 			}
 			if _, err := p.gateway.Detach(ctx, l.Lane, other); err != nil {
