@@ -96,7 +96,7 @@ func TestFillOfWhatTakesItBack(t *testing.T) {
 	s := newSite(t, map[string]string{"/": html(`<input id=pick aria-label=Pick><input id=list role=combobox aria-expanded=false aria-label=List><input id=plain aria-label=Plain><input id=mask aria-label=Mask>
 <script>pick.onfocus = () => { const d = document.createElement('div'); d.textContent = 'Days'; d.style.position = 'absolute'; document.body.append(d);
   pick.onblur = () => setTimeout(() => { pick.value = ''; d.remove(); }, 100); };
-list.oninput = () => list.ariaExpanded = 'true'; list.onblur = () => { list.ariaExpanded = 'false'; setTimeout(() => { list.value = ''; }, 110); };
+list.oninput = () => list.ariaExpanded = 'true'; list.onblur = () => { list.ariaExpanded = 'false'; setTimeout(() => { list.value = ''; }, 200); };
 mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)

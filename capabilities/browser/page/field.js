@@ -214,10 +214,10 @@ async function fill(o) {
   if (last && attached(last)) last.dispatchEvent(new Event('change', {bubbles: true}));
   if (done.some(r => r.judge)) await reacted();
   observer.disconnect();
-  // A list or picker takes back what was not chosen in it, some time after the focus went on.
+  // A list or picker takes back what was not chosen in it, some time after the focus went on,
+  // and each of them in its own time.
   if (opened || [...added].some(floats)) {
-    const judged = () => done.map(r => r.judge?.()).join(), now = judged();
-    for (const stop = performance.now() + TAKES_BACK; o.fields.length > 1 && performance.now() < stop && judged() === now; ) await frame(window);
+    for (const stop = performance.now() + TAKES_BACK; o.fields.length > 1 && performance.now() < stop; ) await frame(window);
     await rest();
   }
   const fields = await Promise.all(done.map(async ({judge, text, ...r}) => judge ? {...r, verdict: await judge()} : r));
