@@ -106,7 +106,8 @@ const (
 	// boundToCome bounds the wait for what Chrome has every reason to report next:
 	// it takes so long only on a machine that has no time for it.
 	boundToCome = 3 * time.Second
-	// hangWait is how long a frame may take to say what an input did that it had.
+	// hangWait is how long a frame may take to say what an input did that it had, and a page
+	// that opened a tab to go on.
 	hangWait = 5 * time.Second
 	// navigationWait bounds the wait for a new document once one is on its way.
 	navigationWait = 10 * time.Second
@@ -443,7 +444,7 @@ func (c *call) leaves(before tabState) bool {
 	}
 	select {
 	case <-answer:
-	case <-time.After(eventWait):
+	case <-time.After(hangWait):
 	case <-soft.Done():
 	}
 	now, _ := c.tab.look()
