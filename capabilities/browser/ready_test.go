@@ -84,6 +84,10 @@ func TestSameSite(t *testing.T) {
 	}
 }
 
+// longestGap has a page note the longest time, in milliseconds, in which it got no new element.
+const longestGap = `<script>let gap = 0, last = performance.now();
+new MutationObserver(all => { if (!all.some(r => [...r.addedNodes].some(x => x.nodeType === 1))) return; const now = performance.now(); gap = Math.max(gap, now - last); last = now; }).observe(document, {childList: true, subtree: true})</script>`
+
 // slowSite serves pages with parts that never come, or come late.
 func slowSite(t testing.TB, pages map[string]string) *site {
 	s := newSite(t, pages)
@@ -133,7 +137,7 @@ func slowSite(t testing.TB, pages map[string]string) *site {
 			}
 		case "/stream", "/elements": // a document that never ends
 			w.Header().Set("Content-Type", "text/html")
-			say("<!doctype html><title>T</title><p>here</p><button onclick=\"document.title='pressed'\">Press</button>" + strings.Repeat("<i></i>", 200))
+			say("<!doctype html><title>T</title><p>here</p><button onclick=\"document.title='pressed'\">Press</button>" + longestGap + strings.Repeat("<i></i>", 200))
 			for pause(50 * time.Millisecond) {
 				if say("."); r.URL.Path == "/elements" {
 					say("<b>more</b>")
@@ -196,6 +200,17 @@ func TestPagesAreReadyWhenTheyCanBeWorkedWith(t *testing.T) {
 			began := time.Now()
 			a := n.goTo(s.URL + path)
 			if took := time.Since(began); took > 10*time.Second {
+			// A machine may be too busy to send a page the elements in time that keep it from
+			// being ready.
+			for end := began.Add(patience); path == "/elements" && a.Effect == capabilities.EffectConfirmed && time.Now().Before(end); {
+				gap := n.eval("Math.max(gap, performance.now() - last)").(float64)
+				if gap < float64(readyStill.Milliseconds())/2 {
+					break
+				}
+				t.Logf("it got no element for %v ms", gap)
+				began = time.Now()
+				a = n.goTo(s.URL + path)
+			}
 				t.Errorf("it took %v", took)
 			}
 			want := verdict{capabilities.EffectConfirmed, "the document was opened"}
