@@ -29,6 +29,7 @@ func (n *node) inBackground(ctx context.Context, tool string, args any) func() (
 
 // Whatever ends an action in its middle, the call says so and the next one works.
 func TestActionCutShort(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=hang onclick="fetch('/began');for(;;);">Hang</button><button id=b onclick="document.title='clicked'">B</button>
 <button id=hold onmousedown="fetch('/held')" onmouseup="document.title='let go'" onkeydown="fetch('/held')" onkeyup="document.title='key up'">Hold</button>
 <div id=d draggable=true ondragstart="event.dataTransfer.setData('text/plain','x');fetch('/held')" ondragend="document.title='drag over'">drag</div><div id=to ondragover="event.preventDefault()" ondrop="document.title='dropped'" style="margin-top:300px">to</div>
@@ -137,6 +138,7 @@ func TestActionCutShort(t *testing.T) {
 
 // Two lanes act at once on one Chrome; neither feels the other's dialog or hang.
 func TestActionsSideBySide(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=b onclick="document.title=k=(window.k||0)+1">B</button><button id=al onclick="alert(1)">A</button><input id=i>`)})
 	one := newNode(t, s.URL)
 	two := one.on("lane-2")
@@ -163,6 +165,7 @@ func TestActionsSideBySide(t *testing.T) {
 
 // What a handler threw is the reason why nothing happened; what was thrown before is not.
 func TestActionsTellWhatWasThrown(t *testing.T) {
+	t.Parallel()
 	const secret = "Zq7XwKv3Jb5"
 	s := newSite(t, map[string]string{"/": html(`<input id=word type=password><button id=throws onclick="null.x">T</button><button id=rejects onclick="(async () => { throw new Error('late') })()">R</button>
 <button id=kept onclick="event.preventDefault(); throw new Error('not ' + document.querySelector('input').value)">K</button>

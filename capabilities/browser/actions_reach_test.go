@@ -25,6 +25,7 @@ const toolNote = `function note(k,v){(window.doc||document).getElementById('log'
 // Every tool works in a frame of another site, in one of another origin in the same
 // process, and in shadow roots, by ref and by selector.
 func TestActionsReach(t *testing.T) {
+	t.Parallel()
 	var s, near *site
 	near = newSite(t, map[string]string{"/in": html(toolPage + "<script>" + toolNote + "</script>")})
 	pages := map[string]string{"/in": html(toolPage + "<script>" + toolNote + "</script>")}
@@ -86,6 +87,7 @@ func TestActionsReach(t *testing.T) {
 
 // An element that is named in two ways is none: one of them would be ignored.
 func TestElementNamedTwice(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(toolPage + "<script>" + toolNote + "</script>")})
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte("x"), 0o644); err != nil {

@@ -72,6 +72,7 @@ const noted = "log.splice(0).join(' ')"
 const noteEvents = `<script>window.log=[];function note(el,...types){for(const type of types)el.addEventListener(type,e=>{if(e.isTrusted)log.push(type)})}</script>`
 
 func TestClickWays(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><button disabled style="position:absolute;left:20px;top:20px;width:80px;height:30px">Off</button>
 <button id=mute style="position:absolute;left:120px;top:20px;width:80px;height:30px">Mute</button><script>for(const t of ['pointerdown','mousedown','pointerup','mouseup','click'])addEventListener(t,e=>{if(e.target.id==='mute'){e.stopImmediatePropagation();if(t==='click'&&window.tell)document.title='muted'}},true)</script><canvas id=cv width=400 height=200 style="position:absolute;left:20px;top:100px"></canvas>
 <svg width=100 height=100 style="position:absolute;left:500px;top:100px"><circle id=ci cx=50 cy=50 r=30 onclick="document.title='circle'"/></svg>
@@ -111,6 +112,7 @@ for(const t of ['mousedown','mousemove','mouseup'])pad.addEventListener(t,e=>{pa
 
 // A canvas shows what was drawn on it to nobody but who looks.
 func TestCanvasTellsNothing(t *testing.T) {
+	t.Parallel()
 	const draws = `;const g=c.getContext('2d');for(const t of ['mousedown','mousemove','mouseup','wheel','keydown'])c.addEventListener(t,e=>{g.fillRect(++n%200,n%100,1,1)})`
 	s := newSite(t, map[string]string{
 		"/":     html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c width=200 height=100 tabindex=0></canvas><button id=dead>Dead</button><canvas id=tell width=200 height=100></canvas><script>var n=0` + draws + `;tell.onclick=()=>document.title='told'</script>`),
@@ -148,6 +150,7 @@ func TestCanvasTellsNothing(t *testing.T) {
 // A button that is down is not pressed: the call says so and does nothing, and the hold
 // goes on.
 func TestHeldButtonIsNotPressedAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(noteEvents + `<style>body{margin:0}</style><div id=pad style="width:600px;height:300px">Pad <input type=checkbox id=box></div>
 <script>note(document,'mousedown','mouseup')</script>`)})
 	n := newNode(t, s.URL)
@@ -174,6 +177,7 @@ func TestHeldButtonIsNotPressedAgain(t *testing.T) {
 }
 
 func TestHover(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>#m ul{display:none;position:absolute;z-index:1;background:#fff}#m:hover ul{display:block}</style><div id=m>Menu<ul><li><button id=item onclick="document.title='item'">Item</button></ul></div>
 <button id=tip onmouseenter="out.textContent='tip '+event.isTrusted">Tip</button><p id=out></p>
 <div id=box style="width:100px;height:100px;overflow:auto"><div style="height:1000px;width:900px">x</div></div><button id=plain>Plain</button><button id=dis disabled>Dis</button>
@@ -219,6 +223,7 @@ pd.onpointerup=e=>{p0=null;const r=slot.getBoundingClientRect();slot.dataset.hit
 </script>`
 
 func TestDrag(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(dragPage)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -249,6 +254,7 @@ func TestDrag(t *testing.T) {
 
 // Scrolling to a target out of sight is ours; it is no effect of the drag.
 func TestDragToNowhere(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>div{width:80px;height:40px;background:silver;user-select:none}</style><div id=src></div><p style="height:3000px"></p><div id=dst></div><p style="height:3000px"></p>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -262,6 +268,7 @@ func TestDragToNowhere(t *testing.T) {
 }
 
 func TestSelectOption(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<select id=one><option value=s>Small<option value=m selected>Medium<option value=l disabled>Large<optgroup disabled label=G><option>In group</optgroup></select>
 <select id=many multiple><option>A<option>B<option>C</select><select id=off disabled><option>x</select><label>Pick <select id=lab><option>1<option>2</select></label>
 <div id=custom role=combobox aria-haspopup=listbox tabindex=0>Choose</div><p id=p>no</p><select id=ask onchange="document.title=confirm('change?')"><option>a<option>b</select>
@@ -332,6 +339,7 @@ function control(el, accept = v => v) {
 </script>`
 
 func TestFillForm(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(noteEvents + controlled + `<form id=f onsubmit="event.preventDefault()">
 <input id=a value=old><input id=b type=email><textarea id=ta></textarea><input id=pw type=password><input id=n type=number><input id=d type=date><input id=dt type=datetime-local><input id=co type=color><input id=ra type=range min=0 max=10>
 <input id=c type=checkbox><label><input id=hid type=checkbox style="position:absolute;opacity:0;width:0;height:0"> Styled</label><input type=radio name=r id=r1 value=1 checked><input type=radio name=r id=r2 value=2>
@@ -416,6 +424,7 @@ host.attachShadow({mode:'open'}).innerHTML='<input id=sh aria-label=Shadowed>'</
 // What a link or form is bound to start is waited for, whatever the page's own
 // names are; what starts nothing is not.
 func TestClickThatLeaves(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<dialog id=d open><form method=dialog><button id=close>Close</button></form></dialog>
 <form action=/next><input name=action type=hidden><input name=method type=hidden><input name=baseURI type=hidden><button id=send>Send</button></form>
 <form action=/next target=_blank><button id=tab>In a tab</button></form><form method=post action=/next><button id=by formmethod=dialog>By button</button></form>
@@ -439,6 +448,7 @@ func TestClickThatLeaves(t *testing.T) {
 }
 
 func TestUploadFile(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=file id=one><input type=file id=many multiple style="display:none"><label for=many id=lab>Attach</label><button id=open onclick="many.click()">Open</button>
 <button id=made onclick="const i=document.createElement('input');i.type='file';i.onchange=async()=>{out.textContent='made '+await i.files[0].text()};i.click()">Made</button>
 <input type=file id=eager onchange="names=this.files[0].name;this.value=''"><p id=out></p>
@@ -523,12 +533,14 @@ func TestUploadFile(t *testing.T) {
 }
 
 func TestUploadRefusedWithoutRoots(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.goTo("data:text/html,<input type=file>")
 	n.refused(capabilities.CodeDeniedByNode, "upload-file", obj{"selector": "input", "paths": []string{"/etc/hostname"}})
 }
 
 func TestTypeWays(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(controlled + `<input id=re><input id=up><input id=plain><div id=ce contenteditable></div><div id=ed contenteditable></div><textarea id=ta></textarea><label id=lab>Name <input id=in></label>
 <input id=comp><input id=far style="margin-top:2000px"><input id=told><input id=before><input id=max maxlength=5><input id=num type=number><div id=sh></div>
 <script>control(re);control(up,v=>v.toUpperCase());let n=0,ups=0;for(const t of ['input','change'])told.addEventListener(t,e=>window.said=(window.said||'')+t+e.isTrusted+e.inputType+e.data+' ');
@@ -572,6 +584,7 @@ comp.addEventListener('keyup',()=>ups++);comp.addEventListener('input',e=>{comp.
 
 // Lists that mark what was pressed, and let it be dragged only once the pointer rested.
 func TestDragAfterARest(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>li{height:34px;border:1px solid;list-style:none}</style><ul id=l style="width:200px;padding:0"><li>A<li>B<li>C<li>D</ul><p id=slight style="width:80px;height:30px">Marked</p><script>
 let timer, from, held, presses = 0;
 const order = () => [...l.children].map(x => x.textContent).join('');

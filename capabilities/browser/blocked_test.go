@@ -12,6 +12,7 @@ import (
 
 // An action whose page goes where the node does not let it says so, as navigate does.
 func TestActionsToBlockedAddresses(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html("internal")})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,6 +56,7 @@ func TestActionsToBlockedAddresses(t *testing.T) {
 
 // So does one that opens a tab, or has a frame show what may not be reached.
 func TestTabsAndFramesToBlockedAddresses(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html("internal")})
 	s := newSite(t, map[string]string{
 		"/in": html(`<a id=in href="` + other.URL + `/">Go</a><a id=round href="/redirect?to=` + other.URL + `/">Round</a><button id=pop onclick="window.open('` + other.URL + `/')">Pop</button>`),

@@ -5,13 +5,17 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,76 +46,101 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(browserTests{m}, goleak.Cleanup(script.Unwatched()))
 }
 
-// browserTests ends the Chrome that the tests share when they are done.
+// browserTests runs the tests side by side, and ends the Chromes that they shared when they
+// are done.
 type browserTests struct{ *testing.M }
 
+// sideBySide is how many tests run at once unless -parallel says so: they wait more than they
+// compute, so that a core has several. Each may have a Chrome, and some have two.
+func sideBySide() int { return min(3*runtime.GOMAXPROCS(0), 12) }
+
 func (b browserTests) Run() int {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		if err := flag.Set("test.parallel", strconv.Itoa(sideBySide())); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	code := b.M.Run()
 	if err := shared.close(); err != nil {
-		fmt.Fprintln(os.Stderr, "closing the tests' Chrome:", err)
+		fmt.Fprintln(os.Stderr, "closing the tests' Chromes:", err)
 		return max(code, 1)
 	}
 	return code
 }
 
-// shared is the handler of the tests that need none of their own: starting a Chrome
-// takes longer than most of them. One test has it at a time, with rules, a log and
-// lanes that are its own; what it leaves there is closed after it, and after a failure
-// so is Chrome.
-var shared sharedHandler
+// shared are the handlers of the tests that need none of their own: starting a Chrome takes
+// longer than most of them. One test has a handler at a time, with rules, a log and lanes that
+// are its own; what it leaves there is closed after it, and after a failure so is Chrome.
+var shared sharedHandlers
+
+type sharedHandlers struct {
+	mu   sync.Mutex
+	idle []*sharedHandler // the latest last
+}
 
 type sharedHandler struct {
-	h    *Handler
-	log  syncBuffer
-	held bool
+	h   *Handler
+	log syncBuffer
 }
 
-func (s *sharedHandler) close() error {
-	if s.h == nil {
-		return nil
-	}
-	err := s.h.Close()
-	s.h = nil
-	return err
-}
-
-func (s *sharedHandler) give(t testing.TB, origins []string) {
+// take returns a handler that no other test has.
+func (s *sharedHandlers) take(t testing.TB, origins []string) *sharedHandler {
 	t.Helper()
-	if s.held {
-		t.Fatal("a test has the shared Chrome once: newNodeAlone gives another, on gives another lane")
-	}
-	if s.h == nil {
-		o := logging(t, &s.log)
-		h, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.h = h
-	}
 	rules, err := egress.NewRules(origins)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.h.pausing.Lock() // tabs of the test before may be being set up still: see holdIfPaused
-	s.h.rules, s.held = rules, true
-	s.h.pausing.Unlock()
-	s.log.reset()
+	s.mu.Lock()
+	var mine *sharedHandler
+	if last := len(s.idle) - 1; last >= 0 {
+		mine, s.idle = s.idle[last], s.idle[:last]
+	}
+	s.mu.Unlock()
+	if mine == nil {
+		mine = &sharedHandler{}
+		if mine.h, err = New(logging(t, &mine.log)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine.h.pausing.Lock() // tabs of the test before may be being set up still: see holdIfPaused
+	mine.h.rules = rules
+	mine.h.pausing.Unlock()
+	mine.log.reset()
+	return mine
 }
 
-func (s *sharedHandler) takeBack(t testing.TB) {
-	s.held = false
-	s.h.mu.Lock()
-	lanes := slices.Collect(maps.Keys(s.h.lanes))
-	s.h.mu.Unlock()
+func (s *sharedHandlers) takeBack(t testing.TB, had *sharedHandler) {
+	had.h.mu.Lock()
+	lanes := slices.Collect(maps.Keys(had.h.lanes))
+	had.h.mu.Unlock()
 	for _, lane := range lanes {
-		s.h.CloseLane(lane)
+		had.h.CloseLane(lane)
 	}
-	if !t.Failed() {
+	if t.Failed() {
+		if err := had.h.Close(); err != nil {
+			t.Error("Close:", err)
+		}
 		return
 	}
-	if err := s.close(); err != nil {
-		t.Error("Close:", err)
+	s.mu.Lock()
+	s.idle = append(s.idle, had)
+	s.mu.Unlock()
+}
+
+// close ends them all, when no test has one any more.
+func (s *sharedHandlers) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, had := range s.idle {
+		errs = append(errs, had.h.Close())
 	}
+	s.idle = nil
+	return errors.Join(errs...)
 }
 
 // site serves the pages of the tests and counts what they do.
@@ -245,9 +274,9 @@ func logging(t testing.TB, log *syncBuffer, origins ...string) Options {
 
 // newNode returns a node whose Chrome other tests have had and will have.
 func newNode(t testing.TB, origins ...string) *node {
-	shared.give(t, origins)
-	t.Cleanup(func() { shared.takeBack(t) })
-	return &node{t: t, h: shared.h, lane: "lane-1", log: &shared.log}
+	mine := shared.take(t, origins)
+	t.Cleanup(func() { shared.takeBack(t, mine) })
+	return &node{t: t, h: mine.h, lane: "lane-1", log: &mine.log}
 }
 
 // newNodeAlone returns a node with a Chrome of its own: for a test that ends either, or

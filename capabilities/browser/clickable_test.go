@@ -14,6 +14,7 @@ import (
 // What only its listeners make clickable is marked, in all documents and roots; what
 // listens for all that is in it is not.
 func TestListenersMakeClickable(t *testing.T) {
+	t.Parallel()
 	const listen = `<script>
 const on = (id, type) => document.getElementById(id)?.addEventListener(type, () => { said ||= id + ' ' + type });
 let said = '';
@@ -75,6 +76,7 @@ if (frame.contentDocument.getElementById('own')) own(); else frame.onload = own;
 // Chrome for the listeners of a document in our own world ended its process each tenth
 // time.
 func TestListenersAreReadSafely(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=l style="cursor:pointer">Listens</div><script>l.addEventListener('click', () => 1)</script>`)})
 	n := newNode(t, s.URL)
 	for i := range 60 {
@@ -87,6 +89,7 @@ func TestListenersAreReadSafely(t *testing.T) {
 
 // What listens for several alike hands that down to them: each can be pressed by itself.
 func TestOneListenerForMany(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=menu><div>Red</div><div>Blue</div></div><div id=stars><span>1☆</span><span>2☆</span></div>
 <table id=days><tr><td>23<td>24<td>25<tr><td>30<td>31<td></table><div id=card><b>Title</b><p>Words</p></div><ul id=found><li><span>Only result</span></ul>
 <script>var got = ''; for (const x of [menu, stars, days, card, found]) x.addEventListener('click', e => { got = x.id + ' ' + e.target.textContent.trim() })</script>`)})
@@ -106,6 +109,7 @@ func TestOneListenerForMany(t *testing.T) {
 
 // Each element is asked once whether it holds several alike, not once for each of them.
 func TestAlikeAreComparedOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<table id=days>` + strings.Repeat(`<tr><td>a<td>b<td>c`, 200) + `</table><script>days.addEventListener('click', () => 1)</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
@@ -135,6 +139,7 @@ func TestAlikeAreComparedOnce(t *testing.T) {
 // What takes clicks and has a role of its own keeps it, has a ref, and is among what can
 // be acted on; an empty anchor is not, and a picture in a link is told by the link's name.
 func TestClickableWithARole(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<img src=/a.png onclick="hit('a')" width=20 height=20><img src=/b.png alt=Pic onclick="hit('b')"><img src=/c.png alt=Only>
 <h3 onclick="hit('c')">Head</h3><h3>Plain</h3><h2 style="cursor:pointer">Pointed <a href=#z>inner</a></h2><h4 id=listens>Listens</h4>
 <div role=status onclick="hit('e')">Done</div><section aria-label=Card onclick="hit('f')"><p>Words</p></section><canvas onclick="hit('g')"></canvas>
@@ -172,6 +177,7 @@ func TestClickableWithARole(t *testing.T) {
 
 // What is a link by its role alone has no address.
 func TestLinksByRole(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.goTo("data:text/html,<span role=link tabindex=0>Span</span><button role=link>Page 2</button><a role=link aria-disabled=true>Off</a><div role=link href=/x>Own</div>")
 	wants(t, n.must("snapshot", nil).m["snapshot"].(string), `- link "Span" [ref=e1]`, `- link "Page 2" [ref=e2]`, `- link "Off" [disabled] [ref=e3]`, `- link "Own" [ref=e4]`)
@@ -180,6 +186,7 @@ func TestLinksByRole(t *testing.T) {
 // A root that listens to all there is, as a framework's does, and what stands around the
 // rows of a grid, hide nothing of what is in them; a press can go to each cell.
 func TestListenersAroundOthers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=root style="width:300px"><h2>Notes</h2><p>Words</p></div>
 <div id=holder style="width:300px"><table role=grid><tr role=row><td role=gridcell tabindex=-1>a<td role=gridcell tabindex=-1>b<tr role=row><td role=gridcell tabindex=-1>c<td role=gridcell tabindex=-1>d</table></div>
 <div id=month><div><div><div><div><table role=grid><tr role=row><td role=gridcell>8<td role=gridcell>9</table></div></div></div></div></div><table role=grid><tr role=row><td role=gridcell>still</table>
@@ -202,6 +209,7 @@ month.onmousedown = () => {}; holder.onmousedown = e => { document.title = e.tar
 
 // What takes drops has a ref to drop on.
 func TestDropZones(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=card draggable=true>Card</div><div id=zone>Put it here</div><ul id=list aria-label=Done><li>First</ul><div id=empty style="height:40px"></div>
 <script>card.ondragstart = e => e.dataTransfer.setData('text/plain', 'card'); document.addEventListener('drop', () => {});
 for (const x of [zone, list, empty]) { x.addEventListener('dragover', e => e.preventDefault()); x.addEventListener('drop', e => { e.preventDefault(); x.append(card) }) }</script>`)})

@@ -57,6 +57,7 @@ func (n *node) code(code string) answer {
 }
 
 func TestRunCode(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":  html(`<input id=name aria-label=Name><button id=b onclick="document.title='hello '+document.getElementById('name').value">Greet</button><button id=noop>Noop</button><a href=/2>Next</a>`),
 		"/2": html("<p>second</p>"),
@@ -98,6 +99,7 @@ func TestRunCode(t *testing.T) {
 // What a script's steps capture comes with what it gives, each under its own field, up
 // to as many as the catalog names.
 func TestCapturedByAScript(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<style>body{background:#0f0}</style>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -119,6 +121,7 @@ func TestCapturedByAScript(t *testing.T) {
 
 // Each step is held to what a call is held to.
 func TestRunCodeRules(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	other := newSite(t, map[string]string{"/": html("other")})
 	n := newNode(t, s.URL)
@@ -150,6 +153,7 @@ func TestRunCodeRules(t *testing.T) {
 
 // A script that fails tells what it had done until then.
 func TestRunCodeFailsHalfway(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=b1 onclick="document.title='done'">One</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -187,6 +191,7 @@ func TestRunCodeFailsHalfway(t *testing.T) {
 
 // A script ends with its call, tells its steps, and holds the lane's turn.
 func TestRunCodeEnds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

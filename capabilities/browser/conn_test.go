@@ -195,6 +195,7 @@ func TestMessageBound(t *testing.T) {
 
 // However the stream is cut, its messages are the same, and each is the caller's.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	buffer := len(messages{}.buf)
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 40 {

@@ -16,6 +16,7 @@ import (
 // While a server has not answered a navigation, Chrome holds the page shown back: each
 // call says so, holds up no other, and the ways out that are named work.
 func TestUnansweredNavigationIsNamed(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>here</p>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -48,6 +49,7 @@ func TestUnansweredNavigationIsNamed(t *testing.T) {
 // An action that began a navigation says so before its own deadline, however slow the
 // server is; what was done is not done again.
 func TestActionAnswersBeforeItsDeadline(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a href=/hang>Away</a><select onchange="location = '/hang'"><option>A<option>B</select>`)})
 	n := newNode(t, s.URL)
 	for _, args := range []obj{{"selector": "a"}, {"selector": "a", "snapshot": "full"}, {"selector": "select", "values": []string{"B"}}} {
@@ -72,6 +74,7 @@ func TestActionAnswersBeforeItsDeadline(t *testing.T) {
 
 // So does the answer to a dialog that the page's script had asked before.
 func TestDialogAnswerLeadsToSilentServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button onclick="if (confirm('Go?')) location = '/hang'">Go</button>`)})
 	n := newNode(t, s.URL)
 	n.before(2*time.Second, func(ctx context.Context) error {
@@ -88,6 +91,7 @@ func TestDialogAnswerLeadsToSilentServer(t *testing.T) {
 // A navigation that is to be waited for by nobody is answered while the server is silent,
 // and goes on; what is known at once is told as ever.
 func TestNavigateWithoutWaiting(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>here</p>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -108,6 +112,7 @@ func TestNavigateWithoutWaiting(t *testing.T) {
 // A deadline that ends a wait for a page says so, whoever words it, and not that a
 // server was slow.
 func TestHangingPagesAreNamed(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=b>B</button><input id=i>`), "/hangs": "", "/loop": html("<p>Text</p><script>for(;;);</script>")})
 	n := newNode(t, s.URL)
 	named := func(tool string, args obj, ready func()) {

@@ -101,6 +101,7 @@ func TestDelta(t *testing.T) {
 
 // Whatever happens to an outline, the delta leads from the old to the new one.
 func TestDeltaApplies(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -15,6 +15,7 @@ import (
 // elements that it names; a field whose text is hidden is known as such, by ref, by selector
 // and by the focus. Nothing is opened for it, and nothing of the address's query is told.
 func TestDescribe(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<form><label>Name <input name=who></label><label>Password <input type=password name=pw id=pw></label><button>Send all</button></form>`)})
 	n := newNode(t, s.URL)
 	describe := func(capability string, args any) capabilities.Scene {

@@ -50,6 +50,7 @@ func TestAnswerMeetsDialog(t *testing.T) {
 }
 
 func TestDialogs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=al onclick="alert('boo');document.title='after alert'">A</button><button id=co onclick="document.title='confirm '+confirm('sure?')">C</button>
 <button id=pr onclick="document.title='prompt '+prompt('name?','Ada')">P</button><button id=two onclick="alert('one');alert('two');document.title='both'">2</button><button id=late onclick="setTimeout(()=>alert('late'),5)">L</button>
 <input id=t oninput="alert('typed')"><input id=k onkeydown="alert('key')"><button id=h onmouseenter="alert('over')">H</button><button id=plain onclick="document.title='plain'">X</button>
@@ -211,6 +212,7 @@ func TestDialogs(t *testing.T) {
 
 // A window that a page opened shares its process: its dialog holds both up.
 func TestDialogOfOpenedWindow(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button onclick="w=window.open('/w')">Open</button>`), "/w": html(`<button onclick="alert('from the window')">A</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -232,6 +234,7 @@ func TestDialogOfOpenedWindow(t *testing.T) {
 
 // What was typed in secret is not in a dialog's report.
 func TestDialogKeepsSecrets(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password id=q oninput="alert('it is '+this.value)"><input type=password id=p><button onclick="alert('your password is '+p.value)">B</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -254,6 +257,7 @@ func TestDialogKeepsSecrets(t *testing.T) {
 // Chrome takes no picture of a page that stands still: that is said, not waited
 // out.
 func TestScreenshotWithDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button onclick="alert(1)">B</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -265,6 +269,7 @@ func TestScreenshotWithDialog(t *testing.T) {
 
 // A page with a dialog open is left like any other: the dialog goes with its page.
 func TestNavigateFromDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=al onclick="alert('boo')">A</button><button id=two onclick="confirm('one');confirm('two');prompt('three')">2</button>
 <button id=go onclick="confirm('away?');location='/other'">G</button>`),
 		"/next": html("<title>Next</title>next"), "/other": html("other"), "/load": html("<script>alert('new')</script>"),
@@ -324,6 +329,7 @@ func TestNavigateFromDialog(t *testing.T) {
 
 // A page that opens dialogs without end is left all the same, and the next one's scripts run.
 func TestNavigateFromEndlessDialogs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=loop onclick="for(let i=0;i<1e9;i++)alert(i)">A</button><button id=timer onclick="setInterval(()=>confirm(1),0)">B</button>
 <button id=slow onclick="setInterval(()=>prompt(1),15)">C</button><button id=frame onclick="f.srcdoc='<script>for(;;)alert(1)<'+'/script>'">D</button><iframe id=f></iframe>`),
 		"/next": html("<script>document.title='runs'</script>")})
@@ -344,6 +350,7 @@ func TestNavigateFromEndlessDialogs(t *testing.T) {
 // An answer given beforehand is for what the page shown asks: it does not go along to
 // the address that navigate opens.
 func TestArmedAnswerEndsWithItsPage(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a href=/asks>Go</a>`), "/asks": html("<script>document.title='got '+confirm('sell?')</script>"),
 		"/leave": html(`<input id=i><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>`)})
 	n := newNode(t, s.URL)
@@ -373,6 +380,7 @@ func TestArmedAnswerEndsWithItsPage(t *testing.T) {
 
 // The list of tabs says which of them stands still, and why.
 func TestTabsTellDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button onclick="prompt('name?','Ada')">P</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -395,6 +403,7 @@ func TestTabsTellDialog(t *testing.T) {
 
 // A dialog of a page that is opened is named as one of an action is.
 func TestNavigationNamesTheDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<script>alert(1)</script>")})
 	n := newNode(t, s.URL)
 	if a := n.goTo(s.URL + "/"); !strings.Contains(a.Evidence, "opened an alert dialog") {

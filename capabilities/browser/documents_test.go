@@ -32,6 +32,7 @@ const noScripts = `<button>Still</button><input aria-label=Name><input type=chec
 // A page that may run no scripts, as mail is shown in frames, gets no timers: tools come
 // to an end all the same.
 func TestPagesWithoutScripts(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(noScripts)})
 	as(s, "Content-Security-Policy", "sandbox")
 	framing := newSite(t, map[string]string{"/": html(`<iframe sandbox style="width:700px;height:500px" src="` + s.URL + `/"></iframe>`)})
@@ -67,6 +68,7 @@ func TestPagesWithoutScripts(t *testing.T) {
 
 // XHTML and SVG are documents of XML, in which elements are called as they are written.
 func TestDocumentsOfXML(t *testing.T) {
+	t.Parallel()
 	const body = `<h2>Title</h2><form onsubmit="return false"><label>Name <input id="n"/></label><textarea aria-label="Area"></textarea><select aria-label="Of"><option>a</option><option>b</option></select>
 		<input type="checkbox" aria-label="Tick"/><button onclick="document.title='pressed'">Go</button></form><p>one<br/>two</p><iframe title="In" srcdoc="&lt;button&gt;Inner&lt;/button&gt;"></iframe>`
 	s := newSite(t, map[string]string{
@@ -109,6 +111,7 @@ func TestDocumentsOfXML(t *testing.T) {
 
 // One Chrome serves all lanes: what a page may ask of it is bounded.
 func TestPagesCanNotFloodTheBrowser(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -119,6 +122,7 @@ func TestPagesCanNotFloodTheBrowser(t *testing.T) {
 
 // A page that reloads itself before it is read is named as that.
 func TestPageThatReplacesItself(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<button>Go</button><script>location.reload()</script>")})
 	n := newNode(t, s.URL)
 	a, err := n.try("navigate", obj{"url": s.URL + "/"})
@@ -134,6 +138,7 @@ func TestPageThatReplacesItself(t *testing.T) {
 
 // A page that goes elsewhere all the time is left for the address that was asked for.
 func TestLeavingPageThatReplacesItself(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/calm":   html("calm"),
 		"/script": html(`<script>location = '/script?' + Math.random()</script>`),

@@ -134,6 +134,7 @@ func (n *node) nextDownload(last answer) downloaded {
 func sum(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
 
 func TestDownload(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -199,6 +200,7 @@ func awaitGone(t *testing.T, path string) {
 }
 
 func TestDownloadThatTakesLong(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -218,6 +220,7 @@ func TestDownloadThatTakesLong(t *testing.T) {
 
 // What is cut, too large or badly named is never shown as a good file.
 func TestDownloadFaults(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := nodeWith(t, func(o *Options) { o.MaxDownloadBytes = 1 << 20 }, s.URL)
 	n.goTo(s.URL + "/")
@@ -246,6 +249,7 @@ func TestDownloadFaults(t *testing.T) {
 
 // One more download than a lane may have is cancelled, and said to be.
 func TestDownloadsOverTheLimit(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -266,6 +270,7 @@ func TestDownloadsOverTheLimit(t *testing.T) {
 
 // In the owner's folder a file stays, whatever ends; nothing else is in it.
 func TestDownloadDir(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	dir := filepath.Join(t.TempDir(), "Downloads")
 	stale := filepath.Join(dir, laneFolder("old lane"), partPrefix+"x")
@@ -321,6 +326,7 @@ func TestDownloadDir(t *testing.T) {
 
 // Chrome ends in the middle: the download failed, and nothing of it is left.
 func TestDownloadWhenChromeDies(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -366,6 +372,7 @@ func FuzzSafeName(f *testing.F) {
 
 // A request whose answer became a download names it, and is not called cancelled.
 func TestRequestThatBecameADownload(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -387,6 +394,7 @@ func TestRequestThatBecameADownload(t *testing.T) {
 
 // A download can be kept by name, without its bytes in the answer.
 func TestDownloadIsKept(t *testing.T) {
+	t.Parallel()
 	s := newFileServer(t)
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

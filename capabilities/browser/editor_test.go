@@ -40,6 +40,7 @@ edit(e1); edit(e2);
 </script>`
 
 func TestEditorsThatDraw(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(drawnEditors + `<div id=cover hidden style="position:fixed;inset:0">Wait</div>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

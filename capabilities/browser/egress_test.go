@@ -58,6 +58,7 @@ func (n *node) granted(tool string, args any, grants ...string) (map[string]any,
 // The grants of a call say where its lane may go: pages, requests, and tunnels
 // that are open already.
 func TestGrantsNarrowTheWayOut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>here</p>"), "/api": "ok"})
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,6 +131,7 @@ func TestGrantsNarrowTheWayOut(t *testing.T) {
 }
 
 func TestOwnersDomains(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>here</p>")})
 	n, port := named(t, s, func(o *Options) { o.BlockDomains = []string{"*.b.test"} }, "a.test", "b.test", "x.b.test")
 	n.goTo("http://a.test:" + port + "/")
@@ -153,6 +155,7 @@ func TestOwnersDomains(t *testing.T) {
 // Nothing that a page can start connects past the proxy: no stream and no packet
 // reaches an address that is not named.
 func TestNothingPassesTheProxy(t *testing.T) {
+	t.Parallel()
 	var streams, packets atomic.Int64
 	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -227,6 +230,7 @@ func TestNothingPassesTheProxy(t *testing.T) {
 
 // Another local process gets nothing from a lane's proxy, Chrome everything.
 func TestProxyIsForChromeOnly(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -252,6 +256,7 @@ func TestProxyIsForChromeOnly(t *testing.T) {
 
 // Each Chrome of a node that is root has an account of its own.
 func TestChromesAccount(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give accounts")
 	}

@@ -27,6 +27,7 @@ func (n *node) sees(want string) {
 }
 
 func TestResize(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>x</p><iframe src="/f"></iframe>`), "/f": html("f")})
 	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -81,6 +82,7 @@ func lastRequest(n *node) any {
 }
 
 func TestResizeMobileAndOffline(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": `<!doctype html><meta name=viewport content="width=device-width"><title>M</title><p>x</p>`})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -117,6 +119,7 @@ func TestResizeMobileAndOffline(t *testing.T) {
 
 // Offline is offline for a page's service worker, too.
 func TestOfflineServiceWorker(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":  html(`<script>ready=navigator.serviceWorker.register('/sw.js').then(()=>navigator.serviceWorker.ready).then(()=>navigator.serviceWorker.controller||new Promise(r=>{navigator.serviceWorker.oncontrollerchange=r})).then(()=>'ready')</script>`),
 		"/2": html(`two`),
@@ -145,6 +148,7 @@ func TestOfflineServiceWorker(t *testing.T) {
 
 // A foreign frame, which runs in another process, sees the same.
 func TestEmulationInForeignFrame(t *testing.T) {
+	t.Parallel()
 	report := `<script>parent.postMessage([Intl.DateTimeFormat().resolvedOptions().timeZone, matchMedia('(prefers-color-scheme: dark)').matches, navigator.userAgent].join(), '*')</script>`
 	other := newSite(t, map[string]string{"/": html(report)})
 	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
@@ -163,6 +167,7 @@ func TestEmulationInForeignFrame(t *testing.T) {
 
 // What a page sees is set without a size, and leaves the size as it is.
 func TestEmulationNeedsNoSize(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>x`)})
 	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")

@@ -16,6 +16,7 @@ import (
 )
 
 func TestNavigateRefusals(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("here"), "/alert": html("<script>alert(1);document.title='after '+confirm('x')</script>"),
 		"/leave": html(`<script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script><input id=i><select id=s><option>a<option>b</select>`)})
 	other := newSite(t, map[string]string{"/": html("not named")})
@@ -70,6 +71,7 @@ func TestNavigateRefusals(t *testing.T) {
 }
 
 func TestNavigateRefusedServer(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +87,7 @@ func TestNavigateRefusedServer(t *testing.T) {
 // A server that never answers ends at the deadline, is cancelled, and the next
 // call works.
 func TestNavigateHang(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("here"), "/slow": html("<p>Text</p><img src=/hang>")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -119,6 +122,7 @@ func TestNavigateHang(t *testing.T) {
 // A promise that never resolves ends at its deadline, with a code that says so,
 // and does not hold up the lane meanwhile.
 func TestEvaluateHang(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button onclick="document.title=9">B</button>`), "/hangs": ""})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -174,6 +178,7 @@ func TestEvaluateHang(t *testing.T) {
 
 // Everything a page sends goes by the egress proxy.
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	secret := newSite(t, map[string]string{"/": html("internal")})
 	s := newSite(t, map[string]string{"/": html("page"), "/w.js": "", "/api": "ok"})
 	n := newNode(t, s.URL)

@@ -10,6 +10,7 @@ import (
 
 // The labels of custom elements that belong to forms name what is in them.
 func TestLabelsOfCustomElements(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<script>
 customElements.define('x-check', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); this.attachShadow({mode: 'open'}).innerHTML = '<input type=checkbox><slot></slot>'; } });
 customElements.define('x-shut', class extends HTMLElement { static formAssociated = true; constructor() { super(); this.i = this.attachInternals(); this.attachShadow({mode: 'closed'}).innerHTML = '<input>'; } });
@@ -27,6 +28,7 @@ customElements.define('x-mute', class extends HTMLElement { static formAssociate
 
 // What is about to be shown, and paused until then, is in the outline.
 func TestOutlineInMidAnimation(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>@keyframes in{from{opacity:0}to{opacity:1}}.a{animation:in 1s both paused}</style><div class=a><table><tr><td>Monday</table></div><div style="opacity:0">never</div>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -37,6 +39,7 @@ func TestOutlineInMidAnimation(t *testing.T) {
 
 // Words that only style sheets put there are read.
 func TestGeneratedWords(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>.s::before{content:"Status: "}.s::after{content:" (paid)"}@media all{.e::before{content:"Sold out"}}.i::before{content:"\f101"}.c::after{content:"→"}.d::before{content:attr(data-w)}.h::before{content:"ghost";display:none}.b::before{content:"Remove"}</style>
 <p class=s>Order 7</p><p><span class=e></span></p><i class=i></i><p class=c>next</p><p class=d data-w="From data"></p><p class=h>x</p><p class=e style="visibility:hidden"></p><button class=b></button><div id=r></div>
 <script>r.attachShadow({mode: 'open'}).innerHTML = '<style>b::before{content:"In shadow"}</style><b></b>'</script>`)})
@@ -53,6 +56,7 @@ func TestGeneratedWords(t *testing.T) {
 // Text without an element goes where the focus is: into a field, a frame, or as keys to
 // what draws itself.
 func TestTypeWhereTheFocusIs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<canvas id=c width=200 height=100 tabindex=0></canvas><input id=i value=a><input id=p type=password name=pw><iframe id=f srcdoc="<body contenteditable></body>"></iframe>
 <script>let text = ''; c.onkeydown = e => { text += e.key.length === 1 ? e.key : '<' + e.key + '>'; }; c.onclick = () => c.focus();</script>`)})
 	n := newNode(t, s.URL)
@@ -83,6 +87,7 @@ func TestTypeWhereTheFocusIs(t *testing.T) {
 
 // An editor that draws itself and keeps its own caret gets text at the end of what it holds.
 func TestTypeAddsAtTheEndOfAnEditor(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>.ed{position:relative;width:300px;height:80px;overflow:hidden;white-space:pre}.ed textarea{position:absolute;width:1px;height:1px;padding:0;border:0}</style>
 <div class=ed><textarea aria-label=Code></textarea><pre id=out></pre></div>
 <script>
@@ -130,6 +135,7 @@ if (hold) {
 </script>`
 
 func TestDragInListsThatMakeRoom(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(sortable)})
 	n := newNode(t, s.URL)
 	for _, query := range []string{"", "?hold=300"} {
@@ -145,6 +151,7 @@ func TestDragInListsThatMakeRoom(t *testing.T) {
 
 // What a drag selects on its way is no effect of it.
 func TestASelectionIsNoEffectOfADrag(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p id=a>Some words here</p><p id=b>and there</p>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -156,6 +163,7 @@ func TestASelectionIsNoEffectOfADrag(t *testing.T) {
 // Long values are cut in an outline, with the number of characters left out, and are
 // read whole by ref.
 func TestLongValuesAreCut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<textarea aria-label=Notes></textarea><input aria-label=Line><div contenteditable aria-label=Rich></div><select aria-label=Pick></select>
 <script>const long = n => Array.from({length: n}, (_, i) => 'word' + i).join(' ');
 document.querySelector('textarea').value = long(9000); document.querySelector('input').value = long(200); document.querySelector('div').textContent = long(300);

@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 )
 
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	root, outside := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
@@ -67,6 +69,7 @@ func TestFiles(t *testing.T) {
 // Every way of a page to a file that it is not to have: the secret is in no tab of any
 // lane, and Chrome shows no document of the scheme file.
 func TestNoWayToAFile(t *testing.T) {
+	t.Parallel()
 	root, other, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	write := func(path, text string) string {
 		t.Helper()
@@ -109,7 +112,8 @@ func TestNoWayToAFile(t *testing.T) {
 			return nil
 		}
 	}, s.URL)
-	look := func(what string) {
+	look := func(n *node, what string) {
+		t := n.t
 		t.Helper()
 		list := n.must("tabs", obj{}).m["tabs"].([]any)
 		for i, tab := range list {
@@ -143,36 +147,52 @@ func TestNoWayToAFile(t *testing.T) {
 	if _, err := n.try("navigate-back", obj{"direction": "reload"}); err == nil || err.Code != capabilities.CodeConsentUnavailable {
 		t.Errorf("read again without a question: %v", err)
 	}
-	look("reload")
+	look(n, "reload")
 	n.refused(capabilities.CodeDeniedByNode, "navigate", obj{"url": "file://" + never})
 	n.refused(capabilities.CodeDeniedByNode, "navigate", obj{"url": "file://" + root + "/link.txt"})
 
 	ways := map[string]obj{"plain": {}, "control": {"modifiers": []string{"Control"}}, "shift": {"modifiers": []string{"Shift"}}, "middle": {"button": "middle"}}
-	for _, page := range []string{"file://" + local, s.URL + "/", "data:text/html,<a id=out href='file://" + out + "'>out</a><iframe id=f></iframe>"} {
-		targets := []string{"#out"}
-		if page == "file://"+local {
-			targets = append(targets, "#never", "#link", "#up", "#slash", "#ask")
+	t.Run("ways", func(t *testing.T) { // of each page side by side, in lanes of their own
+		beside := func(name string, try func(n *node)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				n := n.on(capabilities.LaneID(name))
+				n.t = t
+				try(n)
+				n.must("close", obj{})
+			})
 		}
-		for _, id := range targets {
-			for way, how := range ways {
-				n.goTo(page)
-				how["selector"] = id
-				n.try("click", how)
-				look(page + " " + id + " " + way)
-			}
+		for name, page := range map[string]string{"file": "file://" + local, "web": s.URL + "/", "data": "data:text/html,<a id=out href='file://" + out + "'>out</a><iframe id=f></iframe>"} {
+			beside(name+" links", func(n *node) {
+				targets := []string{"#out"}
+				if name == "file" {
+					targets = append(targets, "#never", "#link", "#up", "#slash", "#ask")
+				}
+				for _, id := range targets {
+					for way, how := range ways {
+						n.goTo(page)
+						how := maps.Clone(how)
+						how["selector"] = id
+						n.try("click", how)
+						look(n, page+" "+id+" "+way)
+					}
+				}
+			})
+			beside(name+" scripts", func(n *node) {
+				for _, script := range []string{
+					"document.getElementById('f').src = X", "open(X)", "location = X", "location = 'view-source:' + X", "location.replace('blob:' + X)", "document.getElementById('f').srcdoc = '<iframe src=\"' + X + '\"></iframe>'",
+					"Object.assign(document.body.appendChild(document.createElement('a')), {href: X, download: 'x'}).click()",
+					"document.body.appendChild(document.createElement('object')).data = X", "document.body.appendChild(document.createElement('embed')).src = X",
+					"fetch(X).then(r => r.text()).then(t => { document.title = t })", "import(X)", "new Worker(X)",
+					"document.getElementById('f').src = '" + s.URL + "/redirect?to=' + encodeURIComponent(X)", "location = '" + s.URL + "/redirect?to=' + encodeURIComponent(X)",
+				} {
+					n.goTo(page)
+					n.try("evaluate", obj{"expression": strings.ReplaceAll(script, "X", "'file://"+out+"'") + ", 1", "timeout_ms": 3000})
+					look(n, page+" "+script)
+				}
+			})
 		}
-		for _, script := range []string{
-			"document.getElementById('f').src = X", "open(X)", "location = X", "location = 'view-source:' + X", "location.replace('blob:' + X)", "document.getElementById('f').srcdoc = '<iframe src=\"' + X + '\"></iframe>'",
-			"Object.assign(document.body.appendChild(document.createElement('a')), {href: X, download: 'x'}).click()",
-			"document.body.appendChild(document.createElement('object')).data = X", "document.body.appendChild(document.createElement('embed')).src = X",
-			"fetch(X).then(r => r.text()).then(t => { document.title = t })", "import(X)", "new Worker(X)",
-			"document.getElementById('f').src = '" + s.URL + "/redirect?to=' + encodeURIComponent(X)", "location = '" + s.URL + "/redirect?to=' + encodeURIComponent(X)",
-		} {
-			n.goTo(page)
-			n.try("evaluate", obj{"expression": strings.ReplaceAll(script, "X", "'file://"+out+"'") + ", 1", "timeout_ms": 3000})
-			look(page + " " + script)
-		}
-	}
+	})
 
 	// A page among the owner's files reads no other: each is an origin of its own.
 	for _, script := range []string{

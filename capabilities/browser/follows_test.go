@@ -13,6 +13,7 @@ import (
 // An answer shows what the action did: what the response to its request changed, where its
 // timer led, and what is open still.
 func TestAnswersShowWhatTheActionDid(t *testing.T) {
+	t.Parallel()
 	const ask = `fetch('/slow').then(r=>r.text()).then(x=>{out.textContent=x})`
 	s := slowSite(t, map[string]string{
 		"/": html(`<p id=out>before</p><input id=name><input id=mail><select id=s><option>One<option>Two</select>
@@ -105,6 +106,7 @@ func TestPolls(t *testing.T) {
 
 // A clock that was seen to go is no evidence, however slowly it goes.
 func TestSlowClocksAreNoEvidence(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p id=clock>0</p><button id=dead>Dead</button><button id=late onclick="setTimeout(()=>{document.title='late'},50)">Late</button>
 <script>let n=0;setInterval(()=>{clock.textContent=++n},150)</script>`)})
 	n := newNode(t, s.URL)

@@ -14,6 +14,7 @@ import (
 // its words, and with nothing to press that nobody can.
 
 func TestSearchInAListIsNoSecret(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=c role=combobox aria-autocomplete=list aria-label=Country autocomplete=new-password oninput="said.textContent=value"><p id=said></p>
 <input id=p aria-label=Shown autocomplete=new-password><input id=w type=password role=combobox aria-autocomplete=list aria-label=Odd>`)})
 	n := newNode(t, s.URL)
@@ -26,6 +27,7 @@ func TestSearchInAListIsNoSecret(t *testing.T) {
 }
 
 func TestPagesSeeAMouse(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("Pointers")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
@@ -40,6 +42,7 @@ func TestPagesSeeAMouse(t *testing.T) {
 }
 
 func TestOptionsToBeReadAloud(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div role=listbox style="width:0;height:0;overflow:hidden"><div role=option aria-selected=true>Rome</div><div role=option>Oslo</div></div>
 <div role=listbox aria-label=Seen><div role=option>Bonn</div></div><div style="cursor:pointer">Rome</div>
 <div style="width:0;height:0;overflow:hidden"><input type=checkbox id=box><button>Go</button><a href=#x>Skip</a></div><label for=box>Box</label>`)})
@@ -51,6 +54,7 @@ func TestOptionsToBeReadAloud(t *testing.T) {
 }
 
 func TestLabelOfAHiddenControl(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<label for=a>Fruit</label><select id=a aria-hidden=true style="position:absolute;width:1px;height:1px"><option>Fig</select><span role=combobox tabindex=0 aria-expanded=false>Fig</span>
 <label for=b>Town</label><select id=b hidden></select><label for=c>Plain</label><input id=c>
 <label><input type=checkbox aria-hidden=true style="opacity:0">Tick</label><label><input type=radio style="opacity:0">Ring</label>`)})
@@ -62,6 +66,7 @@ func TestLabelOfAHiddenControl(t *testing.T) {
 }
 
 func TestWordsBesideAName(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button aria-label="Choose a month">May</button><button aria-label=Close>×</button><button aria-label="3 new messages">3</button>
 <a href=#a aria-label="Steel bolt">Steel bolt <b>$3.50</b></a><button aria-label=Menu><svg><title>Menu</title></svg></button><h2 id=h>Head</h2><div role=tab tabindex=0 aria-labelledby=h>Tab words</div>`)})
 	n := newNode(t, s.URL)
@@ -73,6 +78,7 @@ func TestWordsBesideAName(t *testing.T) {
 
 // What only stands around a field or a link is not listed beside it.
 func TestWhatStandsAroundAField(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div class=l><div class=l><label for=a>Town</label><input id=a><button>Open</button></div></div>
 <table><tr><td class=l><a href=#b>Fig</a><tr><td class=l><button disabled>Off</button></table>
 <div class=l><input type=radio aria-label=One><input type=radio aria-label=Two></div><div class=l tabindex=0><img src=/i.png alt=down><div role=combobox tabindex=0 aria-label=Size>Large</div></div>
@@ -93,6 +99,7 @@ func TestWhatStandsAroundAField(t *testing.T) {
 
 // A list or picker that takes the value back when the focus goes on is not said to hold it.
 func TestFillOfWhatTakesItBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=pick aria-label=Pick><input id=list role=combobox aria-expanded=false aria-label=List><input id=plain aria-label=Plain><input id=mask aria-label=Mask>
 <script>pick.onfocus = () => { const d = document.createElement('div'); d.textContent = 'Days'; d.style.position = 'absolute'; document.body.append(d);
   pick.onblur = () => setTimeout(() => { pick.value = ''; d.remove(); }, 100); };
@@ -126,6 +133,7 @@ mask.oninput = () => { mask.value = mask.value.toUpperCase(); };</script>`)})
 
 // What looks like a field and cannot be filled says how it is worked with.
 func TestWaysOfOtherFields(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=picker readonly><div id=slider role=slider tabindex=0 aria-valuenow=3></div><button id=list aria-haspopup=listbox>One</button><div id=combo role=combobox tabindex=0></div><select id=native></select><button id=other>Other</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
@@ -151,6 +159,7 @@ func TestWaysOfOtherFields(t *testing.T) {
 
 // Dates, sliders and lists behind a modal dialog are not set, as text is not.
 func TestFillBehindAModalDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=date id=date><input type=range id=range><select id=list><option>A<option>B</select>
 <dialog id=d><input type=date id=in><select id=inlist><option>A<option>B</select></dialog><div inert><input type=date id=inert></div><script>d.showModal()</script>`)})
 	n := newNode(t, s.URL)
@@ -170,6 +179,7 @@ func TestFillBehindAModalDialog(t *testing.T) {
 
 // Which option the arrow keys came to, and Enter takes, is told.
 func TestActiveOption(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=c role=combobox aria-label=City aria-controls=l><div role=listbox id=l aria-label=Cities><div role=option id=o0>Rome</div><div role=option id=o1>Oslo</div></div>
 <script>let i = -1; c.onkeydown = e => { if (e.key === 'ArrowDown') c.setAttribute('aria-activedescendant', 'o' + (i = (i + 1) % 2)) }</script>`)})
 	n := newNode(t, s.URL)
@@ -185,6 +195,7 @@ func TestActiveOption(t *testing.T) {
 
 // A box or ring that is there for readers only, 1 pixel large or far out, is set by its label.
 func TestBoxesForReaders(t *testing.T) {
+	t.Parallel()
 	const hide = `style="position:absolute;width:1px;height:1px;clip:rect(0 0 0 0);overflow:hidden;margin:0;left:0"`
 	s := newSite(t, map[string]string{"/": html(`<div style="position:relative"><label for=r1 style="display:inline-block">One star</label><input type=radio name=r id=r1 ` + hide + `>
 <label for=r2>Two stars</label><input type=radio name=r id=r2 ` + hide + `><label>Box <input type=checkbox id=far style="position:absolute;left:-9999px"></label></div>`)})
@@ -202,6 +213,7 @@ func TestBoxesForReaders(t *testing.T) {
 
 // A name holds what is shown, not what waits hidden beside it.
 func TestHiddenPartsOfAName(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button>Town <span aria-label=Clear style="visibility:hidden">x</span><img alt=Gone style="display:none"><i aria-label=Open></i></button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
@@ -210,6 +222,7 @@ func TestHiddenPartsOfAName(t *testing.T) {
 
 // The places by which a library keeps the focus in its menu are nothing to press.
 func TestFocusGuards(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div tabindex=0></div><span tabindex=0 style="position:absolute;width:1px;height:1px"></span><div tabindex=0 style="width:50px;height:50px"></div><div tabindex=0>Words</div><div tabindex=0 style="height:0"><button>Go</button></div>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL)
@@ -222,6 +235,7 @@ func TestFocusGuards(t *testing.T) {
 
 // A dialog that comes once its curtain is drawn is in the answer of what opened it.
 func TestDialogAfterItsCurtain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=open>Open</button><div id=curtain style="position:fixed;inset:0;opacity:0;transition:opacity .2s;visibility:hidden;background:#0008"></div><div role=dialog id=d hidden style="position:fixed;top:9px">Sure?</div>
 <script>document.getElementById('open').onclick = () => { curtain.style.visibility = 'visible'; curtain.style.opacity = 1; curtain.ontransitionend = () => { d.hidden = false; }; };</script>`)})
 	n := newNode(t, s.URL)

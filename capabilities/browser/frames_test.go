@@ -56,6 +56,7 @@ const counted = `<script>var n = 0</script><button onclick="this.textContent = '
 // A page with frames of every kind: readable, of another origin in the same
 // process, in another process, and each in the other.
 func TestFramesOfEveryKind(t *testing.T) {
+	t.Parallel()
 	var s, port *site
 	port = newSite(t, map[string]string{
 		"/port": html(`<p>Port page</p>` + counted + `<label>Word <input id=word></label>`),
@@ -131,6 +132,7 @@ func TestFramesOfEveryKind(t *testing.T) {
 
 // What covers a frame, or the place in it, is named; what a frame hides is scrolled to.
 func TestAimIntoFrames(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(`<div style="height:3000px"></div>` + counted)}
 	s := newSite(t, pages)
 	pages["/"] = html(`<div style="height:2000px"></div><div style="overflow:auto;height:200px"><div style="height:600px"></div><iframe src="` + elsewhere(s) + `/in" style="width:300px;height:700px"></iframe></div>
@@ -152,6 +154,7 @@ func TestAimIntoFrames(t *testing.T) {
 
 // Frames come, go and change under the calls.
 func TestFramesThatMove(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{
 		"/one":  html(`<button>One</button><a href="/two">Go</a>`),
 		"/two":  html(`<button onclick="document.title='hit'; this.textContent='Hit'">Two</button>`),
@@ -188,6 +191,7 @@ func TestFramesThatMove(t *testing.T) {
 }
 
 func TestFrameMovesBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{
 		"/one": html(`<button>One</button>`),
 		"/two": html(`<button id=two onclick="this.textContent='Hit'">Two</button>`),
@@ -222,6 +226,7 @@ func TestFrameMovesBetweenProcesses(t *testing.T) {
 
 // A frame whose process dies, or whose script never ends, costs only itself.
 func TestFrameCrashesAndHangs(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(`<button>Inside</button><button id=spin onclick="for(;;);">Spin</button><button id=later onclick="setTimeout(() => { for(;;); }, 2000)">Later</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = html(`<button onclick="this.textContent='Hit'">Outside</button><iframe id=f src="` + elsewhere(s) + `/in"></iframe>`)
@@ -273,6 +278,7 @@ func TestFrameCrashesAndHangs(t *testing.T) {
 
 // A frame that hangs before its click was answered costs that click no more than a bound.
 func TestFrameHangsRightAfterAClick(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(`<button id=soon onclick="setTimeout(() => { for(;;); }, 60)">Soon</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = html(`<button onclick="this.textContent='Hit'">Outside</button><iframe id=f src="` + elsewhere(s) + `/in"></iframe>`)
@@ -291,6 +297,7 @@ func TestFrameHangsRightAfterAClick(t *testing.T) {
 
 // Two frames with the same page have different refs, in every lane.
 func TestRefsOfFramesAreUnique(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(counted)}
 	s := newSite(t, pages)
 	pages["/"] = html(strings.Repeat(`<iframe src="`+elsewhere(s)+`/in"></iframe>`, 3) + counted)
@@ -323,6 +330,7 @@ func TestRefsOfFramesAreUnique(t *testing.T) {
 }
 
 func TestBoxesAndMarksInFrames(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(`<style>body{margin:0}</style><button style="position:absolute;left:10px;top:20px;width:50px;height:30px">In</button><button style="position:absolute;left:500px;top:900px">Far</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = html(`<style>body{margin:0}</style><button style="position:absolute;left:5px;top:6px;width:70px;height:40px">Out</button>
@@ -350,6 +358,7 @@ func TestBoxesAndMarksInFrames(t *testing.T) {
 
 // What a frame in another process asks of a person is asked of the caller.
 func TestFramesAsk(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html(`<button id=a onclick="this.textContent = 'Answer ' + confirm('Sure?')">Ask</button><input type=file id=file onchange="document.body.append('Got ' + this.files[0].name)"><button id=k>Keys</button>
 <input id=keys onkeydown="this.dataset.n = (+this.dataset.n || 0) + 1; document.title = this.dataset.n">`)}
 	s := newSite(t, pages)
@@ -389,6 +398,7 @@ func TestFramesAsk(t *testing.T) {
 
 // A frame's line leads where a link's does.
 func TestTargetsOfFrames(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/in": html("<p>In</p>")}
 	s := newSite(t, pages)
 	long := elsewhere(s) + "/in?id=" + strings.Repeat("x", 300)

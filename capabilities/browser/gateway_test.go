@@ -16,6 +16,7 @@ import (
 // In a person's own Chrome no way of an attached lane reaches the gateway, whatever its
 // address is called; pages of others are reached as ever.
 func TestAttachedDoesNotReachTheGateway(t *testing.T) {
+	t.Parallel()
 	const secret = "CONSOLE"
 	gateway := newSite(t, map[string]string{"/console": html(secret), "/x": html(secret)})
 	u, err := url.Parse(gateway.URL)
@@ -89,6 +90,7 @@ func (a answer) refAt(n int) string {
 // Nor do its workers, of any kind; told of where it is when the node starts, or by the
 // gateway later, while the lane is attached. Others are reached as ever.
 func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
+	t.Parallel()
 	gateway, fine := newSite(t, nil), newSite(t, nil)
 	u, err := url.Parse(gateway.URL)
 	if err != nil {
@@ -135,6 +137,7 @@ func TestWorkersOfAnAttachedLaneDoNotReachTheGateway(t *testing.T) {
 
 // What is blocked in a shared worker is what Chrome takes the patterns for.
 func TestBlockedPatterns(t *testing.T) {
+	t.Parallel()
 	at, err := readGateway([]string{"http://127.0.0.1:7480", "https://gateway.invalid", "http://[fe80::1]"})
 	if err != nil {
 		t.Fatal(err)

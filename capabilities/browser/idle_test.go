@@ -12,6 +12,7 @@ import (
 // Every stdio client is a lane of its own and goes away without a word: a node
 // must not be full of conversations that ended.
 func TestIdleLanesMakeRoom(t *testing.T) {
+	t.Parallel()
 	n := newNodeAlone(t)
 	n.h.o.MaxLanes = 2
 	one, two, three := n.on("one"), n.on("two"), n.on("three")
@@ -40,6 +41,7 @@ func TestIdleLanesMakeRoom(t *testing.T) {
 // A Chrome that was started ahead is the one that the first call works in, and ends if
 // none comes.
 func TestWarm(t *testing.T) {
+	t.Parallel()
 	n := newNodeAlone(t)
 	n.h.o.IdleTimeout = time.Hour
 	n.h.Warm(t.Context())
@@ -66,6 +68,7 @@ func TestWarm(t *testing.T) {
 
 // A lane whose turn is taken is in use, however long ago its call began.
 func TestRunningCallKeepsItsLane(t *testing.T) {
+	t.Parallel()
 	n := newNodeAlone(t)
 	n.must("navigate", map[string]any{"url": "data:text/html,x"})
 	l := n.h.lanes["lane-1"]

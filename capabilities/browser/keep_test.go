@@ -9,6 +9,7 @@ import (
 // While a secret lies in the clipboard no page may read it, in lanes that were there
 // and in new ones; afterwards pages are asked about as before.
 func TestKeepClipboard(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := newNodeAlone(t, s.URL)
 	const state = `navigator.permissions.query({name: 'clipboard-read'}).then(p => p.state)`

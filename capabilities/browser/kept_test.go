@@ -13,6 +13,7 @@ import (
 // What one principal keeps under a name, another neither gets nor changes, nor can find out
 // that it is there.
 func TestKeptIsThePrincipalsOwn(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>shop</p>")})
 	n := stateful(t, t.TempDir(), func(o *Options) {
 		o.Shared = map[string][]capabilities.PrincipalID{"ours": {"alice", "bob"}}
@@ -67,6 +68,7 @@ func TestKeptIsThePrincipalsOwn(t *testing.T) {
 // What was kept before names were anybody's goes to the only principal that can have made
 // it, or to whom the owner says, or stays where it is.
 func TestKeptFromBefore(t *testing.T) {
+	t.Parallel()
 	o, _ := options(t)
 	for _, c := range []struct {
 		title  string

@@ -86,6 +86,7 @@ for (const type of ['keydown', 'keypress', 'keyup']) addEventListener(type, e =>
 // Every key there is comes to the page as itself: its own name, code and key code,
 // down and up, trusted.
 func TestEveryKey(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(keyPage)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -154,6 +155,7 @@ func TestEveryKey(t *testing.T) {
 }
 
 func TestPressKey(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=a value="hello world"><textarea id=b></textarea><button id=btn onclick="document.title='pressed'">B</button><input type=checkbox id=c>
 <div id=menu tabindex=0 onkeydown="event.preventDefault();this.textContent=++k">0</div><div id=dead>x</div>
 <div id=game tabindex=0>G</div><div style="height:3000px"></div>
@@ -214,6 +216,7 @@ document.addEventListener('keydown',e=>{ if(e.ctrlKey&&e.shiftKey&&e.key==='K'){
 // What no key of a US keyboard gives comes as from a keyboard that has it, or by an input
 // method: a page that goes by keys sees both.
 func TestCharactersOfOtherKeyboards(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=i><div id=ed contenteditable></div>
 <script>window.log=[];for(const t of ['keydown','keypress','keyup','input'])addEventListener(t,e=>log.push(t==='input'?'input '+e.data:t+' '+e.key+' '+e.keyCode),true)</script>`)})
 	n := newNode(t, s.URL)
@@ -239,6 +242,7 @@ func TestCharactersOfOtherKeyboards(t *testing.T) {
 
 // Keys do not reach the browser around the page: who presses them is told what does.
 func TestKeysOfTheBrowser(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=i><script>addEventListener('keydown',e=>{if(e.key==='F3')document.title='mine';if(e.key==='F6')e.preventDefault()})</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -263,6 +267,7 @@ func TestKeysOfTheBrowser(t *testing.T) {
 
 // Chrome has one clipboard; lanes do not paste each other's.
 func TestClipboardOfLanes(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=a value="of the first"><textarea id=b></textarea><button onclick="document.title=1">B</button>
 <button id=own onclick="navigator.clipboard.writeText('by the page').then(()=>{document.title='written'})">Own</button>`)})
 	one := newNode(t, s.URL)
@@ -375,6 +380,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // A call that is over types no further, and the page is free for the next one.
 func TestTypingEnds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input id=i><script>let keys=0; i.onkeydown=()=>{ if(!keys++)fetch('/began'); for(const t=performance.now();performance.now()-t<5;); }</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

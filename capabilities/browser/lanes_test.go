@@ -13,6 +13,7 @@ import (
 
 // Two lanes share nothing.
 func TestLanes(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<button>B</button>")})
 	a := newNode(t, s.URL)
 	b := a.on("lane-2")
@@ -57,6 +58,7 @@ func TestLanes(t *testing.T) {
 }
 
 func TestConcurrentCalls(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": smallPage})
 	n := newNode(t, s.URL)
 	var wg sync.WaitGroup
@@ -79,6 +81,7 @@ func TestConcurrentCalls(t *testing.T) {
 // Calls that wait while the lane is closed by its own tool get a new browser; a
 // closing handler ends them.
 func TestCloseWhileWaiting(t *testing.T) {
+	t.Parallel()
 	n := newNodeAlone(t)
 	n.goTo("about:blank")
 	var wg sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 // Forms have fields called as what our scripts ask forms for (children, title, id, …), and
 // pages have images called as what they ask documents for. Neither misleads a tool.
 func TestNamesThatPagesTake(t *testing.T) {
+	t.Parallel()
 	names := append(strings.Fields(taken), strings.Fields("accept action alt attributes checked control coords data disabled draggable elements files form hidden host "+
 		"href htmlFor indeterminate labels lang length list localName location max method min multiple name nodeName nodeValue nextSibling offsetParent onclick open options "+
 		"placeholder previousSibling readOnly remove required role selected size slot src style submit target text toString type value webkitTextSecurity")...)
@@ -60,6 +61,7 @@ func TestNamesThatPagesTake(t *testing.T) {
 
 // What the page script comes to ask of forms or documents later has to be on the list, too.
 func TestTakenIsComplete(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.goTo("data:text/html,<form id=f></form>")
 	has := map[string]bool{}

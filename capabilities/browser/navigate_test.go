@@ -18,6 +18,7 @@ import (
 )
 
 func TestNavigateBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/1": html(`<p id=p>one</p><script>var kept='no'</script>`), "/2": html(`<p>two</p><button onclick="history.pushState(0,'','/2/inner');document.title='inner'">Push</button>`),
 	})
@@ -60,6 +61,7 @@ func TestNavigateBack(t *testing.T) {
 // The error page of a failed navigation is there when the failure is told: the next
 // call goes on from it.
 func TestNavigateBackFromAFailure(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`one`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -78,6 +80,7 @@ func TestNavigateBackFromAFailure(t *testing.T) {
 // A site's password is given in the address, and comes back nowhere. The second time
 // Chrome's history has the address already.
 func TestPasswordInAnAddress(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, nil)
 	n := newNode(t, s.URL)
 	with := func(who string) string { return strings.Replace(s.URL, "://", "://"+who+"@", 1) + "/auth" }
@@ -121,6 +124,7 @@ func TestWithoutUser(t *testing.T) {
 
 // An action that opens a tab says which, and what it shows.
 func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<a id=link target=_blank href="/2?a">L</a><a id=own target=_blank rel=opener href="/2?b">L</a><button id=pop onclick="this.textContent = 1; window.open('/redirect?to=/2?c')">P</button>
 <form target=_blank action=/2><input name=q></form><button id=asks onclick="confirm('?') && window.open('/2?f')">A</button>
@@ -159,6 +163,7 @@ func TestActionsTellOfTheTabsTheyOpen(t *testing.T) {
 // Chrome lets nobody at a tab that a link opened until its server answers: calls say so,
 // and the tab can be used then, and be sent elsewhere before.
 func TestTabsOfSilentServers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a id=slow target=_blank href=/slow>S</a><a id=hang target=_blank href=/hang>H</a>`), "/2": html(`two`)})
 	answer := make(chan struct{})
 	site := s.Config.Handler
@@ -204,6 +209,7 @@ func TestTabsOfSilentServers(t *testing.T) {
 
 // A page that never finishes is waited for once, not by each call.
 func TestPagesThatNeverFinish(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`here`)})
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -223,6 +229,7 @@ func TestPagesThatNeverFinish(t *testing.T) {
 
 // A tab over the limit is closed at once, and the action that opened it says so.
 func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<a id=link target=_blank href="/2?a">L</a><button id=pop onclick="window.open('/2?b')">P</button>
 <button id=away onclick="window.open('/2?e'); location = '/2?f'">W</button>`),
@@ -254,6 +261,7 @@ func TestActionsTellOfTabsOverTheLimit(t *testing.T) {
 
 // That a tab was one too many is known when Chrome shows it, whenever its process answers.
 func TestTabsOverTheLimitAreToldAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("one")})
 	n := newNodeAlone(t, s.URL)
 	n.h.o.MaxTabs = 1
@@ -272,6 +280,7 @@ func TestTabsOverTheLimitAreToldAtOnce(t *testing.T) {
 
 // That a tab was opened is told once the list of tabs has it.
 func TestOpenedTabsAreListedWhenTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("one"), "/2": html("two")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -304,6 +313,7 @@ func TestOpenedTabsAreListedWhenTold(t *testing.T) {
 
 // An action that leads to a server's error page says so.
 func TestActionsTellOfErrorPages(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a id=gone href=/gone>G</a><form action=/gone><input name=q></form><a id=fine href=/2>F</a><a id=twice href="/redirect?to=/gone">T</a>`), "/2": html(`two`)})
 	n := newNode(t, s.URL)
 	for _, tc := range []struct {
@@ -324,6 +334,7 @@ func TestActionsTellOfErrorPages(t *testing.T) {
 // The list of tabs waits for the address of one that a page just opened, as far
 // as it gets one.
 func TestTabsOfPopups(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<button id=page onclick="window.open('/2')">P</button><a id=link target=_blank href=/2>L</a><button id=blank onclick="window.open('')">B</button>
 <button id=later onclick="const w=window.open('');setTimeout(()=>w.location='/2')">S</button>
@@ -461,6 +472,7 @@ func TestSettleOpened(t *testing.T) {
 // Answers that became no document (204, a download) must not crowd out those that do:
 // the status of the seventeenth was lost, and an error page told as the page asked for.
 func TestStatusAfterManyAnswersWithoutADocument(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("here"), "/ok": html("ok")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -476,6 +488,7 @@ func TestStatusAfterManyAnswersWithoutADocument(t *testing.T) {
 }
 
 func TestNavigateWithinDocument(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("here")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -492,6 +505,7 @@ func TestNavigateWithinDocument(t *testing.T) {
 // A link of another program is not followed, because Chrome's question about it takes the
 // tab's input; where a page asked by itself, leaving it ends that.
 func TestOtherPrograms(t *testing.T) {
+	t.Parallel()
 	const page = `<a href="tel:1" id=tel>Call</a> <u id=script onclick="location='zoommtg:x'">Meet</u><button id=go onclick="this.textContent+='!'">Go</button>`
 	s := newSite(t, map[string]string{"/": html(page), "/asks": html(page + `<script>onload = () => { location = 'slack:x' }</script>`)})
 	n := newNode(t, s.URL)

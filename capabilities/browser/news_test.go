@@ -10,6 +10,7 @@ import (
 
 // A file that came after its click was answered is told of by whatever call comes next.
 func TestLateDownloadsAreTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>Body</p><button id=b onclick="later = () => { const a = document.createElement('a'); a.href = window.URL.createObjectURL(new Blob(['a,b'])); a.download = 'export.csv'; a.click(); }">Export</button><script>let later</script>`)})
 	n := newNode(t, s.URL)
 	for _, c := range []struct {
@@ -49,6 +50,7 @@ func TestLateDownloadsAreTold(t *testing.T) {
 
 // The same of a window that comes some time after the click.
 func TestLateTabsAreTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>Body</p><button onclick="1">Other</button>`), "/dest": html("<h1>Sign in</h1>")})
 	n := newNode(t, s.URL)
 	for _, c := range []struct {

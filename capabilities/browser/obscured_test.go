@@ -11,6 +11,7 @@ import (
 
 // What takes no clicks is named itself, and the page as a cover without all its text.
 func TestObscuredByThePage(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`Long words of the page that are nobody's name <button id=b style="pointer-events:none">Buy</button>
 <div style="height:0;overflow:hidden"><a id=c href=/ style="display:block;height:20px">Clipped</a></div><div style="pointer-events:none"><button id=in style="pointer-events:auto" onclick="document.title='in'">In</button></div>`)})
 	n := newNode(t, s.URL)

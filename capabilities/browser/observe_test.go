@@ -28,6 +28,7 @@ func (n *node) messages(args obj) (said []string, a answer) {
 }
 
 func TestConsoleMessages(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<script>
 console.log('plain', 1, true, null, undefined, 1n, -0);
@@ -85,6 +86,7 @@ fetch('/missing');
 
 // Both lists begin with the page shown, unless more is asked for.
 func TestListsBeginWithThisPage(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/1": html(`<script>console.log('of the first'); fetch('/data?1')</script>`), "/data": "x",
 		"/2": html(`<script>console.log('of the second'); history.replaceState(0, '', '/2#in'); setTimeout(() => console.log('and later'), 0)</script>`),
@@ -116,6 +118,7 @@ func TestListsBeginWithThisPage(t *testing.T) {
 
 // A page that logs without end costs neither memory nor time.
 func TestConsoleFlood(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 5000; i++) console.log('line ' + i); console.log('x'.repeat(100000))</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -127,6 +130,7 @@ func TestConsoleFlood(t *testing.T) {
 
 // The page answers no script while it is busy; its console does.
 func TestConsoleWhileBusy(t *testing.T) {
+	t.Parallel()
 	busy, enough := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/busy" {
@@ -187,6 +191,7 @@ func (r requests) find(t *testing.T, end string) obj {
 }
 
 func TestNetworkRequests(t *testing.T) {
+	t.Parallel()
 	var drawn bytes.Buffer
 	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 3, 3))); err != nil {
 		t.Fatal(err)
@@ -317,6 +322,7 @@ func TestNetworkRequests(t *testing.T) {
 
 // A list is of the page that is there now, or, for who asks, of those before it, too.
 func TestRequestsOfTheDocument(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<img src=/first.png>`), "/two": html(`<script>fetch('/ofsecond')</script>`)})
 	n := newNode(t, s.URL)
 	names := func(args obj) string {
@@ -362,6 +368,7 @@ func TestRequestsOfTheDocument(t *testing.T) {
 
 // Who does not say how much gets what a conversation can hold, and the rest in parts.
 func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<script>for (let i = 0; i < 60; i++) console.log(i + ' ' + 'x'.repeat(2000))</script>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -389,6 +396,7 @@ func TestListsAreBounded(t *testing.T) {
 
 // Every request that is kept can be reached, and how many are not is told.
 func TestRequestsGoBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>p</p>`), "/x": "x"})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -415,6 +423,7 @@ func TestRequestsGoBack(t *testing.T) {
 
 // What a person typed as a password is in no record, however the page sends it.
 func TestTypedSecretsStayOut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<form action=/next><input type=password name=pw aria-label=Password><button>In</button></form>
 <script>document.querySelector('input').oninput=e=>console.log('typed '+e.target.value)</script>`), "/next": html("in")})
 	n := newNode(t, s.URL)
@@ -434,6 +443,7 @@ func TestTypedSecretsStayOut(t *testing.T) {
 
 // An expression with a ref is a function of that element, wherever it is.
 func TestEvaluateOnRef(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html(`<button data-n=3>Foreign</button><script>var mine='foreign world'</script>`)})
 	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
 	s := newSite(t, map[string]string{"/": html(`<button data-n=1>Plain</button><div id=host></div><iframe srcdoc="<button data-n=2>Framed</button><script>var mine='inner world'</script>"></iframe>
@@ -470,6 +480,7 @@ func TestEvaluateOnRef(t *testing.T) {
 
 // Sockets are listed, and never keep the network from being quiet.
 func TestNetworkSocket(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/ws" {
 			w.Header().Set("Content-Type", "text/html")
@@ -500,6 +511,7 @@ func TestNetworkSocket(t *testing.T) {
 
 // What frames in other processes say and ask for is the tab's.
 func TestRecordsOfForeignFrames(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html(`<script>console.log('foreign says hello');fetch('/data').then(r=>r.text()).then(()=>parent.postMessage('done','*'))</script>`), "/data": `foreign data`})
 	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
 	s := newSite(t, map[string]string{"/": html(`<script>done=new Promise(r=>{onmessage=()=>r(1)})</script><iframe src="` + foreign + `/"></iframe>`)})

@@ -12,6 +12,7 @@ import (
 // What stands in the way for some tenths of a second is waited out: calls follow each other
 // at once here, as in a script.
 func TestWhatPassesIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	const next = `<button id=next style="position:fixed;left:20px;top:100px" onclick="document.title='next'">Next</button>`
 	const cover = `const d=document.createElement('div');d.id='cover';d.textContent='Saved!';d.style='position:fixed;inset:0;background:#cfc';document.body.append(d);`
 	pages := map[string]string{
@@ -66,6 +67,7 @@ func TestWhatPassesIsWaitedOut(t *testing.T) {
 // A cover that stays is named, whether something moves or not; what does not move is looked
 // at no longer than it takes to see that.
 func TestWhatStaysIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div style="height:3000px"></div><button id=b onclick="document.title='pressed'">B</button><div id=cover style="position:fixed;inset:0"></div>
 <button id=moves style="position:fixed;top:0" onclick="setInterval(()=>{this.dataset.n=Math.random()},16)">M</button>`)})
 	n := newNode(t, s.URL)

@@ -11,6 +11,7 @@ import (
 // A lane counts as one with a window until the gateway ends it, whatever its browser does:
 // so does one with a profile or a storage state, which a window may have left.
 func TestAWindowCountsUntilTheLaneEnds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	n := stateful(t, t.TempDir(), nil, s.URL)
 	elsewhere := struct{ capabilities.Place }{}

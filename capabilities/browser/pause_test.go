@@ -13,6 +13,7 @@ import (
 // While the node is stopped no page goes on: not its timers, not its workers, not its
 // requests; then it goes on where it was. A call that ran ends.
 func TestPauseHoldsPages(t *testing.T) {
+	t.Parallel()
 	// What runs tells of the longest time in which it did not.
 	const ticking = `let last = performance.now(), gap = 0, n = 0; setInterval(() => { let now = performance.now(); gap = Math.max(gap, now - last); last = now; n++; `
 	tell := func(name string) string {

@@ -30,6 +30,7 @@ field.oninput = () => {
 // A PIN is hidden where the page repeats it as such, and nowhere else: an agent works with
 // the other numbers.
 func TestTypedPINDoesNotEatThePage(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"type", "fill-form", "type key by key"} {
 		t.Run(way, func(t *testing.T) { typedPIN(t, way) })
 	}
@@ -118,6 +119,7 @@ func typedPIN(t *testing.T, way string) {
 
 // A long value is hidden as a whole word, and within no other.
 func TestTypedPasswordIsHiddenAsAWord(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password><p>pineapple, PINEAPPLE, pineapples, apineapple, "pineapple" pineapple-tart</p>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -129,6 +131,7 @@ func TestTypedPasswordIsHiddenAsAWord(t *testing.T) {
 
 // Every sign of a password is one that an echo is looked for with.
 func TestTypedSecretsOfAllSigns(t *testing.T) {
+	t.Parallel()
 	const secret = "a-b/c\\d.e*f+g?h^i$j{k}l(m)n|o[p]q&r<s>t'u\"v,w:x;y=z!0@1#2%3~4`5_6 7"
 	s := newSite(t, map[string]string{"/": html(`<form><input id=i type=password oninput="o.textContent = value"><output id=o></output></form>`)})
 	n := newNode(t, s.URL)

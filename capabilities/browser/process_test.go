@@ -47,6 +47,7 @@ func (n *node) activeTab() *tab {
 
 // A tab that crashed says so in the list, and the others do not.
 func TestCrashedTabIsMarked(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>alive"), "/2": html("<p>other")})
 	n := newNodeAlone(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -62,6 +63,7 @@ func TestCrashedTabIsMarked(t *testing.T) {
 }
 
 func TestTabCrash(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
 	n := newNodeAlone(t, s.URL)
 	crash := func() {
@@ -98,6 +100,7 @@ func TestTabCrash(t *testing.T) {
 }
 
 func TestBrowserKilled(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
 	n := newNodeAlone(t, s.URL)
 	kill := func() {
@@ -136,6 +139,7 @@ func TestBrowserKilled(t *testing.T) {
 // The degraded mode really starts Chrome without its sandbox, and the usual mode
 // really with it.
 func TestSandboxIsReal(t *testing.T) {
+	t.Parallel()
 	o, _ := options(t)
 	if o.Sandbox == SandboxOff {
 		t.Skip("this host gives no sandbox")
@@ -189,6 +193,7 @@ func processesOf(t testing.TB, scratch string) (dirs []string) {
 }
 
 func TestIdleBrowserEnds(t *testing.T) {
+	t.Parallel()
 	o, _ := options(t)
 	o.IdleTimeout = time.Millisecond
 	h, err := New(o)
@@ -206,6 +211,7 @@ func TestIdleBrowserEnds(t *testing.T) {
 
 // Chrome and its profile do not outlive a node that was ended by SIGKILL.
 func TestNodeSIGKILL(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "BROWSER_TEST_NODE=1")
 	cmd.Stderr = os.Stderr
@@ -257,6 +263,7 @@ func nodeThatGetsKilled() {
 
 // No port is open but the lane's egress proxy.
 func TestNoDebuggingPort(t *testing.T) {
+	t.Parallel()
 	n := newNodeAlone(t)
 	n.goTo("about:blank")
 	c := n.process()
@@ -273,6 +280,7 @@ func TestNoDebuggingPort(t *testing.T) {
 
 // Whatever was reported before, the end of the browser is, by the next call and once.
 func TestBrowserKilledAfterAll(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>alive</p>")})
 	all := newNodeAlone(t, s.URL)
 	crash := func(n *node) {

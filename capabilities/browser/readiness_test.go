@@ -13,6 +13,7 @@ import (
 )
 
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	o, _ := options(t)
 	h, err := New(o)
 	if err != nil {
@@ -88,6 +89,7 @@ func TestVisibleWithoutDisplay(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	o, _ := options(t)
 	for _, origin := range []string{"localhost", "ftp://x", "http://", "http://x/path", "http://u@x", "*"} {
 		o.AllowOrigins = []string{origin}

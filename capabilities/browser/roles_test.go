@@ -10,6 +10,7 @@ import (
 
 // A frame is a frame, whatever role its author gave it.
 func TestFramesWithARole(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/field": `<!doctype html><label>Card number <input id=i></label>`})
 	other := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	n := newNode(t, s.URL, other)
@@ -32,6 +33,7 @@ func TestFramesWithARole(t *testing.T) {
 
 // What takes the focus or has a value is what it is, unless its author's role goes with that.
 func TestRolesThatContradictTheElement(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`
 <input role=presentation aria-label=A1 value=v><input role=none aria-label=A2 value=v><input role=group aria-label=A3 value=v><input role=button aria-label=A4 value=v><textarea role=img aria-label=A5>v</textarea>
 <select role=presentation aria-label=B1><option>v</select><select role=group aria-label=B2><option>v</select>
@@ -66,6 +68,7 @@ func TestRolesThatContradictTheElement(t *testing.T) {
 
 // Roles and states that custom elements have by ElementInternals are shown, and follow them.
 func TestRolesByInternals(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<script>
 const box = (role, states, more) => class extends HTMLElement { static formAssociated = true;
 	constructor() { super(); this.i = this.attachInternals(); this.i.role = role; Object.assign(this.i, states); }

@@ -52,6 +52,7 @@ show();
 // A ref to a row that was drawn elsewhere meanwhile follows it there, and one to a row that
 // went is refused: it never acts on another.
 func TestRefsFollowRowsThatAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(reusing)})
 	n := newNode(t, s.URL)
 	for _, kind := range []string{"table", "items", "cards", "labelled", "named", "links"} {
@@ -92,6 +93,7 @@ func TestRefsFollowRowsThatAreUsedAgain(t *testing.T) {
 
 // A row that only changed is what it was: its old ref goes on working.
 func TestRefsStayWithRowsThatChange(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(reusing)})
 	n := newNode(t, s.URL)
 	for _, change := range []string{
@@ -113,6 +115,7 @@ func TestRefsStayWithRowsThatChange(t *testing.T) {
 
 // What a control's own doing makes of it and of its row does not part it from its ref.
 func TestRefsStayWithWhatTheyDid(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<ul><li><button id=p onclick="this.textContent = this.textContent === 'Play' ? 'Pause' : 'Play'; n.textContent = ++c">Play</button></li><li><button>Other</button></li></ul><b id=n></b>
 <ul><li><span id=a>Milk</span> <b id=q>1</b> <button onclick="q.textContent = ++k">More</button> <button onclick="q.textContent = --k">Less</button></li></ul>
 <script>let c = 0, k = 1</script>`)})
@@ -132,6 +135,7 @@ func TestRefsStayWithWhatTheyDid(t *testing.T) {
 
 // The same of a virtual list, whose elements go round.
 func TestRefsInVirtualLists(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=v style="height:300px;overflow:auto;position:relative"><div style="height:30000px"></div></div><script>
 let fired = -1;
 const rows = Array.from({length: 11}, () => { const x = document.createElement('div'); x.style.cssText = 'position:absolute;height:30px'; x.innerHTML = '<span></span> <button>Fire</button>'; v.append(x); return x; });
@@ -157,6 +161,7 @@ v.onscroll = draw; draw();
 // A row that is used again for another whose text begins with all of the old one's is
 // another row; one that got more to say stays itself.
 func TestRowsThatBeginAlike(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(reusing)})
 	n := newNode(t, s.URL)
 	for _, kind := range []string{"table", "items", "cards", "icons"} {

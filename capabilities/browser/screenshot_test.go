@@ -40,6 +40,7 @@ func near(c color.Color, r, g, b uint32) bool {
 }
 
 func TestScreenshotParts(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;width:2000px;height:3000px;background:#fff}div{position:absolute}</style>
 <div style="left:100px;top:50px;width:200px;height:100px;background:#f00"></div><div id=blue style="left:1500px;top:2500px;width:40px;height:30px;background:#00f"></div>
 <iframe id=fr style="position:absolute;left:300px;top:300px;width:200px;height:100px;border:10px solid #000" srcdoc="<style>body{margin:0}</style><p id=in style='margin:20px;width:50px;height:25px;background:#0f0'></p>"></iframe>`)})
@@ -123,6 +124,7 @@ func TestScreenshotParts(t *testing.T) {
 // A frame in another process is asked whether it was shown once for each of its
 // documents, and not before each picture.
 func TestFramesArePaintedOnce(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html(`<style>body{background:#00f}</style><p>foreign`), "/2": html(`<style>body{background:#0f0}</style><p>another`)})
 	foreign := elsewhere(other)
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}iframe{border:0}</style><iframe id=f src="` + foreign + `/"></iframe>`)})
@@ -144,6 +146,7 @@ func TestFramesArePaintedOnce(t *testing.T) {
 }
 
 func TestScreenshotAnnotated(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;background:#fff}</style><button style="position:absolute;left:100px;top:100px;width:120px;height:40px;border:0;background:#eee"></button>
 <a href=/x style="position:absolute;left:300px;top:100px;width:50px;height:20px">Link</a><iframe style="position:absolute;left:50px;top:200px;width:200px;height:100px;border:0" srcdoc="<style>body{margin:0}</style><button style='width:80px;height:30px'>Inner</button>"></iframe>`)})
 	n := newNode(t, s.URL)
@@ -212,6 +215,7 @@ func legible(p *image.RGBA, ref string, unit int, taken map[image.Point]bool) bo
 // Every label can be read where there is room for it, in a small picture of a crowded
 // page, too.
 func TestLabelsDoNotOverlap(t *testing.T) {
+	t.Parallel()
 	page := `<style>body{margin:0;background:#fff;font-size:14px}</style>`
 	for i := range 80 {
 		page += `<a href=#` + strconv.Itoa(i) + `>Link ` + strconv.Itoa(i) + `</a> `
@@ -247,6 +251,7 @@ func TestLabelsDoNotOverlap(t *testing.T) {
 
 // What a model is given has no side over 8,000 pixels, and is at most 5 MB in base64.
 func TestPicturesFitModels(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0}canvas{display:block}</style><canvas id=c></canvas><script>
 const fill = (w, h) => { c.width = w; c.height = h; const x = c.getContext('2d'), tile = x.createImageData(w, 100);
 for (let y = 0; y < h; y += 100) { for (let i = 0; i < tile.data.length; i += 65536) crypto.getRandomValues(tile.data.subarray(i, i + 65536)); for (let i = 3; i < tile.data.length; i += 4) tile.data[i] = 255; x.putImageData(tile, 0, y); } };
@@ -325,6 +330,7 @@ func (w *spooling) Abort() {}
 
 // A picture can be kept by name, whole, without being in the answer.
 func TestPicturesAreKept(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;width:300px;height:12000px;background:linear-gradient(#fff, #00f)}</style>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

@@ -24,6 +24,7 @@ func never(t *testing.T, text string, parts ...string) {
 }
 
 func TestShadowRoots(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>x-card,x-menu{display:block}</style>
 <x-card><b slot=title>Given title</b><i>Given body</i><u slot=none>Lost</u></x-card>
 <div id=empty style="width:200px;height:60px"></div>
@@ -79,6 +80,7 @@ shut(open.getElementById('m'), '<button>Mixed</button>').querySelector('button')
 
 // A page without anything that could be the host of a closed root asks Chrome nothing.
 func TestNoSuspectsNoTrips(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": largePage()})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -89,6 +91,7 @@ func TestNoSuspectsNoTrips(t *testing.T) {
 }
 
 func TestWhatASnapshotTells(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`
 <p>Read <span onclick="1">the terms</span> or <span style="cursor:pointer">the rest</span> now.</p>
 <div style="cursor:pointer">Card text <span onclick="2">close</span></div>
@@ -141,6 +144,7 @@ y</textarea><div contenteditable aria-label=Rich>Rich text</div>
 }
 
 func TestSnapshotParts(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	b.WriteString(`<h1>Top</h1><table><caption>Parts</caption>`)
 	for i := range 300 {
@@ -175,6 +179,7 @@ func TestSnapshotParts(t *testing.T) {
 }
 
 func TestDeltaOfAPage(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":  html(`<h1>Shop</h1><ul id=l><li>One<li>Two</ul><button id=b onclick="l.insertAdjacentHTML('beforeend','<li>Three'); this.disabled=true">More</button>`),
 		"/2": html(`<p>Other</p>`),
@@ -228,6 +233,7 @@ func TestDeltaOfAPage(t *testing.T) {
 
 // A ref lives through history, whether Chrome kept the page or not.
 func TestRefsThroughHistory(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{
 		"/2":  html(`<button onclick="document.title='two'">Save</button>`),
 		"/in": html(`<button onclick="this.textContent='Sent'">Send</button>`),
@@ -262,6 +268,7 @@ func TestRefsThroughHistory(t *testing.T) {
 
 // The large page as the peers were measured with.
 func TestSnapshotOfALargePage(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/other": html(`<h2>Elsewhere</h2><button>Foreign</button>`)}
 	s := newSite(t, pages)
 	pages["/"] = largePage() + `<iframe src="` + elsewhere(s) + `/other"></iframe>`
@@ -290,6 +297,7 @@ func TestSnapshotOfALargePage(t *testing.T) {
 // The words of a PDF are in no document, so the outline says where they are, and what
 // it says works.
 func TestSnapshotOfAPDF(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/a.pdf": "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n" +
 		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF", "/b": html("<p>b</p>"), "/framed": html("<p>Framed</p><iframe src=/a.pdf width=800 height=600></iframe>")})
 	n := newNode(t, s.URL)
@@ -312,6 +320,7 @@ func TestSnapshotOfAPDF(t *testing.T) {
 // A field's name is that of all its labels, in the order of the page, and of none that
 // names another.
 func TestNamesByLabels(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`
 <label>Wraps <input id=a></label>
 <label for=b>Names</label><input id=b>
@@ -340,6 +349,7 @@ func TestNamesByLabels(t *testing.T) {
 // What nobody can see is not in a snapshot; a control that its page hides to draw its
 // own is, and so is what will show by scrolling, and what is there to be read aloud.
 func TestHiddenThings(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>
 .sr { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 @keyframes come { from { opacity: 0 } 99% { opacity: 0 } to { opacity: 1 } }
@@ -380,6 +390,7 @@ func TestHiddenThings(t *testing.T) {
 
 // A page whose style sheets are on their way is not yet shown, and not yet read.
 func TestSnapshotWaitsForStyles(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<a href=/2>go</a>`), "/2": `<!doctype html><link rel=stylesheet href=/style.css><p>shown</p><p class=x>hidden</p>`})
 	site := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -406,6 +417,7 @@ func TestSnapshotWaitsForStyles(t *testing.T) {
 
 // While a modal dialog is open a snapshot says that nothing else can be used.
 func TestSnapshotOfAModalDialog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<h1>Shop</h1><main id=main><p>` + strings.Repeat("many words ", 30) + `</p><button>Buy</button></main>
 <dialog id=d aria-label=Terms><button>Agree</button><button id=more onclick="e.showModal()">More</button></dialog>
 <dialog id=e><button onclick="e.close()">Back</button></dialog><div id=host></div>
@@ -453,6 +465,7 @@ func TestSnapshotOfAModalDialog(t *testing.T) {
 
 // What has no words of its own is told by those of its style sheet, or by a hint.
 func TestNamesWithoutText(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>.words::before{content:"Say \"hi\""} .aloud::before{content:"\e001" / "Delete it"} .glyph::before{content:"\e001"} .attr::after{content:attr(data-l)} .both::after{content:"x / y"}
 .gone::before{content:"Gone";display:none} .pic::before{content:url("/say.png")}</style>
 <input type=image src="/go.png?v=1"><input type=image src=/go.png alt=Go>
@@ -468,6 +481,7 @@ func TestNamesWithoutText(t *testing.T) {
 
 // States and bounds that change what is done next.
 func TestStatesOfASnapshot(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>.off{text-decoration:line-through}</style>
 <table><tr><th aria-sort=ascending>Name<th aria-sort=none>Town<th aria-sort=descending><button>Age</button><th aria-sort=other onclick="1">Rank<tr><td>1<td>2<td>3<td>4</table>
 <select aria-label=Town><option>Any<optgroup label=DE><option>Bonn<option>Ulm</optgroup><optgroup label=FR disabled><option>Paris</optgroup></select>
@@ -488,6 +502,7 @@ func TestStatesOfASnapshot(t *testing.T) {
 
 // A frame that did not load is told from an empty one.
 func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{"/empty": html("")}
 	s, away := newSite(t, pages), newSite(t, nil)
 	away.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -514,6 +529,7 @@ func TestSnapshotOfFramesThatDidNotLoad(t *testing.T) {
 // Of a long address the middle is left out, and no half of a secret stays; the link by
 // itself shows all of it.
 func TestLongAddresses(t *testing.T) {
+	t.Parallel()
 	const secret = "correct-horse-battery-staple"
 	long := "https://far.test/shop/" + strings.Repeat("abcdefghij", 30) + "?id="
 	var b strings.Builder
@@ -543,6 +559,7 @@ func TestLongAddresses(t *testing.T) {
 // Rows that are rendered anew keep their refs, as long as a ref cannot come to mean
 // another row than it did.
 func TestRefsOfRows(t *testing.T) {
+	t.Parallel()
 	const script = `<script>
 const people = [['1', 'Ann'], ['2', 'Ben'], ['3', 'Cid'], ['4', 'Dan'], ['4', 'Dan']];
 const draw = (...which) => { list.innerHTML = which.map(i => '<tr><td>' + people[i].join('<td>') + '<td><button onclick="said = ' + i + '">Delete</button><button>Edit ' + people[i][1] + '</button></tr>').join(''); cards.innerHTML = which.map(i => '<div>' + people[i] + ' <button onclick="said = ' + i + '">Drop</button></div>').join('') };
@@ -602,6 +619,7 @@ let said = null; draw(0, 1, 2, 3, 4);
 
 // A search takes a pattern, and shows lines around what it finds.
 func TestSearchByPattern(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<main><h1>Orders</h1><p>Before it<p>Order 4711 of <b>2026-01-02</b><p>After it<p>Far away<p>Order none<iframe srcdoc="<p>Order 99 of 2025-12-31"></iframe></main>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")

@@ -50,6 +50,7 @@ const remember = `document.cookie='who=ada; max-age=99999'; localStorage.who='ad
 const recall_ = `new Promise(f=>{const r=indexedDB.open('d',1);r.onupgradeneeded=()=>r.result.createObjectStore('s');r.onsuccess=()=>{const q=r.result.transaction('s').objectStore('s').get('who');q.onsuccess=()=>f([document.cookie,localStorage.who||'',q.result||''].join())}})`
 
 func TestProfile(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	dir := t.TempDir()
 	n := stateful(t, dir, nil, s.URL)
@@ -158,6 +159,7 @@ func kill(t *testing.T, c *chrome) {
 // A node that is ended by SIGKILL leaves no process and no copy; the profile is
 // kept, and free.
 func TestProfileSIGKILL(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>")})
 	cmd := exec.Command(os.Args[0])
@@ -220,6 +222,7 @@ func profileThatGetsKilled(dir string) {
 }
 
 func TestStorageState(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html("<p>page</p>"), "/sw": html(`<script>navigator.serviceWorker</script>`)})
 	two := newSite(t, map[string]string{"/": html("<p>two</p>")})
 	framed := newSite(t, map[string]string{"/": html("<iframe src='" + two.URL + "/'></iframe>")})
@@ -342,6 +345,7 @@ func pagesOf(t *testing.T, origin string) (urls []string) {
 }
 
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<title>t</title><button onclick="document.title='clicked'">B</button><a href=/two target=_blank>Two</a>`), "/two": html("<p>second</p>"), "/mine": html("<p>the person's page</p><script>document.cookie='login=yes'</script>")})
 	origin, _ := person(t, s.URL+"/mine")
 	for len(pagesOf(t, origin)) == 0 || s.count("/mine") == 0 {
@@ -412,6 +416,7 @@ func TestAttach(t *testing.T) {
 }
 
 func TestAttachIsTheOwnersToAllow(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.refused(capabilities.CodeDeniedByNode, "launch", obj{"attach": true})
 	o, _ := options(t)

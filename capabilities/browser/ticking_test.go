@@ -11,6 +11,7 @@ import (
 
 // On a page that changes all the time by itself, only what the input started counts.
 func TestActionsOnPagesThatTick(t *testing.T) {
+	t.Parallel()
 	const page = `<p id=clock>0</p><div id=dots><i></i><i></i><i></i><i></i></div><button id=dead>Dead</button>
 <button id=sync onclick="clock.textContent='pressed'">Sync</button><button id=late onclick="setTimeout(()=>document.title='late '+this.dataset.n,20)">Late</button>
 <button id=micro onclick="Promise.resolve().then(()=>clock.textContent='pressed')">Micro</button><script>var n=0;`
@@ -68,6 +69,7 @@ func TestActionsOnPagesThatTick(t *testing.T) {
 // A request that the page sends is evidence of the input that started it; one that
 // Chrome sends by itself, as for the page's icon, is not, whenever it comes.
 func TestActionsCountThePagesOwnRequests(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=dead>Dead</button><button id=ask onclick="fetch('/asked')">Ask</button>
 <button id=ping onclick="navigator.sendBeacon('/beacon')">Ping</button><button id=image onclick="new Image().src='/image.png'">Image</button>`)})
 	n := newNode(t, s.URL)

@@ -40,6 +40,7 @@ const shop = `<h1>Shop</h1>
 <script>host.attachShadow({mode:'open'}).innerHTML='<button>Shadowed</button>'</script>`
 
 func TestSnapshot(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(shop)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -86,6 +87,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestRefs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":  html(`<button id=b onclick="document.title='one '+(window.k=(window.k||0)+1)">Save</button><div id=box><a href=#x>Again</a></div><a href=/2>Next</a>`),
 		"/2": html(`<button onclick="document.title='two'">Save</button>`),
@@ -131,6 +133,7 @@ func TestRefs(t *testing.T) {
 }
 
 func TestClick(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<style>#far{margin-top:3000px}</style><div id=log></div>
 <button id=b>B</button><input type=checkbox id=c><button id=noop>Noop</button><button id=taken onclick="event.preventDefault()">Taken</button>
@@ -227,6 +230,7 @@ host.attachShadow({mode:'open'}).innerHTML='<button onclick="document.title=1234
 
 // An element that jumps away when the pointer comes is not clicked through.
 func TestClickMovedElement(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<button id=danger style="position:absolute;left:0;top:0;width:200px;height:50px" onclick="document.title='danger'">Delete all</button>
 <button id=ok style="position:absolute;left:0;top:0;width:200px;height:50px" onclick="document.title='ok'">OK</button>
 <script>let k=0; ok.addEventListener('pointerover',()=>{ if(!k++) ok.style.top='200px' })</script>`)})
@@ -239,6 +243,7 @@ func TestClickMovedElement(t *testing.T) {
 }
 
 func TestClickWhileMoving(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>@keyframes go{from{left:0}to{left:400px}} #m{position:absolute;animation:go .4s linear forwards}</style><button id=m onclick="document.title='hit'">Move</button>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -249,6 +254,7 @@ func TestClickWhileMoving(t *testing.T) {
 }
 
 func TestType(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/": html(`<input id=a value=old><textarea id=ta></textarea><div id=ce contenteditable>text</div><input id=max maxlength=3><input id=num type=number value=12>
 <input id=date type=date><input id=ro readonly><input id=keys><select id=sel><option>1</select><input id=up oninput="this.value=this.value.toUpperCase()">
@@ -304,6 +310,7 @@ func TestType(t *testing.T) {
 
 // What was typed into a secret field comes out nowhere.
 func TestTypedSecret(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":   html(`<form action=/in><input name=user id=u><input type=password name=pw id=pw><button>In</button></form>`),
 		"/in": html("<p>in</p>"),
@@ -340,6 +347,7 @@ func TestTypedSecret(t *testing.T) {
 }
 
 func TestEvaluateIsBounded(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.goTo("data:text/html,<input type=password>")
 	n.must("type", obj{"selector": "input", "text": "sesame-and-co"})
@@ -372,6 +380,7 @@ func TestEvaluateIsBounded(t *testing.T) {
 }
 
 func TestEvaluate(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p id=p>x</p>`), "/2": html("two")})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -452,6 +461,7 @@ func TestEvaluate(t *testing.T) {
 }
 
 func TestScreenshot(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<style>body{margin:0;height:3000px;background:#fff}div{position:absolute;left:40px;top:1500px;width:60px;height:30px;background:#f00}</style><div id=d></div>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
@@ -491,6 +501,7 @@ func isRed(c color.Color) bool {
 }
 
 func TestTabs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/a": html("A<script>document.title='A'</script>"), "/b": html("B<script>document.title='B'</script>")})
 	n := newNodeAlone(t, s.URL)
 	if a := n.must("tabs", obj{}); a.json != `{"tabs":[],"active_index":-1}` {

@@ -15,6 +15,7 @@ import (
 
 // What a page shows of a password that was typed into it is in no answer of any tool.
 func TestTypedSecretsAreInNoAnswer(t *testing.T) {
+	t.Parallel()
 	const secret = `se"same & co`
 	s := newSite(t, map[string]string{"/": html(`<input type=password aria-label=Password><p id=p></p><button id=b>B</button><div id=c style="position:fixed;inset:0;display:none"></div>
 <script>document.querySelector('input').oninput = e => {
@@ -76,6 +77,7 @@ func TestTypedSecretsAreInNoAnswer(t *testing.T) {
 
 // A page puts what was typed into addresses in several ways.
 func TestTypedSecretsInAddresses(t *testing.T) {
+	t.Parallel()
 	const secret = "a!b'c(d)*e~f g[h]^i{j}|k&l+m;n@o,p$q%r/s"
 	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=all></div>
 <script>
@@ -95,6 +97,7 @@ document.querySelector('input').onchange = e => {
 
 // The same of a frame's address, of what only listens, and of a modal dialog's name.
 func TestTypedSecretsInAnOutline(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password><div id=d></div><iframe sandbox></iframe><dialog id=m>M</dialog>
 <script>d.addEventListener('click', () => {});
 document.querySelector('input').oninput = e => {
@@ -157,6 +160,7 @@ func BenchmarkHideNothing(b *testing.B) {
 
 // Nothing of a secret is left where a text was cut within it.
 func TestTypedSecretsAreNotCut(t *testing.T) {
+	t.Parallel()
 	const secret = "Zq7XwKv_3Jb#xNmT8Rg"
 	s := newSite(t, map[string]string{"/": html(`<input type=password aria-label=Password><div id=all></div>
 <script>
@@ -199,6 +203,7 @@ document.querySelector('input').onchange = e => {
 // A PIN is hidden under its field's name also where the text that it stands in is cut
 // within it: titles, addresses and what the console shows are freed of it first.
 func TestTypedPINIsNotCut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password name=pin aria-label=PIN>
 <script>
 const pad = n => 'o'.repeat(n);
@@ -229,6 +234,7 @@ document.querySelector('input').onchange = e => {
 // A secret within a download's name, which is cut and freed of signs, is hidden whole;
 // the path that is told leads to the file.
 func TestTypedSecretsInNamesOfDownloads(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<input type=password><button id=b>B</button><button id=count>C</button>
 <script>
 b.onclick = () => {

@@ -13,6 +13,7 @@ import (
 
 // Files are dropped where the page takes drops; elsewhere nothing is.
 func TestFilesAreDropped(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><button id=pick>Pick</button><input id=folder type=file webkitdirectory><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.files[0].name}</script>"></iframe>
 <script>var said = '', hits = 0;
 zone.ondragover = e => e.preventDefault(); para.onclick = () => { para.textContent = ++hits };
@@ -44,6 +45,7 @@ pick.onclick = () => showOpenFilePicker().catch(() => {})</script>`)})
 
 // Text, HTML and an address are dropped where the page takes them; elsewhere nothing is.
 func TestDataIsDropped(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<div id=zone style="margin-top:2000px">Drop here</div><p id=para>Words</p><textarea id=field aria-label=Field></textarea><iframe srcdoc="<div id=inner>Inner zone</div><script>inner.ondragover=e=>e.preventDefault();inner.ondrop=e=>{e.preventDefault();parent.said=e.dataTransfer.getData('text/plain')}</script>"></iframe>
 <script>var said = '', hits = 0; para.onclick = () => { para.textContent = ++hits };
 zone.ondragover = e => e.preventDefault();
@@ -81,6 +83,7 @@ zone.ondrop = e => { e.preventDefault(); const d = e.dataTransfer; said = ['text
 
 // Where things are dragged by the pointer's events, what they can be dropped on has a ref.
 func TestGoalsOfDragsHaveRefs(t *testing.T) {
+	t.Parallel()
 	board := `<style>.col{width:160px;min-height:120px;border:1px solid}.card{cursor:grab;height:30px}</style><div style="display:flex;gap:20px">
 <div><h3>To do</h3><div class="col todo"><div class=card id=a>Card A</div><div class=card>Card B</div></div></div><div><h3>Done</h3><div class="col done" id=done></div></div></div>
 <div style="width:100px;height:60px;background:#eee">Bin zone</div><p>Only words</p><div style="border:1px solid"><button>Other</button></div>

@@ -41,6 +41,7 @@ func (n *node) matched(want bool, args obj) answer {
 }
 
 func TestWaitForWhatIsThere(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<h1>Hello</h1><div>big <b>wide</b>
 	world</div><p style="text-transform:uppercase">shout</p><p style="display:none">secret text</p><input type=submit value="Send it"><i id=gone hidden>x</i>
 <div id=host></div><div id=closed></div><iframe srcdoc="<p>in the frame</p><b id=deep>x</b>"></iframe><svg><text y=10>drawn</text></svg><script>var ready=1,loaded={n:0};
@@ -110,6 +111,7 @@ host.attachShadow({mode:'open'}).innerHTML='<p>in the shadow</p><slot></slot><u 
 
 // What comes later ends the wait, whatever kind of change it is.
 func TestWaitForWhatComes(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{
 		"/":  html(`<style id=css>.off{display:none}</style><div id=a></div><div id=host></div><p id=p class=off>styled</p><i id=x>x</i><iframe id=f></iframe>`),
 		"/2": html(`<p>the second page</p>`),
@@ -145,6 +147,7 @@ func TestWaitForWhatComes(t *testing.T) {
 
 // A foreign frame is waited in as well; one that hangs holds nothing up for good.
 func TestWaitForInForeignFrame(t *testing.T) {
+	t.Parallel()
 	other := newSite(t, map[string]string{"/": html(`<p id=w>foreign</p><script>onmessage=()=>{w.textContent='foreign news'}</script>`)})
 	foreign := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
 	s := newSite(t, map[string]string{"/": html(`<iframe id=f src="` + foreign + `/"></iframe>`)})
@@ -168,6 +171,7 @@ func TestWaitForInForeignFrame(t *testing.T) {
 
 // Quiet means that nothing is in flight for a while; streams do not count.
 func TestNetworkQuiet(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -201,6 +205,7 @@ func TestNetworkQuiet(t *testing.T) {
 
 // A dialog ends the wait, and is named; a call that is given up ends at once.
 func TestWaitForEnds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": html(`<p>x</p>`)})
 	n := newNode(t, s.URL)
 	n.goTo(s.URL + "/")
