@@ -318,7 +318,8 @@ type Accessibility interface {
 type Clipboard interface {
 	// Write puts text there, with the system's hints against histories if
 	// concealed, and has it cleared after clearAfter (0: never) if it still is
-	// there. It returns once a reader gets the text.
+	// there. It returns once a reader gets the text. What is not UTF-8, or holds a
+	// zero, is an error and changes nothing.
 	Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error
 	// Read returns the text there; "" if there is none.
 	Read(ctx context.Context) (string, error)

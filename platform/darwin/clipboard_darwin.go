@@ -3,14 +3,20 @@ package darwin
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ebitengine/purego/objc"
+	"golang.design/x/clipboard"
 )
 
-// Clipboard is the general pasteboard. It implements platform.Clipboard.
+// Clipboard is the general pasteboard. It implements platform.Clipboard. Texts are read
+// and put there by golang.design/x/clipboard, but for concealed ones: it cannot keep what
+// it writes on this Mac.
 type Clipboard struct {
 	a *api
 
@@ -44,38 +50,27 @@ func board() objc.ID {
 }
 
 // Write puts text on the pasteboard.
-func (c *Clipboard) Write(_ context.Context, text string, concealed bool, clearAfter time.Duration) error {
+func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return errors.New("darwin: the text for the clipboard is not text")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.clear != nil {
 		c.clear.Stop()
 		c.clear = nil
 	}
-	done := false
-	c.a.pooled(func() {
-		b := board()
-		if concealed {
-			// Not to the person's other devices either.
-			b.Send(objc.RegisterName("prepareForNewContentsWithOptions:"), uintptr(hostOnly))
-		} else {
-			b.Send(objc.RegisterName("clearContents"))
+	if concealed {
+		if !c.conceal(text) {
+			return errors.New("darwin: the pasteboard did not take the text")
 		}
-		set := func(s, kind string) bool {
-			value := c.a.text(s)
-			defer c.a.drop(value)
-			return objc.Send[bool](b, objc.RegisterName("setString:forType:"), uintptr(value), uintptr(c.a.word(kind)))
-		}
-		if concealed {
-			for _, kind := range concealing {
-				set("", kind)
-			}
-		}
-		done = set(text, plainText)
-		c.count = objc.Send[int](b, objc.RegisterName("changeCount"))
-	})
-	if !done {
-		return fmt.Errorf("darwin: the pasteboard did not take the text")
+	} else if _, err := clipboard.Write(ctx, clipboard.FmtText, []byte(text)); err != nil {
+		return fmt.Errorf("darwin: writing the pasteboard: %w", err)
 	}
+	c.a.pooled(func() { c.count = objc.Send[int](board(), objc.RegisterName("changeCount")) })
 	c.ours, c.digest = true, sha256.Sum256([]byte(text))
 	if clearAfter > 0 {
 		var due *time.Timer
@@ -83,7 +78,7 @@ func (c *Clipboard) Write(_ context.Context, text string, concealed bool, clearA
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if c.clear == due {
-				c.clearNow()
+				_, _ = c.clearNow(context.Background()) // a pasteboard that cannot be read has no text
 			}
 		})
 		c.clear = due
@@ -91,40 +86,64 @@ func (c *Clipboard) Write(_ context.Context, text string, concealed bool, clearA
 	return nil
 }
 
-// Read returns the text on the pasteboard.
-func (c *Clipboard) Read(context.Context) (text string, err error) {
-	c.a.pooled(func() { text = c.held() })
-	return text, nil
+// conceal puts text there with the hints, for this Mac alone: the person's other devices
+// get what is on the pasteboard otherwise. It tells whether the text was taken.
+func (c *Clipboard) conceal(text string) (taken bool) {
+	c.a.pooled(func() {
+		b := board()
+		b.Send(objc.RegisterName("prepareForNewContentsWithOptions:"), uintptr(hostOnly))
+		set := func(s, kind string) bool {
+			value := c.a.text(s)
+			defer c.a.drop(value)
+			return objc.Send[bool](b, objc.RegisterName("setString:forType:"), uintptr(value), uintptr(c.a.word(kind)))
+		}
+		for _, kind := range concealing {
+			set("", kind)
+		}
+		taken = set(text, plainText)
+	})
+	return taken
 }
 
-// held returns the text there; within a pool.
-func (c *Clipboard) held() string {
-	s := board().Send(objc.RegisterName("stringForType:"), uintptr(c.a.word(plainText)))
-	return c.a.read(ref(s), maxUnits)
+// Read returns the text on the pasteboard.
+func (c *Clipboard) Read(ctx context.Context) (string, error) {
+	b, err := clipboard.Read(ctx, clipboard.FmtText)
+	if errors.Is(err, clipboard.ErrNoData) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("darwin: reading the pasteboard: %w", err)
+	}
+	return strings.ToValidUTF8(string(b[:min(len(b), maxUnits)]), "\uFFFD"), nil
 }
 
 // Clear empties the pasteboard if it holds what Write put there.
-func (c *Clipboard) Clear(context.Context) (bool, error) {
+func (c *Clipboard) Clear(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.clearNow(), nil
+	return c.clearNow(ctx)
 }
 
 // clearNow is Clear with c.mu held.
-func (c *Clipboard) clearNow() (cleared bool) {
+func (c *Clipboard) clearNow(ctx context.Context) (cleared bool, err error) {
 	if !c.ours {
-		return false
+		return false, nil
 	}
-	c.a.pooled(func() {
-		b := board()
-		if objc.Send[int](b, objc.RegisterName("changeCount")) != c.count && sha256.Sum256([]byte(c.held())) != c.digest {
-			return // somebody else's
+	var count int
+	c.a.pooled(func() { count = objc.Send[int](board(), objc.RegisterName("changeCount")) })
+	if count != c.count {
+		text, err := c.Read(ctx)
+		if err != nil {
+			return false, err
 		}
-		b.Send(objc.RegisterName("clearContents"))
-		cleared = true
-	})
+		if sha256.Sum256([]byte(text)) != c.digest { // somebody else's
+			c.ours = false
+			return false, nil
+		}
+	}
+	c.a.pooled(func() { board().Send(objc.RegisterName("clearContents")) })
 	c.ours = false
-	return cleared
+	return true, nil
 }
 
 // Close stops a clearing that is due later.

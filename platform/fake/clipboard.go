@@ -2,7 +2,10 @@ package fake
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/handrail-dev/handrail/platform"
 )
@@ -22,6 +25,9 @@ var _ platform.Clipboard = (*clipboard)(nil)
 func (c *clipboard) Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error {
 	if err := c.d.begin(ctx, "clipboard.write"); err != nil {
 		return err
+	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return errors.New("fake: the text for the clipboard is not text")
 	}
 	c.d.mu.Lock()
 	c.d.clip = clip{text, true, concealed, clearAfter}

@@ -331,6 +331,14 @@ func (s *suite) clipboard(t *testing.T) {
 	if cleared, err := c.Clear(s.ctx); cleared || err != nil {
 		t.Errorf("what another program copied was cleared: %v", err)
 	}
+	for _, none := range []string{"cut\x00off", "no \xff text"} {
+		if err := c.Write(s.ctx, none, true, 0); err == nil {
+			t.Errorf("%q was written as text", none)
+		}
+	}
+	if got, _ := s.oracle.Clipboard(); got != "not ours: "+large {
+		t.Error("what was refused took the place of another program's text")
+	}
 	if err := c.Write(s.ctx, "soon gone", true, 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}

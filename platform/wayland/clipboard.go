@@ -21,7 +21,9 @@ import (
 
 // Clipboard is the selection of the seat, for text, by data-control: the protocol
 // of clipboard managers, which needs no window with the focus. The compositor keeps
-// no text itself: who copies serves who pastes, through a pipe for each.
+// no text itself: who copies serves who pastes, through a pipe for each. Our own, since
+// golang.design/x/clipboard (v0.9.0) reads such a pipe to its end without a context or a
+// bound, under one lock: a program that never closes it stops every later call.
 type Clipboard struct {
 	c       *Conn
 	manager *object

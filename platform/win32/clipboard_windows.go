@@ -3,23 +3,29 @@ package win32
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
+	"unicode/utf8"
 	"unsafe"
 
+	"golang.design/x/clipboard"
 	"golang.org/x/sys/windows"
 )
 
-// Clipboard is the session's clipboard. It implements platform.Clipboard.
+// Clipboard is the session's clipboard. It implements platform.Clipboard. Texts are put
+// there by golang.design/x/clipboard. Ours is the reading: the library's goes on to the
+// first zero, past the end of the memory where there is none. Ours is the clearing, too,
+// since nobody may write between the look at what is there and its end.
 type Clipboard struct {
-	mu       sync.Mutex
-	ours     bool     // something was written and not cleared since
-	sequence uint32   // of the clipboard after our last write
-	digest   [32]byte // of what was written
-	clear    *time.Timer
+	mu     sync.Mutex
+	ours   bool     // something was written and not cleared since
+	digest [32]byte // of what was written
+	clear  *time.Timer
 }
 
 // NewClipboard returns a Clipboard. Close stops what it meant to clear later.
@@ -27,7 +33,6 @@ func NewClipboard() *Clipboard { return &Clipboard{} }
 
 const (
 	unicodeText = 13
-	moveable    = 0x0002
 	maxRead     = 4 << 20 // bytes of another program's text that are read
 )
 
@@ -65,63 +70,30 @@ func open(ctx context.Context, f func() error) error {
 	}
 }
 
-// put hands bytes to the open clipboard.
-func put(format uintptr, data []byte) error {
-	memory, _, errno := procGlobalAlloc.Call(moveable, uintptr(len(data)))
-	if memory == 0 {
-		return failed("GlobalAlloc", errno)
-	}
-	address, _, errno := procGlobalLock.Call(memory)
-	if address == 0 {
-		procGlobalFree.Call(memory)
-		return failed("GlobalLock", errno)
-	}
-	copy(unsafe.Slice(at[byte](address), len(data)), data)
-	procGlobalUnlock.Call(memory)
-	if ok, _, errno := procSetClipboardData.Call(format, memory); ok == 0 {
-		procGlobalFree.Call(memory)
-		return failed("SetClipboardData", errno)
-	}
-	return nil // the memory is the system's now
-}
-
-// Write puts text on the clipboard.
+// Write puts text on the clipboard, in one transaction with its hints. A call that ends
+// meanwhile is not given up: nobody would know what is there.
 func (c *Clipboard) Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error {
-	units := append(utf16.Encode([]rune(text)), 0)
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return errors.New("win32: the text for the clipboard is not text")
+	}
+	var all []clipboard.Option
+	if concealed {
+		for _, f := range concealing {
+			all = append(all, clipboard.Item{Format: clipboard.Register(f.name), Bytes: binary.LittleEndian.AppendUint32(nil, f.value)})
+		}
+	}
+	all = append(all, clipboard.Item{Format: clipboard.FmtText, Bytes: []byte(text)})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.clear != nil {
 		c.clear.Stop()
 		c.clear = nil
 	}
-	err := open(ctx, func() error {
-		if ok, _, errno := procEmptyClipboard.Call(); ok == 0 {
-			return failed("EmptyClipboard", errno)
-		}
-		if concealed {
-			for _, f := range concealing {
-				name, err := windows.UTF16PtrFromString(f.name)
-				if err != nil {
-					return err
-				}
-				format, _, errno := procRegisterFormat.Call(uintptr(unsafe.Pointer(name)))
-				if format == 0 {
-					return failed("RegisterClipboardFormat", errno)
-				}
-				if err := put(format, unsafe.Slice((*byte)(unsafe.Pointer(&f.value)), 4)); err != nil {
-					return err
-				}
-			}
-		}
-		return put(unicodeText, unsafe.Slice((*byte)(unsafe.Pointer(&units[0])), 2*len(units)))
-	})
-	clear(units)
-	if err != nil {
-		return err
+	if _, err := clipboard.WriteAll(ctx, all...); err != nil {
+		return fmt.Errorf("win32: writing the clipboard: %w", err)
 	}
-	sequence, _, _ := procClipboardSequence.Call()
-	c.ours, c.sequence, c.digest = true, uint32(sequence), sha256.Sum256([]byte(text))
-	if clearAfter > 0 {
+	c.ours, c.digest = text != "", sha256.Sum256([]byte(text))
+	if c.ours && clearAfter > 0 {
 		c.clearIn(clearAfter, clearAttempts)
 	}
 	return nil
@@ -196,13 +168,9 @@ func (c *Clipboard) clearNow(ctx context.Context) (bool, error) {
 	}
 	cleared := false
 	err := open(ctx, func() error {
-		now, _, _ := procClipboardSequence.Call()
-		if uint32(now) != c.sequence {
-			// Somebody wrote, or only added another form of our text.
-			text, err := held()
-			if err != nil || sha256.Sum256([]byte(text)) != c.digest {
-				return err
-			}
+		text, err := held()
+		if err != nil || sha256.Sum256([]byte(text)) != c.digest {
+			return err
 		}
 		if ok, _, errno := procEmptyClipboard.Call(); ok == 0 {
 			return failed("EmptyClipboard", errno)

@@ -206,7 +206,7 @@ func TestClipboard(t *testing.T) {
 	}
 	for _, f := range concealing {
 		name, _ := windows.UTF16PtrFromString(f.name)
-		format, _, _ := procRegisterFormat.Call(uintptr(unsafe.Pointer(name)))
+		format, _, _ := user32.NewProc("RegisterClipboardFormatW").Call(uintptr(unsafe.Pointer(name)))
 		if is, _, _ := procIsFormatAvailable.Call(format); is == 0 {
 			t.Errorf("no %s", f.name)
 		}
