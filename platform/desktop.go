@@ -318,8 +318,8 @@ type Accessibility interface {
 type Clipboard interface {
 	// Write puts text there, with the system's hints against histories if
 	// concealed, and has it cleared after clearAfter (0: never) if it still is
-	// there. It returns once a reader gets the text. What is not UTF-8, or holds a
-	// zero, is an error and changes nothing.
+	// there. It returns once a reader gets the text. A text that is not UTF-8, or
+	// holds a zero, is an error and changes nothing.
 	Write(ctx context.Context, text string, concealed bool, clearAfter time.Duration) error
 	// Read returns the text there; "" if there is none.
 	Read(ctx context.Context) (string, error)
@@ -353,6 +353,8 @@ type Desktop struct {
 	Accessibility Accessibility
 	Clipboard     Clipboard
 	Missing       map[DesktopPart]*MissingError
+	// Instead says of a part that is there what stands in for the usual way, and why.
+	Instead map[DesktopPart]string
 }
 
 // DesktopPart names a part of a Desktop.

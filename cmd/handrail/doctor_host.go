@@ -49,6 +49,9 @@ func desktopFindings(ctx context.Context, opener platform.DesktopOpener) []findi
 	for _, part := range slices.Sorted(maps.Keys(d.Missing)) {
 		found = append(found, lack("desktop "+string(part), d.Missing[part], false))
 	}
+	for _, part := range slices.Sorted(maps.Keys(d.Instead)) {
+		found = append(found, finding{Part: "host", Name: "desktop " + string(part), OK: true, Detail: d.Instead[part]})
+	}
 	notices := noticeFinding(ctx)
 	found = append(found, notices, answerFinding(ctx, d, notices))
 	if locked := opener.Locked(ctx); locked != "" {

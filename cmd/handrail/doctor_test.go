@@ -1,9 +1,40 @@
 package main
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/fake"
 )
+
+// instead is a desktop of which a part is done in another way than usual.
+type instead struct{ platform.DesktopOpener }
+
+func (o instead) Open(ctx context.Context) (*platform.Desktop, error) {
+	d, err := o.DesktopOpener.Open(ctx)
+	if err == nil {
+		d.Instead = map[platform.DesktopPart]string{platform.PartScreen: "read by another, since ours did not open"}
+	}
+	return d, err
+}
+
+// A part that is done in another way than usual works, and is named with the reason.
+func TestDoctorNamesWhatStandsIn(t *testing.T) {
+	f := fake.New()
+	usual := desktopFindings(t.Context(), f)
+	is := func(f finding) bool { return f.Name == "desktop screen" }
+	if slices.ContainsFunc(usual, is) {
+		t.Errorf("of the usual way it says %+v", usual)
+	}
+	found := desktopFindings(t.Context(), instead{fake.New()})
+	i := slices.IndexFunc(found, is)
+	if i < 0 || !found[i].OK || found[i].Detail != "read by another, since ours did not open" {
+		t.Errorf("it says %+v", found)
+	}
+}
 
 // A remedy that mends several findings is told once, in the fuller words.
 func TestDoctorTellsEachFixOnce(t *testing.T) {

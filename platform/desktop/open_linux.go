@@ -3,11 +3,13 @@ package desktop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/handrail-dev/handrail/platform"
 	"github.com/handrail-dev/handrail/platform/atspi"
 	"github.com/handrail-dev/handrail/platform/capture"
+	"github.com/handrail-dev/handrail/platform/screenshot"
 	"github.com/handrail-dev/handrail/platform/x11"
 )
 
@@ -92,7 +94,8 @@ func openX(ctx context.Context, o Options, s *session, closers *[]func() error, 
 	*closers = append(*closers, c.Close)
 	s.lost = c.Lost()
 	desk := s.desk
-	grabber, err := x11.NewScreen(ctx, c)
+	name = "X11 " + c.Name
+	grabber, why, err := pixels(ctx, c)
 	if err := part(err, platform.PartScreen); err != nil {
 		return "", err
 	}
@@ -100,6 +103,9 @@ func openX(ctx context.Context, o Options, s *session, closers *[]func() error, 
 		bus := capture.New(grabber)
 		*closers = append(*closers, bus.Close)
 		desk.Screen = bus
+		if why != nil {
+			name += o.standIn(desk, why)
+		}
 	}
 	windows, err := x11.NewWindows(ctx, c)
 	if err := part(err, platform.PartWindows); err != nil {
@@ -138,5 +144,23 @@ func openX(ctx context.Context, o Options, s *session, closers *[]func() error, 
 		*closers = append(*closers, clipboard.Close)
 		desk.Clipboard = clipboard
 	}
-	return "X11 " + c.Name, nil
+	return name, nil
+}
+
+// pixels returns what reads the screen: our own grabber, or kbinani/screenshot and why ours
+// did not open. The other lacks what ours finds missing, too.
+func pixels(ctx context.Context, c *x11.Conn) (g platform.Grabber, why, err error) {
+	own, err := x11.NewScreen(ctx, c)
+	var missing *platform.MissingError
+	switch {
+	case err == nil:
+		return own, nil, nil
+	case errors.As(err, &missing), errors.Is(err, platform.ErrLost), ctx.Err() != nil, c.ByEnvironment() != nil:
+		return nil, nil, err
+	}
+	other, lacks := screenshot.New(ctx, x11.RootLayout(c))
+	if lacks != nil {
+		return nil, nil, fmt.Errorf("%w; %w", err, lacks)
+	}
+	return other, err, nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/handrail-dev/handrail/platform"
+	"github.com/handrail-dev/handrail/platform/screenshot"
 )
 
 // await waits until so holds.
@@ -78,6 +79,37 @@ func layout(t *testing.T, s *Screen) platform.Layout {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// Another library grabs the same screen, and every pixel is the same.
+func TestGrabAgreesWithAnotherLibrary(t *testing.T) {
+	AwareOfScale()
+	s := NewScreen()
+	defer s.Close()
+	w := notepad(t)
+	if err := (Windows{}).Activate(t.Context(), w.Ref); err != nil {
+		t.Fatal(err)
+	}
+	other, err := screenshot.New(t.Context(), s.Layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := layout(t, s).Whole()
+	for _, area := range []platform.Rect{all, {X: all.X + 123, Y: all.Y + 45, Width: 67, Height: 89}} {
+		before, seen, after := make([]byte, area.Width*area.Height*4), make([]byte, area.Width*area.Height*4), make([]byte, area.Width*area.Height*4)
+		await(t, "a calm screen with a window", func() bool { // its text cursor blinks
+			if err := errors.Join(s.Grab(t.Context(), area, false, before), other.Grab(t.Context(), area, true, seen), s.Grab(t.Context(), area, false, after)); err != nil {
+				t.Fatal(err)
+			}
+			return bytes.Equal(before, after) && (area != all || bytes.Contains(before, bytes.Repeat([]byte{255, 255, 255, before[3]}, 50)))
+		})
+		for i := 3; i < len(before); i += 4 {
+			before[i] = 0 // says nothing
+		}
+		if !bytes.Equal(before, seen) {
+			t.Errorf("of %v the pixels differ", area)
+		}
+	}
 }
 
 func TestPixels(t *testing.T) {

@@ -272,7 +272,7 @@ func TestClipboardWithAnotherLibrary(t *testing.T) {
 			t.Errorf("what was served once reads %d bytes: %v", len(got), err)
 		}
 	}
-	// What it put there is not ours to clear; it hears at once of what we put there.
+	// Its text is not ours to clear, and it hears at once of ours.
 	gone, err := clipboard.Write(within(t), clipboard.FmtText, []byte("theirs"))
 	if err != nil {
 		t.Fatal(err)

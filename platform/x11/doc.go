@@ -6,7 +6,7 @@
 // of platform.Desktop. Input, Person and Clipboard have connections of their own, so that none
 // waits for another. screen.go reads pixels by grab.go, into the memory of shared.go, which it
 // lends; input.go types by typing.go, with keys.go, keymap.go, spare.go and settle.go; clipboard.go
-// reads, serve.go is read from.
+// reads, serve.go is read from. instead.go says when another library may read the pixels.
 //
 // Promises: nothing waits for a server longer than its context allows; a server
 // that ended is platform.ErrLost everywhere; what an extension is missing for

@@ -265,13 +265,9 @@ func sameDisplays(a, b []platform.Display) bool {
 }
 
 func (s *Screen) readLayout(ctx context.Context) (root platform.Rect, displays []platform.Display, err error) {
-	geo, err := Ask(ctx, s.c, func() (*xproto.GetGeometryReply, error) {
-		return xproto.GetGeometry(s.c.X, xproto.Drawable(s.c.Root())).Reply()
-	})
-	if err != nil {
+	if root, err = rootArea(ctx, s.c); err != nil {
 		return root, nil, err
 	}
-	root = platform.Rect{Width: int(geo.Width), Height: int(geo.Height)}
 	scale := s.scale(ctx)
 	if s.randr {
 		r, err := Ask(ctx, s.c, func() (*randr.GetMonitorsReply, error) { return randr.GetMonitors(s.c.X, s.c.Root(), true).Reply() })
@@ -291,7 +287,7 @@ func (s *Screen) readLayout(ctx context.Context) (root platform.Rect, displays [
 		}
 	}
 	if len(displays) == 0 {
-		displays = []platform.Display{{ID: "screen", Name: "screen", Bounds: root, Scale: scale}}
+		displays = []platform.Display{asDisplay(root, scale)}
 	}
 	primary := false
 	for _, d := range displays {
@@ -299,6 +295,21 @@ func (s *Screen) readLayout(ctx context.Context) (root platform.Rect, displays [
 	}
 	displays[0].Primary = displays[0].Primary || !primary // somebody has to be it
 	return root, displays, nil
+}
+
+func rootArea(ctx context.Context, c *Conn) (platform.Rect, error) {
+	geo, err := Ask(ctx, c, func() (*xproto.GetGeometryReply, error) {
+		return xproto.GetGeometry(c.X, xproto.Drawable(c.Root())).Reply()
+	})
+	if err != nil {
+		return platform.Rect{}, err
+	}
+	return platform.Rect{Width: int(geo.Width), Height: int(geo.Height)}, nil
+}
+
+// asDisplay is the whole desktop as one display, where nothing tells of several.
+func asDisplay(root platform.Rect, scale float64) platform.Display {
+	return platform.Display{ID: "screen", Name: "screen", Bounds: root, Scale: scale}
 }
 
 // scale is what the session enlarges things by. X has no notion of it; desktops
