@@ -95,8 +95,32 @@ func (h *Host) backend(p *tools.Provider) (backend, error) {
 	switch p.Kind {
 	case tools.KindCommand:
 		return newCommand(p, h.opts.Start)
+	case tools.KindMCP:
+		name := p.Name
+		return newServer(p, h.opts.Start, func(m *tools.ToolManifest) { h.noticed(name, m) })
 	}
 	return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node hosts no providers of the kind %q", p.Kind)
+}
+
+// noticed takes over that a provider offers other things than it did. Tools whose words changed
+// are called no more, from now on.
+func (h *Host) noticed(name string, m *tools.ToolManifest) {
+	h.mu.Lock()
+	p := h.providers[name]
+	if p == nil || p.seen != nil && p.seen.Hash() == m.Hash() {
+		h.mu.Unlock()
+		return
+	}
+	next := *p
+	next.seen = m
+	err := h.takeLocked(&next)
+	h.mu.Unlock()
+	if err != nil {
+		h.opts.Log.Error("provider.changed", "provider", name, "err", err)
+		return
+	}
+	h.opts.Log.Warn("provider.changed", "provider", name, "manifest", m.Hash())
+	h.opts.Changed()
 }
 
 // settleLocked works out which tools there are now.
@@ -159,7 +183,7 @@ func (h *Host) Readiness(context.Context) []capabilities.Readiness {
 func (h *Host) readyLocked(t offered) capabilities.Readiness {
 	p := t.of
 	r := capabilities.Readiness{Capability: t.Capability, Backend: string(p.record.Kind)}
-	class, degraded, err := h.opts.Start.Class(programOf(&p.record))
+	class, degraded, err := h.class(&p.record)
 	r.Isolation, r.Degraded = class, degraded
 	switch {
 	case !h.opts.Allowed:
@@ -175,6 +199,15 @@ func (h *Host) readyLocked(t offered) capabilities.Readiness {
 		}
 	}
 	return r
+}
+
+// class is what a provider gets here. Nothing runs of one at a URL: our own client goes to that
+// one origin.
+func (h *Host) class(p *tools.Provider) (capabilities.IsolationClass, string, error) {
+	if p.URL != "" && p.Kind == tools.KindMCP {
+		return capabilities.ClassT2, "", nil
+	}
+	return h.opts.Start.Class(programOf(p))
 }
 
 // programOf is what a provider's programs may reach, for the question of their class.

@@ -42,6 +42,9 @@ func (h *Host) manages(c capabilities.CapabilityID) func(context.Context, capabi
 // host takes a provider up, or asks one that is hosted what it offers now. A tool
 // stays approved where the provider still says the same of it.
 func (h *Host) host(ctx context.Context, inv capabilities.Invocation) (capabilities.Output, error) {
+	if !h.opts.Allowed { // readiness says so; this is the wall
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeNodeNotReady, "the device's owner lets nobody have providers run here")
+	}
 	var args struct {
 		Provider string          `json:"provider"`
 		Record   json.RawMessage `json:"record"`

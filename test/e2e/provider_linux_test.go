@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -15,48 +14,30 @@ import (
 	"github.com/handrail-dev/handrail/capabilities/catalog"
 	"github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/principal"
-	"github.com/handrail-dev/handrail/platform/procguard"
-	"github.com/handrail-dev/handrail/platform/sandbox"
 	"github.com/handrail-dev/handrail/test/site"
 )
-
-// walled starts providers' programs as the binary does.
-type walled struct{ box *sandbox.Sandbox }
-
-func (w walled) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
-	child, err := w.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write})
-	if err != nil {
-		return nil, err
-	}
-	return child, nil
-}
-
-func (w walled) Class(provider.Program) (capabilities.IsolationClass, string, error) {
-	class, err := w.box.Class()
-	return class, "", err
-}
 
 // hosting is a site with a node that hosts providers.
 func hosting(t *testing.T) (*house, *site.Node, *caller) {
 	t.Helper()
-	box := sandbox.New(procguard.New(procguard.Options{}))
-	if _, err := box.Class(); err != nil {
+	walls, err := site.NewWalls()
+	if err != nil {
 		t.Skip(err)
 	}
 	h := start(t, site.Options{})
-	n := h.AddNodeWith("desk", hosts(t, box), site.NewHandler())
+	n := h.AddNodeWith("desk", hosts(t, walls), site.NewHandler())
 	n.AwaitReady("tyrum.provider.host")
 	return h, n, newCaller(t, h.URL(), h.MustToken("admin", principal.RoleAdmin))
 }
 
 // hosts has a node host providers; each start of it reads what an earlier one kept.
-func hosts(t *testing.T, box *sandbox.Sandbox) func(*agent.Options) {
+func hosts(t *testing.T, walls site.Walls) func(*agent.Options) {
 	return func(o *agent.Options) {
 		cat, err := catalog.Embedded()
 		must(t, err)
 		news := make(chan struct{}, 1)
 		host, err := provider.New(provider.Options{
-			Dir: filepath.Join(o.Dir, "providers"), Catalog: cat, Start: walled{box}, Allowed: true,
+			Dir: filepath.Join(o.Dir, "providers"), Catalog: cat, Start: walls, Allowed: true,
 			Changed: func() {
 				select {
 				case news <- struct{}{}:

@@ -1,0 +1,446 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/capabilities/canonical"
+	"github.com/handrail-dev/handrail/capabilities/catalog/tools"
+)
+
+// Bounds of an MCP server.
+const (
+	maxMessage  = 16 << 20 // bytes of one message of it
+	maxPages    = 64       // of its list
+	connectTime = 60 * time.Second
+	listTime    = 30 * time.Second
+	firstPause  = time.Second // after a failure, before it is tried again
+	lastPause   = time.Minute
+)
+
+// server is an MCP server as a provider: a program behind walls, or one at a URL. It is
+// started with its first call, and again after it ended; a server that fails is left alone for
+// a while, and one call then tries it.
+type server struct {
+	record *tools.Provider
+	start  Starter
+	news   func(*tools.ToolManifest) // told what it offers when it says that this changed
+
+	mu      sync.Mutex // above what follows; never held while the server is waited for
+	live    *live
+	opening chan struct{} // closed when the attempt that is under way ends; nil: none is
+	failed  *capabilities.Error
+	pause   time.Duration
+	until   time.Time // no attempt before
+	closed  bool
+}
+
+// live is one connection to a server.
+type live struct {
+	session *mcp.ClientSession
+	process Process // nil: it is at a URL
+	gone    chan struct{}
+
+	mu       sync.Mutex
+	progress map[string]func(capabilities.Progress) // by token
+	looking  bool                                   // it is asked what it offers, or will be
+}
+
+func newServer(p *tools.Provider, start Starter, news func(*tools.ToolManifest)) (*server, error) {
+	if len(p.Env) > 0 {
+		return nil, capabilities.Errorf(capabilities.CodeNotSupported, "this node gives MCP servers no credentials yet")
+	}
+	return &server{record: p, start: start, news: news}, nil
+}
+
+// health says whether the server is left alone after a failure.
+func (s *server) health() *capabilities.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil && time.Now().Before(s.until) {
+		return s.failed
+	}
+	return nil
+}
+
+// connected returns a connection that works, as far as is known, and makes one if there is
+// none. Of several callers one tries, and the others wait for it.
+func (s *server) connected(ctx context.Context) (*live, error) {
+	for {
+		s.mu.Lock()
+		switch {
+		case s.closed:
+			s.mu.Unlock()
+			return nil, &capabilities.Error{Code: capabilities.CodeCancelled}
+		case s.live != nil:
+			l := s.live
+			s.mu.Unlock()
+			return l, nil
+		case s.opening != nil:
+			wait := s.opening
+			s.mu.Unlock()
+			select {
+			case <-wait:
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		case s.failed != nil && time.Now().Before(s.until):
+			e := s.failed
+			s.mu.Unlock()
+			return nil, e
+		}
+		over := make(chan struct{})
+		s.opening = over
+		s.mu.Unlock()
+		l, err := s.open()
+		s.mu.Lock()
+		s.opening = nil
+		if err == nil && s.closed {
+			go l.end()
+			err = &capabilities.Error{Code: capabilities.CodeCancelled}
+		}
+		if err != nil {
+			s.failLocked(capabilities.AsError(err))
+		} else {
+			s.live, s.failed, s.pause = l, nil, 0
+			go s.watch(l)
+		}
+		s.mu.Unlock()
+		close(over)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *server) failLocked(e *capabilities.Error) {
+	s.pause = min(max(2*s.pause, firstPause), lastPause)
+	s.failed, s.until = e, time.Now().Add(s.pause)
+}
+
+// watch takes a connection away when it ends.
+func (s *server) watch(l *live) {
+	_ = l.session.Wait() // that it ended says it all
+	close(l.gone)
+	l.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == l {
+		s.live = nil
+		if !s.closed {
+			s.failLocked(l.unavailable(nil))
+		}
+	}
+}
+
+// unavailable words that a server does not answer.
+func (l *live) unavailable(cause error) *capabilities.Error {
+	e := capabilities.Wrap(capabilities.CodeExecutionFailed, cause, "The MCP server ended or does not answer.")
+	if l != nil && l.process != nil {
+		if said := strings.TrimSpace(l.process.Stderr()); said != "" {
+			return e.WithDetails(map[string]any{"stderr": capabilities.Clip(said, 2048)})
+		}
+	}
+	return e
+}
+
+func (l *live) end() {
+	_ = l.session.Close()
+	if l.process != nil {
+		l.process.Kill()
+	}
+}
+
+// open starts the server and shakes hands with it. Its life is not that of the call for which
+// it is started.
+func (s *server) open() (*live, error) {
+	l := &live{gone: make(chan struct{}), progress: map[string]func(capabilities.Progress){}}
+	client := mcp.NewClient(&mcp.Implementation{Name: "handrail", Version: "1"}, &mcp.ClientOptions{
+		Capabilities:                &mcp.ClientCapabilities{}, // no roots, no sampling, no questions
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.heard(r.Params) },
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			go s.look(l) // the handler must not wait for the server itself
+		},
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
+	defer cancel()
+	transport, err := s.transport(l)
+	if err != nil {
+		return nil, err
+	}
+	if l.session, err = client.Connect(ctx, transport, nil); err != nil {
+		e := l.unavailable(err)
+		if l.process != nil {
+			l.process.Kill()
+		}
+		return nil, e
+	}
+	return l, nil
+}
+
+func (s *server) transport(l *live) (mcp.Transport, error) {
+	if s.record.URL != "" {
+		at, err := url.Parse(s.record.URL)
+		if err != nil {
+			return nil, capabilities.Wrap(capabilities.CodeInvalidRequest, err, "")
+		}
+		return &mcp.StreamableClientTransport{Endpoint: s.record.URL, HTTPClient: onlyTo(at), MaxRetries: 2, MaxEventSize: maxMessage}, nil
+	}
+	p, err := s.start.Start(context.Background(), Program{Argv: s.record.Command, Read: s.record.Read, Write: s.record.Write, Net: s.record.Net})
+	if err != nil {
+		return nil, err
+	}
+	l.process = p
+	return &mcp.IOTransport{Reader: io.NopCloser(p.Stdout()), Writer: p.Stdin(), MaxLineLength: maxMessage}, nil
+}
+
+// onlyTo is a client that goes to one origin: a redirect to another place is none that the
+// record names.
+func onlyTo(at *url.URL) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 5 * time.Minute, MaxIdleConns: 4, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if r.URL.Scheme != at.Scheme || r.URL.Host != at.Host {
+				return errors.New("the server redirects to another place")
+			}
+			return nil
+		},
+	}
+}
+
+// lookPause is how long a server that says that its list changed is not asked again: one that
+// says so all the time keeps nobody busy.
+const lookPause = time.Second
+
+// look asks the server what it offers after it said that this changed.
+func (s *server) look(l *live) {
+	l.mu.Lock()
+	looking := l.looking
+	l.looking = true
+	l.mu.Unlock()
+	if looking {
+		return
+	}
+	select {
+	case <-time.After(lookPause):
+	case <-l.gone:
+		return
+	}
+	l.mu.Lock()
+	l.looking = false // what changes from here on is asked about again
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	defer cancel()
+	if m, err := s.list(ctx, l); err == nil {
+		s.news(m)
+	}
+}
+
+func (s *server) manifest(ctx context.Context) (*tools.ToolManifest, error) {
+	l, err := s.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.list(ctx, l)
+}
+
+// list reads all pages of the server's tools.
+func (s *server) list(ctx context.Context, l *live) (*tools.ToolManifest, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	m := &tools.ToolManifest{Provider: s.record.Name}
+	if info := l.session.InitializeResult(); info != nil && info.ServerInfo != nil {
+		m.Version = capabilities.Clip(capabilities.Printable(info.ServerInfo.Version), 64)
+	}
+	cursor := ""
+	for page := 0; ; page++ {
+		r, err := l.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, l.unavailable(err)
+		}
+		for _, t := range r.Tools {
+			one, err := remoteOf(t)
+			if err != nil {
+				return nil, err
+			}
+			m.Tools = append(m.Tools, one)
+		}
+		if len(m.Tools) > tools.MaxTools || page == maxPages {
+			return nil, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server lists more than %d tools", tools.MaxTools)
+		}
+		if cursor = r.NextCursor; cursor == "" {
+			return m, nil
+		}
+	}
+}
+
+func remoteOf(t *mcp.Tool) (tools.RemoteTool, error) {
+	one := tools.RemoteTool{Name: t.Name, Title: t.Title, Description: t.Description}
+	for _, s := range []struct {
+		from any
+		to   *json.RawMessage
+	}{{t.InputSchema, &one.Input}, {t.OutputSchema, &one.Output}} {
+		if s.from == nil {
+			continue
+		}
+		data, err := json.Marshal(s.from)
+		if err != nil {
+			return one, capabilities.AsError(err)
+		}
+		*s.to = data
+	}
+	if a := t.Annotations; a != nil {
+		one.ReadOnly, one.Destructive, one.Idempotent, one.OpenWorld = &a.ReadOnlyHint, a.DestructiveHint, &a.IdempotentHint, a.OpenWorldHint
+		if one.Title == "" {
+			one.Title = a.Title
+		}
+	}
+	return one, nil
+}
+
+func (s *server) call(ctx context.Context, c call) (capabilities.Output, error) {
+	l, err := s.connected(ctx)
+	if err != nil {
+		return capabilities.Output{}, err
+	}
+	token := string(c.id)
+	l.listen(token, c.progress)
+	defer l.listen(token, nil)
+	params := &mcp.CallToolParams{Name: c.upstream, Arguments: c.args}
+	params.SetProgressToken(token)
+	r, err := l.session.CallTool(ctx, params)
+	switch {
+	case ctx.Err() != nil:
+		return capabilities.Output{}, context.Cause(ctx) // the server was told
+	case err == nil:
+		return resultOf(r)
+	}
+	var refused *jsonrpc.Error
+	if errors.As(err, &refused) {
+		return capabilities.Output{}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", said(refused.Message))
+	}
+	select {
+	case <-l.gone: // whether it did what it was asked to nobody can tell
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, l.unavailable(err)
+	default:
+		return capabilities.Output{}, l.unavailable(err)
+	}
+}
+
+// said is a server's own words in a message of ours.
+func said(s string) string { return capabilities.Clip(capabilities.Printable(s), 500) }
+
+func (l *live) listen(token string, progress func(capabilities.Progress)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if progress == nil {
+		delete(l.progress, token)
+		return
+	}
+	l.progress[token] = progress
+}
+
+func (l *live) heard(p *mcp.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	l.mu.Lock()
+	progress := l.progress[token]
+	l.mu.Unlock()
+	if progress != nil {
+		progress(capabilities.Progress{Done: p.Progress, Total: p.Total, Message: capabilities.Clip(capabilities.Printable(p.Message), 200)})
+	}
+}
+
+// Bounds of a result.
+const (
+	maxResultText = 512 << 10
+	maxLinks      = 100
+	maxBlob       = 16 << 20
+)
+
+// resultOf makes a call's result of what the server answered. The first picture or sound comes
+// as bytes; others are said to be there.
+func resultOf(r *mcp.CallToolResult) (capabilities.Output, error) {
+	result := map[string]any{}
+	out := capabilities.Output{Result: result, Effect: capabilities.EffectUnverifiable}
+	var text []string
+	var links []any
+	bytes := func(data []byte, mime string) {
+		switch {
+		case len(data) > maxBlob:
+			text = append(text, "(bytes that are too large: "+said(mime)+")")
+		case len(out.Blobs) > 0:
+			text = append(text, "(one more: "+said(mime)+")")
+		default:
+			out.Blobs = []capabilities.Blob{{Field: tools.FieldBytes, MIME: capabilities.Clip(capabilities.Printable(mime), 128), Bytes: data}}
+			result["mime"] = out.Blobs[0].MIME
+		}
+	}
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			text = append(text, strings.ToValidUTF8(c.Text, "\uFFFD"))
+		case *mcp.ImageContent:
+			bytes(c.Data, c.MIMEType)
+		case *mcp.AudioContent:
+			bytes(c.Data, c.MIMEType)
+		case *mcp.ResourceLink:
+			if len(links) < maxLinks {
+				links = append(links, map[string]any{"uri": capabilities.Clip(capabilities.Printable(c.URI), 2048), "name": capabilities.Clip(capabilities.Printable(c.Name), 256), "mime": capabilities.Clip(capabilities.Printable(c.MIMEType), 128)})
+			}
+		case *mcp.EmbeddedResource:
+			if c.Resource != nil && len(c.Resource.Blob) > 0 {
+				bytes(c.Resource.Blob, c.Resource.MIMEType)
+			} else if c.Resource != nil {
+				text = append(text, strings.ToValidUTF8(c.Resource.Text, "\uFFFD"))
+			}
+		}
+	}
+	whole := strings.Join(text, "\n")
+	if r.IsError {
+		return capabilities.Output{Effect: capabilities.EffectUnverifiable}, capabilities.Errorf(capabilities.CodeExecutionFailed, "the server: %s", said(whole))
+	}
+	if len(whole) > maxResultText {
+		return out, capabilities.Errorf(capabilities.CodeResultTooLarge, "the server answered with more than %d bytes of text", maxResultText)
+	}
+	if whole != "" {
+		result[tools.FieldText] = whole
+	}
+	if len(links) > 0 {
+		result[tools.FieldLinks] = links
+	}
+	if r.StructuredContent != nil {
+		data, err := canonical.Marshal(r.StructuredContent)
+		if err != nil || len(data) > maxResultText {
+			return out, capabilities.Wrap(capabilities.CodeResultTooLarge, err, "The server's structured result cannot be taken.")
+		}
+		result[tools.FieldData] = json.RawMessage(data)
+	}
+	return out, nil
+}
+
+func (s *server) close() {
+	s.mu.Lock()
+	s.closed = true
+	l := s.live
+	s.live = nil
+	s.mu.Unlock()
+	if l != nil {
+		l.end()
+	}
+}

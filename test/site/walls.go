@@ -1,0 +1,36 @@
+package site
+
+import (
+	"context"
+
+	"github.com/handrail-dev/handrail/agent/provider"
+	"github.com/handrail-dev/handrail/capabilities"
+	"github.com/handrail-dev/handrail/platform/procguard"
+	"github.com/handrail-dev/handrail/platform/sandbox"
+)
+
+// Walls starts providers' programs as the binary does. TestMain calls procguard.Main and
+// sandbox.Main first.
+type Walls struct{ box *sandbox.Sandbox }
+
+// NewWalls makes one; the error says why nothing can be confined on this system.
+func NewWalls() (Walls, error) {
+	w := Walls{sandbox.New(procguard.New(procguard.Options{}))}
+	_, err := w.box.Class()
+	return w, err
+}
+
+// Start starts a program behind walls.
+func (w Walls) Start(ctx context.Context, p provider.Program) (provider.Process, error) {
+	child, err := w.box.Start(ctx, sandbox.Program{Argv: p.Argv, Env: p.Env, Read: p.Read, Write: p.Write})
+	if err != nil {
+		return nil, err
+	}
+	return child, nil
+}
+
+// Class returns the class that they get.
+func (w Walls) Class(provider.Program) (capabilities.IsolationClass, string, error) {
+	class, err := w.box.Class()
+	return class, "", err
+}
