@@ -14,7 +14,6 @@ import (
 	"github.com/handrail-dev/handrail/capabilities"
 	view "github.com/handrail-dev/handrail/gateway/api"
 	"github.com/handrail-dev/handrail/gateway/consent"
-	"github.com/handrail-dev/handrail/gateway/front"
 )
 
 // approvals shows what waits for a person: who asks, for what, and what the agent
@@ -23,103 +22,78 @@ func (c *Console) approvals(v *visit) { v.showApprovals(nil) }
 
 func (v *visit) showApprovals(problem error) {
 	var list struct {
-		Approvals []question `json:"approvals"`
+		Approvals []view.Approval `json:"approvals"`
 	}
 	if err := v.get(api("approvals"), &list); err != nil {
-		v.show(page{title: "Approvals", here: "/console/approvals", fault: err})
+		v.show(page{name: "problem", title: "Approvals", here: "/console/approvals", fault: err})
 		return
 	}
-	body := empty("No approvals pending", text("When an agent asks for something that policy wants a person to decide, it appears here at once. You can leave this page open."))
-	if len(list.Approvals) > 0 {
-		body = group(
-			when(v.offers("POST /v1/approvals/{approval}"), el("p", class("faint keyshelp"), text("Keys, on the question that has the focus: "), span("keys", el("kbd", nil, text("a")), text(" allow once "), el("kbd", nil, text("f")), text(" five minutes "), el("kbd", nil, text("g")), text(" all tools of its family, five minutes "), el("kbd", nil, text("d")), text(" deny "), el("kbd", nil, text("j")), text(" next "), el("kbd", nil, text("k")), text(" previous")))),
-			el("div", attrs{"class", "cards", "id", "questions"}, each(tasks(list.Approvals), v.task)))
+	v.show(page{name: "approvals", title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
+		data: approvalsPage{v, v.tasks(list.Approvals), v.offerPasskey()}})
+}
+
+type approvalsPage struct {
+	*visit
+	Tasks        []task
+	OfferPasskey bool
+}
+
+// rule is one that answers a question for good.
+type rule struct {
+	view.Override
+	Name string
+}
+
+// Rules are those that would answer the question for good.
+func (q question) Rules() []rule {
+	var all []rule
+	for _, o := range q.Overrides {
+		all = append(all, rule{o, map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]})
 	}
-	v.show(page{title: "Approvals", here: "/console/approvals", live: "approval grant call", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"},
-		lead: text("What agents may do only if you allow it. A question that nobody answers expires and is denied."), body: group(body, v.offerPasskey())})
+	return all
 }
 
-// signalsOf warns of what the answer lets happen, by the keys that a yes gives.
-func (v *visit) signalsOf(a view.Approval) html {
-	s := front.Surface(a.Keys, a.Keys)
-	return group(
-		when(s.Banner, el("p", class("banner"), text("If you allow it, a secret is put into the clipboard of this device. What an application then shows of it, nobody can control."))),
-		when(s.Confirm, el("p", class("banner"), text("It may destroy something. Read the arguments before you allow it."))),
-		when(s.Mood == front.MoodElevated, el("p", class("small"), el("strong", nil, moodOf(s.Mood)), text(": it can control what is yours on this device. Your approval covers this request only and is recorded."))),
-		when(s.LongRun, el("p", class("small faint"), text("It may run long. You can end it on Calls while it does."))))
-}
+// answerButton is one answer, by its button and its key; "" for none.
+type answerButton struct{ Style, Value, Label, Key string }
 
-// overrides are the rules that answer a question for good.
-func (v *visit) overrides(a view.Approval) html {
-	if len(a.Overrides) == 0 {
-		return html{}
+var denyButton = answerButton{"danger", "deny", "Deny", "d"}
+
+// Answers are the buttons, the narrowest first; deny stands beside it.
+func (q question) Answers() []answerButton {
+	var all []answerButton
+	for _, ch := range q.Choices {
+		lasts := capabilities.Spoken(time.Duration(ch.Seconds) * time.Second)
+		switch consent.Kind(ch.Kind) {
+		case consent.KindCall:
+			all = append(all, answerButton{"main", ch.Kind, "Allow once", "a"})
+		case consent.KindLease:
+			all = append(all, answerButton{"plain", ch.Kind, "Allow " + lasts, "f"}, answerButton{"plain", familyAnswer, "All " + q.Family() + " tools, " + lasts, "g"})
+		case consent.KindSession:
+			all = append(all, answerButton{"plain", ch.Kind, "Allow for this session", ""})
+		case consent.KindAlways:
+			all = append(all, answerButton{"plain", ch.Kind, "Allow under this policy", ""})
+		}
 	}
-	id := "q-" + a.ID
-	return el("details", attrs{"id", id + "-rule"}, el("summary", nil, text("Always allow or block…")),
-		el("p", class("faint"), text("A rule is policy. Staging shows what it would change; activating it is a privileged call of its own. This question still waits for its answer.")),
-		each(a.Overrides, func(o view.Override) html {
-			name := map[string]string{"permit": "Always permit", "forbid": "Always forbid"}[o.Effect]
-			return group(el("h3", nil, text(name)), el("pre", attrs{"tabindex", "0", "aria-label", "The rule: " + name}, el("code", nil, lines(o.Cedar))), when(o.Note != "", el("p", class("faint"), text(o.Note))),
-				when(o.Note == "", v.control("POST /v1/policy/drafts", at("approvals", a.ID, "override"), attrs{"class", "inline", "data-whole", ""}, button("plain", "Stage this rule", "name", "effect", "value", o.Effect, "aria-label", "Stage this rule: "+name)))) // one that changes nothing is not offered
-		}))
+	return append(all, denyButton)
 }
 
-// answers are the buttons, the narrowest first; deny stands beside it.
-func (v *visit) answers(a view.Approval) html {
-	lends := a.Hands && slices.ContainsFunc(a.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) })
-	return v.control("POST /v1/approvals/{approval}", at("approvals", a.ID), attrs{"class", "answers"}, v.returns(),
-		div("buttons",
-			each(a.Choices, func(ch view.Choice) html {
-				label, key, style := "", "", "plain"
-				switch consent.Kind(ch.Kind) {
-				case consent.KindCall:
-					label, key, style = "Allow once", "a", "main"
-				case consent.KindLease:
-					label, key = "Allow "+capabilities.Spoken(time.Duration(ch.Seconds)*time.Second), "f"
-				case consent.KindSession:
-					label = "Allow for this session"
-				case consent.KindAlways:
-					label = "Allow under this policy"
-				default:
-					return html{}
-				}
-				if ch.Kind != string(consent.KindLease) {
-					return answerButton(style, string(ch.Kind), label, key)
-				}
-				return group(answerButton(style, string(ch.Kind), label, key),
-					answerButton(style, familyAnswer, "All "+familyOf(a.Tool)+" tools, "+capabilities.Spoken(time.Duration(ch.Seconds)*time.Second), "g"))
-			}),
-			answerButton("danger", "deny", "Deny", "d")),
-		when(lends, el("p", class("small"), text("While an answer for some minutes lasts, and 15 seconds more, nothing else can be allowed from "), el("strong", nil, text(orElse(a.NodeLabel, string(a.Node)))),
-			text(" itself, except with a passkey: allow all "+familyOf(a.Tool)+" tools at once, or answer from another device."))),
-		el("details", attrs{"id", "q-" + a.ID + "-more"}, el("summary", nil, text("More options")),
-			when(slices.ContainsFunc(a.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) }), div("fields",
-				el("label", attrs{"for", "m-" + a.ID}, text("Minutes, if for a while")),
-				void("input", attrs{"id", "m-" + a.ID, "name", "minutes", "type", "number", "min", "1", "max", "60", "value", "5"}),
-				el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "family", "value", "1"}), text(" for every tool of its family")))),
-			div("fields",
-				el("label", attrs{"for", "r-" + a.ID}, text("Reason; the agent is told")),
-				void("input", attrs{"id", "r-" + a.ID, "name", "reason", "maxlength", "500"}))),
-	)
+// Leases reports whether it can be allowed for a while.
+func (q question) Leases() bool {
+	return slices.ContainsFunc(q.Choices, func(ch view.Choice) bool { return ch.Kind == string(consent.KindLease) })
 }
+
+// Lends reports whether an answer for a while lends the device itself.
+func (q question) Lends() bool { return q.Hands && q.Leases() }
 
 // familyAnswer is the answer that leases the whole family of a tool.
 const familyAnswer = "family"
 
-// familyOf is the second part of a tool's name.
-func familyOf(tool capabilities.ToolID) string {
-	if parts := strings.SplitN(string(tool), ".", 3); len(parts) == 3 {
+// Family is the second part of the tool's name.
+func (q question) Family() string {
+	if parts := strings.SplitN(string(q.Tool), ".", 3); len(parts) == 3 {
 		return parts[1]
 	}
-	return string(tool)
-}
-
-func answerButton(style, value, label, key string) html {
-	a := attrs{"class", style, "type", "submit", "name", "answer", "value", value}
-	if key != "" {
-		a = append(a, "data-key", key, "aria-keyshortcuts", key)
-	}
-	return el("button", a, text(label), when(key != "", el("kbd", attrs{"aria-hidden", "true"}, text(key))))
+	return string(q.Tool)
 }
 
 // answerFields is what the form says, as the REST surface takes it.
@@ -168,31 +142,26 @@ func (c *Console) moreTime(v *visit) {
 	v.seeOther("/console/approvals", "longer")
 }
 
-// soFar is what the agent did before in the same lane, newest first. It looks back a
-// bounded way: a lane that was quiet for long has nothing recent.
-func (v *visit) soFar(a view.Approval) html {
+// soFar is what an agent did before in the same lane, newest first.
+type soFar struct{ Calls []call }
+
+// soFar looks back a bounded way: a lane that was quiet for long has nothing recent.
+func (v *visit) soFar(a view.Approval) *soFar {
 	calls, err := v.callsOf(url.Values{"lane": {string(a.Lane)}, "limit": {"8"}})
 	if err != nil {
-		return html{}
+		return nil
 	}
-	calls = slices.DeleteFunc(calls, func(c call) bool { return c.State == "requested" || c.State == "pending" && c.Tool == a.Tool })
-	return div("sofar",
-		el("h3", nil, text("So far in this lane")),
-		when(len(calls) == 0, el("p", class("faint"), text("Nothing before this."))),
-		when(len(calls) > 0, el("ol", class("calls"), each(calls, func(c call) html {
-			return el("li", nil, span("state "+c.mood(), text(c.Outcome)), text(" "), code(string(c.Tool)), text(" "), span("faint", ago(c.StartedAt)))
-		}))))
+	return &soFar{slices.DeleteFunc(calls, func(c call) bool { return c.State == "requested" || c.State == "pending" && c.Tool == a.Tool })}
 }
 
-// argumentsOf shows what the call says, as far as it may be recorded; they come made
-// safe to look at.
-func argumentsOf(args map[string]any) html {
-	if len(args) == 0 {
-		return html{}
+// argumentsOf are what the call says, as far as it may be recorded; they come made safe to
+// look at.
+func argumentsOf(args map[string]any) []pair {
+	var all []pair
+	for _, k := range slices.Sorted(maps.Keys(args)) {
+		all = append(all, pair{k, valueText(args[k])})
 	}
-	return el("dl", class("args"), each(slices.Sorted(maps.Keys(args)), func(k string) html {
-		return el("div", nil, el("dt", nil, text(k)), el("dd", nil, text(valueText(args[k]))))
-	}))
+	return all
 }
 
 func valueText(v any) string {
@@ -210,12 +179,13 @@ func valueText(v any) string {
 }
 
 // risk says in a word and a shape, not in a colour alone.
-func risk(level string) html {
+type risk struct{ Class, Mark, Level string }
+
+func riskOf(level string) *risk {
 	if level == "" {
-		return html{}
+		return nil
 	}
-	mark := map[string]string{"low": "○", "medium": "◐", "high": "●", "critical": "▲"}[level]
-	return span("risk "+known(level, "low", "medium", "high", "critical"), el("span", attrs{"aria-hidden", "true"}, text(mark+" ")), text(level+" risk"))
+	return &risk{known(level, "low", "medium", "high", "critical"), map[string]string{"low": "○", "medium": "◐", "high": "●", "critical": "▲"}[level], level}
 }
 
 // known returns s if it is one of those that the stylesheet knows, else nothing: the
@@ -225,17 +195,6 @@ func known(s string, all ...string) string {
 		return s
 	}
 	return ""
-}
-
-func joined(list []string) html {
-	out := html{}
-	for i, s := range list {
-		if i > 0 {
-			out = group(out, text(", "))
-		}
-		out = group(out, code(s))
-	}
-	return out
 }
 
 func orElse(s, other string) string {

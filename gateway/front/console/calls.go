@@ -13,10 +13,25 @@ import (
 // call is one call as the REST surface folds it from its packets.
 type call struct{ view.Call }
 
-// mood is the class of its word.
-func (c call) mood() string {
+// Word is how it stands.
+func (c call) Word() string { return c.Outcome }
+
+// Mood is the class of its word.
+func (c call) Mood() string {
 	return map[string]string{"done": "good", "denied": "no", "failed": "bad", "running": "busy", "waits": "busy", "over": "no", "ended": "no"}[c.Outcome]
 }
+
+// Why says more of how it ended: who ended it on purpose, else its code.
+func (c call) Why() string { return orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)) }
+
+// Device is the node by the name it had then.
+func (c call) Device() string { return orElse(c.NodeLabel, string(c.Node)) }
+
+// OwnLane reports whether the lane only repeats the caller's name.
+func (c call) OwnLane() bool { return string(c.Lane) == string(c.Principal) }
+
+// Took is how long it took.
+func (c call) Took() string { return took(c.DurationMS) }
 
 func (v *visit) callsOf(q url.Values) ([]call, error) {
 	var list struct {
@@ -49,72 +64,80 @@ func (c *Console) callsPage(v *visit) { v.showCalls(nil) }
 func (v *visit) showCalls(problem error) {
 	in := v.r.URL.Query()
 	q := url.Values{"limit": {"50"}}
-	narrowed := 0
+	shown := callsPage{visit: v}
 	for _, name := range append([]string{"before"}, filters...) {
 		if s := strings.TrimSpace(in.Get(name)); s != "" {
 			q.Set(name, s)
-			if name != "before" {
-				narrowed++
-			}
+			shown.Narrowed = shown.Narrowed || name != "before"
 		}
 	}
-	var list struct {
-		Calls  []call `json:"calls"`
-		Before uint64 `json:"before"`
-	}
-	id, which, err := v.deviceMeant(q.Get("node"))
-	if id != "" {
-		q.Set("node", id)
-	}
-	if err == nil && which.s == "" {
-		err = v.get(api("calls")+"?"+q.Encode(), &list)
-	}
-	if problem == nil {
-		problem = err
-	}
-	field := func(name, label string) html { return input("f-"+name, name, label, in.Get(name), "maxlength", "128") }
-	rows := make([][]html, 0, len(list.Calls))
-	for _, c := range list.Calls {
-		rows = append(rows, []html{
-			group(span("state "+c.mood(), text(c.Outcome)), when(c.EndedBy != "" || c.Code != "", el("div", class("faint small"), text(orElse(endedBy(c.EndedBy, c.Surface), string(c.Code)))))),
-			group(link(at("calls", string(c.ID)), text(orElse(c.Phrase, string(c.Tool)))), el("div", class("faint small"), text(string(c.Tool)))), text(orElse(c.NodeLabel, string(c.Node))), text(string(c.Principal)), laneOf(c),
-			text(took(c.DurationMS)), ago(c.StartedAt), v.ending(c),
-		})
-	}
+	shown.Typed = typedFilters{Q: in.Get("q"), Principal: in.Get("principal"), Tool: in.Get("tool"), Node: in.Get("node"), Lane: in.Get("lane"), Device: q.Get("node")}
 	states := []string{"", "any"}
 	for _, state := range view.Outcomes() {
 		states = append(states, state, state)
 	}
-	more := attrs{"id", "narrow"}
-	if narrowed > 0 {
-		more = append(more, "open", "")
+	shown.State = choose("f-state", "state", "State", in.Get("state"), states...)
+	var list struct {
+		Calls  []call `json:"calls"`
+		Before uint64 `json:"before"`
 	}
-	v.show(page{title: "Calls", here: "/console/calls", live: "call", fault: problem,
-		lead: text("What agents did and tried, newest first, as it happens."),
-		body: group(
-			el("form", attrs{"method", "get", "action", "/console/calls", "role", "search", "aria-label", "Narrow the list"},
-				div("filter", input("f-q", "q", "Search", in.Get("q"), "maxlength", "128", "type", "search", "placeholder", "a host, a code, an ID, a word"),
-					choice("f-state", "state", "State", in.Get("state"), states...),
-					button("plain", "Show")),
-				el("details", more, el("summary", nil, text("More to narrow by")), div("grid", field("principal", "Who"), field("tool", "Tool"), field("node", "Device (name or ID)"), field("lane", "Lane")))),
-			which,
-			when(len(rows) == 0 && err == nil && narrowed > 0 && which.s == "", empty("No such call lately", group(link("/console/calls", text("Show all calls")), text(".")))),
-			when(len(rows) == 0 && err == nil && narrowed == 0, empty("No calls yet", group(text("Connect an agent with "), code("handrail connect"), text(". Each call appears here as it happens.")))),
-			when(len(rows) > 0, div("brief", table("Calls, newest first", []column{{name: "State"}, {name: "What"}, {name: "Device"}, {name: "Who"}, {name: "Lane"}, {name: "Took", class: "number"}, {name: "When"}, {name: "Action"}}, rows))),
-			when(list.Before > 0, p(link("/console/calls?"+olderCalls(in, list.Before), text("Older calls")))))})
+	id, several, err := v.deviceMeant(q.Get("node"))
+	if id != "" {
+		q.Set("node", id)
+	}
+	if shown.Several = several; err == nil && len(several) == 0 {
+		err = v.get(api("calls")+"?"+q.Encode(), &list)
+	}
+	if shown.Failed = err != nil; problem == nil {
+		problem = err
+	}
+	for _, c := range list.Calls {
+		shown.Calls = append(shown.Calls, callRow{v, c})
+	}
+	if list.Before > 0 {
+		shown.Older = "/console/calls?" + olderCalls(in, list.Before)
+	}
+	v.show(page{name: "calls", title: "Calls", here: "/console/calls", live: "call", fault: problem, data: shown})
 }
+
+// callsPage is a list of calls and what it is narrowed by.
+type callsPage struct {
+	*visit
+	Typed    typedFilters
+	State    choice
+	Narrowed bool
+	Several  []meantDevice // that a person may mean: no calls are listed then
+	Calls    []callRow
+	Failed   bool
+	Older    string // the address of those before; empty if there are none
+}
+
+type typedFilters struct{ Q, Principal, Tool, Node, Lane, Device string }
+
+type meantDevice struct {
+	naming.Thing
+	Href string // of its calls
+}
+
+type callRow struct {
+	*visit
+	call
+}
+
+// Endable reports whether the visitor may end it, because it runs.
+func (c callRow) Endable() bool { return c.Outcome == "running" && c.Offers("DELETE /v1/calls/{call}") }
 
 // deviceMeant returns the ID of the device that a person means by a name, an ID or the
 // beginning of either. Several are shown to choose from, and none is chosen.
-func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
+func (v *visit) deviceMeant(typed string) (id string, several []meantDevice, err error) {
 	if typed == "" {
-		return "", html{}, nil
+		return "", nil, nil
 	}
 	var list struct {
 		Nodes []device `json:"nodes"`
 	}
 	if err := v.get(api("nodes"), &list); err != nil {
-		return "", html{}, err
+		return "", nil, err
 	}
 	var all []naming.Thing
 	for _, n := range list.Nodes {
@@ -123,28 +146,21 @@ func (v *visit) deviceMeant(typed string) (id string, which html, err error) {
 	found := naming.Meant(typed, all)
 	switch len(found) {
 	case 0: // the ledger may know one that the roster does not
-		return typed, html{}, nil
+		return typed, nil, nil
 	case 1:
-		return found[0].ID, html{}, nil
+		return found[0].ID, nil, nil
 	}
 	in := v.r.URL.Query()
-	return "", empty("“"+typed+"” may be several devices", el("ul", class("plainlist"), each(found[:min(len(found), 20)], func(n naming.Thing) html {
+	for _, n := range found[:min(len(found), 20)] {
 		pairs := []string{"node", n.ID}
 		for _, name := range filters {
 			if name != "node" {
 				pairs = append(pairs, name, in.Get(name))
 			}
 		}
-		return el("li", nil, link("/console/calls?"+query(pairs...), text(n.Label+" ("+n.ID+")")))
-	}))), nil
-}
-
-// laneOf is a call's lane, marked where it only repeats the caller's name.
-func laneOf(c call) html {
-	if string(c.Lane) == string(c.Principal) {
-		return span("same", text(string(c.Lane)))
+		several = append(several, meantDevice{n, "/console/calls?" + query(pairs...)})
 	}
-	return text(string(c.Lane))
+	return "", several, nil
 }
 
 func olderCalls(in url.Values, before uint64) string {
@@ -153,15 +169,6 @@ func olderCalls(in url.Values, before uint64) string {
 		pairs = append(pairs, name, in.Get(name))
 	}
 	return query(pairs...)
-}
-
-// ending is the way to end a call that runs.
-func (v *visit) ending(c call) html {
-	if c.Outcome != "running" {
-		return html{}
-	}
-	return v.control("DELETE /v1/calls/{call}", at("calls", string(c.ID)), attrs{"class", "inline"},
-		hiddenField("back", "list"), button("danger small", "End it", "aria-label", "End it: "+string(c.Tool)+" of "+string(c.Principal)))
 }
 
 // cancelCall ends a running call, or passes on that a delivered secret is not to be seen any

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/handrail-dev/handrail/capabilities"
@@ -17,29 +18,15 @@ const (
 	byProgram = "program"
 )
 
-// connectClient offers to connect an MCP client: on the gateway's machine by one command, and
-// elsewhere by an entry with a token of its own.
-func (v *visit) connectClient() html {
-	if !v.offers("POST /v1/tokens") {
-		return html{}
-	}
+// connectable fills in the clients that can be connected.
+func (p *tokensPage) connectable() {
+	p.Clients = mcpclient.All()
 	var options []string
-	rows := make([][]html, 0, len(mcpclient.All()))
-	for _, c := range mcpclient.All() {
+	for _, c := range p.Clients {
 		options = append(options, c.Name, c.Title)
-		id := "connect-" + c.Name
-		rows = append(rows, []html{text(c.Title), group(el("code", attrs{"id", id}, text("handrail connect "+c.Name)), text(" "), copyButton(id, "the command for "+c.Title)), text(c.File)})
 	}
-	return card("connect", "Connect a client",
-		el("p", nil, text("On the machine that runs the gateway, one command writes the client's settings, makes a token of its own, and tests it:")),
-		table("Commands that connect a client", columns("Client", "Command", "Its settings"), rows),
-		el("h3", nil, text("On another machine")),
-		el("p", class("faint"), text("Make the entry here, and paste it there. The client gets a token and a lane of its own; policy and people decide what it may do.")),
-		v.control("POST /v1/tokens", "/console/connect", attrs{"class", "grid"},
-			choice("c-client", "client", "Client", "claude-code", options...),
-			choice("c-way", "way", "How it calls", byAddress, byAddress, "this address", byProgram, "the program handrail mcp"),
-			input("c-as", "principal", "It calls as (default: the client's name)", "", "maxlength", "128"),
-			button("main", "Make its token and entry")))
+	p.Client = choose("c-client", "client", "Client", "claude-code", options...)
+	p.Way = choose("c-way", "way", "How it calls", byAddress, byAddress, "this address", byProgram, "the program handrail mcp")
 }
 
 // clientWanted is the token of a client that is connected.
@@ -63,7 +50,7 @@ func (c *Console) connected(v *visit) {
 		Secret string `json:"token"`
 	}
 	if err := v.sends("client", &made); err != nil {
-		v.showTokens(err, html{})
+		v.showTokens(err, tokensPage{})
 		return
 	}
 	f := v.r.PostForm
@@ -73,22 +60,26 @@ func (c *Console) connected(v *visit) {
 	}
 	_ = v.get(api("status"), &site) // without it the entry is as good where a certificate authority stands behind the address
 	base := front.Origin(v.r)
-	fields, note := client.HTTP(base, made.Secret), html{}
-	if f.Get("way") == byProgram {
+	fields, program := client.HTTP(base, made.Secret), f.Get("way") == byProgram
+	if program {
 		env := map[string]string{"HANDRAIL_URL": base, "HANDRAIL_TOKEN": made.Secret}
 		if site.Fingerprint != "" {
 			env["HANDRAIL_FINGERPRINT"] = site.Fingerprint
 		}
-		fields = client.Stdio("handrail", []string{"mcp", "--structured=" + map[bool]string{true: "true", false: "false"}[client.Structured]}, env)
-		note = p(text("It starts "), code("handrail"), text(", which has to be installed on that machine."))
-	} else if site.Fingerprint != "" {
-		note = p(text("If this page's certificate was made by the gateway itself, the client does not take it: choose "), el("strong", nil, text("the program handrail mcp")), text(" instead, which knows it by its fingerprint."))
+		fields = client.Stdio("handrail", []string{"mcp", "--structured=" + strconv.FormatBool(client.Structured)}, env)
 	}
-	v.showTokens(nil, el("section", attrs{"class", "card once", "data-once", "", "aria-labelledby", "made-h"},
-		el("h2", attrs{"id", "made-h"}, text("The entry for "+client.Title)),
-		el("p", class("why"), text("It goes into "+client.File+", beside what is there. It holds the token of "+string(made.Principal)+", is shown this once, and whoever has it is "+string(made.Principal)+" here.")),
-		shownOnce("made-entry", "The entry for "+client.Title, client.Entry(fields)),
-		note,
-		p(text(client.Reload)),
-		when(onThisMachine(base), el("p", class("banner"), text("This address leads to the gateway's own machine only; there, "), code("handrail connect "+client.Name), text(" does all of it.")))))
+	v.showTokens(nil, tokensPage{Entry: &madeEntry{
+		Client: client, Principal: made.Principal, Text: once{"made-entry", "The entry for " + client.Title, client.Entry(fields)},
+		Program: program, Fingerprint: site.Fingerprint, HereOnly: onThisMachine(base),
+	}})
+}
+
+// madeEntry is what goes into a client's settings: it holds a token, and is shown this once.
+type madeEntry struct {
+	mcpclient.Client
+	Principal   capabilities.PrincipalID
+	Text        once
+	Program     bool   // it starts the program; else it names this address
+	Fingerprint string // of the gateway's own certificate; empty if it has none
+	HereOnly    bool   // the address leads to the gateway's own machine only
 }

@@ -63,33 +63,35 @@ func (v *visit) sends(what string, out any) error {
 	return v.ask(http.MethodPost, wanted.target, wanted.in, out)
 }
 
+// remedy is the way to confirm with a passkey what was refused.
+type remedy struct {
+	*visit
+	Route, Action, Options string
+	Fields, Said           []pair
+}
+
 // remedy offers to confirm with a passkey what was refused, where that would do.
-func (v *visit) remedy(problem error, route, options string) html {
+func (v *visit) remedy(problem error, route, options string) *remedy {
 	var e *capabilities.Error
 	if !errors.As(problem, &e) {
-		return html{}
+		return nil
 	}
 	if about, _ := e.Details.(map[string]any); about["passkey"] != true {
-		return html{}
+		return nil
 	}
-	fields := html{}
+	r := &remedy{visit: v, Route: route, Action: v.r.URL.Path, Options: options}
 	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
 		if name == front.CSRFField || name == "credential" {
 			continue
 		}
-		for _, value := range v.r.PostForm[name] {
-			fields = group(fields, hiddenField(name, value))
+		for _, typed := range v.r.PostForm[name] {
+			r.Fields = append(r.Fields, pair{name, typed})
 		}
 	}
-	var said []fact
 	for _, f := range confirmed {
-		said = append(said, fact{f.label, when(v.r.PostForm.Get(f.name) != "", text(v.r.PostForm.Get(f.name)))})
+		r.Said = append(r.Said, pair{f.label, v.r.PostForm.Get(f.name)})
 	}
-	return v.control(route, v.r.URL.Path, attrs{"class", "card", "data-passkey", options}, fields,
-		void("input", attrs{"type", "hidden", "name", "credential"}),
-		p(text("A passkey of yours shows that it is you: it confirms this one request and nothing else.")), facts(said...),
-		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-		button("main", "Confirm with your passkey"))
+	return r
 }
 
 // confirmed are the fields of such forms that a person is shown again before they confirm.
@@ -98,14 +100,14 @@ var confirmed = []struct{ name, label string }{
 }
 
 // byPasskey is remedy for answers to questions.
-func (v *visit) byPasskey(problem error) html {
+func (v *visit) byPasskey(problem error) *remedy {
 	switch id := v.r.PathValue("approval"); {
 	case id != "":
 		return v.remedy(problem, "POST /v1/approvals/{approval}", at("approvals", id, "passkey"))
 	case len(v.r.PostForm["approval"]) > 0:
 		return v.remedy(problem, "POST /v1/approvals", "/console/confirm/answers")
 	}
-	return html{}
+	return nil
 }
 
 // approvalsPasskey is what a passkey is asked about one answer to several questions.

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -64,6 +65,7 @@ type Console struct {
 	opts   Options
 	front  *front.Server
 	assets map[string]asset // by file name
+	pages  map[string]*template.Template
 }
 
 // asset is a file of the pages, below a digest so that browsers may keep it.
@@ -84,7 +86,11 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Console{opts: o, assets: map[string]asset{}}
+	pages, err := templates()
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{opts: o, assets: map[string]asset{}, pages: pages}
 	files, err := static.ReadDir("static")
 	if err != nil {
 		return nil, err
@@ -214,7 +220,7 @@ func (c *Console) Mount(f *front.Server) {
 		"GET /console/ledger/compare":                         func(v *visit) { v.seeOther("/console/ledger", "") },
 		"POST /console/ledger/compare":                        c.compareLedger,
 		"POST /console/surfaced":                              c.surfaced,
-		"GET /console/stop":                                   c.stopPage,
+		"GET /console/stop":                                   c.showSwitch,
 		"POST /console/stop":                                  c.stop,
 		"POST /console/resume":                                c.resume,
 		"GET /console/":                                       c.nothing,
@@ -290,21 +296,6 @@ func guardHeaders(w http.ResponseWriter) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), usb=(), serial=(), clipboard-read=()")
-}
-
-// writePage sends a page.
-func writePage(w http.ResponseWriter, r *http.Request, status int, page html) {
-	guardHeaders(w)
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Vary", "Accept-Encoding")
-	// Not packed: a page holds the session's CSRF value beside what others wrote
-	// (BREACH), and loopback has room.
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte("<!doctype html>\n" + page.s)) // the visitor went away: nobody to tell
-	}
 }
 
 func (c *Console) serveAsset(w http.ResponseWriter, r *http.Request) {

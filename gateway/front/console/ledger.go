@@ -24,15 +24,34 @@ var kinds = []string{
 }
 
 // ledgerPage shows where the ledger stands, checks it, compares it and exports it.
-func (c *Console) ledgerPage(v *visit) { v.showLedger(nil, html{}) }
+func (c *Console) ledgerPage(v *visit) { v.showLedger(nil, ledgerPage{}) }
 
-func (v *visit) showLedger(problem error, first html) {
-	pg := page{title: "Ledger", here: "/console/ledger", live: "packet call approval grant node", fault: problem,
-		lead: text("Everything that was asked, decided and done, in one chain that shows every change. It keeps digests, not what was typed or seen.")}
-	var head chain.Head
-	if err := v.get(api("ledger", "head"), &head); err != nil {
-		pg.fault = err
-		v.show(pg)
+// ledgerPage is the ledger's head, what checks found, and its latest packets.
+type ledgerPage struct {
+	*visit
+	Verified *verified
+	Compared *ledger.Comparison
+	Head     chain.Head
+	Drift    []drifted
+	Kind     choice
+	Lane     string
+	Packets  []packetRow // the newest first
+	Older    string      // the address of those before; empty if there are none
+}
+
+// Signed is when the head was.
+func (p ledgerPage) Signed() time.Time { return time.UnixMilli(p.Head.Time) }
+
+// verified is what checking all of it found.
+type verified struct {
+	ledger.Report
+	Corrupt bool
+}
+
+func (v *visit) showLedger(problem error, shown ledgerPage) {
+	shown.visit = v
+	if err := v.get(api("ledger", "head"), &shown.Head); err != nil {
+		v.show(page{name: "problem", title: "Ledger", here: "/console/ledger", fault: err})
 		return
 	}
 	in := v.r.URL.Query()
@@ -46,63 +65,31 @@ func (v *visit) showLedger(problem error, first html) {
 		Packets []ledger.Packet `json:"packets"`
 	}
 	if err := v.get(api("ledger", "packets")+"?"+q.Encode(), &list); err != nil {
-		pg.fault = err
+		problem = err
 	}
-	pg.body = group(first,
-		card("head", "Where it stands",
-			facts(fact{"Signed up to", text("packet " + strconv.FormatUint(head.Seq, 10))}, fact{"At", moment(time.UnixMilli(head.Time))}, fact{"Chain", code(head.Chain)}, fact{"Hash", code(head.Hash.String())}, fact{"Key", code(head.Key.String())}),
-			el("p", class("faint"), text("Keep hash and key elsewhere: with them anybody can tell later whether packets were changed or cut off.")),
-			div("buttons",
-				v.control("GET /v1/ledger/verify", "/console/ledger/verify", attrs{"class", "inline"}, button("main", "Verify")),
-				v.way("GET /v1/ledger/export", "/console/ledger/export", attrs{"class", "button", "download", "handrail-ledger.ndjson"}, text("Export")))),
-		v.driftCard(),
-		v.compareCard(),
-		el("h2", class("part"), text("Packets")),
-		el("form", attrs{"class", "filter two", "method", "get", "action", "/console/ledger", "role", "search", "aria-label", "Narrow the list"},
-			choice("f-kind", "kind", "Kind", in.Get("kind"), kinds...), input("f-lane", "lane", "Lane", in.Get("lane"), "maxlength", "128"), button("plain", "Show")),
-		when(len(list.Packets) == 0, empty("No such packet", link("/console/ledger", text("Show everything")))),
-		when(len(list.Packets) > 0, packetTable(list.Packets)),
-		v.older(in, list.Packets))
-	v.show(pg)
+	for i := len(list.Packets) - 1; i >= 0; i-- {
+		shown.Packets = append(shown.Packets, rowOf(&list.Packets[i]))
+	}
+	if len(list.Packets) >= 40 { // the list is in order; its first one is the oldest
+		shown.Older = "/console/ledger?" + query("kind", in.Get("kind"), "lane", in.Get("lane"), "before", strconv.FormatUint(list.Packets[0].Seq, 10))
+	}
+	shown.Drift, shown.Lane = v.drifted(), in.Get("lane")
+	shown.Kind = choose("f-kind", "kind", "Kind", in.Get("kind"), kinds...)
+	v.show(page{name: "ledger", title: "Ledger", here: "/console/ledger", live: "packet call approval grant node", fault: problem, data: shown})
 }
 
-func (v *visit) older(in url.Values, shown []ledger.Packet) html {
-	if len(shown) < 40 {
-		return html{}
-	}
-	// The list is in order; its first one is the oldest.
-	return p(link("/console/ledger?"+query("kind", in.Get("kind"), "lane", in.Get("lane"), "before", strconv.FormatUint(shown[0].Seq, 10)), text("Older packets")))
+// packetRow is a packet as pages show it.
+type packetRow struct {
+	*ledger.Packet
+	Text string // its body, indented
 }
 
-// packetTable shows packets, newest first, each with its body to open.
-func packetTable(list []ledger.Packet) html {
-	rows := make([][]html, 0, len(list))
-	for i := len(list) - 1; i >= 0; i-- {
-		k := &list[i]
-		about := html{}
-		switch {
-		case k.Call != "":
-			about = link(at("calls", string(k.Call)), text(orElse(string(k.Tool), "the call")))
-		case k.Node != "":
-			about = code(string(k.Node))
-		}
-		seq := strconv.FormatUint(k.Seq, 10)
-		rows = append(rows, []html{text(seq), code(string(k.Kind)), text(string(k.Principal)), about, ago(k.Time()),
-			el("details", attrs{"id", "p-" + seq}, el("summary", nil, text("Body")), bodyOf(k))})
-	}
-	return table("Packets, newest first", columns("Number", "Kind", "Who", "About", "When", "Content"), rows)
-}
-
-// bodyOf is a packet's body as the ledger holds it.
-func bodyOf(k *ledger.Packet) html {
+func rowOf(k *ledger.Packet) packetRow {
 	var body bytes.Buffer
 	if json.Indent(&body, k.Body, "", "  ") != nil {
-		body.Reset()
-		body.Write(k.Body)
+		return packetRow{k, string(k.Body)}
 	}
-	seq := strconv.FormatUint(k.Seq, 10)
-	return group(el("pre", attrs{"tabindex", "0", "aria-label", "Body of packet " + seq}, el("code", nil, lines(body.String()))),
-		el("p", class("faint small"), text("hash "), code(k.Hash.String())))
+	return packetRow{k, body.String()}
 }
 
 // verifyLedger checks all of it.
@@ -111,36 +98,12 @@ func (c *Console) verifyLedger(v *visit) {
 	err := v.get(api("ledger", "verify"), &r)
 	switch {
 	case capabilities.CodeOf(err) == capabilities.CodeLedgerCorrupt:
-		v.showLedger(err, v.result("verified", "The ledger does not verify", "bad", el("p", nil, text("Somebody or something changed it. Keep a copy of the data directory as it is, and compare with the nodes' logs."))))
+		v.showLedger(err, ledgerPage{Verified: &verified{Corrupt: true}})
 	case err != nil:
-		v.showLedger(err, html{})
+		v.showLedger(err, ledgerPage{})
 	default:
-		v.showLedger(nil, v.result("verified", "The ledger verifies", "good", facts(
-			fact{"Packets", text(strconv.FormatUint(r.Packets, 10) + ", numbers " + strconv.FormatUint(r.First, 10) + " to " + strconv.FormatUint(r.Last, 10))},
-			fact{"Pruned", when(r.Pruned > 0, text(strconv.FormatUint(r.Pruned, 10)+", with proof"))},
-			fact{"Devices' logs", text(count(len(r.Nodes), "head countersigned", "heads countersigned"))},
-			fact{"Signed with", code(r.Head.Key.String())})))
+		v.showLedger(nil, ledgerPage{Verified: &verified{Report: r}})
 	}
-}
-
-// result is what a check found; it stays until the page is left.
-func (v *visit) result(id, says, mood string, kids ...html) html {
-	return el("section", attrs{"class", "card once", "id", id, "data-once", "", "aria-labelledby", id + "-h"},
-		append([]html{el("h2", attrs{"id", id + "-h"}, span("state "+known(mood, "good", "bad"), text(map[string]string{"good": "✓ ", "bad": "✗ "}[mood])), text(says))}, kids...)...)
-}
-
-// compareCard takes a node's own log.
-func (v *visit) compareCard() html {
-	if !v.offers("POST /v1/ledger/compare") {
-		return html{}
-	}
-	return el("details", attrs{"class", "card", "id", "compare"}, el("summary", nil, text("Compare with a device's own log")),
-		el("p", nil, text("On the device: "), code("handrail node log --out log.ndjson"), text(". The device wrote it by itself, and neither side is believed more than the other.")),
-		v.control("POST /v1/ledger/compare", "/console/ledger/compare", attrs{"class", "stack", "data-log", ""},
-			el("div", attrs{"class", "field scripted"}, el("label", attrs{"for", "log-file"}, text("The file")), void("input", attrs{"id", "log-file", "type", "file", "accept", ".ndjson,.json,.txt"})),
-			area("log", "log", "Or what is in it", "", "rows", "4", "class", "mono"),
-			button("main", "Compare")),
-		el("p", class("faint"), text("Logs of more than about half a megabyte: "), code("handrail ledger compare --node-log"), text(".")))
 }
 
 func (c *Console) compareLedger(v *visit) {
@@ -148,7 +111,7 @@ func (c *Console) compareLedger(v *visit) {
 	if v.r.Header.Get("Content-Type") == "application/x-ndjson" {
 		data, err := io.ReadAll(v.r.Body)
 		if err != nil {
-			v.showLedger(front.BodyError(err), html{})
+			v.showLedger(front.BodyError(err), ledgerPage{})
 			return
 		}
 		log = string(data)
@@ -158,32 +121,34 @@ func (c *Console) compareLedger(v *visit) {
 	}
 	var r ledger.Comparison
 	if err := v.ask(http.MethodPost, api("ledger", "compare"), map[string]string{"log": log}, &r); err != nil {
-		v.showLedger(err, html{})
+		v.showLedger(err, ledgerPage{})
 		return
 	}
-	says, mood := "The two ledgers agree", "good"
-	if n := len(r.Differences); n > 0 {
-		says, mood = "The two ledgers differ: "+count(n, "difference", "differences"), "bad"
-	}
-	v.showLedger(nil, v.result("compared", says, mood,
-		when(len(r.Differences) > 0, el("ul", class("plainlist"), each(r.Differences, func(d ledger.Difference) html {
-			return el("li", nil, text(d.Text), when(d.Call != "", group(text(" "), link(at("calls", string(d.Call)), text("The call")))))
-		}))),
-		facts(fact{"Device", code(string(r.Node))}, fact{"Calls in both", text(itoa(r.Calls))}, fact{"Refused by it", when(r.Refused > 0, text(itoa(r.Refused)))},
-			fact{"Never begun there", when(r.GatewayOnly > 0, text(itoa(r.GatewayOnly)))},
-			fact{"Too new for one", when(r.Unsettled > 0, text(itoa(r.Unsettled)))}, fact{"No longer kept by one", when(r.Pruned > 0, text(itoa(r.Pruned)))}),
-		when(len(r.Notes) > 0, el("ul", class("plainlist faint"), each(r.Notes, func(n string) html { return el("li", nil, text(n)) })))))
+	v.showLedger(nil, ledgerPage{Compared: &r})
 }
 
-// driftCard shows what pages offered without a grant, of late.
-func (v *visit) driftCard() html {
+// drifted is one thing that a page offered without a grant.
+type drifted struct {
+	drift.Signal
+	Page    string
+	Visitor capabilities.PrincipalID
+	At      time.Time
+}
+
+// Mood is the class of its severity.
+func (d drifted) Mood() string {
+	return map[drift.Severity]string{drift.Violation: "busy", drift.Critical: "bad"}[d.Severity]
+}
+
+// drifted is what pages offered without a grant, of late.
+func (v *visit) drifted() []drifted {
 	var list struct {
 		Packets []ledger.Packet `json:"packets"`
 	}
-	if v.get(api("ledger", "packets")+"?kind=gateway.drift.&newest=1&limit=10", &list) != nil || len(list.Packets) == 0 {
-		return html{}
+	if v.get(api("ledger", "packets")+"?kind=gateway.drift.&newest=1&limit=10", &list) != nil {
+		return nil
 	}
-	rows := [][]html{}
+	var all []drifted
 	for i := len(list.Packets) - 1; i >= 0; i-- {
 		k := &list.Packets[i]
 		var body struct {
@@ -192,12 +157,10 @@ func (v *visit) driftCard() html {
 		}
 		_ = json.Unmarshal(k.Body, &body) // what is missing stays empty
 		for _, s := range body.Signals {
-			mood := map[drift.Severity]string{drift.Violation: "busy", drift.Critical: "bad"}[s.Severity]
-			rows = append(rows, []html{span("state "+mood, text(string(s.Severity))), code(orElse(s.Control, s.Key)), text(s.Text), text(string(k.Principal)), text(body.Page), ago(k.Time())})
+			all = append(all, drifted{s, body.Page, k.Principal, k.Time()})
 		}
 	}
-	return card("drift", "Drift", el("p", class("faint"), text("Pages that offered what they should not have. A page that was left open over an update is harmless; look at the others.")),
-		table("Drift of pages, newest first", columns("How bad", "What", "Why", "Visitor", "Page", "When"), rows))
+	return all
 }
 
 // exportLedger passes the whole ledger on.

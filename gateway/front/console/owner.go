@@ -4,29 +4,28 @@ import (
 	"slices"
 
 	view "github.com/handrail-dev/handrail/gateway/api"
+	"github.com/handrail-dev/handrail/gateway/consent"
 	"github.com/handrail-dev/handrail/gateway/principal"
 )
 
-// ownerOf is the form that says whose a device is, for those who may say it.
-func (v *visit) ownerOf(d device) html {
-	if !principal.Allow(v.who.Role, principal.ActNameOwner) {
-		return html{}
+// Owners are those whose a device can be; nil where the visitor may not say it.
+func (d deviceCard) Owners() *choice {
+	if !principal.Allow(d.who.Role, principal.ActNameOwner) {
+		return nil
 	}
-	if v.owners == nil {
-		v.owners = v.persons()
+	if d.owners == nil {
+		d.owners = d.persons()
 	}
 	names := []string{"", "nobody"}
-	for _, name := range v.owners {
+	for _, name := range d.owners {
 		names = append(names, name, name)
 	}
 	owner := string(d.Owner)
-	if !slices.Contains(v.owners, owner) && owner != "" {
+	if !slices.Contains(d.owners, owner) && owner != "" {
 		names = append(names, owner, owner+" (cannot sign in)")
 	}
-	id := "n-" + string(d.ID)
-	return v.control("PATCH /v1/nodes/{node}", at("nodes", string(d.ID)), attrs{"class", "stack"},
-		choice(id+"-owner", "owner", "Owner: needs nobody else’s word for what they do with it themselves", owner, names...),
-		button("plain", "Save the owner", "name", "do", "value", "owner"))
+	c := choose("n-"+string(d.ID)+"-owner", "owner", "Owner: needs nobody else’s word for what they do with it themselves", owner, names...)
+	return &c
 }
 
 // persons are those who may answer questions.
@@ -48,21 +47,13 @@ func (v *visit) persons() []string {
 	return slices.Compact(names)
 }
 
-// own is what the visitor is told of a question that they asked themselves, and the answers
-// that count there: of one about a device of theirs, for that one call.
-func (v *visit) own(q question) html {
-	o := q.Own
-	deny := v.control("POST /v1/approvals/{approval}", at("approvals", q.ID), attrs{"class", "answers"}, v.returns(),
-		div("buttons", when(o.May, answerButton("main", "call", "Allow once", "a")), answerButton("danger", "deny", "Deny", "d")))
-	switch {
-	case o.May:
-		return group(el("p", class("why"), text("You asked for this yourself, and the device is yours. Your answer is the consent of its owner, and is recorded as that.")), deny)
-	case o.Passkey:
-		return group(el("p", class("why"), text("You asked for this yourself, and the device is yours. "+sentence(o.Why)+" A passkey shows that it is you.")),
-			v.control("POST /v1/approvals/{approval}", at("approvals", q.ID), attrs{"class", "answers", "data-passkey", at("approvals", q.ID, "passkey")}, v.returns(),
-				hiddenField("answer", "call"), hiddenField("credential", ""),
-				el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-				div("buttons", button("main", "Allow once with your passkey"))), deny)
+// WhyNot is why the visitor's own answer does not count as it is.
+func (q question) WhyNot() string { return sentence(q.Own.Why) }
+
+// OwnAnswers are the answers that count to what the visitor asked themselves.
+func (q question) OwnAnswers() []answerButton {
+	if q.Own.May {
+		return []answerButton{{"main", string(consent.KindCall), "Allow once", "a"}, denyButton}
 	}
-	return group(el("p", class("why"), text("You asked for this yourself. "+sentence(o.Why)+" "+o.Hint)), deny)
+	return []answerButton{denyButton}
 }

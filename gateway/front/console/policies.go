@@ -19,82 +19,87 @@ func (v *visit) set(name string) (s rules.Set, err error) {
 
 // policies shows what is in force, what is staged, and what was.
 func (c *Console) policies(v *visit) {
-	v.showPolicies(nil, html{}, explained{Role: policy.RoleAgent, Principal: "agent"})
+	v.showPolicies(nil, nil, explained{Role: policy.RoleAgent, Principal: "agent"})
 }
 
-func (v *visit) showPolicies(problem error, first html, asked explained) {
-	pg := page{title: "Policies", here: "/console/policies", live: "packet", fault: problem,
-		lead: text("What agents may do. What no rule permits is denied; a rule that forbids wins over every other.")}
+// policiesPage is what is in force, what is staged, what was, and the form that asks about a
+// call.
+type policiesPage struct {
+	*visit
+	Explained *explanation
+	Files     []file
+	Drafts    []draft
+	History   []version
+	Broken    *fault // the policy folder does not load
+	Differs   string // the set that the policy folder has, if it is not in force
+
+	Asked      explained
+	Role, Node choice
+	Tools      []knownTool
+}
+
+// Latest is what was put in force last; nil if that is not known.
+func (p policiesPage) Latest() *version {
+	if len(p.History) == 0 {
+		return nil
+	}
+	return &p.History[0]
+}
+
+type version struct{ rules.Version }
+
+// Short is the name that people read.
+func (x version) Short() string { return rules.Short(x.Snapshot) }
+
+type draft struct{ rules.Draft }
+
+// Short is the name that people read.
+func (d draft) Short() string { return rules.Short(d.Snapshot) }
+
+// file is one policy file.
+type file struct {
+	Name   string
+	Length int // in lines
+	Lines  []string
+}
+
+func filesOf(s rules.Set) []file {
+	var all []file
+	for _, f := range s.Files() {
+		text := string(f.Data)
+		all = append(all, file{f.Name, strings.Count(text, "\n"), strings.Split(strings.TrimSuffix(text, "\n"), "\n")})
+	}
+	return all
+}
+
+func (v *visit) showPolicies(problem error, said *explanation, asked explained) {
 	active, err := v.set(rules.Active)
 	if err != nil {
-		pg.fault = err
-		v.show(pg)
+		v.show(page{name: "problem", title: "Policies", here: "/console/policies", fault: err})
 		return
 	}
+	shown := policiesPage{visit: v, Explained: said, Files: filesOf(active), Asked: asked}
 	var past struct {
-		Versions []rules.Version `json:"versions"`
+		Versions []version `json:"versions"`
 	}
 	var drafts struct {
-		Drafts []rules.Draft `json:"drafts"`
+		Drafts []draft `json:"drafts"`
 	}
 	if err := v.get(api("policy", "history")+"?limit=50", &past); err != nil {
-		pg.fault = err
+		problem = err
 	}
 	if err := v.get(api("policy", "drafts"), &drafts); err != nil {
-		pg.fault = err
+		problem = err
 	}
-	since := html{}
-	if len(past.Versions) > 0 {
-		last := past.Versions[0]
-		since = facts(fact{"Policy", code(rules.Short(last.Snapshot))}, fact{"Since", ago(last.At)}, fact{"By", text(string(last.By))}, fact{"Reason", text(last.Reason)})
-	}
-	pg.body = group(first,
-		card("active", "In force", since, each(active.Files(), fileOf),
-			div("buttons", v.way("POST /v1/policy/drafts", "/console/policies/edit", class("button"), text("Write a change")))),
-		v.stagedCard(active, drafts.Drafts),
-		v.explainCard(asked),
-		el("h2", class("part"), text("History")),
-		historyOf(past.Versions))
-	v.show(pg)
-}
-
-// fileOf is one policy file, closed until somebody wants to read it.
-func fileOf(s policy.Source) html {
-	n := strings.Count(string(s.Data), "\n")
-	return el("details", attrs{"id", "file-" + s.Name}, el("summary", nil, text(s.Name+", "+count(n, "line", "lines"))),
-		el("pre", attrs{"class", "numbered", "tabindex", "0", "aria-label", "The file " + s.Name}, el("code", nil, each(strings.Split(strings.TrimSuffix(string(s.Data), "\n"), "\n"), func(l string) html {
-			return group(span("line", lines(l)), html{"\n"})
-		}))))
-}
-
-// stagedCard says what waits to be put in force: the policy folder's files, and what
-// was written here.
-func (v *visit) stagedCard(active rules.Set, drafts []rules.Draft) html {
-	folder := html{}
+	shown.History, shown.Drafts = past.Versions, drafts.Drafts
 	switch staged, err := v.set(rules.Staged); {
 	case err != nil:
-		folder = group(el("p", nil, text("The files in the policy folder do not load; what is in force stays as it is.")), fault(err))
-	case staged.Snapshot == active.Snapshot:
-		folder = el("p", nil, text("The files in the policy folder are what is in force."))
-	default:
-		folder = el("p", nil, text("The files in the policy folder differ: "), v.way("GET /v1/policy/sets/{set}", at("policies", staged.Snapshot), nil, text("see what they would change")), text("."))
+		shown.Broken = faultOf(err)
+	case staged.Snapshot != active.Snapshot:
+		shown.Differs = staged.Snapshot
 	}
-	return card("staged", "Staged", el("p", class("faint"), text("Staged rules decide nothing until somebody activates them.")), folder,
-		when(len(drafts) > 0, el("ul", class("plainlist"), each(drafts, func(d rules.Draft) html {
-			return el("li", nil, link(at("policies", d.Snapshot), code(rules.Short(d.Snapshot))), text(" written here by "), text(string(d.By)), text(" "), span("faint", ago(d.At)))
-		}))))
-}
-
-func historyOf(all []rules.Version) html {
-	rows := make([][]html, 0, len(all))
-	for i, x := range all {
-		state := html{}
-		if i == 0 {
-			state = span("state good", text("in force"))
-		}
-		rows = append(rows, []html{link(at("policies", x.Snapshot), code(rules.Short(x.Snapshot))), text(string(x.By)), text(x.Reason), ago(x.At), state})
-	}
-	return table("Policies that were in force, newest first", columns("Policy", "By", "Reason", "Since", "State"), rows)
+	shown.explainable()
+	v.show(page{name: "policies", title: "Policies", here: "/console/policies", live: "packet", fault: problem, data: shown})
 }
 
 // explained is a question that somebody asks of the policy, and the form that it came
@@ -103,40 +108,30 @@ type explained struct {
 	Principal, Role, Tool, Node, Lane, Args string
 }
 
-// explainCard asks whether a call would pass.
-func (v *visit) explainCard(x explained) html {
+type knownTool struct {
+	ID    string `json:"tool_id"`
+	Title string `json:"title"`
+}
+
+// explainable fills in the form that asks whether a call would pass.
+func (p *policiesPage) explainable() {
 	var nodes struct {
 		Nodes []device `json:"nodes"`
 	}
 	var tools struct {
-		Tools []struct {
-			ID    string `json:"tool_id"`
-			Title string `json:"title"`
-		} `json:"tools"`
+		Tools []knownTool `json:"tools"`
 	}
-	_, _ = v.get(api("nodes"), &nodes), v.get(api("tools")+"?all=1", &tools) // without them the fields take what is typed
+	_, _ = p.get(api("nodes"), &nodes), p.get(api("tools")+"?all=1", &tools) // without them the fields take what is typed
 	options := []string{"", "where it would go"}
 	for _, n := range nodes.Nodes {
-		options = append(options, string(n.ID), orElse(n.Label, n.Host)+" ("+string(n.ID)+")")
+		options = append(options, string(n.ID), n.Called()+" ("+string(n.ID)+")")
 	}
-	if x.Node != "" && !slices.Contains(options, x.Node) {
-		options = append(options, x.Node, x.Node)
+	if p.Asked.Node != "" && !slices.Contains(options, p.Asked.Node) {
+		options = append(options, p.Asked.Node, p.Asked.Node)
 	}
-	return card("explain", "Would this call pass?",
-		v.control("POST /v1/policy/explain", "/console/policies/explain", attrs{"class", "grid"},
-			input("x-principal", "principal", "Who", x.Principal, "maxlength", "128", "required", ""),
-			choice("x-role", "role", "Role of their token", x.Role, policy.RoleAgent, "agent", "operator", "operator", "admin", "admin"),
-			input("x-tool", "tool", "Tool", x.Tool, "maxlength", "128", "required", "", "list", "x-tools", "placeholder", "tool.browser.navigate"),
-			el("datalist", attrs{"id", "x-tools"}, each(tools.Tools, func(t struct {
-				ID    string `json:"tool_id"`
-				Title string `json:"title"`
-			}) html {
-				return el("option", attrs{"value", t.ID}, text(t.Title))
-			})),
-			choice("x-node", "node", "Device", x.Node, options...),
-			input("x-lane", "lane", "Lane (default: their own)", x.Lane, "maxlength", "128"),
-			div("whole", area("x-args", "args", "Arguments, as a JSON object", x.Args, "rows", "2", "placeholder", "{}", "class", "mono")),
-			button("main", "Explain")))
+	p.Tools = tools.Tools
+	p.Role = choose("x-role", "role", "Role of their token", p.Asked.Role, policy.RoleAgent, "agent", "operator", "operator", "admin", "admin")
+	p.Node = choose("x-node", "node", "Device", p.Asked.Node, options...)
 }
 
 func (c *Console) explain(v *visit) {
@@ -145,91 +140,78 @@ func (c *Console) explain(v *visit) {
 	in := map[string]any{"principal": x.Principal, "role": x.Role, "tool": x.Tool, "node": x.Node, "lane": x.Lane}
 	if strings.TrimSpace(x.Args) != "" {
 		if !json.Valid([]byte(x.Args)) {
-			v.showPolicies(capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments are no JSON").WithHint(`Write an object, such as {"url": "https://example.com/"}.`), html{}, x)
+			v.showPolicies(capabilities.Errorf(capabilities.CodeInvalidRequest, "the arguments are no JSON").WithHint(`Write an object, such as {"url": "https://example.com/"}.`), nil, x)
 			return
 		}
 		in["args"] = json.RawMessage(x.Args)
 	}
 	var said policy.Explanation
 	if err := v.ask(http.MethodPost, api("policy", "explain"), in, &said); err != nil {
-		v.showPolicies(err, html{}, x)
+		v.showPolicies(err, nil, x)
 		return
 	}
-	v.showPolicies(nil, explanation(x, said), x)
+	v.showPolicies(nil, &explanation{said, x}, x)
 }
 
-func explanation(asked explained, x policy.Explanation) html {
-	effect := x.Decision.Effect.String()
-	word := map[string]string{"allow": "It would run", "ask": "A person would be asked", "deny": "It would be denied"}[effect]
-	rows := make([][]html, 0, len(x.Rules))
-	for _, r := range x.Rules {
-		rows = append(rows, []html{code(r.ID), text(r.Effect), text(r.Says()), text(r.Why), text(r.Source + ":" + itoa(r.Line))})
-	}
-	return el("section", attrs{"class", "card once verdict " + known(effect, "allow", "ask", "deny"), "data-once", "", "aria-labelledby", "verdict-h"},
-		el("h2", attrs{"id", "verdict-h"}, text(word)),
-		el("p", nil, code(asked.Tool), text(" for "), el("strong", nil, text(asked.Principal)), when(x.Decision.Reason != "", text(": "+x.Decision.Reason))),
-		facts(fact{"Decided by", joined(x.Decision.Determining)}, fact{"Without", joined(x.Decision.Withheld)}),
-		when(len(rows) > 0, group(el("h3", nil, text("Rules that can apply to it")), table("Rules that can apply", columns("Rule", "Effect", "Applies", "Why", "Where"), rows))))
+// explanation is what policy said to a question.
+type explanation struct {
+	policy.Explanation
+	Asked explained
+}
+
+// Verdict is the answer in words.
+func (x explanation) Verdict() string {
+	return map[string]string{"allow": "It would run", "ask": "A person would be asked", "deny": "It would be denied"}[x.Decision.Effect.String()]
+}
+
+// Class is the class of the answer.
+func (x explanation) Class() string {
+	return known(x.Decision.Effect.String(), "allow", "ask", "deny")
 }
 
 // policySet is one set beside the one in force: what it would change, what it would
 // have decided, and the way to put it in force.
-func (c *Console) policySet(v *visit) { v.showSet(nil, html{}) }
+func (c *Console) policySet(v *visit) { v.showSet(nil, nil) }
 
-func (v *visit) showSet(problem error, more html) {
-	pg := page{title: "A policy", here: "/console/policies", fault: problem, remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"}}
+type policyPage struct {
+	*visit
+	Snapshot, From string // this one, and the one in force
+	Difference     []changed
+	Replayed       *replayed
+	Files          []file
+}
+
+// Same reports whether it is the one in force.
+func (p policyPage) Same() bool { return p.Snapshot == p.From }
+
+// changed is a line of a difference, with its sign.
+type changed struct{ Text string }
+
+func (l changed) Added() bool { return strings.HasPrefix(l.Text, "+ ") }
+
+func (l changed) Removed() bool { return strings.HasPrefix(l.Text, "- ") }
+
+func (v *visit) showSet(problem error, found *replayed) {
+	pg := page{name: "policy", here: "/console/policies", fault: problem, remedy: v.remedy(problem, "POST /v1/policy/activate", "/console/confirm/activate"), modules: []string{"passkey"}}
 	active, err := v.set(rules.Active)
 	next := rules.Set{}
 	if err == nil {
 		next, err = v.set(v.r.PathValue("set"))
 	}
 	if err != nil {
-		pg.fault = err
+		pg.name, pg.title, pg.fault = "problem", "A policy", err
 		v.show(pg)
 		return
 	}
 	pg.title = "Policy " + rules.Short(next.Snapshot)
-	same := next.Snapshot == active.Snapshot
-	if same {
-		pg.lead = text("This is what is in force.")
-	} else {
-		pg.lead = text("What would change against what is in force.")
-	}
-	pg.body = group(
-		when(!same, card("diff", "The difference", diffOf(rules.Diff(active.Files(), next.Files())))),
-		more,
-		when(!same, v.activation(active, next)),
-		v.control("POST /v1/policy/replay", at("policies", next.Snapshot), attrs{"class", "card"},
-			el("h2", nil, text("Replay")),
-			el("p", class("faint"), text("Judges the recorded calls again under these rules. Nothing is changed by it.")),
-			button("plain", "What would it have decided?", "name", "do", "value", "replay")),
-		card("files", "Its files", each(next.Files(), fileOf)),
-		p(link("/console/policies", text("All policies"))))
-	v.show(pg)
-}
-
-// diffOf shows lines that differ, each with its sign.
-func diffOf(all []string) html {
-	return el("pre", attrs{"class", "difference", "tabindex", "0", "aria-label", "The difference, line by line"}, el("code", nil, each(all, func(l string) html {
-		switch {
-		case strings.HasPrefix(l, "+ "):
-			return group(el("ins", nil, text(l)), html{"\n"})
-		case strings.HasPrefix(l, "- "):
-			return group(el("del", nil, text(l)), html{"\n"})
+	shown := policyPage{visit: v, Snapshot: next.Snapshot, From: active.Snapshot, Replayed: found, Files: filesOf(next)}
+	if !shown.Same() {
+		for _, l := range rules.Diff(active.Files(), next.Files()) {
+			shown.Difference = append(shown.Difference, changed{l})
 		}
-		return group(el("strong", nil, text(l)), html{"\n"})
-	})))
-}
-
-// activation puts a set in force: a privileged call, which somebody makes knowingly.
-func (v *visit) activation(active, next rules.Set) html {
-	return v.control("POST /v1/policy/activate", at("policies", next.Snapshot), attrs{"class", "card mood elevated stack", "data-whole", ""},
-		el("h2", nil, text("Activate")),
-		el("p", class("why"), text("This is a privileged call (privileged.admin.mutate_policy). It counts at once, for every agent; what people granted under the policy before covers nothing any more. It is written into the ledger with your name.")),
-		hiddenField("to", next.Snapshot), hiddenField("from", active.Snapshot),
-		input("reason", "reason", "Reason, for the history", "", "maxlength", "500"),
-		el("label", class("check"), void("input", attrs{"type", "checkbox", "name", "read", "value", "1", "required", ""}), text(" I have read the difference")),
-		button("danger", "Activate it now", "name", "do", "value", "activate"))
+	}
+	pg.data = shown
+	v.show(pg)
 }
 
 func (c *Console) changePolicy(v *visit) {
@@ -237,68 +219,64 @@ func (c *Console) changePolicy(v *visit) {
 	switch f.Get("do") {
 	case "activate":
 		if err := v.sends("activate", nil); err != nil {
-			v.showSet(err, html{})
+			v.showSet(err, nil)
 			return
 		}
 		v.seeOther("/console/policies", "activated")
 	case "replay":
 		var r rules.Replay
 		if err := v.ask(http.MethodPost, api("policy", "replay"), map[string]any{"set": v.r.PathValue("set")}, &r); err != nil {
-			v.showSet(err, html{})
+			v.showSet(err, nil)
 			return
 		}
-		v.showSet(nil, replayed(r))
+		v.showSet(nil, &replayed{r})
 	default:
-		v.showSet(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change"), html{})
+		v.showSet(capabilities.Errorf(capabilities.CodeInvalidRequest, "the form names no change"), nil)
 	}
 }
 
-func replayed(r rules.Replay) html {
-	rows := make([][]html, 0, len(r.Changes))
-	for _, x := range slices.Backward(r.Changes) {
-		by := joined(x.Policies)
-		if by.s == "" {
-			by = text(x.Reason)
-		}
-		rows = append(rows, []html{link(at("calls", string(x.Call)), text(string(x.Tool))), text(string(x.Principal)), text(x.Was.String()), text(x.Instead()), by, ago(x.At)})
+// replayed is what a set would have decided.
+type replayed struct{ rules.Replay }
+
+// Latest are the calls that would be decided otherwise, the newest first.
+func (r *replayed) Latest() []*rules.Change {
+	var all []*rules.Change
+	for i := range slices.Backward(r.Changes) {
+		all = append(all, &r.Changes[i])
 	}
-	return el("section", attrs{"class", "card", "id", "replay", "data-once", "", "aria-labelledby", "replay-h"}, el("h2", attrs{"id", "replay-h"}, text("What it would have decided")),
-		el("p", nil, text(r.Summary())),
-		when(len(rows) > 0, table("Calls that would be decided otherwise, newest first", columns("Tool", "Who", "Was", "Would be", "By", "When"), rows)),
-		when(len(rows) == 0, el("p", class("faint"), text("No recorded call would be decided otherwise."))))
+	return all
 }
 
 // editPolicy is a set with its files open to be written.
 func (c *Console) editPolicy(v *visit) { v.showEdit(nil, url.Values{}) }
 
+// editPage is a copy of what is in force, as far as it was written.
+type editPage struct {
+	*visit
+	Base         string
+	Files        []editedFile
+	NewName, New string
+}
+
+type editedFile struct{ ID, Name, Text string }
+
 func (v *visit) showEdit(problem error, typed url.Values) {
-	pg := page{title: "Write a change", here: "/console/policies", fault: problem, modules: []string{"editor"}, lead: text("You write a copy of what is in force. Saving stages it: you see the difference, and nothing counts until it is activated.")}
+	pg := page{name: "edit", title: "Write a change", here: "/console/policies", fault: problem, modules: []string{"editor"}}
 	active, err := v.set(rules.Active)
 	if err != nil {
-		pg.fault = err
+		pg.name, pg.fault = "problem", err
 		v.show(pg)
 		return
 	}
-	value := func(name, other string) string {
-		if _, is := typed[name]; is {
-			return typed.Get(name)
+	shown := editPage{visit: v, Base: active.Snapshot, NewName: typed.Get("new-name"), New: typed.Get("new")}
+	for i, s := range active.Files() {
+		f := editedFile{"f" + itoa(i+1), s.Name, string(s.Data)}
+		if _, is := typed[f.ID]; is {
+			f.Text = typed.Get(f.ID)
 		}
-		return other
+		shown.Files = append(shown.Files, f)
 	}
-	n := 0
-	pg.body = v.control("POST /v1/policy/drafts", "/console/policies/draft", attrs{"class", "card stack wide", "data-whole", ""},
-		hiddenField("base", active.Snapshot),
-		each(active.Files(), func(s policy.Source) html {
-			n++
-			id := "f" + itoa(n)
-			return el("fieldset", nil, el("legend", nil, text(s.Name)), hiddenField(id+"-name", s.Name),
-				area(id, id, "Rules in "+s.Name, value(id, string(s.Data)), "rows", "14", "class", "mono", "data-cedar", s.Name),
-				el("label", class("check"), void("input", attrs{"type", "checkbox", "name", id + "-gone", "value", "1"}), text(" Leave this file out")))
-		}),
-		el("fieldset", nil, el("legend", nil, text("A further file")),
-			input("new-name", "new-name", "Its name, ending in .cedar", value("new-name", ""), "maxlength", "60", "placeholder", "mine.cedar"),
-			area("new", "new", "Its rules", value("new", ""), "rows", "8", "class", "mono", "data-cedar", "")),
-		button("main", "Stage it and see the difference"))
+	pg.data = shown
 	v.show(pg)
 }
 

@@ -9,31 +9,9 @@ import (
 
 // browsers are the visitor's browsers that are told what waits.
 type browsers struct {
+	*visit
 	Key           string              `json:"key"`
 	Subscriptions []push.Subscription `json:"subscriptions"`
-}
-
-// notices is where a person has their browser told, also while no page is open.
-func (v *visit) notices() html {
-	var b browsers
-	if v.get(api("account", "push"), &b) != nil || b.Key == "" {
-		return html{}
-	}
-	return el("section", attrs{"class", "card", "aria-labelledby", "notices"},
-		el("h2", attrs{"id", "notices"}, text("Notices")),
-		p(text("A browser tells you when something waits for you, also while no page of Handrail is open. Its push service carries the notice and cannot read it.")),
-		when(len(b.Subscriptions) > 0, el("ul", class("plainlist"), each(b.Subscriptions, func(s push.Subscription) html {
-			return el("li", nil, v.form(at("account", "push", s.ID), attrs{"class", "inline"},
-				el("strong", nil, text(s.Name)), text(" "), span("faint", textf("through %s, since ", s.Service), moment(s.CreatedAt)), text(" "),
-				button("plain", "Remove", "aria-label", "Remove: "+s.Name)))
-		}))),
-		when(len(b.Subscriptions) == 0, el("p", class("faint"), text("Notifications are off."))),
-		v.form("/console/account/push", attrs{"class", "fields", "data-push", b.Key},
-			el("label", attrs{"for", "push-name"}, text("Name of this browser")),
-			void("input", attrs{"id", "push-name", "name", "name", "required", "", "maxlength", "60", "value", "", "placeholder", "such as: phone", "autocomplete", "off"}),
-			each([]string{"endpoint", "p256dh", "auth"}, func(name string) html { return void("input", attrs{"type", "hidden", "name", name}) }),
-			el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-			button("plain", "Turn on for this browser")))
 }
 
 // subscribe passes on what push.js put into the form.

@@ -22,17 +22,21 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, problem erro
 	if problem != nil {
 		status = capabilities.AsError(problem).Code.Info().HTTP
 	}
-	writePage(w, r, status, el("html", attrs{"lang", "en"},
-		c.head("Sign in – Handrail", "login", "passkey"),
-		el("body", class("plain"), el("main", attrs{"id", "main", "class", "login"},
-			el("p", class("brand"), text("Handrail")),
-			el("h1", nil, text("Sign in")),
-			fault(problem),
-			when(c.somePasskey(r), group(signInByPasskey, signInByPassword, signInByLink)),
-			when(!c.somePasskey(r), group(signInByLink, signInByPassword, noPasskeys(r),
-				when(passkeysAt(r) == nil, el("p", class("faint"), text("Nobody has a passkey here yet. Once you are signed in, add one under your name."))))),
-		))))
+	c.write(w, r, status, "login", signIn{con: c, Title: "Sign in", Modules: []string{"login", "passkey"}, Fault: faultOf(problem), Some: c.somePasskey(r), NoPasskeys: noPasskeys(r)})
 }
+
+// signIn is the page for signing in.
+type signIn struct {
+	con        *Console
+	Title      string
+	Modules    []string
+	Fault      *fault
+	Some       bool   // there is a passkey to press a button for
+	NoPasskeys string // why no browser keeps one here; empty: one can
+}
+
+// Asset is the address of a file of the pages.
+func (s signIn) Asset(name string) string { return s.con.assets[name].address }
 
 // somePasskey reports whether there is anything to press a passkey's button for, at the
 // address that the page was opened by.
@@ -41,29 +45,6 @@ func (c *Console) somePasskey(r *http.Request) bool {
 	return err == nil && c.opts.Passkeys.Some(at)
 }
 
-// The ways to sign in.
-var (
-	signInByPasskey = el("form", attrs{"id", "passkey", "method", "post", "action", "/console/login/passkey", "data-passkey", "/console/login/passkey/options"},
-		void("input", attrs{"type", "hidden", "name", "credential"}),
-		el("p", attrs{"class", "none", "role", "alert", "data-problem", ""}),
-		button("main", "Use a passkey"))
-	signInByPassword = el("form", attrs{"id", "words", "method", "post", "action", "/console/login/password"},
-		el("h2", nil, text("With a password")),
-		el("label", attrs{"for", "name"}, text("Name")),
-		void("input", attrs{"id", "name", "name", "name", "required", "", "maxlength", "128", "autocomplete", "username", "spellcheck", "false", "autocapitalize", "none"}),
-		el("label", attrs{"for", "password"}, text("Password")),
-		void("input", attrs{"id", "password", "name", "password", "type", "password", "required", "", "maxlength", "256", "autocomplete", "current-password"}),
-		button("plain", "Sign in with the password"))
-	signInByLink = el("form", attrs{"id", "login", "method", "post", "action", "/console/login", "autocomplete", "off"},
-		el("h2", nil, text("With a link")),
-		el("p", nil, text("On the machine that runs the gateway, print one and open it here:")),
-		el("pre", nil, el("code", nil, text("handrail login"))),
-		el("label", attrs{"for", "code"}, text("Or paste the link or its code")),
-		void("input", attrs{"id", "code", "name", "code", "type", "password", "autocomplete", "one-time-code", "required", "", "maxlength", "400", "spellcheck", "false", "autocapitalize", "none"}),
-		button("plain", "Sign in with the link"),
-		el("p", class("faint"), text("A link is good once: for five minutes, or as long as whoever invited you said.")))
-)
-
 // passkeysAt says why no browser keeps passkeys at the address that the page was opened
 // by; nil: there can be some.
 func passkeysAt(r *http.Request) error {
@@ -71,14 +52,14 @@ func passkeysAt(r *http.Request) error {
 	return err
 }
 
-// noPasskeys says so, and where there can be some.
-func noPasskeys(r *http.Request) html {
+// noPasskeys says so, and where there can be some; empty: there can be some.
+func noPasskeys(r *http.Request) string {
 	err := passkeysAt(r)
 	if err == nil {
-		return html{}
+		return ""
 	}
 	view := front.ViewError(err)
-	return el("p", class("faint"), text(sentence(view.Message)+" "+view.Hint))
+	return sentence(view.Message) + " " + view.Hint
 }
 
 // entering reads a form of the page for signing in.
@@ -189,7 +170,7 @@ func (c *Console) signedOut(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) logout(v *visit) {
 	if err := c.opts.Sessions.EndSession(v.r.Context(), v.who); err != nil {
-		v.show(page{title: "Sign out", fault: err})
+		v.show(page{name: "problem", title: "Sign out", fault: err})
 		return
 	}
 	c.front.EndCookie(v.w, v.r)
@@ -199,7 +180,7 @@ func (c *Console) logout(v *visit) {
 // extend has the session last longer, when its page said that it ends soon.
 func (c *Console) extend(v *visit) {
 	if _, err := c.opts.Sessions.ExtendSession(v.r.Context(), v.who); err != nil {
-		v.show(page{title: "Stay signed in", fault: err})
+		v.show(page{name: "problem", title: "Stay signed in", fault: err})
 		return
 	}
 	v.seeOther("/console/", "extended")

@@ -9,7 +9,7 @@ import (
 
 // source is one of what a device can show live.
 type source struct {
-	name, link, of, none string
+	Name, link, Of, none string
 	capability           capabilities.CapabilityID
 }
 
@@ -30,67 +30,56 @@ func (c *Console) watchPage(v *visit) { v.showWatch(capabilities.NodeID(v.r.Path
 func (v *visit) showWatch(node capabilities.NodeID, problem error) {
 	var d device
 	if err := v.get(api("nodes", string(node)), &d); err != nil {
-		v.show(page{title: "Live", here: "/console/nodes", fault: err})
+		v.show(page{name: "problem", title: "Live", here: "/console/nodes", fault: err})
 		return
 	}
 	v.watched = d.ID
-	name := orElse(d.Label, d.Host)
-	pg := page{title: "Live: " + name, here: "/console/nodes", live: "node approval", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"}, body: v.waitingOn(d.ID)}
-	one := sources[0]
+	shown := livePage{deviceCard: deviceCard{v, d}, Source: sources[0]}
 	for _, other := range sources {
-		if v.r.URL.Query().Get("source") == other.name {
-			one = other
+		if v.r.URL.Query().Get("source") == other.Name {
+			shown.Source = other
 		}
 	}
-	screen := one.name == "screen"
-	ready, why := d.can(one.capability, one.none)
+	shown.Screen, shown.Picture = shown.Source.Name == "screen", shown.Source.Name != "microphone"
+	pg := page{name: "live", title: "Live: " + d.Called(), here: "/console/nodes", live: "node approval", fault: problem, remedy: v.byPasskey(problem), modules: []string{"passkey"}}
+	ready, why := d.can(shown.Source.capability, shown.Source.none)
 	switch {
-	case !v.offers(watchRoute):
-		pg.body = empty("You may not watch", text("It needs the role operator."))
+	case !v.Offers(watchRoute): // the page says so
 	case !ready:
-		pg.body = el("div", attrs{"data-gone", d.absence()}, empty("Nothing to watch", text(why)))
+		shown.Gone, shown.WhyNot = d.absence(), why
 	default:
 		pg.modules = append(pg.modules, "watch")
-		takes := html{}
-		if ready, _ := d.offersHands(); screen && ready && v.offers("POST /v1/control/{node}") {
+		shown.Ready, shown.Tasks, shown.Others = true, v.waitingOn(d.ID), v.watchLinks(d, shown.Source.Name)
+		if hands, _ := d.offersHands(); shown.Screen && hands && v.Offers("POST /v1/control/{node}") {
 			pg.modules = append(pg.modules, "takeover")
-			takes = group(
-				el("button", attrs{"id", "take", "class", "plain", "type", "button", "data-does", "POST /v1/control/{node}"}, text("Take over")),
-				el("button", attrs{"id", "pause", "class", "plain", "type", "button", "data-does", "POST /v1/control/{node}"}, text("Pause agents")))
+			shown.Hands = true
 		}
-		recorder, does, player := html{}, "Listen", el("audio", attrs{"id", "screen", "controls", "", "aria-label", one.of + name})
-		if screen {
-			recorder = v.recorder(d, &pg)
+		if shown.Screen {
+			shown.Lanes = v.recordable(d)
 		}
-		if one.name != "microphone" {
-			does, player = "Watch", el("div", attrs{"id", "surface", "class", "frame"},
-				div("picture", el("video", attrs{"id", "screen", "muted", "", "playsinline", "", "autoplay", "", "tabindex", "-1"}),
-					el("div", attrs{"id", "marks", "aria-hidden", "true"})),
-				el("div", attrs{"id", "gone", "class", "gone none", "role", "status"}),
-				el("div", attrs{"id", "call", "class", "call none"}))
+		if shown.Lanes != nil {
+			pg.modules = append(pg.modules, "record")
 		}
-		full := html{}
-		if one.name != "microphone" {
-			full = el("button", attrs{"id", "full", "class", "plain", "type", "button"}, text("Full screen"))
-		}
-		pg.stage = el("section", attrs{"id", "stage", "class", "stage", "data-node", string(d.ID), "data-source", one.name, "aria-label", one.of + name},
-			div("buttons bar", el("button", attrs{"id", "watch", "class", "main", "type", "button", "data-does", watchRoute}, text(does)), takes, full,
-				el("p", attrs{"id", "watch-state", "role", "status"}),
-				el("p", attrs{"id", "take-state", "role", "status"})),
-			player,
-			el("p", class("faint"), text("The person at the device sees that you are watching and can end it.")),
-			recorder,
-			el("dl", class("facts"),
-				el("div", nil, el("dt", nil, text("Delay")), el("dd", attrs{"id", "delay"}, text("–"))),
-				el("div", nil, el("dt", nil, text("Network")), el("dd", attrs{"id", "network"}, text("–"))),
-				el("div", nil, el("dt", nil, text("Watching")), el("dd", attrs{"id", "watching"}, text("–"))),
-				when(screen, group(
-					el("div", nil, el("dt", nil, text("In control")), el("dd", attrs{"id", "taken"}, text("–"))),
-					el("div", nil, el("dt", nil, text("Latest call")), el("dd", attrs{"id", "latest"}, text("–")))))),
-			v.watchLinks(d, one.name))
 	}
+	pg.data = shown
 	v.show(pg)
 }
+
+// livePage is one source of a device.
+type livePage struct {
+	deviceCard
+	Source          source
+	Ready           bool
+	Screen, Picture bool    // it is the screen; it is something to be seen
+	Hands           bool    // mouse and keyboard can be had
+	Lanes           *choice // that can be recorded; nil if none can
+	Others          []liveLink
+	Tasks           []task // that wait for a person about the device
+	Gone, WhyNot    string // why there is nothing to watch, in the picture and below; empty if the visitor may not
+}
+
+// liveLink leads to something that a device shows live.
+type liveLink struct{ Href, Text string }
 
 // absence says why a device cannot be watched, as it is written over the last picture.
 func (d device) absence() string {
@@ -105,21 +94,21 @@ func (d device) absence() string {
 
 // watchLinks leads to what the device can show live, but for one; nothing for who may
 // not watch.
-func (v *visit) watchLinks(d device, but string) html {
-	if !d.Connected || !v.offers(watchRoute) {
-		return html{}
+func (v *visit) watchLinks(d device, but string) []liveLink {
+	if !d.Connected || !v.Offers(watchRoute) {
+		return nil
 	}
-	out := html{}
+	var all []liveLink
 	for _, s := range sources {
-		if ready, _ := d.can(s.capability, ""); ready && s.name != but {
+		if ready, _ := d.can(s.capability, ""); ready && s.Name != but {
 			way := at("live", string(d.ID))
-			if s.name != "screen" {
-				way += "?source=" + s.name
+			if s.Name != "screen" {
+				way += "?source=" + s.Name
 			}
-			out = group(out, el("p", nil, link(way, text(s.link))))
+			all = append(all, liveLink{way, s.link})
 		}
 	}
-	return out
+	return all
 }
 
 // offersHands reports whether the device's mouse and keyboard can be had from afar.
@@ -136,11 +125,12 @@ func (d device) can(id capabilities.CapabilityID, otherwise string) (ready bool,
 	return false, otherwise
 }
 
-// recorder has a lane that works on the device recorded; nothing where that cannot be.
-func (v *visit) recorder(d device, pg *page) html {
+// recordable are the lanes that work on the device and can be recorded; nil where that cannot
+// be.
+func (v *visit) recordable(d device) *choice {
 	ready, _ := d.can("tyrum.live.record", "")
-	if !ready || !v.offers("POST /v1/recordings") {
-		return html{}
+	if !ready || !v.Offers("POST /v1/recordings") {
+		return nil
 	}
 	var all struct {
 		Lanes []struct {
@@ -149,7 +139,7 @@ func (v *visit) recorder(d device, pg *page) html {
 		} `json:"lanes"`
 	}
 	if err := v.get(api("lanes"), &all); err != nil {
-		return html{}
+		return nil
 	}
 	// Those that are attached here come first; a lane may work here without that.
 	var here, others []string
@@ -162,13 +152,10 @@ func (v *visit) recorder(d device, pg *page) html {
 		}
 	}
 	if here = append(here, others...); len(here) == 0 {
-		return html{}
+		return nil
 	}
-	pg.modules = append(pg.modules, "record")
-	return div("buttons",
-		choice("lane", "lane", "Lane", "", here...),
-		el("button", attrs{"id", "record", "class", "plain", "type", "button", "data-does", "POST /v1/recordings"}, text("Record")),
-		el("span", attrs{"id", "record-state", "role", "status"}))
+	c := choose("lane", "lane", "Lane", "", here...)
+	return &c
 }
 
 // whep is WHEP under the session.
